@@ -1,5 +1,6 @@
-//! Events on their way from one stage to the next, through the servers' own queue and threads: how many go through in a second,
-//! by where an event lies meanwhile (section 3.1). Everything is as in a server, but that the stages have nothing else to do.
+//! Events on their way from one stage to the next, through the servers' own queue and threads: how
+//! many go through in a second, by where an event lies meanwhile (section 3.1). Everything is as in
+//! a server, but that the stages have nothing else to do.
 
 use std::{
     sync::{
@@ -17,25 +18,26 @@ use crate::error::BenchError;
 const NAME: &str = "dtranx";
 /// Numbers in an event: about what a message between servers or a commit takes.
 const NUMBERS: usize = 16;
-/// As in the servers.
+/// Size of the queue, as in the servers.
 const QUEUE_EVENTS: usize = 16 * 1024;
 const BATCH: usize = 256;
 
 /// An event; every number of it is the same.
 pub(crate) struct Event([u64; NUMBERS]);
 
-/// Where events lie.
+/// The place where events lie.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Place {
-    /// In the queue's slots.
+    /// In the slots of the queue.
     Slots,
     /// Allocated by who sends, freed by who receives; the slots have pointers.
     Heap,
-    /// As before, but who receives puts them into a pool, from which who sends takes them: the paper's way.
+    /// As before, but who receives puts them into a pool, from which who sends takes them: the
+    /// paper's way.
     Pool,
 }
 
-/// Events per second.
+/// Number of events in a second.
 pub(crate) fn measure(place: Place, time: Duration) -> Result<f64, BenchError> {
     match place {
         Place::Slots => through(|number| Event([number; NUMBERS]), |event| event.0, time),

@@ -1,4 +1,4 @@
-//! What can go wrong in a benchmark, naming the option or the rival.
+//! Errors of a benchmark, with the name of the option or of the rival.
 
 use std::path::PathBuf;
 
@@ -11,7 +11,7 @@ pub(crate) enum BenchError {
     /// A rival is not on this machine and cannot be made here.
     #[error("{rival} cannot be started: {reason}")]
     Missing {
-        /// Name of the rival.
+        /// Name of the missing rival.
         rival: &'static str,
         /// Why, and what to do about it.
         reason: String,
@@ -21,15 +21,15 @@ pub(crate) enum BenchError {
     Store {
         /// Name of the store.
         store: &'static str,
-        /// What it said.
+        /// Message of the store.
         what: String,
     },
     /// The data is not what the acknowledged transactions left.
     #[error("{store} broke the data: {what}")]
     Broken {
-        /// Which store.
+        /// Name of the store.
         store: &'static str,
-        /// What is wrong.
+        /// Fault that was found in it.
         what: String,
     },
     /// A process could not be started or ended.
@@ -40,13 +40,13 @@ pub(crate) enum BenchError {
     Write {
         /// Path of the file.
         path: PathBuf,
-        /// Why.
+        /// Error of the operating system.
         source: std::io::Error,
     },
 }
 
 impl BenchError {
-    /// What a store said.
+    /// An error with the message of a store.
     pub(crate) fn store(store: &'static str, what: impl std::fmt::Display) -> Self {
         Self::Store { store, what: what.to_string() }
     }

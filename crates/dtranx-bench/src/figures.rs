@@ -1,4 +1,4 @@
-//! What the runs of one store came to. Figures are medians of the rounds.
+//! Figures of one store's runs. They are medians of the rounds.
 
 use serde::Serialize;
 
@@ -19,7 +19,7 @@ pub(crate) struct Row {
     pub(crate) rounds: Vec<Round>,
 }
 
-/// One run.
+/// Figures of one run.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Round {
     pub(crate) per_second: f64,
@@ -34,7 +34,7 @@ pub(crate) struct Round {
 }
 
 impl Row {
-    /// No round yet.
+    /// A row without any round yet.
     pub(crate) fn new(name: &'static str, servers: u16, plan: Plan) -> Self {
         let shape = plan.mix.shape.name();
         let reads_percent = (plan.mix.shape == Shape::Paper).then_some(plan.mix.reads);
@@ -45,18 +45,18 @@ impl Row {
         Self { name, servers, shape, distribution, reads_percent, in_flight: plan.in_flight, rounds: Vec::new() }
     }
 
-    /// What a transaction does.
+    /// Work of a transaction, in words.
     pub(crate) fn work(&self) -> String {
         self.reads_percent.map_or_else(|| self.shape.to_owned(), |reads| format!("{reads} % reads"))
     }
 
-    /// What it is about, in words.
+    /// Title of the row, in words.
     pub(crate) fn title(&self) -> String {
         let servers = if self.servers == 1 { "1 server".to_owned() } else { format!("{} servers", self.servers) };
         format!("{}, {servers}, {}, {}, {} in flight", self.name, self.work(), self.distribution, self.in_flight)
     }
 
-    /// One more round.
+    /// Adds one more round.
     pub(crate) fn add(&mut self, figures: Figures) {
         let ms = |quantile: f64| figures.latency_ns.value_at_quantile(quantile) as f64 / 1_000_000.0;
         self.rounds.push(Round {

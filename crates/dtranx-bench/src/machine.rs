@@ -16,7 +16,7 @@ const KNOWN: [(u32, &str); 7] = [
     (0x2fc1_2fc1, "zfs"),
 ];
 
-/// The machine's size.
+/// Size of the machine.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Machine {
     cores: usize,
@@ -45,7 +45,7 @@ impl Machine {
         }
     }
 
-    /// In one line.
+    /// Description of the machine in one line.
     pub(crate) fn heading(&self) -> String {
         let Self { cores, processor, memory_mib, kernel, data_on } = self;
         format!("{cores} cores ({processor}), {memory_mib} MiB of memory, Linux {kernel}; data on {data_on}")
@@ -69,7 +69,7 @@ pub(crate) fn is_in_memory(folder: &Path) -> bool {
     matches!(file_system(folder).as_str(), "tmpfs" | "ramfs")
 }
 
-/// What is free there, in bytes.
+/// Bytes that are free in a folder.
 pub(crate) fn free_bytes(folder: &Path) -> u64 {
     statfs(folder).map_or(0, |found| found.f_bavail.saturating_mul(found.f_bsize as u64))
 }

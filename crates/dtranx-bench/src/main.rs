@@ -2,9 +2,10 @@
 //!
 //! [`workload`] draws transactions, [`store`] is what they run on (a file each), [`rival`] starts the servers,
 //! [`measure`] keeps transactions under way, [`turns`] lets stores take turns, and [`figures`] and [`report`] tell the
-//! result. A workload never knows its store. `compare` runs one workload on several stores; `tables` makes every table of
-//! DTranx's page of results (a file each) and says on which [`machine`]; [`restart`] kills a server for one of them,
-//! and [`elements`] has a queue alone for another.
+//! result. A workload never knows its store. `compare` runs one workload on several stores;
+//! `tables` makes every table of DTranx's page of results (a file each) and says on which
+//! [`machine`]; [`restart`] kills a server for one of them, and [`elements`] has a queue alone for
+//! another.
 
 mod args;
 mod compare;
@@ -28,7 +29,8 @@ use crate::{
     error::BenchError,
 };
 
-/// The same as in DTranx's own servers: events are made by one thread and dropped by another, which the system's allocator pays for with searches and merges.
+/// The same as in DTranx's own servers: events are made by one thread and dropped by another, which
+/// the system's allocator pays for with searches and merges.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 

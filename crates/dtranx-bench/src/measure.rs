@@ -1,4 +1,5 @@
-//! One run: so many transactions under way at the same time, each client's next one as soon as the last is committed.
+//! One run: so many transactions under way at the same time, each client's next one as soon as the
+//! last is committed.
 
 use std::{
     sync::{
@@ -26,8 +27,8 @@ const LONGEST_NS: u64 = 60_000_000_000;
 /// Conflicts of one transaction, one after the other, after which the run is given up.
 const MOST_ATTEMPTS: u32 = 1_000;
 
-/// Conflicts after which a transaction is tried again at once. Then it waits, on every store alike, so that those that meet
-/// in a few keys do not keep each other from ending.
+/// Conflicts after which a transaction is tried again at once. Then it waits, on every store alike,
+/// so that those that meet in a few keys do not keep each other from ending.
 const IMMEDIATE_ATTEMPTS: u32 = 1;
 /// The first wait at most; each further one is twice as long, so many times.
 const FIRST_PAUSE: Duration = Duration::from_millis(1);
@@ -37,51 +38,51 @@ const MOST_DOUBLINGS: u32 = 6;
 const MEASURING: u8 = 1;
 const OVER: u8 = 2;
 
-/// What one run does.
+/// Plan of one run.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Plan {
-    /// Which transactions.
+    /// The mix of transactions.
     pub(crate) mix: Mix,
     /// Clients at the same time.
     pub(crate) in_flight: u32,
-    /// Bytes of a value.
+    /// Bytes of each value.
     pub(crate) value_bytes: u32,
-    /// Before the measurement.
+    /// Time before the measurement.
     pub(crate) warm_up: Duration,
-    /// The measurement.
+    /// Time of the measurement.
     pub(crate) time: Duration,
     /// Is each second looked at by itself?
     pub(crate) is_sampled: bool,
-    /// Where the clients' seeds come from.
+    /// Seed from which the clients' seeds are made.
     pub(crate) seed: u64,
 }
 
 impl Plan {
-    /// The same with other transactions, for a round.
+    /// The plan of another round, with other transactions.
     pub(crate) fn of_round(self, round: u32) -> Self {
         Self { seed: self.seed.wrapping_add(u64::from(round)), ..self }
     }
 }
 
-/// What came of it.
+/// Figures of one run.
 #[derive(Clone, Debug)]
 pub(crate) struct Figures {
     /// Transactions that were committed in the time measured, per second.
     pub(crate) per_second: f64,
     /// Parts of all attempts that committed.
     pub(crate) success: f64,
-    /// From a transaction's first attempt to its commit.
+    /// Time from a transaction's first attempt to its commit, in nanoseconds.
     pub(crate) latency_ns: Histogram<u64>,
     /// Second by second, if the plan asks for it.
     pub(crate) samples: Vec<Sample>,
-    /// What the servers counted meanwhile, for each transaction that was committed, if they tell.
+    /// Counts of the servers during the run, for each committed transaction, if they report them.
     pub(crate) counted: Option<Counted>,
 }
 
-/// What servers counted for each transaction that was committed, refused attempts among them.
+/// Counts of servers for each committed transaction, refused attempts among them.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub(crate) struct Counted {
-    /// Requests to read.
+    /// Number of requests to read.
     pub(crate) reads: f64,
     /// Messages received and messages sent.
     pub(crate) messages: f64,
@@ -94,7 +95,7 @@ impl Counted {
     }
 }
 
-/// One second.
+/// Counts of one second.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub(crate) struct Sample {
     /// Transactions that were committed in it.
@@ -103,7 +104,7 @@ pub(crate) struct Sample {
     pub(crate) log_bytes: u64,
 }
 
-/// What all clients of a run know.
+/// State that all clients of a run share.
 #[derive(Default)]
 struct Shared {
     phase: AtomicU8,

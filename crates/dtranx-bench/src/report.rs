@@ -10,12 +10,12 @@ use crate::{
     tables::{Passed, Restart},
 };
 
-/// What servers counted, as a column.
+/// A count of the servers, as a column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Count {
     /// Requests to read for each transaction.
     Reads,
-    /// Messages for each transaction.
+    /// Number of messages for each transaction.
     Messages,
 }
 
@@ -80,7 +80,8 @@ pub(crate) fn restarts(rows: &[Restart]) -> String {
     text
 }
 
-/// A table with a line for each second: transactions in it and bytes of the logs at its end, for each row.
+/// A table with a line for each second: transactions in it and bytes of the logs at its end, for
+/// each row.
 pub(crate) fn over_time(rows: &[Row]) -> String {
     let mut text = String::from("| second |");
     for row in rows {

@@ -1,6 +1,7 @@
 //! A server of DTranx that is killed and started again, and how long it takes until it answers.
 //!
-//! A marker is counted up by each transaction around a kill: what was acknowledged before must be there after it.
+//! A marker is counted up by each transaction around a kill: what was acknowledged before must be
+//! there after it.
 
 use std::{
     sync::{
@@ -32,12 +33,12 @@ const COLLECTED_POLL: Duration = Duration::from_millis(100);
 /// Transactions under way while a log is filled.
 const WRITERS: usize = 256;
 
-/// What is written to fill a log: transactions of one value each.
+/// Writes that fill a log: transactions of one value each.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Filling {
     /// Keys, each written again and again.
     pub(crate) keys: u64,
-    /// Bytes of a value.
+    /// Bytes of each value.
     pub(crate) value_bytes: u32,
 }
 
@@ -46,7 +47,7 @@ pub(crate) struct Restarted {
     server: Dtranx,
     client: AsyncClient,
     marker: i64,
-    /// Values written.
+    /// Number of values written.
     written: Arc<AtomicU64>,
 }
 

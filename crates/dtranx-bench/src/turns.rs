@@ -10,17 +10,17 @@ use crate::{
 
 /// One of those that are compared: a store that runs.
 pub(crate) struct Contender {
-    /// What it is called in the table.
+    /// Name in the table.
     pub(crate) name: &'static str,
     /// How many servers it has.
     pub(crate) servers: u16,
-    /// It.
+    /// The store itself.
     pub(crate) store: Box<dyn Store>,
     kind: Kind,
 }
 
 impl Contender {
-    /// Starts a store.
+    /// Starts a store of this kind, empty.
     pub(crate) async fn start(
         name: &'static str,
         kind: Kind,
@@ -30,7 +30,8 @@ impl Contender {
         Ok(Self { name, servers, store: kind.start(servers, settings).await?, kind })
     }
 
-    /// Every key is there; and no transfer was lost, doubled or torn: the counters still add up to nothing.
+    /// Every key is there; and no transfer was lost, doubled or torn: the counters still add up to
+    /// nothing.
     pub(crate) async fn check(&self, keys: u64, shape: Shape) -> Result<(), BenchError> {
         let broken = |what: String| BenchError::Broken { store: self.kind.name(), what };
         let values = self.store.values(keys).await?;
@@ -58,7 +59,7 @@ pub(crate) async fn in_turns(contenders: &[Contender], plan: Plan, rounds: u32) 
     Ok(rows)
 }
 
-/// What is being done, for whoever waits.
+/// Prints the present step.
 pub(crate) fn tell(round: u32, rounds: u32, row: &Row) {
     eprintln!("dtranx-bench: round {} of {rounds}: {}", round + 1, row.title());
 }

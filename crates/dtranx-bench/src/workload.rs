@@ -1,7 +1,8 @@
 //! Transactions, drawn from a seed.
 //!
-//! The paper's (DTranx, section 5.1): one to three items, an update writes one of them without reading it. And transfers, which read two
-//! counters and write both: their sum tells afterwards whether the store kept its word. And modifications, which read an item and write it.
+//! The paper's (DTranx, section 5.1): one to three items, an update writes one of them without
+//! reading it. And transfers, which read two counters and write both: their sum tells afterwards
+//! whether the store kept its word. And modifications, which read an item and write it.
 
 use std::time::Duration;
 
@@ -14,16 +15,16 @@ const SKEW: f64 = 0.99;
 /// Items of one of the paper's transactions, at most.
 const MOST_ITEMS: u64 = 3;
 
-/// How keys are chosen.
+/// Distributions by which keys are chosen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Distribution {
-    /// All alike.
+    /// All keys are equally likely.
     Uniform,
     /// A few most of the time, anywhere among the others.
     Zipfian,
 }
 
-/// What a transaction does.
+/// The shape of a transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Shape {
     /// One to three items, all read, or the others read and one written
@@ -48,7 +49,7 @@ impl Shape {
 /// One transaction. Keys are numbers below the number of keys, all different.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Transaction {
-    /// Reads these.
+    /// Reads these keys.
     Read(Vec<u64>),
     /// Reads the first, writes the second.
     Update(Vec<u64>, u64),
@@ -56,7 +57,7 @@ pub(crate) enum Transaction {
     Transfer(u64, u64),
 }
 
-/// One client's transactions.
+/// Source of one client's transactions.
 pub(crate) struct Draw {
     random: StdRng,
     zipf: Option<Zipf<f64>>,
@@ -65,12 +66,12 @@ pub(crate) struct Draw {
     reads: u8,
 }
 
-/// What decides which transactions are drawn.
+/// The mix from which transactions are drawn.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Mix {
-    /// What a transaction does.
+    /// Shape of the transactions.
     pub(crate) shape: Shape,
-    /// How keys are chosen.
+    /// Distribution of the keys.
     pub(crate) distribution: Distribution,
     /// How many keys there are, two at least.
     pub(crate) keys: u64,
@@ -88,7 +89,7 @@ impl Draw {
         Self { random: StdRng::seed_from_u64(seed), zipf, shape: mix.shape, keys: mix.keys, reads: mix.reads }
     }
 
-    /// The next one.
+    /// Draws the next transaction.
     pub(crate) fn next(&mut self) -> Transaction {
         match self.shape {
             Shape::Paper => {}

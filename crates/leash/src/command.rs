@@ -15,15 +15,16 @@ const POLL: Duration = Duration::from_millis(20);
 
 /// How a command ended and what it wrote, standard output and standard error in one text.
 pub struct Finished {
-    /// How it ended.
+    /// Exit status of the program.
     pub status: ExitStatus,
-    /// What it wrote.
+    /// Output of the program, both streams in one.
     pub said: String,
 }
 
 /// Runs `command` and waits for it. At `limit` the command and all it started are killed.
 ///
-/// The words go through a file and not a pipe, so that a talkative command never blocks on its reader.
+/// The words go through a file and not a pipe, so that a talkative command never blocks on its
+/// reader.
 ///
 /// # Errors
 /// [`Error::Command`], [`Error::CommandTimeout`].

@@ -1,4 +1,4 @@
-//! What can go wrong between "start this program" and "it has ended".
+//! Errors of starting a program, running it and ending it.
 
 use std::time::Duration;
 
@@ -9,25 +9,25 @@ pub enum Error {
     /// A program could not be run.
     #[error("cannot run {program}: {source}")]
     Command {
-        /// The program's name.
+        /// Name of the program to start.
         program: String,
-        /// Why.
+        /// Error of the operating system.
         source: std::io::Error,
     },
     /// A command was ended because it took too long.
     #[error("{program} did not finish within {limit:?}")]
     CommandTimeout {
-        /// The program's name.
+        /// Name of the program that was run.
         program: String,
-        /// Its time limit.
+        /// Time limit that it has exceeded.
         limit: Duration,
     },
     /// An operation on a file or a process failed.
     #[error("cannot {action}: {source}")]
     Io {
-        /// What was being done, and to what.
+        /// The action that failed, with the file or folder.
         action: String,
-        /// Why it failed.
+        /// Error of the operating system.
         source: std::io::Error,
     },
     /// No free port was found on 127.0.0.1.
@@ -39,7 +39,7 @@ pub enum Error {
     /// A program was killed and is still there.
     #[error("process {pid} is still there {limit:?} after SIGKILL")]
     WillNotEnd {
-        /// Its process id.
+        /// Id of the process that lives on.
         pid: u32,
         /// How long it was waited for.
         limit: Duration,
@@ -47,11 +47,11 @@ pub enum Error {
     /// A signal could not be sent.
     #[error("cannot send {signal} to process {pid}: {source}")]
     Signal {
-        /// The signal's name.
+        /// Name of the signal.
         signal: &'static str,
         /// The process it was meant for.
         pid: u32,
-        /// Why.
+        /// Error of the operating system.
         source: std::io::Error,
     },
 }

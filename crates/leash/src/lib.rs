@@ -1,4 +1,5 @@
-//! Child processes that end with their parent, however that ends; commands with a time limit; signals; free ports.
+//! Child processes that end with their parent, however that ends; commands with a time limit;
+//! signals; free ports.
 //!
 //! For tests, benchmarks and the commands that start local servers. Start reading at [`Process`].
 

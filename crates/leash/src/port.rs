@@ -1,8 +1,9 @@
 //! Picks a free TCP port on 127.0.0.1.
 //!
-//! The ports are below the range from which Linux takes the ports of outgoing connections, so that no client takes the
-//! port of a server that was killed and is about to be restarted. A port can still be lost to another process between
-//! the look and the use: who starts the server then tries another one.
+//! The ports are below the range from which Linux takes the ports of outgoing connections, so that
+//! no client takes the port of a server that was killed and is about to be restarted. A port can
+//! still be lost to another process between the look and the use: who starts the server then tries
+//! another one.
 
 use std::net::{Ipv4Addr, TcpListener};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -17,7 +18,7 @@ const STRIDE: u32 = 7_919;
 
 static NEXT: AtomicU32 = AtomicU32::new(0);
 
-/// A port that nobody was listening on a moment ago; another one at each call.
+/// A port on which no process was listening a moment ago; another one at each call.
 ///
 /// # Errors
 /// [`Error::NoFreePort`].

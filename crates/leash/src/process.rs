@@ -1,11 +1,16 @@
-//! A child process on a leash: it ends when its handle is dropped, and also when this whole process is killed.
+//! A child process on a leash: it ends when its handle is dropped, and also when this whole process
+//! is killed.
 //!
-//! The leash is a pipe whose writing end only this process holds. `sh` starts a watchdog that reads the other end, and
-//! then becomes the program itself, so that the child's id is the program's own. Then:
-//! - this process ends, in whatever way: the watchdog reads end-of-file, kills the program and removes its folder;
-//! - the program ends first: a line through the leash tells the watchdog to go without doing anything.
+//! The leash is a pipe whose writing end only this process holds. `sh` starts a watchdog that reads
+//! the other end, and then becomes the program itself, so that the child's id is the program's own.
+//! Then:
+//! - this process ends, in whatever way: the watchdog reads end-of-file, kills the program and
+//!   removes its folder;
+//! - the program ends first: a line through the leash tells the watchdog to go without doing
+//!   anything.
 //!
-//! A death signal tied to the parent (`PR_SET_PDEATHSIG`) would not do: it fires when the starting *thread* ends.
+//! A death signal tied to the parent (`PR_SET_PDEATHSIG`) would not do: it fires when the starting
+//! *thread* ends.
 
 use std::ffi::OsString;
 use std::fs::File;
@@ -22,8 +27,9 @@ use crate::command::wait_until;
 use crate::error::Error;
 use crate::signal;
 
-/// `$1` is the folder to remove (empty: none), the rest the program and its arguments. `$$` is the program's id, in
-/// the watchdog too. The short wait lets the kernel finish with the program's files before they are removed.
+/// `$1` is the folder to remove (empty: none), the rest the program and its arguments. `$$` is the
+/// program's id, in the watchdog too. The short wait lets the kernel finish with the program's
+/// files before they are removed.
 const LEASH: &str = r#"
 folder=$1
 shift
@@ -41,19 +47,20 @@ exec "$@" 3<&-
 const SIGNAL_LIMIT: Duration = Duration::from_secs(30);
 const STOP_POLL: Duration = Duration::from_millis(1);
 
-/// A running (or just ended) program, in a process group of its own so that a Ctrl-C reaches it through the leash only.
+/// A running (or just ended) program, in a process group of its own so that a Ctrl-C reaches it
+/// through the leash only.
 #[derive(Debug)]
 pub struct Process {
     child: Child,
     leash: Option<ChildStdin>,
 }
 
-/// What to start: the program, its arguments, the file for what it writes to its outputs, and the folder that goes
-/// when this process does.
+/// A program to start: its arguments, the file for its output, and a folder that is removed when
+/// this process ends.
 pub struct Start<'a> {
     /// The program: a path, or a name that is looked for on the `PATH`.
     pub program: &'a Path,
-    /// Its arguments.
+    /// Arguments of the program.
     pub args: &'a [OsString],
     /// The file to which what it writes is appended.
     pub console: &'a Path,
@@ -103,13 +110,15 @@ impl Process {
         Ok(status)
     }
 
-    /// Kills the program (SIGKILL) and waits until it is gone. Does nothing when it has ended already.
+    /// Kills the program (SIGKILL) and waits until it is gone. Does nothing when it has ended
+    /// already.
     ///
     /// # Errors
     /// [`Error::Signal`], [`Error::WillNotEnd`].
     pub fn kill(&mut self) -> Result<(), Error> {
-        // In this order: the id stays the program's own until it is waited for, so a watchdog that wakes up late
-        // cannot hit another process, and one that never wakes up is not needed any more.
+        // In this order: the id stays the program's own until it is waited for, so a watchdog that
+        // wakes up late cannot hit another process, and one that never wakes up is not needed any
+        // more.
         self.child.kill().map_err(|source| Error::Signal { signal: "SIGKILL", pid: self.pid(), source })?;
         self.release();
         let ended =
@@ -147,7 +156,7 @@ impl Process {
         Err(failed(ErrorKind::TimedOut.into()))
     }
 
-    /// Tells the watchdog to go. It may have gone before, and then there is nobody to tell.
+    /// Tells the watchdog to end. If it has ended before, the message goes nowhere.
     fn release(&mut self) {
         if let Some(mut leash) = self.leash.take() {
             let _ = leash.write_all(b"released\n");
@@ -157,7 +166,7 @@ impl Process {
 
 impl Drop for Process {
     fn drop(&mut self) {
-        // Nobody is left to hear of a failure.
+        // A failure cannot be reported here.
         let _ = self.kill();
     }
 }
@@ -217,7 +226,7 @@ mod tests {
         // Before the program runs there is no watchdog yet, and a paused `sh` would never start it.
         until(|| console(&folder) == "up\n");
         process.pause().unwrap();
-        // What the kernel does with the pipe when this process is killed.
+        // As the kernel closes the pipe when this process is killed.
         drop(process.leash.take());
         assert_eq!(ended(&mut process).signal(), Some(9));
         until(|| !folder.path().exists());

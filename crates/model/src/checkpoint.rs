@@ -1,22 +1,26 @@
 //! A checkpoint beside clients that register, decide and finish: a small model of decision 0049.
 //!
-//! Each client has two documents of its own, which each of its transactions changes both. The holder copies all first documents, and
-//! then all second ones. What it calls good must be of one moment.
+//! Each client has two documents of its own, which each of its transactions changes both. The
+//! holder copies all first documents, and then all second ones. What it calls good must be of one
+//! moment.
 //!
-//! The client: looks for a hold, inserts its record, looks for a hold again, and then decides as long as its record is not fenced. A
-//! client that finds its record fenced registers anew. The holder: writes the hold, reads which records are open, fences and sweeps
-//! them, again until none is open; notes what was decided; copies; compares; ends the hold.
+//! The client: looks for a hold, inserts its record, looks for a hold again, and then decides as
+//! long as its record is not fenced. A client that finds its record fenced registers anew. The
+//! holder: writes the hold, reads which records are open, fences and sweeps them, again until none
+//! is open; notes what was decided; copies; compares; ends the hold.
 //!
-//! Faults: the holder dies; the hold lapses; the clock is set back, so that a hold stands again that had lapsed.
+//! Faults: the holder dies; the hold lapses; the clock is set back, so that a hold stands again
+//! that had lapsed.
 //!
-//! Left out: what a lock, a decision and a sweep are made of, which the other models explore (a fence of a client that lives is the
-//! fence of one whose lease has ended too early there); locks that arrive late, which the holder counts at the end.
+//! Left out: what a lock, a decision and a sweep are made of, which the other models explore (a
+//! fence of a client that lives is the fence of one whose lease has ended too early there); locks
+//! that arrive late, which the holder counts at the end.
 
 use stateright::{Model, Property};
 
 use crate::explore::{Report, run, told};
 
-/// What is broken on purpose.
+/// Rules that can be broken on purpose.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Breakage {
     /// The client looks for a hold only before it inserts its record.
@@ -25,17 +29,17 @@ pub enum Breakage {
     RecordsBeforeHold,
     /// Clients that live are not fenced.
     LivingAreLeft,
-    /// Nobody sweeps: what was decided is finished by those who decided it.
+    /// There is no sweep: only clients that live finish what they have decided.
     NoSweep,
     /// The holder trusts its hold, and does not compare what was decided.
     NoComparison,
-    /// What was decided is noted though a record is open that has decided something.
+    /// Decisions are noted although a record is open that has decided something.
     OpenAreNoted,
     /// The hold does not end by itself when its holder is dead.
     HoldForEver,
 }
 
-/// What one exploration contains.
+/// Contents of one exploration.
 #[derive(Clone, Debug)]
 pub struct Plan {
     /// Clients: true for one that is registered at the beginning.
@@ -44,20 +48,20 @@ pub struct Plan {
     pub decisions: u8,
     /// How often the clock may be set back.
     pub jumps: u8,
-    /// What is broken on purpose.
+    /// The rule that is broken on purpose.
     pub breakage: Option<Breakage>,
 }
 
-/// Where a client is.
+/// State of one client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Client {
-    /// It has no record that it may use.
+    /// The client has no record that it may use.
     Out,
-    /// It has seen no hold, and is about to insert its record.
+    /// The client has seen no hold, and is about to insert its record.
     Free,
-    /// Its record was inserted.
+    /// The client has inserted its record.
     Inserted,
-    /// It uses its record.
+    /// The client uses its record.
     In,
 }
 
@@ -79,35 +83,35 @@ enum Hold {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 enum Holder {
     Begins,
-    /// It has written the hold.
+    /// The hold is written.
     Holds,
-    /// It has read which records are open, and has yet to fence these.
+    /// The open records are read, and these are to be fenced.
     Fences(Vec<usize>),
-    /// It is about to sweep.
+    /// The holder is about to sweep.
     Sweeps,
-    /// Nothing is open.
+    /// No record is open any more.
     Settled,
-    /// It has noted what was decided, by records that were all closed.
+    /// Decisions are noted, by records that were all closed.
     Noted(Vec<u8>),
-    /// It has copied the first documents.
+    /// The first documents are copied.
     Half(Vec<u8>, Vec<u8>),
-    /// It has copied all.
+    /// All documents are copied.
     Copied(Vec<u8>, Vec<u8>, Vec<u8>),
-    /// It has compared: good so far.
+    /// The copies are compared: good so far.
     Compared(Vec<u8>, Vec<u8>),
-    /// It is done, and calls this copy good.
+    /// Done: the holder calls this copy good.
     Good(Vec<u8>, Vec<u8>),
-    /// It is done, and has said that the copy is worth nothing.
+    /// Done: the holder has reported that the copy is useless.
     Broken,
     Dead,
 }
 
-/// What there is.
+/// State of the model.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct State {
     clients: Vec<Client>,
     records: Vec<Record>,
-    /// Each client's record before that one was fenced, and nobody has swept it.
+    /// For each client: whether it has a fenced record that was not swept.
     left: Vec<bool>,
     /// How many transactions each client has decided.
     decided: Vec<u8>,
@@ -122,7 +126,7 @@ pub struct State {
     true_half: Option<Vec<u8>>,
 }
 
-/// One step.
+/// A step of the model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Action {
     /// A client goes on registering.
@@ -131,9 +135,9 @@ pub enum Action {
     Decide(usize),
     /// A client finishes one of its documents.
     Finish(usize, usize),
-    /// The holder goes on.
+    /// The holder goes on with its next step.
     Hold,
-    /// The holder dies.
+    /// The holder dies, and its hold lapses.
     Die,
     /// The hold has not been renewed.
     Lapse,

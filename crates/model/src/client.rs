@@ -1,19 +1,23 @@
-//! A client's writes to its record: what `Recorder` composes is sent, answered, or examined when the answer is lost.
+//! A client's writes to its record: a write that `Recorder` composes is sent, answered, or examined
+//! when the answer is lost.
 //!
-//! 1. A write is composed when somebody waits for it (for a decision, or for a collection to be listed), or when it or
-//!    the one after it tells the record anything new.
-//! 2. The server applies it, visible at once; a write that waits for the journal is answered when it is durable.
-//! 3. Not applied, or the answer was lost: the record is read, durably, and the recorder says how to go on; or the owner
-//!    gives up, which is a fault.
-//! 4. A record of no more use is fenced before anybody is told.
-//! 5. When every transaction is over and every number below `low`, the record is retired by a journaled write that
-//!    demands the last stamp: a server that has lost the evidence for finished documents has another one.
+//! 1. A write is composed when a transaction waits for it (for a decision, or for a collection to
+//!    be listed), or when it or the one after it tells the record anything new.
+//! 2. The server applies it, visible at once; a write that waits for the journal is answered when
+//!    it is durable.
+//! 3. Not applied, or the answer was lost: the record is read, durably, and the recorder says how
+//!    to go on; or the owner gives up, which is a fault.
+//! 4. A record of no more use is fenced before its outcomes are reported.
+//! 5. When every transaction is over and every number below `low`, the record is retired by a
+//!    journaled write that demands the last stamp: a server that has lost the evidence for finished
+//!    documents has another one.
 //!
-//! Where decisions are bound to the connection (decision 0039) it is a step of its own to open it anew, which counts, and another until it
-//! is answered: from then on it belongs to the process that runs then. What is sent over a connection of a process that has ended is lost.
+//! Where decisions are bound to the connection (decision 0039) it is a step of its own to open it
+//! anew, which counts, and another until it is answered: from then on it belongs to the process
+//! that runs then. A write that is sent over a connection of a process that has ended is lost.
 //!
-//! Left out: registration (records are there at the start), a new record after a lost one, leases and heartbeats.
-//! A retired record is gone at once.
+//! Left out: registration (records are there at the start), a new record after a lost one, leases
+//! and heartbeats. A retired record is gone at once.
 
 use protocol::{
     ClientRecord, Concern, Recorder,
@@ -81,7 +85,8 @@ pub fn lose_connection(plan: &Plan, state: &mut State, client: usize) {
     }
 }
 
-/// Makes sure of a connection that is answered and alive, as far as anybody can know: a step of its own, if it was not.
+/// Makes sure of a connection that is answered and alive, as far as anybody can know: a step of its
+/// own, if it was not.
 fn connects(plan: &Plan, state: &mut State, client: usize) -> bool {
     let (boot, this) = (state.server.boot, &mut state.clients[client]);
     match this.process {
@@ -171,7 +176,8 @@ fn next(plan: &Plan, recorder: &mut Recorder, epoch: u64, connection: Option<u64
     Some(write)
 }
 
-/// Step 2 in the server; true if the write was applied. `names` are the collections that it lists besides.
+/// Step 2 in the server; true if the write was applied. `names` are the collections that it lists
+/// besides.
 pub fn execute(plan: &Plan, state: &mut State, client: usize, write: &RecordWrite, names: u8) -> bool {
     let how = Admission {
         any_stamp: plan.has(Mutation::NoEvidence),
@@ -184,7 +190,7 @@ pub fn execute(plan: &Plan, state: &mut State, client: usize, write: &RecordWrit
 fn send(plan: &Plan, state: &mut State, client: usize, write: RecordWrite) {
     let boot = state.server.boot;
     if plan.bound && state.clients[client].process != Some(boot) {
-        // Its process has ended, and nobody knew.
+        // The process has ended, which is noticed only now.
         lose_connection(plan, state, client);
         if write.over.is_none() || !plan.has(Mutation::DialsBelow) {
             state.clients[client].pump = if write.over.is_some() { Pump::Examine(write) } else { Pump::Resend(write) };
@@ -272,7 +278,7 @@ pub fn give_up(plan: &Plan, state: &mut State, client: usize) {
     settle(plan, state, client, &outcomes);
 }
 
-/// Step 4.
+/// Step 4: gives the record up.
 fn lose(plan: &Plan, state: &mut State, client: usize, outcomes: Vec<Outcome>) {
     if janitor::is_unfenced(state, client) {
         state.clients[client].pump = Pump::FenceOwn(outcomes);
@@ -308,7 +314,7 @@ fn may_retire(plan: &Plan, state: &State, client: usize) -> bool {
     record && this.recorder.is_settled() && !this.recorder.is_lost() && mine.all(|t| state.runs[t].step == Step::Over)
 }
 
-/// Step 5.
+/// Step 5: retires the record.
 fn retire(plan: &Plan, state: &mut State, client: usize) {
     let next = state.clients[client].recorder.clone().next_write(true);
     let record = state.server.now.records[client].as_ref().map(|stored| stored.record.stamp);

@@ -1,16 +1,19 @@
-//! Documents that expire (decision 0018): the server's TTL monitor, and what a transaction does about it before it is
-//! decided.
+//! Documents that expire (decision 0018): the server's TTL monitor, and what a transaction does
+//! about it before it is decided.
 //!
-//! The monitor: 1. it finds a document whose date is over, by an index that holds unlocked ones only; 2. it looks at
-//! the document again, at the date of its safe version alone, and removes it, locked or not.
+//! The monitor: 1. it finds a document whose date is over, by an index that holds unlocked ones
+//! only; 2. it looks at the document again, at the date of its safe version alone, and removes it,
+//! locked or not.
 //!
-//! A transaction outlives it, when the last of its locks is acknowledged: 1. the safe version of each document that it
-//! holds, and has not removed, is taken away if its date is over; 2. each is looked at: what is not held any more has
-//! been removed, and the transaction is rolled back; 3. it requests its commit.
+//! A transaction outlives it, when the last of its locks is acknowledged: 1. the safe version of
+//! each document that it holds, and has not removed, is taken away if its date is over; 2. each is
+//! looked at: what is not held any more has been removed, and the transaction is rolled back; 3. it
+//! requests its commit.
 //!
-//! Every document that is there at the start has a date, which may be over from any moment on by the server's clock.
-//! What a transaction writes has none: it prolongs for ever. Left out: a date that cannot be taken away because it is
-//! part of the shard key, and documents that are only read-locked, which may go.
+//! Every document that is there at the start has a date, which may be over from any moment on by
+//! the server's clock. What a transaction writes has none: it prolongs for ever. Left out: a date
+//! that cannot be taken away because it is part of the shard key, and documents that are only
+//! read-locked, which may go.
 
 use crate::{
     model::Action,
@@ -63,7 +66,7 @@ pub fn count(plan: &Plan, state: &mut State, t: usize, i: usize) {
     }
 }
 
-/// What the clock and the monitor may do.
+/// The possible steps of the clock and of the TTL monitor.
 pub fn possible(plan: &Plan, server: &Server, actions: &mut Vec<Action>) {
     let docs = (0..server.now.docs.len()).filter(|_| plan.expires);
     for doc in docs {

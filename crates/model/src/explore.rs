@@ -6,10 +6,10 @@ use stateright::{Checker, Expectation, HasDiscoveries, Model};
 
 use crate::{model::ProtocolModel, plan::Plan};
 
-/// What an exploration found.
+/// Result of an exploration.
 #[derive(Debug)]
 pub struct Report {
-    /// Different states.
+    /// Number of different states.
     pub states: usize,
     /// Was every reachable state visited?
     pub complete: bool,
@@ -25,7 +25,7 @@ pub fn explore(plan: Plan) -> Report {
     told(&title, || run(ProtocolModel { plan }))
 }
 
-/// Says what was found.
+/// Runs an exploration and prints its result.
 pub(crate) fn told(title: &str, explore: impl FnOnce() -> Report) -> Report {
     let begun = Instant::now();
     let report = explore();
@@ -33,7 +33,8 @@ pub(crate) fn told(title: &str, explore: impl FnOnce() -> Report) -> Report {
     report
 }
 
-/// Explores every state that `model` can reach. Without violation the checker has no reason to stop before.
+/// Explores every state that `model` can reach. Without violation the checker has no reason to stop
+/// before.
 pub(crate) fn run<M>(model: M) -> Report
 where
     M: Model + Send + Sync + 'static,

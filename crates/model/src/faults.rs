@@ -1,9 +1,9 @@
-//! What can go wrong, each within its budget: the server restarts, a client dies, a message is late, a document is
-//! deleted by somebody who knows nothing of locks, a client asks for a status in the wrong place, a write outside
-//! transactions makes of a document what only a transaction may.
+//! Faults, each within its budget: the server restarts, a client dies, a message is late, a
+//! document is deleted without regard to locks, a client asks for a status in the wrong place, a
+//! write outside transactions stores fields that only a transaction may store.
 //!
-//! A zombie is not here: every client is as slow as the exploration likes, and `meeting::expire` may find its lease
-//! expired. A dead client is one that never takes another step.
+//! A zombie is not here: every client is as slow as the exploration likes, and `meeting::expire`
+//! may find its lease expired. A dead client is one that never takes another step.
 
 use protocol::{LockState, TxStatus, status::status_where_kept};
 
@@ -17,8 +17,8 @@ use crate::{
     together, transaction,
 };
 
-/// May this transaction's next message become late: a lock write, one that takes back what it has locked, one that takes an
-/// expired safe version away, or a finish?
+/// May this transaction's next message become late: a lock write, one that takes back what it has
+/// locked, one that takes an expired safe version away, or a finish?
 pub fn may_be_late(plan: &Plan, state: &State, t: usize) -> bool {
     let may = state.faults.late_messages > 0 && !plan.has(Mutation::LockSentTwice);
     let step = &state.runs[t].step;
@@ -29,7 +29,8 @@ pub fn may_be_late(plan: &Plan, state: &State, t: usize) -> bool {
     }
 }
 
-/// The message is given up, which ends the transaction unless it is a finish; it is on its way all the same.
+/// The message is given up, which ends the transaction unless it is a finish; it is on its way all
+/// the same.
 pub fn write_late(plan: &Plan, state: &mut State, t: usize) {
     match state.runs[t].step {
         Step::Writing(write) | Step::Together(write, _) => lock_late(plan, state, t, write),
@@ -76,8 +77,8 @@ pub fn may_be_refused(state: &State, client: usize) -> bool {
     this.pump == Pump::Idle && client::is_sending(state, client) && decides()
 }
 
-/// The server refuses the decision and says so: the first of its transactions is held back. What may still arrive is not held back: an
-/// owner that gives up would call it rolled back.
+/// The server refuses the decision and says so: the first of its transactions is held back. What
+/// may still arrive is not held back: an owner that gives up would call it rolled back.
 pub fn quiet(plan: &Plan, state: &mut State, client: usize) {
     state.faults.quiets -= 1;
     let Some(write) = client::compose(plan, state, client) else { return };
@@ -93,7 +94,7 @@ pub fn record_late(plan: &Plan, state: &mut State, client: usize) {
     client::send_late(plan, state, client);
 }
 
-/// A late message arrives.
+/// Delivers a late message to the server.
 pub fn deliver(plan: &Plan, state: &mut State, index: usize) {
     match state.server.late.remove(index) {
         Message::Lock { tx, t, write, over } => {
@@ -122,14 +123,14 @@ fn note_orphan(plan: &Plan, state: &mut State, t: usize, write: usize) {
     }
 }
 
-/// Somebody who knows nothing of transactions deletes a document.
+/// Deletes a document without regard to locks.
 pub fn delete(state: &mut State, doc: usize) {
     state.faults.deletions -= 1;
     state.server.now.docs[doc].delete_from_outside();
 }
 
-/// A client of another tx database meets a lock and finds no record of its holder. Its two looks at the document, with
-/// the question in between, are one step: it would not go on to the second.
+/// A client of another tx database meets a lock and finds no record of its holder. Its two looks at
+/// the document, with the question in between, are one step: it would not go on to the second.
 pub fn stranger(plan: &Plan, state: &mut State, doc: usize) {
     state.faults.strangers -= 1;
     let kept_here = plan.has(Mutation::ForeignMeansDead);
@@ -139,8 +140,9 @@ pub fn stranger(plan: &Plan, state: &mut State, doc: usize) {
     }
 }
 
-/// May a write outside transactions be about to give this document what looks like a lock of transaction `t`? The
-/// document is clean, which such a write demands, and the transaction is not active.
+/// May a write outside transactions be about to give this document what looks like a lock of
+/// transaction `t`? The document is clean, which such a write demands, and the transaction is not
+/// active.
 pub fn may_forge(plan: &Plan, state: &State, doc: usize, t: usize) -> bool {
     let stored = &state.server.now.docs[doc];
     let is_clean = stored.stored && stored.lock == LockState::default();
@@ -148,9 +150,10 @@ pub fn may_forge(plan: &Plan, state: &State, doc: usize, t: usize) -> bool {
     state.faults.forgeries > 0 && is_clean && state.tx_id(plan, t).is_some_and(is_over)
 }
 
-/// A write outside transactions, an update by pipeline: only the server knows, while it writes, that what comes out has
-/// reserved fields. The guard is a part of the statement (decision 0018), which fails and stores nothing. Left out:
-/// metadata that is not complete, which writers take for damage.
+/// A write outside transactions, an update by pipeline: only the server knows, while it writes,
+/// that what comes out has reserved fields. The guard is a part of the statement (decision 0018),
+/// which fails and stores nothing. Left out: metadata that is not complete, which writers take for
+/// damage.
 pub fn forge(plan: &Plan, state: &mut State, doc: usize, t: usize) {
     state.faults.forgeries -= 1;
     if plan.has(Mutation::ReservedStored) {
@@ -160,8 +163,9 @@ pub fn forge(plan: &Plan, state: &mut State, doc: usize, t: usize) {
     }
 }
 
-/// The server restarts. Answers that were to wait for the journal are lost; those that were sent at once may still be
-/// received. What a reader saw of a decision that is lost now need not be seen again.
+/// The server restarts. Answers that were to wait for the journal are lost; those that were sent at
+/// once may still be received. What a reader saw of a decision that is lost now need not be seen
+/// again.
 pub fn restart(plan: &Plan, state: &mut State) {
     state.faults.server_crashes -= 1;
     state.server.restart();
@@ -180,7 +184,7 @@ pub fn may_lose_answer(state: &State, client: usize) -> bool {
     matches!(state.clients[client].pump, Pump::Answered(_, boot) if boot < state.server.boot)
 }
 
-/// The answer is lost.
+/// Loses the answer to the record write under way.
 pub fn lose_answer(plan: &Plan, state: &mut State, client: usize) {
     if let Pump::Answered(write, _) = state.clients[client].pump.clone() {
         state.clients[client].pump = Pump::Examine(write);

@@ -1,12 +1,15 @@
-//! The janitor: repairs what dead clients, fenced clients and late messages left, and removes fenced records.
+//! The janitor: repairs what dead clients, fenced clients and late messages left, and removes
+//! fenced records.
 //!
-//! A sweep of a fenced record: 1. a barrier, with the connection epoch in which it ran; it reads the record, the list of
-//! collections included, which cannot grow any more; 2. a pass over the documents in these collections, one after the other;
+//! A sweep of a fenced record: 1. a barrier, with the connection epoch in which it ran; it reads
+//! the record, the list of collections included, which cannot grow any more; 2. a pass over the
+//! documents in these collections, one after the other;
 //! 3. a barrier; 4. in the same epoch: the record goes. Otherwise all again.
 //!
-//! It stands for whoever does this work (any writer, a periodic sweep). It looks at a document only when there is
-//! something to do, so that a state in which nobody has a step is one in which everything is done. A record that is
-//! closed is gone at once: the 30 minutes that the server keeps it are left out.
+//! It stands for any client that does this work (a writer, a periodic sweep). It looks at a
+//! document only when there is something to do, so that a state in which no process has a step is
+//! one in which everything is done. A record that is closed is gone at once: the 30 minutes that
+//! the server keeps it are left out.
 
 use protocol::{TxId, TxStatus};
 
@@ -31,12 +34,12 @@ fn is_left(plan: &Plan, state: &State, tx: TxId) -> bool {
     record.is_none_or(|record| !record.fenced && over && ask(plan, &state.server.now, tx) != TxStatus::Active)
 }
 
-/// Fetches a document.
+/// Fetches a document, and begins to repair it if it is locked.
 pub fn look(state: &mut State, doc: usize) {
     state.janitor = meeting::fetch(&state.server.now, doc).map(Task::Meeting);
 }
 
-/// Is this a client whose record has to be fenced because nobody renews its lease?
+/// Whether the client's record has to be fenced because its lease is not renewed any more.
 pub fn may_fence(state: &State, client: usize) -> bool {
     state.is_leaseless(client) && is_unfenced(state, client)
 }
@@ -125,7 +128,8 @@ fn go_on(plan: &Plan, state: &mut State, mut sweep: Sweep) -> Option<Sweep> {
     Some(sweep)
 }
 
-/// The second barrier. Between two equal epochs nothing was lost: what the pass found clean is clean for good.
+/// The second barrier. Between two equal epochs nothing was lost: what the pass found clean is
+/// clean for good.
 fn end(plan: &Plan, state: &mut State, client: usize, epoch: u64) {
     let unchecked = plan.has(Mutation::SweepIgnoresEpoch) || plan.has(Mutation::SweepTrustsVolatileRepairs);
     if barrier(plan, state) == epoch || unchecked {

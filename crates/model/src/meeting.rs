@@ -1,13 +1,16 @@
-//! Dealing with a lock that somebody else holds: ask for the status, then conflict, repair, or fetch again.
+//! Meeting a lock of another transaction: ask for the status, then conflict, repair, or fetch
+//! again.
 //!
 //! 1. The document was fetched, with a lock.
-//! 2. The holder's record is read. Unless the answer is "active", or there is no record, it is made durable before
-//!    anybody acts on it: a repair may reach a server that was restarted after the answer and has lost what was read.
-//!    Active: a conflict, unless the holder's lease is found expired and its record fenced (`expire`, which in the model
-//!    needs no meeting), or its number killed; then it is asked for again.
-//! 3. Committed or rolled back: a repair, conditional on the holder, and on whether the document waits to be inserted
-//!    or removed: its safe version may have been taken away since (`expiry`), or be back after a restart. Finished, or
-//!    no record: fetched again; a lock that is still there is an orphan and is rolled back.
+//! 2. The holder's record is read. Unless the answer is "active", or there is no record, it is made
+//!    durable before it is acted on: a repair may reach a server that was restarted after the
+//!    answer and has lost what was read. Active: a conflict, unless the holder's lease is found
+//!    expired and its record fenced (`expire`, which in the model needs no meeting), or its number
+//!    killed; then it is asked for again.
+//! 3. Committed or rolled back: a repair, conditional on the holder, and on whether the document
+//!    waits to be inserted or removed: its safe version may have been taken away since (`expiry`),
+//!    or be back after a restart. Finished, or no record: fetched again; a lock that is still there
+//!    is an orphan and is rolled back.
 
 use protocol::{
     LockState, Repair, TxId, TxStatus,
@@ -24,11 +27,11 @@ use crate::{
 
 /// How a meeting goes on.
 pub enum Next {
-    /// To this step.
+    /// Go on with this step.
     To(Meeting),
-    /// The holder is active.
+    /// A conflict: the holder is active.
     Conflict,
-    /// The lock is gone.
+    /// The lock is gone: go on.
     Clear,
 }
 
@@ -76,8 +79,8 @@ pub fn proceed(plan: &Plan, state: &mut State, meeting: Meeting) -> Next {
     }
 }
 
-/// What a repair demands of the document besides its holder: that it is, or is not, one that waits to be inserted or
-/// removed.
+/// Whether the document fits the repair besides its holder: a repair demands that it is, or is not,
+/// one that waits to be inserted or removed.
 fn fits(repair: Repair, lock: &LockState) -> bool {
     match repair {
         Repair::ReplaceWithUnsafe => !lock.remove,

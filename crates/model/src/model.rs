@@ -10,53 +10,54 @@ use crate::{
     transaction,
 };
 
-/// Who deals with a lock.
+/// The process that meets a lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Actor {
-    /// A transaction.
+    /// The transaction with this index.
     Run(usize),
-    /// The janitor.
+    /// The janitor, in a sweep or not.
     Janitor,
 }
 
-/// One step.
+/// A step of the model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Action {
-    /// A transaction goes on.
+    /// A transaction takes its next step.
     Run(usize),
     /// A client goes on about its record.
     Record(usize),
-    /// The reader goes on.
+    /// The reader takes its next step.
     Read,
-    /// The janitor goes on.
+    /// The janitor takes its next step.
     Janitor,
     /// The janitor fetches a document.
     Look(usize),
     /// The janitor begins to sweep up after a fenced client.
     Scan(usize),
-    /// Somebody finds the lease of a client expired, with or without a lock of it in the way.
+    /// A client's lease is found expired, with or without a lock of it in the way.
     Expire(usize),
-    /// Somebody rolls back the one transaction that he met.
+    /// A process rolls back the one transaction whose lock it has met.
     Kill(Actor),
     /// A transaction's next message is given up by its sender.
     WriteLate(usize),
     /// A client's next record write is given up by its sender.
     RecordLate(usize),
-    /// A late message arrives.
+    /// A late message arrives at the server.
     Deliver(usize),
     /// Nothing that is written from here on will survive the next restart.
     ForeseeRestart,
-    /// The foreseen restart.
+    /// The server restarts as foreseen.
     Restart,
     /// An answer from before a restart is lost.
     LoseAnswer(usize),
     /// An owner waits no longer for the fate of its record write.
     GiveUp(usize),
-    /// A client's next decision is refused for the quiet of a reader, whom the first of its transactions would disturb.
+    /// A client's next decision is refused for the quiet of a reader, whom the first of its
+    /// transactions would disturb.
     Quiet(usize),
     /// A client tries again to decide those that it has held back.
     Release(usize),
-    /// A client dies.
+    /// A client dies, and takes no further step.
     Die(usize),
     /// A document is deleted from outside.
     Delete(usize),
@@ -75,7 +76,7 @@ pub enum Action {
 /// The protocol under one plan.
 #[derive(Clone, Debug)]
 pub struct ProtocolModel {
-    /// What is constant.
+    /// The plan, which is constant during an exploration.
     pub plan: Plan,
 }
 
@@ -103,7 +104,7 @@ impl ProtocolModel {
         holder.is_some_and(|tx| state.is_leaseless(crate::server::client_index(tx.client)))
     }
 
-    /// What processes do of their own accord.
+    /// Steps that processes take without a fault.
     fn progress(&self, state: &State, actions: &mut Vec<Action>) {
         let runs = (0..state.runs.len()).filter(|t| transaction::has_step(&self.plan, state, *t));
         actions.extend(runs.map(Action::Run));

@@ -1,16 +1,18 @@
-//! Deliberate breakages. Each must make the checker find a violation: a model that cannot fail proves nothing.
+//! Deliberate breakages. Each must make the checker find a violation: a model that cannot fail
+//! proves nothing.
 
-/// What is broken on purpose. The first group breaks rules that the protocol's description states; the second
-/// undoes rules that this model showed to be needed.
+/// Rules that can be broken on purpose. The first group are rules that the protocol's description
+/// states; the second are rules that this model showed to be needed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Mutation {
-    /// Repair as in lines 16-22 of figure 7 of paper 000: committed is undone, rolled back is finished.
+    /// Repair as in lines 16-22 of figure 7 of paper 000: committed is undone, rolled back is
+    /// finished.
     RepairSwapped,
     /// The safe phase of a query before the unsafe one (3.7).
     QuerySafeFirst,
     /// A record is removed while documents still carry its id (3.10).
     RecordRemovedEarly,
-    /// Whoever meets a lock whose record is gone takes it for committed (3.10).
+    /// A lock whose record is gone is taken for one of a committed transaction (3.10).
     MissingRecordMeansCommitted,
     /// The lock write stores what an earlier read saw (3.3).
     LockTrustsEarlierRead,
@@ -20,7 +22,7 @@ pub enum Mutation {
     NumbersLeaveAboveLow,
     /// The decision follows the prepared writes at once: no stamp in between is demanded (3.13).
     NoEvidence,
-    /// Nobody looks at the connection epoch in which the evidence ran (3.13).
+    /// The connection epoch in which the evidence ran is not checked (3.13).
     EpochIgnored,
     /// A lock that is still there after its number was seen below `low` is rolled forward (3.12).
     OrphanRolledForward,
@@ -28,16 +30,18 @@ pub enum Mutation {
     StatusBeforeDocument,
     /// A lock write is sent twice (3.12).
     LockSentTwice,
-    /// What was given back of several lock writes sent together is taken for done.
+    /// A lock write that was given back, of several sent together, is taken for done.
     GivenBackTakenForDone,
     /// A document is taken over from a transaction of the same client that is not decided yet.
     TakenOverUndecided,
-    /// A transaction undoes the documents that it was told of, where a lock write names none and its answer was lost.
+    /// A transaction undoes only the documents whose locks were answered, although a lock write
+    /// without an `_id` was not answered.
     UndoneByList,
     /// An answer behind a mark is believed without asking for the status of the writer.
     MarkIgnored,
 
-    /// The connection epoch of finishing is read when the last document is finished, not before the first one.
+    /// The connection epoch of finishing is read when the last document is finished, not before the
+    /// first one.
     CleanEpochReadLate,
     /// `low` rises above a committed number as soon as its documents are finished.
     LowWithoutEvidence,
@@ -45,7 +49,8 @@ pub enum Mutation {
     OwnerRetiresAnyRecord,
     /// A rival acts on a status that a restart can still undo.
     RepairTrustsVolatileStatus,
-    /// The owner acts on, and answers with, what it read in its record after a lost answer, durable or not.
+    /// The owner acts on, and answers with, what it read in its record after a lost answer, durable
+    /// or not.
     ExamineTrustsVolatileRecord,
     /// The sweep removes a record although the repairs that it saw can still be lost.
     SweepTrustsVolatileRepairs,
@@ -55,46 +60,54 @@ pub enum Mutation {
     SweepTrustsEarlierFence,
     /// The owner takes "indeterminate" for "rolled back".
     OwnerTrustsMissingRecord,
-    /// A reader that finds no record takes it for "rolled back", instead of fetching the document again.
+    /// A reader that finds no record takes it for "rolled back", instead of fetching the document
+    /// again.
     ReaderTrustsMissingRecord,
     /// The sweep passes over the collections that the record listed before it was fenced.
     SweepListBeforeFence,
-    /// A transaction goes on although a message of its own that takes back what it holds may still arrive.
+    /// A transaction goes on although a message of its own that takes back what it holds may still
+    /// arrive.
     TakeBackNotInDoubt,
     /// Finishing writes what the transaction remembers over whatever has the `_id`, held or not.
     FinishFromMemory,
-    /// A client takes a record that it does not find for one that is gone, though the holder keeps its records elsewhere.
+    /// A client takes a record that it does not find for one that is gone, though the holder keeps
+    /// its records elsewhere.
     ForeignMeansDead,
     /// A transaction requests its commit without a last look at documents that may expire.
     NotOutlived,
-    /// That look comes before the last lock.
+    /// The last look at documents that may expire comes before the last lock.
     OutlivedTooEarly,
-    /// It only counts what is held: safe versions whose date is over stay where the TTL monitor sees them.
+    /// The last look only counts the documents held: expired safe versions stay where the TTL
+    /// monitor sees them.
     ExpiredLeftInPlace,
-    /// It takes expired safe versions away, and does not count what is held.
+    /// The last look removes expired safe versions, and does not count the documents held.
     GoneUncounted,
     /// The TTL index holds locked documents, too.
     ExpiryFindsLocked,
-    /// A repair demands the holder alone: whether the document waits to be inserted is what it was when it was fetched.
+    /// A repair demands the holder alone: whether the document waits to be inserted is what it was
+    /// when it was fetched.
     RepairTrustsEarlierLook,
     /// A write outside transactions stores reserved fields.
     ReservedStored,
-    /// The owner holds transactions back although their decision was not answered and may still arrive.
+    /// The owner holds transactions back although their decision was not answered and may still
+    /// arrive.
     HeldUnanswered,
-    /// A document that is to be finished leaves the list when a later transaction of the client has *sent* a lock write that
-    /// takes it over.
+    /// A document that is to be finished leaves the list when a later transaction of the client has
+    /// *sent* a lock write that takes it over.
     DelistedEarly,
-    /// It leaves the list when that lock write was answered.
+    /// A document that is to be finished leaves the list when that lock write was answered.
     DelistedAtTakeOver,
-    /// It leaves the list when the finish was sent.
+    /// A document that is to be finished leaves the list when the finish was sent.
     DelistedUnanswered,
 
     /// A transaction takes the number of a connection that was opened and has not been answered.
     OpenConnectionTaken,
-    /// What is bound to a connection is sent over the next one, if it is lost: whatever is below dials again.
+    /// A write that is bound to a lost connection is sent over the next one: a layer below dials
+    /// again.
     DialsBelow,
-    /// What was bound to a connection and not answered is sent again over the next one.
+    /// A write that was bound to a connection and not answered is sent again over the next one.
     BoundSentAgain,
-    /// What was bound to a connection, was not answered, and is not in the record, is told to be rolled back at once.
+    /// A write that was bound to a connection, was not answered, and is not in the record, is
+    /// reported as rolled back at once.
     NoBarrier,
 }

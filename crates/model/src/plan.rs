@@ -1,10 +1,11 @@
-//! What one exploration contains: the transactions, the reads, the faults that may happen and how often.
+//! Plans of explorations: the transactions, the reads, the faults that may happen and how often.
 //!
 //! A plan is constant during an exploration; what changes is in `state`.
 
 use crate::mutation::Mutation;
 
-/// What a transaction does to a document. An update adds the transaction's mark, so a lost update shows.
+/// The change that a transaction makes to a document. An update adds the transaction's mark, so a
+/// lost update shows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Op {
     /// Adds a mark to a document that is there; finds nothing otherwise.
@@ -18,17 +19,20 @@ pub enum Op {
 /// A transaction: who runs it and what it writes, in this order, each document at most once.
 #[derive(Clone, Debug, Default)]
 pub struct TxPlan {
-    /// Index of the client.
+    /// Index of the client that runs it.
     pub client: usize,
     /// Index of the document and what is done to it.
     pub writes: Vec<(usize, Op)>,
     /// Are they sent in one command?
     pub together: bool,
-    /// Does it take documents over from transactions of the same client that are committed and not finished?
+    /// Does it take documents over from transactions of the same client that are committed and not
+    /// finished?
     pub takes_over: bool,
-    /// Are its documents found by other fields than their `_id`s, so that only the answers of its lock writes tell which ones they are?
+    /// Are its documents found by other fields than their `_id`s, so that only the answers of its
+    /// lock writes tell which ones they are?
     pub by_key: bool,
-    /// Is its last write refused the first time, after it has locked (a unique index)? It is taken back and tried again.
+    /// Is its last write refused the first time, after it has locked (a unique index)? It is taken
+    /// back and tried again.
     pub refused: bool,
 }
 
@@ -37,19 +41,21 @@ pub struct TxPlan {
 pub enum Read {
     /// Fetches a document by id.
     ById(usize),
-    /// Asks, for one document, whether a query for "has the mark of transaction `holds`" returns it.
+    /// Asks, for one document, whether a query for "has the mark of transaction `holds`" returns
+    /// it.
     Query {
-        /// Index of the document.
+        /// Index of the document to find.
         doc: usize,
-        /// Index of the transaction.
+        /// Index of the transaction that holds it.
         holds: usize,
     },
-    /// The same in one command: pending documents put a mark before the answer, and the status of their writer is read
-    /// after it. Active: the answer stands. Otherwise it is thrown away, and the query goes the long way.
+    /// The same in one command: pending documents put a mark before the answer, and the status of
+    /// their writer is read after it. Active: the answer stands. Otherwise it is thrown away, and
+    /// the query goes the long way.
     Together {
-        /// Index of the document.
+        /// Index of the document to lock.
         doc: usize,
-        /// Index of the transaction.
+        /// Index of the transaction that holds it.
         holds: usize,
     },
 }
@@ -71,42 +77,46 @@ pub struct Faults {
     pub kills: u8,
     /// An owner waits no longer for what became of its record write.
     pub give_ups: u8,
-    /// Somebody who knows nothing of transactions deletes a document, locked or not: the TTL monitor, another program.
+    /// Deletions of a document without regard to locks: by the TTL monitor, by another program.
     pub deletions: u8,
-    /// The server refuses a decision, because a reader has asked for quiet where one of its transactions has written.
+    /// The server refuses a decision, because a reader has asked for quiet where one of its
+    /// transactions has written.
     pub quiets: u8,
-    /// A write outside transactions gives a document reserved fields: what looks like a lock of a transaction that is
-    /// decided, or of which nothing is known any more.
+    /// A write outside transactions gives a document reserved fields: what looks like a lock of a
+    /// transaction that is decided, or of which nothing is known any more.
     pub forgeries: u8,
-    /// A client whose records are in another tx database meets a lock, and finds no record of its holder there.
+    /// A client whose records are in another tx database meets a lock, and finds no record of its
+    /// holder there.
     pub strangers: u8,
 }
 
-/// One exploration.
+/// The plan of one exploration.
 #[derive(Clone, Debug, Default)]
 pub struct Plan {
-    /// For messages.
+    /// Name of the plan, for messages.
     pub name: &'static str,
     /// For each document: is it there at the start?
     pub docs: Vec<bool>,
     /// The transactions; those of one client run concurrently.
     pub txs: Vec<TxPlan>,
-    /// The reader's program.
+    /// The reads of the reader, in order.
     pub reads: Vec<Read>,
-    /// Budgets.
+    /// Number of faults of each kind that may happen.
     pub faults: Faults,
     /// The trace of aborted numbers below `low` has no room: numbers are forgotten at once.
     pub prune_trace: bool,
-    /// Each document stands for a collection of its own, which a record has to list before anything is locked there. At
-    /// the start each record lists the first one that its client writes to.
+    /// Each document stands for a collection of its own, which a record has to list before anything
+    /// is locked there. At the start each record lists the first one that its client writes to.
     pub enlists: bool,
-    /// Are decisions bound to the connection that writes the record (decision 0039)? Otherwise each takes a stamp before it.
+    /// Are decisions bound to the connection that writes the record (decision 0039)? Otherwise each
+    /// takes a stamp before it.
     pub bound: bool,
     /// Is there a TTL index? Every document that is there at the start has a date then.
     pub expires: bool,
-    /// What a forged lock says of its document: that it waits to be inserted, or removed. Otherwise that it is changed.
+    /// Whether a forged lock says that its document waits to be inserted, or removed. `None`: that
+    /// it is changed.
     pub forged: Option<Op>,
-    /// What is broken on purpose.
+    /// The rule that is broken on purpose.
     pub mutation: Option<Mutation>,
 }
 

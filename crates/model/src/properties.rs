@@ -1,8 +1,9 @@
-//! What must hold, named as in section 2 of the protocol's description.
+//! Properties that must hold, named as in section 2 of the protocol's description.
 //!
-//! Most are invariants of single states. The effective version of a document is what a reader would resolve who began
-//! now; a transaction's fate is what its record says now. Because a committed transaction's mark has to be in the
-//! effective version of every document that it wrote, in every state, no later read can miss it, and no update is lost.
+//! Most are invariants of single states. The effective version of a document is what a reader would
+//! resolve who began now; a transaction's fate is what its record says now. Because a committed
+//! transaction's mark has to be in the effective version of every document that it wrote, in every
+//! state, no later read can miss it, and no update is lost.
 
 use crate::{
     model::ProtocolModel,
@@ -41,7 +42,8 @@ fn effective(model: &ProtocolModel, state: &State, doc: usize) -> (bool, Marks) 
     doc.seen(|tx| crate::meeting::ask(&model.plan, &state.server.now, tx)).unwrap_or(orphan)
 }
 
-/// P1: a document is there if the last committed write left it there; without one it may have expired.
+/// P1: a document is there if the last committed write left it there; without one it may have
+/// expired.
 pub fn presence_agrees(model: &ProtocolModel, state: &State) -> bool {
     (0..state.server.now.docs.len()).all(|doc| {
         let (there, marks) = effective(model, state, doc);
@@ -66,7 +68,7 @@ pub fn reads_are_clean(_: &ProtocolModel, state: &State) -> bool {
     state.reader.flaw != Some(Flaw::Dirty)
 }
 
-/// P9: what the user was told is and stays what anybody learns who asks.
+/// P9: an outcome that was reported to the user is and stays the one that every client finds.
 pub fn answers_are_true(model: &ProtocolModel, state: &State) -> bool {
     (0..state.runs.len()).all(|t| match state.runs[t].told {
         Some(Told::Committed) => state.is_committed(&model.plan, t),
@@ -75,13 +77,14 @@ pub fn answers_are_true(model: &ProtocolModel, state: &State) -> bool {
     })
 }
 
-/// P7, P10: when nobody has anything left to do, whatever may still arrive: every document is clean, live records
-/// list nothing, other records are gone, and every user has an answer.
+/// P7, P10: when no process has a step left, whatever may still arrive: every document is clean,
+/// live records list nothing, other records are gone, and every user has an answer.
 pub fn quiescent_is_clean(model: &ProtocolModel, state: &State) -> bool {
     model.has_progress(state) || (documents_are_clean(state) && records_are_empty(state) && all_are_over(state))
 }
 
-/// P7: a living owner that has undone a transaction has left nothing that it could have found: until a restart, only what came later is there.
+/// P7: a living owner that has undone a transaction has left nothing that it could have found:
+/// until a restart, only what came later is there.
 pub fn undone_is_free(model: &ProtocolModel, state: &State) -> bool {
     (0..state.runs.len()).all(|t| {
         let run = &state.runs[t];

@@ -1,15 +1,17 @@
-//! A reader at read committed: reads by id and queries, one after the other, and what it must have seen.
+//! A reader at read committed: reads by id and queries, one after the other, and what it must have
+//! seen.
 //!
-//! By id: 1. the document is fetched; 2. if it is locked, the holder's record is read; 3. finished, or no record:
-//! fetched again, and a lock that is still there is an orphan.
-//! A query: 1. the unsafe phase looks at pending documents; 2. their records are read; 3. the safe phase looks at
-//! the rest; 4. a hit that is locked is judged as by id.
+//! By id: 1. the document is fetched; 2. if it is locked, the holder's record is read; 3. finished,
+//! or no record: fetched again, and a lock that is still there is an orphan. A query: 1. the unsafe
+//! phase looks at pending documents; 2. their records are read; 3. the safe phase looks at the
+//! rest; 4. a hit that is locked is judged as by id.
 //!
-//! A query in one command: 1. the unsafe phase, which leaves a mark for a pending document; 2. the safe phase; 3. with a
-//! mark, the record of the writer is read: not active, and the query begins again in the way above.
+//! A query in one command: 1. the unsafe phase, which leaves a mark for a pending document; 2. the
+//! safe phase; 3. with a mark, the record of the writer is read: not active, and the query begins
+//! again in the way above.
 //!
-//! A query is followed for one document: what it owes each document at read committed does not depend on the others.
-//! Queries here are of documents that no transaction of the plan removes.
+//! A query is followed for one document: what it owes each document at read committed does not
+//! depend on the others. Queries here are of documents that no transaction of the plan removes.
 //! Left out: reads inside a transaction (own writes, repeatable read), serializable.
 
 use protocol::{TxId, TxStatus};
@@ -23,7 +25,7 @@ use crate::{
     state::{State, Told},
 };
 
-/// What is wrong with an answer.
+/// Ways in which an answer can be wrong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Flaw {
     /// A write that had to be seen is not in it.
@@ -32,13 +34,13 @@ pub enum Flaw {
     Dirty,
 }
 
-/// Where a read is.
+/// State of one read.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub enum ReadStep {
-    /// Not begun.
+    /// The read has not begun.
     #[default]
     Start,
-    /// The document is fetched.
+    /// The document is fetched, with this content.
     Fetched(Doc),
     /// Its holder is finished or has no record: about to fetch again.
     Again(TxId),
@@ -52,12 +54,12 @@ pub enum ReadStep {
     Answered(TxId, bool),
 }
 
-/// The reader.
+/// A reader outside transactions.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Reader {
-    /// Index of the read.
+    /// Index of the next read.
     pub next: usize,
-    /// Where it is.
+    /// State of the present read.
     pub step: ReadStep,
     /// A query in one command goes the long way.
     pub long_way: bool,
@@ -111,7 +113,7 @@ fn by_id(plan: &Plan, state: &mut State, doc: usize) {
     }
 }
 
-/// Which version of a fetched document is to be seen; the holder if it must be fetched again.
+/// The visible version of a fetched document; the holder if it must be fetched again.
 fn judge(plan: &Plan, state: &mut State, doc: &Doc) -> Result<(bool, Marks), TxId> {
     let Some(writer) = doc.lock.writer else {
         return Ok((doc.stored, doc.safe));
@@ -128,7 +130,8 @@ fn judge(plan: &Plan, state: &mut State, doc: &Doc) -> Result<(bool, Marks), TxI
     doc.seen(|_| status).ok_or(writer)
 }
 
-/// The end of a read by id, with the marks that it returns (those of what removed it, if it is absent).
+/// The end of a read by id, with the marks that it returns (those of what removed it, if it is
+/// absent).
 fn finish(plan: &Plan, state: &mut State, doc: usize, marks: Marks) {
     for t in writers_of(plan, state, doc) {
         let (has, must) = (times(marks, t) > 0, state.reader.must >> t & 1 == 1);
@@ -154,7 +157,8 @@ fn note_seen(plan: &Plan, state: &mut State, t: usize, has: bool) {
     state.reader.seen |= u8::from(has) << t;
 }
 
-/// The transactions whose write of this document took place, and was not deleted with the document from outside.
+/// The transactions whose write of this document took place, and was not deleted with the document
+/// from outside.
 pub fn writers_of(plan: &Plan, state: &State, doc: usize) -> Vec<usize> {
     let lost = state.server.now.docs[doc].lost;
     let took_place = |t: usize, i: usize| state.runs[t].missed >> i & 1 == 0 && lost >> t & 1 == 0;

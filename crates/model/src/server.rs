@@ -1,11 +1,13 @@
 //! The server: documents, client records, a journal, and messages that arrive late.
 //!
-//! Each function that changes [`Data`] is one atomic conditional command. The journal is modelled from its end: at
-//! any moment a restart may be foreseen (`foresee_restart`), which keeps what the journal will hold; a write that
-//! waits for the journal makes that future impossible. So every prefix of the log that a crash can leave is explored,
-//! and a state keeps one old copy of the data instead of all.
+//! Each function that changes [`Data`] is one atomic conditional command. The journal is modelled
+//! from its end: at any moment a restart may be foreseen (`foresee_restart`), which keeps what the
+//! journal will hold; a write that waits for the journal makes that future impossible. So every
+//! prefix of the log that a crash can leave is explored, and a state keeps one old copy of the data
+//! instead of all.
 //!
-//! Left out: replication (the journal stands for "majority"), shards, read locks, the size of documents.
+//! Left out: replication (the journal stands for "majority"), shards, read locks, the size of
+//! documents.
 
 use std::collections::BTreeSet;
 
@@ -48,16 +50,17 @@ pub fn client_index(id: ClientId) -> usize {
     usize::from(id.0[0])
 }
 
-/// A stored document. The marks of an absent document survive in `safe`: auxiliary, to see what removed it.
+/// A stored document. The marks of an absent document survive in `safe`: auxiliary, to see what
+/// removed it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Doc {
     /// Is there a safe version?
     pub stored: bool,
-    /// The safe version.
+    /// Marks of the safe version.
     pub safe: Marks,
     /// The unsafe version; of a pending removal: the marks that it will leave behind (auxiliary).
     pub pending: Option<Marks>,
-    /// The metadata.
+    /// Read and write locks on the document.
     pub lock: LockState,
     /// Has the safe version the date that it had at the start?
     pub dated: bool,
@@ -65,17 +68,17 @@ pub struct Doc {
     pub deleted: bool,
     /// Auxiliary: has the safe version gone because its date was over?
     pub expired: bool,
-    /// Auxiliary: one bit for each transaction whose write, committed or pending, was deleted with it and is not
-    /// missed.
+    /// Auxiliary: one bit for each transaction whose write, committed or pending, was deleted with
+    /// it and is not missed.
     pub lost: u8,
 }
 
-/// What became of a lock write.
+/// Result of a lock write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Prepared {
-    /// Locked and prepared.
+    /// The document is locked and prepared.
     Done,
-    /// Somebody else holds a lock.
+    /// Another transaction holds a lock on it.
     Locked,
     /// There is no such document.
     NotThere,
@@ -84,8 +87,8 @@ pub enum Prepared {
 }
 
 impl Doc {
-    /// The lock write: admission, copy and change in one atomic step. `copied` is what an earlier read saw, for the
-    /// mutation that trusts it.
+    /// The lock write: admission, copy and change in one atomic step. `copied` is what an earlier
+    /// read saw, for the mutation that trusts it.
     pub fn prepare(&mut self, me: TxId, op: Op, mark: Marks, copied: Option<Marks>) -> Prepared {
         if self.lock.writer.is_some() || !admits_writer(&self.lock, me) {
             return Prepared::Locked;
@@ -101,8 +104,9 @@ impl Doc {
         Prepared::Done
     }
 
-    /// The lock write of somebody who knows that `over` is committed: what that one has left is finished in the same atomic
-    /// step. Removals are not taken over: the document is to go.
+    /// The lock write of a transaction that knows that `over` is committed: what `over` has left is
+    /// finished in the same atomic step. Removals are not taken over, because the document is going
+    /// to be removed.
     pub fn take_over(&mut self, over: Option<TxId>, me: TxId, op: Op, mark: Marks) -> Prepared {
         if let Some(over) = over.filter(|_| op == Op::Update && !self.lock.remove) {
             self.repair(over, Repair::ReplaceWithUnsafe);
@@ -145,21 +149,21 @@ impl Doc {
         self.repair(writer, repair);
     }
 
-    /// Somebody deletes it, whoever has locked it.
+    /// Deletes the document without regard to locks.
     pub fn delete_from_outside(&mut self) {
         let marks = self.safe | self.pending.unwrap_or(0);
         *self = Self { deleted: true, lost: self.lost | writers(marks), ..Self::default() };
     }
 
-    /// The TTL monitor removes it, whoever has locked it. Nobody misses a write that was to remove it; any other is
-    /// lost.
+    /// The TTL monitor removes the document without regard to locks. A pending removal is not
+    /// missed; any other pending write is lost.
     pub fn expire(&mut self) {
         let removed = self.pending.filter(|_| self.lock.remove).unwrap_or(0);
         *self = Self { expired: true, lost: self.lost | writers(removed), ..Self::default() };
     }
 
-    /// What a reader sees who learned `status` after the document was fetched: is it there, and its marks. `None`:
-    /// fetch again.
+    /// Result of a reader that learned `status` after the document was fetched: whether the
+    /// document exists, and its marks. `None`: fetch again.
     pub fn seen(&self, status: impl FnOnce(TxId) -> TxStatus) -> Option<(bool, Marks)> {
         let pending = self.pending.unwrap_or(self.safe);
         visible_version(&self.lock, None, status).map(|version| match version {
@@ -171,10 +175,10 @@ impl Doc {
     }
 }
 
-/// A stored client record.
+/// A client record, with the fields that the model needs besides.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Stored {
-    /// What decides.
+    /// The part that decides.
     pub record: ClientRecord,
     /// Auxiliary: aborted numbers for which the trace had no room.
     pub forgotten: BTreeSet<Seq>,
@@ -182,10 +186,10 @@ pub struct Stored {
     pub names: u8,
 }
 
-/// What is stored, and lost together when the server crashes.
+/// Stored data, which a crash of the server loses together.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Data {
-    /// The documents.
+    /// The stored documents, by their index.
     pub docs: Vec<Doc>,
     /// The client records; `None` once removed.
     pub records: Vec<Option<Shared<Stored>>>,
@@ -235,12 +239,12 @@ impl Data {
     }
 }
 
-/// What the admission of a record write depends on besides the record.
+/// Facts on which the admission of a record write depends, besides the record.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Admission {
     /// A mutation: any stamp will do.
     pub any_stamp: bool,
-    /// A mutation: the fence holds nobody back.
+    /// Whether a mutation ignores the fence.
     pub ignore_fence: bool,
     /// The trace has no room.
     pub prune_trace: bool,
@@ -273,11 +277,11 @@ impl Stored {
 pub enum Message {
     /// The lock write number `write` of transaction `t`.
     Lock {
-        /// Who it locks for.
+        /// Transaction for which it locks.
         tx: TxId,
-        /// Index of the transaction.
+        /// Index of that transaction.
         t: usize,
-        /// Index of the write.
+        /// Index of the write in the transaction.
         write: usize,
         /// From whom it takes the document over.
         over: Option<TxId>,
@@ -291,16 +295,16 @@ pub enum Message {
     },
     /// Takes back what a live transaction has done to a document.
     TakeBack {
-        /// Who gives it back.
+        /// Transaction that gives the document back.
         tx: TxId,
-        /// Index of the document.
+        /// Index of the document to give back.
         doc: usize,
     },
     /// Takes the safe version of a document that is held away, if its date is over.
     Outlive {
         /// The transaction that holds the document.
         tx: TxId,
-        /// Index of the document.
+        /// Index of the document that may expire.
         doc: usize,
     },
     /// A write to the record of a client, and the collections that it lists besides.
@@ -310,13 +314,13 @@ pub enum Message {
 /// The server process and what is on its way to it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Server {
-    /// What is in memory.
+    /// Content of the server's memory.
     pub now: Shared<Data>,
     /// If a restart is foreseen: what it will leave.
     pub journal_end: Option<Shared<Data>>,
     /// How often the server was started, less one: the connection epoch of new connections.
     pub boot: u64,
-    /// Late messages.
+    /// Messages that may still arrive.
     pub late: Vec<Message>,
     /// Its clock: one bit for each document whose date at the start is over.
     pub over: u8,
@@ -331,8 +335,8 @@ impl Server {
         stored.stored && stored.dated && self.over >> doc & 1 == 1
     }
 
-    /// Takes an expired safe version away, as if the document waited to be inserted: only if `me` holds it and has not
-    /// removed it.
+    /// Takes an expired safe version away, as if the document waited to be inserted: only if `me`
+    /// holds it and has not removed it.
     pub fn outlive(&mut self, me: TxId, doc: usize) {
         let lock = &self.now.docs[doc].lock;
         if lock.writer == Some(me) && !lock.remove && self.is_expired(doc) {

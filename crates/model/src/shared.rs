@@ -1,4 +1,5 @@
-//! A part of a state that is copied only when a step changes it: most steps leave most of a state as it was.
+//! A part of a state that is copied only when a step changes it: most steps leave most of a state
+//! as it was.
 
 use std::{
     ops::{Deref, DerefMut},
@@ -10,7 +11,7 @@ use std::{
 pub struct Shared<T>(Arc<T>);
 
 impl<T> Shared<T> {
-    /// Nobody shares it yet.
+    /// A value that is not shared yet.
     pub fn new(value: T) -> Self {
         Self(Arc::new(value))
     }

@@ -12,23 +12,24 @@ use crate::{
     shared::Shared,
 };
 
-/// What the user was told.
+/// An outcome that was reported to the user.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Told {
-    /// It is committed.
+    /// The transaction is committed.
     Committed,
-    /// It is not, and will not be.
+    /// The transaction is not committed, and will not be.
     RolledBack,
-    /// Nobody can know any more.
+    /// The outcome can no longer be found out.
     Indeterminate,
 }
 
-/// Where a transaction is. A number is the index of the next write.
+/// State of a transaction. A number is the index of the next write.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Step {
     /// About to send a lock write.
     Writing(usize),
-    /// About to carry out this one of the lock writes that are sent together; have all before it locked?
+    /// About to carry out this one of the lock writes that are sent together; have all before it
+    /// locked?
     Together(usize, bool),
     /// Not all of them have: about to ask which documents are held.
     Asking,
@@ -54,20 +55,21 @@ pub enum Step {
     Undoing(usize),
     /// Nothing is left to do.
     Over,
-    /// The client died.
+    /// The client has died.
     Dead,
 }
 
-/// A transaction under way.
+/// State of a transaction that runs.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Run {
-    /// Where it is.
+    /// Present step of the transaction.
     pub step: Step,
     /// Its number, from its first lock write on.
     pub seq: Option<Seq>,
-    /// The connection epoch before its first lock write; once it is committed, before its first document was finished.
+    /// The connection epoch before its first lock write; once it is committed, before its first
+    /// document was finished.
     pub epoch: u64,
-    /// The answer.
+    /// Outcome that was reported to the user.
     pub told: Option<Told>,
     /// One bit for each write that found no document.
     pub missed: u8,
@@ -75,40 +77,42 @@ pub struct Run {
     pub answered: bool,
     /// Has its last write been refused?
     pub refused: bool,
-    /// Where its documents are known by the answers alone: one bit for each lock write that was answered.
+    /// If its documents are known by the answers alone: one bit for each lock write that was
+    /// answered.
     pub known: u8,
     /// Auxiliary: one bit for each of them that came when its document had been undone.
     pub orphaned: u8,
-    /// Only with a mutation: one bit for each document that has left the list of those to be finished.
+    /// Only with a mutation: one bit for each document that has left the list of those to be
+    /// finished.
     pub delisted: u8,
 }
 
-/// Somebody (a writer or the janitor) deals with a lock.
+/// State of dealing with a lock, by a writer or by the janitor.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Meeting {
     /// Has fetched a locked document.
     Found {
-        /// Index of the document.
+        /// Index of the locked document.
         doc: usize,
-        /// As it was fetched.
+        /// Locks as they were fetched.
         lock: LockState,
     },
     /// The writer is finished or its record gone: about to fetch again.
     Again {
-        /// Index of the document.
+        /// Index of the locked document.
         doc: usize,
-        /// Who held it.
+        /// Transaction that held the lock.
         writer: TxId,
-        /// As it was fetched.
+        /// Locks as they were fetched.
         lock: LockState,
     },
     /// About to send a conditional repair.
     Repairing {
-        /// Index of the document.
+        /// Index of the locked document.
         doc: usize,
         /// Only if it is still held by this writer.
         writer: TxId,
-        /// What to do.
+        /// Repair that is to be made.
         repair: Repair,
     },
 }
@@ -116,7 +120,7 @@ pub enum Meeting {
 /// The one record write of a client that is under way.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Pump {
-    /// None.
+    /// No write is under way.
     Idle,
     /// Applied in the server's memory at this boot; the answer is not received.
     Answered(RecordWrite, u64),
@@ -130,31 +134,32 @@ pub enum Pump {
     Gone,
 }
 
-/// A client.
+/// State of a client.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Client {
-    /// Not dead.
+    /// Whether the client lives, and so takes steps.
     pub alive: bool,
-    /// The owner's state.
+    /// The owner's side of its record.
     pub recorder: Recorder,
     /// The epoch of the connection that writes the record.
     pub epoch: u64,
-    /// Where it is opened by a step of its own: the server process, by its boot, that has answered it.
+    /// If the connection is opened by a step of its own: the server process, by its boot, that has
+    /// answered it.
     pub process: Option<u64>,
     /// The record write under way.
     pub pump: Pump,
     /// The collections that the record is known to list, as bits.
     pub listed: u8,
-    /// Those that somebody waits for.
+    /// The collections that transactions wait to have listed.
     pub enlisting: u8,
-    /// Those that the record write under way lists besides.
+    /// The collections that the record write under way adds to the list.
     pub sent: u8,
 }
 
-/// What the janitor is at.
+/// Present task of the janitor.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Task {
-    /// A lock that somebody left.
+    /// A lock that a client has left behind.
     Meeting(Meeting),
     /// The leftovers of a fenced client.
     Sweep(Sweep),
@@ -163,39 +168,40 @@ pub enum Task {
 /// A pass over the documents of a fenced client.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Sweep {
-    /// Index of the client.
+    /// Index of the fenced client.
     pub client: usize,
-    /// The connection epoch of the first barrier; only with a mutation: that barrier is still to come.
+    /// The connection epoch of the first barrier; only with a mutation: that barrier is still to
+    /// come.
     pub epoch: Option<u64>,
     /// The collections that it passes over, as bits.
     pub names: u8,
     /// Index of the document that is next.
     pub doc: usize,
-    /// What it does about this document.
+    /// State of dealing with this document's lock.
     pub meeting: Option<Meeting>,
 }
 
 /// A state of the model.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct State {
-    /// The server.
+    /// State of the server.
     pub server: Server,
-    /// The clients.
+    /// State of each client.
     pub clients: Vec<Shared<Client>>,
-    /// The transactions.
+    /// State of each transaction, by its index.
     pub runs: Vec<Run>,
     /// A process that repairs what others left and removes fenced records.
     pub janitor: Option<Task>,
-    /// A reader.
+    /// State of the reader.
     pub reader: Reader,
-    /// Budgets left.
+    /// Faults that may still happen.
     pub faults: Faults,
     /// Auxiliary: has a rival repaired anything?
     pub repaired: bool,
 }
 
 impl State {
-    /// Does nobody renew this client's lease any more? It is dead, or has given its record up.
+    /// Whether the client's lease is not renewed any more: it is dead, or has given its record up.
     pub fn is_leaseless(&self, client: usize) -> bool {
         !self.clients[client].alive || self.clients[client].pump == Pump::Gone
     }
@@ -249,7 +255,7 @@ impl State {
         (0..self.runs.len()).find(|t| plan.txs[*t].client == client && self.runs[*t].seq == Some(seq))
     }
 
-    /// The record of a client that nobody needs any more goes.
+    /// Removes the record of a client, if no document needs it any more.
     pub fn remove_record(&mut self, plan: &Plan, client: usize) {
         let mine = (0..self.runs.len()).filter(|t| plan.txs[*t].client == client);
         let committed: Vec<TxId> =

@@ -1,5 +1,5 @@
-//! Lock writes that are sent in one command, and what becomes of them when not all find their document free
-//! (decision 0010).
+//! Lock writes that are sent in one command, and what becomes of them when not all find their
+//! document free (decision 0010).
 //!
 //! 1. Each is carried out by itself; anything may happen between two of them.
 //! 2. All locked: commit is requested. Otherwise the transaction asks which documents it holds.
@@ -32,7 +32,7 @@ pub fn send(plan: &Plan, state: &mut State, t: usize, i: usize, all: bool) {
     }
 }
 
-/// Which documents are held?
+/// Finds out which documents are held.
 pub fn ask(plan: &Plan, state: &mut State, t: usize) {
     let writes = &plan.txs[t].writes;
     let (me, docs) = (state.tx_id(plan, t), &state.server.now.docs);
@@ -43,7 +43,7 @@ pub fn ask(plan: &Plan, state: &mut State, t: usize) {
     }
 }
 
-/// Gives a document back.
+/// Gives one document back.
 pub fn give_back(plan: &Plan, state: &mut State, t: usize, first: usize, i: usize) {
     let doc = plan.txs[t].writes[i].0;
     if let Some(tx) = state.tx_id(plan, t) {

@@ -1,18 +1,20 @@
 //! A transaction: lock writes, the request to commit, and finishing or undoing its documents.
 //!
-//! 1. The record lists the collection, and each document is locked, copied and changed by one lock write, several of which
-//!    may be one command (`together`), or taken over from a committed transaction of the same client. A rival's lock is
-//!    dealt with by `meeting`.
+//! 1. The record lists the collection, and each document is locked, copied and changed by one lock
+//!    write, several of which may be one command (`together`), or taken over from a committed
+//!    transaction of the same client. A rival's lock is dealt with by `meeting`.
 //! 2. A write that is refused after it has locked is taken back, and the transaction goes on.
 //! 3. Where documents expire, those that it holds are taken out of the server's way (`expiry`).
 //! 4. Commit is requested; `client` decides it.
-//! 5. The user has the answer; each document is finished or undone, and nobody waits for the journal. That may be much later
-//!    (decision 0038), and a finish whose answer is lost is sent again.
-//! 6. The number is reported clean, when each finish was answered, with the connection epoch from before the first document was
-//!    finished.
+//! 5. The user has the answer; each document is finished or undone, without waiting for the
+//!    journal. That may be much later (decision 0038), and a finish whose answer is lost is sent
+//!    again.
+//! 6. The number is reported clean, when each finish was answered, with the connection epoch from
+//!    before the first document was finished.
 //!
-//! Sending, executing and answering a lock write is one step here: nothing of the transaction happens in between. A
-//! write whose answer is lost, early or late, is in `faults`. Left out: two writes of one document, reads for update.
+//! Sending, executing and answering a lock write is one step here: nothing of the transaction
+//! happens in between. A write whose answer is lost, early or late, is in `faults`. Left out: two
+//! writes of one document, reads for update.
 
 use protocol::{Concern, TxId, recorder::Since};
 
@@ -59,7 +61,8 @@ pub fn advance(plan: &Plan, state: &mut State, t: usize) {
     }
 }
 
-/// Takes a number and reads the connection epoch before the first lock write. False when the record is lost.
+/// Takes a number and reads the connection epoch before the first lock write. False when the record
+/// is lost.
 pub fn begin(plan: &Plan, state: &mut State, t: usize) -> bool {
     let (epoch, answered) = (epoch(plan, state, t), answered(plan, state, t));
     let client = &mut state.clients[plan.txs[t].client];
@@ -118,7 +121,7 @@ fn lock(plan: &Plan, state: &mut State, t: usize, i: usize, copied: Option<u16>)
     let over = predecessor(plan, state, t, doc);
     delist(plan, state, over, doc, Answer::Came);
     let locked = match copied {
-        // What it holds already has its mark.
+        // A document that it holds already has its mark.
         None if state.server.now.docs[doc].lock.writer == Some(tx) => Prepared::Done,
         Some(_) => state.server.now.docs[doc].prepare(tx, op, mark(t), copied),
         None => state.server.now.docs[doc].take_over(over, tx, op, mark(t)),
@@ -144,8 +147,8 @@ fn lock(plan: &Plan, state: &mut State, t: usize, i: usize, copied: Option<u16>)
     }
 }
 
-/// From whom a lock write of `t` takes the document over: a transaction of the same client that was told that it is
-/// committed (decision 0012), and that is what others find there.
+/// Transaction from which a lock write of `t` takes the document over: one of the same client whose
+/// commit was reported to the client (decision 0012), and whose lock is on the document.
 pub fn predecessor(plan: &Plan, state: &State, t: usize, doc: usize) -> Option<TxId> {
     let (me, writer) = (&plan.txs[t], state.server.now.docs[doc].lock.writer);
     let is_known = |other: usize| {
@@ -160,13 +163,14 @@ pub fn predecessor(plan: &Plan, state: &State, t: usize, doc: usize) -> Option<T
 /// Has a lock write that takes a document over been answered?
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Answer {
-    /// Its answer has come.
+    /// The answer has come.
     Came,
-    /// It was sent, and its sender does not know.
+    /// The command was sent, with an unknown result.
     Lost,
 }
 
-/// Only with a mutation: the document that is about to be taken over from `over` is not finished any more.
+/// Only with a mutation: the document that is about to be taken over from `over` is not finished
+/// any more.
 pub fn delist(plan: &Plan, state: &mut State, over: Option<TxId>, doc: usize, answer: Answer) {
     let early = plan.has(Mutation::DelistedEarly);
     let answered = plan.has(Mutation::DelistedAtTakeOver) && answer == Answer::Came;
@@ -184,7 +188,7 @@ fn take_back(plan: &Plan, state: &mut State, t: usize, i: usize) {
     state.runs[t].step = Step::Writing(i);
 }
 
-/// Write `i` is done.
+/// Notes that write `i` is done.
 pub fn written(plan: &Plan, state: &mut State, t: usize, i: usize) {
     if plan.txs[t].by_key {
         state.runs[t].known |= 1 << i;
@@ -278,7 +282,8 @@ pub fn finish_late(plan: &Plan, state: &mut State, t: usize, i: usize) {
     }
 }
 
-/// What it may hold is looked for by its number where it is not known: here, every document that it could have found.
+/// Undoes a document. Where the held documents are not known, they are searched for by the
+/// transaction's number: here, among all documents that the write could have found.
 fn undo(plan: &Plan, state: &mut State, t: usize, i: usize) {
     let doc = plan.txs[t].writes[i].0;
     let is_listed = !plan.txs[t].by_key || state.runs[t].known >> i & 1 == 1;

@@ -1,6 +1,7 @@
 //! `mongotx abort ID`: rolls back an undecided transaction and says what became of it.
 //!
-//! Exit status 0: it is rolled back and holds nothing. 1: it is committed or unknown, or something is left.
+//! Exit status 0: it is rolled back and holds nothing. 1: it is committed or unknown, or something
+//! is left.
 
 use clap::Args;
 use mongotx::{Client, Fate, TxId};
@@ -15,17 +16,17 @@ use crate::{
 /// Rounds of undoing; each undoes up to 1000 documents of each collection.
 const ROUNDS: usize = 1_000;
 
-/// Options of `mongotx abort`.
+/// Options of the command `mongotx abort`.
 #[derive(Args)]
-pub(crate) struct Options {
+pub(crate) struct AbortOptions {
     /// The transaction: 24 hexadecimal digits, a dot, a number
     id: TxId,
     #[command(flatten)]
     server: ServerOptions,
 }
 
-/// Runs `mongotx abort`.
-pub(crate) async fn run(options: Options) -> Result<Status, Failure> {
+/// Runs the command `mongotx abort`.
+pub(crate) async fn run(options: AbortOptions) -> Result<Status, Failure> {
     let client = options.server.connect().await?;
     let id = options.id;
     let before = client.client_info(id.client).await?;
@@ -51,7 +52,8 @@ pub(crate) async fn run(options: Options) -> Result<Status, Failure> {
     Ok(WRONG)
 }
 
-/// Undoes everything it holds; answers how many documents it still holds, of the first that were asked about.
+/// Undoes everything it holds; answers how many documents it still holds, of the first that were
+/// asked about.
 async fn undo_all(client: &Client, id: TxId) -> Result<usize, Failure> {
     for _ in 0..ROUNDS {
         if client.documents_of(id, 1).await?.is_empty() {

@@ -1,5 +1,6 @@
-//! Whose transactions are open, as gateways tell it in the database of the client records: user, application, host, and what was done last.
-//! Nothing rests on it. A transaction of which no gateway tells is one of an application with the library in it, or a young one.
+//! Whose transactions are open, as gateways tell it in the database of the client records: user,
+//! application, host, and what was done last. Nothing rests on it. A transaction of which no
+//! gateway tells is one of an application with the library in it, or a young one.
 
 use std::collections::BTreeMap;
 
@@ -14,18 +15,18 @@ const COLLECTION: &str = "activity";
 /// Records that are read: one for each gateway that has open transactions.
 const MOST: i64 = 1_000;
 
-/// What gateways tell of transactions.
+/// Descriptions of open transactions that gateways have written to the store.
 #[derive(Default)]
 pub(crate) struct Activity(BTreeMap<TxId, Doing>);
 
-/// What is told of one transaction.
+/// Description of one open transaction.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Doing {
-    /// The gateway.
+    /// Name of the gateway at which it is open.
     pub(crate) gateway: String,
     /// User, application and host of the client.
     pub(crate) who: String,
-    /// How long it had been open when it was told.
+    /// Milliseconds for which it had been open when the description was written.
     pub(crate) open_ms: u64,
     /// Collection and shape of the last statement.
     pub(crate) statement: String,
@@ -34,7 +35,7 @@ pub(crate) struct Doing {
 }
 
 impl Activity {
-    /// Reads what is told now.
+    /// Reads the present descriptions.
     pub(crate) async fn read(driver: &mongodb::Client, tx_database: &str) -> Result<Self, Failure> {
         let records = driver.database(tx_database).collection::<Document>(COLLECTION);
         let mut found = records.find(doc! {}).sort(doc! {"at": -1}).limit(MOST).await?;
@@ -50,12 +51,12 @@ impl Activity {
         Ok(Self(all))
     }
 
-    /// What is told of this transaction.
+    /// Description of this transaction, if a gateway has written one.
     pub(crate) fn of(&self, id: TxId) -> Option<&Doing> {
         self.0.get(&id)
     }
 
-    /// Those that wait for this transaction.
+    /// The transactions that wait for this one.
     pub(crate) fn waiting_for(&self, id: TxId) -> impl Iterator<Item = (&TxId, &Doing)> {
         self.0.iter().filter(move |(_, doing)| doing.waits_for == Some(id))
     }

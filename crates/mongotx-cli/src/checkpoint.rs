@@ -1,7 +1,9 @@
-//! `mongotx checkpoint`: finishes everything decided, and holds transactions while the application's databases are copied.
+//! `mongotx checkpoint`: finishes everything decided, and holds transactions while the
+//! application's databases are copied.
 //!
-//! It writes to standard error: standard output belongs to the command that it runs.
-//! Exit status 0: it has held until the command had ended well. 1: it has not, or the command failed; the copy is not to be used.
+//! It writes to standard error: standard output belongs to the command that it runs. Exit status 0:
+//! it has held until the command had ended well. 1: it has not, or the command failed; the copy is
+//! not to be used.
 
 use std::{
     ffi::OsString,
@@ -23,38 +25,40 @@ use crate::{
     say::{self, warn},
 };
 
-/// The longest hold.
+/// The longest time for which a hold may stand.
 const LONGEST: Duration = Duration::from_secs(6 * 3600);
 /// How long a command that was asked to end may take.
 const GRACE: Duration = Duration::from_secs(5);
 
-/// Options of `mongotx checkpoint`.
+/// Options of the command `mongotx checkpoint`.
 #[derive(Args)]
-pub(crate) struct Options {
-    /// How long transactions are held at most: 30s, 10m, 1h; up to 6h. A command that takes longer is ended
+pub(crate) struct CheckpointOptions {
+    /// How long transactions are held at most: 30s, 10m, 1h; up to 6h. A command that takes longer
+    /// is ended
     #[arg(long, value_name = "TIME", default_value = "10m", value_parser = time)]
     hold: Duration,
     #[command(flatten)]
     server: ServerOptions,
-    /// Runs while transactions are held, such as a dump; they go on when it has ended. Without: they are held for the whole time
+    /// Runs while transactions are held, such as a dump; they go on when it has ended. Without:
+    /// they are held for the whole time
     #[arg(last = true, value_name = "COMMAND")]
     command: Vec<OsString>,
 }
 
-/// Why the hold is over.
+/// Reason why the hold is over.
 enum Over {
-    /// The command has ended.
+    /// The command that makes the copies has ended.
     Done(ExitStatus),
-    /// The time is over.
+    /// The time allowed is over.
     Time,
-    /// It has been broken.
+    /// The hold was broken, by the lapse of its time or by another process.
     Broken,
-    /// Somebody has asked for it.
+    /// The user has interrupted the program.
     Asked(Failure),
 }
 
-/// Runs `mongotx checkpoint`.
-pub(crate) async fn run(options: Options) -> Result<Status, Failure> {
+/// Runs the command `mongotx checkpoint`.
+pub(crate) async fn run(options: CheckpointOptions) -> Result<Status, Failure> {
     let mut interrupts = Interrupts::catch()?;
     let client = options.server.connect().await?;
     let checkpoint = tokio::select! {
@@ -120,7 +124,7 @@ async fn hold_for(
 /// Asks the command to end, and ends it if it does not.
 async fn end(child: &mut Child) {
     if let Some(id) = child.id() {
-        // It may have ended just now.
+        // The process may have ended just now.
         let _ = testkit::signal::terminate(id);
     }
     if timeout(GRACE, child.wait()).await.is_err() {

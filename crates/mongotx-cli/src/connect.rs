@@ -12,10 +12,10 @@ const SELECTION_MS: u64 = 5_000;
 /// The longest time that connecting may take in all, whatever the connection string says.
 const CONNECT_LIMIT: Duration = Duration::from_secs(30);
 
-/// Which deployment, and where its client records are.
+/// Connection string of a deployment, and the database with its client records.
 #[derive(Args, Clone)]
 pub(crate) struct ServerOptions {
-    /// The server
+    /// Connection string of the server
     #[arg(long, value_name = "URI", default_value = "mongodb://127.0.0.1:27017")]
     pub(crate) uri: String,
     /// The database that holds the collection `txs`
@@ -36,7 +36,7 @@ impl ServerOptions {
     }
 }
 
-/// A MongoTx client.
+/// Connects a MongoTx client.
 pub(crate) async fn connect(uri: &str, options: ClientOptions) -> Result<Client, Failure> {
     within_limit(async { Client::connect_with(&with_selection_limit(uri), options).await.map_err(Failure::from) }).await
 }

@@ -1,13 +1,15 @@
-//! `mongotx doctor`: every locked or damaged document of all databases, and with `--repair` the mending.
+//! `mongotx doctor`: finds every locked or damaged document of all databases, and with `--repair`
+//! repairs them.
 //!
-//! 1. Look: the locked documents first, then the records of their clients, then those that are stuck or committed once more,
-//!    because documents move on while one looks. A committed document whose client is alive and that is still not finished
-//!    is finished, as a read of it would do: the error says which index of the collection stands in the way.
-//! 2. With `--repair`: sweep, repair the collections that hold something stuck, strip what is damaged, drop what is
-//!    left over, look again.
+//! 1. Look: the locked documents first, then the records of their clients, then those that are
+//!    stuck or committed once more, because documents move on while one looks. A committed document
+//!    whose client is alive and that is still not finished is finished, as a read of it would do:
+//!    the error says which index of the collection stands in the way.
+//! 2. With `--repair`: sweep, repair the collections that hold something stuck, strip what is
+//!    damaged, drop what is left over, look again.
 //! 3. Exit status 1 when something stuck, damaged or left over is left.
 //!
-//! Damaged metadata is never mended, because nobody knows what it should be: `--repair` takes it away, and prints it.
+//! Damaged metadata cannot be restored: `--repair` removes it, and prints it.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -33,21 +35,23 @@ const NAMED: usize = 5;
 const TRIED: usize = 100;
 const FINISHING: Standing = Standing::Finishing(Decision::Committed);
 
-/// Options of `mongotx doctor`.
+/// Options of the command `mongotx doctor`.
 #[derive(Args)]
-pub(crate) struct Options {
-    /// Finish or undo what dead clients left; take away reserved fields that are no transaction's, and print them
+pub(crate) struct DoctorOptions {
+    /// Finish or undo what dead clients left; take away reserved fields that are no transaction's,
+    /// and print them
     #[arg(long)]
     repair: bool,
-    /// A part of an index without the index is left over when it is so old; before, the index may be being made
+    /// A part of an index without the index is left over when it is so old; before, the index may
+    /// be being made
     #[arg(long, value_name = "SECONDS", default_value_t = 600)]
     index_age: u32,
     #[command(flatten)]
     server: ServerOptions,
 }
 
-/// Runs `mongotx doctor`.
-pub(crate) async fn run(options: Options) -> Result<Status, Failure> {
+/// Runs the command `mongotx doctor`.
+pub(crate) async fn run(options: DoctorOptions) -> Result<Status, Failure> {
     let doctor = Doctor {
         client: options.server.connect().await?,
         driver: options.server.connect_driver().await?,
@@ -73,7 +77,7 @@ struct Doctor {
     index_age_ms: i64,
 }
 
-/// What one look has found.
+/// Findings of one look.
 struct Finding {
     collections: usize,
     survey: Survey,
@@ -81,9 +85,10 @@ struct Finding {
     stuck: BTreeSet<TxId>,
     /// Client records that are unreadable, with or without documents.
     malformed_records: Vec<String>,
-    /// Why committed documents of living clients cannot be finished.
+    /// Reasons why committed documents of living clients cannot be finished.
     unfinishable: Vec<String>,
-    /// The databases in which clients of the deployment have registered, as far as they could note it.
+    /// The databases in which clients of the deployment have registered, as far as they could note
+    /// it.
     databases: Vec<String>,
     /// Records in another layout than this tool knows.
     other_records: u64,
@@ -100,7 +105,7 @@ struct Finding {
 }
 
 impl Doctor {
-    /// Step 1.
+    /// Step 1: looks at all collections.
     async fn look(&self) -> Result<Finding, Failure> {
         let all = all_collections(&self.driver, &self.tx_database).await.context("cannot list collections")?;
         let (collections, scratch) = split_scratch(all);
@@ -155,7 +160,7 @@ impl Doctor {
         Ok(reasons)
     }
 
-    /// Those whose clients are gone, and known here or nowhere.
+    /// Scratch collections whose clients are gone, and known here or nowhere.
     async fn left_scratch(&self, scratch: Vec<Scratch>) -> Result<Vec<Namespace>, Failure> {
         let clients = Clients::read(&self.client, scratch.iter().map(|scratch| scratch.owner)).await?;
         let owners = scratch.iter().map(|scratch| scratch.owner).collect();
@@ -202,8 +207,8 @@ impl Doctor {
         Ok((malformed, other, unswept))
     }
 
-    /// A transaction without a record here may well be alive for clients that keep their records in another database:
-    /// repairing it from here would destroy committed work.
+    /// A transaction without a record here may well be alive for clients that keep their records in
+    /// another database: repairing it from here would destroy committed work.
     async fn records_elsewhere(
         &self,
         owners: &BTreeSet<ClientId>,
@@ -232,7 +237,7 @@ impl Doctor {
         Ok(elsewhere)
     }
 
-    /// Step 2.
+    /// Step 2: repairs the findings.
     async fn repair(&self, found: &Finding) -> Result<(), Failure> {
         match self.client.sweep().await {
             Ok(swept) => say::line(&format!(
@@ -286,7 +291,7 @@ impl Doctor {
     }
 }
 
-/// What was held before, as far as it is held still.
+/// The transactions of an earlier look that still hold documents, with their present holdings.
 fn without_ended(before: BTreeMap<TxId, Holding>, now: &Survey) -> BTreeMap<TxId, Holding> {
     before.into_keys().filter_map(|id| Some((id, now.holdings.get(&id)?.clone()))).collect()
 }

@@ -2,13 +2,14 @@
 
 use std::fmt;
 
-/// An exit status.
+/// Exit status of the program.
 pub(crate) type Status = u8;
 /// The exit status of a subcommand that found everything in order.
 pub(crate) const WELL: Status = 0;
 /// The exit status of a subcommand that found something wrong.
 pub(crate) const WRONG: Status = 1;
-/// The exit status of everything that could not be carried out, the same as for options that clap refuses.
+/// The exit status of everything that could not be carried out, the same as for options that clap
+/// refuses.
 const CANNOT: Status = 2;
 
 /// A subcommand could not be carried out.

@@ -11,9 +11,9 @@ use crate::failure::{Context, Failure, Status, WELL};
 /// Name of the command that completions and pages are for.
 const NAME: &str = "mongotx";
 
-/// Options of `mongotx generate`.
+/// Options of the command `mongotx generate`.
 #[derive(Args)]
-pub(crate) struct Options {
+pub(crate) struct GenerateOptions {
     #[command(subcommand)]
     what: What,
 }
@@ -22,7 +22,7 @@ pub(crate) struct Options {
 enum What {
     /// Writes the completions of a shell to standard output
     Completions {
-        /// The shell
+        /// The shell to complete for
         shell: Shell,
     },
     /// Writes a manual page for each command into a folder
@@ -33,7 +33,7 @@ enum What {
 }
 
 /// Runs `mongotx generate` for this command line.
-pub(crate) fn run(options: Options, cli: clap::Command) -> Result<Status, Failure> {
+pub(crate) fn run(options: GenerateOptions, cli: clap::Command) -> Result<Status, Failure> {
     match options.what {
         What::Completions { shell } => write_completions(shell, cli),
         What::Man { folder } => {

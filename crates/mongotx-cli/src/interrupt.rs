@@ -1,4 +1,4 @@
-//! Ctrl-C and its relatives.
+//! Signals that interrupt the program: Ctrl-C and others.
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
@@ -19,7 +19,8 @@ impl Interrupts {
         Ok(Self { hang_up: Some(hang_up), ..interrupts })
     }
 
-    /// The same, but for the one that a terminal sends when it goes away, and that tells servers to read their files again.
+    /// The same, but for the one that a terminal sends when it goes away, and that tells servers to
+    /// read their files again.
     pub(crate) fn catch_but_hang_up() -> Result<(Self, Signal), Failure> {
         let catch = |kind| signal(kind).map_err(|error| Failure::new(format!("cannot catch signals: {error}")));
         let (interrupt, terminate) = (catch(SignalKind::interrupt())?, catch(SignalKind::terminate())?);

@@ -1,7 +1,9 @@
-//! What MongoTx has stored beside the application's data and nobody needs any more: parts of indexes without the index,
-//! and scratch collections of text searches whose clients are gone.
+//! Objects that MongoTx has stored beside the application's data and that are not needed any more:
+//! parts of indexes without the index, and scratch collections of text searches whose clients are
+//! gone.
 //!
-//! A part of an index is also there alone while the index is being made: only what has been so for a while is left over.
+//! A part of an index is also there alone while the index is being made: only what has been so for
+//! a while is left over.
 
 use bson::{Document, doc};
 use futures_util::TryStreamExt;
@@ -15,7 +17,7 @@ use crate::failure::Failure;
 pub(crate) struct LonelyIndex {
     pub(crate) namespace: Namespace,
     pub(crate) name: String,
-    /// It may belong to an index that is being made.
+    /// Whether it may belong to an index that is being made.
     pub(crate) is_young: bool,
 }
 
@@ -30,7 +32,7 @@ pub(crate) struct Scratch {
 pub(crate) fn split_scratch(all: Vec<Namespace>) -> (Vec<Namespace>, Vec<Scratch>) {
     let (scratch, others): (Vec<_>, Vec<_>) = all.into_iter().partition(|ns| ns.coll.starts_with(SCRATCH));
     let owned = scratch.into_iter().filter_map(|namespace| {
-        // `CLIENT.NUMBER`; other names are nobody's to judge.
+        // `CLIENT.NUMBER`; collections with other names are not MongoTx's.
         let (client, _) = namespace.coll.strip_prefix(SCRATCH)?.split_once('.')?;
         let owner = client.parse().ok()?;
         Some(Scratch { namespace, owner })
@@ -38,7 +40,8 @@ pub(crate) fn split_scratch(all: Vec<Namespace>) -> (Vec<Namespace>, Vec<Scratch
     (others, owned.collect())
 }
 
-/// Parts of indexes without their index. `age_ms`: how long ago they must have been made not to be young.
+/// Parts of indexes without their index. `age_ms`: how long ago they must have been made not to be
+/// young.
 pub(crate) async fn lonely_indexes(
     driver: &mongodb::Client,
     namespaces: &[Namespace],
@@ -57,7 +60,8 @@ pub(crate) async fn lonely_indexes(
     Ok(lonely)
 }
 
-/// By the server's clock: an index counts its uses from the moment it was made, or the server was started.
+/// Whether it is young, by the server's clock: an index counts its uses from the moment it was
+/// made, or the server was started.
 async fn is_young(coll: &mongodb::Collection<Document>, name: &str, age_ms: i64) -> Result<bool, Failure> {
     let old = doc! {"$lte": ["$accesses.since", {"$subtract": ["$$NOW", age_ms]}]};
     let pipeline = [doc! {"$indexStats": {}}, doc! {"$match": {"name": name, "$expr": old}}];

@@ -1,6 +1,7 @@
 //! `mongotx ls`: the clients, and the transactions that hold documents now. Changes nothing.
 //!
-//! Looks only into collections that the records of unfinished clients name; `doctor` looks everywhere.
+//! Looks only into collections that the records of unfinished clients name; `doctor` looks
+//! everywhere.
 
 use std::{collections::BTreeSet, time::Duration};
 
@@ -19,15 +20,15 @@ use crate::{
 /// Unfinished numbers shown per client.
 const SHOWN: usize = 8;
 
-/// Options of `mongotx ls`.
+/// Options of the command `mongotx ls`.
 #[derive(Args)]
-pub(crate) struct Options {
+pub(crate) struct LsOptions {
     #[command(flatten)]
     server: ServerOptions,
 }
 
-/// Runs `mongotx ls`.
-pub(crate) async fn run(options: Options) -> Result<Status, Failure> {
+/// Runs the command `mongotx ls`.
+pub(crate) async fn run(options: LsOptions) -> Result<Status, Failure> {
     let client = options.server.connect().await?;
     let driver = options.server.connect_driver().await?;
     let mut clients = client
@@ -66,7 +67,7 @@ fn client_table(clients: &[ClientInfo]) -> Table {
     table
 }
 
-/// What a client's record says of it.
+/// The client's description of itself in its record.
 pub(crate) fn about(client: &ClientInfo) -> String {
     client.about.as_ref().map_or_else(|| "-".to_owned(), |about| say::plain(&about.to_string()))
 }

@@ -1,7 +1,8 @@
 //! The `mongotx` command. One file per subcommand; this one only chooses.
 //!
-//! Exit status: 0 all is well, 1 something is wrong with what was looked at, 2 the request could not be carried out,
-//! 128 + n ended by signal n. What decides about transactions is in the library (`mongotx`), not here.
+//! Exit status: 0 all is well, 1 something is wrong with what was looked at, 2 the request could
+//! not be carried out, 128 + n ended by signal n. What decides about transactions is in the library
+//! (`mongotx`), not here.
 
 mod abort;
 mod activity;
@@ -28,8 +29,8 @@ use clap::{CommandFactory, Parser, Subcommand};
 
 use self::failure::{Failure, Status};
 
-/// A gateway allocates for every command, from many threads, and gives large messages back: the system's allocator costs a
-/// tenth of its time and keeps what the largest burst needed.
+/// A gateway allocates for every command, from many threads, and gives large messages back: the
+/// system's allocator costs a tenth of its time and keeps what the largest burst needed.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
@@ -44,30 +45,30 @@ struct Cli {
 #[derive(Subcommand)]
 enum Command {
     /// Shows what MongoTx does: a bank under SIGKILL, on a server without transactions
-    Demo(demo::Options),
+    Demo(demo::DemoOptions),
     /// Lists the clients and the transactions that hold documents now
-    Ls(ls::Options),
+    Ls(ls::LsOptions),
     /// Tells what became of a transaction, or what a client is doing
-    Show(show::Options),
+    Show(show::ShowOptions),
     /// Rolls back an undecided transaction
-    Abort(abort::Options),
+    Abort(abort::AbortOptions),
     /// Looks for stuck and damaged documents in all databases, and mends them
-    Doctor(doctor::Options),
+    Doctor(doctor::DoctorOptions),
     /// Finishes everything decided, and holds transactions while a command copies the databases
-    Checkpoint(checkpoint::Options),
+    Checkpoint(checkpoint::CheckpointOptions),
     /// Serves drivers of every language: standard transactions on a server that has none
-    Serve(Box<serve::Options>),
+    Serve(Box<serve::ServeOptions>),
     /// Tells where the mongod is that the demo runs, and fetches it if there is none yet
     MongodPath,
     /// Adds, changes, removes and lists those who may log in to a gateway
-    User(user::Options),
+    User(user::UserOptions),
     /// Measures transactions against the alternatives, on this machine
     Bench(bench::BenchArgs),
     /// Writes shell completions and manual pages
     #[command(hide = true)]
-    Generate(generate::Options),
+    Generate(generate::GenerateOptions),
     #[command(hide = true)]
-    DemoWorker(demo::worker::Options),
+    DemoWorker(demo::worker::WorkerOptions),
     /// Forwards messages to a server and does nothing else: what a gateway is measured against.
     #[command(hide = true)]
     BenchProxy(bench::ProxyOptions),
@@ -109,8 +110,8 @@ fn main() {
     let status = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
         Ok(runtime) => {
             let status = runtime.block_on(command.run()).unwrap_or_else(|failure| failure.report());
-            // Ends at once: a thread that blocks must not keep the process, and the driver panics when it says goodbye
-            // to the server in a runtime that shuts down.
+            // Ends at once: a thread that blocks must not keep the process, and the driver panics
+            // when it says goodbye to the server in a runtime that shuts down.
             std::process::exit(status.into());
         }
         Err(error) => Failure::new(format!("cannot start: {error}")).report(),

@@ -1,8 +1,10 @@
-//! Writing to people: plain lines that never panic, and text from databases that cannot play tricks on a terminal.
+//! Writing to people: plain lines that never panic, and text from databases that cannot play tricks
+//! on a terminal.
 
 use std::io::Write;
 
-/// One line (or several) on standard output. A reader that has gone is no error: `mongotx ls | head` ends well.
+/// One line (or several) on standard output. A reader that has gone is no error: `mongotx ls |
+/// head` ends well.
 pub(crate) fn line(text: &str) {
     let mut out = std::io::stdout().lock();
     let _ = writeln!(out, "{text}").and_then(|()| out.flush());
@@ -13,7 +15,7 @@ pub(crate) fn warn(text: &str) {
     let _ = writeln!(std::io::stderr().lock(), "{text}");
 }
 
-/// Control characters made visible.
+/// The text with visible control characters.
 pub(crate) fn plain(text: &str) -> String {
     let mut plain = String::with_capacity(text.len());
     for c in text.chars() {
@@ -41,7 +43,7 @@ pub(crate) fn id(id: &bson::Bson) -> String {
     }
 }
 
-/// `1 document`, `2 documents`.
+/// A number with its noun: `1 document`, `2 documents`.
 pub(crate) fn count(n: usize, what: &str) -> String {
     if n == 1 { format!("1 {what}") } else { format!("{n} {what}s") }
 }

@@ -1,8 +1,10 @@
-//! `mongotx serve`: a gateway for drivers of every language, until it is told to end.
+//! `mongotx serve`: a gateway for drivers of every language, until a signal ends it.
 //!
-//! 1. The server: the one of `--uri`, or a local one that `--start-server` starts when nobody answers there.
-//! 2. The gateway listens, and says where.
-//! 3. SIGHUP: users, certificates and the configuration file are read again; limits, waits and the log level change with it.
+//! 1. The server: the one of `--uri`, or a local one that `--start-server` starts when no server
+//!    answers there.
+//! 2. The gateway listens, and prints its address.
+//! 3. SIGHUP: users, certificates and the configuration file are read again; limits, waits and the
+//!    log level change with it.
 //! 4. Another signal, or the end of standard input with `--end-with-stdin`: commands that run are
 //!    answered, then everything that was started goes. A second signal waits for nothing.
 
@@ -39,9 +41,9 @@ use crate::{
 /// Between two tries to reach a server that is not up yet.
 const BETWEEN: Duration = Duration::from_secs(1);
 
-/// Options of `mongotx serve`.
+/// Options of the command `mongotx serve`.
 #[derive(Args, Clone)]
-pub(crate) struct Options {
+pub(crate) struct ServeOptions {
     /// A file (TOML) with any of these flags as keys, by their long names; flags win
     #[arg(long, value_name = "FILE")]
     #[allow(dead_code, reason = "read before the others: see config.rs")]
@@ -50,26 +52,31 @@ pub(crate) struct Options {
     server: ServerOptions,
     #[command(flatten)]
     log: LogOptions,
-    /// Where metrics (/metrics, for Prometheus) and the gateway's health (/healthz) are told; port 0 takes a free one
+    /// Address for metrics (/metrics, for Prometheus) and the gateway's health (/healthz); port 0
+    /// takes a free one
     #[arg(long, value_name = "ADDRESS")]
     metrics: Option<SocketAddr>,
-    /// Where a page for operators is served: what is in flight, who waits for whom, dead clients, rates; port 0 takes a free one. Where
-    /// there are users, those with the role root see it. Addresses that other machines can reach need --users and --tls-certificate
+    /// Address of a page for operators: what is in flight, which transaction waits for which, dead
+    /// clients, rates; port 0 takes a free one. If there are users, those with the role root see
+    /// it. Addresses that other machines can reach need --users and --tls-certificate
     #[arg(long, value_name = "ADDRESS")]
     web: Option<SocketAddr>,
-    /// Names by which browsers call the page's host, separated by commas, besides addresses and localhost
+    /// Names by which browsers call the page's host, separated by commas, besides addresses and
+    /// localhost
     #[arg(long, value_name = "NAMES", requires = "web")]
     web_names: Option<String>,
     /// The most memory for requests and answers at a time, of all clients together
     #[arg(long, value_name = "MIB", default_value_t = 1024, value_parser = clap::value_parser!(u32).range(64..=1_048_576))]
     max_memory_mib: u32,
-    /// Where to listen; port 0 takes a free one. Addresses that other machines can reach need --users, and --tls-certificate or --allow-plaintext
+    /// Address to listen on; port 0 takes a free one. Addresses that other machines can reach need
+    /// --users, and --tls-certificate or --allow-plaintext
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:27117")]
     listen: SocketAddr,
     /// A Unix socket to listen on as well
     #[arg(long, value_name = "PATH")]
     unix: Option<PathBuf>,
-    /// Those who may log in, as `mongotx user` writes them. Without it nobody has to, and everybody may do everything
+    /// File of the users who may log in, as `mongotx user` writes it. Without it clients need not
+    /// log in, and may do everything
     #[arg(long, value_name = "FILE")]
     users: Option<PathBuf>,
     /// Lets clients on other machines connect without TLS: what they say can be read on the way
@@ -84,11 +91,11 @@ pub(crate) struct Options {
     /// Clients have to show a certificate that one of these has signed (PEM)
     #[arg(long, value_name = "FILE", requires = "tls_certificate")]
     tls_client_ca: Option<PathBuf>,
-    /// Starts a standalone mongod when nobody answers at --uri. Its data goes with it
+    /// Starts a standalone mongod when no server answers at --uri. Its data is removed with it
     #[arg(long)]
     start_server: bool,
-    /// Waits for so long for a server that is not up yet, and tries again every second, before it ends or --start-server starts one; 0:
-    /// not at all
+    /// Waits for so long for a server that is not up yet, and tries again every second, before it
+    /// ends or --start-server starts one; 0: not at all
     #[arg(long, value_name = "SECONDS", default_value_t = 0, value_parser = clap::value_parser!(u32).range(0..=86_400))]
     wait_for_server: u32,
     /// Client connections at the same time
@@ -99,30 +106,32 @@ pub(crate) struct Options {
     idle_timeout: u32,
     #[command(flatten)]
     hoarding: HoardingOptions,
-    /// What transactions are protected from that name no read concern, local or majority; snapshot and linearizable
-    /// (serializable) are never less than they say
+    /// Isolation level of transactions that name no read concern, local or majority; snapshot and
+    /// linearizable (serializable) are never less than they say
     #[arg(long, value_enum, value_name = "LEVEL", default_value_t)]
     isolation: Level,
     /// How long a write in a transaction waits for another transaction that holds its document
     #[arg(long, value_name = "MILLISECONDS", default_value_t = 100, value_parser = clap::value_parser!(u32).range(0..=60_000))]
     lock_wait_ms: u32,
-    /// How long a retryable write is remembered, so that it is carried out once: as long as this gateway lives, or in the
-    /// store, where every gateway finds it
+    /// How long a retryable write is remembered, so that it is carried out once: as long as this
+    /// gateway lives, or in the store, where every gateway finds it
     #[arg(long, value_enum, value_name = "WHERE", default_value_t)]
     retryable_writes: Remembered,
-    /// Whose changes are told in change streams: those of collections with changeStreamPreAndPostImages, or all. Every gateway of a
-    /// store has to say the same
+    /// Collections that are watched by change streams: those with changeStreamPreAndPostImages, or
+    /// all. Every gateway of a store needs the same value
     #[arg(long, value_enum, value_name = "WHICH", default_value_t)]
     change_streams: Watched,
     /// How many changes are kept for change streams, of all collections together
     #[arg(long, value_name = "N", default_value_t = 1_000_000, value_parser = clap::value_parser!(u64).range(1_000..=1_000_000_000))]
     max_change_events: u64,
-    /// Shows itself as a replica set of this name, not as a router: for applications with replicaSet=NAME in their connection string. It is
-    /// the only member, or one of those that --advertise an address under the same name, in front of the same server
+    /// Shows itself as a replica set of this name, not as a router: for applications with
+    /// replicaSet=NAME in their connection string. It is the only member, or one of those that
+    /// --advertise an address under the same name, in front of the same server
     #[arg(long, value_name = "NAME")]
     as_replica_set: Option<String>,
-    /// Where drivers, and other gateways, are told that this member of the set is: for several gateways in one set, and where drivers cannot
-    /// reach the address of the gateway that they have connected to (a name that TLS demands, a port that is forwarded)
+    /// Address of this member of the set for drivers and for other gateways: needed for several
+    /// gateways in one set, and where drivers cannot reach the address of the gateway that they
+    /// have connected to (a name that TLS demands, a port that is forwarded)
     #[arg(long, value_name = "HOST:PORT", requires = "as_replica_set")]
     advertise: Option<String>,
     /// Lets clients make commands fail (configureFailPoint): for the test suites of drivers only
@@ -156,7 +165,7 @@ impl From<Level> for Isolation {
     }
 }
 
-/// Whose changes are told, as `--change-streams` takes it.
+/// The watched collections, as `--change-streams` names them.
 #[derive(Clone, Copy, Debug, Default, ValueEnum)]
 enum Watched {
     #[default]
@@ -173,7 +182,7 @@ impl From<Watched> for ChangeStreams {
     }
 }
 
-/// Where it is stored what retryable writes have done.
+/// Place where results of retryable writes are remembered.
 #[derive(Clone, Copy, Debug, Default, ValueEnum)]
 enum Remembered {
     #[default]
@@ -190,8 +199,8 @@ impl From<Remembered> for RetryableWrites {
     }
 }
 
-/// Runs `mongotx serve`.
-pub(crate) async fn run(options: Options) -> Result<Status, Failure> {
+/// Runs the command `mongotx serve`.
+pub(crate) async fn run(options: ServeOptions) -> Result<Status, Failure> {
     let (mut interrupts, mut hang_up) = Interrupts::catch_but_hang_up()?;
     let log = logs::start(&options.log)?;
     allow_open_files();
@@ -220,8 +229,8 @@ pub(crate) async fn run(options: Options) -> Result<Status, Failure> {
     Ok(WELL)
 }
 
-/// Waits until nobody holds the other end of standard input any more, if that is asked for. Bytes
-/// that come are dropped.
+/// Waits until the other end of standard input is closed, if that is asked for. Bytes that come are
+/// dropped.
 async fn input_closed(is_asked: bool) {
     if !is_asked {
         return std::future::pending().await;
@@ -232,7 +241,7 @@ async fn input_closed(is_asked: bool) {
 }
 
 /// Reads users, certificates and the configuration file again.
-async fn reload(gateway: &Gateway, log: &Log, started_with: &Options) {
+async fn reload(gateway: &Gateway, log: &Log, started_with: &ServeOptions) {
     match reload_all(gateway, log, started_with).await {
         Ok(told) => say::warn(&told),
         Err(failure) => say::warn(&format!("nothing was read again: {}", say::plain(&failure.to_string()))),
@@ -240,7 +249,7 @@ async fn reload(gateway: &Gateway, log: &Log, started_with: &Options) {
 }
 
 /// All of it, or nothing. Answers what has changed.
-async fn reload_all(gateway: &Gateway, log: &Log, started_with: &Options) -> Result<String, Failure> {
+async fn reload_all(gateway: &Gateway, log: &Log, started_with: &ServeOptions) -> Result<String, Failure> {
     let options = read_again()?;
     let reloaded = gateway.reload().await.map_err(|error| Failure::new(error.to_string()))?;
     gateway.tune(gateway_options(&options, &options.server.uri).tuning());
@@ -260,7 +269,7 @@ async fn reload_all(gateway: &Gateway, log: &Log, started_with: &Options) -> Res
 }
 
 /// The options, with what the configuration file says now.
-fn read_again() -> Result<Options, Failure> {
+fn read_again() -> Result<ServeOptions, Failure> {
     let args = config::with_file(&Cli::command(), std::env::args_os().collect())?;
     match Cli::try_parse_from(args).map(|cli| cli.command) {
         Ok(Command::Serve(options)) => Ok(*options),
@@ -269,8 +278,8 @@ fn read_again() -> Result<Options, Failure> {
     }
 }
 
-impl Options {
-    /// What a gateway that runs cannot change.
+impl ServeOptions {
+    /// Options that a running gateway cannot change.
     fn fixed(&self) -> Vec<(&'static str, String)> {
         let path = |path: &Option<PathBuf>| path.as_ref().map(|path| path.display().to_string()).unwrap_or_default();
         let mut fixed = vec![
@@ -311,8 +320,8 @@ fn allow_open_files() {
     }
 }
 
-/// Steps 1 and 2.
-async fn start(options: &Options) -> Result<(Option<Server>, Gateway), Failure> {
+/// Starts server and gateway: steps 1 and 2.
+async fn start(options: &ServeOptions) -> Result<(Option<Server>, Gateway), Failure> {
     let error = match start_in_time(options).await {
         Ok(gateway) => return Ok((None, gateway)),
         Err(error) if !error.is_unreachable() => return Err(Failure::new(error.to_string())),
@@ -333,7 +342,7 @@ async fn start(options: &Options) -> Result<(Option<Server>, Gateway), Failure> 
 }
 
 /// A gateway in front of the server of `--uri`, which may take its time to come up.
-async fn start_in_time(options: &Options) -> Result<Gateway, StartError> {
+async fn start_in_time(options: &ServeOptions) -> Result<Gateway, StartError> {
     let deadline = Instant::now() + Duration::from_secs(options.wait_for_server.into());
     let mut is_told = false;
     loop {
@@ -349,7 +358,7 @@ async fn start_in_time(options: &Options) -> Result<Gateway, StartError> {
     }
 }
 
-fn gateway_options(options: &Options, uri: &str) -> GatewayOptions {
+fn gateway_options(options: &ServeOptions, uri: &str) -> GatewayOptions {
     let limits = Limits {
         connections: usize::try_from(options.max_connections).unwrap_or(usize::MAX),
         memory_bytes: usize::try_from(u64::from(options.max_memory_mib) << 20).unwrap_or(usize::MAX),
@@ -393,7 +402,7 @@ fn gateway_options(options: &Options, uri: &str) -> GatewayOptions {
     }
 }
 
-fn tell(options: &Options, gateway: &Gateway) {
+fn tell(options: &ServeOptions, gateway: &Gateway) {
     if let Some(address) = gateway.address() {
         let tls = options.tls_certificate.is_some().then(|| "tls=true".to_owned());
         let set = options.as_replica_set.as_ref().map(|name| format!("replicaSet={}", say::plain(name)));
@@ -413,7 +422,7 @@ fn tell(options: &Options, gateway: &Gateway) {
     }
 }
 
-/// As the gateway calls itself in its record. A port that is still to be taken is not told.
+/// Name of the gateway in its client record. A port that is still to be taken is left out.
 fn application(listen: SocketAddr) -> String {
     if listen.port() == 0 { "mongotx serve".to_owned() } else { format!("mongotx serve, {listen}") }
 }

@@ -14,19 +14,19 @@ use crate::{
     table::Table,
 };
 
-/// Documents listed.
+/// Greatest number of documents that are listed.
 const SHOWN: usize = 1_000;
 
-/// Options of `mongotx show`.
+/// Options of the command `mongotx show`.
 #[derive(Args)]
-pub(crate) struct Options {
+pub(crate) struct ShowOptions {
     /// A transaction (24 hexadecimal digits, a dot, a number) or a client (24 hexadecimal digits)
     id: Subject,
     #[command(flatten)]
     server: ServerOptions,
 }
 
-/// What an id names.
+/// The thing that an id names.
 #[derive(Clone, Copy, Debug)]
 enum Subject {
     Transaction(TxId),
@@ -49,8 +49,8 @@ impl FromStr for Subject {
     }
 }
 
-/// Runs `mongotx show`.
-pub(crate) async fn run(options: Options) -> Result<Status, Failure> {
+/// Runs the command `mongotx show`.
+pub(crate) async fn run(options: ShowOptions) -> Result<Status, Failure> {
     let client = options.server.connect().await?;
     match options.id {
         Subject::Transaction(id) => {
@@ -100,7 +100,7 @@ async fn show_transaction(client: &Client, activity: &Activity, id: TxId) -> Res
     Ok(WELL)
 }
 
-/// Who runs it, and who is in whose way.
+/// Prints which client runs the transaction, and which transactions wait for it.
 fn tell_activity(activity: &Activity, id: TxId) {
     if let Some(doing) = activity.of(id) {
         let open = say::span(Duration::from_millis(doing.open_ms));
@@ -116,7 +116,7 @@ fn tell_activity(activity: &Activity, id: TxId) {
     }
 }
 
-/// What became of it. A transaction that holds nothing needs no word about who cleans up.
+/// The outcome, in words. For a transaction that holds nothing it does not say who cleans up.
 fn fate(standing: Standing, holds_nothing: bool) -> &'static str {
     match standing {
         Standing::Finishing(Decision::Committed) | Standing::Left(Decision::Committed) if holds_nothing => "committed",

@@ -1,4 +1,5 @@
-//! Looking at locked documents as they are stored, and judging their transactions, without changing anything.
+//! Looking at locked documents as they are stored, and judging their transactions, without changing
+//! anything.
 //!
 //! The library's own reads repair what they meet and end clients whose lease is over; these do not.
 
@@ -17,17 +18,19 @@ use crate::{failure::Failure, say};
 
 /// Databases that hold no data of applications.
 const INTERNAL: [&str; 3] = ["admin", "config", "local"];
-/// Documents remembered per transaction, and damaged ones in all, to be named; the others are only counted.
+/// Documents remembered per transaction, and damaged ones in all, to be named; the others are only
+/// counted.
 const NAMED: usize = 100;
 
-/// What can be said of a transaction, and who is to do something about it.
+/// State of a transaction, and who is to finish it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Standing {
     /// Undecided; its client gives signs of life.
     Alive,
     /// Decided; its client is alive and cleans up behind it.
     Finishing(Decision),
-    /// Decided, and its client is gone: its documents wait for a sweep or for somebody who meets them.
+    /// Decided, and its client is gone: its documents wait for a sweep, or for a transaction that
+    /// meets them.
     Left(Decision),
     /// Undecided, and its client is gone: it can only be rolled back.
     Dead,
@@ -40,9 +43,9 @@ pub(crate) enum Standing {
 /// The two ways a transaction ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Decision {
-    /// Its writes count.
+    /// The writes of the transaction count.
     Committed,
-    /// Its writes never happened.
+    /// The writes of the transaction are undone.
     RolledBack,
 }
 
@@ -69,12 +72,12 @@ impl Standing {
         }
     }
 
-    /// Does nobody who is alive look after its documents?
+    /// Whether no living client finishes its documents.
     pub(crate) fn is_stuck(self) -> bool {
         !matches!(self, Self::Alive | Self::Finishing(_))
     }
 
-    /// In words.
+    /// The state in words.
     pub(crate) fn words(self) -> &'static str {
         match self {
             Self::Alive => "alive, undecided",
@@ -89,7 +92,7 @@ impl Standing {
     }
 }
 
-/// What state a client is in, in one word.
+/// State of a client, in one word.
 pub(crate) fn client_state(client: &ClientInfo) -> &'static str {
     match client {
         ClientInfo { closed: true, .. } => "closed",
@@ -105,12 +108,12 @@ pub(crate) struct Holding {
     pub(crate) written: usize,
     pub(crate) read: usize,
     pub(crate) namespaces: BTreeSet<Namespace>,
-    /// Some of them.
+    /// Some of the documents that it holds.
     pub(crate) named: Vec<(Namespace, Bson)>,
 }
 
 impl Holding {
-    /// `2 written, 1 read`.
+    /// Numbers of documents, as in `2 written, 1 read`.
     pub(crate) fn words(&self) -> String {
         match (self.written, self.read) {
             (written, 0) => format!("{written} written"),
@@ -141,11 +144,11 @@ pub(crate) struct Damaged {
     pub(crate) owner: Option<ClientId>,
 }
 
-/// Everything locked in some collections.
+/// The locked documents of some collections, by transaction.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Survey {
     pub(crate) holdings: BTreeMap<TxId, Holding>,
-    /// At most [`NAMED`] of them.
+    /// Damaged documents, at most [`NAMED`].
     pub(crate) damaged: Vec<Damaged>,
     pub(crate) damaged_count: usize,
 }
@@ -161,7 +164,8 @@ impl Survey {
             let marked: Vec<Document> = RESERVED.iter().map(|name| doc! {*name: {"$exists": true}}).collect();
             let mut shape = doc! {WRITER: 1, READERS: 1, INSERT: 1, REMOVE: 1};
             shape.extend(types_only());
-            // Of bytes: an `_id` may look like Extended JSON, which the driver reads as something else, or not at all.
+            // Of bytes: an `_id` may look like Extended JSON, which the driver reads as something
+            // else, or not at all.
             let found = driver.database(&ns.db).collection::<RawDocumentBuf>(&ns.coll);
             let mut found = found.find(doc! {"$or": marked}).projection(shape).await?;
             while let Some(stored) = found.try_next().await? {
@@ -203,7 +207,8 @@ impl Survey {
     }
 }
 
-/// The locks of a stored document whose `_unsafe` and `_slot` were replaced by the names of their types, or why they make no sense.
+/// The locks of a stored document whose `_unsafe` and `_slot` were replaced by the names of their
+/// types, or why they make no sense.
 fn examine(stored: &Document) -> Result<LockState, String> {
     let is_there = |name: &&&str| match stored.get(*name) {
         Some(Bson::String(kind)) => kind != "missing",
@@ -262,7 +267,7 @@ impl Clients {
         Ok(clients)
     }
 
-    /// Judges a transaction.
+    /// Finds out the state of a transaction.
     pub(crate) fn judge(&self, id: TxId) -> Standing {
         Standing::judge(self.known.get(&id.client), id.seq)
     }

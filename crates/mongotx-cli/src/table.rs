@@ -1,4 +1,4 @@
-//! Text in aligned columns.
+//! Tables of text in aligned columns.
 
 use std::fmt;
 
@@ -18,7 +18,7 @@ impl Table {
         Self { rows: Vec::new() }
     }
 
-    /// One more row.
+    /// Adds one more row.
     pub(crate) fn row<const N: usize>(&mut self, cells: [String; N]) {
         self.rows.push(cells.to_vec());
     }

@@ -1,5 +1,5 @@
-//! `mongotx user`: who may log in to a gateway. Changes the file that `mongotx serve --users` reads when it starts,
-//! and again on SIGHUP.
+//! `mongotx user`: who may log in to a gateway. Changes the file that `mongotx serve --users` reads
+//! when it starts, and again on SIGHUP.
 
 use std::{
     io::{IsTerminal, Read},
@@ -17,9 +17,9 @@ use crate::{
 /// The longest password that is read, in bytes.
 const LONGEST_BYTES: u64 = 4_096;
 
-/// Options of `mongotx user`.
+/// Options of the command `mongotx user`.
 #[derive(Args)]
-pub(crate) struct Options {
+pub(crate) struct UserOptions {
     #[command(subcommand)]
     action: Action,
 }
@@ -30,8 +30,9 @@ enum Action {
     Add {
         #[command(flatten)]
         who: Who,
-        /// What the user may do, separated by commas: read:DATABASE, readWrite:DATABASE, dbAdmin:DATABASE, dbOwner:DATABASE,
-        /// readAnyDatabase, readWriteAnyDatabase, dbAdminAnyDatabase, clusterMonitor, backup, restore, root
+        /// Roles of the user, separated by commas: read:DATABASE, readWrite:DATABASE,
+        /// dbAdmin:DATABASE, dbOwner:DATABASE, readAnyDatabase, readWriteAnyDatabase,
+        /// dbAdminAnyDatabase, clusterMonitor, backup, restore, root
         #[arg(long, value_name = "ROLES", value_delimiter = ',')]
         roles: Vec<Role>,
     },
@@ -44,7 +45,7 @@ enum Action {
     Roles {
         #[command(flatten)]
         who: Who,
-        /// What the user may do from now on, as for `add`; nothing, if there are none
+        /// New roles of the user, as for `add`; none if none are given
         #[arg(long, value_name = "ROLES", value_delimiter = ',')]
         roles: Vec<Role>,
     },
@@ -61,10 +62,10 @@ enum Action {
     },
 }
 
-/// Which user, in which file.
+/// Name of a user, and the file with the users.
 #[derive(Args)]
 struct Who {
-    /// The user's name
+    /// Name of the user
     name: String,
     /// The file of the users; it is made if it is not there
     #[arg(long, value_name = "FILE")]
@@ -80,8 +81,8 @@ impl Who {
     }
 }
 
-/// Runs `mongotx user`.
-pub(crate) async fn run(options: Options) -> Result<Status, Failure> {
+/// Runs the command `mongotx user`.
+pub(crate) async fn run(options: UserOptions) -> Result<Status, Failure> {
     match options.action {
         Action::Add { who, roles } => {
             let password = password()?;

@@ -1,9 +1,12 @@
-//! Who runs the transactions that are open at this gateway, told to the store for `mongotx ls` and `mongotx show`: they look at the store,
-//! and see there which documents a transaction holds, but not whose it is.
-//!
-//! A gateway has one record, which it replaces once a second while transactions hold documents that are older than a second, and removes
-//! when there are none. Nothing is decided by it; a record that cannot be written is not written. One that a dead gateway has left tells
-//! whose transactions it had, for half an hour.
+//! Descriptions of this gateway's open transactions, written to the store for `mongotx ls` and
+//! `mongotx show`: these read in the store which documents a transaction holds, but not which
+//! client runs it. A gateway has one record, which it replaces once a second while transactions
+//! hold documents that are older than a second, and removes when there are none. No decision
+//! depends on it; a failure to write it is ignored. The record of a dead gateway shows its
+//! transactions for half an hour. A gateway has one record, which it replaces once a second while
+//! transactions hold documents that are older than a second, and removes when there are none.
+//! Nothing is decided by it; a record that cannot be written is not written. One that a dead
+//! gateway has left tells whose transactions it had, for half an hour.
 
 use std::time::{Duration, Instant};
 
@@ -12,21 +15,21 @@ use tokio::time::timeout;
 
 use crate::{activity::transactions::OpenTransaction, session::records::ACTIVITY, state::State, upstream::Upstream};
 
-/// Transactions that are younger are not told: most are over before anybody could look.
+/// Younger transactions are left out: most are over before anyone could look.
 const YOUNG: Duration = Duration::from_secs(1);
-/// The most that are told, the oldest first.
+/// Greatest number of transactions in the record; the oldest are taken.
 const MOST: usize = 100;
 /// How long the store may take.
 const LIMIT: Duration = Duration::from_secs(2);
-/// How long a record is kept that nobody replaces.
+/// Seconds after which a record that is not replaced any more is removed.
 const KEPT_SECONDS: i32 = 30 * 60;
 
-/// This gateway's record.
+/// The activity record of this gateway.
 pub(crate) struct ActivityRecord {
     id: ObjectId,
     database: String,
     gateway: String,
-    /// It was written, and is there.
+    /// Whether a record was written and is still stored.
     is_there: bool,
     is_prepared: bool,
 }
@@ -58,7 +61,7 @@ impl ActivityRecord {
         self.is_there |= self.send(upstream, doc! {"update": ACTIVITY, "updates": [statement]}).await;
     }
 
-    /// Removes it.
+    /// Removes the record, if one is stored.
     pub(crate) async fn remove(&mut self, upstream: &Upstream) {
         if self.is_there {
             let statement = doc! {"q": {"_id": self.id}, "limit": 1};

@@ -1,7 +1,9 @@
-//! The stable API that a client may keep to (`apiVersion`, `apiStrict`, `apiDeprecationErrors`), as mongod 6.0 has it: what a command
-//! says of it, and what is not in API version 1. Which commands and fields are in it, the table of commands says.
+//! The stable API that a client may keep to (`apiVersion`, `apiStrict`, `apiDeprecationErrors`), as
+//! mongod 6.0 has it: what a command says of it, and what is not in API version 1. Which commands
+//! and fields are in it, the table of commands says.
 //!
-//! `apiDeprecationErrors` refuses nothing (324): version 1 has no deprecated command, field or stage in 6.0.
+//! `apiDeprecationErrors` refuses nothing (324): version 1 has no deprecated command, field or
+//! stage in 6.0.
 
 use std::fmt;
 
@@ -18,16 +20,17 @@ const DEPRECATION_ERRORS: &str = "apiDeprecationErrors";
 /// The fields of every command that are about the API.
 pub(crate) const API_FIELDS: [&str; 3] = [VERSION, STRICT, DEPRECATION_ERRORS];
 
-/// What a command says of the API. Commands of one transaction, and of one cursor, have to say the same.
+/// The versioned-API parameters of a command. Commands of one transaction, and of one cursor, must
+/// have the same.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct ApiParameters {
-    /// It names version 1, the only one.
+    /// Whether the command names API version 1, the only one.
     is_versioned: bool,
     strict: Option<bool>,
     deprecation_errors: Option<bool>,
 }
 
-/// How a command stands to API version 1.
+/// Place of a command in API version 1.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Api {
     /// The command is not in it.
@@ -54,7 +57,8 @@ impl ApiParameters {
     /// Takes them out of a command.
     ///
     /// # Errors
-    /// 14 for values of another type, 4886600 for the others without a version, 322 for a version that is not known.
+    /// 14 for values of another type, 4886600 for the others without a version, 322 for a version
+    /// that is not known.
     pub(crate) fn take(body: &mut Document) -> Answer<Self> {
         let said: Document =
             API_FIELDS.iter().filter_map(|field| Some(((*field).to_owned(), body.remove(field)?))).collect();
@@ -159,7 +163,7 @@ impl ApiParameters {
     }
 }
 
-/// As the server shows it.
+/// Prints the parameters as the server does.
 impl fmt::Display for ApiParameters {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let version = self.is_versioned.then(|| format!("{VERSION}: \"1\""));

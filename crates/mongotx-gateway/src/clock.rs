@@ -1,7 +1,9 @@
-//! The gateway's logical time: `operationTime` and `$clusterTime` in its replies, which drivers send back.
+//! The gateway's logical time: `operationTime` and `$clusterTime` in its replies, which drivers
+//! send back.
 //!
-//! It orders nothing but the times of change events. A read through any gateway sees every commit that was acknowledged before the read began, so whatever
-//! time a client asks a read to come after, that time has come. Drivers merely want to have one.
+//! It orders nothing but the times of change events. A read through any gateway sees every commit
+//! that was acknowledged before the read began, so whatever time a client asks a read to come
+//! after, that time has come. Drivers merely want to have one.
 
 use std::sync::Arc;
 
@@ -13,12 +15,12 @@ use mongotx::LogicalClock;
 pub(crate) struct Clock(Arc<LogicalClock>);
 
 impl Clock {
-    /// The same, for the library.
+    /// The clock as the library takes it.
     pub(crate) fn shared(&self) -> Arc<dyn mongotx::Clock> {
         Arc::<LogicalClock>::clone(&self.0)
     }
 
-    /// The next moment.
+    /// The next timestamp, later than all before.
     pub(crate) fn now(&self) -> Timestamp {
         mongotx::Clock::now(&*self.0)
     }

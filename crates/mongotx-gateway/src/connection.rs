@@ -1,4 +1,4 @@
-//! What is known of one client connection.
+//! State of one client connection.
 
 use std::{
     fmt,
@@ -24,21 +24,22 @@ pub struct Connection {
     peer: Peer,
     state: Mutex<State>,
     gone: watch::Sender<bool>,
-    /// What it shows of itself.
+    /// Activity of the connection, as others see it.
     doing: Arc<Doing>,
     _listed: Option<Listed>,
 }
 
-/// Where a client is.
+/// The other end of a connection.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Peer {
-    /// Another process, on this machine or another one: its address, and the gateway's address that it has connected to.
+    /// Another process, on this machine or another one: its address, and the gateway's address that
+    /// it has connected to.
     Tcp(SocketAddr, SocketAddr),
     /// Another process on this machine, over a Unix socket.
     Unix,
 }
 
-/// What the client has told.
+/// State that commands of the client change.
 #[derive(Debug, Default)]
 struct State {
     metadata: Option<Document>,
@@ -46,7 +47,7 @@ struct State {
     end: End,
 }
 
-/// Who the client is.
+/// Login of the client.
 #[derive(Default)]
 pub(crate) struct Login {
     /// The user, once it is known.
@@ -70,7 +71,7 @@ pub(crate) enum End {
     Not,
     /// After the answer to the command that runs.
     AfterAnswer,
-    /// Instead of an answer.
+    /// At once, without an answer.
     Now,
 }
 
@@ -81,34 +82,36 @@ impl Connection {
         Self { id, peer, state: Mutex::default(), gone: watch::Sender::new(false), doing, _listed: None }
     }
 
-    /// The same, listed among the others.
+    /// A new connection that is listed among the others.
     pub(crate) fn listed(id: i64, peer: Peer, connections: &Arc<Connections>) -> Self {
         let connection = Self::new(id, peer);
         let listed = connections.list(&connection.doing);
         Self { _listed: Some(listed), ..connection }
     }
 
-    /// What it shows of itself.
+    /// Activity of the connection, as others see it.
     pub(crate) fn doing(&self) -> &Arc<Doing> {
         &self.doing
     }
 
-    /// Its number, unique as long as the gateway lives.
+    /// Number of the connection, unique as long as the gateway lives.
     pub fn id(&self) -> i64 {
         self.id
     }
 
-    /// Where the client is.
+    /// The client's end of the connection.
     pub fn peer(&self) -> &Peer {
         &self.peer
     }
 
-    /// What the client said about itself in its first `hello` (`client`): its driver, system and application.
+    /// The client's description of itself in its first `hello` (`client`): driver, system and
+    /// application.
     pub fn metadata(&self) -> Option<Document> {
         self.state().metadata.clone()
     }
 
-    /// Keeps what a client says about itself. False when it has said so before: it is never changed.
+    /// Keeps what a client says about itself. False when it has said so before: it is never
+    /// changed.
     pub(crate) fn set_metadata(&self, metadata: Document) -> bool {
         let mut state = self.state();
         let first = state.metadata.is_none();
@@ -119,7 +122,8 @@ impl Connection {
         first
     }
 
-    /// The client has closed the connection, or it is lost: nobody waits for an answer any more.
+    /// Whether the client has closed the connection, or it is lost: an answer would not be
+    /// received.
     pub fn is_gone(&self) -> bool {
         *self.gone.borrow()
     }
@@ -169,7 +173,7 @@ impl Connection {
     }
 }
 
-/// As MongoDB writes addresses in its replies.
+/// Prints the address as MongoDB does in its replies.
 impl fmt::Display for Peer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

@@ -1,4 +1,4 @@
-//! What every command may use.
+//! State and services that every command may use.
 
 use std::{
     sync::{Arc, PoisonError, RwLock, Weak},
@@ -20,7 +20,7 @@ use crate::{
     upstream::Upstream,
 };
 
-/// How often what is over is looked for.
+/// Pause between two sweeps of expired transactions, sessions and cursors.
 const LOOK: Duration = Duration::from_secs(1);
 /// Every how many looks old records of writes are looked for.
 const LOOKS_FOR_RECORDS: u64 = 60;
@@ -33,18 +33,19 @@ pub struct Context {
     pub upstream: Upstream,
     /// The replica set that drivers see, where it may have several members.
     pub(crate) members: Option<Members>,
-    /// Sessions and cursors.
+    /// Sessions, cursors and open transactions.
     pub tx: State,
-    /// What requests, answers and cursors take.
+    /// Memory of requests, answers and cursors.
     pub(crate) memory: Arc<Memory>,
-    /// Who may log in. `None`: nobody has to.
+    /// Users who may log in. `None`: logging in is not needed.
     pub(crate) users: Option<Roster>,
-    /// What was asked for when the gateway was started. What may be chosen anew: `Context::tuning`.
+    /// Options with which the gateway was started. Those that can be changed later are in
+    /// `Context::tuning`.
     pub options: Options,
     tuning: RwLock<Arc<Tuning>>,
-    /// When it was started.
+    /// Time at which the gateway was started.
     pub started: Instant,
-    /// What this gateway tells the store of its open transactions.
+    /// This gateway's record of its open transactions in the store.
     activity: Mutex<ActivityRecord>,
 }
 
@@ -71,7 +72,7 @@ fn tell_limits(metrics: &Metrics, tuning: &Tuning) {
     metrics.limited("lock-wait-ms", usize::try_from(tuning.lock_wait.as_millis()).ok());
 }
 
-/// Where clients reach a gateway, as it shows itself.
+/// Address of a gateway, as its own page and records show it.
 fn address(options: &Options) -> String {
     match (&options.listen, &options.unix) {
         (Some(address), _) => address.to_string(),
@@ -102,12 +103,12 @@ impl Context {
         Self { client, upstream, members, tx, memory, users, options, tuning, started, activity }
     }
 
-    /// What may be chosen anew, as it is now.
+    /// The present values of the options that can be changed.
     pub(crate) fn tuning(&self) -> Arc<Tuning> {
         Arc::clone(&self.tuning.read().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// From now on this is chosen.
+    /// Sets new values of the options that can be changed.
     pub(crate) fn tune(&self, mut tuning: Tuning) {
         // The pool of connections to the server keeps its size.
         let Limits { upstream, upstream_wait, .. } = self.options.limits;
@@ -142,12 +143,12 @@ impl Context {
         }
     }
 
-    /// Where clients reach it, as it shows itself.
+    /// Address of the gateway, as its own page and records show it.
     pub(crate) fn address(&self) -> String {
         address(&self.options)
     }
 
-    /// Nothing is open any more: the store need not be told of it.
+    /// Removes the record of open transactions from the store.
     pub(crate) async fn forget_activity(&self) {
         self.activity.lock().await.remove(&self.upstream).await;
     }

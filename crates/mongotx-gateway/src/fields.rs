@@ -1,4 +1,5 @@
-//! Reading a command's fields, with the server's errors for those of a wrong type, missing ones and unknown ones.
+//! Reading a command's fields, with the server's errors for those of a wrong type, missing ones and
+//! unknown ones.
 
 use bson::{Bson, Document, spec::ElementType};
 
@@ -58,7 +59,7 @@ pub(crate) struct Fields {
 }
 
 impl Fields {
-    /// Of a part that has this name in errors.
+    /// The fields of a command, or of a part of it; errors call it by this name.
     pub(crate) fn new(name: &str, fields: Document) -> Self {
         Self { name: name.to_owned(), rest: fields }
     }
@@ -69,12 +70,12 @@ impl Fields {
         Failure::new(codes::TYPE_MISMATCH, message)
     }
 
-    /// Any value.
+    /// A field's value of any type; null counts as missing.
     pub(crate) fn any(&mut self, field: &str) -> Option<Bson> {
         self.rest.remove(field).filter(|value| *value != Bson::Null)
     }
 
-    /// A document.
+    /// A field's value that must be a document.
     pub(crate) fn document(&mut self, field: &str) -> Answer<Option<Document>> {
         match self.any(field) {
             None => Ok(None),
@@ -88,7 +89,7 @@ impl Fields {
         Ok(self.document(field)?.filter(|document| !document.is_empty()))
     }
 
-    /// A boolean.
+    /// A field's value that must be a boolean.
     pub(crate) fn flag(&mut self, field: &str) -> Answer<Option<bool>> {
         match self.any(field) {
             None => Ok(None),
@@ -109,7 +110,7 @@ impl Fields {
         }
     }
 
-    /// A number.
+    /// A field's value that must be a number.
     pub(crate) fn number(&mut self, field: &str) -> Answer<Option<i64>> {
         let Some(value) = self.any(field) else { return Ok(None) };
         match as_number(&value) {
@@ -127,7 +128,7 @@ impl Fields {
         })
     }
 
-    /// A text.
+    /// A field's value that must be a string.
     pub(crate) fn text(&mut self, field: &str) -> Answer<Option<String>> {
         match self.any(field) {
             None => Ok(None),
@@ -145,7 +146,7 @@ impl Fields {
         }
     }
 
-    /// An array of documents.
+    /// A field's value that must be an array of documents.
     pub(crate) fn documents(&mut self, field: &str) -> Answer<Option<Vec<Document>>> {
         let Some(array) = self.array(field)? else { return Ok(None) };
         let document = |(n, value)| match value {
@@ -165,7 +166,7 @@ impl Fields {
         }
     }
 
-    /// What must be there.
+    /// The value of a field that must be there.
     pub(crate) fn required<T>(&self, field: &str, value: Option<T>) -> Answer<T> {
         value.ok_or_else(|| {
             let message = format!("BSON field '{}.{field}' is missing but a required field", self.name);
@@ -196,7 +197,7 @@ impl Fields {
         Ok(())
     }
 
-    /// Everything else is unknown.
+    /// Refuses the fields that were not taken, as unknown.
     pub(crate) fn finish(self) -> Answer<()> {
         match self.rest.keys().next() {
             None => Ok(()),
@@ -207,7 +208,7 @@ impl Fields {
         }
     }
 
-    /// What is left.
+    /// The fields that were not taken.
     pub(crate) fn into_rest(self) -> Document {
         self.rest
     }

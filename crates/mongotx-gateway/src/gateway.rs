@@ -1,7 +1,8 @@
-//! A gateway: started, asked where it is, and ended.
+//! A gateway: starting it, its addresses and figures, and ending it.
 //!
-//! Ending, in this order: 1. nobody is accepted any more and silent connections end; 2. commands that run are answered, for as
-//! long as the caller allows; 3. connections that are left end as they are; 4. open transactions are rolled back; 5. the library finishes what is decided.
+//! Ending, in this order: 1. no connection is accepted any more and silent connections end; 2.
+//! commands that run are answered, for as long as the caller allows; 3. connections that are left
+//! end as they are; 4. open transactions are rolled back; 5. the library finishes what is decided.
 
 use std::{net::SocketAddr, path::PathBuf, sync::Arc, time::Duration};
 
@@ -24,7 +25,8 @@ use crate::{
 /// The most bytes of the name of a replica set that drivers are to see.
 const MOST_NAME_BYTES: usize = 100;
 
-/// A gateway that runs. Dropping it ends all its connections as they are; [`Gateway::shutdown`] waits for them.
+/// A gateway that runs. Dropping it ends all its connections as they are; [`Gateway::shutdown`]
+/// waits for them.
 pub struct Gateway {
     server: Arc<Server>,
     address: Option<SocketAddr>,
@@ -47,9 +49,9 @@ pub enum StartError {
         "listen: {address} can be reached from other machines: {missing}, or use an address of the loopback interface (127.0.0.1)"
     )]
     Exposed {
-        /// Address to listen on.
+        /// Address that was to be listened on.
         address: SocketAddr,
-        /// What has to be chosen besides.
+        /// Options that have to be given as well.
         missing: &'static str,
     },
     /// The users cannot be read.
@@ -61,23 +63,23 @@ pub enum StartError {
     /// There is no listening at that address.
     #[error("listen: cannot listen on {address}: {source}")]
     Listen {
-        /// Address to listen on.
+        /// Address that was to be listened on.
         address: SocketAddr,
-        /// Why not.
+        /// Error of the operating system.
         source: std::io::Error,
     },
     /// The replica set that drivers are to see cannot be shown.
     #[error("replica set: {reason}")]
     ReplicaSet {
-        /// What is wrong with its name or its address.
+        /// Reason why its name or address cannot be used.
         reason: String,
     },
     /// There is no listening for metrics at that address.
     #[error("metrics: cannot listen on {address}: {source}")]
     Metrics {
-        /// Address to listen on.
+        /// Address that was to be listened on.
         address: SocketAddr,
-        /// Why not.
+        /// Error of the operating system.
         source: std::io::Error,
     },
     /// Everybody on the network could see what goes on, and end it.
@@ -85,17 +87,17 @@ pub enum StartError {
         "web: {address} can be reached from other machines: {missing}, or use an address of the loopback interface (127.0.0.1)"
     )]
     ExposedPage {
-        /// Address to listen on.
+        /// Address that was to be listened on.
         address: SocketAddr,
-        /// What has to be chosen besides.
+        /// Options that have to be given as well.
         missing: &'static str,
     },
     /// There is no listening for the page at that address.
     #[error("web: cannot listen on {address}: {source}")]
     Web {
-        /// Address to listen on.
+        /// Address that was to be listened on.
         address: SocketAddr,
-        /// Why not.
+        /// Error of the operating system.
         source: std::io::Error,
     },
     /// There is no listening at that path.
@@ -103,13 +105,14 @@ pub enum StartError {
     Unix {
         /// Path of the socket to listen on.
         path: PathBuf,
-        /// Why not.
+        /// Error of the operating system.
         source: std::io::Error,
     },
 }
 
 impl StartError {
-    /// Nobody answers at the backing server's address: everything else is in order, as far as is known.
+    /// Whether only the backing server could not be reached: everything else is in order, as far as
+    /// is known.
     pub fn is_unreachable(&self) -> bool {
         matches!(self, Self::Client(error) if error.kind() == mongotx::ErrorKind::Unavailable)
     }
@@ -156,8 +159,9 @@ impl Gateway {
         Ok(Self { server, address, metrics_address, web_address })
     }
 
-    /// Reads the files of users and of certificates again. What users had open ends who were removed, or whose password or roles are
-    /// others: connections, transactions, cursors. Connections with other certificates go on. An error changes nothing.
+    /// Reads the files of users and of certificates again. What users had open ends who were
+    /// removed, or whose password or roles are others: connections, transactions, cursors.
+    /// Connections with other certificates go on. An error changes nothing.
     ///
     /// # Errors
     /// [`StartError::Users`], [`StartError::Tls`].
@@ -168,29 +172,30 @@ impl Gateway {
         Ok(self.server.reload(tls, users).await)
     }
 
-    /// Chooses limits and waits anew, for connections and commands that come later. Who has more than a limit allows keeps it until it ends by
-    /// itself. The number of connections to the server, and how long one is waited for, stay as they were.
+    /// Chooses limits and waits anew, for connections and commands that come later. Who has more
+    /// than a limit allows keeps it until it ends by itself. The number of connections to the
+    /// server, and how long one is waited for, stay as they were.
     pub fn tune(&self, tuning: Tuning) {
         self.server.tune(tuning);
     }
 
-    /// Where it listens for TCP connections, with the port that was taken.
+    /// Address on which the gateway listens for TCP connections, with the port that was taken.
     pub fn address(&self) -> Option<SocketAddr> {
         self.address
     }
 
-    /// Where it answers questions for metrics, with the port that was taken.
+    /// Address on which the gateway serves metrics, with the port that was taken.
     pub fn metrics_address(&self) -> Option<SocketAddr> {
         self.metrics_address
     }
 
-    /// Where it serves the page for operators, with the port that was taken.
+    /// Address on which the gateway serves the page for operators, with the port that was taken.
     pub fn web_address(&self) -> Option<SocketAddr> {
         self.web_address
     }
 
-    /// Ends the gateway. Commands that run are waited for, at most for `limit`; then connections end as they are. What is
-    /// decided is finished, within the library's own limit.
+    /// Ends the gateway. Commands that run are waited for, at most for `limit`; then connections
+    /// end as they are. What is decided is finished, within the library's own limit.
     ///
     /// # Errors
     /// The library could not finish everything; other clients will.
@@ -203,18 +208,20 @@ impl Gateway {
             self.server.ending.cancel();
             self.server.tasks.wait().await;
         }
-        // Nobody can end what is open any more.
+        // Clients can no longer end their transactions.
         self.server.context.tx.kill_every(AbortReason::Shutdown).await;
         self.server.context.forget_activity().await;
         self.server.context.client.shutdown().await
     }
 
-    /// What the library has counted so far, the commands that it sent to the server among it. (What is passed on is not.)
+    /// Counters of the library, among them the commands that it sent to the server. (Commands that
+    /// are passed on are not counted.)
     pub fn metrics(&self) -> mongotx::Metrics {
         self.server.context.client.metrics()
     }
 
-    /// Waits until everything decided so far is finished. False when that takes longer than `limit`.
+    /// Waits until everything decided so far is finished. False when that takes longer than
+    /// `limit`.
     pub async fn flush(&self, limit: Duration) -> bool {
         self.server.context.client.flush(limit).await
     }
@@ -243,7 +250,7 @@ impl Drop for Gateway {
     }
 }
 
-/// Other machines may come in only with a password, which nobody on the way can use.
+/// Connections from other machines need a password, and TLS that protects it on the way.
 fn check_exposure(options: &Options) -> Result<(), StartError> {
     let Some(address) = options.listen.filter(|address| !address.ip().is_loopback()) else { return Ok(()) };
     let missing = match (&options.users, &options.tls, options.allow_plaintext) {

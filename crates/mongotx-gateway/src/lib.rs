@@ -1,5 +1,5 @@
-//! MongoDB's wire protocol in front of MongoTx: drivers of every language use standard transactions on servers that
-//! have none.
+//! MongoDB's wire protocol in front of MongoTx: drivers of every language use standard transactions
+//! on servers that have none.
 //!
 //! ```text
 //! client ─► server/ ─► mongowire ─► dispatch ─┬─► command/      the library gives it its meaning
@@ -7,8 +7,9 @@
 //!                                             └─► passthrough/  the backing server answers
 //! ```
 //!
-//! Start reading at `dispatch.rs` and at `command/table.rs`, the one table of commands, and at [`Request`] and [`Reply`], which
-//! everything takes and gives. Modules use each other in one direction:
+//! Start reading at `dispatch.rs` and at `command/table.rs`, the one table of commands, and at
+//! [`Request`] and [`Reply`], which everything takes and gives. Modules use each other in one
+//! direction:
 //!
 //! ```text
 //! gateway, server ─► dispatch ─► command, passthrough ─► handshake ─► context ─► look, activity_record ─► state, members ─► upstream

@@ -1,4 +1,5 @@
-//! What goes on at this gateway now: commands that run, and transactions that wait for their next one.
+//! The operations at this gateway at one moment: commands that run, and transactions that wait for
+//! their next one.
 
 use std::{
     collections::HashSet,
@@ -18,7 +19,7 @@ use crate::{
     state::State,
 };
 
-/// What is to be shown.
+/// The operations that are asked for.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Wanted<'a> {
     /// Digest of the user whose operations they are. `None`: everybody's.
@@ -27,18 +28,19 @@ pub(crate) struct Wanted<'a> {
     pub(crate) idle_connections: bool,
     /// Open transactions in which nothing runs, too.
     pub(crate) idle_transactions: bool,
-    /// The most operations.
+    /// Greatest number of operations.
     pub(crate) most: usize,
 }
 
-/// Something that goes on, or waits to go on.
+/// An operation that runs, or waits to go on.
 #[derive(Clone, Debug)]
 pub(crate) struct Operation {
     pub(crate) kind: Kind,
     pub(crate) who: Arc<Who>,
     /// The command that runs, or that was the last one of a transaction.
     pub(crate) statement: Statement,
-    /// How long the command has been running; without one how long the transaction, or the connection, is open.
+    /// How long the command has been running; without one how long the transaction, or the
+    /// connection, is open.
     pub(crate) lasts: Duration,
     pub(crate) lsid: Option<Lsid>,
     pub(crate) transaction: Option<Transaction>,
@@ -46,7 +48,7 @@ pub(crate) struct Operation {
     pub(crate) wait: Option<Wait>,
 }
 
-/// What kind of operation it is.
+/// Kind of an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     /// A command, by its number.
@@ -57,7 +59,7 @@ pub(crate) enum Kind {
     Connection,
 }
 
-/// An open transaction.
+/// An open transaction, as an operation shows it.
 #[derive(Clone, Debug)]
 pub(crate) struct Transaction {
     pub(crate) number: i64,
@@ -73,7 +75,8 @@ impl Transaction {
     }
 }
 
-/// Looks once, at a bounded number of things. Whoever looks holds nobody up for longer than it takes to copy a few references.
+/// The operations at this moment, at most so many. Looking delays others only by the time it takes
+/// to copy a few references.
 pub(crate) fn look(state: &State, wanted: Wanted<'_>) -> Vec<Operation> {
     let now = Instant::now();
     let is_wanted = |who: &Who| {
@@ -134,7 +137,7 @@ fn idle(lsid: Lsid, shown: &OpenTransaction, now: Instant) -> Operation {
 }
 
 impl Operation {
-    /// What it is about, as in `shop.orders`.
+    /// Namespace of the statement, as in `shop.orders`.
     pub(crate) fn namespace(&self) -> Option<String> {
         self.statement.namespace()
     }

@@ -1,9 +1,11 @@
-//! Several gateways as the members of one replica set: each that has an address to advertise writes down every [`LOOK`] that it is there,
-//! in one document of the database of the client records, and reads who else is and which of them is the primary.
+//! Several gateways as the members of one replica set. Each gateway with an advertised address
+//! writes every [`LOOK`] into one document, in the database of the client records, that it is
+//! there, and reads which other members there are and which of them is the primary.
 //!
-//! The primary is whoever was it last and is still there; otherwise whoever looks first takes its place, for a higher term. All that
-//! drivers get of it is where they send their commands. Nothing is safe because of it: a gateway that takes itself for the primary when
-//! another one is carries out what it is sent, as every gateway may.
+//! The primary stays as long as it keeps writing; otherwise the first member to notice takes its
+//! place, for a higher term. Drivers only learn from it where to send their commands. Nothing is
+//! safe because of it: a gateway that takes itself for the primary when another one is carries out
+//! what it is sent, as every gateway may.
 
 use std::{
     sync::{Mutex, MutexGuard, PoisonError},
@@ -16,25 +18,25 @@ use crate::{options::ReplicaSetFace, upstream::Upstream};
 
 /// The collection of the document, whose `_id` is the set's name.
 pub(crate) const COLLECTION: &str = "gateways";
-/// Between two looks.
+/// Time between two looks.
 pub(crate) const LOOK: Duration = Duration::from_secs(1);
 /// Between two looks of a gateway that has just been started.
 const PAUSE: Duration = Duration::from_millis(100);
 /// How long after its last look a primary may be replaced, by the server's clock.
 const LEASE_MS: i64 = 4_000;
-/// How long after its last look a member is told of.
+/// Milliseconds after its last look for which a member is listed.
 const SHOWN_MS: i64 = 60_000;
-/// The most members that are told of: those that were there last.
+/// Greatest number of members that are listed: those that looked last.
 const MOST: i32 = 50;
 
-/// The set as its document told it last.
+/// The set, as its document described it last.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct View {
     /// Address of the primary, if there is one.
     pub(crate) primary: Option<String>,
     /// Addresses of all members, in one order for all.
     pub(crate) hosts: Vec<String>,
-    /// How often another one has become the primary.
+    /// Number of times that another member has become the primary.
     pub(crate) term: u64,
     /// When the primary has looked last, by the server's clock.
     seen: Option<DateTime>,
@@ -66,7 +68,8 @@ pub(crate) struct Members {
 }
 
 impl Members {
-    /// `None`: no address is advertised, so nobody else is told where this gateway is.
+    /// This gateway's membership. `None`: it advertises no address, so no other gateway can list
+    /// it.
     pub(crate) fn of(face: &ReplicaSetFace) -> Option<Self> {
         let me = face.advertise.clone()?;
         Some(Self {
@@ -87,8 +90,9 @@ impl Members {
         self.view.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The first looks. Afterwards it is the primary, or the primary has looked since it came and tells drivers of it; at the latest when a
-    /// primary that does not look any more may be replaced.
+    /// The first looks. Afterwards it is the primary, or the primary has looked since it came and
+    /// tells drivers of it; at the latest when a primary that does not look any more may be
+    /// replaced.
     pub(crate) async fn join(&self, upstream: &Upstream, database: &str) {
         self.look(upstream, database).await;
         let joined = self.view().seen;
@@ -102,7 +106,8 @@ impl Members {
         }
     }
 
-    /// One look. What is known stays so where the document cannot be read. False: it has left the set, and looks no more.
+    /// One look. What is known stays so where the document cannot be read. False: it has left the
+    /// set, and looks no more.
     pub(crate) async fn look(&self, upstream: &Upstream, database: &str) -> bool {
         let left = self.left.lock().await;
         if *left {
@@ -162,7 +167,7 @@ fn others(me: &str) -> Document {
     doc! {"$filter": {"input": {"$ifNull": ["$members", []]}, "cond": is_there}}
 }
 
-/// This member is here, and the primary if it was, or if nobody is.
+/// The update that notes this member, and makes it the primary if it was, or if there is none.
 fn here(me: &str) -> Vec<Document> {
     let is_mine = doc! {"$eq": ["$primary", me]};
     let is_free = doc! {"$or": [

@@ -1,7 +1,8 @@
-//! How much memory the messages of all connections take together, and its limit.
+//! The memory that messages of all connections take together, and its limit.
 //!
-//! Counted are the bytes of requests, as they arrive and when they are decompressed, of answers until they are sent, and of whole
-//! answers that are kept between commands for `getMore`. Who would exceed the limit is refused; nobody waits for memory.
+//! Counted are the bytes of requests, as they arrive and when they are decompressed, of answers
+//! until they are sent, and of whole answers that are kept between commands for `getMore`. What
+//! would exceed the limit is refused; there is no waiting for memory.
 
 use std::sync::{
     Arc,
@@ -17,7 +18,7 @@ pub(crate) struct Memory {
     shown: Gauge,
 }
 
-/// What one connection, or one cursor, has taken. Dropping it gives it back.
+/// Memory that one connection, or one cursor, has taken. Dropping it gives it back.
 pub(crate) struct Held {
     memory: Arc<Memory>,
     bytes: usize,
@@ -33,8 +34,8 @@ pub(crate) struct Full {
     pub(crate) limit_bytes: usize,
 }
 
-/// What is kept between commands may fill this part of the limit (one over it): clients that do not fetch their answers leave the
-/// rest to messages.
+/// Part of the limit (one over it) that may be kept between commands: clients that do not fetch
+/// their answers leave the rest to messages.
 const KEPT_PART: usize = 2;
 
 impl Memory {
@@ -53,7 +54,7 @@ impl Memory {
         self.limit_bytes.store(bytes, Relaxed);
     }
 
-    /// Nothing yet.
+    /// A holder that has taken nothing yet.
     pub(crate) fn hold(self: &Arc<Self>) -> Held {
         Held { memory: Arc::clone(self), bytes: 0 }
     }
@@ -101,7 +102,7 @@ impl Held {
         self.bytes -= bytes;
     }
 
-    /// Gives everything back.
+    /// Gives all of it back.
     pub(crate) fn clear(&mut self) {
         self.shrink(self.bytes);
     }

@@ -1,34 +1,36 @@
-//! What may be chosen about a gateway.
+//! Options of a gateway.
 
 use std::{net::SocketAddr, path::PathBuf, time::Duration};
 
 use mongotx::ClientOptions;
 
-/// A gateway that is to be started. It listens nowhere unless told so.
+/// Options with which a gateway is started. By default it listens on no address.
 #[derive(Clone)]
 pub struct Options {
-    /// The backing server.
+    /// Connection string of the backing server.
     pub uri: String,
-    /// Where to listen for TCP connections. Port 0 takes a free one.
+    /// Address to listen on for TCP connections. Port 0 takes a free one.
     pub listen: Option<SocketAddr>,
     /// A Unix socket to listen on.
     pub unix: Option<PathBuf>,
     /// TLS for TCP connections. `None`: they are not encrypted.
     pub tls: Option<Tls>,
-    /// The file of those who may log in, as [`Users::change`](crate::Users::change) writes it. `None`: nobody has to log in, and everybody
-    /// may do everything.
+    /// File with the users who may log in, as [`Users::change`](crate::Users::change) writes it.
+    /// `None`: clients need not log in, and may do everything.
     pub users: Option<PathBuf>,
     /// Whether connections from other machines may be without TLS.
     pub allow_plaintext: bool,
-    /// Where metrics and the gateway's health are told, by HTTP and to everybody who can connect there. `None`: nowhere.
+    /// Address at which metrics and the gateway's health are served, by HTTP and to every client
+    /// that can connect. `None`: not served.
     pub metrics: Option<SocketAddr>,
-    /// Where the page for operators is served, by HTTP, or HTTPS where there is TLS. `None`: nowhere.
+    /// Address at which the page for operators is served, by HTTP, or HTTPS if there is TLS.
+    /// `None`: not served.
     pub web: Option<SocketAddr>,
     /// Names by which browsers may call the page's host, besides addresses and `localhost`.
     pub web_names: Vec<String>,
     /// Commands that take so long or longer are logged. `None`: none.
     pub slow: Option<Duration>,
-    /// What clients may take.
+    /// Limits of clients, of each and together.
     pub limits: Limits,
     /// How many sessions there may be, and how long they, their transactions and cursors live.
     pub sessions: SessionLimits,
@@ -38,10 +40,12 @@ pub struct Options {
     pub retryable_writes: RetryableWrites,
     /// The replica set that drivers see. `None`: they see a router.
     pub replica_set: Option<ReplicaSetFace>,
-    /// Whether clients may make commands fail (`configureFailPoint`): for the test suites of drivers only.
+    /// Whether clients may make commands fail (`configureFailPoint`): for the test suites of
+    /// drivers only.
     pub test_commands: bool,
-    /// How the MongoTx client works that all commands share. Its isolation is that of transactions whose clients ask for no read
-    /// concern, or for `local` or `majority`; one that asks for `snapshot` or `linearizable` gets that, or more if this is more.
+    /// How the MongoTx client works that all commands share. Its isolation is that of transactions
+    /// whose clients ask for no read concern, or for `local` or `majority`; one that asks for
+    /// `snapshot` or `linearizable` gets that, or more if this is more.
     pub client: ClientOptions,
 }
 
@@ -69,8 +73,8 @@ impl Default for Options {
     }
 }
 
-/// Who remembers what retryable writes have done, so that each is carried out once. `docs/gateway.md` has what each promises
-/// and costs.
+/// Place where the results of retryable writes are remembered, so that each is carried out once.
+/// `docs/gateway.md` has what each promises and costs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum RetryableWrites {
     /// The gateway, as long as it lives.
@@ -80,13 +84,15 @@ pub enum RetryableWrites {
     Durable,
 }
 
-/// A replica set, for applications that demand a set's name in their connection string, or look for one before they use transactions. Its
-/// members are this gateway alone, or all those that advertise an address under the same name, with the same database of client records.
+/// A replica set, for applications that demand a set's name in their connection string, or look for
+/// one before they use transactions. Its members are this gateway alone, or all those that
+/// advertise an address under the same name, with the same database of client records.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ReplicaSetFace {
     /// Name of the set, as in `replicaSet=` of a connection string.
     pub name: String,
-    /// Host and port that drivers, and other gateways, are told to connect to. `None`: the address of the gateway that a connection has come to.
+    /// Host and port to which drivers, and other gateways, connect. `None`: the address of the
+    /// gateway that a connection has come to.
     pub advertise: Option<String>,
 }
 
@@ -95,16 +101,17 @@ pub struct ReplicaSetFace {
 pub struct Tls {
     /// The gateway's certificate, and those between it and one that clients know.
     pub certificate: PathBuf,
-    /// Its private key; `None`: in the same file.
+    /// Private key of the certificate; `None`: in the same file.
     pub key: Option<PathBuf>,
     /// Clients have to show a certificate that one of these has signed. `None`: they show none.
     pub client_ca: Option<PathBuf>,
 }
 
-/// What clients may take, each of them and together.
+/// Limits of clients, of each of them and together.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Connections at the same time. One more is closed at once; where clients have to log in, one that has not yet makes room for it.
+    /// Connections at the same time. One more is closed at once; where clients have to log in, one
+    /// that has not yet makes room for it.
     pub connections: usize,
     /// Connections of one address at the same time. `None`: as many as there may be.
     pub connections_per_address: Option<usize>,
@@ -112,37 +119,40 @@ pub struct Limits {
     pub first_message: Duration,
     /// How long a message may take from its first byte to its last.
     pub message: Duration,
-    /// How long a connection may be silent between messages. `None`, the default: for ever, as drivers' pools expect.
+    /// How long a connection may be silent between messages. `None`, the default: for ever, as
+    /// drivers' pools expect.
     pub idle: Option<Duration>,
-    /// The same, before login, where clients have to log in. Drivers watch a server without logging in, with a message every ten seconds.
+    /// The same, before login, where clients have to log in. Drivers watch a server without logging
+    /// in, with a message every ten seconds.
     pub login: Option<Duration>,
     /// How long a client may take to accept an answer.
     pub answer: Duration,
-    /// The most bytes of requests and answers that are held at a time, of all connections together. Answers that wait in cursors may
-    /// take half of it.
+    /// The most bytes of requests and answers that are held at a time, of all connections together.
+    /// Answers that wait in cursors may take half of it.
     pub memory_bytes: usize,
-    /// Connections to the backing server for commands that are passed through, at the same time. It stays as it was at the start.
+    /// Connections to the backing server for commands that are passed through, at the same time. It
+    /// stays as it was at the start.
     pub upstream: usize,
     /// How long a command waits for one of them. It stays as it was at the start.
     pub upstream_wait: Duration,
 }
 
-/// What may be chosen anew while the gateway runs, for commands and connections that come later: of [`Options`], the fields of the same
-/// names.
+/// Options that can be changed while the gateway runs, for commands and connections that come
+/// later: the fields of [`Options`] with the same names.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Tuning {
-    /// See [`Options::limits`].
+    /// As in [`Options::limits`], but for the pool of connections to the server.
     pub limits: Limits,
-    /// See [`Options::sessions`].
+    /// As in [`Options::sessions`], for sessions and cursors.
     pub sessions: SessionLimits,
-    /// See [`Options::slow`].
+    /// As in [`Options::slow`]: commands that are logged.
     pub slow: Option<Duration>,
-    /// See [`Options::lock_wait`].
+    /// As in [`Options::lock_wait`], for later transactions.
     pub lock_wait: Duration,
 }
 
 impl Options {
-    /// What of them may be chosen anew.
+    /// The options that can be changed while the gateway runs.
     pub fn tuning(&self) -> Tuning {
         let Self { limits, sessions, slow, lock_wait, .. } = self.clone();
         Tuning { limits, sessions, slow, lock_wait }
@@ -169,27 +179,28 @@ impl Default for Limits {
 /// Limits of sessions, transactions, cursors and validated reads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SessionLimits {
-    /// Sessions that are kept at a time. Where one more is needed, those that hold no transaction and remember no write make room; a user
-    /// who has logged in has half of them at most.
+    /// Sessions that are kept at a time. Where one more is needed, those that hold no transaction
+    /// and remember no write make room; a user who has logged in has half of them at most.
     pub sessions: usize,
-    /// How long a session is kept that nobody uses, and an idle cursor that was opened with `noCursorTimeout`.
+    /// Time after which an unused session is removed, and an idle cursor that was opened with
+    /// `noCursorTimeout`.
     pub session_timeout: Duration,
     /// How long a transaction may be open.
     pub transaction_lifetime: Duration,
     /// Cursors that are open at a time. A user who has logged in has half of them at most.
     pub cursors: usize,
-    /// How long a cursor is kept that nobody uses.
+    /// Time after which an unused cursor is closed.
     pub cursor_timeout: Duration,
-    /// Documents that one read with read concern `snapshot` or `linearizable` outside transactions may answer: the gateway keeps all of
-    /// them until they are fetched.
+    /// Documents that one read with read concern `snapshot` or `linearizable` outside transactions
+    /// may answer: the gateway keeps all of them until they are fetched.
     pub validated_read_documents: usize,
     /// Bytes of documents that one such read may answer.
     pub validated_read_bytes: usize,
 }
 
 impl Default for SessionLimits {
-    /// MongoDB's, but for the numbers of sessions and cursors: 100,000, 30 minutes, 60 seconds, 10,000, 10 minutes. MongoDB has none for
-    /// validated reads: 100,000 documents, 64 MiB.
+    /// MongoDB's, but for the numbers of sessions and cursors: 100,000, 30 minutes, 60 seconds,
+    /// 10,000, 10 minutes. MongoDB has none for validated reads: 100,000 documents, 64 MiB.
     fn default() -> Self {
         Self {
             sessions: 100_000,

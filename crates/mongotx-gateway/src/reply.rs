@@ -1,4 +1,4 @@
-//! What goes back to a client: one raw document.
+//! Replies to clients: one raw document each.
 
 use bson::{Document, RawDocument, RawDocumentBuf};
 
@@ -14,12 +14,12 @@ pub struct Reply {
 }
 
 impl Reply {
-    /// The document.
+    /// The document of the reply.
     pub fn body(&self) -> &RawDocument {
         &self.body
     }
 
-    /// With the gateway's time, unless it has the server's.
+    /// Adds the gateway's time, unless the reply has the server's.
     pub(crate) fn stamped(mut self, clock: &Clock) -> Self {
         if !matches!(self.body.get("operationTime"), Ok(Some(_))) {
             clock.stamp(&mut self.body);
@@ -42,7 +42,8 @@ impl From<RawDocumentBuf> for Reply {
     }
 }
 
-/// A document that cannot be written (a name with a zero byte in it) becomes an internal error that says so.
+/// A document that cannot be written (a name with a zero byte in it) becomes an internal error that
+/// says so.
 impl From<Document> for Reply {
     fn from(document: Document) -> Self {
         match RawDocumentBuf::try_from(&document) {

@@ -1,4 +1,4 @@
-//! Commands as they come from clients, and as documents for whoever has to understand them.
+//! Commands as they come from clients, and as parsed documents for handlers.
 
 use bson::{Bson, Document, RawDocument};
 
@@ -12,8 +12,9 @@ pub trait Whole {
     /// As one document: the sequences stand in it as arrays, after the body's own fields.
     ///
     /// # Errors
-    /// 22, naming the field, for what would not be the same any more: a field that is there twice, an array whose places are
-    /// not numbered. What cannot be read at all, [`Request::of_parts`] has found before.
+    /// 22, naming the field, for what would not be the same any more: a field that is there twice,
+    /// an array whose places are not numbered. What cannot be read at all, [`Request::of_parts`]
+    /// has found before.
     fn to_document(&self) -> Result<Document, CommandError>;
 }
 

@@ -1,4 +1,5 @@
-//! What the gateway keeps between commands: sessions, cursors, and what is counted; and how what is over is ended.
+//! State that the gateway keeps between commands: sessions, cursors, and metrics; and how it is
+//! cleaned up.
 
 use std::{
     sync::{Arc, PoisonError, RwLock},
@@ -30,19 +31,19 @@ pub struct State {
     pub(crate) records: Records,
     pub(crate) clock: Clock,
     pub(crate) metrics: Metrics,
-    /// Those who are connected, and what they do.
+    /// The open connections, with their activity.
     pub(crate) connections: Arc<Connections>,
     /// Open transactions, as others may see them.
     pub(crate) transactions: Arc<Transactions>,
 }
 
-/// What became of a command that was to be interrupted.
+/// Result of an attempt to interrupt a command.
 pub(crate) enum Interrupted {
-    /// It runs in a session, which was told to end it: whose it is.
+    /// The command runs in a session, which is being interrupted: its client.
     Told(Arc<Who>),
-    /// Nothing can end it but itself.
+    /// The command cannot be interrupted.
     Cannot,
-    /// It is somebody else's.
+    /// The command is another user's.
     NotAllowed,
     /// No command of this number runs here.
     NotHere,
@@ -65,7 +66,7 @@ impl State {
         }
     }
 
-    /// Those who are told how transactions end.
+    /// The receivers of the news that a transaction has ended.
     pub(crate) fn audience(&self) -> Audience<'_> {
         Audience { metrics: &self.metrics, transactions: &self.transactions }
     }
@@ -75,7 +76,8 @@ impl State {
         *self.limits.read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// From now on these are the limits. What there is more than that stays until it ends by itself.
+    /// From now on these are the limits. What there is more than that stays until it ends by
+    /// itself.
     pub(crate) fn limit(&self, limits: SessionLimits) {
         let (sessions, cursors) = of_tables(limits);
         self.sessions.limit(sessions);
@@ -83,7 +85,8 @@ impl State {
         *self.limits.write().unwrap_or_else(PoisonError::into_inner) = limits;
     }
 
-    /// Kills a session: closes its cursors, stops what runs in it, and rolls back what is open there.
+    /// Kills a session: closes its cursors, stops what runs in it, and rolls back what is open
+    /// there.
     pub(crate) async fn kill(&self, lsid: &Lsid) {
         self.cursors.kill_of_session(lsid);
         if let Some(slot) = self.sessions.find(lsid) {
@@ -135,10 +138,11 @@ impl State {
         }
     }
 
-    /// Ends what is over at this moment: transactions that were open for too long, sessions and cursors that nobody uses.
+    /// Ends everything that has expired by now: transactions that were open for too long, and
+    /// unused sessions and cursors.
     pub(crate) async fn sweep(&self, now: Instant) {
         let limit = self.limits().transaction_lifetime;
-        // Where a command runs, its end is waited for.
+        // A session in which a command runs is skipped until the command ends.
         let is_old = |slot: &Slot| slot.try_check_out().is_some_and(|work| work.is_open_for_longer(now, limit));
         for slot in self.sessions.names(is_old).iter().filter_map(|lsid| self.sessions.find(lsid)) {
             if let Some(mut work) = slot.try_check_out()

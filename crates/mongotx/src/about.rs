@@ -1,15 +1,16 @@
-//! Who a client is, as its record tells it to people. Nothing is decided by it.
+//! Identity of a client, as its record shows it to people. No decision depends on it.
 
 use bson::Document;
 
 /// The longest text that is stored, in characters.
 const LONGEST: usize = 256;
 
-/// What a client record says about its client.
+/// A client's description of itself, for people.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct About {
-    /// Name of the application: [`crate::ClientOptions::application`], or `appName` of the connection string.
+    /// Name of the application: [`crate::ClientOptions::application`], or `appName` of the
+    /// connection string.
     pub application: Option<String>,
     /// Name of the machine, as far as the system tells it.
     pub host: Option<String>,
@@ -18,7 +19,7 @@ pub struct About {
 }
 
 impl About {
-    /// This process.
+    /// Description of the current process.
     pub(crate) fn this(application: Option<String>) -> Self {
         let host = ["/proc/sys/kernel/hostname", "/etc/hostname"].iter().find_map(|file| {
             let name = std::fs::read_to_string(file).ok()?;
@@ -28,7 +29,7 @@ impl About {
         Self { application, host, process: Some(std::process::id()) }
     }
 
-    /// As it is stored.
+    /// The description as the client record stores it.
     pub(crate) fn to_document(&self) -> Document {
         let mut stored = Document::new();
         for (field, text) in [("application", &self.application), ("host", &self.host)] {
@@ -47,7 +48,7 @@ impl About {
     }
 }
 
-/// As in `shop on host7 (process 4711)`.
+/// Prints the description, as in `shop on host7 (process 4711)`.
 impl std::fmt::Display for About {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(self.application.as_deref().unwrap_or("an application"))?;

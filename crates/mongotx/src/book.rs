@@ -1,4 +1,5 @@
-//! The Rust code of the guide and of the README, as doctests: it compiles, and what has a server runs.
+//! The Rust code of the guide and of the README, as doctests: it compiles, and what has a server
+//! runs.
 
 macro_rules! pages {
     ($($name:ident: $file:literal,)*) => {

@@ -69,11 +69,11 @@ pub struct Client {
     core: Arc<Core>,
 }
 
-/// What the record of a client says, for people and tools: see [`Client::clients`].
+/// Content of a client's record, for people and tools: see [`Client::clients`].
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct ClientInfo {
-    /// Id of the client.
+    /// Id of the client, part of the ids of its transactions.
     pub id: ClientId,
     /// Time after the last sign of life from which rivals may roll back what the client left
     /// undecided.
@@ -95,11 +95,12 @@ pub struct ClientInfo {
     pub rolled_back: Vec<u64>,
     /// Namespaces of the collections in which the client may have locked documents.
     pub namespaces: Vec<Namespace>,
-    /// What it says about itself. `None`: it is of a version that says nothing.
+    /// The client's description of itself. `None`: its version does not store one.
     pub about: Option<About>,
 }
 
-/// The events of watched collections, in an order that agrees with that of the commits: see `docs/change-streams.md`.
+/// The events of watched collections, in an order that agrees with that of the commits: see
+/// `docs/change-streams.md`.
 #[derive(Clone, Copy)]
 pub struct Changes<'a> {
     core: &'a Arc<Core>,
@@ -138,7 +139,8 @@ impl Changes<'_> {
         self.core.event_at(position).await
     }
 
-    /// Waits until there is an event behind the position, for so long at most. False: there is none.
+    /// Waits until there is an event behind the position, for so long at most. False: there is
+    /// none.
     ///
     /// # Errors
     /// As [`Changes::after`].
@@ -167,7 +169,7 @@ impl From<StoredRecord> for ClientInfo {
     }
 }
 
-/// A locked document.
+/// A document that a transaction has locked.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct LockedDocument {
@@ -414,9 +416,10 @@ impl Client {
         self.core.sweep().await
     }
 
-    /// Finishes everything that was decided, and lets no transaction be decided until the checkpoint ends: what is copied
-    /// meanwhile from the application's databases has no locks, and is of one moment as far as transactions have written it. What
-    /// open transactions of all clients had done is rolled back. New ones wait for up to [`ClientOptions::commit_timeout`].
+    /// Finishes everything that was decided, and lets no transaction be decided until the
+    /// checkpoint ends: what is copied meanwhile from the application's databases has no locks, and
+    /// is of one moment as far as transactions have written it. What open transactions of all
+    /// clients had done is rolled back. New ones wait for up to [`ClientOptions::commit_timeout`].
     /// Writes outside transactions go on.
     ///
     /// ```no_run
@@ -452,8 +455,8 @@ impl Client {
         Ok(found.into_iter().map(ClientInfo::from).collect())
     }
 
-    /// Some of the clients whose records are not closed, at most `limit`, those first that were silent for the longest time. Records that
-    /// cannot be read are left out.
+    /// Some of the clients whose records are not closed, at most `limit`, those first that were
+    /// silent for the longest time. Records that cannot be read are left out.
     ///
     /// # Errors
     /// [`ErrorKind::Unavailable`].
@@ -480,9 +483,9 @@ impl Client {
         Ok(found.into_iter().next().map(ClientInfo::from))
     }
 
-    /// The databases in which clients of this deployment have registered, as far as they could note it in
-    /// `mongotx.deployment`: at most 20, the one that was registered in last first. More than one is a mistake, unless
-    /// their clients never meet.
+    /// The databases in which clients of this deployment have registered, as far as they could note
+    /// it in `mongotx.deployment`: at most 20, the one that was registered in last first. More than
+    /// one is a mistake, unless their clients never meet.
     ///
     /// ```no_run
     /// # async fn example(client: mongotx::Client) -> mongotx::Result<()> {
@@ -517,7 +520,8 @@ impl Client {
             .collect())
     }
 
-    /// The documents that a transaction holds, at most `limit` of each collection that its client's record names.
+    /// The documents that a transaction holds, at most `limit` of each collection that its client's
+    /// record names.
     ///
     /// ```no_run
     /// # async fn example(client: mongotx::Client, session: mongotx::Session) -> mongotx::Result<()> {
@@ -584,8 +588,9 @@ impl Client {
         Err(if others > 0 { first.and_others(others) } else { first })
     }
 
-    /// All collections that transactions may have touched and that exist, for tools: those that records name, and
-    /// those of the deployment that have the index on pending documents or any locked document.
+    /// All collections that transactions may have touched and that exist, for tools: those that
+    /// records name, and those of the deployment that have the index on pending documents or any
+    /// locked document.
     ///
     /// ```no_run
     /// # async fn example(client: mongotx::Client) -> mongotx::Result<()> {
@@ -621,8 +626,9 @@ impl Client {
         Ok(all)
     }
 
-    /// Why no transaction can lock a document of this collection, if none can: then nothing is ever pending in it, and
-    /// what is stored there is what the application wrote. See `docs/special-collections.md`.
+    /// Why no transaction can lock a document of this collection, if none can: then nothing is ever
+    /// pending in it, and what is stored there is what the application wrote. See
+    /// `docs/special-collections.md`.
     ///
     /// ```no_run
     /// # async fn example(client: mongotx::Client, accounts: mongotx::Collection) -> mongotx::Result<()> {
@@ -638,7 +644,7 @@ impl Client {
         Ok(self.core.catalog.look_up(&self.core.server, namespace).await?.unlockable.clone())
     }
 
-    /// Are changes of this collection told in change streams?
+    /// Whether changes of this collection leave events for change streams.
     ///
     /// # Errors
     /// [`ErrorKind::Unavailable`] when the server cannot be asked.
@@ -678,8 +684,8 @@ impl Client {
         self.core.finisher.until_idle(limit).await
     }
 
-    /// Finishes what is decided and closes the client record. Transactions still open are rolled back when their
-    /// sessions are dropped, or by rivals when the lease ends.
+    /// Finishes what is decided and closes the client record. Transactions still open are rolled
+    /// back when their sessions are dropped, or by rivals when the lease ends.
     ///
     /// ```no_run
     /// # async fn example(client: mongotx::Client) -> mongotx::Result<()> {
@@ -698,8 +704,9 @@ impl Client {
     }
 }
 
-/// The driver, with its own retries of writes off: a write is sent once. `counters`: those that count its commands. `nodes`
-/// is told of every answer to the driver's own `hello`, which it sends every few seconds and when the set changes.
+/// Options of the driver, with its own retries of writes off: a write is sent once. `counters`
+/// count its commands. `nodes` gets every answer to the driver's own `hello`, which the driver
+/// sends every few seconds and when the set changes.
 async fn options_for(uri: &str, counters: Option<&Arc<Counters>>, nodes: &Arc<Nodes>) -> Result<DriverOptions> {
     let mut options = DriverOptions::parse(uri).await.map_err(from_driver)?;
     options.retry_writes = Some(false);
@@ -736,8 +743,8 @@ fn count_connections(options: &mut DriverOptions, connections: &Arc<AtomicU64>) 
     }));
 }
 
-/// One connection for the writes to client records, and a counter that changes whenever it has to be made anew: the
-/// handler is called before the new connection is tried.
+/// One connection for the writes to client records, and a counter that changes whenever it has to
+/// be made anew: the handler is called before the new connection is tried.
 fn driver_for_records(mut options: DriverOptions, epoch: &Arc<AtomicU64>) -> Result<mongodb::Client> {
     options.max_pool_size = Some(1);
     options.min_pool_size = None;
@@ -766,7 +773,7 @@ async fn examine(driver: &mongodb::Client, nodes: &Nodes) -> Result<Document> {
     Ok(hello)
 }
 
-/// It is a router, where collections may have shard keys.
+/// Whether the server is a router, where collections may have shard keys.
 fn is_router(hello: &Document) -> bool {
     hello.get_str("msg").is_ok_and(|msg| msg == "isdbgrid")
 }

@@ -26,8 +26,9 @@ use crate::{
     options::Namespace,
 };
 
-/// A collection of a database. Of [`Document`] or `RawDocumentBuf` it stores and answers documents to the byte; an
-/// application's own type goes through serde, as with the official driver: see `docs/bson.md`.
+/// A collection of a database. Of [`Document`] or `RawDocumentBuf` it stores and answers documents
+/// to the byte; an application's own type goes through serde, as with the official driver: see
+/// `docs/bson.md`.
 ///
 /// ```no_run
 /// # use bson::doc;
@@ -69,8 +70,9 @@ impl<T> Collection<T> {
         &self.namespace
     }
 
-    /// The committed document with this `_id`, as bytes; outside transactions. It answers what [`Collection::find_one`] answers
-    /// to the filter `{_id: {$eq: id}}` without a session, and takes less of the processor: a proxy passes many documents on.
+    /// The committed document with this `_id`, as bytes; outside transactions. It answers what
+    /// [`Collection::find_one`] answers to the filter `{_id: {$eq: id}}` without a session, and
+    /// takes less of the processor: a proxy passes many documents on.
     ///
     /// ```no_run
     /// # async fn example(accounts: mongotx::Collection) -> mongotx::Result<()> {
@@ -88,8 +90,9 @@ impl<T> Collection<T> {
         fetch::point(&self.core, &self.namespace, id).await
     }
 
-    /// Inserts a document that is bytes; outside transactions. It does what [`Collection::insert_one`] does without a session, and takes less of
-    /// the processor: a proxy passes many documents on. Answers the `_id`, made here if the document has none.
+    /// Inserts a document that is bytes; outside transactions. It does what
+    /// [`Collection::insert_one`] does without a session, and takes less of the processor: a proxy
+    /// passes many documents on. Answers the `_id`, made here if the document has none.
     ///
     /// ```no_run
     /// # use bson::doc;
@@ -104,7 +107,8 @@ impl<T> Collection<T> {
         point_write::insert(&self.core, &self.namespace, document).await
     }
 
-    /// Changes the document with this `_id` by operators, or replaces it, with the update as bytes; outside transactions. It does what
+    /// Changes the document with this `_id` by operators, or replaces it, with the update as bytes;
+    /// outside transactions. It does what
     /// [`Collection::update_one`] and [`Collection::replace_one`] do for the filter `{_id: {$eq: id}}` without a session.
     ///
     /// ```no_run
@@ -123,8 +127,9 @@ impl<T> Collection<T> {
         point_write::update(&self.core, &self.namespace, id, update).await
     }
 
-    /// Deletes the document with this `_id`; outside transactions. It does what [`Collection::delete_one`] does for the filter `{_id: {$eq: id}}`
-    /// without a session, and answers how many documents were deleted: one, or none.
+    /// Deletes the document with this `_id`; outside transactions. It does what
+    /// [`Collection::delete_one`] does for the filter `{_id: {$eq: id}}` without a session, and
+    /// answers how many documents were deleted: one, or none.
     ///
     /// ```no_run
     /// # async fn example(accounts: mongotx::Collection) -> mongotx::Result<()> {
@@ -247,10 +252,10 @@ impl<T> Collection<T> {
     /// effect at once, also while the caller has a transaction open, and stays when that is rolled
     /// back.
     ///
-    /// Waits until no document is locked by a living transaction, the caller's own included, up to the client's
-    /// `write_wait`. A document that is locked between the last look and the drop goes with the collection: its
-    /// transaction is not told and may commit, as if it had done so right before the drop; what it writes afterwards
-    /// makes the collection anew.
+    /// Waits until no document is locked by a living transaction, the caller's own included, up to
+    /// the client's `write_wait`. A document that is locked between the last check and the drop is
+    /// dropped with the collection: its transaction gets no error and may commit, as if it had done
+    /// so right before the drop; its later writes create the collection again.
     ///
     /// ```no_run
     /// # async fn example(accounts: mongotx::Collection) -> mongotx::Result<()> {
@@ -265,12 +270,14 @@ impl<T> Collection<T> {
         self.core.drop_collection(&self.namespace).await
     }
 
-    /// Renames the collection, with its indexes and its validator, perhaps into another database. With `drops_target` it takes the place
-    /// of a collection that has the name; otherwise there must be none. It takes effect at once, also while the caller has a transaction
-    /// open, and stays when that is rolled back. This handle goes on being one on the old name.
+    /// Renames the collection, with its indexes and its validator, perhaps into another database.
+    /// With `drops_target` it takes the place of a collection that has the name; otherwise there
+    /// must be none. It takes effect at once, also while the caller has a transaction open, and
+    /// stays when that is rolled back. This handle goes on being one on the old name.
     ///
-    /// Waits until no document of either collection is locked by a living transaction, the caller's own included, up to the client's
-    /// `write_wait`. While the server renames, which looks at every document, transactions cannot lock documents there: they fail with
+    /// Waits until no document of either collection is locked by a living transaction, the caller's
+    /// own included, up to the client's `write_wait`. While the server renames, which looks at
+    /// every document, transactions cannot lock documents there: they fail with
     /// [`crate::ErrorKind::Conflict`]. It is not interrupted when the future is dropped.
     ///
     /// ```no_run
@@ -282,9 +289,11 @@ impl<T> Collection<T> {
     /// ```
     ///
     /// # Errors
-    /// [`crate::ErrorKind::Conflict`] when documents are still locked then, with one of the holders, or when somebody else renames one of
-    /// the two; [`crate::ErrorKind::Unsupported`] for the records of clients, the storage of time series, and behind a router;
-    /// [`crate::ErrorKind::Indeterminate`] when the answer is lost; the server's: 20, 26 (NamespaceNotFound), 48 (NamespaceExists), 166.
+    /// [`crate::ErrorKind::Conflict`] when documents are still locked then, with one of the
+    /// holders, or when one of the two is being renamed already; [`crate::ErrorKind::Unsupported`]
+    /// for the records of clients, the storage of time series, and behind a router;
+    /// [`crate::ErrorKind::Indeterminate`] when the answer is lost; the server's: 20, 26
+    /// (NamespaceNotFound), 48 (NamespaceExists), 166.
     pub async fn rename(&self, to: &Namespace, drops_target: bool) -> Result<()> {
         self.core.rename_collection(&self.namespace, to, drops_target).await
     }
@@ -311,9 +320,10 @@ impl<T> Collection<T> {
         BulkWrite::new(&self.core, &self.namespace, models.into_iter().collect())
     }
 
-    /// Carries out as many of the first writes as one command can, outside transactions. Each takes effect by itself, as if it were sent
-    /// alone: [`Collection::bulk_write`] makes one transaction of them. With `ordered`, nothing behind one that is not done is done. For a proxy, which goes
-    /// on with the others, and carries out alone what is to be:
+    /// Carries out as many of the first writes as one command can, outside transactions. Each takes
+    /// effect by itself, as if it were sent alone: [`Collection::bulk_write`] makes one transaction
+    /// of them. With `ordered`, nothing behind one that is not done is done. For a proxy, which
+    /// goes on with the others, and carries out alone what is to be:
     ///
     /// ```no_run
     /// # async fn example(accounts: mongotx::Collection, models: Vec<mongotx::WriteModel>) -> mongotx::Result<()> {

@@ -7,10 +7,11 @@ use serde::de::DeserializeOwned;
 
 use crate::{command::query::Documents, error::Result};
 
-/// The documents of a query, fetched from the server in batches. Dropping it ends the query on the server.
+/// The documents of a query, fetched from the server in batches. Dropping it ends the query on the
+/// server.
 ///
-/// A cursor opened in a transaction shows the transaction's view at the moment when each batch is fetched; writes that
-/// the transaction makes while it is open may or may not show, as in MongoDB.
+/// A cursor opened in a transaction shows the transaction's view at the moment when each batch is
+/// fetched; writes that the transaction makes while it is open may or may not show, as in MongoDB.
 pub struct Cursor<T = Document> {
     documents: Documents,
     of: PhantomData<fn() -> T>,

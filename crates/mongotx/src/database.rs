@@ -59,8 +59,8 @@ impl Database {
         Collection::new(Arc::clone(&self.core), Namespace::new(&self.name, name))
     }
 
-    /// A pipeline that begins without a collection: `$documents`, `$currentOp` and their like. The collections that it reads
-    /// on its way are read as by [`Collection::aggregate`].
+    /// A pipeline that begins without a collection: `$documents`, `$currentOp` and their like. The
+    /// collections that it reads on its way are read as by [`Collection::aggregate`].
     ///
     /// ```no_run
     /// # use bson::doc;
@@ -74,9 +74,10 @@ impl Database {
         Aggregate::new(&self.core, ns, pipeline.into_iter().collect())
     }
 
-    /// The server's plan for a MongoDB command (`find`, `aggregate`, `count`, `distinct`, `update`, `delete`,
-    /// `findAndModify`) as it is written, in its own terms. It is the plan on the documents that are committed; what MongoTx sends
-    /// for such a command may be more: [`crate::collection::Find::explain`] and [`Aggregate::explain`] tell.
+    /// The server's plan for a MongoDB command (`find`, `aggregate`, `count`, `distinct`, `update`,
+    /// `delete`, `findAndModify`) as it is written, in its own terms. It is the plan on the
+    /// documents that are committed; what MongoTx sends for such a command may be more:
+    /// [`crate::collection::Find::explain`] and [`Aggregate::explain`] tell.
     ///
     /// `verbosity`: none for an `aggregate` with the option `explain`.
     ///

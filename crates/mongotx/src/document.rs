@@ -1,9 +1,9 @@
 //! Documents as bytes, and as the application's values.
 //!
-//! Reading a [`Document`] through serde takes an object such as `{$numberLong: "5"}` for the number 5, because Extended JSON
-//! writes it so; so does serializing into one. Here everything that is or becomes a `Document` goes by its bytes, which have
-//! no such names. The application's own types are read and written by serde, from bytes and to bytes, as by the official
-//! driver.
+//! Reading a [`Document`] through serde takes an object such as `{$numberLong: "5"}` for the number
+//! 5, because Extended JSON writes it so; so does serializing into one. Here everything that is or
+//! becomes a `Document` goes by its bytes, which have no such names. The application's own types
+//! are read and written by serde, from bytes and to bytes, as by the official driver.
 
 use std::{
     any::{Any, TypeId},
@@ -16,13 +16,13 @@ use serde::{Serialize, de::DeserializeOwned};
 
 use crate::error::{Error, Result};
 
-/// InvalidBSON.
+/// Number of MongoDB's error code `InvalidBSON`.
 const INVALID_BSON: i32 = 22;
 
-/// What the application gives, as it is stored.
+/// A value of the application as the document that is stored.
 ///
 /// # Errors
-/// What is no document, and as [`exact`].
+/// A value that is no document, and the errors of [`exact`].
 pub(crate) fn encode<T: Serialize>(value: &T) -> Result<Document> {
     exact(&bson::serialize_to_raw_document_buf(value)?)
 }
@@ -71,7 +71,8 @@ fn taken<T: 'static, From: 'static>(value: &mut Option<From>) -> Option<T> {
 /// The document of these bytes. Of a field that is there twice, the last value.
 ///
 /// # Errors
-/// 22 (InvalidBSON), naming the field, for what a `Document` has no room for: text that is not UTF-8.
+/// 22 (InvalidBSON), naming the field, for what a `Document` has no room for: text that is not
+/// UTF-8.
 pub(crate) fn parse(raw: &RawDocument) -> Result<Document> {
     Document::try_from(raw).map_err(|error| match first_odd(raw, false) {
         Some(odd) => refused(raw, &odd),
@@ -91,8 +92,8 @@ pub(crate) fn parse(raw: &RawDocument) -> Result<Document> {
 /// ```
 ///
 /// # Errors
-/// 22 (InvalidBSON), naming the field: text that is not UTF-8, a field that is there twice, an array whose places are not
-/// numbered.
+/// 22 (InvalidBSON), naming the field: text that is not UTF-8, a field that is there twice, an
+/// array whose places are not numbered.
 pub fn exact(raw: &RawDocument) -> Result<Document> {
     let document = parse(raw)?;
     if document.to_vec()? == raw.as_bytes() {
@@ -104,8 +105,9 @@ pub fn exact(raw: &RawDocument) -> Result<Document> {
     })
 }
 
-/// Does it become the same bytes again when it is read into a `Document` and written, fields of documents in it included?
-/// True is said of documents that hold what BSON's encoding allows to be written in several ways (a boolean that is 2).
+/// Does it become the same bytes again when it is read into a `Document` and written, fields of
+/// documents in it included? True is said of documents that hold what BSON's encoding allows to be
+/// written in several ways (a boolean that is 2).
 pub(crate) fn is_exact(raw: &RawDocument) -> bool {
     first_odd(raw, true).is_none()
 }
@@ -163,7 +165,7 @@ fn first_odd(raw: &RawDocument, strict: bool) -> Option<Odd> {
 
 fn odd_in_array(array: &bson::RawArray, strict: bool) -> Option<Odd> {
     let Ok(places) = RawDocument::from_bytes(array.as_bytes()) else { return Some(Odd::at("", "is no array")) };
-    // What is no element is found below.
+    // An element that cannot be read is reported below.
     let mut elements = places.iter_elements().flatten().zip(0..);
     if strict && !elements.all(|(element, place)| is_place(element.key().as_str(), place)) {
         return Some(Odd::at("", "is an array whose places are not numbered 0, 1, 2, …"));

@@ -40,9 +40,9 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 pub const TRANSIENT_TRANSACTION_ERROR: &str = "TransientTransactionError";
 /// Label of errors after which it is not known whether the transaction is committed.
 pub const UNKNOWN_TRANSACTION_COMMIT_RESULT: &str = "UnknownTransactionCommitResult";
-/// What sets how many documents a transaction may be about, as errors name it.
+/// Name of the option that limits the documents of a transaction, as errors mention it.
 pub const MAX_DOCUMENTS: &str = "ClientOptions::max_documents";
-/// MongoDB's code `TransactionTooLarge`.
+/// MongoDB's code `TransactionTooLarge`: too many documents for one transaction.
 const TRANSACTION_TOO_LARGE: i32 = 257;
 
 /// The kind of an error, which says what the caller has to do: see the table of [`crate::error`].
@@ -82,7 +82,7 @@ pub enum ErrorKind {
 pub struct Conflict {
     /// Namespace of the document that both transactions want.
     pub namespace: Namespace,
-    /// `_id` of the document.
+    /// `_id` of the document that both want.
     pub id: Bson,
     /// Transaction that holds the document.
     pub rival: TxId,
@@ -94,9 +94,9 @@ pub struct Conflict {
 pub struct DuplicateKey {
     /// Key pattern of the unique index.
     pub pattern: Document,
-    /// Value of the key.
+    /// Values of the key, by field.
     pub value: Document,
-    /// It is the unsafe version of another document that has it, according to the mirrored index.
+    /// Whether the mirrored index found the key in another document's unsafe version.
     pub(crate) pending: bool,
 }
 
@@ -106,7 +106,7 @@ impl DuplicateKey {
         Self { value, ..Self::default() }
     }
 
-    /// From `keyPattern` and `keyValue` of the server's error.
+    /// Reads the key from `keyPattern` and `keyValue` of the server's error.
     pub(crate) fn read(error: &Document) -> Option<Self> {
         let (pattern, pending) = shown_key(error.get_document("keyPattern").ok()?);
         let (value, _) = error.get_document("keyValue").map(shown_key).unwrap_or_default();
@@ -122,7 +122,7 @@ pub struct WriteError {
     pub index: usize,
     /// Error code of the server, 0 if there is none.
     pub code: i32,
-    /// Message of the error.
+    /// Message that says why the write was refused.
     pub message: String,
     /// The error itself, with its kind.
     pub error: Error,
@@ -152,7 +152,7 @@ struct Inner {
     info: Option<Document>,
     unfinishable: bool,
     frozen: bool,
-    /// What was asked may have been done all the same.
+    /// Whether the command may have been carried out in spite of the error.
     maybe_done: bool,
     unreplicated: Option<Unreplicated>,
     source: Option<Arc<dyn std::error::Error + Send + Sync>>,
@@ -163,7 +163,7 @@ struct Inner {
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Unreplicated {
-    /// The server's `writeConcernError`.
+    /// The server's document `writeConcernError`.
     pub concern_error: Document,
     /// The server's whole answer, with the counts of what it has done.
     pub answer: Document,
@@ -172,13 +172,13 @@ pub struct Unreplicated {
 /// Counts of what a write of several documents had done when it stopped.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Progress {
-    /// Number of documents inserted.
+    /// Number of documents that were inserted.
     pub inserted: u64,
     /// Number of documents that matched.
     pub matched: u64,
-    /// Number of documents modified.
+    /// Number of documents that were modified.
     pub modified: u64,
-    /// Number of documents deleted.
+    /// Number of documents that were deleted.
     pub deleted: u64,
     /// Number of documents inserted by upserts.
     pub upserted: u64,
@@ -247,7 +247,8 @@ impl Error {
         self
     }
 
-    /// For a command that was not a part of a transaction: nobody undoes what it may have done.
+    /// The error of a command outside a transaction, whose effects nothing undoes: it becomes
+    /// indeterminate if the command may have been carried out.
     pub(crate) fn or_indeterminate(mut self) -> Self {
         if self.0.kind == ErrorKind::Unavailable && self.0.maybe_done {
             self.0.kind = ErrorKind::Indeterminate;
@@ -286,7 +287,7 @@ impl Error {
         error
     }
 
-    /// The same for other documents, too.
+    /// The error for a document, which concerns `others` more.
     pub(crate) fn and_others(mut self, others: usize) -> Self {
         self.0.message.push_str(&format!("; and {others} more documents like it"));
         self
@@ -359,7 +360,7 @@ impl Error {
         self.0.info.as_ref()
     }
 
-    /// The key of a duplicate-key error (code 11000), as far as the server told it.
+    /// The key of a duplicate-key error (code 11000), as far as the server reported it.
     ///
     /// ```
     /// # fn example(error: mongotx::Error) {
@@ -504,12 +505,13 @@ impl Error {
         self.labels().contains(&label)
     }
 
-    /// The driver's duplicate-key code.
+    /// Whether the error has the server's code for a duplicate key.
     pub(crate) fn is_duplicate_key(&self) -> bool {
         self.0.code == Some(11000)
     }
 
-    /// Does it end the transaction in which it happens? What the server refused as invalid does not.
+    /// Does it end the transaction in which it happens? What the server refused as invalid does
+    /// not.
     pub(crate) fn ends_transaction(&self) -> bool {
         !matches!(self.0.kind, ErrorKind::Invalid | ErrorKind::Unsupported)
     }
@@ -548,7 +550,8 @@ pub fn driver_words(error: &mongodb::error::Error) -> String {
         Kind::ConnectionPoolCleared { .. } => "its connections were closed, because one of them has failed".to_owned(),
         kind => kind.to_string(),
     };
-    // What it knows of each server, and the error that is behind this one, both as they are in memory.
+    // The message ends where the driver prints what it knows of each server, and the cause of the
+    // error, both as they are in memory.
     let end = ["Topology:", "Kind:"].iter().filter_map(|debugged| words.find(debugged)).min().unwrap_or(words.len());
     words[..end].trim_end_matches([' ', ':', '.']).to_owned()
 }

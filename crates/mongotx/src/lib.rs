@@ -16,8 +16,8 @@
 //! # Ok(()) }
 //! ```
 //!
-//! Start reading at [`Client`], [`Session`] and [`Collection`]; inside, at `command` (what each MongoDB command means)
-//! and `coordinator` (how a transaction runs).
+//! Start reading at [`Client`], [`Session`] and [`Collection`]; inside, at `command` (what each
+//! MongoDB command means) and `coordinator` (how a transaction runs).
 
 mod about;
 #[cfg(doctest)]

@@ -15,7 +15,8 @@ macro_rules! counters {
         #[non_exhaustive]
         pub struct Metrics {
             $($(#[$doc])* pub $name: u64,)*
-            /// Commands sent to the server, by name; none if they are not counted ([`crate::ClientOptions::count_commands`]).
+            /// Commands sent to the server, by name; none if they are not counted
+            /// ([`crate::ClientOptions::count_commands`]).
             pub commands: BTreeMap<String, u64>,
         }
 
@@ -41,7 +42,8 @@ counters! {
     rollbacks,
     /// Transactions rolled back because a rival was in the way.
     aborts_conflict,
-    /// Transactions rolled back because a lease or a maximum life ended, or a rival rolled them back.
+    /// Transactions rolled back because a lease or a maximum life ended, or a rival rolled them
+    /// back.
     aborts_expired,
     /// Transactions rolled back because the server could not be reached or an answer was lost.
     aborts_unavailable,

@@ -14,9 +14,9 @@ use crate::{
 /// The full name of a collection, `db.coll`.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Namespace {
-    /// Name of the database.
+    /// Name of the database, as the server has it.
     pub db: String,
-    /// Name of the collection.
+    /// Name of the collection within the database.
     pub coll: String,
 }
 
@@ -54,7 +54,8 @@ impl fmt::Display for Namespace {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Isolation {
-    /// No dirty writes, no dirty reads; every read sees the latest committed documents. Readers never wait or abort.
+    /// No dirty writes, no dirty reads; every read sees the latest committed documents. Readers
+    /// never wait or abort.
     ReadCommitted,
     /// As read committed; besides, a document that was read does not change until the transaction
     /// ends. Readers take read locks.
@@ -90,10 +91,11 @@ pub enum Layout {
     /// One record for each client; transactions that commit at the same time share a write to it.
     #[default]
     ClientRecord,
-    /// One record per transaction, inserted at its first write and removed at its end, as in section 4.1 of paper 000.
-    /// The baseline of the benchmarks, not for production: outcomes cannot be asked for after the end, a transaction's
-    /// lease is not extended while it runs, and, as published, a server that is killed while documents are being
-    /// finished can lose half of a commit.
+    /// One record per transaction, inserted at its first write and removed at its end, as in
+    /// section 4.1 of paper 000. The baseline of the benchmarks, not for production: outcomes
+    /// cannot be asked for after the end, a transaction's lease is not extended while it runs, and,
+    /// as published, a server that is killed while documents are being finished can lose half of a
+    /// commit.
     Published,
 }
 
@@ -120,15 +122,17 @@ impl Verbosity {
     }
 }
 
-/// Which collections are watched: transactions and single writes that change them leave events for change streams
-/// ([`crate::Client::changes`]).
+/// The collections that are watched: transactions and single writes that change them leave events
+/// for change streams ([`crate::Client::changes`]).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ChangeStreams {
-    /// Those whose option `changeStreamPreAndPostImages` is `{enabled: true}`: it is set by `create` and `collMod`.
+    /// Collections whose option `changeStreamPreAndPostImages` is `{enabled: true}`: it is set by
+    /// `create` and `collMod`.
     #[default]
     SwitchedOn,
-    /// All that transactions can write to, but those of the server's databases and of MongoTx's own.
+    /// All that transactions can write to, but those of the server's databases and of MongoTx's
+    /// own.
     All,
 }
 
@@ -164,11 +168,12 @@ pub struct TransactionOptions {
     /// Longest time between the beginning of the transaction and its commit; one that is used later
     /// is rolled back. Default: none.
     pub max_life: Option<Duration>,
-    /// The transaction is rolled back by its client when it has a number (it has written, or read at repeatable read) and
-    /// no statement was sent in it for so long; its next statement fails with [`crate::ErrorKind::Expired`]. Reading on
-    /// in an open cursor is no statement. Default: the client's.
+    /// The transaction is rolled back by its client when it has a number (it has written, or read
+    /// at repeatable read) and no statement was sent in it for so long; its next statement fails
+    /// with [`crate::ErrorKind::Expired`]. Reading on in an open cursor is no statement. Default:
+    /// the client's.
     pub idle_limit: Option<Duration>,
-    /// Whose transaction it is, for whoever reads its change events ([`crate::Event`]): stored with each of them.
+    /// Origin of the transaction, stored with each of its change events ([`crate::Event`]).
     pub origin: Option<Document>,
 }
 
@@ -205,8 +210,9 @@ pub struct ClientOptions {
     /// Name of the database that holds the client records. Every client and gateway of a deployment
     /// must use the same one. Default: `mongotx`.
     pub tx_database: String,
-    /// Name of the application, for people who look at what is in flight: it is stored in the client's record, with the machine's name
-    /// and the number of the process. `None`: `appName` of the connection string.
+    /// Name of the application, for people who look at what is in flight: it is stored in the
+    /// client's record, with the machine's name and the number of the process. `None`: `appName` of
+    /// the connection string.
     pub application: Option<String>,
     /// Form in which the outcome of transactions is stored. Leave the default.
     pub layout: Layout,
@@ -216,7 +222,8 @@ pub struct ClientOptions {
     /// clients may roll back its undecided transactions. Signs of life come three times as often.
     /// Default: 10 seconds.
     pub lease: Duration,
-    /// How long a transaction that may hold locks can be left without a statement before the client rolls it back: see
+    /// How long a transaction that may hold locks can be left without a statement before the client
+    /// rolls it back: see
     /// [`TransactionOptions::idle_limit`]. The client's signs of life are for all of its transactions, so that the lease does not
     /// end for one that is forgotten. 60 seconds.
     pub idle_limit: Duration,
@@ -229,9 +236,9 @@ pub struct ClientOptions {
     /// Longest time for which `with_transaction` runs a transaction again. Default: 120 seconds.
     pub retry_limit: Duration,
     /// How long the documents of a committed transaction stay locked so that those of several
-    /// transactions are made free by one command: until nothing was committed in their collection for
-    /// so long, and four times as long at most. They are made free at once when 64 of a collection
-    /// have come together, or when anybody of this client wants them: for a query that
+    /// transactions are made free by one command: until nothing was committed in their collection
+    /// for so long, and four times as long at most. They are made free at once when 64 of a
+    /// collection have come together, or when anybody of this client wants them: for a query that
     /// has to see them, or a write that cannot take them over. Others that meet them have to ask
     /// what became of them, which costs them commands; once they have, nothing stays locked for a
     /// second. Zero to 10 seconds; 50 milliseconds.
@@ -246,15 +253,16 @@ pub struct ClientOptions {
     /// the driver decodes each of its commands and answers once more, so a gateway does without.
     /// Default: yes.
     pub count_commands: bool,
-    /// The shard keys of collections, as dotted paths: every command about a document of theirs carries its values, and
-    /// they cannot be changed in a transaction. On a router (`mongos`) keys need not be declared: they are read from its
-    /// metadata.
+    /// The shard keys of collections, as dotted paths: every command about a document of theirs
+    /// carries its values, and they cannot be changed in a transaction. On a router (`mongos`) keys
+    /// need not be declared: they are read from its metadata.
     pub shard_keys: HashMap<Namespace, Vec<String>>,
-    /// Which collections are watched. Every client of a deployment must have the same.
+    /// The collections that are watched. Every client of a deployment must have the same value.
     pub change_streams: ChangeStreams,
-    /// How many events of watched collections are kept, of all collections together: a million. Older ones are removed.
+    /// How many events of watched collections are kept, of all collections together: a million.
+    /// Older ones are removed.
     pub change_events: u64,
-    /// What gives change events their times. Default: the machine's clock.
+    /// Clock from which change events get their times. Default: the machine's clock.
     pub clock: Option<Arc<dyn Clock>>,
     /// Called at every step of the protocol: for tests that break it there.
     pub hook: Option<Arc<dyn StepHook>>,

@@ -36,14 +36,16 @@ use crate::{
 /// # Ok(()) }
 /// ```
 ///
-/// Dropping a session rolls back what it has not committed, in the background, on the runtime
-/// that its client was made on. If that has ended, the client's signs of life have ended with it, and the locks go with the
-/// lease.
+/// Dropping a session rolls back what it has not committed, in the background, on the runtime that
+/// its client was made on. If that has ended, the client's signs of life have ended with it, and
+/// the locks go with the lease.
 ///
-/// A conflict, an expired lease, a lost connection end the transaction: it is rolled back at once, and until
+/// A conflict, an expired lease, a lost connection end the transaction: it is rolled back at once,
+/// and until
 /// [`Session::begin`] everything answers [`ErrorKind::Closed`]. A statement that the server refuses (a duplicate key,
-/// an operator on the wrong type) ends it, too, at the levels that validate what was read, as with MongoDB's own
-/// transactions. At the weaker ones it does *not*: what earlier statements wrote is still there.
+/// an operator on the wrong type) ends it, too, at the levels that validate what was read, as with
+/// MongoDB's own transactions. At the weaker ones it does *not*: what earlier statements wrote is
+/// still there.
 pub struct Session {
     core: Arc<Core>,
     defaults: TransactionOptions,
@@ -129,7 +131,8 @@ impl Session {
     /// Commits the open transaction. When this answers `Ok`, the transaction is durable and every
     /// client sees all of it.
     ///
-    /// If the future is dropped after the commit was sent, the transaction may or may not be committed; its id tells.
+    /// If the future is dropped after the commit was sent, the transaction may or may not be
+    /// committed; its id tells.
     ///
     /// ```no_run
     /// # use bson::doc;
@@ -282,7 +285,8 @@ impl Session {
     pub(crate) async fn note_error(&mut self, error: Error) -> Error {
         let State::Open(parking) = &self.state else { return error };
         let error = error.for_transaction(parking.id());
-        // What a refused statement has told of the documents is not validated.
+        // A refusal reveals something about documents. A transaction that validates its reads
+        // cannot validate that, so it ends.
         if !error.ends_transaction() && !parking.validates() {
             return error;
         }
@@ -296,12 +300,13 @@ impl Session {
         error
     }
 
-    /// Runs `body` in a transaction and commits it; runs it again as long as that makes sense: after errors labelled
-    /// `TransientTransactionError`, with a growing pause, up to the client's retry limit. A commit whose outcome is
-    /// unknown is asked about; it is never run again before that is known.
+    /// Runs `body` in a transaction and commits it; runs it again as long as that makes sense:
+    /// after errors labelled `TransientTransactionError`, with a growing pause, up to the client's
+    /// retry limit. A commit whose outcome is unknown is asked about; it is never run again before
+    /// that is known.
     ///
-    /// The future of an async closure that borrows cannot be proven `Send` by today's compilers: where that is needed
-    /// (`tokio::spawn`), use [`Session::run_transaction`].
+    /// The future of an async closure that borrows cannot be proven `Send` by today's compilers:
+    /// where that is needed (`tokio::spawn`), use [`Session::run_transaction`].
     ///
     /// ```no_run
     /// # use bson::doc;
@@ -318,7 +323,8 @@ impl Session {
     /// ```
     ///
     /// # Errors
-    /// What `body` returns, unless it is transient; the last transient error when the limit is reached;
+    /// What `body` returns, unless it is transient; the last transient error when the limit is
+    /// reached;
     /// [`ErrorKind::Indeterminate`] when the outcome could not be learned in time.
     pub async fn with_transaction<T>(&mut self, mut body: impl AsyncFnMut(&mut Self) -> Result<T>) -> Result<T> {
         let mut retry = Retry::new(self);
@@ -366,7 +372,7 @@ impl Session {
         }
     }
 
-    /// What became of a commit whose answer was lost: `Ok` is committed.
+    /// Outcome of a commit whose answer was lost: `Ok` is committed.
     async fn learn(&self, error: Error, until: Instant) -> Result<()> {
         use crate::coordinator::txlog::Fate;
         let Some(id) = error.transaction() else { return Err(error) };

@@ -2,8 +2,8 @@
 
 use futures_util::future::BoxFuture;
 
-/// A place between two commands. `Before…` is reached when the command has not been sent, `After…` when its answer
-/// has arrived.
+/// A place between two commands. `Before…` is reached when the command has not been sent, `After…`
+/// when its answer has arrived.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 #[expect(missing_docs, reason = "the names say it")]
@@ -38,7 +38,8 @@ pub enum Step {
 }
 
 impl Step {
-    /// Those of a transaction's life, in their order. (The others are of a collection that is renamed.)
+    /// Steps of a transaction's life, in their order. (The other steps are those of renaming a
+    /// collection.)
     pub const ALL: [Self; 25] = [
         Self::BeforeRegister,
         Self::AfterRegister,
@@ -79,7 +80,8 @@ impl Step {
     }
 }
 
-/// Something that happens at the steps of a client: a process that ends itself, a test that holds the client there.
+/// Something that happens at the steps of a client: a process that ends itself, a test that holds
+/// the client there.
 pub trait StepHook: Send + Sync {
     /// The client goes on when the future is done.
     fn at(&self, step: Step) -> BoxFuture<'static, ()>;

@@ -1,7 +1,8 @@
-//! For whom somebody waits, for those who look on from outside.
+//! Shows for which transaction an action waits, to other tasks.
 //!
-//! An action waits for transactions that hold what it needs. Whoever awaits it may give it a [`Watch`], bound to the task like a comment
-//! (`scoped`), and another task reads there for whom it waits now. Nothing is decided by it.
+//! An action waits for transactions that hold what it needs. The caller that awaits it may give it
+//! a [`Watch`], bound to the task like a comment (`scoped`); another task reads there for which
+//! transaction it waits now. No decision depends on it.
 
 use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
@@ -16,11 +17,12 @@ tokio::task_local! {
     static WATCH: Watch;
 }
 
-/// Shows for whom the work waits that is awaited under it. Cheap to clone; all clones show the same.
+/// Shows for which transaction the work waits that is awaited under it. Cheap to clone; all clones
+/// show the same.
 #[derive(Clone, Debug, Default)]
 pub struct Watch(Arc<Mutex<Option<Wait>>>);
 
-/// A transaction that somebody waits for.
+/// The transaction that an action waits for.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Wait {
@@ -33,7 +35,8 @@ pub struct Wait {
 }
 
 impl Watch {
-    /// Awaits `work`, and shows meanwhile for whom it waits. One watch shows one piece of work at a time.
+    /// Awaits `work`, and shows meanwhile for which transaction it waits. One watch shows one piece
+    /// of work at a time.
     pub async fn over<F: IntoFuture>(&self, work: F) -> F::Output {
         WATCH.scope(self.clone(), work.into_future()).await
     }
@@ -49,7 +52,7 @@ impl Watch {
     }
 }
 
-/// A wait that is shown as long as this lives, to whoever looks on.
+/// A wait that a [`Watch`] shows as long as this value lives.
 #[must_use]
 pub(crate) struct Shown(Option<Watch>);
 

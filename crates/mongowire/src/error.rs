@@ -1,6 +1,6 @@
-//! What is answered to a command that was not carried out: `ok: 0` with MongoDB's own code, its name and the reason.
+//! Errors that answer a command: `ok: 0` with MongoDB's error code, the code's name and a message.
 //!
-//! What ends a connection instead is [`crate::wire::WireError`].
+//! Errors that end the connection instead are [`crate::wire::WireError`].
 
 use std::fmt;
 
@@ -9,13 +9,13 @@ use bson::{Bson, Document, doc};
 /// One of MongoDB's error codes, with the name that drivers show.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Code {
-    /// Number of the code.
+    /// Number of the error code, as drivers compare it.
     pub number: i32,
     /// Name of the code, `codeName` in answers.
     pub name: &'static str,
 }
 
-/// Codes that whoever answers commands uses by itself.
+/// Error codes of commands that are answered without asking a server.
 pub mod code {
     use super::Code;
 
@@ -69,7 +69,7 @@ pub struct CommandError {
 }
 
 impl CommandError {
-    /// An error without labels.
+    /// Makes an error without error labels.
     pub fn new(code: Code, message: impl Into<String>) -> Self {
         Self { code, message: message.into(), labels: Vec::new() }
     }
@@ -81,7 +81,7 @@ impl CommandError {
         self
     }
 
-    /// The reply document.
+    /// The error as the document that answers the command.
     pub fn to_document(&self) -> Document {
         let mut reply = doc! {
             "ok": 0.0, "errmsg": self.message.as_str(), "code": self.code.number, "codeName": self.code.name,

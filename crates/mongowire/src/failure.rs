@@ -1,4 +1,4 @@
-//! What can go wrong with a command, sorted by what is known of it.
+//! Failures of a command, sorted by whether the server may have run it.
 
 use std::{fmt, io, sync::Arc, time::Duration};
 
@@ -33,7 +33,7 @@ pub enum Failure {
     Login {
         /// Address of the server that refused the login.
         address: Address,
-        /// What it says, or what is wrong with what it says.
+        /// Message of the server, or what is wrong with its message.
         reason: String,
     },
     /// A message of this command would be longer than any may be. Nothing was sent.
@@ -44,7 +44,8 @@ pub enum Failure {
         /// The longest that the server takes.
         most: usize,
     },
-    /// The connection broke before all of the command was on its way: the server cannot have carried it out.
+    /// The connection broke before all of the command was on its way: the server cannot have
+    /// carried it out.
     #[error("the connection was lost before the command was sent: {0}")]
     Unsent(Arc<io::Error>),
     /// The connection broke after the command was sent.
@@ -53,7 +54,7 @@ pub enum Failure {
     /// There was no answer in time.
     #[error("the server did not answer within {0:?}: the command was lost, or the answer with it")]
     Late(Duration),
-    /// What came is no answer. The connection was closed.
+    /// The bytes received are no valid answer. The connection was closed.
     #[error("the server's answer cannot be understood: {0}")]
     Garbled(#[from] WireError),
     /// An answer came to another question. The connection was closed.
@@ -67,7 +68,7 @@ pub enum Failure {
     Closed,
 }
 
-/// Why a connection cannot be made.
+/// Reason why a connection cannot be made.
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Why {
@@ -77,7 +78,7 @@ pub enum Why {
     /// The server did not answer within the time limit.
     #[error("it did not answer within {0:?}")]
     Slow(Duration),
-    /// What it says is no greeting.
+    /// The answer to `hello` is not one that a server gives.
     #[error("{0}")]
     Greeting(String),
 }
@@ -119,14 +120,15 @@ impl Failure {
 /// An answer that says that the server has not carried a command out, or not to its end (`ok: 0`).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refusal {
-    /// The server's error code.
+    /// Error code that the server returned.
     pub code: i32,
-    /// The server's error message.
+    /// Error message that the server returned.
     pub message: String,
 }
 
 impl Refusal {
-    /// The refusal that an answer is, if it is one. An answer without a readable `ok` counts as one.
+    /// The refusal that an answer is, if it is one. An answer without a readable `ok` counts as
+    /// one.
     pub fn of(answer: &RawDocument) -> Option<Self> {
         let ok = answer.get("ok").ok().flatten();
         let is_one = |ok: bson::RawBsonRef<'_>| {

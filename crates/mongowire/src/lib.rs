@@ -1,19 +1,20 @@
 //! MongoDB's wire protocol, and lean connections to one server.
 //!
-//! | module | what |
+//! | module | content |
 //! | --- | --- |
 //! | [`wire`] | bytes to messages and back, for clients and for servers (pure) |
 //! | [`Request`], [`error`] | one command as it came, and what is answered to one that was not carried out (pure) |
 //! | [`scram`] | logging in with a password: the arithmetic, and the client's side (pure) |
-//! | [`Settings`] | where a server is and how it wants to be spoken to |
-//! | [`Connection`] | a message goes, a message comes |
-//! | [`Pool`] | connections that are kept for those who come next |
+//! | [`Settings`] | address of a server, and the options of connections to it |
+//! | [`Connection`] | sends one message at a time and receives its answer |
+//! | [`Pool`] | open connections, kept for later use |
 //!
-//! On the way of a command there is no other task, no channel and no copy of the command besides the one that is sent: the
-//! caller's task writes the message and reads the answer, both as bytes. A command is sent once, whatever happens to it.
+//! On the way of a command there is no other task, no channel and no copy of the command besides
+//! the one that is sent: the caller's task writes the message and reads the answer, both as bytes.
+//! A command is sent once, whatever happens to it.
 //!
-//! Deliberately absent: finding servers and following elections, retries, sessions, cursors. Whoever needs those uses the
-//! official driver, or builds on this.
+//! Deliberately absent: finding servers and following elections, retries, sessions, cursors.
+//! Callers that need those use the official driver, or build them on this.
 
 mod connection;
 pub mod error;

@@ -22,7 +22,7 @@ use crate::{
     settings::Settings,
 };
 
-/// How many connections a pool has.
+/// Limits of a pool's connections.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PoolLimits {
     /// Most connections that are open at a time.
@@ -38,7 +38,8 @@ pub struct Pool {
     limits: PoolLimits,
     /// Counts connections that began to be opened; shared by all pools to a server ([`Pool::new`]).
     begun: Arc<AtomicU64>,
-    /// Where connections live: whoever uses one later may do so in a runtime that ends earlier.
+    /// Runtime in which connections live. The caller's own runtime may end before another caller
+    /// uses the connection.
     runtime: Handle,
     /// One permit for each connection in use.
     free: Semaphore,
@@ -53,7 +54,8 @@ struct State {
     generation: u64,
 }
 
-/// A connection in use. It goes back to the pool when this is dropped, if its last command was answered.
+/// A connection in use. It goes back to the pool when this is dropped, if its last command was
+/// answered.
 pub struct Lent<'a> {
     pool: &'a Pool,
     connection: Option<Connection>,
@@ -65,15 +67,16 @@ pub struct Lent<'a> {
 impl Pool {
     /// A pool without connections, in the runtime that this is called in.
     ///
-    /// `begun` rises before a connection is tried, and again when it is made. As long as it stays the same, all answers come
-    /// over connections that had been answered before, and so from the server processes that were there.
+    /// `begun` rises before a connection is tried, and again when it is made. As long as it stays
+    /// the same, all answers come over connections that had been answered before, and so from the
+    /// server processes that were there.
     pub fn new(settings: Settings, limits: PoolLimits, begun: Arc<AtomicU64>) -> Self {
         let free = Semaphore::new(limits.most.clamp(1, Semaphore::MAX_PERMITS));
         let state = State { settings: Arc::new(settings), idle: Vec::new(), generation: 0 };
         Self { limits, begun, runtime: Handle::current(), free, state: Mutex::new(state) }
     }
 
-    /// How the server is reached now.
+    /// The present settings of the server's connections.
     pub fn settings(&self) -> Arc<Settings> {
         Arc::clone(&self.state().settings)
     }
@@ -84,7 +87,8 @@ impl Pool {
         self.clear();
     }
 
-    /// Connections that were made so far are not used again: they may lead to a server that is gone.
+    /// Connections that were made so far are not used again: they may lead to a server that is
+    /// gone.
     pub fn clear(&self) {
         let mut state = self.state();
         state.generation += 1;
@@ -93,7 +97,7 @@ impl Pool {
         drop(idle);
     }
 
-    /// Nobody gets a connection any more.
+    /// Closes the pool: every later request for a connection fails.
     pub fn close(&self) {
         self.free.close();
         self.clear();
@@ -114,7 +118,7 @@ impl Pool {
         Ok(Lent { pool: self, connection: Some(connection), generation, is_new, _permit: permit })
     }
 
-    /// Is there a connection that nobody uses, and whose last command was answered?
+    /// Whether the pool holds an idle connection whose last command was answered.
     pub fn has_idle(&self) -> bool {
         !self.state().idle.is_empty()
     }
@@ -189,7 +193,7 @@ impl Pool {
             return;
         }
         state.idle.push((connection, now));
-        // Those that were not used for the longest time stand first.
+        // Connections are in the order of their last use, the longest unused one first.
         let old = |since: Instant| self.limits.idle.is_some_and(|limit| now.duration_since(since) > limit);
         if state.idle.first().is_some_and(|(_, since)| old(*since)) {
             state.idle.retain(|(_, since)| !old(*since));

@@ -1,7 +1,8 @@
 //! One command as it came from a client: a body, and arrays of documents that were sent beside it.
 //!
-//! The bytes stay as they came: whoever passes a command on sends them on. Everything has been looked through by
-//! `wire/check.rs` when the request is made, so that reading it later neither fails half-way nor overflows a stack.
+//! The bytes stay as they came, so that a command can be passed on unchanged. `wire/check.rs` has
+//! checked all of them when the request is made: reading it later neither fails half-way nor
+//! overflows a stack.
 
 use bson::{Document, RawDocument, RawDocumentBuf};
 
@@ -46,11 +47,12 @@ impl Request {
         Self::of_parts(body, Vec::new(), None)
     }
 
-    /// A request of its parts. `database` is for messages that name it elsewhere; the body does otherwise, in `$db`.
+    /// A request of its parts. `database` is for messages that name it elsewhere; the body does
+    /// otherwise, in `$db`.
     ///
     /// # Errors
-    /// What has to be answered when a document is no BSON or nested too deeply, when the body is empty, when an array
-    /// was sent twice, or when no database is named.
+    /// What has to be answered when a document is no BSON or nested too deeply, when the body is
+    /// empty, when an array was sent twice, or when no database is named.
     pub fn of_parts(
         body: RawDocumentBuf,
         sequences: Vec<Sequence>,
@@ -129,9 +131,9 @@ fn first_name(body: &RawDocument) -> Result<String, CommandError> {
 
 /// Whether a database may be called so.
 pub fn is_database_name(name: &str) -> bool {
-    /// As long as MongoDB lets them be.
+    /// Bytes of the longest name that MongoDB allows.
     const LONGEST_BYTES: usize = 63;
-    /// What they cannot have in them.
+    /// Characters that a database's name must not contain.
     const FORBIDDEN: [char; 6] = ['\0', '/', '\\', '.', ' ', '"'];
     !name.is_empty() && name.len() <= LONGEST_BYTES && !name.contains(FORBIDDEN)
 }

@@ -1,4 +1,4 @@
-//! Where a server is, and how it wants to be spoken to.
+//! Address of a server, and the options of connections to it.
 
 use std::{
     fmt,
@@ -15,10 +15,11 @@ use crate::{connection::tls, scram::Mechanism};
 
 /// Port of a MongoDB server whose address names none.
 const DEFAULT_PORT: u16 = 27017;
-/// The longest that connecting may take unless options say otherwise: the official driver's default.
+/// The longest that connecting may take unless options say otherwise: the official driver's
+/// default.
 const CONNECT_LIMIT: Duration = Duration::from_secs(10);
 
-/// A server's address.
+/// Address of a server, by TCP or by a Unix domain socket.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Address {
     /// A host, by its name or number, and a port.
@@ -54,13 +55,13 @@ impl fmt::Display for Address {
 /// Address, encryption, login and time limits of connections to one server.
 #[derive(Clone)]
 pub struct Settings {
-    /// Address of the server.
+    /// Address of the server to connect to.
     pub address: Address,
     /// The longest that connecting may take, greeting and login included.
     pub connect_limit: Duration,
-    /// How the server calls this application in its logs.
+    /// Name of the application in the server's logs.
     pub app_name: Option<String>,
-    /// Who logs in. `None`: nobody has to.
+    /// User to log in as, with the password. `None`: connections do not log in.
     pub login: Option<Arc<Login>>,
     pub(crate) tls: Option<TlsConnector>,
     /// Fields that go with every command.
@@ -68,7 +69,7 @@ pub struct Settings {
 }
 
 impl Settings {
-    /// To connect without TLS or a login.
+    /// Settings of a server at this address, without TLS or a login.
     pub fn new(address: Address) -> Self {
         Self {
             address,
@@ -80,11 +81,13 @@ impl Settings {
         }
     }
 
-    /// What the official driver's options ask for, where that is a connection as it can be made here to the one server
-    /// that they name. `None` where it is not: several servers, load balancers, other ways to log in than by a password,
-    /// certificates that cannot be used. Then the driver has to be used, which says what is wrong.
+    /// Settings that do what the official driver's options ask for. `None` if lean connections
+    /// cannot do it: several servers, load balancers, another way to log in than by a password,
+    /// certificates that cannot be used. Then the driver has to be used, which reports what is
+    /// wrong.
     ///
-    /// Compressors are not negotiated. Whether the server is alone and may be written to is in its [`Greeting`].
+    /// Compressors are not negotiated. Whether the server is alone and may be written to is in its
+    /// [`Greeting`].
     ///
     /// [`Greeting`]: crate::Greeting
     pub fn of_driver(options: &ClientOptions) -> Option<Self> {
@@ -107,14 +110,14 @@ impl Settings {
         })
     }
 
-    /// The same for another address of the same deployment.
+    /// The same settings for another address of the same deployment.
     #[must_use]
     pub fn at(&self, address: Address) -> Self {
         Self { address, ..self.clone() }
     }
 }
 
-/// What a versioned API adds to every command.
+/// Fields that the versioned API (`apiVersion`, …) adds to every command.
 fn api_fields(api: &ServerApi) -> RawDocumentBuf {
     let mut fields = RawDocumentBuf::new();
     fields.append(cstr!("apiVersion"), api.version.to_string());
@@ -136,7 +139,8 @@ pub struct Login {
     /// How to log in. `None`: the best that the server offers this user.
     pub mechanism: Option<Mechanism>,
     password: String,
-    /// The password as it was hashed last: every connection to a server hashes it the same way, which takes milliseconds.
+    /// The password as it was hashed last: every connection to a server hashes it the same way,
+    /// which takes milliseconds.
     salted: Mutex<Option<Salted>>,
 }
 

@@ -1,8 +1,9 @@
 //! Transactions that are not active any more.
 //!
-//! What a decided transaction has left in documents is finished or undone by anybody, any number of times and at any time: a
-//! message about it that arrives late does what was to be done anyway. Nothing of that holds for an active transaction, which
-//! may have changed the document again since the message was sent. So the statements of repairs take [`Decided`] writers only.
+//! What a decided transaction has left in documents is finished or undone by anybody, any number of
+//! times and at any time: a message about it that arrives late does what was to be done anyway.
+//! Nothing of that holds for an active transaction, which may have changed the document again since
+//! the message was sent. So the statements of repairs take [`Decided`] writers only.
 
 use crate::{id::TxId, status::TxStatus};
 
@@ -11,18 +12,19 @@ use crate::{id::TxId, status::TxStatus};
 pub struct Decided(TxId);
 
 impl Decided {
-    /// By a durable status that was read after the document. `None`: it is active.
+    /// Proof by a durable status that was read after the document. `None` if the transaction is
+    /// active.
     pub fn by_status(id: TxId, status: TxStatus) -> Option<Self> {
         (status != TxStatus::Active).then_some(Self(id))
     }
 
-    /// By the owner of its record: the decision was answered, or the owner has noted it as rolled back and will never ask for
-    /// a decision.
+    /// Proof by the owner of the client record: the decision was acknowledged, or the owner has
+    /// noted the transaction as rolled back and will never ask for a decision.
     pub fn by_owner(id: TxId) -> Self {
         Self(id)
     }
 
-    /// Which transaction it is.
+    /// Id of the decided transaction.
     pub fn id(self) -> TxId {
         self.0
     }

@@ -1,29 +1,31 @@
 //! Names of clients and transactions.
 //!
-//! A transaction is the pair (client, sequence number); each client makes its own, so that no server has to be
-//! asked (paper 001, section 3.2).
+//! A transaction is the pair (client, sequence number); each client makes its own, so that no
+//! server has to be asked (paper 001, section 3.2).
 
 use std::{fmt, str::FromStr};
 
-/// A client: one live library instance or gateway and the record it owns in `txs`. Twelve bytes, as an ObjectId: four for the
-/// time when it registered, three for the database that its record is in, five at random.
+/// A client: one live library instance or gateway and the record it owns in `txs`. Twelve bytes, as
+/// an ObjectId: four for the time when it registered, three for the database that its record is in,
+/// five at random.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ClientId(pub [u8; 12]);
 
-/// Which database the record of a client is in, as far as three bytes can tell: a client that finds no record of another
-/// one learns from the other one's id whether it should have looked there.
+/// Three bytes that tell the database of a client's record from others. A client that finds no
+/// record of another client learns from that client's id whether it looked in the right database.
 pub type DatabaseTag = [u8; 3];
 
-/// The tag of a database: FNV-1a of 32 bits over the name's bytes, its top byte folded onto its lowest. Ids are stored, so it
-/// never changes.
+/// The tag of a database: FNV-1a of 32 bits over the name's bytes, its top byte folded onto its
+/// lowest. Ids are stored, so it never changes.
 pub fn database_tag(name: &str) -> DatabaseTag {
     let hash = name.bytes().fold(0x811c_9dc5_u32, |hash, byte| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193));
     let [top, high, middle, low] = hash.to_be_bytes();
     [high, middle, low ^ top]
 }
 
-/// The name of a collection in a record's change stamps: its hash in eight hexadecimal digits. Two collections of one name seem
-/// to change together, which costs a look more and nothing else. Tags are stored, so they never change.
+/// The name of a collection in a record's change stamps: its hash in eight hexadecimal digits. Two
+/// collections of one name seem to change together, which costs a look more and nothing else. Tags
+/// are stored, so they never change.
 pub fn collection_tag(full_name: &str) -> String {
     format!("{:08x}", folded(stored_hash(full_name.as_bytes())))
 }
@@ -48,7 +50,8 @@ fn hash_of<'a>(bytes: impl IntoIterator<Item = &'a u8>) -> u64 {
 }
 
 impl ClientId {
-    /// The id of a new client. `made`: seconds since 1970, by the clock that judges how long records are kept.
+    /// The id of a new client. `made`: seconds since 1970, by the clock that judges how long
+    /// records are kept.
     pub fn compose(made: u32, tag: DatabaseTag, random: [u8; 5]) -> Self {
         let mut bytes = [0; 12];
         bytes[..4].copy_from_slice(&made.to_be_bytes());
@@ -57,7 +60,7 @@ impl ClientId {
         Self(bytes)
     }
 
-    /// When the client registered: seconds since 1970.
+    /// Time at which the client registered, in seconds since 1970.
     pub fn made(self) -> u32 {
         let [a, b, c, d, ..] = self.0;
         u32::from_be_bytes([a, b, c, d])
@@ -70,15 +73,16 @@ impl ClientId {
     }
 }
 
-/// The number of a transaction within its client: 1, 2, 3, … in the order in which they first wrote.
+/// The number of a transaction within its client: 1, 2, 3, … in the order in which they first
+/// wrote.
 pub type Seq = u64;
 
 /// A transaction, unique for ever: no client id and no number is used twice.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct TxId {
-    /// Who runs it.
+    /// The client that runs the transaction.
     pub client: ClientId,
-    /// Which of that client's transactions it is.
+    /// Number of the transaction among those of its client.
     pub seq: Seq,
 }
 

@@ -15,18 +15,18 @@ pub struct LockState {
     pub remove: bool,
 }
 
-/// Which of the two versions of a document a reader sees.
+/// The version of a document that a reader sees.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Version {
     /// The fields at the top level.
     Safe,
-    /// The sub-document `_unsafe`.
+    /// The sub-document `_unsafe`: what the writer has changed and not finished.
     Unsafe,
     /// None: inserted and not committed, or removed and committed.
     Absent,
 }
 
-/// What has to be done to a document to make it clean of a writer that is decided.
+/// A repair: how a document gets rid of the metadata of a decided writer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Repair {
     /// Roll forward: the unsafe version becomes the document.
@@ -37,19 +37,21 @@ pub enum Repair {
     DropUnsafe,
 }
 
-/// What a lock of a decided or undecided writer demands of whoever meets it.
+/// The step that a transaction must take when it meets the lock of another one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Encounter {
     /// The writer is active: readers take the safe version, writers conflict.
     Active,
     /// The writer is decided: repair the document, then go on.
     Repair(Repair),
-    /// The writer finished before: fetch the document again; a lock that is still there is an orphan to be rolled back.
+    /// The writer finished before: fetch the document again; a lock that is still there is an
+    /// orphan to be rolled back.
     FetchAgain,
 }
 
-/// What to do about the write lock of a document whose writer has `status`, where the status was read *after* the
-/// document. Departs from figure 7 of paper 000, whose lines 16-22 are the wrong way round.
+/// Says how to treat the write lock of a document whose writer has `status`; the status must be
+/// read *after* the document. Departs from figure 7 of paper 000, whose lines 16-22 are the wrong
+/// way round.
 pub fn meet_writer(lock: &LockState, status: TxStatus) -> Encounter {
     match status {
         TxStatus::Active => Encounter::Active,
@@ -59,18 +61,18 @@ pub fn meet_writer(lock: &LockState, status: TxStatus) -> Encounter {
     }
 }
 
-/// How a committed writer's document is finished.
+/// The repair that finishes a document of a committed writer.
 pub fn roll_forward(lock: &LockState) -> Repair {
     if lock.remove { Repair::Delete } else { Repair::ReplaceWithUnsafe }
 }
 
-/// How a rolled-back writer's document is undone.
+/// The repair that undoes a document of a rolled-back writer.
 pub fn roll_back(lock: &LockState) -> Repair {
     if lock.insert { Repair::Delete } else { Repair::DropUnsafe }
 }
 
-/// Which version transaction `me` sees, given the status of the writer, read after the document was fetched. `None`
-/// means that the document must be fetched again.
+/// The version that transaction `me` sees, given the status of the writer, read after the document
+/// was fetched. `None` means that the document must be fetched again.
 pub fn visible_version(lock: &LockState, me: Option<TxId>, status: impl FnOnce(TxId) -> TxStatus) -> Option<Version> {
     let Some(writer) = lock.writer else {
         return Some(Version::Safe);
@@ -88,8 +90,9 @@ pub fn visible_version(lock: &LockState, me: Option<TxId>, status: impl FnOnce(T
     })
 }
 
-/// May `me` take the write lock as the document stands? The lock step itself must ask this of the state it changes,
-/// atomically, never of a state that was read before (figure 7 and section 4.4 of paper 000 leave it open).
+/// May `me` take the write lock as the document stands? The lock step itself must ask this of the
+/// state it changes, atomically, never of a state that was read before (figure 7 and section 4.4 of
+/// paper 000 leave it open).
 pub fn admits_writer(lock: &LockState, me: TxId) -> bool {
     lock.writer.is_none_or(|writer| writer == me) && lock.readers.iter().all(|reader| *reader == me)
 }
@@ -99,28 +102,30 @@ pub fn admits_reader(lock: &LockState, me: TxId) -> bool {
     lock.writer.is_none_or(|writer| writer == me)
 }
 
-/// Does a document that `me` has read before still carry a lock of it? Whoever finds that it does not must not go on: the
-/// lock was taken away because the transaction had been ended, or was lost with the server, and the document may have
-/// changed since. This holds for a writer, too, who would take the write lock of a document that nobody has locked.
+/// Whether a document that `me` has read before still carries a lock of `me`. Without it `me` must
+/// not go on: the lock was removed because `me` had been ended, or lost with the server, and the
+/// document may have changed since. This also holds for a writer that would take the write lock of
+/// a document without one.
 pub fn keeps_read_lock(lock: &LockState, me: TxId) -> bool {
     lock.writer == Some(me) || lock.readers.contains(&me)
 }
 
-/// What an update that read-locks many documents tells by leaving one out.
+/// Why an update that read-locks many documents has left one out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Unlocked {
-    /// It is locked after all.
+    /// The document carries the reader's lock after all.
     Kept,
     /// A rival holds it for writing: repair what is decided, wait for what is not, then lock again.
     Rival(TxId),
-    /// Nobody is in the way any more: the rival that was has finished since. Lock again.
+    /// The document is free again: the rival that held it has finished since. Lock it again.
     Free,
-    /// It is not there: removed.
+    /// The document was removed.
     Gone,
 }
 
-/// Why is a document not read-locked that `me` has just tried to lock? `lock` is the document's, fetched after the attempt;
-/// `None` if it is not there. Only that means removed: that no rival holds it now does not.
+/// Why is a document not read-locked that `me` has just tried to lock? `lock` is the document's,
+/// fetched after the attempt; `None` if it is not there. Only that means removed: that no rival
+/// holds it now does not.
 pub fn why_unlocked(lock: Option<&LockState>, me: TxId) -> Unlocked {
     match lock {
         None => Unlocked::Gone,

@@ -1,29 +1,37 @@
-//! The owner's side of a client record: which write to the record comes next, and what its answer means.
+//! The owner's side of a client record: chooses the next write to the record, and draws conclusions
+//! from its answer.
 //!
-//! One write is under way at a time. It demands the stamp that the last one left and leaves a new one.
+//! One write is under way at a time. It demands the stamp that the last one left and leaves a new
+//! one.
 //!
 //! Commit of a transaction, with the numbers used in the code below:
 //!
-//! 1. The transaction asks ([`Recorder::request_commit`]) after its last prepared write was acknowledged.
-//! 2. A write to the record that was *composed after* step 1 and acknowledged is the transaction's evidence: a server
-//!    that later loses a prepared write has lost this stamp too, because logs lose suffixes only. The evidence also
-//!    has to show that no server was replaced *between* the prepared writes: the write must have run in the connection
-//!    epoch in which the transaction sent its first prepared write, and over a connection that had been answered by then.
-//! 3. The next write decides it, together with everybody else who has evidence (group commit). Under load the
-//!    decision of one group is the evidence of the next; alone, a cheap stamp that waits for no journal comes first.
+//! 1. The transaction asks ([`Recorder::request_commit`]) after its last prepared write was
+//!    acknowledged.
+//! 2. A write to the record that was *composed after* step 1 and acknowledged is the transaction's
+//!    evidence: a server that later loses a prepared write has lost this stamp too, because logs
+//!    lose suffixes only. The evidence also has to show that no server was replaced *between* the
+//!    prepared writes: the write must have run in the connection epoch in which the transaction
+//!    sent its first prepared write, and over a connection that had been answered by then.
+//! 3. The next write decides it, together with all other transactions that have evidence (group
+//!    commit). Under load the decision of one group is the evidence of the next; alone, a cheap
+//!    stamp that waits for no journal comes first.
 //! 4. Its documents are finished by the caller, who then reports [`Recorder::note_clean`].
-//! 5. A later write is evidence, as in 2, that the server has not lost a finished document since; only the one after it
-//!    raises `low` above the number. (A document that a restart locks again under a number below `low` would be taken
-//!    for an orphan, and half of a commit rolled back.) Documents of rolled-back transactions need no evidence: their
-//!    numbers stay known as rolled back.
+//! 5. A later write is evidence, as in 2, that the server has not lost a finished document since;
+//!    only the one after it raises `low` above the number. (A document that a restart locks again
+//!    under a number below `low` would be taken for an orphan, and half of a commit rolled back.)
+//!    Documents of rolled-back transactions need no evidence: their numbers stay known as rolled
+//!    back.
 //!
-//! On a server with a single log, the connection itself may be the evidence for both, if the write is sent over that very connection or
-//! not at all ([`Recorder::next_write_over`], [`RecordWrite::over`], decision 0039): then 2 falls away, and 5 is one write. Such a write is never sent
-//! again over another connection. When its answer is lost, the record tells whether it was applied; if not, a *barrier* that decides
-//! nothing makes sure that it never will be, before anybody is told.
+//! On a server with a single log, the connection itself may be the evidence for both, if the write
+//! is sent over that very connection or not at all ([`Recorder::next_write_over`],
+//! [`RecordWrite::over`], decision 0039): then 2 falls away, and 5 is one write. Such a write is
+//! never sent again over another connection. When its answer is lost, the record shows whether it
+//! was applied. If it was not, a *barrier*, a write that decides nothing, makes sure that it never
+//! will be, before an outcome is reported.
 //!
-//! Interrupted after 1 or 2: undecided, rolled back when the lease ends. After 3: committed; whoever meets a document
-//! finishes it. After 5: nothing is left but a number.
+//! Interrupted after 1 or 2: undecided, rolled back when the lease ends. After 3: committed; any
+//! client that meets one of its documents finishes it. After 5: nothing is left but a number.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -32,8 +40,8 @@ use crate::{
     status::{ClientRecord, TxStatus},
 };
 
-/// How durable a decision is before it is answered. Where several servers keep the data, less than the majority is
-/// raised to it.
+/// How durable a decision is before it is answered. Where several servers keep the data, less than
+/// the majority is raised to it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Concern {
     /// `{w: 1}`: in the server's memory.
@@ -43,7 +51,7 @@ pub enum Concern {
     Journaled,
     /// `{w: n, j: true}`: on that many members, and on the majority.
     Nodes(u32),
-    /// `{w: "majority", j: true}`.
+    /// `{w: "majority", j: true}`: a majority of the replica set has the write in its journal.
     Majority,
 }
 
@@ -52,20 +60,22 @@ pub enum Concern {
 pub struct Since {
     /// The connection epoch at that moment.
     pub epoch: u64,
-    /// The connection had been answered by then, so that it belonged to a server process. One that was opened only may end at a process that
-    /// begins later: nothing that is written over it proves anything about what was done before.
+    /// The connection had been answered by then, so that it belonged to a server process. One that
+    /// was opened only may end at a process that begins later: nothing that is written over it
+    /// proves anything about what was done before.
     pub answered: bool,
 }
 
 impl From<u64> for Since {
-    /// Of a connection that has been answered.
+    /// The state of a connection that has been answered.
     fn from(epoch: u64) -> Self {
         Self { epoch, answered: true }
     }
 }
 
 impl Since {
-    /// Does a write that is acknowledged over the connection of this number prove that nothing was lost since?
+    /// Does a write that is acknowledged over the connection of this number prove that nothing was
+    /// lost since?
     fn is_proven_over(self, connection: u64) -> bool {
         self.answered && connection == self.epoch
     }
@@ -135,9 +145,9 @@ pub struct RecordWrite {
     pub demands: u64,
     /// … that is not fenced and in which none of these is killed.
     pub decides: Vec<Seq>,
-    /// The stamp it leaves.
+    /// Stamp that the write leaves in the record.
     pub stamp: u64,
-    /// The new low-water mark.
+    /// Low-water mark that the write leaves in the record.
     pub low: Seq,
     /// The committed numbers from `low` on, those of `decides` included.
     pub committed: Vec<Seq>,
@@ -145,16 +155,17 @@ pub struct RecordWrite {
     pub rolled_back: Vec<Seq>,
     /// Rolled-back numbers that this write takes below `low`.
     pub aborted: Vec<Seq>,
-    /// What its answer must wait for.
+    /// Write concern that has to be met before the answer counts.
     pub concern: Concern,
-    /// It is right only if it is sent over the connection of this number.
+    /// Number of the connection over which the write must be sent, or not at all. `None`: any
+    /// connection.
     pub over: Option<u64>,
 }
 
-/// What became of one transaction.
+/// End of a transaction, as its record decides it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Outcome {
-    /// Decided: committed.
+    /// The decision was acknowledged: the transaction is committed.
     Committed(Seq),
     /// Decided, or certain to be: not committed.
     RolledBack(Seq),
@@ -162,16 +173,16 @@ pub enum Outcome {
     Indeterminate(Seq),
 }
 
-/// What became of a write to the record, by its answer or by the record.
+/// Conclusion about a write to the record, from its answer or from the record.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Verdict {
-    /// It was applied, or what it did not decide is settled: go on with the next write.
+    /// The write was applied, or all that it did not decide is settled: go on with the next write.
     GoOn(Vec<Outcome>),
-    /// It was not applied and can be sent again as it is.
+    /// The write was not applied and can be sent again unchanged.
     SendAgain,
-    /// Nothing can be decided in this record any more: every open transaction of it is rolled back, and none of its writes
-    /// can be applied, whoever is told first. The record should be fenced (if it is there and is not), so that rivals
-    /// need not wait for the lease. A new record is needed.
+    /// Nothing can be decided in this record any more: each of its open transactions is rolled
+    /// back, and none of its writes can be applied later. The record should be fenced (if it exists
+    /// and is not), so that rivals need not wait for the lease. The client needs a new record.
     Lost(Vec<Outcome>),
 }
 
@@ -186,10 +197,10 @@ pub struct Recorder {
     aborted_in_trace: usize,
     waiting: Vec<Waiting>,
     in_flight: Option<RecordWrite>,
-    /// A write that was bound to a connection which was lost before it answered: it may be applied still. Until that is settled,
-    /// nothing is decided.
+    /// A write that was bound to a connection which was lost before it answered: it may be applied
+    /// still. Until that is settled, nothing is decided.
     unanswered: Option<RecordWrite>,
-    /// Numbers that are left out of decisions for now: somebody has asked for quiet.
+    /// Numbers that are left out of decisions for now, because a reader has asked for quiet.
     held: BTreeSet<Seq>,
     lost: bool,
 }
@@ -231,8 +242,8 @@ impl Recorder {
         seq
     }
 
-    /// Step 1. `since` is the connection as it was before the first prepared write was sent. Answers false when
-    /// the number is not open (rolled back in the meantime, or never allocated).
+    /// Step 1. `since` is the connection as it was before the first prepared write was sent.
+    /// Answers false when the number is not open (rolled back in the meantime, or never allocated).
     pub fn request_commit(&mut self, seq: Seq, concern: Concern, since: impl Into<Since>) -> bool {
         let open = self.phases.get(&seq) == Some(&Phase::Open) && !self.lost;
         if open && self.waiting.iter().all(|w| w.seq != seq) {
@@ -241,7 +252,8 @@ impl Recorder {
         open
     }
 
-    /// The owner rolls `seq` back. Only for a number whose commit was not requested, or was answered.
+    /// The owner rolls `seq` back. Only for a number whose commit was not requested, or was
+    /// answered.
     pub fn note_rolled_back(&mut self, seq: Seq) {
         if let Some(phase) = self.phases.get_mut(&seq)
             && *phase == Phase::Open
@@ -251,8 +263,8 @@ impl Recorder {
         self.waiting.retain(|w| w.seq != seq);
     }
 
-    /// Step 4: no document carries a lock of `seq` any more. `since` is the connection as it was before the first of
-    /// its documents was finished.
+    /// Step 4: no document carries a lock of `seq` any more. `since` is the connection as it was
+    /// before the first of its documents was finished.
     pub fn note_clean(&mut self, seq: Seq, since: impl Into<Since>) {
         if let Some(phase) = self.phases.get_mut(&seq) {
             *phase = match *phase {
@@ -263,7 +275,7 @@ impl Recorder {
         }
     }
 
-    /// What the owner itself knows of one of its numbers, without asking the server.
+    /// Status of one of the owner's numbers as the owner knows it, without asking the server.
     pub fn status(&self, seq: Seq) -> TxStatus {
         match self.phases.get(&seq) {
             Some(Phase::Open) => TxStatus::Active,
@@ -274,7 +286,8 @@ impl Recorder {
         }
     }
 
-    /// Is a decision about it under way? Then the server may know more than the owner: others may have read it.
+    /// Is a decision about it under way? Then the server may know more than the owner: others may
+    /// have read it.
     pub fn is_being_decided(&self, seq: Seq) -> bool {
         self.under_way().any(|write| write.decides.contains(&seq))
     }
@@ -284,31 +297,34 @@ impl Recorder {
         self.in_flight.iter().chain(&self.unanswered)
     }
 
-    /// The stamp that the last acknowledged write left. Whoever closes the record demands it: a server that lost that write
-    /// has brought back documents that were finished before it.
+    /// Stamp of the last acknowledged write. A write that closes the record demands it: a server
+    /// that lost the acknowledged write may show documents locked again that were finished before.
     pub fn stamp(&self) -> u64 {
         self.stamp
     }
 
-    /// Is somebody waiting for a decision, or for the evidence for one, who is not held back?
+    /// Whether a transaction that is not held back waits for its decision, or for the evidence that
+    /// it needs.
     pub fn has_waiting(&self) -> bool {
         self.waiting.iter().any(|waiting| !waiting.proven || !self.held.contains(&waiting.seq))
     }
 
-    /// May a write be applied still that was bound to a connection which is lost? Then the next one is a barrier.
+    /// May a write be applied still that was bound to a connection which is lost? Then the next one
+    /// is a barrier.
     pub fn has_unanswered(&self) -> bool {
         self.unanswered.is_some()
     }
 
-    /// The server has *answered* that it did not apply the write that is under way, because the record asks for quiet where these
-    /// numbers have written. They are left out until [`Recorder::release`]; the others of the group go with the next write.
+    /// The server has *answered* that it did not apply the write that is under way, because the
+    /// record asks for quiet where these numbers have written. They are left out until
+    /// [`Recorder::release`]; the others of the group go with the next write.
     pub fn hold(&mut self, held: impl IntoIterator<Item = Seq>) {
         self.drop_unproven_evidence();
         self.held.extend(held);
     }
 
-    /// The write that is under way cannot be applied any more: these numbers ask again, when what they rest on was looked at again
-    /// ([`Recorder::request_commit`]).
+    /// The write that is under way cannot be applied any more: these numbers ask again, when what
+    /// they rest on was looked at again ([`Recorder::request_commit`]).
     pub fn withdraw(&mut self, withdrawn: &[Seq]) {
         self.drop_unproven_evidence();
         self.waiting.retain(|waiting| !withdrawn.contains(&waiting.seq));
@@ -320,12 +336,13 @@ impl Recorder {
         !self.held.is_empty()
     }
 
-    /// Those that were held back are decided with the next write.
+    /// Releases the numbers that were held back: the next write decides them.
     pub fn release(&mut self) {
         self.held.clear();
     }
 
-    /// Every number is below `low`, or will be after at most two more writes: nothing is open, nothing unfinished.
+    /// Every number is below `low`, or will be after at most two more writes: nothing is open,
+    /// nothing unfinished.
     pub fn is_finished(&self) -> bool {
         self.phases.values().all(Phase::is_clean)
     }
@@ -340,8 +357,8 @@ impl Recorder {
         self.phases.len() + self.aborted_in_trace
     }
 
-    /// In this connection epoch, will the record be given up because documents were finished in an earlier one (step 5)? Then it is of no
-    /// use to new transactions.
+    /// In this connection epoch, will the record be given up because documents were finished in an
+    /// earlier one (step 5)? Then it is of no use to new transactions.
     pub fn is_outlived(&self, epoch: u64) -> bool {
         self.phases.values().any(|phase| match phase {
             Phase::CommittedClean(clean) => !clean.proven && !clean.since.is_proven_over(epoch),
@@ -349,14 +366,16 @@ impl Recorder {
         })
     }
 
-    /// The next write, if there is somebody to decide or stamp for, or if `anyway` (heartbeat, new collection). `None`
-    /// while one is under way or once the record is lost.
+    /// The next write, if a transaction waits for a decision or for evidence, or if `anyway`
+    /// (heartbeat, new collection). `None` while one is under way or once the record is lost.
     pub fn next_write(&mut self, anyway: bool) -> Option<RecordWrite> {
         self.next_write_over(anyway, None)
     }
 
-    /// The same, if it can be sent over the connection of this number or not at all, which has been answered: what that proves
-    /// needs no stamp before. What has come of it otherwise is told by [`Recorder::connection_lost`], then by the record.
+    /// Like [`Self::next_write`], for a write that may be sent over the connection of this number
+    /// or not at all, where that connection has been answered: it then needs no stamp as evidence.
+    /// If it was not sent or not answered, [`Recorder::connection_lost`] has to be called, then
+    /// [`Recorder::examined`].
     pub fn next_write_over(&mut self, anyway: bool, connection: Option<u64>) -> Option<RecordWrite> {
         if self.in_flight.is_some() || self.lost || !(self.has_waiting() || anyway || self.unanswered.is_some()) {
             return None;
@@ -381,7 +400,8 @@ impl Recorder {
         })
     }
 
-    /// Step 3: everybody with evidence whose concern is the first one's. Nobody, as long as an earlier decision may still arrive.
+    /// Step 3: every transaction that has evidence and asks for the same concern as the first.
+    /// Empty as long as an earlier decision may still arrive.
     fn group(&self, connection: Option<u64>) -> (Vec<Seq>, Concern) {
         let proven = |w: &&Waiting| w.proven || connection.is_some_and(|connection| w.since.is_proven_over(connection));
         let may = |w: &&Waiting| self.unanswered.is_none() && !self.held.contains(&w.seq);
@@ -428,14 +448,14 @@ impl Recorder {
         }
     }
 
-    /// The write was applied and acknowledged, in connection epoch `epoch` or an earlier one. [`Verdict::Lost`]: the
-    /// server may have been replaced while documents were finished, so this record cannot go on; whoever sweeps it
-    /// finishes them again.
+    /// Notes that the write was applied and acknowledged, in connection epoch `epoch` or an earlier
+    /// one. [`Verdict::Lost`]: the server may have been replaced while documents were finished, so
+    /// this record cannot go on; a sweep finishes them again.
     pub fn acknowledged(&mut self, epoch: u64) -> Verdict {
         let Some(write) = self.in_flight.take() else {
             return Verdict::GoOn(Vec::new());
         };
-        // What was not answered before it demands the stamp that this one has replaced.
+        // An earlier write without an answer demands the stamp that this one has replaced.
         self.unanswered = None;
         let mut outcomes = self.apply(&write);
         let (kept, broken): (Vec<_>, Vec<_>) = self
@@ -473,8 +493,9 @@ impl Recorder {
         if phase == Phase::Committed { Outcome::Committed(seq) } else { Outcome::RolledBack(seq) }
     }
 
-    /// The connection was lost over which the write that is under way was sent, and no answer came: what was bound to that connection
-    /// is not sent again. The record is to be read ([`Recorder::examined`]) over a connection that has been answered.
+    /// The connection was lost over which the write that is under way was sent, and no answer came:
+    /// what was bound to that connection is not sent again. The record is to be read
+    /// ([`Recorder::examined`]) over a connection that has been answered.
     pub fn connection_lost(&mut self) {
         if self.in_flight.as_ref().is_some_and(|write| write.over.is_some()) {
             self.unanswered = self.in_flight.take();
@@ -482,10 +503,11 @@ impl Recorder {
         }
     }
 
-    /// The write matched nothing, or its answer was lost and the record was read since: what does the record say?
+    /// Concludes from the record what became of the write that matched nothing or was not answered.
     ///
-    /// What is passed must be *durable*: an acknowledged decision is told to the application, and a server that is
-    /// killed must not come back without it. (Read it with a journaled write that changes nothing of importance.)
+    /// The record passed must be *durable*: an acknowledged decision is reported to the
+    /// application, and a server that is killed must not come back without it. (Read it with a
+    /// journaled write that changes nothing of importance.)
     pub fn examined(&mut self, record: Option<&ClientRecord>) -> Verdict {
         let Some(latest) = self.under_way().next() else {
             return Verdict::GoOn(Vec::new());
@@ -502,8 +524,9 @@ impl Recorder {
         }
     }
 
-    /// The stamp is the one that is demanded: somebody in the group was killed, or it has not arrived. What is bound to its
-    /// connection was answered as refused, and is composed anew, or is waited for behind a barrier.
+    /// The record has the stamp that the write demands: a transaction of the group was killed, or
+    /// the write has not arrived. A write that is bound to its connection was answered as refused
+    /// and is composed anew, or is waited for behind a barrier.
     fn not_applied(&mut self, record: &ClientRecord) -> Verdict {
         let is_bound = self.in_flight.as_ref().is_none_or(|write| write.over.is_some());
         match self.refused_for_killed(record) {
@@ -515,7 +538,8 @@ impl Recorder {
         }
     }
 
-    /// Applied, but nobody knows in which connection epoch: those for whom it was to be evidence need another.
+    /// The write was applied in an unknown connection epoch: transactions that needed it as
+    /// evidence need another.
     fn applied_unproven(&mut self, write: &RecordWrite) -> Vec<Outcome> {
         let outcomes = self.apply(write);
         self.unanswered = None;
@@ -533,7 +557,8 @@ impl Recorder {
         }
     }
 
-    /// The stamp was right, so somebody in the group was killed; without such a one the write has not arrived.
+    /// The stamp was right, so a transaction of the group was killed; if none was, the write has
+    /// not arrived.
     fn refused_for_killed(&mut self, record: &ClientRecord) -> Verdict {
         let killed: Vec<Seq> = self.waiting.iter().map(|w| w.seq).filter(|seq| record.killed.contains(seq)).collect();
         if killed.is_empty() {
@@ -544,9 +569,10 @@ impl Recorder {
         Verdict::GoOn(killed.into_iter().map(|seq| self.settle(seq, Phase::RolledBack)).collect())
     }
 
-    /// Gives the record up: fenced by a rival, gone, or written back in time by a server that lost acknowledged
-    /// writes. What the record calls committed is committed; everything else that was open is rolled back; but without a
-    /// record, nobody knows about a decision that was under way.
+    /// Gives the record up: fenced by a rival, gone, or written back in time by a server that lost
+    /// acknowledged writes. Transactions that the record calls committed are committed; all others
+    /// that were open are rolled back. Without a record, the outcome of a decision that was under
+    /// way is unknown.
     pub fn abandon(&mut self, record: Option<&ClientRecord>) -> Vec<Outcome> {
         self.lost = true;
         let under_way: Vec<RecordWrite> = self.in_flight.take().into_iter().chain(self.unanswered.take()).collect();

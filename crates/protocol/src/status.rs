@@ -1,20 +1,22 @@
 //! The fate of a transaction, read from the record of the client that runs it.
 //!
-//! A record decides: a number in `committed` is committed, a number in `rolled_back` or `killed` is not, and fencing
-//! a record rolls back whatever it has not decided. Numbers leave the two lists only below `low`, once every document
-//! of theirs is clean, so a reader that finds a lock of a number below `low` looks at a document that has moved on
-//! (or at an orphan): it must fetch the document again.
+//! A record decides: a number in `committed` is committed, a number in `rolled_back` or `killed` is
+//! not, and fencing a record rolls back whatever it has not decided. Numbers leave the two lists
+//! only below `low`, once every document of theirs is clean, so a reader that finds a lock of a
+//! number below `low` looks at a document that has moved on (or at an orphan): it must fetch the
+//! document again.
 
 use std::collections::BTreeSet;
 
 use crate::id::Seq;
 
-/// The decided content of a client record. What else the stored record holds (lease, collections, retention) decides
-/// nothing about a transaction and is not here.
+/// The decided content of a client record. What else the stored record holds (lease, collections,
+/// retention) decides nothing about a transaction and is not here.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct ClientRecord {
-    /// The owner's evidence: each of its writes to the record demands the last stamp and leaves a new one, never
-    /// used before. A server that lost an acknowledged write has lost the stamps that came after it too.
+    /// The owner's evidence: each of its writes to the record demands the last stamp and leaves a
+    /// new one, never used before. A server that lost an acknowledged write has lost the stamps
+    /// that came after it too.
     pub stamp: u64,
     /// Every number below it is decided and its documents are clean.
     pub low: Seq,
@@ -22,32 +24,34 @@ pub struct ClientRecord {
     pub committed: BTreeSet<Seq>,
     /// Numbers from `low` on that the owner rolled back.
     pub rolled_back: BTreeSet<Seq>,
-    /// Numbers that somebody else rolled back, one by one.
+    /// Numbers that other clients rolled back, one by one.
     pub killed: BTreeSet<Seq>,
     /// Numbers below `low` that did not commit; all others below `low` did.
     pub aborted: BTreeSet<Seq>,
-    /// Set by a rival that found the lease expired, or by the owner when it gives the record up: whatever is
-    /// undecided is rolled back, and nothing can be decided any more.
+    /// Set by a rival that found the lease expired, or by the owner when it gives the record up:
+    /// whatever is undecided is rolled back, and nothing can be decided any more.
     pub fenced: bool,
 }
 
-/// What can be said of a transaction by who has read its client's record (or found none).
+/// Status of a transaction, as a reader of its client's record (or of none) can conclude it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum TxStatus {
-    /// Not decided.
+    /// The transaction is not decided yet.
     Active,
     /// Decided: its writes are to be read and finished.
     Committed,
     /// Decided: its writes are to be undone.
     RolledBack,
-    /// Every document was clean before its number fell below `low`, or before its record was removed. A lock of it that
-    /// is *still* there after this was read is an orphan (a message that arrived late) and is rolled back.
+    /// Every document was clean before its number fell below `low`, or before its record was
+    /// removed. A lock of it that is *still* there after this was read is an orphan (a message that
+    /// arrived late) and is rolled back.
     Finished,
 }
 
-/// What the record says of transaction `seq`. `None` is a record that is not there: a client that never registered, or
-/// whose record was removed after all its documents were clean. A document that was fetched before the removal may have
-/// been finished since, so it is fetched again; whatever still carries the id is dead.
+/// Status of transaction `seq` according to the record. `None` is a record that does not exist: a
+/// client that never registered, or whose record was removed after all its documents were clean. A
+/// document that was fetched before the removal may have been finished since, so it is fetched
+/// again; a lock that still carries the id then is dead.
 pub fn status_of(record: Option<&ClientRecord>, seq: Seq) -> TxStatus {
     let Some(record) = record else {
         return TxStatus::Finished;
@@ -65,15 +69,16 @@ pub fn status_of(record: Option<&ClientRecord>, seq: Seq) -> TxStatus {
     }
 }
 
-/// The records of a transaction's client are kept in another tx database than the one that was asked: nothing is known of
-/// its fate, and its locks are nobody else's business.
+/// The records of a transaction's client are kept in another tx database than the one that was
+/// asked: its status is unknown here, and its locks must be left alone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, thiserror::Error)]
 #[error("the client that holds the lock keeps its records in another tx database")]
 pub struct ForeignClient;
 
-/// As [`status_of`], for a record that was looked for in one of several possible places. `kept_here` tells whether the
-/// holder's client keeps its records where it was looked for. Only then does a record that is not there mean anything:
-/// that of a foreign client is missing though its transactions live.
+/// As [`status_of`], for a record that was looked for in one of several possible places.
+/// `kept_here` tells whether the holder's client keeps its records where it was looked for. Only
+/// then does a record that is not there mean anything: that of a foreign client is missing though
+/// its transactions live.
 pub fn status_where_kept(record: Option<&ClientRecord>, seq: Seq, kept_here: bool) -> Result<TxStatus, ForeignClient> {
     if kept_here { Ok(status_of(record, seq)) } else { Err(ForeignClient) }
 }

@@ -1,18 +1,20 @@
-//! Unique values between pending and committed versions: what to do about another document that has the value.
+//! Unique values between pending and committed versions: what to do about another document that has
+//! the value.
 //!
-//! A transaction first *places* a value (it becomes pending, which the mirrored index may refuse), then *checks* which
-//! other documents have it in their safe version. Whom it meets on either way decides how it goes on.
+//! A transaction first *places* a value (it becomes pending, which the mirrored index may refuse),
+//! then *checks* which other documents have it in their safe version. Whom it meets on either way
+//! decides how it goes on.
 
 use crate::{id::TxId, status::TxStatus};
 
-/// Who holds the write lock of the other document.
+/// Holder of the write lock of the other document.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Holder {
-    /// Nobody: the document is clean.
+    /// No transaction: the document is clean.
     Nobody,
     /// The transaction that wants the value.
     Mine,
-    /// Another one, with its status, read after the document.
+    /// Another transaction, with its status, read after the document.
     Rival(TxStatus),
 }
 
@@ -27,18 +29,19 @@ impl Holder {
     }
 }
 
-/// How the transaction goes on.
+/// The next step of the transaction that wants the value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Claim {
-    /// The document is in nobody's way.
+    /// The document does not stand in the way of the value.
     Free,
     /// The statement is refused: the value is taken.
     Duplicate,
-    /// Nobody knows yet whether the value is taken: a conflict, or wait.
+    /// Not known yet whether the value is taken: a conflict, or wait.
     Conflict,
     /// The rival is decided: repair the document, then ask again.
     Repair,
-    /// The rival finished before: fetch the document again; a lock that is still there is an orphan to be rolled back.
+    /// The rival finished before: fetch the document again; a lock that is still there is an orphan
+    /// to be rolled back.
     FetchAgain,
 }
 
@@ -56,7 +59,8 @@ pub fn value_is_pending(holder: Holder) -> Claim {
 pub fn value_is_safe(holder: Holder) -> Claim {
     match holder {
         Holder::Nobody => Claim::Duplicate,
-        // Its pending value is another one, because two pending values are never the same; or it is removed.
+        // Its pending value is another one, because two pending values are never the same; or it is
+        // removed.
         Holder::Mine => Claim::Free,
         Holder::Rival(status) => meet(status),
     }

@@ -1,7 +1,9 @@
-//! What an update has changed in a document, as the events of change streams tell it: from the two versions, not from the update's words.
+//! The changes between two versions of a document, as the events of change streams describe them.
+//! They are computed from the versions, not from the update's operators.
 //!
-//! A description says which paths have new values, which fields are gone, and which arrays are shorter. It says nothing of the order of
-//! fields: where applying it would not give the new version to the byte, there is none, and the change is told as a replacement.
+//! A description lists the paths with new values, the removed fields and the shortened arrays. It
+//! does not describe the order of fields: where applying it would not give the new version to the
+//! byte there is no description, and the event is a replacement.
 
 use bson::{Bson, Document, doc};
 
@@ -10,11 +12,11 @@ use bson::{Bson, Document, doc};
 pub struct Truncated {
     /// Dotted path of the array.
     pub field: String,
-    /// How many elements are left.
+    /// Number of elements that are left.
     pub new_size: usize,
 }
 
-/// What has changed between two versions of a document.
+/// The changes between two versions of a document.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Difference {
     /// New values by their dotted paths.
@@ -26,7 +28,7 @@ pub struct Difference {
 }
 
 impl Difference {
-    /// As `updateDescription` in an event.
+    /// The changes as `updateDescription` of an event.
     pub fn to_document(&self) -> Document {
         let truncated: Vec<Document> = self
             .truncated
@@ -96,15 +98,16 @@ impl Difference {
     }
 }
 
-/// The difference between two versions of one document. `None`: it cannot be described, because fields have another order, or a name that is
-/// no part of a path.
+/// The difference between two versions of one document. `None`: it cannot be described, because
+/// fields have another order, or a name that is no part of a path.
 pub fn difference(before: &Document, after: &Document) -> Option<Difference> {
     let found = of_documents("", before, after)?;
     let told = found.apply(before)?;
     is_same(&Bson::Document(told), &Bson::Document(after.clone())).then_some(found)
 }
 
-/// To the byte: numbers of other types are other values, and so are documents whose fields have another order.
+/// To the byte: numbers of other types are other values, and so are documents whose fields have
+/// another order.
 pub fn is_same(one: &Bson, other: &Bson) -> bool {
     let bytes = |value: &Bson| doc! {"": value.clone()}.to_vec();
     matches!((bytes(one), bytes(other)), (Ok(one), Ok(other)) if one == other)
@@ -131,7 +134,8 @@ fn named(path: &str, field: &str) -> Option<String> {
     is_plain.then(|| format!("{path}{field}"))
 }
 
-/// What has changed within a value, or the value as a whole if that is not longer, or cannot be told otherwise.
+/// The changes within a value; or the whole new value if that is not longer, or if paths cannot
+/// describe the changes.
 fn of_values(path: &str, before: &Bson, after: &Bson) -> Difference {
     let inside = format!("{path}.");
     let within = match (before, after) {
@@ -171,7 +175,7 @@ fn place<'d>(document: &'d mut Bson, path: &str) -> Option<&'d mut Bson> {
     })
 }
 
-/// What the last part of a path is in, and that part.
+/// The value that contains the last part of a path, and that part.
 fn parent<'d, 'p>(document: &'d mut Bson, path: &'p str) -> Option<(&'d mut Bson, &'p str)> {
     match path.rsplit_once('.') {
         Some((parent, field)) => Some((place(document, parent)?, field)),

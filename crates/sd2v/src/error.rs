@@ -1,4 +1,4 @@
-//! What this crate refuses, and why.
+//! Errors of this crate: what it refuses, and why.
 
 /// Why a document, filter, update or projection was refused, or could not be read.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
@@ -6,9 +6,9 @@ pub enum Error {
     /// The application used a field name that MongoTx stores its own data under.
     #[error("the field {field:?} is reserved by MongoTx{at}")]
     Reserved {
-        /// The reserved name.
+        /// The reserved name that was used.
         field: String,
-        /// Where it was found, empty or starting with a space.
+        /// The place where it stands, such as ` in a filter`; empty, or beginning with a space.
         at: String,
     },
     /// A construct that cannot be rewritten so that its meaning is kept.
@@ -16,17 +16,17 @@ pub enum Error {
     Unsupported {
         /// The operator or form, as MongoDB names it.
         construct: String,
-        /// Where: `in a filter`, `in an update`, …
+        /// The place where it stands: `in a filter`, `in an update`, …
         context: &'static str,
-        /// Why it is refused.
+        /// The reason why it is refused.
         reason: &'static str,
     },
     /// The server would refuse it too; `code` is the server's.
     #[error("{message}")]
     Invalid {
-        /// MongoDB's error code.
+        /// MongoDB's code for this error.
         code: i32,
-        /// What is wrong, naming the field.
+        /// Message that names the field and what is wrong with it.
         message: String,
     },
     /// A stored document whose reserved fields have a shape that MongoTx never writes.
@@ -35,11 +35,11 @@ pub enum Error {
          `mongotx doctor` names such documents, and strips them with --repair"
     )]
     Corrupt {
-        /// Its `_id`, printed.
+        /// `_id` of the stored document, printed.
         id: String,
-        /// The reserved field.
+        /// The reserved field whose value is wrong.
         field: &'static str,
-        /// What stands there.
+        /// The value found there, printed.
         found: String,
     },
 }

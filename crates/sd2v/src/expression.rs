@@ -1,11 +1,13 @@
 //! Aggregation expressions: what they may name, and how they are made to mean the unsafe version.
 //!
-//! MongoDB reads `"$a"` as `"$$CURRENT.a"`, and lets `$let` bind `CURRENT` anew; `$getField` without an input reads
-//! `$$CURRENT` too. So an expression is wrapped in one `$let` and its text stays as the user wrote it, except for
-//! `$$ROOT`, which no expression can bind: each mention becomes `$$ROOT._unsafe`.
+//! MongoDB reads `"$a"` as `"$$CURRENT.a"`, and lets `$let` bind `CURRENT` anew; `$getField`
+//! without an input reads `$$CURRENT` too. So an expression is wrapped in one `$let` and its text
+//! stays as the user wrote it, except for `$$ROOT`, which no expression can bind: each mention
+//! becomes `$$ROOT._unsafe`.
 //!
-//! Also here, for the other rewriters: `path` (prefixing and refusing names) and the refusal of whole-root reads.
-//! What is *not* here: which places of a filter, update or projection hold an expression.
+//! Also here, for the other rewriters: `path` (prefixing and refusing names) and the refusal of
+//! whole-root reads. What is *not* here: which places of a filter, update or projection hold an
+//! expression.
 
 use bson::{Bson, Document, doc};
 
@@ -21,7 +23,8 @@ pub(crate) use root::{hide_field_of_root, is_operator, is_quoted};
 
 /// The expression that means on the stored document what `expr` means on its unsafe version.
 ///
-/// Constants come back as they are. Where the stored document has no `_unsafe`, every field is missing.
+/// Constants come back as they are. Where the stored document has no `_unsafe`, every field is
+/// missing.
 ///
 /// # Errors
 /// [`Error::Reserved`] for a reserved name; [`Error::Invalid`] (15) when it nests deeper than 200 levels.

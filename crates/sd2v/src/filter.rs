@@ -1,7 +1,9 @@
-//! Filters: what they may contain, the same condition on the unsafe version, and what they say about `_id`.
+//! Filters: what they may contain, the same condition on the unsafe version, and what they say
+//! about `_id`.
 //!
-//! Only the top level of a filter names fields of the document; `$and`, `$or` and `$nor` keep that level, and the
-//! operators below a field (`$elemMatch`, `$not`, `$in`, `$geoWithin`, …) are relative to the field and stay as they are.
+//! Only the top level of a filter names fields of the document; `$and`, `$or` and `$nor` keep that
+//! level, and the operators below a field (`$elemMatch`, `$not`, `$in`, `$geoWithin`, …) are
+//! relative to the field and stay as they are.
 //!
 //! - `check`: refusing reserved names and what cannot be rewritten.
 //! - `demands`: filters that a document without fields cannot match.

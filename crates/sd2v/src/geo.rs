@@ -1,7 +1,9 @@
-//! Geospatial queries by distance: reading them, and asking them of both versions of stored documents.
+//! Geospatial queries by distance: reading them, and asking them of both versions of stored
+//! documents.
 //!
-//! The server sorts by distance from an index, so such a condition cannot stand beside `$or`: the safe versions are asked
-//! with the user's field, the unsafe ones with the same field below `_unsafe`, and the two answers are merged by distance.
+//! The server sorts by distance from an index, so such a condition cannot stand beside `$or`: the
+//! safe versions are asked with the user's field, the unsafe ones with the same field below
+//! `_unsafe`, and the two answers are merged by distance.
 //!
 //! - `near`: `$near`, `$nearSphere` and `$geoNear` as conditions of a filter.
 //! - `stage`: the `$geoNear` stage of an aggregation, in a safe view and in a transaction's own.

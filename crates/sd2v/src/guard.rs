@@ -19,7 +19,7 @@ use bson::{Bson, Document, doc};
 
 use crate::{error::Error, filter::check_filter, names::RESERVED, stored::check_document, update::Update};
 
-/// What the server's error quotes, followed by the field's name.
+/// Text that the server's error quotes in front of the field's name.
 const MARK: &str = "MongoTx stores nothing with the reserved field ";
 
 /// The stage that lets a document through as it is, and fails at one with a reserved field.
@@ -97,7 +97,7 @@ fn guard_update(statement: &mut Document, query: &str, update: &str) -> Result<(
     Ok(())
 }
 
-/// Everything else is the server's to refuse.
+/// Keeps errors about reserved fields; all others are left to the server.
 fn only_reserved(checked: Result<(), Error>) -> Result<(), Error> {
     match checked {
         Err(refused @ Error::Reserved { .. }) => Err(refused),

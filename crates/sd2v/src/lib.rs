@@ -1,24 +1,32 @@
-//! Single Document Two Versions: the stored document, and the rewriting of what users write into what the server runs.
+//! Single Document Two Versions: the stored document, and the rewriting of what users write into
+//! what the server runs.
 //!
-//! Pure: BSON in, BSON out. No driver, no clock, no randomness, no async. Source: paper 000, sections 4.2 and 5.2.
+//! Pure: BSON in, BSON out. No driver, no clock, no randomness, no async. Source: paper 000,
+//! sections 4.2 and 5.2.
 //!
-//! - [`difference`]: what has changed between two versions of a document, as events of change streams tell it.
+//! - [`difference`]: what has changed between two versions of a document, as events of change
+//!   streams tell it.
 //! - [`names`]: the reserved fields, the one place that spells them.
 //! - [`stored`]: reading a stored document: its locks, its versions.
-//! - [`statement`]: the update statements of the protocol: lock, mark as removed, finish, undo, read locks.
-//! - [`filter`], [`expression`], [`update`], [`projection`]: rewriting from the application's fields to `_unsafe`.
+//! - [`statement`]: the update statements of the protocol: lock, mark as removed, finish, undo,
+//!   read locks.
+//! - [`filter`], [`expression`], [`update`], [`projection`]: rewriting from the application's
+//!   fields to `_unsafe`.
 //! - [`geo`]: queries by distance, on both versions.
 //! - [`guard`]: no write brings a reserved field to the top level of a stored document.
-//! - [`index`]: indexes as the application asks for them and as they are stored; which values an index holds.
+//! - [`index`]: indexes as the application asks for them and as they are stored; which values an
+//!   index holds.
 //! - [`raw`]: documents and updates that are bytes still, and may stay so.
 //! - [`shard`]: shard keys, which every command about one document carries.
 //! - [`unheld`]: updates by `_id` that the server refuses where the document is held.
 //! - [`validator`]: a collection's validator, made to judge unsafe versions.
 //! - [`pipeline`]: aggregation pipelines, with every collection mapped where it is read.
 //! - [`text`]: text searches in a transaction's own view, and what a text index refuses.
-//! - [`view`]: aggregation stages that map each stored document to the version a transaction may see.
+//! - [`view`]: aggregation stages that map each stored document to the version a transaction may
+//!   see.
 //!
-//! What is *not* here: when a statement may be sent (`mongotx-protocol`), and sending it (`mongotx`).
+//! What is *not* here: when a statement may be sent (`mongotx-protocol`), and sending it
+//! (`mongotx`).
 
 pub mod difference;
 pub mod error;

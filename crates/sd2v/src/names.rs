@@ -10,28 +10,29 @@ use protocol::{ClientId, TxId};
 
 /// The unsafe version: what a transaction wrote and has not finished.
 pub const UNSAFE: &str = "_unsafe";
-/// Who holds the write lock.
+/// Field with the id of the transaction that holds the write lock.
 pub const WRITER: &str = "_xTxId";
-/// Who holds read locks.
+/// Field with the ids of the transactions that hold read locks.
 pub const READERS: &str = "_sTxIds";
 /// `true`: the document has no safe version yet.
 pub const INSERT: &str = "_insert";
 /// `true`: the document goes when its writer commits.
 pub const REMOVE: &str = "_remove";
 
-/// What keeps a document out of the way of unique indexes: the last key field of each, absent where the document's
-/// safe values count.
+/// Field that keeps a document out of the way of unique indexes: the last key field of each, absent
+/// where the document's safe values count.
 pub const SLOT: &str = "_slot";
 
-/// All of them.
+/// All reserved names, in no particular order.
 pub const RESERVED: [&str; 6] = [UNSAFE, WRITER, READERS, INSERT, REMOVE, SLOT];
 
-/// The same names as keys of BSON, in the order in which a write outside a transaction demands that they be absent.
+/// The same names as keys of BSON, in the order in which a write outside a transaction demands that
+/// they be absent.
 pub(crate) const ABSENT: [&CStr; 6] =
     [cstr!("_xTxId"), cstr!("_sTxIds"), cstr!("_insert"), cstr!("_remove"), cstr!("_unsafe"), cstr!("_slot")];
 
-/// The slot of a document that waits to be inserted: different for every `_id`, as no clean document has it (a missing field
-/// counts as null), and under every collation.
+/// The slot of a document that waits to be inserted: different for every `_id`, as no clean
+/// document has it (a missing field counts as null), and under every collation.
 pub fn slot_of(id: &Bson) -> Bson {
     match id {
         Bson::Null | Bson::Undefined | Bson::String(_) | Bson::Symbol(_) | Bson::Document(_) | Bson::Array(_) => {

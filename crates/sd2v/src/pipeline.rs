@@ -1,11 +1,13 @@
 //! Aggregation pipelines: the user's stages, made to run on stored documents.
 //!
-//! Every collection that a pipeline reads is mapped where it is read, so that the user's own stages see documents exactly
-//! as the application wrote them. What is read so: the collection of the command, `$lookup`, `$graphLookup` and
-//! `$unionWith`, in sub-pipelines of any depth.
+//! Every collection that a pipeline reads is mapped where it is read, so that the user's own stages
+//! see documents exactly as the application wrote them. What is read so: the collection of the
+//! command, `$lookup`, `$graphLookup` and `$unionWith`, in sub-pipelines of any depth.
 //!
-//! - [`map_pipeline`]: the whole. `collection`: the stages that read one collection. `lookup`: those that read another.
-//! - `front`: how far a pipeline runs on stored documents as they are. `whole`: whether reserved fields could surface.
+//! - [`map_pipeline`]: the whole. `collection`: the stages that read one collection. `lookup`:
+//!   those that read another.
+//! - `front`: how far a pipeline runs on stored documents as they are. `whole`: whether reserved
+//!   fields could surface.
 //! - `check`: reserved names in stages. `output`: `$out` and `$merge`. `views`: the server's views.
 //!
 //! | a collection is read | stages before the user's |
@@ -14,8 +16,8 @@
 //! | with own writes | [`crate::view::select`], [`crate::view::map`], the leading filter |
 //! | with own writes, `$match` `$sort` `$limit` | the same of each half: safe versions from the index, then the own ones |
 //!
-//! A stage that is not known here is passed on when nothing in it could name a collection, with clean documents before
-//! it; the server knows, or refuses it.
+//! A stage that is not known here is passed on when nothing in it could name a collection, with
+//! clean documents before it; the server knows, or refuses it.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -40,22 +42,25 @@ use self::special::Opening;
 
 const CONTEXT: &str = "in a pipeline";
 
-/// Which versions of which collections are read.
+/// The collections that can be read, and which version of their documents is visible.
 #[derive(Clone, Debug, Default)]
 pub struct Sources {
-    /// The transaction that reads.
+    /// Transaction that runs the pipeline. `None`: outside transactions.
     pub me: Option<TxId>,
     /// The collections that it has written to.
     pub written: BTreeSet<String>,
-    /// Others whose unsafe versions are read, by collection: committed ones whose documents cannot be finished.
+    /// Others whose unsafe versions are read, by collection: committed ones whose documents cannot
+    /// be finished.
     pub visible: BTreeMap<String, Vec<TxId>>,
     /// Conditions that bound what is read of a collection: the documents that are read-locked.
     pub only: BTreeMap<String, Document>,
     /// Strings compare by a collation, so that an `_id` equals others.
     pub collated: bool,
-    /// What `$geoNear` without `key` means, by collection: [`crate::geo::only_geo_field`].
+    /// Geospatial field of each collection for `$geoNear` without `key`:
+    /// [`crate::geo::only_geo_field`].
     pub geo_fields: BTreeMap<String, String>,
-    /// Documents that wait to be inserted have no field but their `_id`: see [`crate::view::safe_filter`].
+    /// Documents that wait to be inserted have no field but their `_id`: see
+    /// [`crate::view::safe_filter`].
     pub bare_inserts: bool,
 }
 
@@ -71,27 +76,29 @@ impl Sources {
 /// A collection that a pipeline reads, and the condition on what it reads there.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Read {
-    /// Its name, in the database of the command.
+    /// Name of the collection, in the database of the command.
     pub collection: String,
-    /// Empty: anything.
+    /// Condition on the documents that are read. Empty: every document.
     pub filter: Document,
 }
 
 /// A pipeline for the server.
 #[derive(Clone, Debug)]
 pub struct Mapped {
-    /// Its stages.
+    /// Stages of the pipeline that is sent.
     pub stages: Vec<Document>,
-    /// What they read, each collection once, the one of the command first.
+    /// Collections that the stages read, each once, the one of the command first.
     pub reads: Vec<Read>,
     /// Whether they may stand in a `$unionWith` of the command's collection.
     pub stands_in_union: bool,
-    /// Collections with a `$geoNear` for which [`Sources::geo_fields`] has no answer: to be mapped again with one.
+    /// Collections with a `$geoNear` for which [`Sources::geo_fields`] has no answer: to be mapped
+    /// again with one.
     pub without_geo_field: BTreeSet<String>,
 }
 
-/// The user's pipeline on stored documents. `main`: the collection of the command, none at the level of a database.
-/// `stripped`: the client takes reserved fields away from the answer, so that documents may come out with them.
+/// The user's pipeline on stored documents. `main`: the collection of the command, none at the
+/// level of a database. `stripped`: the client takes reserved fields away from the answer, so that
+/// documents may come out with them.
 ///
 /// # Errors
 /// [`Error::Reserved`]; [`Error::Unsupported`] for what cannot be mapped, by name; [`Error::Invalid`] for a stage that is
@@ -108,12 +115,12 @@ pub fn map_pipeline(main: Option<&str>, user: &[Document], sources: &Sources, st
     Ok(Mapped { stages, reads: mapper.reads, stands_in_union, without_geo_field: mapper.without_geo_field })
 }
 
-/// Where a pipeline stands.
+/// Position of a (sub-)pipeline within the command.
 #[derive(Clone, Copy)]
 struct Place {
     /// Its documents are the command's answer, which the client strips of reserved fields.
     is_answer: bool,
-    /// Its filters may read variables of a `$lookup`.
+    /// Whether its filters may read variables of a `$lookup`.
     in_lookup: bool,
     /// The server narrows the first collection that it reads by a `$lookup`'s field, and no other.
     by_field: bool,

@@ -1,6 +1,8 @@
-//! Documents and updates that are bytes still: may they go to the server as they are, outside transactions?
+//! Documents and updates that are bytes still: may they go to the server as they are, outside
+//! transactions?
 //!
-//! What is said here is a sufficient condition, quick to check. Whatever does not meet it is read into a `Document` and judged by
+//! What is said here is a sufficient condition, quick to check. Whatever does not meet it is read
+//! into a `Document` and judged by
 //! [`crate::stored::check_document`] or [`crate::update::Update::check`], which have the errors.
 
 use bson::{RawBsonRef, RawDocument, RawDocumentBuf, raw::cstr, rawdoc};
@@ -15,8 +17,8 @@ pub fn is_storable(document: &RawDocument) -> bool {
     names(document).all(|name| name.is_some_and(|name| !RESERVED.contains(&name)))
 }
 
-/// Does the update name all that it changes, nothing reserved and nothing that begins with `$` among it? A pipeline does not, and
-/// neither does `$rename`, which has a name as a value.
+/// Does the update name all that it changes, nothing reserved and nothing that begins with `$`
+/// among it? A pipeline does not, and neither does `$rename`, which has a name as a value.
 pub fn is_plain_update(update: &RawDocument) -> bool {
     match names(update).next() {
         Some(Some(first)) if first.starts_with('$') => update.iter().all(|operator| match operator {
@@ -36,7 +38,8 @@ pub fn only(id: RawBsonRef<'_>) -> RawDocumentBuf {
     filter
 }
 
-/// The document with this `_id`, if nobody holds it: [`crate::statement::unlocked`] as bytes. The `_id` is a value that is no condition.
+/// The document with this `_id`, if no transaction holds it: [`crate::statement::unlocked`] as
+/// bytes. The `_id` must be a plain value, not a condition.
 pub fn unlocked(id: RawBsonRef<'_>) -> RawDocumentBuf {
     let mut filter = only(id);
     for name in ABSENT {

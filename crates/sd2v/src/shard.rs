@@ -1,8 +1,10 @@
-//! Shard keys (paper 000, section 5.4.5): which fields they are, their values in a document or a filter, and the condition
-//! that makes a router send a command to the one shard that has the document.
+//! Shard keys (paper 000, section 5.4.5): which fields they are, their values in a document or a
+//! filter, and the condition that makes a router send a command to the one shard that has the
+//! document.
 //!
-//! The values at the top level of a stored document are those of its unsafe version, also before the document is
-//! inserted for good: a pending insert has no other safe fields. They do not change while MongoTx writes.
+//! The values at the top level of a stored document are those of its unsafe version, also before
+//! the document is inserted for good: a pending insert has no other safe fields. They do not change
+//! while MongoTx writes.
 
 use std::sync::Arc;
 
@@ -16,12 +18,13 @@ use crate::{
     update::Update,
 };
 
-/// MongoDB's code `ShardKeyNotFound`.
+/// Number of MongoDB's error code `ShardKeyNotFound`.
 const NO_SHARD_KEY: i32 = 61;
 /// The most fields a key has.
 const MAX_FIELDS: usize = 32;
 
-/// The fields of a collection's shard key, as dotted paths and without `_id`; none where there is no key.
+/// The fields of a collection's shard key, as dotted paths and without `_id`; none where there is
+/// no key.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ShardKey {
     fields: Arc<[String]>,
@@ -66,7 +69,7 @@ impl ShardKey {
         self.fields.is_empty()
     }
 
-    /// The paths.
+    /// Paths of the key's fields, in their order.
     pub fn fields(&self) -> impl Iterator<Item = &str> {
         self.fields.iter().map(String::as_str)
     }
@@ -79,8 +82,8 @@ impl ShardKey {
         self.fields().map(|field| Ok((field.to_owned(), value_at(document, field)?))).collect()
     }
 
-    /// The values that a filter demands of the safe version, if it demands one of each field. Not for a filter with a
-    /// collation.
+    /// The values that a filter demands of the safe version, if it demands one of each field. Not
+    /// for a filter with a collation.
     pub fn of_filter(&self, filter: &Document) -> Option<Document> {
         let values = self.fields().map(|field| {
             let value = equalities(filter, field).into_iter().next()?;
@@ -107,7 +110,7 @@ impl ShardKey {
         projection.extend(self.fields().map(|field| (field.to_owned(), Bson::Int32(1))));
     }
 
-    /// May this update give a document that has the values `key` others? Yes, when it cannot be told.
+    /// Whether this update may change the shard key's values `key` of a document. Yes, if unknown.
     pub fn may_be_changed(&self, update: &Update, key: &Document) -> bool {
         let fields: Vec<&str> = self.fields().collect();
         match update {

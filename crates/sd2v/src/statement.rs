@@ -15,12 +15,12 @@
 //! | [`undo_unlock`], [`undo_delete`] | locked by one of the given (rolled-back) writers | clean, or gone |
 //! | [`outlive`] | the writer's own, with a safe version that has expired | no safe version |
 //! | [`look`] | the writer's own, not removed | the same |
-//! | [`lock_read`] | not write-locked by somebody else | the reader among the read locks |
+//! | [`lock_read`] | not write-locked by another transaction | the reader among the read locks |
 //! | [`unlock_readers`] | read-locked by one of the given readers | without them |
 //!
-//! A statement is what stands in the server's `updates` (`{q, u, multi}`) or `deletes` (`{q, limit}`) array. Those that repair
-//! what decided transactions have left are [`RepairStatement`]s: they may arrive late, and do no harm. All others are a live
-//! transaction's, or of no transaction.
+//! A statement is what stands in the server's `updates` (`{q, u, multi}`) or `deletes` (`{q,
+//! limit}`) array. Those that repair what decided transactions have left are [`RepairStatement`]s:
+//! they may arrive late, and do no harm. All others are a live transaction's, or of no transaction.
 
 use bson::{Bson, Document, doc};
 use protocol::{Decided, TxId};
@@ -32,7 +32,7 @@ use crate::names::{INSERT, READERS, REMOVE, RESERVED, SLOT, UNSAFE, WRITER, tx_i
 pub struct RepairStatement(Document);
 
 impl RepairStatement {
-    /// What is sent.
+    /// The statement, to be sent in a command's `updates` or `deletes`.
     pub fn into_document(self) -> Document {
         self.0
     }
@@ -57,16 +57,17 @@ fn ids_in(ids: &[Decided]) -> Bson {
 /// Does the writer itself have a read lock on the document that it is about to lock?
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum OwnReadLock {
-    /// It has none.
+    /// The writer has no read lock on the document.
     None,
-    /// It has tried to take one and does not know whether it has. It has not read the document.
+    /// The writer has tried to take one, with an unknown result, and has not read the document.
     Unsure,
-    /// It has read the document under one. If the lock is not there any more, the document may have changed since.
+    /// The writer has read the document under one. If the lock is gone, the document may have
+    /// changed since.
     Kept,
 }
 
-/// The condition on the locks of a document that `writer` may lock. Part of the same statement that sets the lock, so
-/// that no earlier read has to be trusted.
+/// The condition on the locks of a document that `writer` may lock. Part of the same statement that
+/// sets the lock, so that no earlier read has to be trusted.
 pub fn lockable_by(writer: TxId, own: OwnReadLock) -> Document {
     let mut free = unlocked();
     let mine = [tx_id_to_bson(writer)];
@@ -81,8 +82,8 @@ pub fn lockable_by(writer: TxId, own: OwnReadLock) -> Document {
     free
 }
 
-/// The condition that a document has no lock at all, and no other metadata that would say whose it is: what a write outside
-/// a transaction demands.
+/// The condition that a document has no lock at all, and no other metadata that would say whose it
+/// is: what a write outside a transaction demands.
 pub fn unlocked() -> Document {
     [WRITER, READERS, INSERT, REMOVE, UNSAFE, SLOT]
         .map(|name| (name.to_owned(), doc! {"$exists": false}.into()))
@@ -90,14 +91,16 @@ pub fn unlocked() -> Document {
         .collect()
 }
 
-/// The condition that a document has no lock, as [`unlocked`], of a statement that is sent with others. A statement whose document has one fails
-/// (241, ConversionFailure) instead of passing it over: the server's answer to the command names the statements that have failed, and tells
-/// of the others only how many documents all of them have matched.
+/// The condition that a document has no lock, as [`unlocked`], of a statement that is sent with
+/// others. A statement whose document has one fails (241, ConversionFailure) instead of passing it
+/// over: the server's answer to the command names the statements that have failed, and tells of the
+/// others only how many documents all of them have matched.
 pub fn unlocked_or_failing() -> Document {
     doc! {"$or": [unlocked(), failing()]}
 }
 
-/// The condition that no document meets: words are converted to a number. A document without a lock has met the other one before.
+/// The condition that no document meets: words are converted to a number. A document without a lock
+/// has met the other one before.
 fn failing() -> Document {
     doc! {"$expr": {"$toInt": {"$concat": ["MongoTx: locked by ", {"$type": format!("${WRITER}")}]}}}
 }
@@ -108,9 +111,10 @@ pub fn is_unlocked_or_failing(filter: &Document) -> bool {
     matches!(either, Some([Bson::Document(free), Bson::Document(held)]) if *free == unlocked() && *held == failing())
 }
 
-/// The documents of which a writer may lock one that its filter finds by whatever fields: those without any lock of which the safe version
-/// matches, and those that one of `left` holds and has not removed of which the unsafe version does. All of `left` are committed, durably, and
-/// the statement takes their documents over ([`crate::update::fuse`]).
+/// The documents of which a writer may lock one that its filter finds by whatever fields: those
+/// without any lock of which the safe version matches, and those that one of `left` holds and has
+/// not removed of which the unsafe version does. All of `left` are committed, durably, and the
+/// statement takes their documents over ([`crate::update::fuse`]).
 pub fn free_or_left(safe_query: Document, unsafe_query: Document, left: &[Bson]) -> Document {
     let free = both(unlocked(), safe_query);
     if left.is_empty() {
@@ -128,7 +132,8 @@ fn both(left: Document, right: Document) -> Document {
     }
 }
 
-/// Locks for writing: copies the safe version to `_unsafe`. `query` selects among the lockable documents.
+/// Locks for writing: copies the safe version to `_unsafe`. `query` selects among the lockable
+/// documents.
 pub fn lock_copy(query: Document, writer: TxId, own: OwnReadLock, multi: bool) -> Document {
     let copy = if own > OwnReadLock::None {
         // Without `$unsetField`, which came with MongoDB 5.0.
@@ -141,8 +146,8 @@ pub fn lock_copy(query: Document, writer: TxId, own: OwnReadLock, multi: bool) -
     doc! {"q": both(lockable_by(writer, own), query), "u": [stage], "multi": multi}
 }
 
-/// Locks and changes in one statement: `pipeline` comes from [`crate::update::fuse`], and has done so if it has modified
-/// the document.
+/// Locks and changes in one statement: `pipeline` comes from [`crate::update::fuse`], and has done
+/// so if it has modified the document.
 pub fn lock_change(query: Document, pipeline: Vec<Document>) -> Document {
     doc! {"q": query, "u": pipeline, "multi": false}
 }
@@ -153,7 +158,8 @@ pub fn lock_remove(query: Document, writer: TxId, own: OwnReadLock, multi: bool)
     doc! {"q": both(lockable_by(writer, own), query), "u": set, "multi": multi}
 }
 
-/// Removes a document that the writer has locked before. `unsafe_query` speaks of the unsafe version.
+/// Removes a document that the writer has locked before. `unsafe_query` speaks of the unsafe
+/// version.
 pub fn mark_removed(unsafe_query: Document, writer: TxId, multi: bool) -> Document {
     let mine = doc! {WRITER: tx_id_to_bson(writer), REMOVE: {"$exists": false}};
     let change = doc! {"$set": {REMOVE: true}, "$unset": {UNSAFE: ""}};
@@ -172,7 +178,8 @@ pub fn change_unsafe(unsafe_query: Document, writer: TxId, change: Bson, multi: 
     doc! {"q": both(mine, unsafe_query), "u": change, "multi": multi}
 }
 
-/// Rolls forward: the unsafe version becomes the document. `query` narrows it to known `_id`s, or is empty.
+/// Rolls forward: the unsafe version becomes the document. `query` narrows it to known `_id`s, or
+/// is empty.
 pub fn finish_replace(query: Document, writers: &[Decided]) -> RepairStatement {
     let mine = doc! {WRITER: ids_in(writers), REMOVE: {"$exists": false}};
     RepairStatement(doc! {"q": both(mine, query), "u": [{"$replaceWith": format!("${UNSAFE}")}], "multi": true})
@@ -187,13 +194,13 @@ pub fn finish_one(who: Document, writers: &[Decided]) -> RepairStatement {
     RepairStatement(doc! {"q": who, "u": [{"$replaceWith": finished}], "multi": false})
 }
 
-/// Rolls forward removals.
+/// Rolls removals of committed writers forward: deletes the documents.
 pub fn finish_delete(query: Document, writers: &[Decided]) -> RepairStatement {
     RepairStatement(doc! {"q": both(doc! {WRITER: ids_in(writers), REMOVE: true}, query), "limit": 0})
 }
 
-/// Puts documents of committed writers out of the way of unique indexes, where documents of one transaction exchange
-/// values. Their safe versions stay readable.
+/// Puts documents of committed writers out of the way of unique indexes, where documents of one
+/// transaction exchange values. Their safe versions stay readable.
 pub fn step_aside(writers: &[Decided]) -> RepairStatement {
     let q = doc! {WRITER: ids_in(writers), SLOT: {"$exists": false}};
     RepairStatement(doc! {"q": q, "u": [{"$set": {SLOT: {"_id": "$_id"}}}], "multi": true})
@@ -213,8 +220,8 @@ pub fn restore_unsafe(who: Document, before: &Document, writer: TxId) -> Documen
     doc! {"q": both(mine, who), "u": {"$set": {UNSAFE: before.clone()}}, "multi": false}
 }
 
-/// Inserts a document that waits to be inserted, by an `update`, behind which other statements can stand: an upsert that matches no
-/// document, whatever it is.
+/// Inserts a document that waits to be inserted, by an `update`, behind which other statements can
+/// stand: an upsert that matches no document, whatever it is.
 pub fn insert_pending(stored: &Document) -> Document {
     let id = stored.get("_id").cloned().unwrap_or(Bson::Null);
     doc! {"q": {"_id": {"$eq": id}, "$nor": [{}]}, "u": stored.clone(), "multi": false, "upsert": true}
@@ -226,8 +233,8 @@ pub fn count_others(query: Document, writer: TxId) -> Document {
     doc! {"q": {"$and": [query, not_mine]}, "u": [{"$replaceWith": "$$ROOT"}], "multi": true}
 }
 
-/// Gives documents back that the writer, still active, has locked and not inserted: drops their unsafe versions. Its read locks
-/// stay.
+/// Gives documents back that the writer, still active, has locked and not inserted: drops their
+/// unsafe versions. Its read locks stay.
 pub fn give_back(query: Document, writer: TxId) -> Document {
     let mine = doc! {WRITER: tx_id_to_bson(writer), INSERT: {"$exists": false}};
     doc! {"q": both(mine, query), "u": {"$unset": {UNSAFE: "", WRITER: "", REMOVE: ""}}, "multi": true}
@@ -245,15 +252,16 @@ pub fn undo_unlock(query: Document, writers: &[Decided]) -> RepairStatement {
     RepairStatement(doc! {"q": both(mine, query), "u": drop, "multi": true})
 }
 
-/// Rolls back inserts. What has neither an unsafe version nor was removed is none: it may be an application's.
+/// Rolls back inserts. What has neither an unsafe version nor was removed is none: it may be an
+/// application's.
 pub fn undo_delete(query: Document, writers: &[Decided]) -> RepairStatement {
     let whole = doc! {"$or": [{UNSAFE: {"$exists": true}}, {REMOVE: true}]};
     RepairStatement(doc! {"q": both(both(doc! {WRITER: ids_in(writers), INSERT: true}, whole), query), "limit": 0})
 }
 
-/// Takes the safe version of a document that the writer has locked, where the server may be about to remove it: it has expired
-/// for everybody else, and without its date the server leaves the document alone. Rolled back, it goes. `kept`: what stays
-/// of it, the fields of the shard key.
+/// Takes the safe version of a document that the writer has locked, where the server may be about
+/// to remove it: it has expired for everybody else, and without its date the server leaves the
+/// document alone. Rolled back, it goes. `kept`: what stays of it, the fields of the shard key.
 pub fn outlive(who: Document, writer: TxId, is_over: Document, kept: &[&str]) -> Document {
     let held =
         doc! {WRITER: tx_id_to_bson(writer), REMOVE: {"$exists": false}, INSERT: {"$exists": false}, "$and": [is_over]};
@@ -275,7 +283,7 @@ pub fn readable_by(reader: TxId) -> Document {
     doc! {"$or": [{WRITER: {"$exists": false}}, {WRITER: tx_id_to_bson(reader)}]}
 }
 
-/// Takes a read lock.
+/// Takes a read lock, on every document that the query matches.
 pub fn lock_read(query: Document, reader: TxId) -> Document {
     doc! {"q": both(readable_by(reader), query), "u": {"$addToSet": {READERS: tx_id_to_bson(reader)}}, "multi": true}
 }

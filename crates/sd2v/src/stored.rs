@@ -19,8 +19,8 @@ pub fn is_clean(stored: &Document) -> bool {
 
 /// The locks of a stored document.
 ///
-/// Where `_unsafe` and `_slot` are the names of their types, as [`types_only`] shows them, the state is complete, and what
-/// is missing counts, too.
+/// Where `_unsafe` and `_slot` are the names of their types, as [`types_only`] shows them, the
+/// state is complete, and what is missing counts, too.
 ///
 /// # Errors
 /// [`Error::Corrupt`] when the reserved fields are not as MongoTx writes them: it never does, so nothing may be concluded from
@@ -66,8 +66,8 @@ pub fn types_only() -> Document {
     [UNSAFE, SLOT].map(|name| (name.to_owned(), doc! {"$type": format!("${name}")}.into())).into_iter().collect()
 }
 
-/// The type of a field, or the name of it that was projected in its place. Of what is not there it is not known whether it
-/// is missing or was left out.
+/// The type of a field, or the name of it that was projected in its place. Of what is not there it
+/// is not known whether it is missing or was left out.
 fn kind_of<'d>(stored: &'d Document, field: &str) -> Option<&'d str> {
     stored.get(field).map(|value| match value {
         Bson::Document(_) => "object",
@@ -97,7 +97,8 @@ fn locks_of(stored: &Document, corrupt: &dyn Fn(&'static str, &Bson) -> Error) -
     Ok(LockState { writer, readers, insert: flag(INSERT)?, remove: flag(REMOVE)? })
 }
 
-/// The application's view of one version, without reserved fields; `None` where there is no such version.
+/// The application's view of one version, without reserved fields; `None` where there is no such
+/// version.
 pub fn extract(mut stored: Document, version: Version) -> Option<Document> {
     match version {
         Version::Absent => None,
@@ -112,15 +113,16 @@ pub fn extract(mut stored: Document, version: Version) -> Option<Document> {
     }
 }
 
-/// Removes the reserved fields.
+/// Removes the reserved fields from a stored document.
 pub fn strip(stored: &mut Document) {
     for name in RESERVED {
         stored.remove(name);
     }
 }
 
-/// The stored form of a document that `writer` inserts: no safe version, the whole of it unsafe. `document` has its
-/// `_id`. Beside it, only the values of the shard key, because where a document is stored must not change.
+/// The stored form of a document that `writer` inserts: no safe version, the whole of it unsafe.
+/// `document` has its `_id`. Beside it, only the values of the shard key, because where a document
+/// is stored must not change.
 ///
 /// # Errors
 /// [`Error::Invalid`] (61, ShardKeyNotFound) for an array in the shard key;
@@ -152,8 +154,8 @@ pub fn check_document(document: &Document) -> Result<(), Error> {
     }
 }
 
-/// An `_id` that a server stores. Another one cannot even be looked for among others (`{_id: {$in: […]}}` would be refused), so
-/// nothing may be held by it.
+/// An `_id` that a server stores. Another one cannot even be looked for among others (`{_id: {$in:
+/// […]}}` would be refused), so nothing may be held by it.
 ///
 /// # Errors
 /// [`Error::Invalid`], as the server: 53 (InvalidIdField) for a type, 52 (DollarPrefixedFieldName) for an object with a field

@@ -1,10 +1,11 @@
 //! `$text` in a transaction with writes of its own, and what a text index demands of documents.
 //!
-//! A collection has one text index, and it covers safe versions. The unsafe versions of a transaction are copied to a scratch
-//! collection with the same index; a score depends on the document, the weights and the search only, so that the two
-//! answers can be united.
+//! A collection has one text index, and it covers safe versions. The unsafe versions of a
+//! transaction are copied to a scratch collection with the same index; a score depends on the
+//! document, the weights and the search only, so that the two answers can be united.
 //!
-//! - `own`: the stages that copy, search and unite. `score`: `{$meta: "textScore"}` where the score is a field.
+//! - `own`: the stages that copy, search and unite. `score`: `{$meta: "textScore"}` where the score
+//!   is a field.
 //! - `demands`: documents that the index refuses.
 
 mod demands;

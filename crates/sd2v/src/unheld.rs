@@ -1,10 +1,12 @@
 //! Updates by `_id` that the server refuses where the document is held (decision 0047).
 //!
-//! A filter that names an `_id` and nothing else takes the server's shortest way. So the condition that nobody holds the document stands in
-//! the update: [`guarded`] adds a `$rename` of every reserved field into the `_id`. Of a document without one it changes
-//! nothing. Where one is there, whatever its value, the server fails: an `_id` that is no object has no fields, and never changes.
+//! A filter that names an `_id` and nothing else takes the server's shortest way. So the condition
+//! that no transaction holds the document stands in the update: [`guarded`] adds a `$rename` of
+//! every reserved field into the `_id`. Without a reserved field in the document this changes
+//! nothing. With one, whatever its value, the server fails: an `_id` that is no object has no
+//! fields, and never changes.
 //!
-//! Whether a server does so is asked by means of [`Samples`], before any such update is sent.
+//! [`Samples`] find out whether a server does so, before any such update is sent.
 
 use bson::{
     Binary, Bson, DateTime, Document, RawBsonRef, RawDocument, RawDocumentBuf, doc, oid::ObjectId, raw::cstr,
@@ -23,12 +25,13 @@ const ID: &str = "_id";
 /// Longer updates are not guarded: with the guard they might not fit into a command.
 const LONGEST_BYTES: usize = 1024 * 1024;
 
-/// What `$rename` gets.
+/// The argument of `$rename`, with every reserved name.
 fn guard() -> Document {
     RESERVED.iter().map(|name| ((*name).to_owned(), format!("{ID}.{name}").into())).collect()
 }
 
-/// May the document with this `_id` be updated so? It stands for itself in a filter, and has no fields.
+/// May the document with this `_id` be updated so? It stands for itself in a filter, and has no
+/// fields.
 pub fn has_no_fields(id: RawBsonRef<'_>) -> bool {
     matches!(
         id,
@@ -41,7 +44,8 @@ pub fn has_no_fields(id: RawBsonRef<'_>) -> bool {
     )
 }
 
-/// The update with the guard. `None`: it is no update by operators, renames fields itself, changes the `_id`, or is long.
+/// The update with the guard. `None`: it is no update by operators, renames fields itself, changes
+/// the `_id`, or is long.
 pub fn guarded(update: &Document) -> Option<Document> {
     let are_others = |targets: &Bson| {
         targets.as_document().is_some_and(|targets| targets.keys().all(|target| path::head(target) != ID))
@@ -55,7 +59,7 @@ pub fn guarded(update: &Document) -> Option<Document> {
     Some(guarded)
 }
 
-/// [`guarded`] of bytes.
+/// Like [`guarded`], for an update in bytes.
 pub fn guarded_raw(update: &RawDocument) -> Option<RawDocumentBuf> {
     let mut is_empty = true;
     for operator in update.iter() {
@@ -85,8 +89,8 @@ pub fn is_guarded(statement: &Document) -> bool {
     is_point && update.and_then(|update| update.get(RENAME)) == Some(&guard().into())
 }
 
-/// Documents in every state that the stored format knows, and in some that it does not, by which a server shows what it does with
-/// guarded updates.
+/// Documents in every state that the stored format knows, and in some that it does not, by which a
+/// server shows what it does with guarded updates.
 #[derive(Clone, Debug)]
 pub struct Samples(Vec<Document>);
 
@@ -94,7 +98,7 @@ pub struct Samples(Vec<Document>);
 pub const MADE: &str = "made";
 
 impl Samples {
-    /// Their `_id`s come from `seed`, which nobody else has.
+    /// Makes the samples. Their `_id`s are derived from `seed`, which must be unique.
     pub fn new(seed: ObjectId, made: DateTime) -> Self {
         let mut samples = Vec::new();
         let writer = tx_id_to_bson(TxId { client: ClientId(seed.bytes()), seq: 7 });
@@ -110,24 +114,25 @@ impl Samples {
         Self(samples.into_iter().enumerate().map(sample).collect())
     }
 
-    /// All of them, to be inserted.
+    /// All samples, to be inserted.
     pub fn documents(&self) -> &[Document] {
         &self.0
     }
 
-    /// Their `_id`s.
+    /// `_id`s of all samples, in order.
     pub fn ids(&self) -> Vec<Bson> {
         self.0.iter().filter_map(|sample| sample.get(ID).cloned()).collect()
     }
 
-    /// A guarded update of each. Only those that nobody holds may be changed, and only the first time.
+    /// One guarded update for each sample. The server may change only samples that no transaction
+    /// holds, each once.
     pub fn updates(&self) -> Vec<Document> {
         let update = doc! {"$set": {"n": 2, "a.b": 1}, "$unset": {"gone": ""}, "$max": {"z": 3}};
         let guarded = guarded(&update).unwrap_or_default();
         self.ids().into_iter().map(|id| doc! {"q": {ID: id}, "u": guarded.clone()}).collect()
     }
 
-    /// How many of them nobody holds.
+    /// Number of samples that no transaction holds.
     pub fn free(&self) -> usize {
         self.0.iter().filter(|sample| !is_held(sample)).count()
     }
@@ -162,7 +167,8 @@ fn updated(writer: &Bson) -> Document {
 /// Kinds of `_id` of [`has_no_fields`].
 const KINDS: usize = 6;
 
-/// The states that are not tried with every kind of `_id`: the other rows of the stored format, and fields that are damaged.
+/// The states that are not tried with every kind of `_id`: the other rows of the stored format, and
+/// fields that are damaged.
 fn others(writer: &Bson) -> Vec<Document> {
     let mut others = vec![
         doc! {WRITER: writer.clone(), REMOVE: true},
@@ -183,7 +189,8 @@ fn others(writer: &Bson) -> Vec<Document> {
 /// Spreads what differs in the last bits of a number over all of them.
 const SPREAD: u64 = 0x9E37_79B9_7F4A_7C15;
 
-/// The `_id` of the sample at this place. Each kind is followed by the next. Seeds that were made one after the other have no `_id` in common.
+/// The `_id` of the sample at this place. Each kind is followed by the next. Seeds that were made
+/// one after the other have no `_id` in common.
 fn id_of(seed: &ObjectId, place: usize) -> Bson {
     let mut bytes = seed.bytes();
     let number = bytes[4..].iter().fold(0, |number: u64, byte| number << 8 | u64::from(*byte)).wrapping_mul(SPREAD);

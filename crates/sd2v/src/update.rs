@@ -1,9 +1,11 @@
 //! Updates: the three forms, what they may name, and the same change made to the unsafe version.
 //!
-//! The server applies the user's own operators and stages, so their semantics are the server's; only the place changes.
+//! The server applies the user's own operators and stages, so their semantics are the server's;
+//! only the place changes.
 //!
 //! - `check`: refusing reserved names.
-//! - `operators`, `replacement`, `pipeline`: what to send for each form, to a document that is already locked.
+//! - `operators`, `replacement`, `pipeline`: what to send for each form, to a document that is
+//!   already locked.
 //! - `upsert`: the statement that inserts a pending document as an upsert would have built it.
 //! - `fuse`: lock, copy and change in one statement, where that is provably the same.
 
@@ -23,7 +25,7 @@ pub use fuse::{fuse, fuse_lock, fuse_remove};
 pub use upsert::{rewrite_upsert, upsert_id};
 
 const CONTEXT: &str = "in an update";
-/// MongoDB's code `FailedToParse`.
+/// Number of MongoDB's error code `FailedToParse`.
 const FAILED_TO_PARSE: i32 = 9;
 
 /// An update as the user wrote it.
@@ -31,7 +33,7 @@ const FAILED_TO_PARSE: i32 = 9;
 pub enum Update {
     /// `{$set: …, $inc: …}`: at least one operator, and only operators.
     Operators(Document),
-    /// A whole document.
+    /// A whole document that replaces the old one.
     Replacement(Document),
     /// Aggregation stages: at least one.
     Pipeline(Vec<Document>),
@@ -74,13 +76,15 @@ impl Update {
         Self::Operators(kept.collect())
     }
 
-    /// Refuses an update that names a reserved field of the document, as a target or within an expression.
+    /// Refuses an update that names a reserved field of the document, as a target or within an
+    /// expression.
     ///
     /// Unknown operators and stages are left to the server.
     ///
     /// # Errors
     /// [`Error::Reserved`]; [`Error::Invalid`] for a field that begins with `$` (52, DollarPrefixedFieldName) and when it
-    /// nests deeper than 200 levels (15); [`Error::Unsupported`] for a path that begins with such a field.
+    /// nests deeper than 200 levels (15); [`Error::Unsupported`] for a path that begins with such a
+    /// field.
     pub fn check(&self) -> Result<(), Error> {
         match self {
             Self::Operators(operators) => check::check_operators(operators),
@@ -91,8 +95,9 @@ impl Update {
 }
 
 impl Update {
-    /// As [`Update::check`], of an update that the server makes as it stands, on clean documents only: it judges fields that begin
-    /// with `$` by itself. It lets an upsert insert them, and refuses them elsewhere.
+    /// As [`Update::check`], of an update that the server makes as it stands, on clean documents
+    /// only: it judges fields that begin with `$` by itself. It lets an upsert insert them, and
+    /// refuses them elsewhere.
     ///
     /// # Errors
     /// [`Error::Reserved`]; [`Error::Invalid`] for what nests deeper than 200 levels (15).
@@ -126,14 +131,14 @@ fn invalid(message: &str) -> Error {
     Error::Invalid { code: FAILED_TO_PARSE, message: message.to_owned() }
 }
 
-/// The `u` of an update statement that makes the user's change to the unsafe version of a document that is locked, so
-/// that its `_unsafe` exists. Array filters stay as they are.
+/// The `u` of an update statement that makes the user's change to the unsafe version of a document
+/// that is locked, so that its `_unsafe` exists. Array filters stay as they are.
 ///
 /// A change of `_id` reaches the server as one, and the server refuses it (66, ImmutableField).
 ///
 /// # Errors
-/// Those of [`Update::check`]; [`Error::Unsupported`] for a replacement with an empty timestamp at its top level, and for
-/// a pipeline that reads `$$CURRENT` whole where it also binds it.
+/// Those of [`Update::check`]; [`Error::Unsupported`] for a replacement with an empty timestamp at
+/// its top level, and for a pipeline that reads `$$CURRENT` whole where it also binds it.
 pub fn rewrite_update(update: &Update) -> Result<Bson, Error> {
     update.check()?;
     match update {

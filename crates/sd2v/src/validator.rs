@@ -1,9 +1,10 @@
 //! A collection's validator, made to judge the unsafe version where there is one.
 //!
-//! The application's condition holds for clean documents as before. Of a locked document the unsafe version is judged, at
-//! the write: what it would be refused for when its transaction is finished is refused then. A document that only waits
-//! to be removed is not judged. (A read lock beside the application's fields may break a schema that allows no others:
-//! read locks are set and taken away unjudged.)
+//! The application's condition holds for clean documents as before. Of a locked document the unsafe
+//! version is judged, at the write: what it would be refused for when its transaction is finished
+//! is refused then. A document that only waits to be removed is not judged. (A read lock beside the
+//! application's fields may break a schema that allows no others: read locks are set and taken away
+//! unjudged.)
 
 mod explanation;
 

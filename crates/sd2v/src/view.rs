@@ -1,9 +1,10 @@
 //! Aggregation stages that turn stored documents into the versions that a transaction may see.
 //!
-//! The caller says whose unsafe versions are visible: its own transaction and, if it likes, committed ones that are
-//! not finished yet. Everything else shows its safe version. The stages come in this order: [`select`] (which the
-//! server can answer from indexes), [`map`], then the user's own filter, sort and so on, unchanged, because after
-//! the map the documents look exactly as the application wrote them.
+//! The caller says whose unsafe versions are visible: its own transaction and, if it likes,
+//! committed ones that are not finished yet. Everything else shows its safe version. The stages
+//! come in this order: [`select`] (which the server can answer from indexes), [`map`], then the
+//! user's own filter, sort and so on, unchanged, because after the map the documents look exactly
+//! as the application wrote them.
 
 use bson::{Bson, Document, doc};
 use protocol::TxId;
@@ -14,8 +15,8 @@ use crate::{
     names::{INSERT, REMOVE, RESERVED, UNSAFE, WRITER, tx_id_to_bson},
 };
 
-/// The condition that a document has no safe version: it only waits to be inserted. It must never surface, be counted,
-/// sorted or used for skip and limit.
+/// The condition that a document has no safe version: it only waits to be inserted. It must never
+/// surface, be counted, sorted or used for skip and limit.
 pub fn without_pending_inserts(filter: &Document) -> Document {
     let no_insert = doc! {INSERT: {"$exists": false}};
     if filter.is_empty() {
@@ -25,17 +26,20 @@ pub fn without_pending_inserts(filter: &Document) -> Document {
     }
 }
 
-/// The filter for safe versions, as plain as it can be. `bare_inserts`: a document that waits to be inserted has no field
-/// but its `_id`, so a filter that demands one leaves it out already, and the server can answer from the index alone.
+/// The filter for safe versions, as plain as it can be. `bare_inserts`: a document that waits to be
+/// inserted has no field but its `_id`, so a filter that demands one leaves it out already, and the
+/// server can answer from the index alone.
 pub fn safe_filter(filter: &Document, bare_inserts: bool) -> Document {
     if bare_inserts && demands_a_field(filter) { guard_filter(filter) } else { without_pending_inserts(filter) }
 }
 
-/// Stored documents whose safe or unsafe version could match and which hold a write lock that is not `mine`. Conditions
-/// that cannot be asked of both (an order by distance, `$text`, what reads the document as a whole) are left out.
+/// Stored documents whose safe or unsafe version could match and which hold a write lock that is
+/// not `mine`. Conditions that cannot be asked of both (an order by distance, `$text`, what reads
+/// the document as a whole) are left out.
 ///
-/// `two_indexes`: each of the two versions is asked about by itself, which pays where a mirrored index answers for the unsafe
-/// one and much is pending; otherwise the index on pending documents answers.
+/// `two_indexes`: each of the two versions is asked about by itself, which pays where a mirrored
+/// index answers for the unsafe one and much is pending; otherwise the index on pending documents
+/// answers.
 ///
 /// # Errors
 /// As [`rewrite_filter`].
@@ -47,7 +51,7 @@ pub fn pending_filter(filter: &Document, mine: Option<TxId>, two_indexes: bool) 
     let locked = doc! {WRITER: locked};
     let filter = easily_asked(&weakened(filter));
     let rewritten = rewrite_filter(&filter)?;
-    // Asked of what is not committed, an expression could fail where nobody else would ask it.
+    // Asked of uncommitted versions, an expression could fail that does not fail on committed ones.
     if filter.is_empty() || guard_filter(&filter) != filter {
         return Ok(locked);
     }
@@ -60,15 +64,16 @@ pub fn pending_filter(filter: &Document, mine: Option<TxId>, two_indexes: bool) 
     Ok(doc! {"$or": [{"$and": [filter, locked.clone()]}, {"$and": [rewritten, locked, changed]}]})
 }
 
-/// The stages that find whose documents are pending, from a [`pending_filter`]: each transaction once, under `_id`. Where
-/// any pending document will do, `mine` may be among them.
+/// The stages that find whose documents are pending, from a [`pending_filter`]: each transaction
+/// once, under `_id`. Where any pending document will do, `mine` may be among them.
 pub fn writers(pending: Document) -> Vec<Document> {
     let writer = format!("${WRITER}");
     if pending.len() == 1 && pending.contains_key(WRITER) {
         // The index alone answers, one step for each transaction.
         return vec![doc! {"$match": {WRITER: {"$gte": {}}}}, doc! {"$group": {"_id": writer}}];
     }
-    // A stage in between keeps the server from planning match and group as one, anew for every query.
+    // A stage in between keeps the server from planning match and group as one, anew for every
+    // query.
     vec![doc! {"$match": pending}, doc! {"$replaceWith": {"writer": writer}}, doc! {"$group": {"_id": "$writer"}}]
 }
 
@@ -92,7 +97,8 @@ pub fn visible_by_id(filter: &Document, visible: &[TxId]) -> Document {
 pub fn select(filter: &Document, visible: &[TxId]) -> Document {
     let visible: Vec<Bson> = visible.iter().copied().map(tx_id_to_bson).collect();
     let mut conditions = vec![is_there(&visible)];
-    // What reads the document as a whole would see the locks, too: it is left to the stage after the map.
+    // An expression that reads the document as a whole would see the locks, too: it is left to the
+    // stage after the map.
     let filter = easily_asked(filter);
     if !filter.is_empty() {
         conditions.push(doc! {"$or": [guard_filter(&filter), {WRITER: {"$in": visible}}]});

@@ -5,8 +5,8 @@ use protocol::TxId;
 
 use crate::names::tx_id_to_bson;
 
-/// The transactions whose unsafe versions a reader sees in a collection: its own, and committed ones whose documents
-/// cannot be finished. Not empty.
+/// The transactions whose unsafe versions a reader sees in a collection: its own, and committed
+/// ones whose documents cannot be finished. Not empty.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Visible(Vec<TxId>);
 
@@ -17,7 +17,7 @@ impl Visible {
         (!writers.is_empty()).then_some(Self(writers))
     }
 
-    /// The transactions.
+    /// The transactions whose unsafe versions are visible.
     pub fn writers(&self) -> &[TxId] {
         &self.0
     }

@@ -1,8 +1,8 @@
-//! The server's words in the application's terms. It shows documents as they are stored, and queries as they were rewritten: the
-//! application has neither.
+//! The server's words in the application's terms. It shows documents as they are stored, and
+//! queries as they were rewritten: the application has neither.
 //!
-//! Words are for people. What is done here is to read them as far as their form is clear, and to leave them alone otherwise; but
-//! what has a reserved name in it is never shown as it is.
+//! Words are for people. What is done here is to read them as far as their form is clear, and to
+//! leave them alone otherwise; but what has a reserved name in it is never shown as it is.
 
 use bson::{Bson, Document};
 
@@ -16,7 +16,8 @@ const DEEPEST: usize = 220;
 /// How the server begins with a query that it cannot plan, and how it goes on with the reason.
 const QUERY: (&str, &str) = ("error processing query: ", "planner returned error");
 
-/// A message of the server without stored documents, rewritten queries, and the names of stored indexes and fields.
+/// A message of the server without stored documents, rewritten queries, and the names of stored
+/// indexes and fields.
 pub fn shown(message: &str) -> String {
     if !names_reserved(message) {
         return index::shown(message);
@@ -60,7 +61,7 @@ fn names_reserved(text: &str) -> bool {
     RESERVED.iter().any(|name| text.contains(name))
 }
 
-/// Without the tree of a query that was rewritten.
+/// The message without the tree of a query that was rewritten.
 fn without_query(message: &str) -> String {
     let (begins, goes_on) = QUERY;
     match message.split_once(begins).map(|(before, tree)| (before, tree.split_once(goes_on))) {
@@ -102,7 +103,7 @@ fn document(text: &str, depth: usize) -> String {
             return in_words(value, depth + 1);
         }
         let shown = in_words(field.trim(), depth + 1);
-        // What had nothing but reserved names in it, was MongoTx's, too.
+        // A document that had nothing but reserved names in it was MongoTx's own, too.
         let is_emptied = shown.len() < field.trim().len() && shown.ends_with("{}");
         if !RESERVED.contains(&name) && !is_emptied {
             kept.push(shown);
@@ -125,7 +126,7 @@ fn form(text: &str) -> impl Iterator<Item = (usize, char)> {
     })
 }
 
-/// Where the document that the text begins with is over.
+/// Byte offset at which the document at the beginning of the text ends.
 fn end_of_document(text: &str) -> Option<usize> {
     let mut depth = 0_usize;
     for (place, one) in form(text) {

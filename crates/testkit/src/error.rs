@@ -1,4 +1,5 @@
-//! The one error type of the crate: what is missing, and what the person running the tests can do about it.
+//! The one error type of the crate: what is missing, and what the person running the tests can do
+//! about it.
 
 use std::path::PathBuf;
 use std::process::ExitStatus;
@@ -23,7 +24,7 @@ pub enum Error {
     /// There is no mongod, and fetching one failed.
     #[error("no mongod found, and fetching one failed: {reason}; to go on, {ADVICE}")]
     Fetch {
-        /// What is missing, with the last words of the tool that failed.
+        /// The missing tool, with the last output of one that failed.
         reason: String,
     },
     /// A process could not be started, signalled or ended.
@@ -32,21 +33,21 @@ pub enum Error {
     /// A file or folder operation failed.
     #[error("cannot {action}: {source}")]
     Io {
-        /// What was being done, and to which file.
+        /// The action that failed, with its file.
         action: String,
-        /// Why it failed.
+        /// Error of the operating system.
         source: std::io::Error,
     },
     /// Each port that was free was taken before mongod could listen on it.
     #[error("every port tried on 127.0.0.1 was taken before mongod could listen on it, {attempts} in all")]
     NoFreePort {
-        /// How many ports were tried.
+        /// Number of ports that were tried.
         attempts: usize,
     },
     /// mongod ended before it was ready.
     #[error("mongod ended while starting ({status}); its last words:\n{log}")]
     Died {
-        /// How it ended.
+        /// Exit status of the server.
         status: ExitStatus,
         /// The last lines of its console and its log.
         log: String,
@@ -54,9 +55,9 @@ pub enum Error {
     /// mongod did not become ready in time.
     #[error("mongod is not ready after {limit:?} (last answer: {last}); its last words:\n{log}")]
     NotReady {
-        /// The time limit.
+        /// Time limit that was exceeded.
         limit: Duration,
-        /// What it answered last.
+        /// Last answer of the server.
         last: String,
         /// The last lines of its console and its log.
         log: String,
@@ -67,15 +68,15 @@ pub enum Error {
     /// The call needs a mongod that has ended.
     #[error("the server is running already, as process {pid}")]
     StillRunning {
-        /// Its process id.
+        /// Id of the process that lives on.
         pid: u32,
     },
-    /// The MongoDB driver failed.
+    /// Error of the MongoDB driver.
     #[error("the MongoDB driver failed: {0}")]
     Driver(#[source] Box<mongodb::error::Error>),
 }
 
-/// What the user can do when there is no mongod.
+/// Advice for a user who has no mongod.
 const ADVICE: &str = "install mongod so that it is on PATH, or set MONGOTX_MONGOD to the path of one";
 
 impl Error {

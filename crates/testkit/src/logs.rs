@@ -13,8 +13,8 @@ pub(crate) fn last_lines(text: &str, count: usize) -> String {
     lines[lines.len().saturating_sub(count)..].join("\n")
 }
 
-/// What a server said last: the end of its console, what its log calls an error, and the end of its log. A file that
-/// cannot be read has no words.
+/// Last output of a server: the end of its console, the errors in its log, and the end of its log.
+/// A file that cannot be read counts as empty.
 pub(crate) fn last_words(console: &Path, log: &Path) -> String {
     let (console, log) = (read_tail(console).unwrap_or_default(), read_tail(log).unwrap_or_default());
     let mut words = vec![last_lines(&console, TAIL_LINES), last_lines(&errors_of(&log), TAIL_LINES)];

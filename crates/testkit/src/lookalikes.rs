@@ -1,6 +1,6 @@
-//! Objects that look like Extended JSON (how BSON is written in JSON: `{$numberLong: "5"}`) and are none: in BSON they are
-//! objects with fields, which a server stores as they are. Commands that write and read them, for tests that compare answers
-//! and stored bytes with the server's own.
+//! Objects that look like Extended JSON (how BSON is written in JSON: `{$numberLong: "5"}`) and are
+//! none: in BSON they are objects with fields, which a server stores as they are. Commands that
+//! write and read them, for tests that compare answers and stored bytes with the server's own.
 
 use mongodb::bson::{Bson, Document, doc, oid::ObjectId};
 
@@ -60,7 +60,8 @@ pub fn telling() -> Vec<Bson> {
     telling
 }
 
-/// Writes to a collection `c` that begins empty, and reads, with this value wherever a value may stand.
+/// Writes to a collection `c` that begins empty, and reads, with this value wherever a value may
+/// stand.
 pub fn commands(value: &Bson) -> Vec<Document> {
     let v = || value.clone();
     let find = |filter: Document| doc! {"find": "c", "filter": filter, "sort": {"_id": 1}};
@@ -118,8 +119,8 @@ pub fn commands(value: &Bson) -> Vec<Document> {
     ]
 }
 
-/// What a reply says of documents, as BSON to be compared by its bytes: the documents and values that it shows, what it
-/// counts, and the codes with which something was refused.
+/// The content of a reply, as BSON to be compared by its bytes: the documents and values that it
+/// shows, its counts, and the codes of refusals.
 pub fn told(reply: &Document) -> Document {
     let mut told = Document::new();
     if let Ok(cursor) = reply.get_document("cursor") {

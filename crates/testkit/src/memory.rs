@@ -1,4 +1,4 @@
-//! Where data can lie in memory instead of on a disk.
+//! Folders whose data lies in memory instead of on a disk.
 
 use std::path::{Path, PathBuf};
 

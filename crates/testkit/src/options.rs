@@ -1,4 +1,4 @@
-//! What a test may choose about its server.
+//! Options of a test's server.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -6,7 +6,8 @@ use std::path::PathBuf;
 use crate::error::Error;
 use crate::server::Server;
 
-/// A server to be started, as [`Server::standalone`] and [`Server::replica_set`] start it unless told otherwise.
+/// A server to be started. The defaults are those of [`Server::standalone`] and
+/// [`Server::replica_set`].
 ///
 /// ```no_run
 /// # async fn example() -> Result<(), testkit::Error> {
@@ -46,7 +47,7 @@ impl Options {
         Self { replica_set: true, ..Self::standalone() }
     }
 
-    /// One more argument for mongod, after all others.
+    /// Adds one more argument for mongod, after all others.
     #[must_use]
     pub fn arg(mut self, arg: impl Into<OsString>) -> Self {
         self.args.push(arg.into());
@@ -69,15 +70,16 @@ impl Options {
         self
     }
 
-    /// The size of the storage engine's cache in GB, 0.25 unless set, which is the least mongod takes.
+    /// The size of the storage engine's cache in GB, 0.25 unless set, which is the least mongod
+    /// takes.
     #[must_use]
     pub fn cache_size_gb(mut self, size_gb: f64) -> Self {
         self.cache_gb = size_gb;
         self
     }
 
-    /// Keeps the data in memory where the machine has plenty of it: the journal costs nothing then, and what is killed
-    /// finds its data again all the same. No server that is measured should.
+    /// Keeps the data in memory where the machine has plenty of it: the journal costs nothing then,
+    /// and what is killed finds its data again all the same. No server that is measured should.
     #[must_use]
     pub fn in_memory(mut self) -> Self {
         self.in_memory = true;

@@ -1,7 +1,7 @@
 //! Waits until a started mongod can be used.
 //!
-//! 1. It answers on its port, and the process id it answers with is the one that was started: a port can belong to
-//!    somebody else's mongod when two processes pick it at the same moment.
+//! 1. It answers on its port, and the process id it answers with is the one that was started: when
+//!    two processes pick the same port at the same moment, another mongod may answer.
 //! 2. A replica set is initiated, unless its data says that it was.
 //! 3. A replica set's only node is primary.
 //!
@@ -124,7 +124,7 @@ pub(crate) async fn connect(port: u16) -> Result<Client, Error> {
     Ok(Client::with_uri_str(format!("mongodb://127.0.0.1:{port}/?directConnection=true&{limits}")).await?)
 }
 
-/// Why a command has no answer.
+/// Reason why a command has no answer.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Unanswered {
     #[error("refused with code {code}: {message}")]

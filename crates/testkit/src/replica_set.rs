@@ -19,15 +19,16 @@ use crate::server::{REPLICA_SET, Server};
 /// Replica sets have at most seven nodes that vote.
 const MOST: u8 = 7;
 
-/// A replica set of several nodes that this process started. Dropping it kills them and removes their folders.
+/// A replica set of several nodes that this process started. Dropping it kills them and removes
+/// their folders.
 #[derive(Debug)]
 pub struct ReplicaSet {
     members: Vec<Server>,
 }
 
 impl ReplicaSet {
-    /// Starts a replica set of so many nodes, at least one and at most seven, and waits until one is primary and the
-    /// others have its data.
+    /// Starts a replica set of so many nodes, at least one and at most seven, and waits until one
+    /// is primary and the others have its data.
     ///
     /// # Errors
     /// As [`Options::start`].
@@ -35,7 +36,8 @@ impl ReplicaSet {
         Self::start_with(nodes, &Options::replica_set()).await
     }
 
-    /// The same with options, which are the same for all nodes; a port and a folder of the data are not taken from them.
+    /// The same with options, which are the same for all nodes; a port and a folder of the data are
+    /// not taken from them.
     ///
     /// # Errors
     /// As [`Options::start`].
@@ -57,8 +59,9 @@ impl ReplicaSet {
     async fn initiate(&self, client: &Client) -> Result<(), Error> {
         let members = self.members.iter().zip(0..);
         let members = members.map(|(member, id)| Bson::from(doc! {"_id": id, "host": host(member)}));
-        // All replicate from the primary, and hear soon who that is and how far the others are. With the defaults, every write to the
-        // majority takes two seconds while a member stands still, and that is found after ten.
+        // All replicate from the primary, and hear soon who that is and how far the others are.
+        // With the defaults, every write to the majority takes two seconds while a member stands
+        // still, and that is found after ten.
         let settings = doc! {"chainingAllowed": false, "heartbeatTimeoutSecs": 2, "heartbeatIntervalMillis": 250};
         let config = doc! {"_id": REPLICA_SET, "members": members.collect::<Vec<Bson>>(), "settings": settings};
         let answer = ask(client, doc! {"replSetInitiate": config}).await;
@@ -147,7 +150,7 @@ pub(crate) fn not_ready(last: String) -> Error {
     Error::NotReady { limit: ready::LIMIT, last, log: String::new() }
 }
 
-/// What the nodes are, in the words of the server.
+/// The states of the nodes, as the server names them.
 fn states(status: &Document) -> Vec<String> {
     let members = status.get_array("members").into_iter().flatten().filter_map(Bson::as_document);
     members.filter_map(|member| member.get_str("stateStr").ok().map(str::to_owned)).collect()

@@ -27,8 +27,8 @@ const STOP_POLL: Duration = Duration::from_millis(20);
 
 /// A mongod that this process started. Dropping it kills the mongod and removes its folder.
 ///
-/// All methods take `&self`, so that one task may kill the server under the feet of another. It holds no connection
-/// and is tied to no runtime.
+/// All methods take `&self`, so that one task may kill the server under the feet of another. It
+/// holds no connection and is tied to no runtime.
 #[derive(Debug)]
 pub struct Server {
     // Before the launch, which owns the folder: the process goes first.
@@ -77,7 +77,8 @@ impl Server {
         Err(Error::NoFreePort { attempts: PORT_ATTEMPTS })
     }
 
-    /// The connection string: a direct connection to a standalone server, a connection by name to a replica set.
+    /// The connection string: a direct connection to a standalone server, a connection by name to a
+    /// replica set.
     pub fn uri(&self) -> String {
         let how = if self.launch.options.replica_set { "replicaSet=rs0" } else { "directConnection=true" };
         format!("mongodb://127.0.0.1:{}/?{how}", self.port())
@@ -101,16 +102,16 @@ impl Server {
         &self.launch.dbpath
     }
 
-    /// mongod's own process id, or `None` while it is not running: after [`Server::kill`] or [`Server::stop`], or
-    /// when it ended by itself.
+    /// mongod's own process id, or `None` while it is not running: after [`Server::kill`] or
+    /// [`Server::stop`], or when it ended by itself.
     pub fn pid(&self) -> Option<u32> {
         let mut running = self.running();
         let ended = matches!(running.as_mut()?.exit_status(), Ok(Some(_)));
         if ended { None } else { running.as_ref().map(Process::pid) }
     }
 
-    /// Ends mongod at once (SIGKILL), as a crash of the machine's process would, and waits until it is gone. The data
-    /// files stay. Does nothing when it is not running.
+    /// Ends mongod at once (SIGKILL), as a crash of the machine's process would, and waits until it
+    /// is gone. The data files stay. Does nothing when it is not running.
     ///
     /// # Errors
     /// [`Error::Process`].
@@ -118,8 +119,8 @@ impl Server {
         self.running().take().map_or(Ok(()), |mut process| Ok(process.kill()?))
     }
 
-    /// Asks mongod to end (SIGTERM), waits, and kills it if it does not. Does nothing when it is not running.
-    /// Dropping the future kills it.
+    /// Asks mongod to end (SIGTERM), waits, and kills it if it does not. Does nothing when it is
+    /// not running. Dropping the future kills it.
     ///
     /// # Errors
     /// As [`Server::kill`].
@@ -139,8 +140,8 @@ impl Server {
         Ok(process.kill()?)
     }
 
-    /// Starts mongod again on the same port and data after it ended, and waits until it can be used (a replica set:
-    /// until it is primary again). Dropping the future ends what it started.
+    /// Starts mongod again on the same port and data after it ended, and waits until it can be used
+    /// (a replica set: until it is primary again). Dropping the future ends what it started.
     ///
     /// # Errors
     /// [`Error::StillRunning`], and as [`Options::start`].
@@ -161,7 +162,8 @@ impl Server {
         Err(Error::NoFreePort { attempts: PORT_ATTEMPTS })
     }
 
-    /// Pauses mongod (SIGSTOP) and waits until it stands still: connections stay open and nothing is answered.
+    /// Pauses mongod (SIGSTOP) and waits until it stands still: connections stay open and nothing
+    /// is answered.
     ///
     /// # Errors
     /// [`Error::NotRunning`], [`Error::Process`].
@@ -179,7 +181,8 @@ impl Server {
         Ok(signal::cont(self.pid().ok_or(Error::NotRunning)?)?)
     }
 
-    /// No code panics while it holds this lock; if one did, the process inside is still the right one.
+    /// No code panics while it holds this lock; if one did, the process inside is still the right
+    /// one.
     fn running(&self) -> MutexGuard<'_, Option<Process>> {
         self.running.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -241,18 +244,19 @@ impl Launch {
         (self.options.replica_set && !self.options.member).then_some(REPLICA_SET)
     }
 
-    /// What mongod writes once it has read its options.
+    /// Path of mongod's log, written once it has read its options.
     pub(crate) fn log(&self) -> PathBuf {
         self.folder.path().join("mongod.log")
     }
 
-    /// What mongod writes before that.
+    /// Path of mongod's output before that.
     pub(crate) fn console(&self) -> PathBuf {
         self.folder.path().join("console.log")
     }
 }
 
-/// Whether mongod ended because another process listens on its port: its own exit code for network errors.
+/// Whether mongod ended because another process listens on its port: its own exit code for network
+/// errors.
 fn is_port_taken(error: &Error) -> bool {
     const NET_ERROR: i32 = 48;
     matches!(error, Error::Died { status, .. } if status.code() == Some(NET_ERROR) && status.signal().is_none())

@@ -1,6 +1,7 @@
 //! One server between all tests of a process, and a database of its own for each test.
 //!
-//! A static is never dropped; the leash of `process.rs` ends the servers here when the test process ends.
+//! A static is never dropped; the leash of `process.rs` ends the servers here when the test process
+//! ends.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -17,7 +18,8 @@ static NEXT_DATABASE: AtomicU64 = AtomicU64::new(0);
 /// MongoDB allows 63 bytes for a database name; the rest is for the process id and the counter.
 const NAME_LIMIT: usize = 30;
 
-/// The standalone server of this process, started at the first call. Tests that kill or pause a server start their own.
+/// The standalone server of this process, started at the first call. Tests that kill or pause a
+/// server start their own.
 ///
 /// # Errors
 /// As [`crate::Options::start`]; the next call then tries again.
@@ -33,8 +35,8 @@ pub async fn shared_replica_set() -> Result<&'static Server, Error> {
     REPLICA_SET.get_or_try_init(|| Options::replica_set().in_memory().start()).await
 }
 
-/// A database name that no other call in this or any other running process gets. `name` says which test it belongs to;
-/// what MongoDB does not allow in a database name becomes an underscore.
+/// A database name that no other call in this or any other running process gets. `name` says which
+/// test it belongs to; what MongoDB does not allow in a database name becomes an underscore.
 pub fn unique_db(name: &str) -> String {
     let allowed = |c: char| if c.is_ascii_alphanumeric() { c } else { '_' };
     let name: String = name.chars().take(NAME_LIMIT).map(allowed).collect();

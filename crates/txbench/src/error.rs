@@ -10,11 +10,12 @@ pub enum BenchError {
     Server(testkit::Error),
     /// The driver, or a server through it.
     Driver(mongodb::error::Error),
-    /// MongoTx.
+    /// An error of MongoTx.
     MongoTx(mongotx::Error),
-    /// What was asked for cannot be done, or an argument is wrong. Names the target, the workload or the option.
+    /// An argument is wrong, or asks for something that cannot be done. Names the target, the
+    /// workload or the option.
     Refused(String),
-    /// Anything else.
+    /// Any other error, with its message.
     Failed(String),
 }
 
@@ -53,7 +54,8 @@ impl From<mongotx::Error> for BenchError {
 #[derive(Debug)]
 pub enum OpError {
     /// A rival was in the way. The transaction is rolled back, nothing of it is left: try it again.
-    /// The reason is a short constant text of the target's ("write conflict", "lock timeout", …), for counting.
+    /// The reason is a short constant text of the target's ("write conflict", "lock timeout", …),
+    /// for counting.
     Conflict(&'static str),
     /// A value that a unique index, `_id` included, has already. The transaction is rolled back.
     Duplicate,

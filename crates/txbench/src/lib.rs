@@ -1,13 +1,14 @@
 //! The workbench: workloads on MongoTx and its rivals, side by side.
 //!
-//! A [`workload`] generates work and checks the data; a [`target`] is a way to do transactions on a MongoDB server. Neither
-//! knows the other: between them stands [`target::Session`], the operations of an ordinary driver. [`run`] brings them
-//! together and measures; [`report`] tells the result.
+//! A [`workload`] generates work and checks the data; a [`target`] is a way to do transactions on a
+//! MongoDB server. Neither knows the other: between them stands [`target::Session`], the operations
+//! of an ordinary driver. [`run`] brings them together and measures; [`report`] tells the result.
 //!
-//! Start reading at [`workload::Workload`] and [`target::Target`]. Adding one of either is a folder and a line in its
-//! registry.
+//! Start reading at [`workload::Workload`] and [`target::Target`]. Adding one of either is a folder
+//! and a line in its registry.
 //!
-//! Deliberately absent: any knowledge of how MongoTx works. It is used here through its public interface alone.
+//! Deliberately absent: any knowledge of how MongoTx works. It is used here through its public
+//! interface alone.
 
 pub mod acid;
 pub mod error;

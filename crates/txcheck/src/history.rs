@@ -1,4 +1,5 @@
-//! What happened: every step in the order in which it was answered, and what the readers saw.
+//! A recorded history: every step in the order in which it was answered, and the values that the
+//! readers saw.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -17,13 +18,13 @@ impl fmt::Display for Tx {
     }
 }
 
-/// What one write leaves: the transaction and its step, so that no two writes leave the same. 203 is the value of the
-/// third step of T2; 0 is what was there in the beginning.
+/// The value that one write leaves: the transaction and its step, so that no two writes leave the
+/// same. 203 is the value of the third step of T2; 0 is the initial value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Value(pub u32);
 
 impl Value {
-    /// What was there in the beginning.
+    /// Value of every item before the first write.
     pub const INITIAL: Self = Self(0);
 
     /// The value that the `step`th step (0, 1, …) of `tx` writes.
@@ -31,7 +32,7 @@ impl Value {
         Self((tx.0 as u32 + 1) * 100 + step as u32 + 1)
     }
 
-    /// Who wrote it; nobody wrote the initial one.
+    /// Transaction that wrote the value; `None` for the initial one.
     pub fn writer(self) -> Option<Tx> {
         (self.0 as usize / 100).checked_sub(1).map(Tx)
     }
@@ -40,37 +41,37 @@ impl Value {
 /// All values of an item, in the order in which they were written.
 pub type Log = Vec<Value>;
 
-/// What became of one step.
+/// Result of one step.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Event {
     /// A read by id, and what it found.
     Read(Item, Option<Log>),
     /// A read by predicate, and all that it found.
     Scan(BTreeMap<Item, Log>),
-    /// An item was written.
+    /// A value was written to an item.
     Wrote(Item, Value),
-    /// An item was inserted.
+    /// An item was inserted with a value.
     Inserted(Item, Value),
-    /// An item was deleted.
+    /// An item was deleted by a step.
     Deleted(Item),
     /// A write found nothing to change (or an insert, that the item is there).
     NoMatch(Item),
     /// The step was refused, and its transaction rolled back.
     Refused(String),
-    /// Committed.
+    /// The transaction was committed.
     Committed,
-    /// Rolled back, as planned.
+    /// The transaction was rolled back, as planned.
     Aborted,
 }
 
-/// A recorded history.
+/// The recorded history of one run.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct History {
     /// The items there in the beginning.
     pub initial: BTreeSet<Item>,
-    /// Every step, in order.
+    /// Every step with its result, in order.
     pub events: Vec<(Tx, Event)>,
-    /// What there is in the end.
+    /// Content of every item at the end.
     pub last: BTreeMap<Item, Log>,
 }
 
@@ -80,12 +81,13 @@ impl History {
         self.events.iter().position(|(who, event)| *who == tx && *event == Event::Committed)
     }
 
-    /// Did it commit?
+    /// Whether the transaction committed.
     pub fn is_committed(&self, tx: Tx) -> bool {
         self.committed_at(tx).is_some()
     }
 
-    /// The place of the event that ended `tx`, however it ended; the end of the history if none did.
+    /// The place of the event that ended `tx`, however it ended; the end of the history if none
+    /// did.
     pub fn ended_at(&self, tx: Tx) -> usize {
         let ends = |event: &Event| matches!(event, Event::Committed | Event::Aborted | Event::Refused(_));
         self.events.iter().position(|(who, event)| *who == tx && ends(event)).unwrap_or(self.events.len())

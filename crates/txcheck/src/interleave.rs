@@ -6,14 +6,14 @@ use crate::plan::Plan;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("there are {count} interleavings, more than the limit of {limit}")]
 pub struct TooMany {
-    /// How many there are.
+    /// Number of interleavings there are.
     pub count: u128,
-    /// How many were allowed.
+    /// Number of interleavings that were allowed.
     pub limit: usize,
 }
 
-/// Every order: each is a list of transactions (0, 1, …) whose turn it is. Always the same ones in the same sequence,
-/// the first being one transaction after the other.
+/// Every order: each is a list of transactions (0, 1, …) whose turn it is. Always the same ones in
+/// the same sequence, the first being one transaction after the other.
 ///
 /// # Errors
 /// [`TooMany`]: there is no choosing among them, because a choice would be silent about what it left out.

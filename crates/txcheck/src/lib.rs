@@ -1,4 +1,5 @@
-//! Planned histories of transactions, every interleaving of them, and Adya's anomalies in what came of it.
+//! Planned histories of transactions, every interleaving of them, and Adya's anomalies in their
+//! results.
 //!
 //! ```
 //! let plans = txcheck::parse_plans(&["R(A) W(A) C", "R(A) W(A) C"]).unwrap();
@@ -6,14 +7,15 @@
 //! assert_eq!(orders.len(), 20);
 //! ```
 //!
-//! Transactions that really run at once, in an order that nobody decides, are [`lists`].
+//! Transactions that really run at once, in an order that is not planned, are [`lists`].
 //!
-//! For tests only, and pure: [`plan`] says what each transaction is going to do, [`mod@interleave`] in which orders,
-//! [`mod@run`] does it through an [`Executor`] and keeps what everybody saw in a [`History`], [`mod@judge`] names the
-//! anomalies in that history. Deliberately absent: databases, threads, time, chance.
+//! For tests only, and pure: [`plan`] describes the steps of each transaction, [`mod@interleave`]
+//! lists the orders, [`mod@run`] runs one through an [`Executor`] and keeps all results in a
+//! [`History`], [`mod@judge`] names the anomalies in that history. Deliberately absent: databases,
+//! threads, time, chance.
 //!
-//! Every write appends a value of its own to the item it writes. So whoever reads an item is shown the order of all its
-//! versions, and the writer of each is known: the history need not be guessed.
+//! Every write appends a value of its own to the item it writes. So a read of an item shows the
+//! order of all its versions, and the writer of each is known: the history need not be guessed.
 
 pub mod history;
 pub mod interleave;

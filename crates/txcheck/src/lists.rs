@@ -1,9 +1,10 @@
-//! Lists that many clients append to and read at once: what they did and were told, and two judges of it.
+//! Lists that many clients append to and read at once: a record of their operations and results,
+//! and two judges of it.
 //!
-//! Nobody decides who goes first, so nothing is known of the order but what the reads show. `adya` infers the order of the
-//! versions from them and looks for the cycles that a level forbids. The second judge ([`Recorder::judge`] asks both) knows no
-//! cycles and counts: what was acknowledged is in the final lists once, what was refused never, and what nobody
-//! knows is there as a whole or not at all.
+//! The order of the operations is not planned, so only the reads show it. `adya` infers the order
+//! of the versions from them and looks for the cycles that a level forbids. The second judge
+//! ([`Recorder::judge`] asks both) counts: an acknowledged append is in the final lists once, a
+//! refused one never, and one with an unknown result is there as a whole or not at all.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -23,29 +24,29 @@ pub type Lists = BTreeMap<u64, Vec<u64>>;
 pub enum Op {
     /// This value at its end.
     Append(u64, u64),
-    /// What a read has shown; `None` before it was carried out.
+    /// A read of a list, with the values it has shown; `None` before it was carried out.
     Read(u64, Option<Vec<u64>>),
 }
 
-/// How a transaction ended.
+/// Outcome of a transaction.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum End {
     /// Its commit was acknowledged; these are its operations with what they have shown.
     Committed(Vec<Op>),
-    /// It was refused, or rolled back.
+    /// The transaction was refused, or rolled back.
     Refused,
-    /// Nobody knows.
+    /// The outcome is not known.
     Unknown,
 }
 
-/// What was judged.
+/// Numbers of the transactions that were judged.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Summary {
-    /// Transactions that were acknowledged.
+    /// Number of transactions that were acknowledged.
     pub committed: usize,
-    /// Those that were refused.
+    /// Number of transactions that were refused.
     pub refused: usize,
-    /// Those of which nobody knows.
+    /// Number of transactions with an unknown outcome.
     pub unknown: usize,
 }
 
@@ -66,12 +67,12 @@ enum Fate {
 }
 
 impl Recorder {
-    /// A name that nobody had: who does not know what it did goes on under another.
+    /// A new process number: a client goes on under another number after an unknown outcome.
     pub fn process(&self) -> u64 {
         self.processes.fetch_add(1, Relaxed)
     }
 
-    /// A value that nobody has appended.
+    /// A value that was not appended before.
     pub fn value(&self) -> u64 {
         self.values.fetch_add(1, Relaxed) + 1
     }
@@ -81,12 +82,12 @@ impl Recorder {
         lock(&self.ends).iter().filter(|(_, fate)| *fate == Fate::Committed).count()
     }
 
-    /// A transaction begins.
+    /// Notes that a transaction begins.
     pub fn begin(&self, process: u64, planned: &[Op]) {
         self.note("invoke", process, planned);
     }
 
-    /// It has ended.
+    /// Notes that a transaction has ended.
     pub fn end(&self, process: u64, planned: &[Op], end: &End) {
         let appended = planned.iter().filter_map(|op| match op {
             Op::Append(_, value) => Some(*value),
@@ -106,8 +107,8 @@ impl Recorder {
         lock(&self.lines).push(format!(r#"{{"type":"{kind}","process":{process},"value":[{}]}}"#, ops.join(",")));
     }
 
-    /// Both judges: the history keeps what the level (one of `adya`'s models) promises, and the final lists are what was
-    /// acknowledged.
+    /// Both judges: the history keeps what the level (one of `adya`'s models) promises, and the
+    /// final lists are what was acknowledged.
     ///
     /// # Errors
     /// What is wrong, with the history.
@@ -123,7 +124,7 @@ impl Recorder {
         }
     }
 
-    /// The second judge.
+    /// The second judge, which counts.
     fn count(&self, last: &Lists) -> Result<Summary, String> {
         let mut times: HashMap<u64, usize> = HashMap::new();
         last.values().flatten().for_each(|value| *times.entry(*value).or_default() += 1);

@@ -1,11 +1,11 @@
-//! What a transaction is going to do, written as a string: `R(A) W(A,B) P() C`.
+//! Plans of transactions, written as strings: `R(A) W(A,B) P() C`.
 //!
 //! | word | step |
 //! | --- | --- |
 //! | `R(A)` | read A by its id |
 //! | `W(A)` | write A, whatever it holds |
 //! | `U(A)` | write A if it still is what this transaction has read last |
-//! | `I(A)` | insert A; an item that anybody inserts is not there in the beginning, all others are |
+//! | `I(A)` | insert A; an item that a plan inserts does not exist in the beginning, all others do |
 //! | `D(A)` | delete A |
 //! | `P()` | read everything by a predicate |
 //! | `C`, `A` | commit, roll back; the last word of a plan |
@@ -24,24 +24,24 @@ impl fmt::Display for Item {
     }
 }
 
-/// One step.
+/// One step of a transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Op {
-    /// Read by id.
+    /// Read an item by its id.
     Read(Item),
-    /// Write.
+    /// Write an item, whatever it holds.
     Write(Item),
     /// Write if unchanged since the transaction's last read of it.
     WriteIfSame(Item),
-    /// Insert.
+    /// Insert an item that does not exist.
     Insert(Item),
-    /// Delete.
+    /// Delete an item by its id.
     Delete(Item),
-    /// Read everything there is.
+    /// Read all items by a predicate.
     Scan,
-    /// Commit.
+    /// Commit the transaction.
     Commit,
-    /// Roll back.
+    /// Roll the transaction back.
     Abort,
 }
 
@@ -54,10 +54,10 @@ pub enum ParseError {
     /// Not a word of the table above.
     #[error("{0:?} is not a step; steps are R(A) W(A,B) U(A) I(A) D(A) P() C A")]
     Word(String),
-    /// It must end with `C` or `A`, and have neither before.
+    /// The plan does not end with `C` or `A`, or has one of them before its end.
     #[error("the plan {0:?} must have C or A at its end, and nowhere else")]
     End(String),
-    /// The order of such an item's versions could not be told.
+    /// The item is inserted after a deletion: the order of its versions would be unknown.
     #[error("the item {0} is inserted more than once and deleted too")]
     Reborn(Item),
 }
@@ -115,7 +115,7 @@ fn parse_item(text: &str) -> Option<Item> {
     letters.next().is_none().then_some(Item(letter))
 }
 
-/// The items that somebody inserts.
+/// Items that a plan inserts.
 pub fn inserted(plans: &[Plan]) -> BTreeSet<Item> {
     let inserts = plans.iter().flatten().filter_map(|op| match op {
         Op::Insert(item) => Some(*item),

@@ -14,15 +14,18 @@ use crate::{
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refused(pub String);
 
-/// Something that can run transactions. A step that fails for any other reason than a rival should panic.
+/// Something that can run transactions. A step that fails for any other reason than a rival should
+/// panic.
 ///
-/// Items are stored so that every write appends its value, and a read answers all values in their order.
+/// Items are stored so that every write appends its value, and a read answers all values in their
+/// order.
 pub trait Executor {
     /// Reads one item by id.
     fn read(&mut self, tx: Tx, item: Item) -> impl Future<Output = Result<Option<Log>, Refused>>;
     /// Reads everything by a predicate.
     fn scan(&mut self, tx: Tx) -> impl Future<Output = Result<BTreeMap<Item, Log>, Refused>>;
-    /// Appends `value`, if the item is there and (when `still` is given) its last value is that one. Was it?
+    /// Appends `value`, if the item is there and (when `still` is given) its last value is that
+    /// one. Was it?
     fn write(
         &mut self,
         tx: Tx,
@@ -34,15 +37,16 @@ pub trait Executor {
     fn insert(&mut self, tx: Tx, item: Item, value: Value) -> impl Future<Output = Result<bool, Refused>>;
     /// Deletes an item. Was it there?
     fn delete(&mut self, tx: Tx, item: Item) -> impl Future<Output = Result<bool, Refused>>;
-    /// Commits.
+    /// Commits the transaction.
     fn commit(&mut self, tx: Tx) -> impl Future<Output = Result<(), Refused>>;
-    /// Rolls back.
+    /// Rolls the transaction back.
     fn abort(&mut self, tx: Tx) -> impl Future<Output = ()>;
     /// Everything there is when all transactions have ended, read outside of any.
     fn last(&mut self) -> impl Future<Output = BTreeMap<Item, Log>>;
 }
 
-/// Runs `plans` in this order of turns. A transaction that is refused a step does nothing more; the others go on.
+/// Runs `plans` in this order of turns. A transaction that is refused a step does nothing more; the
+/// others go on.
 pub async fn run<E: Executor>(executor: &mut E, plans: &[Plan], order: &[usize]) -> History {
     let mut history = History { initial: initial(plans), ..History::default() };
     let mut next = vec![0; plans.len()];
@@ -113,7 +117,8 @@ pub(crate) mod tests {
     use super::*;
     use crate::{interleave::interleavings, plan::parse_plans};
 
-    /// No isolation at all: everybody writes in place, rolling back does nothing. T9's steps are refused.
+    /// No isolation at all: everybody writes in place, rolling back does nothing. T9's steps are
+    /// refused.
     #[derive(Default)]
     pub(crate) struct InPlace {
         pub(crate) items: BTreeMap<Item, Log>,

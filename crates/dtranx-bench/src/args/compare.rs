@@ -1,4 +1,4 @@
-//! The options of `compare`.
+//! Options of the command `compare`.
 
 use std::path::PathBuf;
 
@@ -11,7 +11,7 @@ use crate::{
     workload::{Distribution, Shape},
 };
 
-/// What DTranx's logs lie on.
+/// Medium of DTranx's logs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Medium {
     /// Synced before a commit is answered, as the rivals' are
@@ -34,25 +34,26 @@ impl Medium {
 /// One workload on several stores, in turns.
 #[derive(Args, Debug, Clone)]
 pub(crate) struct CompareArgs {
-    /// What to run on
+    /// Stores to run on
     #[arg(long, value_enum, value_delimiter = ',', default_value = "dtranx,etcd")]
     pub(crate) stores: Vec<Kind>,
-    /// Servers of each store
+    /// Number of servers of each store
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=7))]
     pub(crate) servers: u16,
-    /// What a transaction does
+    /// Shape of the transactions
     #[arg(long, value_enum, default_value_t = Shape::Paper)]
     pub(crate) shape: Shape,
-    /// Parts of a hundred of the transactions that only read, one run each; 100, 95 and 50 if nothing is said
+    /// Parts of a hundred of the transactions that only read, one run each; 100, 95 and 50 if
+    /// nothing is said
     #[arg(long, value_delimiter = ',', value_parser = clap::value_parser!(u8).range(0..=100))]
     pub(crate) reads: Vec<u8>,
     /// How keys are chosen, one run each
     #[arg(long, value_enum, value_delimiter = ',', default_value = "uniform")]
     pub(crate) distribution: Vec<Distribution>,
-    /// Keys in the store
+    /// Number of keys in the store
     #[arg(long, default_value_t = 100_000, value_parser = clap::value_parser!(u64).range(2..=MOST_KEYS))]
     pub(crate) keys: u64,
-    /// Bytes of a value
+    /// Bytes of each value
     #[arg(long, default_value_t = 100, value_parser = clap::value_parser!(u32).range(8..=65_536))]
     pub(crate) value_bytes: u32,
     /// Transactions that are under way at the same time, one run each
@@ -60,10 +61,10 @@ pub(crate) struct CompareArgs {
     pub(crate) in_flight: Vec<u32>,
     #[command(flatten)]
     pub(crate) pace: Pace,
-    /// What DTranx's logs lie on
+    /// Medium of DTranx's logs
     #[arg(long, value_enum, default_value_t = Medium::Disk)]
     pub(crate) medium: Medium,
-    /// Where DTranx's logs are, if elsewhere than its data
+    /// Folder of DTranx's logs, if not with its data
     #[arg(long)]
     pub(crate) log_folder: Option<PathBuf>,
     /// Bind DTranx's threads to cores
@@ -94,7 +95,7 @@ impl CompareArgs {
         }
     }
 
-    /// How DTranx is started.
+    /// Settings with which stores are started.
     pub(crate) fn settings(&self) -> Settings {
         Settings {
             medium: self.medium,

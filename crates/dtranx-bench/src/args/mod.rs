@@ -15,10 +15,12 @@ pub(crate) use self::{
 
 /// More do not fit into the memory of a small machine.
 const MOST_KEYS: u64 = 100_000_000;
-/// Transactions under way at once, at most: each is a connection to the stores whose connections carry one.
+/// Transactions under way at once, at most: each is a connection to the stores whose connections
+/// carry one.
 const MOST_IN_FLIGHT: i64 = 4096;
 
-/// DTranx and its rivals under one load generator; it starts the servers itself, each a process of its own.
+/// DTranx and its rivals under one load generator; it starts the servers itself, each a process of
+/// its own.
 #[derive(Parser, Debug)]
 #[command(name = "dtranx-bench", version, arg_required_else_help = true)]
 pub(crate) struct Cli {
@@ -26,7 +28,7 @@ pub(crate) struct Cli {
     pub(crate) command: Command,
 }
 
-/// What to do.
+/// The commands of the program.
 #[derive(Subcommand, Debug)]
 pub(crate) enum Command {
     /// Runs one workload on several stores, in turns
@@ -36,7 +38,7 @@ pub(crate) enum Command {
     /// Is one of DTranx's servers, until it is killed
     #[command(hide = true)]
     ServeDtranx {
-        /// Its configuration
+        /// File with its configuration
         config: PathBuf,
     },
 }

@@ -10,7 +10,7 @@ pub(crate) struct Pace {
     /// Seconds that are measured, after the warm-up
     #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u64).range(1..=3600))]
     pub(crate) seconds: u64,
-    /// Seconds before the measurement
+    /// Seconds of warm-up before the measurement
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u64).range(0..=600))]
     pub(crate) warm_up: u64,
     /// How often each run is made, those that are compared in turn

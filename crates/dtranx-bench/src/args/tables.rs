@@ -1,4 +1,4 @@
-//! The options of `tables`.
+//! Options of the command `tables`.
 
 use std::path::PathBuf;
 
@@ -6,7 +6,7 @@ use clap::{Args, ValueEnum};
 
 use super::{MOST_IN_FLIGHT, MOST_KEYS, pace::Pace};
 
-/// One of the tables.
+/// The tables that can be made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, ValueEnum)]
 pub(crate) enum Which {
     /// The paper's workload on one and three servers
@@ -44,10 +44,12 @@ pub(crate) struct TablesArgs {
     /// A folder on a tmpfs, which emulates persistent memory
     #[arg(long, default_value = "/dev/shm")]
     pub(crate) log_folder: PathBuf,
-    /// Keys in the store; table d takes a tenth of them, so does h, and f takes tenths and thousandths
+    /// Keys in the store; table d takes a tenth of them, so does h, and f takes tenths and
+    /// thousandths
     #[arg(long, default_value_t = 100_000, value_parser = clap::value_parser!(u64).range(100..=MOST_KEYS))]
     pub(crate) keys: u64,
-    /// Transactions that are under way at the same time in tables a, c, e and f, and the most in b, d and h
+    /// Transactions that are under way at the same time in tables a, c, e and f, and the most in b,
+    /// d and h
     #[arg(long, default_value_t = 256, value_parser = clap::value_parser!(u32).range(1..=MOST_IN_FLIGHT))]
     pub(crate) in_flight: u32,
     /// MiB that are written before the server of table g is killed, one line each
@@ -67,7 +69,7 @@ impl TablesArgs {
         which
     }
 
-    /// What is written before the kills of table g in MiB, growing.
+    /// Sizes written before the kills of table g, in MiB, growing.
     pub(crate) fn log_sizes(&self) -> Vec<u32> {
         let mut sizes = self.log_mib.clone();
         sizes.sort_unstable();

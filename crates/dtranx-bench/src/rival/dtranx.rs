@@ -1,4 +1,4 @@
-//! DTranx's servers: this program once more for each, told to be one.
+//! DTranx's servers: this program is run once more for each.
 
 use std::{
     ffi::OsString,
@@ -19,13 +19,14 @@ use super::folder;
 use crate::{error::BenchError, store::Settings};
 
 const NAME: &str = "dtranx";
-/// Commits that one client may have under way: all transactions of a run are one client's, and answers are remembered.
+/// Commits that one client may have under way: all transactions of a run are one client's, and
+/// answers are remembered.
 const CLIENT_WINDOW: u32 = 65_536;
 
 /// Servers that run, or that were killed.
 pub(crate) struct Dtranx {
     addresses: Vec<SocketAddr>,
-    /// Nobody else is given them, while a server is down either.
+    /// Ports of the servers, which no other program is given, even while a server is down.
     _ports: Vec<HeldPort>,
     program: PathBuf,
     processes: Vec<Process>,
@@ -70,7 +71,7 @@ impl Dtranx {
         Ok(())
     }
 
-    /// Where they listen.
+    /// Addresses at which the servers listen.
     pub(crate) fn addresses(&self) -> &[SocketAddr] {
         &self.addresses
     }

@@ -1,4 +1,5 @@
-//! etcd, built once from its published modules with the Go toolchain and kept in the user's cache folder.
+//! etcd, built once from its published modules with the Go toolchain and kept in the user's cache
+//! folder.
 
 use std::{
     ffi::OsString,
@@ -14,7 +15,7 @@ use tempfile::TempDir;
 use super::folder;
 use crate::error::BenchError;
 
-/// As go.mod names it.
+/// Version that go.mod names.
 const VERSION: &str = "3.6.6";
 const SOURCES: [(&str, &str); 3] = [
     ("main.go", include_str!("../../rivals/etcd/main.go")),
@@ -24,7 +25,7 @@ const SOURCES: [(&str, &str); 3] = [
 /// Fetching and compiling, on a slow machine.
 const BUILD_LIMIT: Duration = Duration::from_secs(1800);
 
-/// Servers that run.
+/// Servers of etcd that run.
 pub(crate) struct Etcd {
     urls: Vec<String>,
     _processes: Vec<Process>,
@@ -47,7 +48,7 @@ impl Etcd {
         Ok(Self { urls: nodes.iter().map(Node::client_url).collect(), _processes: processes, _folder: folder })
     }
 
-    /// Where clients find them.
+    /// Addresses of the servers for clients.
     pub(crate) fn urls(&self) -> &[String] {
         &self.urls
     }

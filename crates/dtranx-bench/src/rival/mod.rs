@@ -1,4 +1,5 @@
-//! The servers of others: found or built, started on free ports of the loopback interface, ended with their handles.
+//! The servers of others: found or built, started on free ports of the loopback interface, ended
+//! with their handles.
 
 mod dtranx;
 mod etcd;

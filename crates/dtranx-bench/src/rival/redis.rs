@@ -8,7 +8,7 @@ use tempfile::TempDir;
 use super::folder;
 use crate::error::BenchError;
 
-/// A server that runs.
+/// A server of Redis that runs.
 pub(crate) struct Redis {
     port: u16,
     _process: Process,
@@ -34,7 +34,7 @@ impl Redis {
         Ok(Self { port, _process: Process::start(&start)?, _folder: folder })
     }
 
-    /// Where it listens.
+    /// Address of the server for clients.
     pub(crate) fn url(&self) -> String {
         format!("redis://127.0.0.1:{}/", self.port)
     }

@@ -1,6 +1,8 @@
-//! DTranx, through its asynchronous client. All workers are one client, or few: their requests go out together.
+//! DTranx, through its asynchronous client. All workers are one client, or few: their requests go
+//! out together.
 //!
-//! What a transaction reads counts only if it commits: before that a key may not have what an acknowledged transaction wrote.
+//! What a transaction reads counts only if it commits: before that a key may not have what an
+//! acknowledged transaction wrote.
 
 use std::{
     ops::Range,
@@ -27,7 +29,7 @@ const BATCH: u64 = 500;
 
 pub(super) struct Dtranx {
     client: AsyncClient,
-    /// Those of the workers, and whose turn it is.
+    /// Clients of the workers, which take turns at them.
     clients: Vec<AsyncClient>,
     next: AtomicUsize,
     is_brought_used: bool,
@@ -132,7 +134,8 @@ struct DtranxWorker {
 }
 
 impl DtranxWorker {
-    /// Reads and writes. The inner error tells that it read what cannot be, which counts if that commits.
+    /// Reads and writes. The inner error tells that it read what cannot be, which counts if that
+    /// commits.
     async fn work(
         &mut self,
         tranx: &mut AsyncTransaction,

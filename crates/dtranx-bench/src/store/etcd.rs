@@ -1,6 +1,7 @@
 //! etcd. It syncs its log before it answers; reads ask the leader, so that they are the latest.
 //!
-//! A transaction that only reads is one request. Others read with one request, and with the second write if nothing of what they read has changed since.
+//! A transaction that only reads is one request. Others read with one request, and with the second
+//! write if nothing of what they read has changed since.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -19,10 +20,11 @@ use crate::{
 };
 
 const NAME: &str = "etcd";
-/// Operations that etcd takes in one transaction unless told otherwise.
+/// Number of operations that etcd takes in one transaction by default.
 const BATCH: u64 = 128;
 
-/// Connections that workers share, as etcd's own clients do: requests that gather on one go out together.
+/// Connections that workers share, as etcd's own clients do: requests that gather on one go out
+/// together.
 const CONNECTIONS: usize = 8;
 
 /// Servers, and connections to them.

@@ -1,17 +1,18 @@
-//! As much of etcd's interface as the benchmark needs: the messages of its KV service (API v3), by their field numbers.
+//! As much of etcd's interface as the benchmark needs: the messages of its KV service (API v3), by
+//! their field numbers.
 
 use prost::Message;
 use tonic::{client::Grpc, codegen::http::uri::PathAndQuery, transport::Channel};
 use tonic_prost::ProstCodec;
 
-/// `RangeRequest`: one key.
+/// The message `RangeRequest`, for one key.
 #[derive(Clone, PartialEq, Message)]
 pub(super) struct Range {
     #[prost(bytes = "vec", tag = "1")]
     pub(super) key: Vec<u8>,
 }
 
-/// `PutRequest`.
+/// The message `PutRequest` of etcd.
 #[derive(Clone, PartialEq, Message)]
 pub(super) struct Put {
     #[prost(bytes = "vec", tag = "1")]
@@ -20,7 +21,8 @@ pub(super) struct Put {
     pub(super) value: Vec<u8>,
 }
 
-/// `Compare`, with `target` MOD (2) and `result` EQUAL (0): the key was last changed at this revision.
+/// `Compare`, with `target` MOD (2) and `result` EQUAL (0): the key was last changed at this
+/// revision.
 #[derive(Clone, PartialEq, Message)]
 pub(super) struct Compare {
     #[prost(int32, tag = "1")]
@@ -69,7 +71,7 @@ pub(super) struct Txn {
     pub(super) success: Vec<Operation>,
 }
 
-/// `KeyValue`.
+/// The message `KeyValue` of etcd.
 #[derive(Clone, PartialEq, Message)]
 pub(super) struct KeyValue {
     #[prost(int64, tag = "3")]
@@ -78,21 +80,21 @@ pub(super) struct KeyValue {
     pub(super) value: Vec<u8>,
 }
 
-/// `RangeResponse`.
+/// The message `RangeResponse` of etcd.
 #[derive(Clone, PartialEq, Message)]
 pub(super) struct Found {
     #[prost(message, repeated, tag = "2")]
     pub(super) kvs: Vec<KeyValue>,
 }
 
-/// `ResponseOp`.
+/// The message `ResponseOp` of etcd.
 #[derive(Clone, PartialEq, Message)]
 pub(super) struct Answer {
     #[prost(message, optional, tag = "1")]
     pub(super) range: Option<Found>,
 }
 
-/// `TxnResponse`.
+/// The message `TxnResponse` of etcd.
 #[derive(Clone, PartialEq, Message)]
 pub(super) struct TxnAnswer {
     #[prost(bool, tag = "2")]
@@ -102,7 +104,7 @@ pub(super) struct TxnAnswer {
 }
 
 impl TxnAnswer {
-    /// What the reads found, in their order.
+    /// Results of the reads, in their order.
     pub(super) fn found(self) -> Vec<Option<KeyValue>> {
         self.responses.into_iter().map(|one| one.range.and_then(|mut range| range.kvs.pop())).collect()
     }

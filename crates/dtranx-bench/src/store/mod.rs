@@ -1,7 +1,7 @@
-//! What transactions run on. A file each.
+//! The stores that transactions run on, a file for each.
 //!
-//! Every store is set to answer a commit when it is on disk, and to run each transaction serializably: what was read is
-//! checked when it commits.
+//! Every store is set to answer a commit when it is on disk, and to run each transaction
+//! serializably: all reads are checked when it commits.
 
 mod dtranx;
 mod etcd;
@@ -15,7 +15,7 @@ use clap::ValueEnum;
 
 use crate::{args::Medium, error::BenchError, workload::Transaction};
 
-/// Which store.
+/// Kinds of stores that can be compared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Kind {
     /// DTranx: every server has its part of the keys.
@@ -27,7 +27,7 @@ pub(crate) enum Kind {
 }
 
 impl Kind {
-    /// As tables have it.
+    /// Name of the store in tables.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Dtranx => "dtranx",
@@ -36,7 +36,7 @@ impl Kind {
         }
     }
 
-    /// Starts it and connects.
+    /// Starts the store and connects to it.
     pub(crate) async fn start(self, servers: u16, settings: &Settings) -> Result<Box<dyn Store>, BenchError> {
         Ok(match self {
             Self::Dtranx => Box::new(dtranx::Dtranx::start(servers, settings).await?),
@@ -49,9 +49,9 @@ impl Kind {
 /// How DTranx's servers and clients are set up. Others have one way to be durable.
 #[derive(Clone, Debug)]
 pub(crate) struct Settings {
-    /// What the logs lie on.
+    /// Medium of the logs.
     pub(crate) medium: Medium,
-    /// Where they are, if elsewhere than the data.
+    /// Folder of the logs, if not with the data.
     pub(crate) log_folder: Option<PathBuf>,
     /// The size of a segment of the log.
     pub(crate) segment_mib: u32,
@@ -67,7 +67,8 @@ pub(crate) struct Settings {
     pub(crate) clients: usize,
     /// The items of a client's cache; 0: none.
     pub(crate) cache_items: usize,
-    /// Does an attempt after a refusal take the values that the refusal brought along, instead of reading them?
+    /// Does an attempt after a refusal take the values that the refusal brought along, instead of
+    /// reading them?
     pub(crate) is_brought_used: bool,
 }
 
@@ -89,12 +90,12 @@ impl Default for Settings {
     }
 }
 
-/// How an attempt ended.
+/// Result of an attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Attempt {
-    /// Committed.
+    /// The transaction was committed.
     Committed,
-    /// Not: somebody else was in the way. To be tried again.
+    /// Another transaction was in the way: to be tried again.
     Conflict,
 }
 
@@ -107,7 +108,7 @@ pub(crate) trait Store: Send + Sync {
     /// A connection of its own for one transaction at a time.
     async fn worker(&self, value_bytes: u32) -> Result<Box<dyn Worker>, BenchError>;
 
-    /// The values of all keys, read while nobody writes.
+    /// The values of all keys, read while no client writes.
     async fn values(&self, keys: u64) -> Result<Vec<Option<Vec<u8>>>, BenchError>;
 
     /// The size of all servers' logs; 0 where it is not known.
@@ -115,22 +116,23 @@ pub(crate) trait Store: Send + Sync {
         Ok(0)
     }
 
-    /// What all servers have counted since they started; `None` where they do not tell.
+    /// Counts of all servers since they started; `None` where they do not report them.
     async fn counts(&self) -> Result<Option<Counts>, BenchError> {
         Ok(None)
     }
 }
 
-/// What servers count.
+/// Counts that servers keep.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Counts {
     /// Clients' requests to read: any number of keys each.
     pub(crate) reads: u64,
-    /// Messages received and messages sent, from and to clients and servers: one between two servers counts twice.
+    /// Messages received and messages sent, from and to clients and servers: one between two
+    /// servers counts twice.
     pub(crate) messages: u64,
 }
 
-/// One client.
+/// A client of the store.
 #[async_trait]
 pub(crate) trait Worker: Send {
     /// Tries a transaction once.

@@ -1,6 +1,7 @@
 //! Redis, one server, its append-only file synced before a write is answered.
 //!
-//! A transaction that only reads is one `MGET`. Others `WATCH` what they read; `EXEC` does nothing if it has changed.
+//! A transaction that only reads is one `MGET`. Others `WATCH` what they read; `EXEC` does nothing
+//! if it has changed.
 
 use async_trait::async_trait;
 use redis::aio::MultiplexedConnection;

@@ -1,5 +1,6 @@
-//! Table h: acknowledgements gathered for a while and sent together (section 4.5: Batch Ack Phase), and sent as soon as their
-//! stage comes to them. Three servers; each transaction reads and writes two counters.
+//! Table h: acknowledgements gathered for a while and sent together (section 4.5: Batch Ack Phase),
+//! and sent as soon as their stage comes to them. Three servers; each transaction reads and writes
+//! two counters.
 
 use super::{Table, VALUE_BYTES, filled_with, persistent, plan};
 use crate::{

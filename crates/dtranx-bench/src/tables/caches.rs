@@ -1,5 +1,6 @@
-//! Table f: the caches (section 4.1). The clients' on work that reads and writes what other clients read; what a refusal brings
-//! along on items that everybody wants; the servers', in front of a store larger than its own cache of blocks.
+//! Table f: the caches (section 4.1). The clients' on work that reads and writes what other clients
+//! read; what a refusal brings along on items that everybody wants; the servers', in front of a
+//! store larger than its own cache of blocks.
 
 use super::{Table, filled_with, persistent, plan};
 use crate::{
@@ -22,7 +23,8 @@ const WANTED_SHARE: u64 = 1000;
 const LEAST_WANTED: u64 = 10;
 /// More of them mostly wait for each other.
 const MOST_MEETING: u32 = 64;
-/// For the servers' cache: so that the usual number of keys is three times the store's cache of blocks.
+/// For the servers' cache: so that the usual number of keys is three times the store's cache of
+/// blocks.
 const LARGER_VALUE_BYTES: u32 = 1000;
 /// Room for all of them.
 const ITEM_CACHE_MIB: u32 = 256;

@@ -1,5 +1,5 @@
-//! Table i: the elements of queues (section 3.1): events in the slots themselves, as the servers have them; allocated one by one; and
-//! in a pool, as the paper has them.
+//! Table i: the elements of queues (section 3.1): events in the slots themselves, as the servers
+//! have them; allocated one by one; and in a pool, as the paper has them.
 
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ use crate::{
 const PLACES: [(&str, Place); 3] =
     [("in the slots", Place::Slots), ("allocated", Place::Heap), ("pooled", Place::Pool)];
 
-/// Events of one kind.
+/// Measured passages of one kind of event.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Passed {
     pub(crate) name: &'static str,

@@ -1,6 +1,6 @@
-//! Table c: with and without the collection of garbage: throughput and the log's size over time. Each round has new
-//! servers, whose logs begin empty. Every transaction writes, ten times the paper's values, and segments are as small as they
-//! may be, so that collection shows.
+//! Table c: with and without the collection of garbage: throughput and the log's size over time.
+//! Each round has new servers, whose logs begin empty. Every transaction writes, ten times the
+//! paper's values, and segments are as small as they may be, so that collection shows.
 
 use std::time::Duration;
 

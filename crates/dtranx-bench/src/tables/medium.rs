@@ -1,4 +1,5 @@
-//! Table b: the log on persistent memory (emulated) and on disk, by how many transactions share a sync. Half of them write.
+//! Table b: the log on persistent memory (emulated) and on disk, by how many transactions share a
+//! sync. Half of them write.
 
 use super::{Table, filled, persistent, plan};
 use crate::{

@@ -1,4 +1,5 @@
-//! Every table of DTranx's page of results, from one command: a file each. Whatever a table compares takes turns.
+//! Every table of DTranx's page of results, from one command: a file each. Whatever a table
+//! compares takes turns.
 
 mod acknowledgements;
 mod binding;
@@ -27,22 +28,22 @@ use crate::{
     workload::{Distribution, Mix, Shape},
 };
 
-/// The paper's values.
+/// Bytes of a value, as in the paper.
 const VALUE_BYTES: u32 = 100;
 /// Room that the logs of all servers may take on the emulated medium.
 const LEAST_FREE_BYTES: u64 = 4 << 30;
 
-/// One table, made.
+/// A table with its rows.
 #[derive(Serialize)]
 struct Table {
     title: &'static str,
     rows: Rows,
-    /// For people.
+    /// The table as text.
     #[serde(skip)]
     text: String,
 }
 
-/// What a table has a line for.
+/// The kinds of rows of a table.
 #[derive(Serialize)]
 #[serde(untagged)]
 enum Rows {

@@ -1,5 +1,5 @@
-//! Table g: from the start of a server that was killed to its first answer (section 4.4), by what was written before, with the
-//! log collected and not. Both take turns in being killed.
+//! Table g: from the start of a server that was killed to its first answer (section 4.4), by what
+//! was written before, with the log collected and not. Both take turns in being killed.
 
 use serde::Serialize;
 
@@ -24,7 +24,7 @@ const NEVER_MS: u32 = 3_600_000;
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Restart {
     pub(crate) name: &'static str,
-    /// Of values.
+    /// Size of the values written, in MiB.
     pub(crate) written_mib: u32,
     /// The log's segments before it was killed first.
     pub(crate) log_bytes: u64,

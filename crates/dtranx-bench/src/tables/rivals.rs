@@ -1,5 +1,5 @@
-//! Table d: beside etcd and Redis, all synced before they answer: two counters are read and written by each transaction, and
-//! their sum is checked in the end.
+//! Table d: beside etcd and Redis, all synced before they answer: two counters are read and written
+//! by each transaction, and their sum is checked in the end.
 
 use super::{Table, VALUE_BYTES, filled, plan};
 use crate::{

@@ -1,10 +1,10 @@
 //! Deliberate breakages. Each must make the checker find a violation.
 
-/// What is broken on purpose.
+/// Rules that can be broken on purpose.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Breakage {
-    /// A document that the update of many documents skipped counts as removed as soon as no rival holds it; it is answered
-    /// all the same, and not locked.
+    /// A document that the update of many documents skipped counts as removed as soon as no rival
+    /// holds it; it is answered all the same, and not locked.
     TakenForRemoved,
     /// A statement answers with what it saw when it selected, before its locks.
     SelectionAnswers,
@@ -12,10 +12,10 @@ pub enum Breakage {
     LostReadLockPasses,
     /// A transaction takes the write lock of a document that others have read-locked.
     ReadersIgnored,
-    /// Nobody looks whether a transaction lives, until its commit.
+    /// Statements do not check that their transaction lives; only the commit does.
     DoomedAnswers,
     /// A statement looks whether its transaction lives before it reads, not after.
     CheckedBeforeReading,
-    /// A statement looks at the status of its transaction, not at the server process in which it is told.
+    /// A statement checks the status of its transaction, not the server process that answers.
     RestartUnnoticed,
 }

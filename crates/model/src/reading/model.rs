@@ -11,25 +11,25 @@ use super::{
 };
 use crate::explore::{Report, run, told};
 
-/// One step.
+/// A step of the model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Action {
-    /// A transaction goes on.
+    /// A transaction takes its next step.
     Run(usize),
-    /// Somebody, the owner or another, removes the locks of decided transactions from a document.
+    /// A client, the owner or another, removes the locks of decided transactions from a document.
     Clean(usize),
-    /// Somebody rolls back a transaction that is not decided.
+    /// A rival rolls back a transaction that is not decided.
     Kill(usize),
     /// Nothing that is written from here on will survive the next restart.
     ForeseeRestart,
-    /// The foreseen restart.
+    /// The server restarts as foreseen.
     Restart,
 }
 
 /// The protocol under one plan.
 #[derive(Clone, Debug)]
 pub struct ReadingModel {
-    /// What is constant.
+    /// The plan, which is constant during an exploration.
     pub plan: Plan,
 }
 
@@ -40,7 +40,7 @@ pub fn explore(plan: Plan) -> Report {
 }
 
 impl ReadingModel {
-    /// What somebody does of his own accord.
+    /// Steps that clients take without a fault.
     fn progress(&self, state: &State, actions: &mut Vec<Action>) {
         actions.extend((0..state.runs.len()).filter(|t| state.runs[*t].step != Step::Over).map(Action::Run));
         actions.extend((0..self.plan.docs).filter(|doc| state.is_left(*doc)).map(Action::Clean));

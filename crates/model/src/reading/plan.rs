@@ -1,19 +1,20 @@
-//! What one exploration contains: the transactions and the faults that may happen.
+//! Plans of explorations: the transactions and the faults that may happen.
 
 use super::breakage::Breakage;
 
 /// One statement of a transaction.
 #[derive(Clone, Debug)]
 pub enum Op {
-    /// Reads these documents.
+    /// Reads these documents by their ids.
     Read(Vec<usize>),
-    /// Changes a document: to what the transaction read there, if it has read it, with its own mark.
+    /// Changes a document: to what the transaction read there, if it has read it, with its own
+    /// mark.
     Write(usize),
-    /// Removes a document.
+    /// Removes the document with this index.
     Remove(usize),
 }
 
-/// A transaction.
+/// Statements and level of a transaction.
 #[derive(Clone, Debug, Default)]
 pub struct TxPlan {
     /// Its statements, in their order; then it commits.
@@ -25,24 +26,25 @@ pub struct TxPlan {
 /// How often each fault may still happen.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Faults {
-    /// Somebody rolls back a transaction that is not decided: its number is killed, or its client fenced.
+    /// Roll-backs of a transaction that is not decided, by rivals: its number is killed, or its
+    /// client fenced.
     pub kills: u8,
     /// The server restarts and loses a suffix of what is not journaled.
     pub restarts: u8,
 }
 
-/// One exploration.
+/// The plan of one exploration.
 #[derive(Clone, Debug, Default)]
 pub struct Plan {
     /// Name of the plan in messages of tests.
     pub name: &'static str,
     /// How many documents there are, all clean at the start.
     pub docs: usize,
-    /// The transactions.
+    /// The transactions that run, by their index.
     pub txs: Vec<TxPlan>,
-    /// Budgets.
+    /// Number of faults of each kind that may happen.
     pub faults: Faults,
-    /// What is broken on purpose.
+    /// The rule that is broken on purpose.
     pub breakage: Option<Breakage>,
 }
 

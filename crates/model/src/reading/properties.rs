@@ -1,4 +1,4 @@
-//! What must hold in every state.
+//! Properties that must hold in every state.
 
 use protocol::TxStatus;
 
@@ -27,7 +27,7 @@ pub fn doomed_statements_fail(_: &ReadingModel, state: &State) -> bool {
     is_free_of(state, Flaw::Doomed)
 }
 
-/// R4: nobody prepares a write that rests on an older value.
+/// R4: no transaction prepares a write that rests on an older value.
 pub fn writes_rest_on_what_is_there(_: &ReadingModel, state: &State) -> bool {
     is_free_of(state, Flaw::Outdated)
 }
@@ -45,7 +45,7 @@ pub fn no_update_is_lost(model: &ReadingModel, state: &State) -> bool {
     })
 }
 
-/// R6: when nobody has a step, no document is locked.
+/// R6: when no process has a step, no document is locked.
 pub fn quiescent_is_clean(model: &ReadingModel, state: &State) -> bool {
     model.has_progress(state)
         || state.now.docs.iter().all(|doc| doc.lock == Default::default() && doc.pending.is_none())

@@ -11,20 +11,20 @@ use crate::server::{client_id, client_index};
 /// The value of a document: one bit for each transaction whose write is in it.
 pub type Marks = u8;
 
-/// A stored document.
+/// A document as the server stores it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Doc {
-    /// Is it there?
+    /// Whether the document exists.
     pub stored: bool,
-    /// The safe version.
+    /// Marks of the safe version.
     pub safe: Marks,
     /// The unsafe version; of a pending removal: the marks that it will leave behind (auxiliary).
     pub pending: Option<Marks>,
-    /// The metadata.
+    /// Read and write locks on the document.
     pub lock: LockState,
 }
 
-/// Where a transaction is: in the statement with the number `Run::op`.
+/// State of a transaction in the statement with the number `Run::op`.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Step {
     /// About to begin the statement.
@@ -41,9 +41,9 @@ pub enum Step {
     Writing,
     /// About to look whether the transaction lives, and to answer.
     Checking,
-    /// About to commit.
+    /// About to commit the transaction.
     Committing,
-    /// It is decided, as far as it knows.
+    /// Decided, as far as the transaction knows.
     Over,
 }
 
@@ -60,11 +60,11 @@ pub struct Run {
     pub skipped: bool,
     /// One bit for each statement that was to write and found no document.
     pub missed: u8,
-    /// What the statement has seen of each document.
+    /// Marks that the statement has seen in each document.
     pub found: Vec<Option<Marks>>,
-    /// What was answered about each document, its own writes aside.
+    /// Marks that were answered for each document, without the transaction's own writes.
     pub seen: Vec<Option<Marks>>,
-    /// Auxiliary: somebody else, or a restart, has removed a lock of it.
+    /// Auxiliary: whether a rival, or a restart, has removed one of its locks.
     pub robbed: bool,
     /// Auxiliary: the statement has read something after that.
     pub tainted: bool,
@@ -72,7 +72,7 @@ pub struct Run {
     pub flaw: Option<Flaw>,
 }
 
-/// What is wrong with an answer or a decision.
+/// Ways in which an answer or a decision can be wrong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Flaw {
     /// A document was answered that is not what an earlier statement answered.
@@ -85,27 +85,28 @@ pub enum Flaw {
     Outdated,
 }
 
-/// What a restart may lose.
+/// Data that a restart may lose.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Data {
-    /// The documents.
+    /// The stored documents, by their index.
     pub docs: Vec<Doc>,
 }
 
 /// A state of the model.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct State {
-    /// What is in the server's memory.
+    /// Content of the server's memory.
     pub now: Data,
     /// If a restart is foreseen: what it will leave.
     pub journal_end: Option<Data>,
     /// How often the server was started, less one.
     pub boot: u8,
-    /// The statuses, durable: whoever acts on one has made it so.
+    /// Statuses of the transactions. They are durable: every client makes a status durable before
+    /// it acts on it.
     pub statuses: Vec<TxStatus>,
-    /// The transactions.
+    /// State of each transaction, by its index.
     pub runs: Vec<Run>,
-    /// Budgets left.
+    /// Faults that may still happen.
     pub faults: Faults,
 }
 
@@ -120,7 +121,8 @@ pub fn run_of(tx: TxId) -> usize {
 }
 
 impl Doc {
-    /// What `me` sees: its own version, or the latest committed one. `None` if it is not there.
+    /// Marks that `me` sees: of its own version, or of the latest committed one. `None` if there is
+    /// no such document.
     pub fn seen_by(&self, me: Option<TxId>, statuses: &[TxStatus]) -> Option<Marks> {
         let version = visible_version(&self.lock, me, |tx| statuses[run_of(tx)])?;
         match version {
@@ -149,7 +151,8 @@ impl Doc {
         self.lock = LockState::default();
     }
 
-    /// Removes the locks of whoever is decided, except `me`. Answers whose it has removed.
+    /// Removes the locks of decided transactions, except `me`. Returns the transactions whose locks
+    /// it has removed.
     pub fn clear(&mut self, me: Option<TxId>, statuses: &[TxStatus]) -> Vec<TxId> {
         let mut cleared = Vec::new();
         if let Some(writer) = self.lock.writer.filter(|writer| Some(*writer) != me)
@@ -203,19 +206,19 @@ impl State {
         self.journal_end = None;
     }
 
-    /// Removes the locks of whoever is decided from a document.
+    /// Removes the locks of decided transactions from a document.
     pub fn clear(&mut self, doc: usize, me: Option<TxId>) {
         for tx in self.now.docs[doc].clear(me, &self.statuses) {
             self.runs[run_of(tx)].robbed = true;
         }
     }
 
-    /// Is there a lock of somebody who is decided?
+    /// Whether the document has a lock of a decided transaction.
     pub fn is_left(&self, doc: usize) -> bool {
         self.now.docs[doc].holders().any(|tx| self.statuses[run_of(tx)] != TxStatus::Active)
     }
 
-    /// The foreseen restart.
+    /// Restarts the server as foreseen.
     pub fn restart(&mut self) {
         let Some(data) = self.journal_end.take() else { return };
         for (before, after) in self.now.docs.iter().zip(&data.docs) {

@@ -1,4 +1,5 @@
-//! The steps of a transaction: a statement that reads (numbered as in the module's header), and the commit.
+//! The steps of a transaction: a statement that reads (numbered as in the module's header), and the
+//! commit.
 
 use protocol::{
     TxStatus,
@@ -44,7 +45,7 @@ fn begin(plan: &Plan, state: &mut State, t: usize) {
     };
 }
 
-/// Step 1.
+/// Step 1: selects a document.
 fn select(state: &mut State, t: usize, (docs, i): (&[usize], usize)) {
     state.runs[t].found[docs[i]] = state.now.docs[docs[i]].seen_by(Some(tx_id(t)), &state.statuses);
     state.runs[t].step = if i + 1 < docs.len() { Step::Selecting(i + 1) } else { Step::Locking(0) };
@@ -74,7 +75,7 @@ fn after_locks(plan: &Plan) -> Step {
     if plan.has(Breakage::SelectionAnswers) { Step::Checking } else { Step::Reading(0) }
 }
 
-/// Step 3.
+/// Step 3: looks at a skipped document.
 fn look(plan: &Plan, state: &mut State, t: usize, (docs, i): (&[usize], usize)) {
     let me = tx_id(t);
     let doc = &state.now.docs[docs[i]];
@@ -103,7 +104,7 @@ fn look(plan: &Plan, state: &mut State, t: usize, (docs, i): (&[usize], usize)) 
     };
 }
 
-/// Step 4.
+/// Step 4: reads a document.
 fn read(state: &mut State, t: usize, (docs, i): (&[usize], usize)) {
     let found = state.now.docs[docs[i]].seen_by(Some(tx_id(t)), &state.statuses);
     let run = &mut state.runs[t];
@@ -118,7 +119,7 @@ fn is_alive(plan: &Plan, state: &State, t: usize) -> bool {
     state.statuses[t] == TxStatus::Active && same_process
 }
 
-/// Steps 5 and 6.
+/// Steps 5 and 6: checks that the transaction lives, and answers.
 fn check(plan: &Plan, state: &mut State, t: usize) {
     let unchecked = plan.has(Breakage::DoomedAnswers) || plan.has(Breakage::CheckedBeforeReading);
     if !unchecked && !is_alive(plan, state, t) {
@@ -142,7 +143,8 @@ fn check(plan: &Plan, state: &mut State, t: usize) {
     run.step = if run.op < plan.txs[t].ops.len() { Step::Begin } else { Step::Committing };
 }
 
-/// The decision: it demands that nobody has ended the transaction, and evidence of the server process.
+/// The decision: it demands that no rival has ended the transaction, and evidence of the server
+/// process.
 fn commit(state: &mut State, t: usize) {
     if state.statuses[t] != TxStatus::Active || state.runs[t].boot.is_some_and(|boot| boot != state.boot) {
         return roll_back(state, t);

@@ -1,4 +1,5 @@
-//! A statement that writes: one conditional update, and what is done when its condition does not hold.
+//! A statement that writes: one conditional update, and what is done when its condition does not
+//! hold.
 
 use protocol::{
     LockState, TxStatus,
@@ -12,7 +13,8 @@ use super::{
     statement::roll_back,
 };
 
-/// Locks and changes the document of the statement; or clears what decided rivals have left, and tries again.
+/// Locks and changes the document of the statement; or clears what decided rivals have left, and
+/// tries again.
 pub fn write(plan: &Plan, state: &mut State, t: usize) {
     let (Op::Write(doc) | Op::Remove(doc)) = plan.txs[t].ops[state.runs[t].op] else { return };
     state.runs[t].boot.get_or_insert(state.boot);

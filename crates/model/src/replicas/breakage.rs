@@ -1,23 +1,25 @@
 //! Deliberate breakages. Each must make the checker find a violation.
 
-/// What is broken on purpose.
+/// Rules that can be broken on purpose.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Breakage {
     /// `writeConcernError` is taken for success: everything counts as soon as one primary has it.
     WriteConcernErrorIgnored,
-    /// A prepared write counts as soon as one primary has it, and the epoch of the connection is its evidence.
+    /// A prepared write counts as soon as one primary has it, and the epoch of the connection is
+    /// its evidence.
     PreparedAtOne,
     /// A decision counts as soon as one primary has it, and is finished from memory on the next.
     DecisionAtOne,
     /// A finished document counts as clean as soon as one primary has it.
     FinishAtOne,
-    /// What a sweep has repaired counts as soon as one primary has it.
+    /// A repair by a sweep counts as soon as one primary has it.
     RepairAtOne,
     /// A sweep takes a document for clean as soon as one primary shows it so.
     LookAtOne,
-    /// A record that is not in what the majority has, as a new primary knows it, is taken for one that is gone.
+    /// A record that is not in what the majority has, as a new primary knows it, is taken for one
+    /// that is gone.
     AbsentAtMajority,
-    /// What a record says is acted on as soon as one primary has said it.
+    /// The content of a record is acted on as soon as one primary has answered it.
     RecordReadAtOne,
     /// A process goes back to a primary that is older than one that has answered it.
     OlderPrimary,

@@ -1,7 +1,7 @@
 //! The members: their logs, elections, and what a majority has.
 //!
-//! An entry of a log is the data after it. Two entries with the same place and term are the same, because a term has one
-//! primary. What all members have is cut off, but for the last entry.
+//! An entry of a log is the data after it. Two entries with the same place and term are the same,
+//! because a term has one primary. What all members have is cut off, but for the last entry.
 
 use std::{
     collections::hash_map::DefaultHasher,
@@ -20,7 +20,7 @@ pub const ELECTABLE: usize = 2;
 pub struct Entry {
     /// The term of the primary that wrote it.
     pub term: u8,
-    /// The data after it.
+    /// Content of the data after the entry.
     pub data: Shared<Data>,
     /// The hash of the data, which is asked for again and again.
     digest: u64,
@@ -40,10 +40,10 @@ impl Hash for Entry {
     }
 }
 
-/// A member.
+/// A member of the replica set.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Member {
-    /// What it has.
+    /// Log of the member, oldest entry first.
     pub log: Vec<Entry>,
     /// The newest term that it has heard of.
     pub term: u8,
@@ -62,10 +62,10 @@ pub struct Sent {
     pub length: usize,
 }
 
-/// The replica set.
+/// All members of the replica set.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Members {
-    /// The members.
+    /// The members, by index.
     pub all: Vec<Member>,
     /// Auxiliary: what a majority has, and always will have.
     pub durable: Entry,
@@ -84,8 +84,8 @@ impl Members {
         &self.all[m].log[self.all[m].log.len() - 1].data
     }
 
-    /// The oldest data that a read of what the majority has may show on this primary. A new one does not know how much the
-    /// majority has until somebody has followed it.
+    /// The oldest data that a read at `majority` may show on this primary. A new primary does not
+    /// know how much the majority has until another member has followed it.
     pub fn majority_read(&self, m: usize) -> &Data {
         let followed =
             self.all.iter().enumerate().any(|(other, member)| {
@@ -94,12 +94,13 @@ impl Members {
         if followed { &self.durable.data } else { &self.all[m].log[0].data }
     }
 
-    /// The newest term.
+    /// The newest term of all members.
     pub fn newest_term(&self) -> u8 {
         self.all.iter().map(|member| member.term).max().unwrap_or(0)
     }
 
-    /// Runs a command on a primary. What changes nothing leaves no entry, and waits for all that was there before.
+    /// Runs a command on a primary. What changes nothing leaves no entry, and waits for all that
+    /// was there before.
     pub fn execute<T>(&mut self, m: usize, command: impl FnOnce(&mut Data) -> T) -> (T, Sent) {
         let mut data = self.data(m).clone();
         let answer = command(&mut data);
@@ -124,13 +125,13 @@ impl Members {
         self.newest_term() > sent.term
     }
 
-    /// Those whose votes make `m` primary: a log that is not better than its own.
+    /// Members that vote for `m` as primary: their log is not better than its own.
     fn voters(&self, m: usize) -> impl Iterator<Item = usize> {
         let rank = |m: usize| (self.all[m].log.last().map(|entry| entry.term), self.all[m].log.len());
         (0..MEMBERS).filter(move |v| *v != m && rank(*v) <= rank(m))
     }
 
-    /// Who may become primary, with the vote of whom.
+    /// Members that may become primary, each with the member whose vote it gets.
     pub fn candidates(&self) -> Vec<(usize, usize)> {
         let follows = |m: &usize| !(self.all[*m].primary && self.all[*m].term == self.newest_term());
         let candidates = (0..ELECTABLE).filter(follows);
@@ -156,7 +157,8 @@ impl Members {
         (0..ELECTABLE).filter(may).max_by_key(|p| self.all[*p].term)
     }
 
-    /// `m` takes all that primary `p` has, and loses what it has more. What two of three have is there for good.
+    /// `m` takes all that primary `p` has, and loses what it has more. What two of three have is
+    /// there for good.
     pub fn follow(&mut self, m: usize, p: usize) {
         let Member { log, term, .. } = self.all[p].clone();
         self.durable = log[log.len() - 1].clone();

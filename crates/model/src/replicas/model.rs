@@ -13,42 +13,42 @@ use super::{
 };
 use crate::explore::{Report, run, told};
 
-/// Whose command it is.
+/// The client that has sent a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Who {
-    /// The transaction's.
+    /// The owner of the transaction.
     Transaction,
     /// The owner's, about its record.
     Record,
-    /// The rival's.
+    /// The rival, which sweeps.
     Sweeper,
 }
 
-/// One step.
+/// A step of the model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Action {
     /// The next command is sent to this primary, which executes it.
     Send(Who, usize),
-    /// The command counts.
+    /// The command is acknowledged: the majority has it.
     Acknowledge(Who),
-    /// It does not, and nobody knows whether it will be there.
+    /// The command is not acknowledged: whether it stays is unknown.
     Lose(Who),
     /// A sweep begins with what this primary shows.
     Sweep(usize),
-    /// Somebody meets a locked document on this primary.
+    /// A rival meets a locked document on this primary.
     Meet(usize, usize),
     /// A member becomes primary, with the vote of another.
     Elect(usize, usize),
     /// A member takes what a primary has.
     Follow(usize),
-    /// The owner dies.
+    /// The owner of the transaction dies.
     Die,
 }
 
 /// The protocol under one plan.
 #[derive(Clone, Debug)]
 pub struct ReplicasModel {
-    /// What is constant.
+    /// The plan, which is constant during an exploration.
     pub plan: Plan,
 }
 
@@ -94,7 +94,7 @@ impl ReplicasModel {
         state.members.is_acknowledged(sent) || self.plan.has(Breakage::WriteConcernErrorIgnored)
     }
 
-    /// What rivals begin; `faults`: what they begin only because of a fault.
+    /// Tasks that rivals begin; `faults`: those that they begin only because of a fault.
     fn rivals(&self, state: &State, faults: bool, actions: &mut Vec<Action>) {
         if state.sweeper.task.is_some() {
             return;
@@ -113,7 +113,7 @@ impl ReplicasModel {
         }
     }
 
-    /// What goes on of its own accord.
+    /// Steps that are taken without a fault.
     fn progress(&self, state: &State, actions: &mut Vec<Action>) {
         self.send(state, actions);
         self.answer(state, actions);

@@ -1,9 +1,12 @@
 //! The owner: a transaction that changes two documents, and the writes to its record.
 //!
 //! 0. The record is inserted; that counts when the majority has it.
-//! 1. Each document is locked and changed; that counts when the majority has it. Otherwise the transaction is in doubt.
-//! 2. The recorder composes stamps and decisions. A decision that was not acknowledged is looked for in the record.
-//! 3. The user is told; each document is finished or undone, again and again until the majority has it.
+//! 1. Each document is locked and changed; that counts when the majority has it. Otherwise the
+//!    transaction is in doubt.
+//! 2. The recorder composes stamps and decisions. A decision that was not acknowledged is looked
+//!    for in the record.
+//! 3. The outcome is reported; each document is finished or undone, again and again until the
+//!    majority has it.
 //! 4. When nothing is left to say, the record is retired by a write that demands the last stamp.
 
 use protocol::{
@@ -66,7 +69,7 @@ pub fn written(plan: &Plan, state: &State) -> Option<(Sent, bool)> {
     }
 }
 
-/// It has its answer.
+/// The answer to the document write has come.
 pub fn write_acknowledged(state: &mut State) {
     let owner = &mut *state.owner;
     match &owner.step {
@@ -97,7 +100,7 @@ pub fn write_acknowledged(state: &mut State) {
     }
 }
 
-/// It has `writeConcernError` for an answer, or none.
+/// The document write was answered by a `writeConcernError`, or not at all.
 pub fn write_lost(state: &mut State) {
     let owner = &mut *state.owner;
     match owner.step {
@@ -219,7 +222,7 @@ pub fn recorded(plan: &Plan, state: &State) -> Option<(Sent, bool)> {
     }
 }
 
-/// It has its answer.
+/// The answer to the record write has come.
 pub fn record_acknowledged(state: &mut State) {
     let owner = &mut *state.owner;
     let (verdict, write) = match owner.pump.clone() {
@@ -252,7 +255,7 @@ pub fn record_acknowledged(state: &mut State) {
     }
 }
 
-/// It has `writeConcernError` for an answer, or none.
+/// The record write was answered by a `writeConcernError`, or not at all.
 pub fn record_lost(state: &mut State) {
     let owner = &mut *state.owner;
     if let Pump::Applied(write, _) | Pump::Examined(write, _) = owner.pump.clone() {

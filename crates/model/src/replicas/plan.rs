@@ -1,4 +1,4 @@
-//! What one exploration contains: the faults that may happen.
+//! Plans of explorations: the faults that may happen.
 
 use super::breakage::Breakage;
 
@@ -9,24 +9,24 @@ pub struct Faults {
     pub elections: u8,
     /// The lease of the owner is found expired though it lives.
     pub expiries: u8,
-    /// The owner dies.
+    /// Deaths of the owner.
     pub deaths: u8,
     /// A rival meets a locked document, without a fence.
     pub meetings: u8,
 }
 
-/// One exploration.
+/// The plan of one exploration.
 #[derive(Clone, Debug, Default)]
 pub struct Plan {
-    /// For messages.
+    /// Name of the plan, for messages.
     pub name: &'static str,
-    /// It begins when both documents are locked on every member, and commit is requested.
+    /// Whether it begins when both documents are locked on every member, and commit is requested.
     pub locked: bool,
     /// The owner's record is not there at the start: it is inserted first.
     pub registers: bool,
-    /// Budgets.
+    /// Number of faults of each kind that may happen.
     pub faults: Faults,
-    /// What is broken on purpose.
+    /// The rule that is broken on purpose.
     pub breakage: Option<Breakage>,
 }
 

@@ -1,4 +1,4 @@
-//! What must hold in every state, of what the majority has.
+//! Properties of the majority's data that must hold in every state.
 
 use protocol::status::status_of;
 
@@ -18,7 +18,7 @@ pub fn all_or_nothing(_: &ReplicasModel, state: &State) -> bool {
     })
 }
 
-/// M2: what the user was told is so, whoever is primary.
+/// M2: an outcome that was reported to the user is true, whichever member is primary.
 pub fn answers_are_true(_: &ReplicasModel, state: &State) -> bool {
     let committed = state.members.durable.data.is_committed(state.tx());
     match state.owner.told {
@@ -28,7 +28,7 @@ pub fn answers_are_true(_: &ReplicasModel, state: &State) -> bool {
     }
 }
 
-/// M3: when nobody has anything left to do, every document is clean and the record gone.
+/// M3: when no process has a step left, every document is clean and the record gone.
 pub fn quiescent_is_clean(model: &ReplicasModel, state: &State) -> bool {
     let data = &state.members.durable.data;
     let clean = data.docs.iter().all(|doc| doc.lock == Default::default() && doc.pending.is_none());

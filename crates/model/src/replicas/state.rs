@@ -22,28 +22,28 @@ pub const DOCS: usize = 2;
 /// A command under way: executed, and waiting for the majority.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Waiting<T> {
-    /// Where it was executed.
+    /// Member and position at which it was executed.
     pub sent: Sent,
-    /// What it has answered, when it counts.
+    /// Its answer, which is given when it counts.
     pub answer: T,
 }
 
-/// Where the transaction is.
+/// State of the transaction.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Step {
     /// About to insert the record.
     Registering,
-    /// That has been sent.
+    /// The insert of the record has been sent.
     Registered(Waiting<()>),
     /// About to lock and change a document.
     Writing(usize),
-    /// That has been sent.
+    /// The write of the document has been sent.
     Written(usize, Waiting<()>),
-    /// Commit is requested.
+    /// The transaction has requested its commit.
     Committing,
     /// Decided: about to finish or to undo a document.
     Cleaning(usize),
-    /// That has been sent.
+    /// The finish or undo has been sent.
     Cleaned(usize, Waiting<()>),
     /// Nothing is left to do.
     Over,
@@ -52,7 +52,7 @@ pub enum Step {
 /// The owner's write to its record.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Pump {
-    /// None is under way.
+    /// No write is under way.
     Idle,
     /// A primary has applied this write of the record.
     Applied(RecordWrite, Waiting<()>),
@@ -66,18 +66,19 @@ pub enum Pump {
     Gone,
 }
 
-/// The process that runs the transaction. It has two drivers: one for documents, one for its record.
+/// The process that runs the transaction. It has two drivers: one for documents, one for its
+/// record.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Owner {
-    /// Not dead.
+    /// Whether the owner lives.
     pub alive: bool,
-    /// Where the transaction is.
+    /// State of the transaction.
     pub step: Step,
-    /// Its number.
+    /// Number of the transaction.
     pub seq: Seq,
-    /// What the user was told.
+    /// Outcome that was reported to the user.
     pub told: Option<Told>,
-    /// The owner's state.
+    /// The owner's side of its record.
     pub recorder: Recorder,
     /// The record write under way.
     pub pump: Pump,
@@ -87,37 +88,37 @@ pub struct Owner {
     pub known: [u8; 2],
 }
 
-/// What a rival is at: a sweep of a fenced record, or one locked document (`alone`).
+/// State of a rival's task: a sweep of a fenced record, or one locked document (`alone`).
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Task {
-    /// About to fence.
+    /// About to fence the record.
     Fence,
-    /// Fenced.
+    /// The fence has been sent.
     Fenced(Waiting<()>),
     /// About to read the record durably, before the documents or (`true`) after them.
     Barrier(bool),
-    /// Read: is it fenced?
+    /// The record has been read: whether it is fenced.
     AtBarrier(bool, Waiting<bool>),
     /// About to look at a document.
     Look(usize),
-    /// It is locked: about to ask for the status.
+    /// The document is locked: about to ask for the status.
     Ask(usize),
-    /// The status.
+    /// The status has been read.
     Asked(usize, Waiting<TxStatus>),
-    /// About to repair it.
+    /// About to repair the document.
     Repair(usize, TxStatus),
-    /// That has been sent.
+    /// The repair has been sent.
     Repaired(usize, Waiting<()>),
     /// About to remove the record.
     Retire,
-    /// That has been sent.
+    /// The removal of the record has been sent.
     Retired(Waiting<()>),
 }
 
-/// A rival.
+/// A rival that repairs and sweeps.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Sweeper {
-    /// What it is at.
+    /// Task of the rival, if it has one.
     pub task: Option<Task>,
     /// Is it about one document, without a sweep?
     pub alone: bool,
@@ -128,13 +129,13 @@ pub struct Sweeper {
 /// A state of the model.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct State {
-    /// The replica set.
+    /// Members of the replica set.
     pub members: Members,
-    /// The owner.
+    /// The owner of the transaction.
     pub owner: Shared<Owner>,
-    /// A rival.
+    /// The rival that repairs and sweeps.
     pub sweeper: Sweeper,
-    /// Budgets left.
+    /// Faults that may still happen.
     pub faults: Faults,
 }
 
@@ -166,7 +167,7 @@ impl State {
         }
     }
 
-    /// The transaction.
+    /// Id of the transaction.
     pub fn tx(&self) -> TxId {
         TxId { client: client_id(0), seq: self.owner.seq }
     }
@@ -207,7 +208,8 @@ impl State {
             },
         ];
         for sent in sent.into_iter().flatten() {
-            // What all have stays acknowledged: the last common entry stands for it.
+            // An entry that all members have stays acknowledged: the last common entry stands for
+            // it.
             sent.length = sent.length.saturating_sub(cut).max(1);
         }
     }

@@ -2,17 +2,18 @@
 //!
 //! 1. Fence the record. Only the next step tells that it is fenced for good.
 //! 2. Barrier: read the record durably; it must be fenced.
-//! 3. Look at each document, as the majority has it and not before the barrier (`readConcern: majority`,
-//!    `afterClusterTime`).
+//! 3. Look at each document, as the majority has it and not before the barrier (`readConcern:
+//!    majority`, `afterClusterTime`).
 //! 4. Is it locked? Read the record durably, and repair.
 //! 5. Barrier again.
 //! 6. Retire the record.
 //!
-//! Whatever the majority does not acknowledge ends the task; it is begun again. A rival that meets one locked document
-//! takes step 4 alone.
+//! Whatever the majority does not acknowledge ends the task; it is begun again. A rival that meets
+//! one locked document takes step 4 alone.
 //!
-//! Step 3 reads the newest data that the majority has. An older one that contains the barrier would do as well: what it
-//! shows locked is repaired once more, and nothing that is committed can be locked after the fence.
+//! Step 3 reads the newest data that the majority has. An older one that contains the barrier would
+//! do as well: what it shows locked is repaired once more, and nothing that is committed can be
+//! locked after the fence.
 
 use protocol::{
     TxStatus,
@@ -33,8 +34,8 @@ fn is_leaseless(state: &State) -> bool {
     !state.owner.alive || state.owner.pump == Pump::Gone
 }
 
-/// May somebody begin a sweep with what primary `m` shows? `Some(true)`: only because a living owner's lease may be found
-/// expired.
+/// Whether a rival may begin a sweep by the data of primary `m`. `Some(true)`: only because a
+/// living owner's lease may be found expired.
 pub fn may_begin(state: &State, m: usize) -> Option<bool> {
     let stored = state.members.data(m).records[0].as_ref()?;
     match stored.record.fenced || is_leaseless(state) {
@@ -43,7 +44,7 @@ pub fn may_begin(state: &State, m: usize) -> Option<bool> {
     }
 }
 
-/// Begins a sweep.
+/// Begins a sweep of the record.
 pub fn begin(state: &mut State, m: usize) {
     let fenced = state.members.data(m).records[0].as_ref().is_some_and(|stored| stored.record.fenced);
     heard(state, m);
@@ -51,13 +52,14 @@ pub fn begin(state: &mut State, m: usize) {
     state.sweeper.task = Some(if fenced { Task::Barrier(false) } else { Task::Fence });
 }
 
-/// Is this document locked on primary `m`? `Some(true)`: its holder's record is gone, so nobody else will see to it.
+/// Whether this document is locked on primary `m`. `Some(true)`: its holder's record is gone, so no
+/// sweep will repair it.
 pub fn is_locked(state: &State, m: usize, doc: usize) -> Option<bool> {
     let data = state.members.data(m);
     data.docs[doc].lock.writer.map(|_| data.records[0].is_none())
 }
 
-/// Meets a locked document.
+/// Begins to repair a locked document.
 pub fn meet(state: &mut State, m: usize, doc: usize) {
     if is_locked(state, m, doc) == Some(false) {
         state.faults.meetings -= 1;
@@ -196,7 +198,7 @@ pub fn acknowledged(state: &mut State) {
     };
 }
 
-/// It has `writeConcernError` for an answer, or none.
+/// The command was answered by a `writeConcernError`, or not at all.
 pub fn lost(state: &mut State) {
     state.sweeper.task = None;
 }

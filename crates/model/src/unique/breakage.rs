@@ -1,37 +1,43 @@
 //! Deliberate breakages. Each must make the checker find a violation.
 
-/// What is broken on purpose.
+/// Rules that can be broken on purpose.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Breakage {
     /// The check runs before the value is placed.
     CheckBeforePlacing,
-    /// No check.
+    /// Values are not checked against committed ones.
     NoCheck,
-    /// The question that an insert takes along leaves out what others hold, not only what the transaction itself holds.
+    /// The question that an insert takes along leaves out what others hold, not only what the
+    /// transaction itself holds.
     HeldAreNotCounted,
-    /// What the question of an insert counts is called a duplicate, without asking who it is.
+    /// A document that an insert's question has counted is called a duplicate, without asking for
+    /// its holder.
     CountedIsDuplicate,
-    /// No mirrored index.
+    /// There is no mirrored index.
     NoMirror,
     /// A document that only waits to be inserted has no slot.
     NoSlotOnInserts,
-    /// Nobody sets the slot when finishing is refused.
+    /// The slot is not set when finishing is refused.
     NoSlotAtFinishing,
     /// A rival that repairs does not set the slot when finishing is refused.
     RivalSetsNoSlot,
-    /// Whoever is refused sets the slot on the one document that he is about to finish, not on all of the transaction.
+    /// When finishing is refused, the slot is set on that document only, not on all of the
+    /// transaction.
     SlotOnOneOnly,
     /// A finished document keeps its slot.
     FinishKeepsSlot,
     /// The check takes the safe value of a document that an active rival holds for free.
     ActiveRivalIsFree,
-    /// The check takes the safe value of a document that a decided rival holds for free, instead of repairing it.
+    /// The check takes the safe value of a document that a decided rival holds for free, instead of
+    /// repairing it.
     DecidedRivalIsFree,
     /// The check takes the safe value of a document that the transaction itself holds for taken.
     OwnSafeIsTaken,
-    /// Whatever the mirrored index refuses is called a duplicate, without asking who holds the value.
+    /// Whatever the mirrored index refuses is called a duplicate, without asking who holds the
+    /// value.
     RefusedIsDuplicate,
-    /// A statement that is refused as a duplicate leaves what it has placed, and the transaction goes on.
+    /// A statement that is refused as a duplicate leaves what it has placed, and the transaction
+    /// goes on.
     RefusedStays,
     /// A statement is taken back without a check of the value that becomes pending again.
     TakenBackUnchecked,

@@ -1,39 +1,39 @@
-//! What the server stores, and the two unique indexes that it enforces.
+//! The stored documents, and the two unique indexes that the server enforces.
 
 use protocol::{LockState, TxStatus};
 
 use super::plan::{NULL, Value};
 
-/// One more field of the user's index, in documents whose safe value must not stand in the way of others: the document's
-/// `_id`, so that no two are the same.
+/// One more field of the user's index, in documents whose safe value must not stand in the way of
+/// others: the document's `_id`, so that no two are the same.
 pub type Slot = usize;
 
-/// What a transaction has made of a document.
+/// The change that a transaction has prepared for a document.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Pending {
-    /// It has this value.
+    /// The document gets this value.
     Value(Value),
-    /// It is removed.
+    /// The document is removed.
     Removed,
 }
 
-/// A write lock.
+/// The write lock of a document.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Lock {
-    /// Index of the transaction.
+    /// Index of the transaction that holds it.
     pub tx: usize,
-    /// The unsafe version.
+    /// Change in the unsafe version.
     pub pending: Pending,
 }
 
-/// A stored document.
+/// A document as the server stores it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Stored {
     /// The safe version; none while it only waits to be inserted.
     pub safe: Option<Value>,
-    /// The slot.
+    /// Slot of the document, if it has one.
     pub slot: Option<Slot>,
-    /// The write lock.
+    /// Write lock of the document, if there is one.
     pub lock: Option<Lock>,
 }
 
@@ -61,7 +61,7 @@ impl Stored {
         }
     }
 
-    /// What the crate `protocol` decides on.
+    /// The lock state, for the decisions of the crate `protocol`.
     pub fn lock_state(&self) -> LockState {
         let remove = self.lock.is_some_and(|lock| lock.pending == Pending::Removed);
         LockState { insert: self.safe.is_none(), remove, ..LockState::default() }
@@ -76,13 +76,13 @@ impl Stored {
 /// The index that refused a write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Refused {
-    /// The user's.
+    /// The application's unique index.
     ByUserIndex,
-    /// The mirrored one.
+    /// The mirrored index on unsafe versions.
     ByMirror,
 }
 
-/// The collection.
+/// The documents of the collection.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Documents {
     /// Each document, if it is there.

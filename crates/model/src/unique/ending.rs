@@ -1,4 +1,5 @@
-//! The end of a transaction: the decision, one atomic step, and then its documents, one by one, in any order.
+//! The end of a transaction: the decision, one atomic step, and then its documents, one by one, in
+//! any order.
 
 use protocol::TxStatus;
 
@@ -8,7 +9,7 @@ use super::{
     state::{Mending, State, Step, Told, Why},
 };
 
-/// All statements are done.
+/// Ends a transaction whose statements are done.
 pub fn end(plan: &Plan, state: &mut State, t: usize) {
     match plan.txs[t].end {
         End::RollBack => abort(state, t, Why::User),
@@ -25,7 +26,7 @@ pub fn end(plan: &Plan, state: &mut State, t: usize) {
     }
 }
 
-/// It cannot commit, or is not to.
+/// Rolls a transaction back that cannot, or is not to, commit.
 pub fn abort(state: &mut State, t: usize, why: Why) {
     state.roll_back(t);
     let run = &mut state.runs[t];

@@ -1,22 +1,24 @@
-//! Unique values between pending and committed versions, explored completely: a small model beside the one of locks
-//! and commits, with the decisions of `protocol::unique` and `protocol::lock`.
+//! Unique values between pending and committed versions, explored completely: a small model beside
+//! the one of locks and commits, with the decisions of `protocol::unique` and `protocol::lock`.
 //!
 //! The server enforces two unique indexes, and refuses a write that would break one:
-//! - the user's, on (safe value, slot): clean documents have no slot, so their values are different;
+//! - the user's, on (safe value, slot): clean documents have no slot, so their values are
+//!   different;
 //! - the mirrored one, on the pending value, over the documents that have one.
 //!
-//! A statement *places* its value (lock and copy, change) and then *checks* which safe versions have it. A committed
-//! transaction whose document cannot be finished, because another of its own still has the safe value, first sets the
-//! slot on all that it still has locked.
+//! A statement *places* its value (lock and copy, change) and then *checks* which safe versions
+//! have it. A committed transaction whose document cannot be finished, because another of its own
+//! still has the safe value, first sets the slot on all that it still has locked.
 //!
 //! - `plan`: what one exploration contains; `breakage`: what can be broken on purpose.
 //! - `documents`: what the server stores and refuses; `state`: what there is.
-//! - `operation`: a statement; `ending`: commit, rollback, finishing; `repair`: what rivals and the janitor do.
+//! - `operation`: a statement; `ending`: commit, rollback, finishing; `repair`: what rivals and the
+//!   janitor do.
 //! - `model`: which steps there are; `properties`: what must hold.
 //!
-//! Left out, because the other model explores it: how statuses are stored and decided (here they are an atomic map),
-//! restarts of the server, late messages. A read of several documents is one step per document: the check needs no
-//! snapshot.
+//! Left out, because the other model explores it: how statuses are stored and decided (here they
+//! are an atomic map), restarts of the server, late messages. A read of several documents is one
+//! step per document: the check needs no snapshot.
 
 pub mod breakage;
 pub mod documents;

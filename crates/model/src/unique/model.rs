@@ -11,27 +11,27 @@ use super::{
 };
 use crate::explore::{Report, run, told};
 
-/// One step.
+/// A step of the model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Action {
-    /// A transaction goes on.
+    /// A transaction takes its next step.
     Run(usize),
     /// A transaction finishes or undoes this document of its own.
     Clean(usize, usize),
     /// The janitor takes a document.
     Look(usize),
-    /// The janitor goes on.
+    /// The janitor takes its next step.
     Janitor,
-    /// A client dies.
+    /// A client dies, and takes no further step.
     Die(usize),
-    /// Somebody rolls back a transaction that is not decided.
+    /// A rival rolls back a transaction that is not decided.
     Kill(usize),
 }
 
 /// The protocol under one plan.
 #[derive(Clone, Debug)]
 pub struct UniqueModel {
-    /// What is constant.
+    /// The plan, which is constant during an exploration.
     pub plan: Plan,
 }
 
@@ -47,7 +47,7 @@ pub fn explore_quietly(plan: Plan) -> Report {
 }
 
 impl UniqueModel {
-    /// What somebody does of his own accord.
+    /// Steps that clients take without a fault.
     fn progress(&self, state: &State, actions: &mut Vec<Action>) {
         for (t, run) in state.runs.iter().enumerate() {
             match run.step {

@@ -1,14 +1,18 @@
-//! A statement: lock and copy, place the new value, then look who else has it.
+//! A statement: lock and copy, place the new value, then look for other documents that have it.
 //!
-//! 1. *Lock and copy*: the pending value is the safe one. An insert of a document that is not there places its value at
-//!    once, with a slot of its own. A rival's lock: repaired when it is decided, else a conflict.
+//! 1. *Lock and copy*: the pending value is the safe one. An insert of a document that is not there
+//!    places its value at once, with a slot of its own. A rival's lock: repaired when it is
+//!    decided, else a conflict.
 //! 2. *Change*: the new value becomes the pending one, or the document is marked as removed.
-//! 3. *Check*: who has the new value in a safe version? An insert takes along, in the command that places it, the question whether
-//!    somebody else has, document by document; only if so, it checks.
+//! 3. *Check*: which documents have the new value in a safe version? An insert takes this question
+//!    along in the command that places the value, document by document; only if another document
+//!    has it, it checks.
 //!
-//! A duplicate ends the transaction, or only the statement: then the document becomes again what it was before.
+//! A duplicate ends the transaction, or only the statement: then the document becomes again what it
+//! was before.
 //!
-//! When the mirrored index refuses 1 or 2, the holder of the value is asked for, in a step of its own.
+//! When the mirrored index refuses 1 or 2, the holder of the value is asked for, in a step of its
+//! own.
 
 use protocol::{
     TxStatus,
@@ -85,7 +89,7 @@ fn change(plan: &Plan, state: &mut State, t: usize) {
             let pending = op.value().map_or(Pending::Removed, Pending::Value);
             place(plan, state, t, mine.locked(t, pending), Part::Change);
         }
-        // Somebody has rolled the transaction back and undone it.
+        // A rival has rolled the transaction back and undone it.
         None => done(plan, state, t, None),
     }
 }
@@ -215,8 +219,8 @@ fn refuse(plan: &Plan, state: &mut State, t: usize, why: Why) {
     }
 }
 
-/// The document becomes what it was before the statement. A value that the statement gave up is placed again, and so
-/// checked again: it may be a rival's by now.
+/// The document becomes what it was before the statement. A value that the statement gave up is
+/// placed again, and so checked again: it may be a rival's by now.
 fn take_back(plan: &Plan, state: &mut State, t: usize) {
     let (doc, before) = (op(plan, state, t).doc(), state.runs[t].before);
     if state.documents.held(doc, t).is_none() {

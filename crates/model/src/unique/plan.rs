@@ -1,4 +1,4 @@
-//! What one exploration contains: the documents, the transactions, the faults.
+//! Plans of explorations: the documents, the transactions, the faults.
 
 use super::breakage::Breakage;
 
@@ -8,7 +8,7 @@ pub type Value = u8;
 /// The value of a document that has no such field. It has to be unique like any other.
 pub const NULL: Value = 0;
 
-/// One statement.
+/// One statement of a transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Op {
     /// Makes document `.0` with the value `.1`.
@@ -20,7 +20,7 @@ pub enum Op {
 }
 
 impl Op {
-    /// Index of the document.
+    /// Index of the document that it changes.
     pub fn doc(self) -> usize {
         match self {
             Self::Insert(doc, _) | Self::Update(doc, _) | Self::Remove(doc) => doc,
@@ -39,19 +39,19 @@ impl Op {
 /// How a transaction ends when nothing goes wrong.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum End {
-    /// It commits.
+    /// The transaction commits.
     #[default]
     Commit,
     /// Its user rolls it back.
     RollBack,
 }
 
-/// A transaction.
+/// Statements and end of a transaction.
 #[derive(Clone, Debug, Default)]
 pub struct TxPlan {
     /// Its statements, in this order.
     pub ops: Vec<Op>,
-    /// How it ends.
+    /// Planned end of the transaction.
     pub end: End,
     /// A duplicate does not end it: the statement is taken back, and the next one follows.
     pub goes_on: bool,
@@ -64,26 +64,26 @@ pub struct TxPlan {
 pub struct Faults {
     /// A transaction's client dies, at any step.
     pub deaths: u8,
-    /// A transaction is rolled back by somebody else while its client lives, and goes on without knowing.
+    /// Roll-backs of a transaction by a rival, while its client lives and does not notice.
     pub kills: u8,
 }
 
-/// One exploration.
+/// The plan of one exploration.
 #[derive(Clone, Debug, Default)]
 pub struct Plan {
-    /// For messages.
+    /// Name of the plan, for messages.
     pub name: &'static str,
     /// The value of each document at the start, or that it is not there.
     pub docs: Vec<Option<Value>>,
-    /// The transactions.
+    /// The transactions that run, by their index.
     pub txs: Vec<TxPlan>,
-    /// Budgets.
+    /// Number of faults of each kind that may happen.
     pub faults: Faults,
     /// A process repairs what it finds decided, even while its owner is about to.
     pub eager_janitor: bool,
     /// Nothing is in anybody's way: no transaction may fail.
     pub must_commit: bool,
-    /// What is broken on purpose.
+    /// The rule that is broken on purpose.
     pub breakage: Option<Breakage>,
 }
 

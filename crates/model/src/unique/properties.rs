@@ -1,4 +1,4 @@
-//! What must hold in every state, and what must be possible.
+//! Properties that must hold in every state, and properties that must be reachable.
 
 use super::{
     documents::Stored,
@@ -24,7 +24,8 @@ pub fn repairs_are_not_refused(_: &UniqueModel, state: &State) -> bool {
     state.flaw != Some(Flaw::RepairRefused)
 }
 
-/// U3: a duplicate is answered only if the value was in another document at some moment of the statement.
+/// U3: a duplicate is answered only if the value was in another document at some moment of the
+/// statement.
 pub fn duplicates_are_true(_: &UniqueModel, state: &State) -> bool {
     state.flaw != Some(Flaw::FalseDuplicate)
 }
@@ -34,7 +35,8 @@ pub fn committed_is_what_was_written(_: &UniqueModel, state: &State) -> bool {
     committed(state) == state.truth
 }
 
-/// U5: when nobody has anything left to do, every document is clean and has no slot, and every living client an answer.
+/// U5: when no process has a step left, every document is clean and has no slot, and every living
+/// client has an answer.
 pub fn quiescent_is_clean(model: &UniqueModel, state: &State) -> bool {
     let clean = |stored: &Stored| stored.safe.is_some() && stored.slot.is_none() && stored.lock.is_none();
     let ended = state.runs.iter().all(|run| run.step == Step::Dead || (run.step == Step::Over && run.told.is_some()));
@@ -47,12 +49,12 @@ pub fn nobody_fails_alone(model: &UniqueModel, state: &State) -> bool {
     !model.plan.must_commit || !state.runs.iter().any(|run| failed(run.told))
 }
 
-/// Possible: every transaction commits.
+/// Reachable: every transaction commits.
 pub fn all_commit(_: &UniqueModel, state: &State) -> bool {
     state.runs.iter().all(|run| run.told == Some(Told::Committed))
 }
 
-/// Possible: one commits.
+/// Reachable: one transaction commits.
 pub fn somebody_commits(_: &UniqueModel, state: &State) -> bool {
     state.runs.iter().any(|run| run.told == Some(Told::Committed))
 }

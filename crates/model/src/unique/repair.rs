@@ -1,8 +1,10 @@
-//! Making a decided transaction's document clean: by its owner, by a rival that meets it, by the janitor.
+//! Making a decided transaction's document clean: by its owner, by a rival that meets it, by the
+//! janitor.
 //!
 //! 1. Finish or undo it.
-//! 2. Finishing is refused, because another document of the same transaction still has the safe value: set the slot on
-//!    everything that the transaction still has locked, one document after the other.
+//! 2. Finishing is refused, because another document of the same transaction still has the safe
+//!    value: set the slot on everything that the transaction still has locked, one document after
+//!    the other.
 //! 3. Finish it again.
 
 use protocol::{
@@ -17,7 +19,7 @@ use super::{
     state::{Flaw, Mending, State, Step},
 };
 
-/// A step of somebody who is not the owner; `None` when the document is clean.
+/// A step of a client that is not the owner; `None` when the document is clean.
 pub fn proceed(plan: &Plan, state: &mut State, mending: Mending) -> Option<Mending> {
     let Mending { doc, holder, .. } = mending;
     state.documents.held(doc, holder)?;
@@ -33,7 +35,8 @@ pub fn proceed(plan: &Plan, state: &mut State, mending: Mending) -> Option<Mendi
     }
 }
 
-/// One step towards a clean document. True when the slot has to be set first. What `gives_up` sets no slot.
+/// One step towards a clean document. True when the slot has to be set first. What `gives_up` sets
+/// no slot.
 pub fn clean(plan: &Plan, state: &mut State, mending: Mending, gives_up: bool) -> bool {
     let Mending { doc, holder, slotting } = mending;
     let Some(stored) = state.documents.held(doc, holder) else {

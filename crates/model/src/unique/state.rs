@@ -12,33 +12,34 @@ use super::{
 pub enum Why {
     /// The value is taken: a duplicate-key error.
     Duplicate,
-    /// The `_id` is taken.
+    /// The `_id` was taken already.
     DuplicateId,
     /// A rival is in the way.
     Conflict,
     /// Its user rolled it back.
     User,
-    /// Somebody else rolled it back.
+    /// A rival rolled it back.
     Killed,
 }
 
 /// The answer that a user got.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Told {
-    /// It is committed.
+    /// The transaction is committed.
     Committed,
-    /// It is not.
+    /// The transaction is not committed, for this reason.
     RolledBack(Why),
 }
 
-/// Which part of a statement is to be done, or done again.
+/// The part of a statement that is to be done, or done again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Part {
     /// Lock and copy; for an insert, place.
     Lock,
     /// Place the new value, or remove.
     Change,
-    /// After an insert, in the same command: is there another's document with the value in its safe version, from this one on?
+    /// After an insert, in the same command: is there another's document with the value in its safe
+    /// version, from this one on?
     Count(usize),
     /// Look for the value in safe versions, from this document on.
     Check(usize),
@@ -46,10 +47,10 @@ pub enum Part {
     TakeBack,
 }
 
-/// A repair under way.
+/// State of a repair under way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Mending {
-    /// Index of the document.
+    /// Index of the document to repair.
     pub doc: usize,
     /// The decided transaction that holds it.
     pub holder: usize,
@@ -57,12 +58,13 @@ pub struct Mending {
     pub slotting: bool,
 }
 
-/// Where a transaction is.
+/// State of a transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Step {
     /// About to do a part of its statement.
     Doing(Part),
-    /// The mirrored index refused this value: about to ask who holds it, and then to do the part again.
+    /// The mirrored index refused this value: about to ask who holds it, and then to do the part
+    /// again.
     Asking(Value, Part),
     /// Repairs a rival's document, and then does the part again.
     Mending(Mending, Part),
@@ -74,18 +76,18 @@ pub enum Step {
     Undoing,
     /// Nothing is left to do.
     Over,
-    /// The client died.
+    /// The client has died.
     Dead,
 }
 
-/// A transaction under way.
+/// State of a transaction that runs.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Run {
-    /// Index of its statement.
+    /// Index of its present statement.
     pub op: usize,
-    /// Where it is.
+    /// Present step of the transaction.
     pub step: Step,
-    /// The answer.
+    /// Outcome that was reported to the user.
     pub told: Option<Told>,
     /// The document of its statement as it was before.
     pub before: Option<Stored>,
@@ -93,12 +95,12 @@ pub struct Run {
     pub back: bool,
     /// Auxiliary: what its statements have done, in their order.
     pub effects: Vec<(usize, Option<Value>)>,
-    /// Auxiliary: was the value of its statement in another document at some moment since the statement began, in a
-    /// committed version or in the transaction's own view?
+    /// Auxiliary: was the value of its statement in another document at some moment since the
+    /// statement began, in a committed version or in the transaction's own view?
     pub witness: bool,
 }
 
-/// What must not happen in any step.
+/// Faults that must not happen in any step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Flaw {
     /// A decided transaction's document could not be made clean, and there was nothing left to try.
@@ -110,15 +112,15 @@ pub enum Flaw {
 /// A state of the model.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct State {
-    /// The collection.
+    /// The documents of the collection.
     pub documents: Documents,
     /// The fate of each transaction.
     pub statuses: Vec<TxStatus>,
-    /// The transactions.
+    /// State of each transaction, by its index.
     pub runs: Vec<Run>,
     /// A process that repairs what it finds.
     pub janitor: Option<Mending>,
-    /// Budgets left.
+    /// Faults that may still happen.
     pub faults: Faults,
     /// Auxiliary: what the committed transactions wrote.
     pub truth: Vec<Option<Value>>,
@@ -128,7 +130,7 @@ pub struct State {
     pub refused: bool,
     /// Auxiliary: has a rival or the janitor repaired anything?
     pub repaired: bool,
-    /// Auxiliary: what went wrong.
+    /// Auxiliary: a fault that has happened.
     pub flaw: Option<Flaw>,
 }
 
@@ -153,7 +155,8 @@ impl State {
         state
     }
 
-    /// After every step: what the auxiliary variables and those who have nothing left to do see of it.
+    /// After every step: what the auxiliary variables and those who have nothing left to do see of
+    /// it.
     pub fn observe(&mut self, plan: &Plan) {
         for t in 0..self.runs.len() {
             let is_left = self.documents.held_by(t).next().is_some();
@@ -196,7 +199,7 @@ impl Run {
         }
     }
 
-    /// How a statement begins.
+    /// The step with which a statement begins.
     pub fn first_step(plan: &Plan) -> Step {
         let checks_first = plan.has(super::Breakage::CheckBeforePlacing);
         Step::Doing(if checks_first { Part::Check(0) } else { Part::Lock })

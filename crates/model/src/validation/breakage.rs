@@ -1,6 +1,6 @@
 //! Deliberate breakages. Each must make the checker find a violation.
 
-/// What is broken on purpose.
+/// Rules that can be broken on purpose.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Breakage {
     /// Validation compares answers and never looks at the stamps.
@@ -25,13 +25,14 @@ pub enum Breakage {
     SeveralDisturbed,
     /// A scan may be disturbed, if nothing else is.
     ScanDisturbed,
-    /// That no document has a key is concluded from a look at safe versions and one at pending ones.
+    /// Two looks, at safe versions and at pending ones, are taken as proof that no document has a
+    /// key.
     NothingByKeyConcluded,
     /// Only the stamps of what was found are compared, also where others could match besides.
     ScanComparedAsKeys,
-    /// A remembered look is told of a decision of the same client before it is acknowledged.
+    /// A decision is noted in the client's remembered look before it is acknowledged.
     KnownBeforeDecided,
-    /// Whoever remembers a look leaves the own record out when the looks are compared.
+    /// The client's own record is left out when looks are compared, though looks are remembered.
     OwnRecordIgnored,
     /// The selection of an update of many documents leaves no entry.
     PredicateWriteWithoutEntry,
@@ -41,11 +42,13 @@ pub enum Breakage {
     DuplicateWithoutEntry,
     /// The entry of a duplicate is kept though the document had gone when the entry was read.
     DuplicateUnconfirmed,
-    /// An update of many documents passes over a document that does not match any more when it is to be locked.
+    /// An update of many documents passes over a document that does not match any more when it is
+    /// to be locked.
     UnmatchedPassedOver,
     /// A read-only transaction that read several documents by their `_id`s is not validated.
     SeveralExempt,
-    /// Several documents that are read by their `_id`s and not held are read again once, without looks.
+    /// Several documents that are read by their `_id`s and not held are read again once, without
+    /// looks.
     SeveralReadAgainOnce,
     /// A read-only transaction of one scan is not validated.
     ScanExempt,
@@ -53,7 +56,8 @@ pub enum Breakage {
     ReadOnlyExempt,
     /// At serializable, one document that was locked when it was read is exempt.
     LockedExempt,
-    /// The lock of a document that was read is taken without a comparison, and the entry is done with.
+    /// The lock of a document that was read is taken without a comparison, and the entry is done
+    /// with.
     NoComparisonUnderLock,
     /// Every entry is run again as the transaction sees it, its later writes included.
     OwnViewAgain,
@@ -65,15 +69,16 @@ pub enum Breakage {
     LastAnswerIgnored,
     /// A rival that was once active counts as active when entries are run again.
     StatusRemembered,
-    /// A document by its `_id` is answered in the unsafe version that was fetched before its writer was decided.
+    /// A document by its `_id` is answered in the unsafe version that was fetched before its writer
+    /// was decided.
     EarlierVersionMapped,
     /// A scan looks for pending documents after it has read the safe versions.
     ProbeAfterScan,
-    /// At serializable nobody looks for active rivals.
+    /// At serializable, active rivals are ignored.
     RivalsIgnored,
     /// At serializable everybody waits for active rivals, the younger too.
     NoOrderOfAges,
-    /// Decisions heed quiet while it stands, and nobody is validated again.
+    /// Decisions heed quiet while it stands, and no transaction is validated again.
     NotValidatedAgain,
     /// Rivals are passed by though their records may not be asked any more.
     QuietNotLookedAt,

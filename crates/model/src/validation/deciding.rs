@@ -1,5 +1,5 @@
-//! Evidence, and the write to the client's record that decides one transaction or several and sets the stamps of the
-//! collections that they wrote.
+//! Evidence, and the write to the client's record that decides one transaction or several and sets
+//! the stamps of the collections that they wrote.
 
 use protocol::TxStatus;
 
@@ -107,7 +107,8 @@ pub fn acknowledge(plan: &Plan, state: &mut State, t: usize) {
         state.journal_end = None;
         end(plan, state, t);
     } else if quiet::is_planned(plan) {
-        // The protocol's owner finds out whether it was applied; this model does not have the time to.
+        // The protocol's owner finds out whether it was applied; this model does not have the time
+        // to.
         state.roll_back(t);
     } else {
         decide(plan, state, t);
@@ -134,7 +135,7 @@ pub fn ready(plan: &Plan, state: &mut State, t: usize) {
     }
 }
 
-/// The transaction is committed, and has been told so.
+/// Notes that the transaction is committed, and that this was reported.
 pub fn end(plan: &Plan, state: &mut State, t: usize) {
     know(plan, state, t, state.runs[t].stamp);
     state.committed |= 1 << t;

@@ -41,8 +41,9 @@ fn decided(state: &State) -> u8 {
     state.now.records.iter().fold(0, |all, record| all | record.committed)
 }
 
-/// Can the transactions that are left be run one after the other, so that they end in what is committed now? None before one that
-/// had ended before it began; the answers of those at serializable are true.
+/// Can the transactions that are left be run one after the other, so that they end in what is
+/// committed now? None before one that had ended before it began; the answers of those at
+/// serializable are true.
 fn has_order(plan: &Plan, state: &State, (left, docs): (u8, Docs)) -> bool {
     if left == 0 {
         return docs == state.now.history[state.latest()].docs;

@@ -5,31 +5,31 @@ use stateright::{Model, Property};
 use super::{deciding, plan::Plan, properties as p, quiet, state::State, statement};
 use crate::explore::{Report, run, told};
 
-/// One step.
+/// A step of the model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Action {
-    /// A transaction goes on.
+    /// A transaction takes its next step.
     Run(usize),
     /// One write decides all the transactions of a client that are ready.
     Group(usize),
-    /// Somebody, the owner or another, finishes or undoes a document of a decided transaction.
+    /// A client, the owner or another, finishes or undoes a document of a decided transaction.
     Clean(usize),
-    /// The quiet that somebody has asked of this client's record ends.
+    /// The quiet that was asked of this client's record ends.
     EndQuiet(usize),
     /// A single write outside transactions.
     Direct(usize),
-    /// Somebody else of this client looks at the stamps, and the client remembers it.
+    /// Another transaction of this client looks at the stamps, and the client remembers the look.
     Look(usize),
     /// Nothing that is written from here on will survive the next restart.
     ForeseeRestart,
-    /// The foreseen restart.
+    /// The server restarts as foreseen.
     Restart,
 }
 
 /// The protocol under one plan.
 #[derive(Clone, Debug)]
 pub struct ValidationModel {
-    /// What is constant.
+    /// The plan, which is constant during an exploration.
     pub plan: Plan,
 }
 
@@ -45,7 +45,7 @@ pub fn explore_quietly(plan: Plan) -> Report {
 }
 
 impl ValidationModel {
-    /// What somebody does of his own accord.
+    /// Steps that clients take without a fault.
     fn progress(&self, state: &State, actions: &mut Vec<Action>) {
         let enabled = |t: &usize| statement::is_enabled(&self.plan, state, *t);
         actions.extend((0..state.runs.len()).filter(enabled).map(Action::Run));
@@ -87,7 +87,8 @@ impl Model for ValidationModel {
             actions.extend(self.plan.writers().into_iter().filter(several).map(Action::Group));
         }
         if self.plan.restarts > 0 {
-            // What a look has seen that a restart takes back. Otherwise one at the start is as good.
+            // A look matters if it has seen something that a restart takes back. Otherwise one at
+            // the start is as good.
             let looks = state.memories.iter().enumerate().filter(|(_, memory)| !memory.looked);
             actions.extend(looks.map(|(client, _)| Action::Look(client)));
         }

@@ -1,4 +1,4 @@
-//! What one exploration contains: the documents, the transactions and the faults that may happen.
+//! Plans of explorations: the documents, the transactions and the faults that may happen.
 
 use super::{
     breakage::Breakage,
@@ -12,9 +12,10 @@ pub enum Op {
     Point(usize),
     /// Reads the documents of a collection that have one of these values.
     Scan(usize, Values),
-    /// Reads the one document of a collection that has the value 1, by a unique index: the plan sees to it that no two have it.
+    /// Reads the one document of a collection that has the value 1, by a unique index: the plan
+    /// sees to it that no two have it.
     Key(usize),
-    /// Counts them.
+    /// Counts the documents with these values.
     Count(usize, Values),
     /// Reads the first of them, by value.
     First(usize, Values),
@@ -26,14 +27,14 @@ pub enum Op {
     WriteMany(usize, Values, Values),
     /// Inserts a document. That it is there already is an error that the transaction survives.
     Insert(usize, Values),
-    /// Removes a document.
+    /// Removes the document with this index.
     Remove(usize),
 }
 
 /// The level of a transaction.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Level {
-    /// Its answers are those of one moment, and nobody else writes over that moment what it writes.
+    /// Its answers are those of one moment, and no rival writes over that moment what it writes.
     #[default]
     Snapshot,
     /// Besides, it has a place in a serial order.
@@ -43,7 +44,7 @@ pub enum Level {
 /// When a transaction asks for quiet.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Asks {
-    /// It waits for rivals, or gives way.
+    /// Never: it waits for rivals, or gives way.
     #[default]
     Never,
     /// The other client's write comes before the transaction's first read.
@@ -57,52 +58,55 @@ pub enum Asks {
 pub struct TxPlan {
     /// Its statements, in their order; then it commits.
     pub ops: Vec<Op>,
-    /// Its level.
+    /// Isolation level of the transaction.
     pub level: Level,
     /// Whose it is: in this client's record it is decided.
     pub client: usize,
     /// When it asks for quiet, at serializable.
     pub asks: Asks,
-    /// It begins after this one has ended.
+    /// The transaction that has to end before it begins.
     pub after: Option<usize>,
 }
 
 /// A document at the start.
 #[derive(Clone, Copy, Debug)]
 pub struct Start {
-    /// Its collection.
+    /// Collection of the document.
     pub ns: usize,
-    /// Its value, `ABSENT` too.
+    /// Value of the document, `ABSENT` too.
     pub value: Values,
 }
 
-/// One exploration.
+/// The plan of one exploration.
 #[derive(Clone, Debug, Default)]
 pub struct Plan {
     /// Name of the plan in messages of tests.
     pub name: &'static str,
     /// The documents, at most four.
     pub docs: Vec<Start>,
-    /// The transactions.
+    /// The transactions that run, by their index.
     pub txs: Vec<TxPlan>,
     /// Single writes outside transactions, at any time: of this document, this value.
     pub directs: Vec<(usize, Values)>,
     /// How often the server may restart and lose a suffix of what is not journaled.
     pub restarts: u8,
-    /// Scans ask for statuses before they read safe versions. Otherwise everything is read in one command, and asked afterwards.
+    /// Scans ask for statuses before they read safe versions. Otherwise everything is read in one
+    /// command, and asked afterwards.
     pub one_by_one: bool,
-    /// The older wait for write locks. Otherwise whoever meets one gives way at once.
+    /// Whether the older transaction waits for write locks. Otherwise every transaction that meets
+    /// one gives way at once.
     pub lock_waits: bool,
-    /// At serializable, a rival that leaves the answer of a read by `_id` as it is is not in the way.
+    /// At serializable, a rival that leaves the answer of a read by `_id` as it is is not in the
+    /// way.
     pub refined: bool,
-    /// The first look of a validation is the last one that its client remembers, with what the client's own record has
-    /// acknowledged since. Otherwise it is a look of its own.
+    /// The first look of a validation is the last one that its client remembers, with what the
+    /// client's own record has acknowledged since. Otherwise it is a look of its own.
     pub remembered: bool,
     /// Stamps are of documents, not of collections.
     pub by_document: bool,
     /// Entries are run again in the opposite order.
     pub backwards: bool,
-    /// What is broken on purpose.
+    /// The rule that is broken on purpose.
     pub breakage: Option<Breakage>,
 }
 
@@ -139,7 +143,7 @@ impl Plan {
         }
     }
 
-    /// What a statement reads.
+    /// The query of a statement.
     pub fn query(&self, op: Op) -> Query {
         let scan = |ns, values, fold| Query { bits: self.matching(ns, values), fold, point: false, key: false };
         match op {
@@ -165,7 +169,7 @@ impl Plan {
 }
 
 impl Op {
-    /// Does it write?
+    /// Whether the statement writes.
     pub fn writes(&self) -> bool {
         !matches!(self, Self::Point(_) | Self::Scan(..) | Self::Key(_) | Self::Count(..) | Self::First(..))
     }

@@ -1,4 +1,4 @@
-//! What must hold in every state.
+//! Properties that must hold in every state.
 
 use protocol::TxStatus;
 
@@ -8,22 +8,25 @@ use super::{
     transaction::Step,
 };
 
-/// V1: there is a moment, not before its last lock, at which all answers of a committed transaction are the answers.
+/// V1: there is a moment, not before its last lock, at which all answers of a committed transaction
+/// are the answers.
 pub fn answers_are_of_one_moment(_: &ValidationModel, state: &State) -> bool {
     state.flaw != Some(Flaw::NoMoment)
 }
 
-/// V2: nobody else decides a write to what a committed transaction wrote between that moment and its decision.
+/// V2: no other transaction decides a write to what a committed transaction wrote between that
+/// moment and its decision.
 pub fn no_update_is_lost(_: &ValidationModel, state: &State) -> bool {
     state.flaw != Some(Flaw::LostUpdate)
 }
 
-/// V3: committed transactions, those that only read included, have a serial order that agrees with real time.
+/// V3: committed transactions, those that only read included, have a serial order that agrees with
+/// real time.
 pub fn a_serial_order_exists(_: &ValidationModel, state: &State) -> bool {
     state.flaw != Some(Flaw::NoOrder)
 }
 
-/// V4: somebody can go on until everybody has ended.
+/// V4: as long as a transaction has not ended, some transaction can go on.
 pub fn nobody_waits_for_ever(model: &ValidationModel, state: &State) -> bool {
     let everybody_is_over = state.runs.iter().all(|run| run.step == Step::Over);
     everybody_is_over || model.has_progress(state)
@@ -39,22 +42,22 @@ pub fn all_commit(model: &ValidationModel, state: &State) -> bool {
     state.committed.count_ones() as usize == model.plan.txs.len()
 }
 
-/// Not vacuous: looks differ.
+/// Not vacuous: the looks of a transaction differ.
 pub fn somebody_is_disturbed(_: &ValidationModel, state: &State) -> bool {
     state.runs.iter().any(|run| run.disturbed)
 }
 
-/// Not vacuous: somebody commits though his looks have differed.
+/// Not vacuous: a transaction commits though its looks have differed.
 pub fn a_disturbed_one_commits(_: &ValidationModel, state: &State) -> bool {
     state.runs.iter().enumerate().any(|(t, run)| run.disturbed && state.committed >> t & 1 == 1)
 }
 
-/// Not vacuous: somebody waits for a rival.
+/// Not vacuous: a transaction waits for a rival.
 pub fn somebody_waits(_: &ValidationModel, state: &State) -> bool {
     state.runs.iter().any(|run| matches!(run.step, Step::Waiting(_)))
 }
 
-/// Not vacuous: somebody gives way.
+/// Not vacuous: a transaction gives way to a rival.
 pub fn somebody_gives_way(model: &ValidationModel, state: &State) -> bool {
     (0..state.runs.len()).any(|t| state.status(&model.plan, t) == TxStatus::RolledBack)
 }
@@ -64,7 +67,7 @@ pub fn a_rival_is_passed_by(_: &ValidationModel, state: &State) -> bool {
     state.runs.iter().enumerate().any(|(t, run)| run.has_passed_by && state.committed >> t & 1 == 1)
 }
 
-/// Not vacuous: a transaction is refused for somebody's quiet, validated again, and commits.
+/// Not vacuous: a transaction is refused because of quiet, validated again, and commits.
 pub fn a_refused_one_commits(_: &ValidationModel, state: &State) -> bool {
     state.runs.iter().enumerate().any(|(t, run)| run.was_refused && state.committed >> t & 1 == 1)
 }

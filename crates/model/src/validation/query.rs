@@ -1,17 +1,17 @@
 //! Sets of documents with their values, packed into bits, and the queries that select from them.
 
-/// Two bits for each document: is it there with the value 0, is it there with the value 1? Neither: it is absent.
-/// Both, in an answer: a scan has met the document twice.
+/// Two bits for each document: is it there with the value 0, is it there with the value 1? Neither:
+/// it is absent. Both, in an answer: a scan has met the document twice.
 pub type Docs = u8;
 
 /// One bit for each of the values that a predicate takes.
 pub type Values = u8;
 
-/// Only the value 0.
+/// The set with the value 0 only.
 pub const ZERO: Values = 1;
-/// Only the value 1.
+/// The set with the value 1 only.
 pub const ONE: Values = 2;
-/// Both values.
+/// The set of both values.
 pub const ANY: Values = 3;
 /// No value: the document is absent.
 pub const ABSENT: Values = 0;
@@ -36,9 +36,9 @@ fn lowest(docs: Docs) -> Docs {
 /// How the documents that match become an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Fold {
-    /// The documents themselves.
+    /// The documents with their values.
     Documents,
-    /// Only which they are.
+    /// The ids of the documents only.
     Ids,
     /// Only how many they are.
     Count,
@@ -46,12 +46,12 @@ pub enum Fold {
     First,
 }
 
-/// What is read.
+/// A read of documents.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Query {
-    /// Which documents match, with which values.
+    /// The documents that match, each with the values for which it does.
     pub bits: Docs,
-    /// What the answer says of them.
+    /// The part of them that is answered.
     pub fold: Fold,
     /// Does the query pin one `_id`?
     pub point: bool,
@@ -99,12 +99,12 @@ impl Query {
     }
 }
 
-/// What a transaction has written: these documents have other values for it.
+/// The writes of a transaction: these documents have other values for it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Written {
     /// Both bits of each document that it has written.
     pub docs: Docs,
-    /// Their values.
+    /// New values of the documents.
     pub values: Docs,
 }
 
@@ -114,13 +114,13 @@ impl Written {
         docs & !self.docs | self.values
     }
 
-    /// One more write.
+    /// Adds one more write.
     pub fn add(&mut self, doc: usize, values: Values) {
         self.docs |= with(doc, ANY);
         self.values = self.values & !with(doc, ANY) | with(doc, values);
     }
 
-    /// Was this document written?
+    /// Whether this document was written.
     pub fn has(&self, doc: usize) -> bool {
         value(self.docs, doc) != 0
     }

@@ -1,15 +1,18 @@
 //! Quiet: rivals that are not decided need not be waited for, if they have to be validated again.
 //!
-//! 1. Before it reads, or before it looks for the first time, a transaction at serializable asks each record, durably, to take no
-//!    decision where it reads. A record that somebody else has asked is left as it is.
-//! 2. Active rivals that it meets are noted. The second look must show that the records of all of them are asked by this
-//!    transaction still; otherwise it waits or gives way as ever.
-//! 3. It ends at any time: the reader ends it, or its time is up and the owner of the record does. That it has been there stays in
-//!    the record until somebody else asks.
-//! 4. A transaction at serializable that has read what it does not hold is decided only if the quiet in the record is one that was over
-//!    when its own validation began; or is elsewhere, and has taken the place of such a one, or of none. Otherwise it is validated again.
+//! 1. Before it reads, or before it looks for the first time, a transaction at serializable asks
+//!    each record, durably, to take no decision where it reads. A record that another transaction
+//!    has asked is left as it is.
+//! 2. Active rivals that it meets are noted. The second look must show that the records of all of
+//!    them are asked by this transaction still; otherwise it waits or gives way as ever.
+//! 3. It ends at any time: the reader ends it, or its time is up and the owner of the record does.
+//!    That it has been there stays in the record until another transaction asks.
+//! 4. A transaction at serializable that has read what it does not hold is decided only if the
+//!    quiet in the record is one that was over when its own validation began; or is elsewhere, and
+//!    has taken the place of such a one, or of none. Otherwise it is validated again.
 //!
-//! So a rival that was met is decided only after a validation that began when the reader's was over.
+//! So a rival that was met is decided only after a validation that began when the reader's was
+//! over.
 
 use super::{
     breakage::Breakage,
@@ -19,14 +22,14 @@ use super::{
     validating,
 };
 
-/// What a record tells of quiet.
+/// The quiet that a record describes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Quiet {
     /// The transaction that has asked for it.
     pub by: usize,
     /// One bit for each collection in which nothing is to be decided.
     pub tags: u8,
-    /// The quiet has ended.
+    /// Whether the quiet has ended.
     pub is_over: bool,
     /// Whose quiet it has taken the place of.
     pub before: Option<usize>,
@@ -65,7 +68,7 @@ pub fn ask(plan: &Plan, state: &mut State, t: usize) {
     }
 }
 
-/// Is somebody's quiet to end?
+/// Whether quiet stands in the client's record.
 pub fn stands(state: &State, client: usize) -> bool {
     state.now.records[client].quiet.is_some_and(|quiet| !quiet.is_over)
 }
@@ -93,13 +96,14 @@ pub fn covers(plan: &Plan, state: &State, t: usize) -> bool {
         || (0..state.runs.len()).all(|rival| run.met >> rival & 1 == 0 || is_asked(rival))
 }
 
-/// What the quiet in its record means for a transaction that is to be decided.
+/// Effect of the quiet in its record on a transaction that is to be decided.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Verdict {
     Free,
-    /// It has to wait until the quiet is over.
+    /// The transaction has to wait until the quiet is over.
     Waits,
-    /// It has to be validated again, after what it has not heard of: this quiet, which is over.
+    /// The transaction has to be validated again, after the quiet of this transaction, which is
+    /// over and began after its last validation.
     Deaf(usize),
 }
 
@@ -127,7 +131,8 @@ pub fn holds_back(plan: &Plan, state: &State, t: usize) -> bool {
     verdict(plan, state, t) == Verdict::Waits
 }
 
-/// Does it have to be validated again before its decision? Then its client knows of quiet that is over.
+/// Does it have to be validated again before its decision? Then its client knows of quiet that is
+/// over.
 pub fn refuses(plan: &Plan, state: &State, t: usize) -> Option<usize> {
     match verdict(plan, state, t) {
         Verdict::Deaf(heard) => Some(heard),
@@ -160,7 +165,7 @@ pub fn hear_late(plan: &Plan, state: &mut State, t: usize) {
     }
 }
 
-/// Is it a plan in which somebody asks?
+/// Whether a transaction of the plan asks for quiet.
 pub fn is_planned(plan: &Plan) -> bool {
     plan.txs.iter().any(|tx| tx.asks != Asks::Never)
 }

@@ -1,19 +1,21 @@
-//! One read, by the steps in which others come in between: a document by its `_id`, a scan of a collection, or a scan in
-//! the own view.
+//! One read, by the steps between which other transactions can act: a document by its `_id`, a scan
+//! of a collection, or a scan in the own view.
 //!
-//! 1. Pending documents of others whose safe or unsafe version matches, one after the other in the order of the index on
-//!    `_xTxId`.
-//! 2. Safe versions that match, in the order of an index on the value: a document can be moved past the cursor. In the own view: each
-//!    document's visible version, in the order of the collection.
-//! 3. The statuses of those found in 1, one record after the other. If somebody is decided, his documents are cleaned, and all
-//!    begins again.
+//! 1. Pending documents of others whose safe or unsafe version matches, one after the other in the
+//!    order of the index on `_xTxId`.
+//! 2. Safe versions that match, in the order of an index on the value: a document can be moved past
+//!    the cursor. In the own view: each document's visible version, in the order of the collection.
+//! 3. The statuses of the transactions found in 1, one record after the other. If one of them is
+//!    decided, its documents are cleaned, and all begins again.
 //!
-//! A key of a unique index is looked for among safe versions and then among the pending ones of others, and 3 follows. If one document
-//! has it, that is the answer. That nobody has it is not concluded from these two looks, which miss a document that is finished between
-//! them: then 1 to 3 follow, and if somebody was decided.
+//! A key of a unique index is looked for among safe versions and then among the pending ones of
+//! others, and 3 follows. If one document has it, that is the answer. These two looks do not prove
+//! that no document has it, because they miss a document that is finished between them: then 1 to 3
+//! follow, and if a transaction was decided.
 //!
-//! A document by its `_id` is fetched with its lock; if it is locked, 3 follows. The unsafe version that was fetched before
-//! the writer was decided is never the answer: the writer may have changed it once more before its commit.
+//! A document by its `_id` is fetched with its lock; if it is locked, 3 follows. The unsafe version
+//! that was fetched before the writer was decided is never the answer: the writer may have changed
+//! it once more before its commit.
 
 use protocol::TxStatus;
 
@@ -24,7 +26,7 @@ use super::{
     state::State,
 };
 
-/// Where the read is.
+/// State of the read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Phase {
     /// About to fetch the one document.
@@ -41,14 +43,14 @@ enum Phase {
     Asking,
 }
 
-/// A read under way.
+/// State of a read that runs.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Command {
     query: Query,
     own: bool,
     phase: Phase,
     scanned: bool,
-    /// What was found has the key, in one of two looks.
+    /// Whether the documents found have the key, in one of two looks.
     by_key: bool,
     found: Docs,
     /// The unsafe version of the one document.
@@ -58,16 +60,16 @@ pub struct Command {
     decided: u8,
 }
 
-/// What a read has found.
+/// Result of a read.
 #[derive(Clone, Copy, Debug)]
 pub struct Outcome {
-    /// The answer.
+    /// Answer of the read.
     pub result: Docs,
     /// Active rivals that hold what matches in one of their versions.
     pub active: u8,
-    /// Those of them whose unsafe version may have another answer.
+    /// The active rivals whose unsafe version may have another answer.
     pub changing: u8,
-    /// Was a lock met?
+    /// Whether it has met a lock.
     pub met: bool,
 }
 
@@ -178,7 +180,7 @@ impl Command {
         (left != 0).then(|| left.trailing_zeros() as usize)
     }
 
-    /// What follows once everybody was asked.
+    /// Concludes the read, once all statuses are known.
     fn conclude(mut self, plan: &Plan, state: &mut State) -> Result<Outcome, Self> {
         if self.query.point && plan.has(Breakage::EarlierVersionMapped) {
             let committed =

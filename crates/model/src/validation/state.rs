@@ -14,12 +14,13 @@ use super::{
 };
 use crate::server::client_id;
 
-/// A stored document.
+/// A document as the server stores it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Doc {
     /// The value of the safe version; `ABSENT`: there is none.
     pub safe: Values,
-    /// Who holds the write lock, and the value of the unsafe version; `ABSENT`: he removes the document.
+    /// The holder of the write lock, and the value of the unsafe version; `ABSENT`: the holder
+    /// removes the document.
     pub pending: Option<(usize, Values)>,
 }
 
@@ -31,7 +32,8 @@ pub type Stamps = [u8; 4];
 pub struct Record {
     /// One bit for each transaction that is committed.
     pub committed: u8,
-    /// For each collection, or each document, the stamp of the last write that decided a change of it; 0: none.
+    /// For each collection, or each document, the stamp of the last write that decided a change of
+    /// it; 0: none.
     pub changes: Stamps,
     /// The quiet that was asked for last.
     pub quiet: Option<Quiet>,
@@ -46,23 +48,23 @@ pub struct Memory {
     pub boot: u8,
     /// The stamps that the client's own record has acknowledged.
     pub own: Stamps,
-    /// Has somebody else of the client looked since?
+    /// Whether another transaction of the client has looked since.
     pub looked: bool,
 }
 
 /// Auxiliary: one moment of the history of decisions.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Moment {
-    /// The committed versions.
+    /// Committed versions at that moment.
     pub docs: Docs,
     /// The documents that the decision wrote.
     pub wrote: Docs,
 }
 
-/// What a restart may lose.
+/// Data that a restart may lose.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Data {
-    /// The documents.
+    /// The stored documents, by their index.
     pub docs: Vec<Doc>,
     /// The records, one for each client.
     pub records: Vec<Record>,
@@ -70,12 +72,12 @@ pub struct Data {
     pub history: Vec<Moment>,
 }
 
-/// What is wrong with a transaction that was committed.
+/// Ways in which a committed transaction can be wrong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Flaw {
     /// There is no moment at which its answers are the answers.
     NoMoment,
-    /// Somebody else's write is lost.
+    /// A write of another transaction is lost.
     LostUpdate,
     /// The committed transactions have no serial order.
     NoOrder,
@@ -84,7 +86,7 @@ pub enum Flaw {
 /// A state of the model.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct State {
-    /// What is in the server's memory.
+    /// Content of the server's memory.
     pub now: Data,
     /// If a restart is foreseen: what it will leave.
     pub journal_end: Option<Data>,
@@ -98,13 +100,13 @@ pub struct State {
     pub rolled_back: u8,
     /// One bit for each transaction whose commit was acknowledged.
     pub committed: u8,
-    /// The transactions.
+    /// State of each transaction, by its index.
     pub runs: Vec<Run>,
-    /// What each client remembers of the stamps (only if the plan says so).
+    /// Stamps that each client remembers (only if the plan says so).
     pub memories: Vec<Memory>,
     /// For each client the last quiet in its record that it knows to be over.
     pub heard: Vec<Option<usize>>,
-    /// Auxiliary: what was wrong.
+    /// Auxiliary: a fault that has happened.
     pub flaw: Option<Flaw>,
 }
 
@@ -183,7 +185,7 @@ impl State {
         }
     }
 
-    /// The status that somebody acts on. Who acts on a commitment has made it durable.
+    /// The status on which a client acts. A commitment is made durable before it is acted on.
     pub fn durable_status(&mut self, plan: &Plan, t: usize) -> TxStatus {
         let status = self.status(plan, t);
         if status == TxStatus::Committed {
@@ -197,7 +199,7 @@ impl State {
         self.now.history.len() - 1
     }
 
-    /// What is committed, by documents and records.
+    /// The committed values, by documents and records.
     pub fn logical(&self, plan: &Plan) -> Docs {
         let seen = |(doc, it): (usize, &Doc)| {
             let status = it.pending.map_or(TxStatus::Active, |(t, _)| self.status(plan, t));
@@ -212,7 +214,7 @@ impl State {
         self.now.history.push(Moment { docs, wrote: what.docs });
     }
 
-    /// Who holds the write lock, and is decided?
+    /// Whether the holder of the write lock is decided.
     pub fn is_left(&self, plan: &Plan, doc: usize) -> bool {
         self.now.docs[doc].pending.is_some_and(|(t, _)| self.status(plan, t) != TxStatus::Active)
     }
@@ -253,7 +255,7 @@ impl State {
         }
     }
 
-    /// Somebody else of the client looks, once.
+    /// Another transaction of the client looks at the stamps, once.
     pub fn look_besides(&mut self, plan: &Plan, client: usize) {
         let look = plan.writers().into_iter().map(|record| self.now.records[record].changes).collect();
         let Memory { own, .. } = self.memories[client];

@@ -1,5 +1,5 @@
-//! The steps of a transaction's statements: reads that leave entries, and writes that lock and change one document after
-//! the other.
+//! The steps of a transaction's statements: reads that leave entries, and writes that lock and
+//! change one document after the other.
 
 use protocol::TxStatus;
 
@@ -100,7 +100,8 @@ fn to_convert(plan: &Plan, state: &State, t: usize, op: Op) -> Option<usize> {
     state.runs[t].entries.iter().position(|entry| !kept && is_met(entry))
 }
 
-/// A document that the transaction has written is answered as it wrote it; nothing has to be remembered.
+/// A document that the transaction has written is answered as it wrote it; nothing has to be
+/// remembered.
 fn see_own(state: &mut State, t: usize, doc: usize) {
     let query = Query::by_id(doc, ANY, Fold::Documents);
     let run = &mut state.runs[t];
@@ -235,8 +236,8 @@ fn matched_nothing(plan: &Plan, state: &mut State, t: usize, query: Query) {
     }
 }
 
-/// A document that was read by its `_id`, and is written by its `_id`, must be under the lock what it was; then its entry is done
-/// with.
+/// A document that was read by its `_id`, and is written by its `_id`, must be under the lock what
+/// it was; then its entry is done with.
 fn keeps_entry(plan: &Plan, state: &mut State, t: usize, doc: usize) -> bool {
     if matches!(plan.txs[t].ops[state.runs[t].op], Op::WriteMany(..)) {
         return true;

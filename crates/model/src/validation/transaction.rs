@@ -7,18 +7,19 @@ use super::{
     state::Stamps,
 };
 
-/// What entries are run again for.
+/// The purpose for which entries are run again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Goal {
-    /// The entry with this number becomes one of the documents that the transaction has not written.
+    /// The entry with this number becomes one of the documents that the transaction has not
+    /// written.
     Convert(usize),
-    /// Validation by looks.
+    /// Validation by comparing looks.
     Validate,
     /// Validation of at most one document that is not held: it needs no looks.
     Once,
 }
 
-/// Where a transaction is: in the statement with the number `Run::op`.
+/// State of a transaction in the statement with the number `Run::op`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Step {
     /// About to begin the statement.
@@ -33,26 +34,26 @@ pub enum Step {
     Bracket(Goal),
     /// At serializable: waiting for these active rivals.
     Waiting(u8),
-    /// About to write evidence.
+    /// About to write its evidence.
     Proving,
-    /// About to decide.
+    /// About to decide the transaction.
     Deciding,
     /// The decision is sent, but not acknowledged.
     Decided,
     /// Broken on purpose: about to set the stamps.
     Stamping,
-    /// It is decided.
+    /// The transaction is decided.
     Over,
 }
 
-/// What the transaction remembers of a read.
+/// A read that the transaction remembers.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Entry {
-    /// What was read, of documents that the transaction did not hold.
+    /// The read, of documents that the transaction did not hold.
     pub query: Query,
     /// Does the answer include what the transaction itself has written?
     pub own: bool,
-    /// The answer.
+    /// Answer of the read.
     pub result: Docs,
     /// Was a rival's lock met?
     pub met: bool,
@@ -73,15 +74,15 @@ impl Entry {
 /// Auxiliary: an answer that the transaction was given.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Answer {
-    /// What was read.
+    /// Query of the statement.
     pub query: Query,
-    /// What the transaction had written by then.
+    /// Writes of the transaction up to then.
     pub own: Written,
-    /// What was answered.
+    /// Answer of the statement.
     pub result: Docs,
 }
 
-/// A transaction under way.
+/// State of a transaction that runs.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Run {
     /// The step that it takes next.
@@ -90,13 +91,13 @@ pub struct Run {
     pub op: usize,
     /// The server process in which it began.
     pub boot: u8,
-    /// The read under way.
+    /// The read that is running.
     pub command: Option<Command>,
     /// One bit for each document that the statement has still to lock.
     pub to_lock: u8,
-    /// What it has written.
+    /// Writes of the transaction.
     pub own: Written,
-    /// What it remembers of its reads.
+    /// Reads that it remembers.
     pub entries: Vec<Entry>,
     /// The two looks: the stamps of one record after the other.
     pub looks: [Vec<Stamps>; 2],
@@ -110,7 +111,7 @@ pub struct Run {
     pub known: u8,
     /// Was it validated before its end? (Only if that is broken on purpose.)
     pub early: bool,
-    /// Have looks differed?
+    /// Whether its looks have differed.
     pub disturbed: bool,
     /// Has it asked all records for quiet?
     pub has_asked: bool,

@@ -2,16 +2,19 @@
 //!
 //! 1. First look: the stamps of one record after the other.
 //! 2. Every entry is run again, one after the other.
-//! 3. Second look. It differs in a collection that was read: again from 2, and it counts as the first. But one document by its
-//!    `_id` may be disturbed: everything else was the same when it was read again. (At serializable only if it is all that was read:
-//!    rivals of the rest were looked for before that.) What the transaction holds cannot be. A document that was found by a key of a
-//!    unique index is one document, as if by its `_id`: while it is as it is, no other has the key. That none was found is a scan.
+//! 3. Second look. It differs in a collection that was read: again from 2, and it counts as the
+//!    first. But one document by its `_id` may be disturbed: everything else was the same when it
+//!    was read again. (At serializable only if it is all that was read: rivals of the rest were
+//!    looked for before that.) What the transaction holds cannot be. A document that was found by a
+//!    key of a unique index is one document, as if by its `_id`: while it is as it is, no other has
+//!    the key. That none was found is a scan.
 //! 4. Evidence, and the decision: see `deciding`.
 //!
-//! Where a plan says so, the first look is one that the client remembers, of whatever age, with the decisions of its own record
-//! that were acknowledged before the entries are run again.
+//! Where a plan says so, the first look is one that the client remembers, of whatever age, with the
+//! decisions of its own record that were acknowledged before the entries are run again.
 //!
-//! The same bracket (1 to 3) converts an entry of the own view before the transaction writes to its collection again.
+//! The same bracket (1 to 3) converts an entry of the own view before the transaction writes to its
+//! collection again.
 
 use super::{
     breakage::Breakage,
@@ -24,7 +27,7 @@ use super::{
     transaction::{Entry, Goal, Step},
 };
 
-/// What is done next in a bracket.
+/// The next step in a bracket of two looks.
 enum Stage {
     Look(usize),
     Run,
@@ -233,7 +236,8 @@ fn is_undisturbed(plan: &Plan, state: &State, t: usize, goal: Goal) -> bool {
         run.entries.iter().filter(|entry| !are_equal(plan, state, t, docs_of(plan, entry) & !run.own.docs)).collect();
     let one_document = |entry: &Entry| entry.is_of_one() || plan.has(Breakage::ScanDisturbed);
     let free = run.entries.iter().filter(|entry| entry.docs() & !run.own.docs != 0).count();
-    // At serializable the rivals of the others were looked for before the moment at which it was read again.
+    // At serializable the rivals of the others were looked for before the moment at which it was
+    // read again.
     let strict = plan.txs[t].level == Level::Serializable && !plan.has(Breakage::DisturbedAfterRivals);
     let few = match () {
         () if plan.has(Breakage::SeveralDisturbed) => disturbed.len() <= 2,
@@ -278,7 +282,8 @@ fn conclude(plan: &Plan, state: &mut State, t: usize, goal: Goal) {
     state.runs[t].step = Step::Begin;
 }
 
-/// Again between two looks: the second look is the next first one, unless it is of another server process.
+/// Again between two looks: the second look is the next first one, unless it is of another server
+/// process.
 fn again(state: &mut State, t: usize) {
     let run = &mut state.runs[t];
     let second = std::mem::take(&mut run.looks[1]);

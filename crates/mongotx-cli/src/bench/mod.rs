@@ -1,8 +1,8 @@
-//! `mongotx bench`: measurements on this machine. What they do is in the crate `txbench`; here is only what the command
-//! takes and prints, and the comparisons of single queries and of a gateway.
+//! `mongotx bench`: measurements on this machine. What they do is in the crate `txbench`; here is
+//! only what the command takes and prints, and the comparisons of single queries and of a gateway.
 //!
-//! Interrupted: servers started here end with this process; on a server that was named, databases whose names begin with
-//! `mongotx_bench_` may be left.
+//! Interrupted: servers started here end with this process; on a server that was named, databases
+//! whose names begin with `mongotx_bench_` may be left.
 
 mod overhead;
 mod progress;
@@ -42,17 +42,20 @@ enum Command {
     Workload(WorkloadCommand),
     /// Writes the operations of a bank as JSON files, for `bank --files`
     BankFiles(FilesArgs),
-    /// The bank for several write concerns on a replica set: a row for each, for one document and for two
+    /// The bank for several write concerns on a replica set: a row for each, for one document and
+    /// for two
     BankTable(Box<TableArgs>),
-    /// Latency of queries through MongoTx and through the plain driver, with documents pending and without
+    /// Latency of queries through MongoTx and through the plain driver, with documents pending and
+    /// without
     Queries(queries::QueriesArgs),
-    /// What a gateway costs: the same commands with it and without it, and its memory
+    /// Cost of a gateway: the same commands with it and without it, and its memory
     Overhead(overhead::OverheadArgs),
     /// TPC-C's ACID tests: which promises of a transaction each target keeps, and which it does not
     Acid(AcidArgs),
     /// Shows again what `--json` has written; several files are shown as one result
     Report(ReportArgs),
-    /// The figures of the papers that one machine can show, measured here, beside what the papers found
+    /// The figures of the papers that one machine can show, measured here, beside what the papers
+    /// found
     Papers(PapersArgs),
 }
 
@@ -102,7 +105,8 @@ fn tell(result: &BenchResult, output: &OutputArgs) -> Result<Status, BenchError>
     Ok(if broken { WRONG } else { WELL })
 }
 
-/// Runs the ACID tests. That a target fails some is what they are there to show, and no failure of theirs.
+/// Runs the ACID tests. That a target fails some is what they are there to show, and no failure of
+/// theirs.
 async fn acid_tests(args: &AcidArgs) -> Result<(), BenchError> {
     say::line(acid::run(args).await?.to_string().trim_end());
     Ok(())
@@ -123,7 +127,7 @@ async fn papers(args: &PapersArgs) -> Result<Status, BenchError> {
     Ok(if written.complete && !written.broken { WELL } else { WRONG })
 }
 
-/// What repeats this run.
+/// The command line that repeats this run.
 fn command_line() -> String {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     format!("mongotx {}", arguments.join(" "))

@@ -1,4 +1,4 @@
-//! How far a benchmark is.
+//! Progress of a benchmark on the terminal.
 
 use indicatif::{ProgressBar, ProgressStyle};
 

@@ -10,7 +10,7 @@ use tokio::{
 };
 
 use super::{
-    Options,
+    DemoOptions,
     crew::{Crew, Heard, Name, Orders},
     progress::Progress,
     stage::Stage,
@@ -19,18 +19,18 @@ use super::{
 };
 use crate::{failure::Failure, say};
 
-/// What every account holds at first.
+/// Balance of every account at the beginning.
 pub(super) const OPENING_BALANCE: i64 = 1_000;
 const SHOW_EVERY: Duration = Duration::from_millis(100);
 
-/// What the bank did.
+/// Record of what the bank did during a run.
 pub(super) struct Run {
     pub(super) tally: Tally,
     pub(super) took: Duration,
 }
 
 /// Opens the accounts and runs the bank for as long as the options say.
-pub(super) async fn run(options: &Options, seed: u64, stage: &mut Stage) -> Result<Run, Failure> {
+pub(super) async fn run(options: &DemoOptions, seed: u64, stage: &mut Stage) -> Result<Run, Failure> {
     open_accounts(options.accounts, stage).await?;
     let expected = i64::from(options.accounts) * OPENING_BALANCE;
     say::line(&describe(options, expected, seed));
@@ -59,7 +59,7 @@ pub(super) async fn run(options: &Options, seed: u64, stage: &mut Stage) -> Resu
     Ok(Run { tally: master.tally, took })
 }
 
-fn describe(options: &Options, expected: i64, seed: u64) -> String {
+fn describe(options: &DemoOptions, expected: i64, seed: u64) -> String {
     let kills = match options.kill_every {
         Duration::ZERO => "none is killed".to_owned(),
         pause => format!("one is killed about every {}", say::span(pause)),
@@ -82,7 +82,7 @@ async fn open_accounts(accounts: u32, stage: &Stage) -> Result<(), Failure> {
     Ok(client.shutdown().await?)
 }
 
-/// Who kills and starts workers.
+/// The task that kills and starts workers.
 struct Master {
     orders: Orders,
     heard: UnboundedReceiver<(Name, Heard)>,

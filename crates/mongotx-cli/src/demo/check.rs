@@ -1,9 +1,10 @@
 //! Was every promise kept?
 //!
 //! 1. A last sum in a transaction, through MongoTx.
-//! 2. The final sweep: again and again, until nothing is locked and every client record is closed, or time is up.
-//! 3. The documents as they are stored, read by the plain driver: audit records against what was acknowledged,
-//!    balances against audit records.
+//! 2. The final sweep: again and again, until nothing is locked and every client record is closed,
+//!    or time is up.
+//! 3. The documents as they are stored, read by the plain driver: audit records against what was
+//!    acknowledged, balances against audit records.
 
 use std::{
     collections::BTreeMap,
@@ -15,7 +16,7 @@ use futures_util::TryStreamExt;
 use mongotx::{Client, Namespace};
 
 use super::{
-    Options,
+    DemoOptions,
     bank::{OPENING_BALANCE, Run},
     stage::Stage,
     tally::Tally,
@@ -29,22 +30,22 @@ const SWEEP_LIMIT: Duration = Duration::from_secs(60);
 const SWEEP_PAUSE: Duration = Duration::from_millis(100);
 /// How long the last sum waits for what dead workers hold.
 const SUM_WAIT: Duration = Duration::from_secs(30);
-/// Differences told in words, per check.
+/// Number of differences that are printed, per check.
 const TOLD: usize = 5;
 /// The collections of the demo.
 const COLLECTIONS: [&str; 4] = ["accounts", "audits", "custs", "hists"];
 
-/// What was checked, and what was counted.
+/// Results of the checks, and the counts of the run.
 pub(super) struct Verdict {
     pub(super) run: Run,
     pub(super) stats: Stats,
     pub(super) checks: Vec<Check>,
 }
 
-/// One promise.
+/// The check of one promise.
 pub(super) struct Check {
     pub(super) promise: String,
-    /// What speaks against it.
+    /// Facts that contradict the promise.
     pub(super) violations: Vec<String>,
 }
 
@@ -56,8 +57,8 @@ impl Verdict {
     }
 }
 
-/// Steps 1 to 3.
-pub(super) async fn check(options: &Options, stage: &Stage, run: Run) -> Result<Verdict, Failure> {
+/// Runs steps 1 to 3.
+pub(super) async fn check(options: &DemoOptions, stage: &Stage, run: Run) -> Result<Verdict, Failure> {
     let (total, last) = last_sum(stage).await?;
     let (left, sweeper) = sweep(stage).await?;
     let stored = Stored::read(stage).await?;
@@ -76,7 +77,7 @@ pub(super) async fn check(options: &Options, stage: &Stage, run: Run) -> Result<
     Ok(Verdict { run, stats, checks })
 }
 
-/// Step 1.
+/// Step 1: the sum of all balances at the end.
 async fn last_sum(stage: &Stage) -> Result<(i64, Stats), Failure> {
     let client = stage.client().await?;
     let accounts = client.database(&stage.database).collection("accounts");

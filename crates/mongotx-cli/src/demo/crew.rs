@@ -19,20 +19,20 @@ use crate::failure::{Context, Failure};
 /// How long a worker may take to end by itself.
 const STOP_LIMIT: Duration = Duration::from_secs(40);
 
-/// Which process: the worker's number and how often it was started before.
+/// Name of a worker process: the worker's number, and how often it was started before.
 pub(super) type Name = (u32, u32);
 
-/// What a worker said, or that it will say nothing more.
+/// A message of a worker, or the end of its messages.
 pub(super) enum Heard {
-    /// A line.
+    /// A line that the worker has written.
     Line(Line),
     /// A line that is none.
     Nonsense(String),
-    /// The end.
+    /// The end of the worker's output.
     Silence,
 }
 
-/// How to start workers.
+/// Arguments with which workers are started.
 #[derive(Clone)]
 pub(super) struct Orders {
     pub(super) uri: String,
@@ -54,7 +54,7 @@ pub(super) struct Crew {
 }
 
 impl Crew {
-    /// Starts one more worker.
+    /// Starts another worker process.
     pub(super) async fn start(&mut self, orders: &Orders, name: Name, task: &str) -> Result<(), Failure> {
         let worker = Worker::start(orders, name, task).await.context("a worker process could not be started")?;
         self.workers.push(worker);
@@ -76,7 +76,7 @@ impl Crew {
     /// Asks all workers to end and waits for them. Answers those that did not end well, and how.
     pub(super) async fn stop_all(&mut self) -> Vec<(Name, String)> {
         for worker in &mut self.workers {
-            // Who has ended already cannot be told, and is asked below how.
+            // A worker that has ended already cannot be reached; its exit status is read below.
             let _ = worker.input.write_all(b"stop\n").await;
         }
         let mut badly = Vec::new();

@@ -3,10 +3,12 @@
 //! 1. [`stage`]: a standalone mongod of its own (or a fresh database on a given server).
 //! 2. [`native`]: that server refuses native transactions.
 //! 3. [`payment`]: the payment procedure of paper 000, figure 4.
-//! 4. [`bank`]: [`worker`] processes move money while the [`crew`]'s master kills some and starts others.
+//! 4. [`bank`]: [`worker`] processes move money while the [`crew`]'s master kills some and starts
+//!    others.
 //! 5. [`check`]: nothing was lost, doubled, half done or left behind.
 //!
-//! Interrupted anywhere, or failed: the workers are killed first, then the database or the server goes.
+//! Interrupted anywhere, or failed: the workers are killed first, then the database or the server
+//! goes.
 
 mod bank;
 mod check;
@@ -31,13 +33,13 @@ use crate::{
     say,
 };
 
-/// Options of `mongotx demo`.
+/// Options of the command `mongotx demo`.
 #[derive(Args, Clone)]
-pub(crate) struct Options {
+pub(crate) struct DemoOptions {
     /// How long the bank runs
     #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..=3600))]
     seconds: u32,
-    /// Worker processes
+    /// Number of worker processes
     #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..=64))]
     workers: u32,
     /// Seconds between two kills, on average; 0: no kills
@@ -46,10 +48,11 @@ pub(crate) struct Options {
     /// An existing server to use instead of an own one; its fresh database is dropped afterwards
     #[arg(long, value_name = "URI")]
     uri: Option<String>,
-    /// Accounts of the bank
+    /// Number of accounts of the bank
     #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u32).range(2..=10_000))]
     accounts: u32,
-    /// Decides who pays whom and who is killed; the timing of processes stays their own. Default: a new one each time
+    /// Decides who pays whom and who is killed; the timing of processes stays their own. Default: a
+    /// new one each time
     #[arg(long, value_name = "N")]
     seed: Option<u64>,
     /// For tests: one worker changes a balance behind MongoTx's back
@@ -65,8 +68,8 @@ fn kill_pause(text: &str) -> Result<Duration, String> {
     }
 }
 
-/// Runs `mongotx demo`.
-pub(crate) async fn run(options: Options) -> Result<Status, Failure> {
+/// Runs the command `mongotx demo`.
+pub(crate) async fn run(options: DemoOptions) -> Result<Status, Failure> {
     let mut interrupts = Interrupts::catch()?;
     let mut stage = Stage::default();
     let outcome = tokio::select! {
@@ -80,7 +83,7 @@ pub(crate) async fn run(options: Options) -> Result<Status, Failure> {
 }
 
 /// Steps 1 to 5. True: all promises were kept.
-async fn play(options: &Options, stage: &mut Stage) -> Result<bool, Failure> {
+async fn play(options: &DemoOptions, stage: &mut Stage) -> Result<bool, Failure> {
     say::line("1. A server without transactions");
     stage.set(options.uri.as_deref()).await?;
     native::show_refusal(stage).await?;

@@ -14,7 +14,8 @@ use crate::{failure::Failure, say};
 
 /// Tries a native transaction and prints what the server says.
 pub(super) async fn show_refusal(stage: &Stage) -> Result<(), Failure> {
-    // The driver puts words of its own (about retryable writes) in place of the server's, but its events show them.
+    // The driver puts words of its own (about retryable writes) in place of the server's, but its
+    // events show them.
     let heard: Arc<Mutex<Option<Error>>> = Arc::default();
     let ear = Arc::clone(&heard);
     let mut options = ClientOptions::parse(&stage.uri).await?;

@@ -16,10 +16,11 @@ struct Shop {
     hists: Collection<Document>,
 }
 
-/// What somebody sees: the customer's year-to-date payment, the number of payments, their sum.
+/// A reader's view: the customer's year-to-date payment, the number of payments, their sum.
 type View = (i64, usize, i64);
 
-/// Pays twice, rolls the second one back, and shows who sees what. False when somebody saw half of a payment.
+/// Pays twice, rolls the second one back, and shows what each reader sees. False when a reader saw
+/// half of a payment.
 pub(super) async fn show(stage: &Stage) -> Result<bool, Failure> {
     let client = stage.client().await?;
     let shop = set_up(&client, &stage.database).await?;

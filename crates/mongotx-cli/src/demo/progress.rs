@@ -13,7 +13,7 @@ use crate::{failure::Failure, say};
 /// Between two lines where there is no terminal.
 const LINE_EVERY: Duration = Duration::from_secs(5);
 
-/// See the module's header.
+/// The progress of a run: see the module's header.
 pub(super) struct Progress {
     begun: Instant,
     bar: Option<ProgressBar>,

@@ -1,5 +1,6 @@
-//! Where the demo plays: a mongod of its own, or a fresh database on a server that was given. Everything that has to
-//! go in the end is kept here, so that it goes however the demo ends.
+//! The stage of the demo: a mongod of its own, or a fresh database on a server that was given.
+//! Everything that has to be removed in the end is kept here, so that it is removed however the
+//! demo ends.
 
 use std::time::Duration;
 
@@ -18,22 +19,22 @@ pub(super) const LEASE: Duration = Duration::from_millis(1_500);
 /// How long it may take to drop the database.
 const CLEAR_LIMIT: Duration = Duration::from_secs(20);
 
-/// See the module's header.
+/// The stage of a demo: see the module's header.
 #[derive(Default)]
 pub(super) struct Stage {
     // In this order: the workers go first.
     pub(super) crew: Crew,
     server: Option<Server>,
-    /// The server to use.
+    /// Connection string of the server to use.
     pub(super) uri: String,
     /// The database for everything, client records included, so that one drop removes it all.
     pub(super) database: String,
-    /// The database is on somebody else's server and has to be dropped.
+    /// Whether the server is not the demo's own, so that the database has to be dropped.
     borrowed: bool,
 }
 
 impl Stage {
-    /// Makes the stage ready.
+    /// Starts the server, or makes the database on the one that was given.
     pub(super) async fn set(&mut self, uri: Option<&str>) -> Result<(), Failure> {
         match uri {
             Some(uri) => {
@@ -64,12 +65,12 @@ impl Stage {
         connect(&self.uri, client_options(&self.database)).await
     }
 
-    /// The driver without MongoTx.
+    /// Connects the driver without MongoTx.
     pub(super) async fn driver(&self) -> Result<mongodb::Client, Failure> {
         connect_driver(&self.uri).await
     }
 
-    /// Removes everything.
+    /// Removes everything that the demo has made.
     pub(super) async fn clear(mut self) -> Result<(), Failure> {
         self.crew.kill_all().await;
         if !self.borrowed {
@@ -82,7 +83,8 @@ impl Stage {
         .context(&format!("the database {} could not be dropped; drop it by hand", self.database))
     }
 
-    /// A command that a killed worker had sent may arrive after the drop and make the database anew: look again.
+    /// A command that a killed worker had sent may arrive after the drop and make the database
+    /// anew: look again.
     async fn drop_database(&self) -> Result<(), Failure> {
         let driver = self.driver().await?;
         loop {
@@ -95,8 +97,8 @@ impl Stage {
     }
 }
 
-/// The options of all clients of the demo. They sweep nothing by themselves: a dead worker's documents are repaired by
-/// whoever meets them, and by one sweep in the end.
+/// Options of all clients of the demo. They sweep nothing by themselves: a dead worker's documents
+/// are repaired by transactions that meet them, and by one sweep in the end.
 pub(super) fn client_options(database: &str) -> ClientOptions {
     ClientOptions { tx_database: database.to_owned(), lease: LEASE, sweep: false, ..ClientOptions::default() }
 }

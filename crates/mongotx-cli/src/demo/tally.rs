@@ -1,4 +1,4 @@
-//! What the workers have said so far.
+//! The tally of all reports of the workers so far.
 
 use std::collections::BTreeMap;
 
@@ -10,12 +10,12 @@ use super::{
 /// Violations kept in words; the others are only counted.
 const KEPT: usize = 20;
 
-/// See the module's header.
+/// The tally of a run: see the module's header.
 #[derive(Default)]
 pub(super) struct Tally {
-    /// What all sums must be.
+    /// The sum that every reader must see.
     pub(super) expected: i64,
-    /// Acknowledged transfers by id.
+    /// Acknowledged transfers by their id.
     pub(super) done: BTreeMap<String, Transfer>,
     pub(super) declined: u64,
     pub(super) gave_up: u64,
@@ -24,13 +24,13 @@ pub(super) struct Tally {
     pub(super) wrong_sums: u64,
     pub(super) sum_conflicts: u64,
     stats: BTreeMap<Name, Stats>,
-    /// What must not happen and did, other than wrong sums.
+    /// Failures other than wrong sums.
     pub(super) failures: Vec<String>,
     pub(super) failure_count: u64,
 }
 
 impl Tally {
-    /// Nothing yet.
+    /// A tally without any report yet.
     pub(super) fn new(expected: i64) -> Self {
         Self { expected, ..Self::default() }
     }

@@ -1,4 +1,5 @@
-//! What a worker process tells the demo: one line each, written only after it has happened.
+//! Reports of a worker process to the demo: one line each, written only after the event that it
+//! reports.
 
 use std::{fmt, str::FromStr};
 
@@ -25,7 +26,7 @@ pub(super) struct Stats {
 }
 
 impl Stats {
-    /// What the demo wants to know of a client's counters.
+    /// The counters of a client that the demo shows.
     pub(super) fn of(metrics: &Metrics) -> Self {
         Self {
             conflicts: metrics.aborts_conflict,
@@ -37,7 +38,7 @@ impl Stats {
         }
     }
 
-    /// Both together.
+    /// The sum of two clients' counters.
     pub(super) fn and(self, other: Self) -> Self {
         Self {
             conflicts: self.conflicts + other.conflicts,
@@ -50,10 +51,10 @@ impl Stats {
     }
 }
 
-/// One line.
+/// A line of a worker's output.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Line {
-    /// Commit has answered `Ok`.
+    /// A commit has answered `Ok`.
     Done(Transfer),
     /// There was not enough money; nothing was written.
     Declined,

@@ -1,8 +1,9 @@
-//! A worker process: `mongotx demo-worker`, hidden. It moves money between random accounts and sometimes adds them up.
+//! A worker process: `mongotx demo-worker`, hidden. It moves money between random accounts and
+//! sometimes adds them up.
 //!
-//! Standard input: the connection string (not an argument, so that its password is not in the process list), then
-//! perhaps `stop`. The end of the input ends the process at once, wherever it is: the demo is gone.
-//! Standard output: [`Line`]s.
+//! Standard input: the connection string (not an argument, so that its password is not in the
+//! process list), then perhaps `stop`. The end of the input ends the process at once, wherever it
+//! is: the demo is gone. Standard output: [`Line`]s.
 
 use std::{
     io::{BufRead, Write},
@@ -35,12 +36,12 @@ const SUM_WAIT: Duration = Duration::from_millis(200);
 const STATS_EVERY: Duration = Duration::from_millis(200);
 const LARGEST_AMOUNT: i64 = 100;
 
-/// Options of `mongotx demo-worker`.
+/// Options of the command `mongotx demo-worker`.
 #[derive(Args, Clone)]
-pub(crate) struct Options {
+pub(crate) struct WorkerOptions {
     #[arg(long)]
     database: String,
-    /// Default: the database itself.
+    /// Default: the value of `database`.
     #[arg(long)]
     tx_database: Option<String>,
     #[arg(long, default_value_t = 0)]
@@ -51,17 +52,17 @@ pub(crate) struct Options {
     accounts: u32,
     #[arg(long, default_value_t = 0)]
     seed: u64,
-    /// Default: the demo's own.
+    /// Default: the lease of the demo.
     #[arg(long)]
     lease_ms: Option<u64>,
     #[arg(long, value_enum, default_value_t = Task::Work)]
     task: Task,
 }
 
-/// What the worker is for.
+/// Task of a worker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Task {
-    /// Moves money.
+    /// Moves money between accounts.
     Work,
     /// For tests: changes a balance outside MongoTx first.
     Tamper,
@@ -72,7 +73,7 @@ pub(crate) enum Task {
 }
 
 impl Task {
-    /// Its name as an argument.
+    /// Name of the task as an argument.
     pub(super) fn name(self) -> &'static str {
         match self {
             Self::Work => "work",
@@ -90,8 +91,8 @@ struct Bank {
     audits: Collection<Document>,
 }
 
-/// Runs `mongotx demo-worker`.
-pub(crate) async fn run(options: Options) -> Result<Status, Failure> {
+/// Runs the command `mongotx demo-worker`.
+pub(crate) async fn run(options: WorkerOptions) -> Result<Status, Failure> {
     let (uri, stop) = take_the_leash()?;
     if options.task == Task::Tamper {
         tamper(&uri, &options).await?;
@@ -112,7 +113,8 @@ pub(crate) async fn run(options: Options) -> Result<Status, Failure> {
     Ok(WELL)
 }
 
-/// Reads the connection string, and from then on watches the input: `stop` sets the flag, its end ends the process.
+/// Reads the connection string, and from then on watches the input: `stop` sets the flag, its end
+/// ends the process.
 fn take_the_leash() -> Result<(String, Arc<AtomicBool>), Failure> {
     let mut uri = String::new();
     let read = std::io::stdin().lock().read_line(&mut uri);
@@ -134,7 +136,8 @@ fn take_the_leash() -> Result<(String, Arc<AtomicBool>), Failure> {
     Ok((uri.trim_end().to_owned(), stop))
 }
 
-/// One line, whole, before anything else happens. Nobody to read it: the demo is gone.
+/// Writes one line, whole, before anything else happens. If it cannot be written, the demo has
+/// ended.
 fn tell(line: &Line) {
     let mut out = std::io::stdout().lock();
     if out.write_all(format!("{line}\n").as_bytes()).and_then(|()| out.flush()).is_err() {
@@ -142,7 +145,7 @@ fn tell(line: &Line) {
     }
 }
 
-async fn work(client: &Client, bank: &Bank, options: &Options, stop: &AtomicBool) -> Result<(), Failure> {
+async fn work(client: &Client, bank: &Bank, options: &WorkerOptions, stop: &AtomicBool) -> Result<(), Failure> {
     let name = u64::from(options.worker) << 32 | u64::from(options.incarnation);
     let mut rng = StdRng::seed_from_u64(options.seed ^ name.wrapping_mul(0x9e37_79b9_7f4a_7c15));
     let mut session = client.session();
@@ -244,7 +247,7 @@ async fn balances(session: &mut Session, accounts: &Collection<Document>) -> mon
 }
 
 /// Adds money that no audit record explains, when no transaction holds the account.
-async fn tamper(uri: &str, options: &Options) -> Result<(), Failure> {
+async fn tamper(uri: &str, options: &WorkerOptions) -> Result<(), Failure> {
     let driver = connect::connect_driver(uri).await?;
     let accounts = driver.database(&options.database).collection::<Document>("accounts");
     let free = doc! {"_id": 0, "_xTxId": {"$exists": false}};
@@ -254,7 +257,8 @@ async fn tamper(uri: &str, options: &Options) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Writes (and commits, with [`Task::HoldCommitted`]), tells the transaction's id, and waits to be killed.
+/// Writes (and commits, with [`Task::HoldCommitted`]), tells the transaction's id, and waits to be
+/// killed.
 async fn hold(client: &Client, bank: &Bank, task: Task) -> Result<(), Failure> {
     let mut session = client.session();
     session.begin()?;

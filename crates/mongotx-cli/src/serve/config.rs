@@ -1,7 +1,8 @@
 //! `--config FILE`: what a file says becomes flags, unless the command line says otherwise.
 //!
-//! There is one list of names, the flags of `mongotx serve` themselves: a key of the file is a flag's long name, and
-//! its value is read by the same code. So nothing can be said in one place and not in the other.
+//! There is one list of names, the flags of `mongotx serve` themselves: a key of the file is a
+//! flag's long name, and its value is read by the same code. So nothing can be said in one place
+//! and not in the other.
 
 use std::{any::TypeId, ffi::OsString, fs::File, io::Read, path::Path};
 
@@ -17,12 +18,14 @@ const SERVE: &str = "serve";
 /// The largest file that is read, in bytes.
 const LARGEST_BYTES: u64 = 1024 * 1024;
 
-/// The command line with what its file says. One that has no file, or that cannot be understood, stays as it is.
+/// The command line with what its file says. One that has no file, or that cannot be understood,
+/// stays as it is.
 ///
 /// # Errors
 /// Names the file, the line and the key.
 pub(crate) fn with_file(cli: &Command, mut args: Vec<OsString>) -> Result<Vec<OsString>, Failure> {
-    // What is wrong in it is found when it is read for good; what it needs besides may be in the file.
+    // Errors of the command line are reported when it is parsed for good; an option that is missing
+    // here may be in the file.
     let Ok(matches) = cli.clone().ignore_errors(true).try_get_matches_from(&args) else { return Ok(args) };
     let (Some((SERVE, matches)), Some(serve)) = (matches.subcommand(), cli.find_subcommand(SERVE)) else {
         return Ok(args);
@@ -53,7 +56,7 @@ fn read(path: &Path, serve: &Command) -> Result<Vec<Said>, Failure> {
     parse(&text, serve).map_err(|(line, reason)| named(format!("line {line}: {reason}")))
 }
 
-/// What a text says, or the line of what is wrong and why.
+/// The options in a text; or the line of an error, and the error.
 fn parse(text: &str, serve: &Command) -> Result<Vec<Said>, (usize, String)> {
     let line_of = |at: usize| text.bytes().take(at).filter(|byte| *byte == b'\n').count() + 1;
     let table = DeTable::parse(text)
@@ -123,7 +126,8 @@ fn wanted(arg: &Arg) -> Wanted {
     if numbers.iter().any(|number| id == *number) { Wanted::Number } else { Wanted::Text }
 }
 
-/// Whether the flag's own rules take the value. What it needs besides is looked at with all the others.
+/// Whether the flag's own rules take the value. What it needs besides is looked at with all the
+/// others.
 fn check(serve: &Command, name: &str, flag: &str) -> Result<(), String> {
     let parsed = serve.clone().no_binary_name(true).try_get_matches_from([flag]);
     match parsed {
@@ -157,7 +161,7 @@ mod tests {
         let possible = arg.get_possible_values();
         match (wanted(arg), possible.last()) {
             (Wanted::Switch, _) => "true".to_owned(),
-            // It keeps a thousand events at least.
+            // Its value is at least a thousand events.
             (Wanted::Number, _) if arg.get_id() == "max_change_events" => "7777".to_owned(),
             (Wanted::Number, _) => "77".to_owned(),
             (Wanted::Text, Some(value)) => format!("{:?}", value.get_name()),

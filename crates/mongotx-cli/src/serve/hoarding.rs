@@ -11,7 +11,8 @@ pub(crate) struct HoardingOptions {
     /// Client connections of one address at the same time; 0: as many as --max-connections says
     #[arg(long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u32).range(0..=1_000_000))]
     max_connections_per_address: u32,
-    /// Closes connections that have not logged in and are silent for so long, where --users says who may; 0: never
+    /// Closes connections that have not logged in and are silent for so long, where --users says
+    /// who may; 0: never
     #[arg(long, value_name = "SECONDS", default_value_t = 120)]
     login_timeout: u32,
     /// How long after it was opened a connection has to bring its first message
@@ -29,27 +30,31 @@ pub(crate) struct HoardingOptions {
     /// How long a command waits for one of them
     #[arg(long, value_name = "SECONDS", default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..=3_600))]
     upstream_wait: u32,
-    /// Sessions that are kept at a time. Those that hold no transaction and remember no write make room for others; a user who has
-    /// logged in has half of them at most
+    /// Sessions that are kept at a time. Those that hold no transaction and remember no write make
+    /// room for others; a user who has logged in has half of them at most
     #[arg(long, value_name = "N", default_value_t = 100_000, value_parser = clap::value_parser!(u32).range(1..=10_000_000))]
     max_sessions: u32,
-    /// How long a session is kept that nobody uses, with its transaction and its cursors
+    /// Seconds after which an unused session is removed, with its transaction and its cursors
     #[arg(long, value_name = "SECONDS", default_value_t = 1_800, value_parser = clap::value_parser!(u32).range(1..=604_800))]
     session_timeout: u32,
-    /// How long a transaction may be open, as transactionLifetimeLimitSeconds of MongoDB; 0: as long as its session is used
+    /// How long a transaction may be open, as transactionLifetimeLimitSeconds of MongoDB; 0: as
+    /// long as its session is used
     #[arg(long, value_name = "SECONDS", default_value_t = 60, value_parser = clap::value_parser!(u32).range(0..=604_800))]
     transaction_lifetime: u32,
-    /// Documents that a transaction may write, reads of it that are validated at its commit, and documents that a read at snapshot or
-    /// linearizable outside transactions may answer. A document that is written takes about 1 KiB here until it is finished
+    /// Documents that a transaction may write, reads of it that are validated at its commit, and
+    /// documents that a read at snapshot or linearizable outside transactions may answer. A
+    /// document that is written takes about 1 KiB here until it is finished
     #[arg(long, value_name = "N", default_value_t = 100_000, value_parser = clap::value_parser!(u32).range(1..=10_000_000))]
     max_transaction_documents: u32,
-    /// What a read at snapshot or linearizable outside transactions may answer: all of it is kept until it is fetched
+    /// Mebibytes that a read at snapshot or linearizable outside transactions may answer: all of it
+    /// is kept until it is fetched
     #[arg(long, value_name = "MIB", default_value_t = 64, value_parser = clap::value_parser!(u32).range(1..=1_048_576))]
     max_snapshot_read_mib: u32,
     /// Cursors that are open at a time. A user who has logged in has half of them at most
     #[arg(long, value_name = "N", default_value_t = 10_000, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     max_cursors: u32,
-    /// How long a cursor is kept that nobody uses; with noCursorTimeout it is kept as long as a session
+    /// Seconds after which an unused cursor is closed; with noCursorTimeout it is kept as long as a
+    /// session
     #[arg(long, value_name = "SECONDS", default_value_t = 600, value_parser = clap::value_parser!(u32).range(1..=604_800))]
     cursor_timeout: u32,
 }

@@ -1,7 +1,7 @@
-//! What a gateway logs, and how: a line per event on standard error, for people or for programs.
+//! The log of a gateway: a line per event on standard error, for people or for programs.
 //!
-//! Events are in `mongotx_gateway`: connections and their ends, logins, transactions that were rolled back, slow commands. None has
-//! a password, a key or a document in it.
+//! Events are in `mongotx_gateway`: connections and their ends, logins, transactions that were
+//! rolled back, slow commands. None has a password, a key or a document in it.
 
 use clap::{Args, ValueEnum};
 use tracing::level_filters::LevelFilter;
@@ -65,7 +65,7 @@ impl Log {
     }
 }
 
-/// Logs from now on.
+/// Begins to write the log.
 pub(crate) fn start(options: &LogOptions) -> Result<Log, Failure> {
     let (level, handle) = reload::Layer::new(options.level());
     let lines = tracing_subscriber::fmt::layer().with_writer(std::io::stderr);

@@ -13,11 +13,13 @@ use crate::{
     request::{Request, Whole},
 };
 
-/// `access`: what the table of commands says of the request's; `access_of`: what it says of others. `own`: the database in which
-/// MongoTx keeps its records.
+/// Checks that a user has the privileges for a request. `access` is the table's entry for the
+/// request's command, `access_of` gives those of others. `own`: the database in which MongoTx keeps
+/// its records.
 ///
 /// # Errors
-/// 13, as MongoDB: without a login, and without the privilege. The command itself is not told: it may hold documents.
+/// 13, as MongoDB: without a login, and without the privilege. The message does not quote the
+/// command, which may hold documents.
 pub(crate) fn check(
     user: Option<&User>,
     request: &Request,
@@ -46,7 +48,8 @@ pub(crate) fn check(
     }
 }
 
-/// What is looked at here has to be what is carried out, here or by the server: a field that is there twice could be either.
+/// Refuses a field that is there twice: the check could read the one, and the gateway or the server
+/// carry out the other.
 fn refuse_twice(request: &Request) -> Result<(), CommandError> {
     let mut seen = HashSet::new();
     let names = request.body().iter_elements().flatten().map(|field| field.key().as_str());
@@ -59,7 +62,8 @@ fn refuse_twice(request: &Request) -> Result<(), CommandError> {
     Ok(())
 }
 
-/// The first field, the one that names the collection of a cursor, and those that ask for more than usual: the documents of a large insert need not be read.
+/// The first field, the one that names the collection of a cursor, and those that ask for more than
+/// usual: the documents of a large insert need not be read.
 fn named(request: &Request) -> Document {
     let mut named = Document::new();
     for field in [request.name(), "collection", BYPASS_VALIDATION] {

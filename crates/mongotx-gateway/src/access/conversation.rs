@@ -1,4 +1,5 @@
-//! A login between two messages of its client, kept with the connection. `handshake/login.rs` carries it on.
+//! A login between two messages of its client, kept with the connection. `handshake/login.rs`
+//! carries it on.
 
 use std::sync::Arc;
 
@@ -13,17 +14,17 @@ use super::{
 pub(crate) struct Conversation {
     pub(crate) mechanism: Mechanism,
     pub(crate) name: UserName,
-    /// `None`: nobody is called so.
+    /// The user who logs in. `None`: there is no user of this name.
     pub(crate) user: Option<Arc<User>>,
     /// The client wants no empty message at the end.
     pub(crate) skips_empty: bool,
     pub(crate) stage: Stage,
 }
 
-/// What the client has to say next.
+/// The message that the client has to send next.
 pub(crate) enum Stage {
     /// The client has to prove that it knows the password.
     Proof(Exchange),
-    /// It has. Its empty message is waited for.
+    /// The client has proved that it knows the password, and has to send an empty message.
     Empty,
 }

@@ -1,4 +1,5 @@
-//! What is kept instead of a password: enough to check who knows it, and to show the client that it is known here.
+//! Credentials: stored instead of a password. They are enough to check that a client knows the
+//! password, and to show the client that the gateway knows it.
 
 use mongowire::scram::Mechanism;
 use rand::RngExt;
@@ -10,7 +11,8 @@ const FEWEST_ITERATIONS: u32 = 4_096;
 /// The most. Clients have to do the work of them, and some give up at more.
 const MOST_ITERATIONS: u32 = 1_000_000;
 
-/// A salted password of one mechanism (RFC 5802, section 3). The password cannot be computed from it.
+/// A salted password of one mechanism (RFC 5802, section 3). The password cannot be computed from
+/// it.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub(crate) struct Credential {
@@ -35,7 +37,7 @@ impl Credential {
         Ok(Self::with_salt(mechanism, &prepared, salt, mechanism.iterations()))
     }
 
-    /// Of a password that was prepared.
+    /// Makes the credential of a prepared password.
     pub(crate) fn with_salt(mechanism: Mechanism, prepared: &str, salt: Vec<u8>, iterations: u32) -> Self {
         let salted = mechanism.salted(prepared, &salt, iterations);
         let client_key = mechanism.hmac(&salted, b"Client Key");
@@ -52,8 +54,8 @@ impl Credential {
         prepared.is_ok() && bool::from(of.stored_key.ct_eq(&self.stored_key))
     }
 
-    /// Of a user who does not exist: nobody can tell it from a real one, and no password fits. The same name has the same salt, at
-    /// every gateway that has the same secret.
+    /// Credential of a user who does not exist. Clients cannot tell it from a real one, and no
+    /// password fits. The same name has the same salt, at every gateway that has the same secret.
     pub(crate) fn fake(mechanism: Mechanism, secret: &[u8], user: &str) -> Self {
         let derived = |what: &str| {
             Mechanism::ScramSha256.hmac(secret, format!("{what}\0{}\0{user}", mechanism.name()).as_bytes())

@@ -1,10 +1,10 @@
-//! What a user must have for one command, as it is put together. Pure.
+//! The privileges that one command demands, collected step by step. Pure.
 
 use bson::Bson;
 
 use super::role::Need;
 
-/// What must be had, and on which database.
+/// A privilege, and the database on which it is demanded.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Demand {
     pub(super) need: Need,
@@ -18,7 +18,7 @@ pub(super) struct Demands<'a> {
 }
 
 impl<'a> Demands<'a> {
-    /// Of a command on this database; none yet.
+    /// No demands yet, for a command on this database.
     pub(super) fn on(database: &'a str) -> Self {
         Self { database, all: Vec::new() }
     }
@@ -33,7 +33,7 @@ impl<'a> Demands<'a> {
         self.all
     }
 
-    /// On the command's own database.
+    /// Adds a demand on the command's own database.
     pub(super) fn add(&mut self, need: Need) {
         self.add_on(need, self.database.to_owned());
     }
@@ -54,7 +54,8 @@ impl<'a> Demands<'a> {
         }
     }
 
-    /// On a collection. Those of the server itself, and names that are none (the server takes ids as well), are for `root`.
+    /// On a collection. Those of the server itself, and names that are none (the server takes ids
+    /// as well), are for `root`.
     pub(super) fn collection(&mut self, name: Option<&Bson>, need: Need) {
         self.add(match name {
             Some(Bson::String(name)) if is_system(name) => Need::Root,

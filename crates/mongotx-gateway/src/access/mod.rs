@@ -1,18 +1,18 @@
-//! Who may do what: users, what proves that a client is one of them, and the privileges that every command needs. Nothing here
-//! knows of connections; `handshake/login.rs` logs in.
+//! Access control: users, their credentials, and the privileges that every command needs. Nothing
+//! here depends on connections; `handshake/login.rs` logs in.
 //!
 //! | file | |
 //! | --- | --- |
-//! | `users`, `user` | who there is, and the file of them |
-//! | `roster` | those of a gateway that runs |
-//! | `role` | what a user may do, and where |
-//! | `credential` | what is kept instead of a password (RFC 5802, RFC 7677) |
+//! | `users`, `user` | all users, and the file with them |
+//! | `roster` | the users of a running gateway, which may be read again |
+//! | `role` | the privileges of a user, by database |
+//! | `credential` | stored instead of a password (RFC 5802, RFC 7677) |
 //! | `scram` | the exchange with a client (pure) |
 //! | `conversation` | a login between two messages |
-//! | `needs`, `pipeline`, `demands` | what a command needs (pure) |
-//! | `check` | whether a user has it |
+//! | `needs`, `pipeline`, `demands` | the privileges that a command needs (pure) |
+//! | `check` | checks that a user has them |
 //!
-//! A gateway without users lets everybody who can connect do everything.
+//! In a gateway without users, every client that can connect may do everything.
 
 mod base64_text;
 mod check;

@@ -1,6 +1,7 @@
-//! What each command needs of its user, by what its row in the table of commands says. Pure.
+//! The privileges that each command needs, from its row in the table of commands. Pure.
 //!
-//! Privileges follow MongoDB's own roles. What nobody knows needs `root`, as what is explained and is not meant to be.
+//! Privileges follow MongoDB's own roles. An unknown command needs `root`; so does an `explain` of
+//! a command that cannot be explained.
 
 use bson::{Bson, Document};
 
@@ -14,30 +15,32 @@ use crate::fields::is_asked;
 /// The option of writes that validators do not judge.
 pub(super) const BYPASS_VALIDATION: &str = "bypassDocumentValidation";
 
-/// Before any privilege.
+/// The rule by which a command's privileges are found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Access {
-    /// Anybody who can connect, as in MongoDB: what clients need to find out where they are and to log in.
+    /// Anybody who can connect, as in MongoDB: what clients need to find out where they are and to
+    /// log in.
     Open,
     /// Anybody who is logged in: what touches nothing but the user's own.
     Own,
-    /// Who has this on the command's database.
+    /// This privilege on the command's database.
     On(Need),
-    /// As [`Access::On`]; the collection stands in the field `collection`.
+    /// Like [`Access::On`]; the collection stands in the field `collection`.
     OnCursor(Need),
-    /// Who may read the collection, and has what the stages of `pipeline` need.
+    /// Reading the collection, and the privileges for the stages of `pipeline`.
     Pipeline,
-    /// Who may read the collection, and write to the one that `out` names.
+    /// Reading the collection, and writing to the one that `out` names.
     MapReduce,
-    /// Who may write to both collections, which are named with their databases.
+    /// Writing to both collections, which are named with their databases.
     Rename,
     /// As [`Access::On`]; of a view also who may read what it shows.
     View(Need),
-    /// Who may read the collection that is named with its database.
+    /// Reading the collection that is named with its database.
     FullName,
-    /// Who asks for operations of others (`$ownOps` is not true): as for [`Need::Monitor`].
+    /// [`Need::Monitor`] for operations of other users (`$ownOps` is not true); none for the user's
+    /// own.
     Operations,
-    /// As the command that is explained.
+    /// The privileges of the command that is explained.
     Inner,
 }
 
@@ -57,14 +60,15 @@ impl Access {
     }
 }
 
-/// What a command needs: one that has this privilege in the table, under the name that it was sent with.
+/// A command whose privileges are asked for, with its rule from the table and the name that it was
+/// sent with.
 pub(super) struct Asked<'a> {
     pub(super) access: Access,
     pub(super) name: &'a str,
     pub(super) database: &'a str,
     /// The database in which MongoTx keeps its records; only `root` may touch it.
     pub(super) own: &'a str,
-    /// What the table says of another command.
+    /// The rule of another command, by its name.
     pub(super) access_of: fn(&str) -> Access,
 }
 
@@ -105,7 +109,8 @@ impl Asked<'_> {
             Access::View(need) => {
                 demands.collection(command.get(name), need);
                 if let Some(source) = command.get("viewOn") {
-                    // Whoever may read the view will read through it: as much as its maker may.
+                    // A user of the view reads through it with the rights of its maker, so the
+                    // maker needs these.
                     demands.collection(Some(source), Need::Read);
                     pipeline::add(demands, command.get("pipeline"));
                 }
@@ -117,7 +122,7 @@ impl Asked<'_> {
         }
     }
 
-    /// As if it was not explained but run.
+    /// Adds the demands of the explained command, as if it were run.
     fn add_explained(&self, demands: &mut Demands<'_>, command: Option<&Bson>) {
         let inner = command.and_then(Bson::as_document);
         let Some((inner, name)) = inner.and_then(|inner| Some((inner, inner.keys().next()?))) else {
@@ -131,7 +136,7 @@ impl Asked<'_> {
     }
 }
 
-/// On a collection that is named with its database.
+/// Adds a demand on a collection that is named with its database.
 fn add_full(demands: &mut Demands<'_>, name: Option<&Bson>, need: Need) {
     match name.and_then(Bson::as_str).map(|full| full.split_once('.')) {
         Some(Some((database, collection))) if !is_system(collection) => demands.add_on(need, database.to_owned()),

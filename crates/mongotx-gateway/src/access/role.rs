@@ -19,11 +19,11 @@ use std::{fmt, str::FromStr};
 
 use crate::request::is_database_name;
 
-/// A role.
+/// A role of a user, as in MongoDB.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[non_exhaustive]
 pub enum Role {
-    /// Everything.
+    /// May do everything, on all databases.
     Root,
     /// Reads documents of this database.
     Read(String),
@@ -41,20 +41,20 @@ pub enum Role {
     DbAdminAnyDatabase,
     /// Looks at how the gateway and the server work.
     ClusterMonitor,
-    /// Reads all databases.
+    /// Reads documents of all databases, for backups.
     Backup,
-    /// Writes to all databases.
+    /// Writes documents of all databases, for restoring backups.
     Restore,
 }
 
-/// What a command needs of a database.
+/// A privilege that a command needs on a database.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Need {
     /// To see which collections and indexes there are, and how large.
     See,
-    /// To read documents.
+    /// To read documents of it.
     Read,
-    /// To change documents.
+    /// To change documents of it.
     Write,
     /// To make and drop collections and indexes.
     Define,
@@ -62,7 +62,7 @@ pub(crate) enum Need {
     Manage,
     /// To look at how the gateway and the server work.
     Monitor,
-    /// Everything.
+    /// Everything: only `root` has it.
     Root,
 }
 
@@ -97,7 +97,7 @@ impl Role {
         }
     }
 
-    /// MongoDB's name for it.
+    /// MongoDB's name for the role.
     pub(crate) fn name(&self) -> &'static str {
         match self {
             Self::Root => "root",
@@ -114,11 +114,11 @@ impl Role {
         }
     }
 
-    /// Whether it is enough.
+    /// Whether the role includes this privilege on this database.
     pub(crate) fn allows(&self, need: Need, database: &str) -> bool {
         let enough = match self {
             Self::Root => return true,
-            // What is about the server is asked of whatever database.
+            // Commands about the server may be sent to any database.
             Self::ClusterMonitor if need == Need::Monitor => return true,
             Self::ClusterMonitor => matches!(need, Need::See),
             Self::Read(_) | Self::ReadAnyDatabase | Self::Backup => matches!(need, Need::See | Need::Read),

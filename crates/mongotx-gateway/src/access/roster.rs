@@ -24,7 +24,8 @@ impl Roster {
         self.now().get(&user.name).is_some_and(|now| Arc::ptr_eq(now, user))
     }
 
-    /// From now on these are the users. Answers the digests of those who were removed, or are not as they were.
+    /// From now on these are the users. Answers the digests of those who were removed, or are not
+    /// as they were.
     pub(crate) fn replace(&self, users: Users) -> Vec<Vec<u8>> {
         let mut now = self.now.write().unwrap_or_else(PoisonError::into_inner);
         let (users, changed) = users.instead_of(&now);

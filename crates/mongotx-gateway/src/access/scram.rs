@@ -1,7 +1,10 @@
-//! The server's side of a SCRAM exchange (RFC 5802, section 5). Pure: no I/O, no randomness, no clock.
+//! The server's side of a SCRAM exchange (RFC 5802, section 5). Pure: no I/O, no randomness, no
+//! clock.
 //!
-//! 1. client: `n,,n=NAME,r=NONCE`; 2. server: `r=NONCE+OURS,s=SALT,i=ITERATIONS`; 3. client: `c=biws,r=NONCE+OURS,p=PROOF`;
-//! 4. server: `v=SIGNATURE`. A wrong proof is found out in step 4, after the same work for every user, known or not.
+//! 1. client: `n,,n=NAME,r=NONCE`; 2. server: `r=NONCE+OURS,s=SALT,i=ITERATIONS`; 3. client:
+//!    `c=biws,r=NONCE+OURS,p=PROOF`;
+//! 4. server: `v=SIGNATURE`. A wrong proof is found out in step 4, after the same work for every
+//!    user, known or not.
 
 use base64::{Engine, prelude::BASE64_STANDARD};
 use mongowire::scram::Mechanism;
@@ -12,7 +15,7 @@ use super::credential::Credential;
 /// As long as a client's message may be. Names and nonces are much shorter.
 const LONGEST_BYTES: usize = 4 * 1024;
 
-/// Why nobody is logged in: for the log, never for the client.
+/// Reason why a login failed: for the log, never for the client.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum Refused {
     #[error("malformed message: {0}")]
@@ -23,15 +26,15 @@ pub(crate) enum Refused {
     Unknown,
 }
 
-/// What the client says first.
+/// The client's first message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct First {
-    /// Who it wants to be.
+    /// Name of the user that the client logs in as.
     pub(crate) user: String,
-    /// `n,,` or `y,,`.
+    /// GS2 header of the message: `n,,` or `y,,`.
     header: String,
     nonce: String,
-    /// All behind the header.
+    /// The message without its header.
     bare: String,
 }
 
@@ -49,7 +52,8 @@ impl First {
     /// Reads step 1.
     ///
     /// # Errors
-    /// What is no such message, or asks for what there is not: channel bindings, extensions, acting for another user.
+    /// What is no such message, or asks for what there is not: channel bindings, extensions, acting
+    /// for another user.
     pub(crate) fn parse(payload: &[u8]) -> Result<Self, Refused> {
         let text = text(payload)?;
         let (header, bare) = match text.get(..3) {
@@ -83,7 +87,8 @@ impl Exchange {
     /// Steps 3 and 4.
     ///
     /// # Errors
-    /// What is no such message, does not belong to this exchange, or does not prove that the password is known.
+    /// What is no such message, does not belong to this exchange, or does not prove that the
+    /// password is known.
     pub(crate) fn finish(self, payload: &[u8]) -> Result<Vec<u8>, Refused> {
         let (without_proof, proof) =
             text(payload)?.rsplit_once(",p=").ok_or(Refused::Malformed("there is no proof"))?;
@@ -183,7 +188,7 @@ mod tests {
         ] {
             assert!(matches!(finish(&bad), Refused::Malformed(_)), "{bad}");
         }
-        // Whoever claims to be nobody does not get through by knowing how it is derived.
+        // Knowing how the fake credential is derived must not be enough to log in.
         let fake = Credential::fake(Mechanism::ScramSha256, b"secret", "user");
         let (exchange, _) = First::parse(FIRST).unwrap().answer(Mechanism::ScramSha256, fake, OURS);
         assert_eq!(exchange.finish(LAST.as_bytes()).unwrap_err(), Refused::Proof);

@@ -17,9 +17,9 @@ const LONGEST_BYTES: usize = 128;
 /// A user's name: users of two databases are two, even if they are called the same.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct UserName {
-    /// Where the user logs in (`authSource`).
+    /// Database in which the user logs in (`authSource`).
     pub database: String,
-    /// The name there.
+    /// Name of the user in that database.
     pub name: String,
 }
 
@@ -36,24 +36,24 @@ impl UserName {
         Ok(())
     }
 
-    /// What stands for the user in names of sessions, as in MongoDB.
+    /// Digest of the user's name in the keys of sessions, as in MongoDB.
     pub(crate) fn digest(&self) -> Vec<u8> {
         Sha256::digest(self.to_string()).to_vec()
     }
 }
 
-/// `name@database`.
+/// Prints the name as `name@database`.
 impl fmt::Display for UserName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}@{}", self.name, self.database)
     }
 }
 
-/// A user.
+/// A user who may log in.
 #[derive(PartialEq)]
 pub(crate) struct User {
     pub(crate) name: UserName,
-    /// See [`UserName::digest`].
+    /// Digest of the name: [`UserName::digest`].
     pub(crate) digest: Vec<u8>,
     pub(crate) roles: Vec<Role>,
     pub(crate) sha_1: Credential,
@@ -61,7 +61,7 @@ pub(crate) struct User {
 }
 
 impl User {
-    /// What is kept for this mechanism.
+    /// The credential stored for this mechanism.
     pub(crate) fn credential(&self, mechanism: Mechanism) -> &Credential {
         match mechanism {
             Mechanism::ScramSha1 => &self.sha_1,

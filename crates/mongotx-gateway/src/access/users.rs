@@ -1,7 +1,8 @@
 //! All users: found by their names, and kept in a file that holds salted keys and no password.
 //!
-//! The file is JSON. It is changed by writing a new one beside it (`FILE.new`), which takes its place: whoever reads it sees the old or the
-//! new users. As long as the new one is there nobody else changes it.
+//! The file is JSON. It is changed by writing a new one beside it (`FILE.new`), which takes its
+//! place: a reader sees either the old or the new users. As long as the new file exists, no other
+//! process changes the users.
 
 use std::{
     collections::BTreeMap,
@@ -24,17 +25,17 @@ use super::{
 
 /// The largest file that is read, in bytes: some 20,000 users.
 const LARGEST_BYTES: u64 = 16 * 1024 * 1024;
-/// How many roles a user may have.
+/// Greatest number of roles that a user may have.
 const MOST_ROLES: usize = 1_000;
 const SECRET_BYTES: usize = 32;
-/// What everybody but the owner may do, in a file's mode.
+/// Bits of a file's mode that give rights to other users than the owner.
 const OTHERS: u32 = 0o077;
 
 /// A file of users that cannot be used, or a change of it that cannot be made.
 #[derive(Debug, thiserror::Error)]
 #[error("users: {}: {reason}", path.display())]
 pub struct UsersError {
-    /// The file.
+    /// Path of the file.
     pub path: PathBuf,
     /// Why not, with the line or the user.
     pub reason: String,
@@ -85,7 +86,7 @@ impl Users {
         Self::parse(&text)
     }
 
-    /// What a file says.
+    /// Reads the content of a file.
     fn parse(text: &str) -> Result<Self, String> {
         let stored: Stored = serde_json::from_str(text).map_err(|error| error.to_string())?;
         if stored.secret.len() != SECRET_BYTES {
@@ -102,10 +103,12 @@ impl Users {
         Ok(users)
     }
 
-    /// Changes a file, which is made if it is not there. Nobody else can change it meanwhile; an error leaves it as it is.
+    /// Changes a file, which is made if it does not exist. No other process can change it
+    /// meanwhile; an error leaves it as it is.
     ///
     /// # Errors
-    /// As [`Users::read`]; `change`'s own; when somebody else is changing the file, or it cannot be written.
+    /// As [`Users::read`]; `change`'s own; when another process is changing the file, or it cannot
+    /// be written.
     pub fn change(path: &Path, change: impl FnOnce(&mut Self) -> Result<(), String>) -> Result<(), UsersError> {
         let mut beside = path.as_os_str().to_owned();
         beside.push(".new");
@@ -165,7 +168,8 @@ impl Users {
     /// Adds a user.
     ///
     /// # Errors
-    /// In words: a name that cannot be or is taken, an empty password or one that SASLprep does not allow, too many roles.
+    /// In words: a name that cannot be or is taken, an empty password or one that SASLprep does not
+    /// allow, too many roles.
     pub fn add(&mut self, name: UserName, password: &str, roles: Vec<Role>) -> Result<(), String> {
         name.check()?;
         check_roles(&roles)?;
@@ -242,7 +246,8 @@ impl Users {
         self.users.get(name)
     }
 
-    /// These users in the place of others: who is the same stays the same. Answers the digests of those of the others who are not.
+    /// These users in the place of others: who is the same stays the same. Answers the digests of
+    /// those of the others who are not.
     pub(super) fn instead_of(mut self, others: &Self) -> (Self, Vec<Vec<u8>>) {
         let mut changed = Vec::new();
         for (name, other) in &others.users {
@@ -275,7 +280,8 @@ impl StoredUser {
     }
 }
 
-/// Who can read the file can try out passwords, and pretend to be the gateway.
+/// Refuses a file that other users of the machine can read: they could try out passwords, and
+/// pretend to be the gateway.
 fn check_private(file: &File) -> Result<(), String> {
     let mode = file.metadata().map_err(|error| error.to_string())?.permissions().mode() & 0o777;
     if mode & OTHERS == 0 {

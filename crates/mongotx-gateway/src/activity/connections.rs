@@ -30,7 +30,7 @@ impl Connections {
         Listed { connections: Arc::clone(self), number: doing.connection }
     }
 
-    /// Those that are wanted, the oldest first, and at most so many.
+    /// The connections that are wanted, the oldest first, at most `most`.
     pub(crate) fn some(&self, most: usize, is_wanted: impl Fn(&Doing) -> bool) -> Vec<Arc<Doing>> {
         self.locked().values().filter(|doing| is_wanted(doing)).take(most).cloned().collect()
     }

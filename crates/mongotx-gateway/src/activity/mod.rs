@@ -1,4 +1,4 @@
-//! Who does what: what connections and transactions show of themselves to those who look on, such as `currentOp`, the log and the page.
+//! Activity: what connections and transactions are doing, for `currentOp`, the log and the page.
 //!
 //! | file | |
 //! | --- | --- |
@@ -7,7 +7,8 @@
 //! | [`shape`] | a command without its values (pure) |
 //! | [`transactions`] | open transactions, by their sessions and by their ids |
 //!
-//! Whoever runs a command leaves a reference to it, and no more: everything that is told of it is made when somebody looks.
+//! A running command leaves only a reference to itself; everything shown of it is computed when it
+//! is looked at.
 
 pub(crate) mod connections;
 pub(crate) mod shape;
@@ -27,15 +28,16 @@ use mongotx::Watch;
 
 use crate::{access::UserName, request::Request};
 
-/// Numbers of the commands of one connection, before they begin again. (The number of a command is still one that JavaScript can hold.)
+/// Numbers of the commands of one connection, before they begin again. (The number of a command is
+/// still one that JavaScript can hold.)
 const COMMANDS: i64 = 1 << 20;
 
 /// A client, as far as it is known.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Who {
-    /// Number of the connection.
+    /// Number of the connection, unique in this gateway.
     pub(crate) connection: i64,
-    /// Address of the client.
+    /// Network address of the client.
     pub(crate) host: String,
     /// Name of the application (`appName`), if the client has said one.
     pub(crate) application: Option<String>,
@@ -45,7 +47,7 @@ pub(crate) struct Who {
     pub(crate) user: Option<UserName>,
 }
 
-/// As in `ann@admin, application "shop", 10.0.0.7:51234`.
+/// Prints the client, as in `ann@admin, application "shop", 10.0.0.7:51234`.
 impl fmt::Display for Who {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if let Some(user) = &self.user {
@@ -59,7 +61,7 @@ impl fmt::Display for Who {
 }
 
 impl Who {
-    /// What the client says of itself in its first message.
+    /// Takes the client's description of itself from its first message.
     pub(crate) fn says(&mut self, metadata: &Document) {
         let text = |of: &str, field: &str| {
             let part = metadata.get_document(of).ok()?;
@@ -73,7 +75,7 @@ impl Who {
     }
 }
 
-/// What one connection shows of itself.
+/// Activity of one connection.
 #[derive(Debug)]
 pub(crate) struct Doing {
     pub(crate) connection: i64,
@@ -81,16 +83,16 @@ pub(crate) struct Doing {
     who: Mutex<Arc<Who>>,
     running: Mutex<Option<Running>>,
     begun: AtomicU32,
-    /// For whom the command that runs waits.
+    /// Shows for which transaction the running command waits.
     pub(crate) watch: Watch,
 }
 
-/// A command that runs.
+/// A command that is running.
 #[derive(Clone, Debug)]
 pub(crate) struct Running {
     pub(crate) request: Arc<Request>,
     pub(crate) since: Instant,
-    /// Which of the connection's commands it is.
+    /// Number of the command among those of its connection.
     number: u32,
 }
 
@@ -116,7 +118,7 @@ impl Doing {
         }
     }
 
-    /// The client.
+    /// The client and its user.
     pub(crate) fn who(&self) -> Arc<Who> {
         Arc::clone(&locked(&self.who))
     }
@@ -126,7 +128,7 @@ impl Doing {
         change(Arc::make_mut(&mut locked(&self.who)));
     }
 
-    /// Shows a command.
+    /// Shows a command as running until the returned value is dropped.
     pub(crate) fn runs(&self, request: &Arc<Request>, since: Instant) -> Shown<'_> {
         let number = self.begun.fetch_add(1, Relaxed);
         *locked(&self.running) = Some(Running { request: Arc::clone(request), since, number });
@@ -145,7 +147,8 @@ impl Doing {
 }
 
 impl Running {
-    /// The number of the command at this gateway (`opid`). It is used again after a million commands of the same connection.
+    /// The number of the command at this gateway (`opid`). It is used again after a million
+    /// commands of the same connection.
     pub(crate) fn opid(&self, connection: i64) -> i64 {
         connection.saturating_mul(COMMANDS).saturating_add(i64::from(self.number) % COMMANDS)
     }

@@ -1,7 +1,8 @@
-//! A command without its values: what kind of query it is, for logs and for those who look at what runs. Pure.
+//! The shape of a command: its fields without the values, for logs and for `currentOp`. Pure.
 //!
-//! Names of fields and operators stay, and so does the collection. A value is told by its type, as in `"?int"`; of documents to be
-//! inserted, and of all but the first of several statements or values, there is only how many there are.
+//! Names of fields and operators stay, and so does the collection. A value is replaced by its type,
+//! as in `"?int"`; documents to be inserted, and all but the first of several statements or values,
+//! are replaced by their number.
 
 use bson::{Bson, Document, RawBsonRef, RawDocument, spec::ElementType};
 
@@ -9,12 +10,12 @@ use crate::request::Request;
 
 /// The deepest that is looked into a command.
 const DEEPEST: usize = 8;
-/// The most fields of a command that are told, of all depths together.
+/// Greatest number of fields in a shape, of all depths together.
 const MOST_FIELDS: usize = 60;
-/// The longest name of a field that is told whole, in characters.
+/// Longest name of a field that is shown whole, in characters.
 const LONGEST_NAME: usize = 60;
 
-/// What every command may carry, and is not part of its shape.
+/// Fields that every command may carry, which are left out of its shape.
 const GENERIC: [&str; 14] = [
     "$db",
     "lsid",
@@ -36,7 +37,7 @@ const DIRECTIONS: [&str; 7] = ["sort", "projection", "fields", "hint", "key", "$
 /// Fields that name a collection, or a field, if they stand at the top.
 const NAMES: [&str; 2] = ["collection", "key"];
 
-/// What is left to be told.
+/// The fields that may still be added to the shape.
 struct Room {
     fields: usize,
 }
@@ -79,7 +80,7 @@ pub(crate) fn of(request: &Request) -> Document {
     shape
 }
 
-/// What a command is about: its database and, where it names one, its collection.
+/// Namespace of a command: its database and, if it names one, its collection.
 pub(crate) fn namespace(request: &Request) -> String {
     let first = request.body().iter().next().and_then(Result::ok);
     let collection = match first {
@@ -108,7 +109,7 @@ impl Room {
     }
 }
 
-/// Whole documents of the application, of which nothing is told.
+/// Whether the field holds whole documents of the application, which are not shown.
 fn is_data(name: &str) -> bool {
     ["documents", "payload"].contains(&name)
 }

@@ -1,4 +1,5 @@
-//! Open transactions, as others may see them: by their sessions, and by the ids under which the store knows them.
+//! Open transactions, as others may see them: by their sessions, and by the ids under which the
+//! store knows them.
 
 use std::{
     collections::{HashMap, VecDeque},
@@ -17,7 +18,7 @@ const MOST_KEPT_BYTES: usize = 1024;
 /// Transactions that were rolled back and are remembered.
 const MOST_ENDED: usize = 50;
 
-/// One open transaction.
+/// An open transaction, as others may see it.
 #[derive(Debug)]
 pub(crate) struct OpenTransaction {
     /// The session, as it is written in the log.
@@ -38,26 +39,26 @@ struct State {
     id: Option<TxId>,
 }
 
-/// A statement, without its values when it is told.
+/// A statement of a transaction. It is shown without its values.
 #[derive(Clone, Debug)]
 pub(crate) enum Statement {
     None,
     Kept(Arc<Request>),
-    /// Its namespace and its name.
+    /// Namespace and name of a statement that is too large to keep.
     Named(String, String),
 }
 
 impl Statement {
     fn of(request: &Arc<Request>) -> Self {
         let bytes = request.body().as_bytes().len();
-        // What was sent beside the body is kept with it.
+        // The document sequences are kept with the body.
         if request.sequences().iter().fold(bytes, |all, one| all.saturating_add(one.bytes.len())) <= MOST_KEPT_BYTES {
             return Self::Kept(Arc::clone(request));
         }
         Self::Named(shape::namespace(request), request.name().to_owned())
     }
 
-    /// What it is about, as in `shop.orders`.
+    /// Namespace of the statement, as in `shop.orders`.
     pub(crate) fn namespace(&self) -> Option<String> {
         match self {
             Self::None => None,
@@ -66,7 +67,7 @@ impl Statement {
         }
     }
 
-    /// In one line, as in `{update: "orders", updates: …}`.
+    /// The statement in one line, as in `{update: "orders", updates: …}`.
     pub(crate) fn shape(&self) -> Option<String> {
         match self {
             Self::None => None,
@@ -100,7 +101,7 @@ impl fmt::Display for Snapshot {
 #[derive(Clone, Debug)]
 pub(crate) struct Rival {
     pub(crate) id: TxId,
-    /// What was known of it then. `None`: it is not this gateway's, or was over.
+    /// Its state at that moment. `None`: another gateway's, or already over.
     pub(crate) shown: Option<Snapshot>,
 }
 
@@ -114,7 +115,8 @@ pub(crate) struct Ended {
     pub(crate) rival: Option<Rival>,
 }
 
-/// The open transactions of a gateway that may hold something, by their ids; and those that were rolled back last.
+/// The open transactions of a gateway that may hold something, by their ids; and those that were
+/// rolled back last.
 #[derive(Debug, Default)]
 pub(crate) struct Transactions {
     open: Mutex<HashMap<TxId, Weak<OpenTransaction>>>,
@@ -141,7 +143,7 @@ impl Transactions {
         all.push_back(ended);
     }
 
-    /// Those that were rolled back last, the latest first.
+    /// The transactions that were rolled back last, the latest first.
     pub(crate) fn last_ended(&self) -> Vec<Ended> {
         locked(&self.ended).iter().rev().cloned().collect()
     }
@@ -175,7 +177,7 @@ impl OpenTransaction {
         }
     }
 
-    /// What is known of it now.
+    /// The present state of the transaction.
     pub(crate) fn now(&self) -> Snapshot {
         let state = locked(&self.state);
         Snapshot {

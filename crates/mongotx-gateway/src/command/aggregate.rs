@@ -1,4 +1,4 @@
-//! `aggregate`.
+//! The command `aggregate`, and the stages that the gateway itself answers.
 
 use bson::{Bson, Document, RawDocumentBuf};
 use futures_util::{FutureExt, future::BoxFuture};
@@ -26,7 +26,7 @@ use crate::{
 pub(super) const UNSTABLE: [&str; 6] =
     ["explain", "runtimeConstants", "encryptionInformation", "isMapReduceCommand", "fromMongos", "exchange"];
 
-/// What it asks, but for the collection.
+/// Arguments of the command, without the collection.
 pub(super) struct Pipeline {
     stages: Vec<Document>,
     collation: Option<Document>,
@@ -63,7 +63,8 @@ impl Pipeline {
     }
 
     /// # Errors
-    /// 323 for stages that are not in the API version that the client keeps to, 40602 for one that stands where it cannot.
+    /// 323 for stages that are not in the API version that the client keeps to, 40602 for one that
+    /// stands where it cannot.
     fn check_stages(&self, api: ApiParameters) -> Answer<()> {
         api.check_stages(&self.stages)?;
         if self.stages.iter().skip(1).any(|stage| stage.contains_key("$currentOp")) {
@@ -76,8 +77,8 @@ impl Pipeline {
     /// For a read that is of one moment.
     ///
     /// # Errors
-    /// 72 for plans, and for stages that write: MongoDB lets these read at `snapshot`, but they would have written before what they
-    /// have read is validated.
+    /// 72 for plans, and for stages that write: MongoDB lets these read at `snapshot`, but they
+    /// would have written before what they have read is validated.
     fn check_validated(&self, level: ReadLevel) -> Answer<()> {
         let is_there = |name: &&str| self.stages.iter().any(|stage| stage.contains_key(*name));
         let what = if self.explain { Some("explain") } else { ["$out", "$merge"].into_iter().find(is_there) };
@@ -105,14 +106,14 @@ impl Pipeline {
     }
 }
 
-/// What a pipeline begins with.
+/// The input of a pipeline.
 enum Source {
     Collection(Collection<Document>),
     Database(Database),
 }
 
 impl Source {
-    /// From the first field.
+    /// The input that the command's first field names.
     fn of(call: &Call<'_>) -> Answer<(Self, Namespace)> {
         match call.body.get(call.name) {
             Some(one) if as_number(one) == Some(1) => {

@@ -1,4 +1,5 @@
-//! What a transaction may hold, as the server has it: decided by a command and its fields, before anything is looked at.
+//! Refusals that depend only on the command and its fields, in the server's order: commands that no
+//! transaction may run, and wrong concerns and API versions.
 
 use bson::{Bson, Document};
 
@@ -12,10 +13,12 @@ use crate::{
     request::Request,
 };
 
-/// What the server refuses in a transaction before it looks at its state. `name`: the command's, as it was sent.
+/// Refuses a command in a transaction as the server does, before the transaction's state is read.
+/// `name`: the command's name as it was sent.
 ///
 /// # Errors
-/// 263 for what no transaction may hold, 13 for an end that is not asked of `admin`, 72 for concerns that stand elsewhere.
+/// 263 for a command that cannot run in a transaction, 13 for an end that is not sent to `admin`,
+/// 72 for concerns in the wrong place.
 pub(super) fn check_statement(command: &Command, name: &str, db: &str, generic: &Generic, begins: bool) -> Answer<()> {
     let refused = |message: String| Err(Failure::new(codes::NOT_IN_TRANSACTION, message));
     match command.in_transactions {
@@ -34,7 +37,7 @@ pub(super) fn check_statement(command: &Command, name: &str, db: &str, generic: 
     generic.check_statement(begins)
 }
 
-/// What is told of a command that no transaction may hold.
+/// The error of a command that cannot run in a transaction.
 pub(super) fn refusal(command: &Command, name: &str) -> Failure {
     let message = match command.in_transactions {
         InTransactions::NeverBecause(words) => words.to_owned(),
@@ -43,13 +46,14 @@ pub(super) fn refusal(command: &Command, name: &str) -> Failure {
     Failure::new(codes::NOT_IN_TRANSACTION, message)
 }
 
-/// What is refused of a command whatever it does, by fields that every command may carry.
+/// Refuses wrong values of the fields that every command may carry.
 ///
 /// # Errors
-/// 14, 322, 323 and 4886600 for the API version that it names, 72 for a write concern where nothing is written.
+/// 14, 322, 323 and 4886600 for the API version that it names, 72 for a write concern of a command
+/// that does not write.
 pub(crate) fn check_said(command: &Command, request: &Request) -> Answer<()> {
     let (mut said, mut has_write_concern) = (Document::new(), false);
-    // What cannot be read is refused when the command is.
+    // Fields that cannot be read are refused when the command is parsed.
     for (name, value) in request.body().iter().map_while(Result::ok) {
         has_write_concern |= name == "writeConcern";
         if let Some(value) = API_FIELDS.contains(&name.as_str()).then(|| Bson::try_from(value).ok()).flatten() {

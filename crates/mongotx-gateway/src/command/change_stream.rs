@@ -24,7 +24,7 @@ const SEVERAL_STARTS: i32 = 50_674;
 /// Stages that a stream may have, as in MongoDB 6.0.
 const STAGES: [&str; 8] =
     ["$addFields", "$match", "$project", "$replaceRoot", "$replaceWith", "$redact", "$set", "$unset"];
-/// Those that others may have.
+/// Stages that other pipelines may have, and change streams may not.
 const OTHER_STAGES: [&str; 29] = [
     "$bucket",
     "$bucketAuto",
@@ -56,10 +56,10 @@ const OTHER_STAGES: [&str; 29] = [
     "$unwind",
     "$changeStreamSplitLargeEvent",
 ];
-/// The server's own databases.
+/// Databases of the server itself.
 const INTERNAL: [&str; 3] = ["admin", "config", "local"];
 
-/// What an `aggregate` asks of a stream.
+/// Arguments of an `aggregate` that opens a change stream.
 pub(super) struct Wanted {
     pub(super) stages: Vec<Document>,
     pub(super) collation: Option<Document>,
@@ -269,7 +269,7 @@ fn start(fields: &mut Fields) -> Answer<Start> {
 }
 
 /// # Errors
-/// 115 for a collection of which nothing would be told.
+/// 115 for a collection that is not watched, so that the stream would have no events.
 async fn check_watched(call: &Call<'_>, namespace: &Namespace) -> Answer<()> {
     if call.context.client.is_watched(namespace).await.map_err(|error| Failure::from(&error).outside())? {
         return Ok(());

@@ -1,4 +1,5 @@
-//! `create`, `drop`, `dropDatabase`, `renameCollection`, `collMod`, `listCollections`. What they do is not part of a transaction.
+//! `create`, `drop`, `dropDatabase`, `renameCollection`, `collMod`, `listCollections`. What they do
+//! is not part of a transaction.
 
 use bson::{Bson, Document};
 use mongotx::Namespace;
@@ -29,7 +30,7 @@ pub(super) const UNSTABLE: [&str; 9] = [
     "recordPreImages",
 ];
 
-/// `create`.
+/// Runs `create`, for collections and views.
 pub(super) async fn create(call: &mut Call<'_>) -> Answer<Body> {
     let namespace = call.namespace()?;
     let options = call.fields("create").into_rest();
@@ -46,7 +47,7 @@ pub(super) async fn create(call: &mut Call<'_>) -> Answer<Body> {
     Ok(Body::empty())
 }
 
-/// `drop`.
+/// Runs `drop` on a collection or view.
 pub(super) async fn drop(call: &mut Call<'_>) -> Answer<Body> {
     let namespace = call.namespace()?;
     call.fields("drop").finish()?;
@@ -64,14 +65,14 @@ pub(super) async fn drop(call: &mut Call<'_>) -> Answer<Body> {
     Body::of(&reply)
 }
 
-/// `dropDatabase`.
+/// Runs `dropDatabase` on the command's database.
 pub(super) async fn drop_database(call: &mut Call<'_>) -> Answer<Body> {
     call.fields("dropDatabase").finish()?;
     call.context.client.database(call.db).drop().await?;
     Ok(Body::empty())
 }
 
-/// `renameCollection`.
+/// Runs `renameCollection`, which is sent to `admin`.
 pub(super) async fn rename(call: &mut Call<'_>) -> Answer<Body> {
     if call.db != "admin" {
         let message = "renameCollection may only be run against the admin database.";
@@ -97,7 +98,7 @@ pub(super) async fn rename(call: &mut Call<'_>) -> Answer<Body> {
     Ok(Body::empty())
 }
 
-/// What a `renameCollection` asks, but for the collection.
+/// Arguments of `renameCollection`, without the collection.
 pub(super) struct Renaming {
     to: String,
     drops_target: bool,
@@ -114,7 +115,7 @@ impl Renaming {
     }
 }
 
-/// `collMod`.
+/// Runs `collMod` on a collection or index.
 pub(super) async fn modify(call: &mut Call<'_>) -> Answer<Body> {
     let namespace = call.namespace()?;
     let options = call.fields("collMod").into_rest();
@@ -126,7 +127,7 @@ pub(super) async fn modify(call: &mut Call<'_>) -> Answer<Body> {
     Body::of(&action.await?)
 }
 
-/// `listCollections`.
+/// Runs `listCollections` on the command's database.
 pub(super) async fn list(call: &mut Call<'_>) -> Answer<Body> {
     let mut fields = call.fields("listCollections");
     let filter = fields.document("filter")?.unwrap_or_default();

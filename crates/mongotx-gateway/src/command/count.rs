@@ -8,7 +8,7 @@ use super::parts::{
 };
 use crate::{failure::Answer, fields::Fields};
 
-/// What it asks, but for the collection.
+/// Arguments of the command, without the collection.
 pub(super) struct Count {
     filter: Option<Document>,
     limit: i64,

@@ -1,8 +1,9 @@
-//! `currentOp` and the stage `$currentOp`: commands that run at this gateway, and transactions that are open at it. Who has neither
-//! `root` nor `clusterMonitor` sees the own ones.
+//! `currentOp` and the stage `$currentOp`: commands that run at this gateway, and transactions that
+//! are open at it. Who has neither `root` nor `clusterMonitor` sees the own ones.
 //!
-//! What the server itself is doing is not shown: those are the gateway's own commands, on documents as they are stored. Values are taken
-//! out of the commands that are shown. What is asked for besides, a filter or further stages, the server works out.
+//! What the server itself is doing is not shown: those are the gateway's own commands, on documents
+//! as they are stored. Values are taken out of the commands that are shown. What is asked for
+//! besides, a filter or further stages, the server works out.
 
 use bson::{Binary, Bson, DateTime, Document, doc, spec::BinarySubtype};
 
@@ -22,7 +23,7 @@ const MOST: usize = 10_000;
 /// The most bytes of them: they have to fit into one command to the server.
 const MOST_BYTES: usize = 8 * 1024 * 1024;
 
-/// The command.
+/// Runs the command `currentOp`.
 pub(super) async fn run(call: &mut Call<'_>) -> Answer<Body> {
     let mut fields = call.fields("currentOp");
     let own_only = fields.flag("$ownOps")?.unwrap_or(false);
@@ -35,10 +36,12 @@ pub(super) async fn run(call: &mut Call<'_>) -> Answer<Body> {
     Body::of(&doc! {"inprog": shown})
 }
 
-/// Where a pipeline begins with the stage, puts the operations there instead, for the server to go on with.
+/// If the pipeline begins with `$currentOp`, replaces the stage by the operations, for the server
+/// to go on with.
 ///
 /// # Errors
-/// The server's for options that it has not, for another database or a collection (73), and in a transaction (263).
+/// The server's errors for unknown options, for another database or a collection (73), and in a
+/// transaction (263).
 pub(super) fn put(call: &Call<'_>, of_database: bool, stages: &mut [Document]) -> Answer<()> {
     let Some(first) = stages.first_mut() else { return Ok(()) };
     let Some(options) = first.get(STAGE) else { return Ok(()) };
@@ -58,7 +61,7 @@ pub(super) fn put(call: &Call<'_>, of_database: bool, stages: &mut [Document]) -
     Ok(())
 }
 
-/// What is to be shown.
+/// Options of the command or stage.
 #[derive(Clone, Copy)]
 struct Asked {
     sees_all: bool,
@@ -109,7 +112,7 @@ fn operations(call: &Call<'_>, asked: Asked) -> Vec<Bson> {
     shown
 }
 
-/// Those that a filter takes, which the server says.
+/// The operations that match a filter, which the server evaluates.
 async fn filtered(context: &Context, shown: Vec<Bson>, filter: Document) -> Answer<Vec<Bson>> {
     let pipeline = vec![documents(shown), doc! {"$match": filter}];
     let cursor = doc! {"batchSize": i32::MAX};

@@ -1,4 +1,4 @@
-//! `delete`.
+//! The command `delete`, with its statements.
 
 use bson::{Bson, Document};
 use mongotx::{Namespace, WriteModel};
@@ -15,7 +15,7 @@ use crate::{
     session::retry::Done,
 };
 
-/// One statement.
+/// One statement of the command.
 struct Statement {
     filter: Document,
     multi: bool,
@@ -93,7 +93,7 @@ impl statements::Statement for Statement {
     }
 }
 
-/// What it asks, but for the collection.
+/// Arguments of the command, without the collection.
 pub(super) struct Deletes {
     statements: Vec<Statement>,
     is_ordered: bool,

@@ -1,4 +1,4 @@
-//! `distinct`.
+//! The command `distinct`: the values of one field.
 
 use bson::{Document, doc};
 
@@ -8,7 +8,7 @@ use super::parts::{
 };
 use crate::{failure::Answer, fields::Fields};
 
-/// What it asks, but for the collection.
+/// Arguments of the command, without the collection.
 pub(super) struct Distinct {
     key: String,
     filter: Document,

@@ -1,4 +1,4 @@
-//! `commitTransaction` and `abortTransaction`.
+//! The commands `commitTransaction` and `abortTransaction`.
 
 use std::time::Duration;
 
@@ -20,23 +20,24 @@ use crate::{
     },
 };
 
-/// How long whoever asks for a commit is kept waiting of which nothing is known.
+/// Pause before a commit of an unknown transaction is answered.
 const PAUSE: Duration = Duration::from_millis(500);
 
-/// How a transaction is to end.
+/// Arguments of a command that ends a transaction.
 pub(super) struct Ending<'a> {
     pub(super) client: &'a Client,
     pub(super) number: i64,
     pub(super) seal: Seal<'a>,
     pub(super) concern: Option<&'a WriteConcern>,
-    /// Drivers hand on recovery tokens, as they do to routers and to nobody else.
+    /// Whether the driver sends recovery tokens, as it does if it sees a router.
     pub(super) has_tokens: bool,
-    /// The command's own fields.
+    /// Fields of the command itself.
     pub(super) fields: Fields,
 }
 
 impl Ending<'_> {
-    /// The transaction that the recovery token names: `None` without a token, `Some(None)` for an empty one.
+    /// The transaction that the recovery token names: `None` without a token, `Some(None)` for an
+    /// empty one.
     fn token(&mut self) -> Answer<Option<Option<TxId>>> {
         let token: Option<Document> = self.fields.document("recoveryToken")?;
         token.map(|token| recovery::parse_token(&token, &self.seal)).transpose()
@@ -72,7 +73,8 @@ pub(super) async fn commit(work: &mut Work, mut ending: Ending<'_>) -> Answer<Bo
                 let message = "the recovery token is empty: the transaction had written nothing, and may be run again";
                 return Err(Failure::new(codes::NO_SUCH_TRANSACTION, message).transient());
             }
-            // What is not named cannot be asked about, and may be committed: it must not be run again.
+            // Without a token the transaction's outcome cannot be found out. It may be committed,
+            // so it must not be run again.
             None if !has_tokens && is_unknown(work, number) => return Err(unknown_here(number).await),
             None => return Err(refusal.into()),
         },
@@ -84,7 +86,8 @@ pub(super) async fn commit(work: &mut Work, mut ending: Ending<'_>) -> Answer<Bo
     Ok(Body::empty().with_concern_error(missed, &Mode::Plain(None)))
 }
 
-/// The failure of a commit about which nothing is known here. After a pause, for some drivers ask again at once, and for minutes.
+/// The failure of a commit about which nothing is known here. After a pause, for some drivers ask
+/// again at once, and for minutes.
 async fn unknown_here(number: i64) -> Failure {
     tokio::time::sleep(PAUSE).await;
     let message = format!(
@@ -122,13 +125,13 @@ async fn commit_open(work: &mut Work) -> Answer<()> {
     }
 }
 
-/// It is known not to be committed, whatever the reason was.
+/// Error for a transaction that is known not to be committed, for whatever reason.
 fn not_committed(reason: &Failure) -> Failure {
     let code = if reason.code == codes::NETWORK_TIMEOUT { codes::NO_SUCH_TRANSACTION } else { reason.code };
     Failure { code, ..reason.clone() }.transient()
 }
 
-/// What became of a commit whose answer was lost.
+/// Finds out the outcome of a commit whose answer was lost.
 async fn learn(work: &mut Work, client: &Client, number: i64, id: Option<TxId>) -> Answer<()> {
     let end = match id {
         Some(id) => recovery::settle(client, id).await?,
@@ -148,7 +151,7 @@ async fn learn(work: &mut Work, client: &Client, number: i64, id: Option<TxId>) 
     }
 }
 
-/// `abortTransaction`.
+/// Runs `abortTransaction`: rolls the transaction back.
 pub(super) async fn abort(work: &mut Work, mut ending: Ending<'_>) -> Answer<Body> {
     let token = ending.token()?;
     let Ending { client, number, fields, .. } = ending;

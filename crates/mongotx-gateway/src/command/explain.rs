@@ -1,5 +1,5 @@
-//! `explain`: the server's plan for what the application wrote, in the server's own shape, and in the field `mongotx` the one for
-//! what the gateway would send.
+//! `explain`: the server's plan for what the application wrote, in the server's own shape, and in
+//! the field `mongotx` the one for what the gateway would send.
 
 use bson::{Bson, Document};
 use mongotx::Verbosity;
@@ -73,7 +73,7 @@ fn unknown(name: &str) -> Failure {
     Failure::new(codes::COMMAND_NOT_FOUND, format!("Explain failed due to unknown command: {name}"))
 }
 
-/// The command that is to be explained, its name, and how much is to be told.
+/// The command that is to be explained, its name, and the verbosity.
 pub(super) fn parse(mut body: Document) -> Answer<(String, Document, Verbosity)> {
     let Some(Bson::Document(mut inner)) = body.remove("explain") else {
         return Err(Failure::new(codes::TYPE_MISMATCH, "explain command requires a nested object"));
@@ -82,7 +82,7 @@ pub(super) fn parse(mut body: Document) -> Answer<(String, Document, Verbosity)>
     let verbosity = parse_verbosity(fields.text("verbosity")?.as_deref())?;
     fields.finish()?;
     let name = inner.keys().next().cloned().unwrap_or_default();
-    // What counts is what `explain` itself says of the API.
+    // The API parameters of `explain` itself count.
     for field in API_FIELDS {
         inner.remove(field);
     }

@@ -1,4 +1,5 @@
-//! `configureFailPoint`, for the test suites of drivers. Only where test commands were enabled when the gateway was started.
+//! `configureFailPoint`, for the test suites of drivers. Only where test commands were enabled when
+//! the gateway was started.
 
 use super::parts::{body::Body, call::Call};
 use crate::{
@@ -7,7 +8,7 @@ use crate::{
     fields::Fields,
 };
 
-/// `configureFailPoint`.
+/// Runs `configureFailPoint`, if test commands are allowed.
 pub(super) async fn configure(call: &mut Call<'_>) -> Answer<Body> {
     if !call.context.options.test_commands {
         let message = "configureFailPoint is a test command, and the gateway was started without them";

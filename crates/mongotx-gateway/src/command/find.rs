@@ -1,4 +1,4 @@
-//! `find`.
+//! The command `find`, by the library's action or by the server's cursor.
 
 use bson::{Document, RawDocumentBuf};
 use futures_util::{FutureExt, future::BoxFuture};
@@ -36,7 +36,7 @@ pub(super) const UNSTABLE: [&str; 14] = [
     "options",
 ];
 
-/// What a `find` asks, but for the collection.
+/// Arguments of the command, without the collection.
 pub(super) struct Find {
     pub(super) filter: Document,
     sort: Option<Document>,
@@ -48,7 +48,7 @@ pub(super) struct Find {
     limit: u64,
     min: Option<Document>,
     max: Option<Document>,
-    /// It stays open at the end of a capped collection.
+    /// Whether the cursor stays open at the end of a capped collection.
     is_tailable: bool,
     return_key: bool,
     show_record_id: bool,
@@ -87,7 +87,7 @@ impl Find {
         Ok(find)
     }
 
-    /// The library's action.
+    /// The library's action that answers the command.
     pub(super) fn action<'a, T>(&self, collection: &'a mongotx::Collection<T>) -> mongotx::collection::Find<'a, T>
     where
         T: serde::de::DeserializeOwned + 'static,

@@ -1,4 +1,4 @@
-//! `findAndModify`.
+//! The command `findAndModify`, also under its other spellings.
 
 use bson::{Bson, Document, doc};
 use mongotx::{Collection, Modified, Namespace, ReturnDocument};
@@ -15,12 +15,12 @@ use crate::{
     session::retry::Done,
 };
 
-/// What it asks, but for the collection.
+/// Arguments of the command, without the collection.
 pub(super) struct FindAndModify {
     filter: Document,
     sort: Option<Document>,
     projection: Option<Document>,
-    /// `None`: remove it.
+    /// The update to apply. `None`: remove the document.
     update: Option<Update>,
     upsert: bool,
     new: bool,

@@ -18,7 +18,7 @@ use crate::{
     fields::{Fields, type_name},
 };
 
-/// What it asks.
+/// Arguments of `getMore`, the cursor's id among them.
 pub(super) struct GetMore {
     id: i64,
     collection: String,
@@ -26,7 +26,7 @@ pub(super) struct GetMore {
 }
 
 impl GetMore {
-    /// With its first field.
+    /// Parses the command, its first field included.
     pub(super) fn parse(mut fields: Fields) -> Answer<Self> {
         let id = match fields.any("getMore").unwrap_or(Bson::Null) {
             Bson::Int64(id) => id,

@@ -1,4 +1,5 @@
-//! What the server tells about itself, without what MongoTx stores there: its database, its indexes.
+//! Server commands whose answers would show what MongoTx stores for itself (its database, its
+//! indexes): these parts are removed.
 
 use bson::{Bson, Document};
 
@@ -8,8 +9,8 @@ use crate::{failure::Answer, fields::as_number, reply::Reply, session::records::
 /// Names of indexes that begin so are MongoTx's.
 const OWN: &str = "_mongotx_";
 
-/// `listDatabases`, without the database of the client records unless there is more in it, and without those that the user has no
-/// role on.
+/// `listDatabases`, without the database of the client records unless there is more in it, and
+/// without those that the user has no role on.
 pub(super) async fn databases(call: &mut Call<'_>) -> Answer<Reply> {
     let own = call.context.options.client.tx_database.clone();
     let names = call.context.client.database(&own).list_collection_names().await?;

@@ -15,7 +15,7 @@ use crate::{
     fields::Fields,
 };
 
-/// `createIndexes`.
+/// Runs `createIndexes` on a collection.
 pub(super) async fn create(call: &mut Call<'_>) -> Answer<Body> {
     let namespace = call.namespace()?;
     let models = parse_models(call.fields("createIndexes"))?;
@@ -119,7 +119,8 @@ pub(super) async fn drop(call: &mut Call<'_>) -> Answer<Body> {
     Body::of(&reply)
 }
 
-/// `listIndexes`. Where none are to be mapped (views, collections that are not there) the server answers.
+/// `listIndexes`. Where none are to be mapped (views, collections that are not there) the server
+/// answers.
 pub(super) async fn list(call: &mut Call<'_>) -> Answer<Made> {
     let namespace = call.namespace()?;
     let indexes = call.collection::<Document>(&namespace).list_indexes().await?;

@@ -1,4 +1,4 @@
-//! `insert`.
+//! The command `insert`, with its documents.
 
 use bson::Document;
 use mongotx::{Error, Namespace, WriteModel};
@@ -15,7 +15,7 @@ use crate::{
     session::retry::Done,
 };
 
-/// What it asks, but for the collection.
+/// Arguments of the command, without the collection.
 pub(super) struct Inserts {
     documents: Vec<Document>,
     is_ordered: bool,
@@ -58,7 +58,7 @@ pub(super) async fn run(call: &mut Call<'_>) -> Answer<Made> {
     tally.finish(call).await.map(Made::Body)
 }
 
-/// One document.
+/// One document of the command.
 struct Insertion(Document);
 
 impl statements::Statement for Insertion {
@@ -77,8 +77,8 @@ impl statements::Statement for Insertion {
     }
 }
 
-/// Outside a transaction: inserts the first documents, many by one command, as long as that can be. Answers how many; `None`: one was refused that
-/// ends the command.
+/// Outside a transaction: inserts the first documents, many by one command, as long as that can be.
+/// Answers how many; `None`: one was refused that ends the command.
 async fn insert_first(
     call: &mut Call<'_>,
     namespace: &Namespace,
@@ -127,7 +127,7 @@ async fn insert(
     note_several(call, &statements, &error, is_ordered, tally)
 }
 
-/// Some were inserted, some were refused.
+/// Notes that some documents were inserted, and some refused.
 fn note_several(
     call: &mut Call<'_>,
     statements: &[usize],

@@ -1,4 +1,4 @@
-//! `killCursors`.
+//! The command `killCursors`: closes cursors of the user.
 
 use bson::{Bson, doc};
 
@@ -9,7 +9,7 @@ use crate::{
     fields::{Fields, type_name},
 };
 
-/// The cursors' ids.
+/// Ids of the cursors to close.
 pub(super) fn parse(mut fields: Fields) -> Answer<Vec<i64>> {
     let cursors = fields.array("cursors")?;
     let cursors = fields.required("cursors", cursors)?;

@@ -1,4 +1,5 @@
-//! The stage `$listLocalSessions`: the sessions that clients have at this gateway. The server's own are the gateway's, and nobody else's.
+//! The stage `$listLocalSessions`: the sessions that clients have at this gateway. (Sessions of the
+//! server itself belong to the gateway.)
 
 use std::time::Instant;
 
@@ -13,10 +14,11 @@ use crate::{
 
 const STAGE: &str = "$listLocalSessions";
 
-/// Where a pipeline begins with the stage, puts the sessions there instead, for the server to go on with.
+/// If the pipeline begins with the stage, replaces it by the sessions, for the server to go on
+/// with.
 ///
 /// # Errors
-/// The server's for options that it has not, for a collection (73), and in a transaction (263).
+/// The server's errors for unknown options, for a collection (73), and in a transaction (263).
 pub(super) fn put(call: &Call<'_>, of_database: bool, stages: &mut [Document]) -> Answer<()> {
     let Some(first) = stages.first_mut() else { return Ok(()) };
     let Some(options) = first.get(STAGE) else { return Ok(()) };

@@ -1,7 +1,9 @@
-//! `mapReduce`: carried out as the pipeline that the server itself makes of it, so that it reads, and writes, what any pipeline does.
+//! `mapReduce`: carried out as the pipeline that the server itself makes of it, so that it reads,
+//! and writes, what any pipeline does.
 //!
-//! The server's own plan for a `mapReduce` (by `explain`, of 4.4 and later) shows that pipeline: the functions `map` and `reduce` stand
-//! in two operators that the server has for it. What it cannot say are values in `scope`: these are declared in each function.
+//! The server's own plan for a `mapReduce` (by `explain`, of 4.4 and later) shows that pipeline:
+//! the functions `map` and `reduce` stand in two operators that the server has for it. What it
+//! cannot say are values in `scope`: these are declared in each function.
 
 use bson::{Bson, Document, RawArrayBuf, RawDocumentBuf, doc, raw::cstr};
 
@@ -22,7 +24,7 @@ const BAD_LIMIT: i32 = 15_958;
 const SPECIAL_TARGET: i32 = 17_385;
 /// The most bytes of results in one reply.
 const MAX_RESULTS: usize = 16 * 1024 * 1024;
-/// What the server sets before the reason why a pipeline has failed, and why a `mapReduce` has.
+/// Prefixes that the server puts before the reason why a pipeline, or a `mapReduce`, has failed.
 const PIPELINE_FAILED: &str = "PlanExecutor error during aggregation :: caused by :: ";
 const FAILED: &str = "MapReduce internal error :: caused by :: ";
 
@@ -40,20 +42,20 @@ pub(super) struct MapReduce {
 
 /// Destination of the results.
 enum Out {
-    /// The reply.
+    /// In the reply of the command.
     Inline,
-    /// A collection.
+    /// In a collection of this name.
     Into { how: How, db: Option<String>, collection: String },
 }
 
 /// Treatment of the documents that the target collection has already.
 #[derive(Clone, Copy)]
 enum How {
-    /// They are removed.
+    /// All of them are removed.
     Replace,
-    /// Those whose keys new results have are replaced.
+    /// Documents with the key of a new result are replaced by it.
     Merge,
-    /// Those whose keys new results have are reduced with these.
+    /// Documents with the key of a new result are reduced together with it.
     Reduce,
 }
 
@@ -72,7 +74,8 @@ impl MapReduce {
             collation: fields.filled("collation")?,
             out: Out::parse(fields.required("out", out)?)?,
         };
-        // The server heeds neither of the two any more; the third is heeded before the handler runs.
+        // The server heeds neither of the two any more; the third is heeded before the handler
+        // runs.
         for flag in ["verbose", "jsMode", "bypassDocumentValidation"] {
             fields.safe_flag(flag)?;
         }
@@ -145,7 +148,8 @@ impl Out {
     }
 
     /// # Errors
-    /// 73 and 17385, as the server, and what [`Call::namespace`] refuses, for a collection that no results may go to.
+    /// 73 and 17385, as the server, and what [`Call::namespace`] refuses, for a collection that no
+    /// results may go to.
     fn check(&self, call: &Call<'_>) -> Answer<()> {
         let Self::Into { db, collection, .. } = self else { return Ok(()) };
         let db = db.as_deref().unwrap_or(call.db);

@@ -1,5 +1,5 @@
-//! Commands: the table of all of them, and those that MongoTx gives their meaning, one file each (small ones about the same thing
-//! share one).
+//! Commands: the table of all of them, and those that MongoTx gives their meaning, one file each
+//! (small ones about the same thing share one).
 //!
 //! | file | what |
 //! | --- | --- |
@@ -12,8 +12,8 @@
 //! | `read` | reading a command without carrying it out |
 //! | all others | handlers: each reads its own fields, calls the library and makes the reply |
 //!
-//! `table` knows the handlers, and nothing that they use knows it: a handler that is about other commands (`explain`) is given what it
-//! needs of their rows.
+//! `table` knows the handlers, and nothing that they use knows it: a handler that is about other
+//! commands (`explain`) is given what it needs of their rows.
 
 mod aggregate;
 mod allowed;
@@ -56,6 +56,6 @@ pub(crate) use self::{
 };
 use crate::{connection::Connection, context::Context};
 
-/// Called once when a connection has ended, whatever ended it. Sessions and cursors belong to no connection: they end
-/// when their time is over, as in the server.
+/// Called once when a connection has ended, whatever ended it. Sessions and cursors belong to no
+/// connection: they end when their time is over, as in the server.
 pub(crate) async fn connection_closed(_context: &Context, _connection: &Connection) {}

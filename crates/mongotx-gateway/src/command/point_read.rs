@@ -1,6 +1,7 @@
-//! A `find` of one `_id` outside transactions, on the way that most such commands can take: bytes from the client to the
-//! server and back. A command that says anything else than which document it wants takes the long way ([`super::run`]), which
-//! also has the errors for what is malformed; that is decided before anything is sent.
+//! A `find` of one `_id` outside transactions, on the way that most such commands can take: bytes
+//! from the client to the server and back. A command that says anything else than which document it
+//! wants takes the long way ([`super::run`]), which also has the errors for what is malformed; that
+//! is decided before anything is sent.
 
 use std::time::Instant;
 
@@ -94,8 +95,8 @@ pub(super) fn parse_lsid(lsid: &RawDocument) -> Option<Lsid> {
     Some(Lsid { id: id.try_into().ok()?, user: Vec::new() })
 }
 
-/// Carries the command out. `None`: nothing was done, for an `_id` may be there several times (in a view, in a time series), or
-/// clients may not use the collection.
+/// Carries the command out. `None`: nothing was done, for an `_id` may be there several times (in a
+/// view, in a time series), or clients may not use the collection.
 pub(crate) async fn run(
     context: &Context,
     connection: &Connection,

@@ -1,6 +1,8 @@
-//! An insert of one document, and an update or a deletion of one `_id`, outside transactions: bytes from the client to the server, as in
+//! An insert of one document, and an update or a deletion of one `_id`, outside transactions: bytes
+//! from the client to the server, as in
 //! [`super::point_read`]. Everything else, and what is malformed, takes the long way ([`super::run`]); that is decided before anything
-//! is sent. The session, what it remembers of a retryable write, and the reply are those of the long way.
+//! is sent. The session, what it remembers of a retryable write, and the reply are those of the
+//! long way.
 
 use std::time::Instant;
 
@@ -30,7 +32,8 @@ use crate::{
     session::{info::Mode, retry::Done},
 };
 
-/// A write of one document: the collection, what becomes of the document, and how the command stands to its session.
+/// A write of one document: the collection, what becomes of the document, and how the command
+/// stands to its session.
 #[derive(Debug, PartialEq)]
 pub(crate) struct PointWrite<'a> {
     collection: &'a str,
@@ -152,8 +155,8 @@ impl<'a> Change<'a> {
     }
 }
 
-/// Carries the command out. `None`: nothing was done, for the write is recorded with a transaction of its own, or goes to the server
-/// as it is, or clients may not use the collection.
+/// Carries the command out. `None`: nothing was done, for the write is recorded with a transaction
+/// of its own, or goes to the server as it is, or clients may not use the collection.
 pub(crate) async fn run(
     context: &Context,
     connection: &Connection,
@@ -225,7 +228,8 @@ async fn carry_out(call: &mut Call<'_>, namespace: &Namespace, change: Change<'_
     if !tally.retried(call, 0)? {
         match change.send(&call.collection(namespace)).await {
             Ok(done) => tally.done(call, 0, done),
-            // What cannot be stored as it is written is no matter of a statement, as on the long way, which reads it first.
+            // A document that cannot be stored as it is fails the whole command, as on the long
+            // way, which reads it first.
             Err(error) if error.code() == Some(code::INVALID_BSON.number) => return Err(Failure::from(&error)),
             Err(error) => drop(tally.refused(call, 0, &error)?),
         }

@@ -1,4 +1,5 @@
-//! Reading a command as far as that needs no server: for fuzzers and tests, which read what nobody would send.
+//! Parsing of commands as far as that needs no server: for fuzzers, and for tests of input that no
+//! driver sends.
 
 use bson::Document;
 
@@ -15,8 +16,8 @@ use crate::{
     session::info::Mode,
 };
 
-/// Reads a command: the fields of its session, those that every command may carry, and its own. Commands whose own fields are
-/// the server's are not looked into.
+/// Reads a command: the fields of its session, those that every command may carry, and its own.
+/// Commands whose own fields are the server's are not looked into.
 ///
 /// # Errors
 /// The reply that tells what is wrong with it.

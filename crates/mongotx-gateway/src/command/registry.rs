@@ -1,4 +1,4 @@
-//! What a row of the table of commands says (`table` has the rows), and how a row is found by a command's name.
+//! Rows of the table of commands (`table` has them), and the look-up of a row by a command's name.
 
 use std::{collections::HashMap, sync::Arc};
 
@@ -34,7 +34,7 @@ pub(crate) struct Command {
     pub(crate) awaits: bool,
     /// The levels of read concern that it takes outside transactions.
     pub(crate) reads: ReadLevels,
-    /// How it stands to API version 1.
+    /// Place of the command in API version 1.
     pub(crate) api: Api,
     /// The command takes a write concern.
     pub(crate) takes_write_concern: bool,
@@ -52,18 +52,19 @@ pub(crate) enum Route {
     Local(Local),
     /// `passthrough/` sends it to the server: MongoTx need not touch it.
     Through,
-    /// Nobody answers it: it is refused with this code and reason.
+    /// The command is refused with this code and reason.
     Refused(Code, &'static str),
 }
 
-/// Carries a command out, from its arrival to its reply. Its one future is on the heap, and what is in it needs no box of its own.
+/// Carries a command out, from its arrival to its reply. Its one future is on the heap, and what is
+/// in it needs no box of its own.
 pub(crate) type Run = for<'a> fn(Arrived<'a>) -> Running<'a>;
 /// A command that is being carried out.
 pub(crate) type Running<'a> = BoxFuture<'a, Result<Reply, CommandError>>;
 /// Answers a command that asks the gateway.
 pub(crate) type Local = for<'a> fn(Arrived<'a>) -> Result<Reply, CommandError>;
 
-/// A command as it came, for whoever is to answer it.
+/// A command that has arrived, for the handler that answers it.
 #[derive(Clone, Copy)]
 pub(crate) struct Arrived<'a> {
     pub(crate) context: &'a Context,
@@ -79,7 +80,7 @@ pub(crate) enum InTransactions {
     Held,
     /// A transaction may hold it, but not begin with it.
     HeldLater,
-    /// It ends a transaction.
+    /// The command ends a transaction.
     Ends,
     /// No transaction may hold it.
     Never,
@@ -87,22 +88,23 @@ pub(crate) enum InTransactions {
     NeverBecause(&'static str),
 }
 
-/// How the own fields of a command are read, as far as that needs no server: those that are left without the session's and those that
-/// every command may carry.
+/// How the own fields of a command are read, as far as that needs no server: those that are left
+/// without the session's and those that every command may carry.
 #[derive(Clone, Copy)]
 pub(crate) enum Parse {
-    /// They are the server's, or there are none.
+    /// Not at all: the server parses them, or there are none.
     Nothing,
-    /// Without the first one, which names the command.
+    /// All fields but the first one, which names the command.
     Own(fn(Fields) -> Answer<()>),
-    /// All of them, with the command's name.
+    /// All fields, with the command's name.
     Whole(fn(&str, Document) -> Answer<()>),
-    /// They have another command in them.
+    /// As fields of the other command that is in them.
     Another,
 }
 
 impl Command {
-    /// A row that says no more than that: transactions do not hold the command, and it does nothing else of what a row can say.
+    /// A row that says no more than that: transactions do not hold the command, and it does nothing
+    /// else of what a row can say.
     pub(super) const fn new(names: &'static [&'static str], access: Access, route: Route) -> Self {
         Self {
             names,
@@ -132,7 +134,7 @@ impl Command {
         }
     }
 
-    /// The same command, which transactions may hold.
+    /// Allows the command in transactions.
     pub(super) const fn held(self) -> Self {
         Self { in_transactions: InTransactions::Held, ..self }
     }
@@ -142,7 +144,7 @@ impl Command {
         Self { in_transactions: InTransactions::HeldLater, ..self }
     }
 
-    /// The same command, which ends a transaction.
+    /// Marks a command that ends a transaction.
     pub(super) const fn ending(self) -> Self {
         Self { in_transactions: InTransactions::Ends, ..self }
     }
@@ -152,7 +154,7 @@ impl Command {
         Self { in_transactions: InTransactions::NeverBecause(words), ..self }
     }
 
-    /// The same command, which kills sessions.
+    /// Marks a command that kills sessions.
     pub(super) const fn kills_sessions(self) -> Self {
         Self { kills_sessions: true, ..self }
     }
@@ -167,17 +169,17 @@ impl Command {
         Self { reads, ..self }
     }
 
-    /// In API version 1, but for these fields.
+    /// Puts the command into API version 1, without these fields.
     pub(super) const fn stable_but(self, unstable: &'static [&'static str]) -> Self {
         Self { api: Api::Stable(unstable), ..self }
     }
 
-    /// In API version 1 with all of its fields.
+    /// Puts the command into API version 1, with all of its fields.
     pub(super) const fn stable(self) -> Self {
         self.stable_but(&[])
     }
 
-    /// The same command, which takes a write concern.
+    /// Lets the command take a write concern.
     pub(super) const fn takes_write_concern(self) -> Self {
         Self { takes_write_concern: true, ..self }
     }
@@ -187,28 +189,29 @@ impl Command {
         Self { parse: Parse::Own(parse), ..self }
     }
 
-    /// With how its own fields are read.
+    /// Sets the parser of all fields of the command.
     pub(super) const fn parsed_whole(self, parse: fn(&str, Document) -> Answer<()>) -> Self {
         Self { parse: Parse::Whole(parse), ..self }
     }
 
-    /// With another command in its fields.
+    /// Marks a command that has another command in its fields.
     pub(super) const fn parsed_as_another(self) -> Self {
         Self { parse: Parse::Another, ..self }
     }
 
-    /// With how it is explained.
+    /// Sets the way in which the command is explained.
     pub(super) const fn explained(self, explain: Explain) -> Self {
         Self { explain, ..self }
     }
 
-    /// What is refused of a command whoever answers it, before it has to do with a transaction.
+    /// Refuses wrong fields of a command, whatever its route, before its transaction is considered.
     ///
     /// # Errors
-    /// 323 for what is not in the API version that the client keeps to, 72 for a write concern where nothing is written.
+    /// 323 for a command outside the API version that the client demands, 72 for a write concern of
+    /// a command that does not write.
     pub(crate) fn check(&self, api: ApiParameters, has_write_concern: bool) -> Answer<()> {
         api.check_command(self.api, self.names.first().copied().unwrap_or_default())?;
-        // What others answer, they check.
+        // Commands that the server or the handshake answers are checked there.
         let is_own = matches!(self.route, Route::Transactional(_) | Route::Local(_));
         if has_write_concern && is_own && !self.takes_write_concern {
             return Err(Failure::new(codes::INVALID_OPTIONS, "Command does not support writeConcern"));
@@ -251,7 +254,7 @@ impl Registry {
         self.by_name.get(name).copied()
     }
 
-    /// How many names there are.
+    /// Number of names in the table.
     #[cfg(test)]
     pub(super) fn len(&self) -> usize {
         self.by_name.len()

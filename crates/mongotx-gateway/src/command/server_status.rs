@@ -1,4 +1,5 @@
-//! `serverStatus`: the server's, with the gateway's transactions in the place of those that the server does not have.
+//! `serverStatus`: the server's, with the gateway's transactions in the place of those that the
+//! server does not have.
 
 use bson::{Bson, Document, doc};
 

@@ -1,7 +1,7 @@
 //! `refreshSessions`, `endSessions`, `killSessions`, `killAllSessions`, `killAllSessionsByPattern`.
 //!
-//! To kill a session is to roll back what is open in it, to close its cursors, and to interrupt what runs in it. A session
-//! that is ended is killed and forgotten.
+//! To kill a session is to roll back what is open in it, to close its cursors, and to interrupt
+//! what runs in it. A session that is ended is killed and forgotten.
 
 use std::time::Instant;
 
@@ -16,7 +16,7 @@ use crate::{
     session::{Lsid, info::parse_lsid},
 };
 
-/// `refreshSessions`.
+/// Runs `refreshSessions`: sessions live on.
 pub(super) async fn refresh(call: &mut Call<'_>) -> Answer<Body> {
     for lsid in owned(named(call.name, std::mem::take(&mut call.body))?, call.user)? {
         call.context.tx.sessions.refresh(&lsid, Instant::now());
@@ -24,7 +24,7 @@ pub(super) async fn refresh(call: &mut Call<'_>) -> Answer<Body> {
     Ok(Body::empty())
 }
 
-/// `endSessions` and `killSessions`.
+/// Runs `endSessions` and `killSessions`: sessions end.
 pub(super) async fn kill(call: &mut Call<'_>) -> Answer<Body> {
     let named = owned(named(call.name, std::mem::take(&mut call.body))?, call.user)?;
     if named.is_empty() && call.name == "killSessions" {
@@ -81,7 +81,7 @@ pub(super) fn patterns(name: &str, body: Document) -> Answer<(Vec<Lsid>, bool)> 
     Ok((named, all))
 }
 
-/// `{user: NAME, db: DATABASE}`.
+/// A user given as `{user: NAME, db: DATABASE}`.
 fn parse_user(user: &Bson) -> Answer<UserName> {
     let field = |name: &str| user.as_document().and_then(|user| user.get_str(name).ok()).map(str::to_owned);
     match (field("user"), field("db")) {
@@ -109,7 +109,7 @@ pub(super) fn named(name: &str, body: Document) -> Answer<Vec<Lsid>> {
     array(name, body)?.iter().enumerate().map(|(n, lsid)| parse_lsid(&format!("{name}.{name}.{n}"), lsid)).collect()
 }
 
-/// Those of them that the user may name: only `root` can name another one's.
+/// The sessions that the user may name: only `root` may name another user's.
 fn owned(lsids: Vec<Lsid>, user: Option<&User>) -> Answer<Vec<Lsid>> {
     let own = |lsid: Lsid| {
         if user.is_some_and(User::is_root) && !lsid.user.is_empty() { Ok(lsid) } else { lsid.of_user(user) }

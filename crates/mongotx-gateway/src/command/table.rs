@@ -1,8 +1,10 @@
-//! The one table of commands: a row says everything that is particular to a command, but for what its handler does.
+//! The one table of commands: a row says everything that is particular to a command, but for what
+//! its handler does.
 //!
-//! To add a command: write its handler, in a file of its own or beside those that it belongs to, and a row here. A row begins with
-//! who answers the command (and, of those that MongoTx gives their meaning, with what the session's fields may say of them), its
-//! handler, its names, and the privilege that it needs; what a row does not say besides is as in [`Command::new`].
+//! To add a command: write its handler, in a file of its own or beside those that it belongs to,
+//! and a row here. A row begins with who answers the command (and, of those that MongoTx gives
+//! their meaning, with what the session's fields may say of them), its handler, its names, and the
+//! privilege that it needs; what a row does not say besides is as in [`Command::new`].
 
 use std::sync::LazyLock;
 
@@ -34,7 +36,8 @@ use crate::{
 
 type Names = &'static [&'static str];
 
-/// Runs a handler, which answers `Answer` of anything that is [`Made`], by one of the ways of [`run`].
+/// Runs a handler, which answers `Answer` of anything that is [`Made`], by one of the ways of
+/// [`run`].
 macro_rules! by {
     ($way:ident, $handler:expr) => {{
         struct This;
@@ -196,7 +199,7 @@ static ROWS: &[Command] = &[
     outside!(indexes::list, ["listIndexes"], On(See))
         .parsed(|mut fields| First::of_cursor("listIndexes", fields.document("cursor")?).map(drop))
         .stable_but(&["includeBuildUUIDs", "includeIndexBuildInfo"]),
-    // What would show what MongoTx stores for itself.
+    // Commands that would show what MongoTx stores for itself.
     outside!(hidden::unchanged, ["dbStats", "dbstats"], On(See)),
     outside!(hidden::statistics, ["collStats", "collstats"], On(See)),
     outside!(hidden::statistics, ["validate"], On(Manage)),
@@ -279,7 +282,7 @@ static ROWS: &[Command] = &[
     through(&["getDefaultRWConcern"], On(Monitor)),
     through(&["availableQueryOptions"], Own),
     through(&["driverOIDTest"], Own),
-    // Nobody's.
+    // Commands of replication, which no gateway has.
     refused(NO_REPLICATION, &["replSetGetStatus"], On(Root)),
     refused(NO_REPLICATION, &["replSetGetConfig"], On(Root)),
     refused(NO_REPLICATION, &["replSetInitiate"], On(Root)),
@@ -345,12 +348,12 @@ pub(crate) fn look_up(name: &str) -> Option<Known> {
     COMMANDS.find(name)
 }
 
-/// What a command of this name needs of its user: what nobody knows, nobody but `root` may ask for.
+/// Privileges that a command of this name needs; an unknown command needs `root`.
 pub(crate) fn access_of(name: &str) -> Access {
     look_up(name).map_or(On(Root), |known| known.command.access)
 }
 
-/// Those that are not refused, by their usual names.
+/// The commands that are not refused, by their usual names.
 fn listed() -> impl Iterator<Item = Listed> {
     let answered = ROWS.iter().filter(|command| !matches!(command.route, Route::Refused(..)));
     answered.filter_map(|command| {
@@ -392,7 +395,7 @@ mod tests {
         }
     }
 
-    /// Who changes a row so that more or fewer may run its command has to say so twice.
+    /// A change of a row that lets more or fewer users run its command has to be repeated here.
     #[test]
     fn what_is_open_to_everybody_and_what_only_to_root_is_known() {
         let is_answered = |command: &Command| !matches!(command.route, Route::Refused(..));

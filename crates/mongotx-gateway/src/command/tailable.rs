@@ -1,7 +1,9 @@
-//! Tailable cursors: those that stay open at the end of a capped collection, for documents that come later.
+//! Tailable cursors: those that stay open at the end of a capped collection, for documents that
+//! come later.
 //!
-//! In a capped collection transactions lock nothing, so nothing in it is ever pending, and the server's own cursor shows what
-//! MongoTx would. The gateway passes its batches on, under an id of its own. The server opens no such cursor on another collection.
+//! In a capped collection transactions lock nothing, so nothing in it is ever pending, and the
+//! server's own cursor shows what MongoTx would. The gateway passes its batches on, under an id of
+//! its own. The server opens no such cursor on another collection.
 
 use std::time::Instant;
 
@@ -18,7 +20,8 @@ use crate::{
     upstream::{ServerBatch, ServerCursor},
 };
 
-/// Opens one. `written`: the `find` as it came; `expires`: it ends when nobody uses it.
+/// Opens a tailable cursor. `written`: the `find` as it came; `expires`: it ends when it is not
+/// used for a while.
 pub(super) async fn open(call: &Call<'_>, namespace: Namespace, written: &Document, expires: bool) -> Answer<Made> {
     check(call)?;
     let upstream = &call.context.upstream;

@@ -1,4 +1,4 @@
-//! `update`.
+//! The command `update`, with its statements.
 
 use std::mem::{replace, take};
 
@@ -18,7 +18,7 @@ use crate::{
     session::retry::Done,
 };
 
-/// One statement.
+/// One statement of the command.
 struct Statement {
     filter: Document,
     update: Update,
@@ -52,7 +52,7 @@ impl Statement {
         Ok(statement)
     }
 
-    /// What the server refuses of a statement whatever the documents are.
+    /// Refuses a statement as the server does whatever the documents are.
     fn check(&self, is_retryable: bool) -> Answer<()> {
         let refused = |code, message: &str| Err(Failure::new(code, message));
         if is_retryable && self.multi {
@@ -123,7 +123,7 @@ impl statements::Statement for Statement {
     }
 }
 
-/// What it asks, but for the collection.
+/// Arguments of the command, without the collection.
 pub(super) struct Updates {
     statements: Vec<Statement>,
     is_ordered: bool,

@@ -1,4 +1,5 @@
-//! MongoDB's error codes: the numbers that the gateway answers by itself, and the names of those that it may pass on.
+//! MongoDB's error codes: the numbers that the gateway answers by itself, and the names of those
+//! that it may pass on.
 
 macro_rules! codes {
     ($($constant:ident = $number:literal $name:ident;)*) => {

@@ -1,5 +1,5 @@
-//! A command that was not carried out, as the server would tell it: code, words, labels, and what else stands in the
-//! reply.
+//! A command that was not carried out, as the server would tell it: code, words, labels, and what
+//! else stands in the reply.
 //!
 //! | file | |
 //! | --- | --- |
@@ -27,37 +27,38 @@ pub(crate) const RESUMABLE_CHANGE_STREAM_ERROR: &str = "ResumableChangeStreamErr
 /// The label on what ends one for good.
 pub(crate) const NOT_RESUMABLE_CHANGE_STREAM_ERROR: &str = "NonResumableChangeStreamError";
 
-/// What is told where the gateway itself has failed.
+/// Message of an error in the gateway itself.
 pub(crate) const PANICKED: &str = "a defect of the gateway itself; please report the message that led to it";
 
 /// A command that was not carried out.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Failure {
-    /// MongoDB's code.
+    /// MongoDB's code of the error.
     pub(crate) code: i32,
-    /// In words.
+    /// Message of the error.
     pub(crate) message: String,
-    /// `errorLabels`.
+    /// Labels of the error (`errorLabels`).
     pub(crate) labels: Vec<&'static str>,
-    /// What else stands in the reply: `keyPattern`, `keyValue`, …
+    /// Further fields of the reply: `keyPattern`, `keyValue`, …
     pub(crate) details: Box<Document>,
-    /// It was carried out, and may be lost again: the server's `writeConcernError`.
+    /// The server's `writeConcernError` for a command that was carried out, and whose effects may
+    /// be lost again.
     pub(crate) unreplicated: Option<Box<Document>>,
     /// The transaction that was in the way.
     pub(crate) rival: Option<TxId>,
 }
 
-/// What a command answers.
+/// Result of a command, or of a part of it.
 pub(crate) type Answer<T> = Result<T, Failure>;
 
 impl Failure {
-    /// Without labels.
+    /// A failure without labels.
     pub(crate) fn new(code: i32, message: impl Into<String>) -> Self {
         let (labels, details) = (Vec::new(), Box::default());
         Self { code, message: message.into(), labels, details, unreplicated: None, rival: None }
     }
 
-    /// With one more label.
+    /// The failure with one more label.
     #[must_use]
     pub(crate) fn labelled(mut self, label: &'static str) -> Self {
         if !self.labels.contains(&label) {
@@ -72,13 +73,13 @@ impl Failure {
         self.labelled(TRANSIENT_TRANSACTION_ERROR)
     }
 
-    /// Nobody knows whether the transaction is committed.
+    /// The failure of a commit whose outcome is unknown.
     #[must_use]
     pub(crate) fn unknown_result(self) -> Self {
         self.labelled(UNKNOWN_TRANSACTION_COMMIT_RESULT)
     }
 
-    /// The reply document.
+    /// The failure as the reply document.
     pub(crate) fn to_document(&self) -> Document {
         let mut reply = Document::new();
         if !self.labels.is_empty() {
@@ -92,7 +93,7 @@ impl Failure {
         reply
     }
 
-    /// The same as an entry of `writeErrors`.
+    /// The failure as an entry of `writeErrors`.
     pub(crate) fn to_write_error(&self, index: usize) -> Document {
         let mut entry = doc! {"index": index as i32, "code": self.code, "errmsg": self.message.as_str()};
         entry.extend(Document::clone(&self.details));

@@ -1,4 +1,4 @@
-//! What each kind of MongoTx's errors becomes on the wire.
+//! Translation of MongoTx's errors into MongoDB's codes and labels.
 //!
 //! | kind | code | label in a transaction |
 //! | --- | --- | --- |
@@ -73,8 +73,8 @@ fn key_of(duplicate: &DuplicateKey) -> Document {
 }
 
 impl Failure {
-    /// The same of a command outside a transaction: no label tells to run a transaction again, and what is not supported
-    /// has nothing to do with transactions.
+    /// The same of a command outside a transaction: no label tells to run a transaction again, and
+    /// what is not supported has nothing to do with transactions.
     #[must_use]
     pub(crate) fn outside(mut self) -> Self {
         self.labels.retain(|label| ![TRANSIENT_TRANSACTION_ERROR, UNKNOWN_TRANSACTION_COMMIT_RESULT].contains(label));

@@ -1,4 +1,5 @@
-//! What runs here: the options, the commands. The version and the machine are the server's: `passthrough/`.
+//! Commands about the gateway itself: its options, its commands. Version and machine are the
+//! server's: `passthrough/`.
 
 use bson::{Bson, Document, doc};
 
@@ -9,7 +10,7 @@ use crate::{
     request::Request,
 };
 
-/// `getCmdLineOpts`: the gateway's.
+/// Answers `getCmdLineOpts` with the gateway's options.
 pub(crate) fn command_line(context: &Context, request: &Request) -> Result<Reply, CommandError> {
     admin_only(request)?;
     let mut net = Document::new();
@@ -22,7 +23,7 @@ pub(crate) fn command_line(context: &Context, request: &Request) -> Result<Reply
     Ok(doc! {"argv": ["mongotx", "serve"], "parsed": {"net": net}, "ok": 1.0}.into())
 }
 
-/// What `listCommands` says of a command.
+/// The entry for one command in the answer to `listCommands`.
 pub(crate) struct Listed {
     pub(crate) name: &'static str,
     /// Clients have to log in for it.

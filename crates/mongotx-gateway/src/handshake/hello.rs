@@ -1,9 +1,10 @@
-//! `hello` and `isMaster`: the gateway says that it is a router (`msg: "isdbgrid"`), or a member of a replica set, if that was asked for: of
-//! one alone, or of one with other gateways (`members`).
+//! `hello` and `isMaster`: the gateway says that it is a router (`msg: "isdbgrid"`), or a member of
+//! a replica set, if that was asked for: of one alone, or of one with other gateways (`members`).
 //!
-//! Drivers offer sessions, transactions and retryable writes to routers and send all commands to them; they neither look for
-//! other members nor dial other addresses, and they hand on the recovery token of a transaction. No `topologyVersion` is
-//! told, so they ask again from time to time instead of waiting for news.
+//! Drivers offer sessions, transactions and retryable writes to routers and send all commands to
+//! them; they neither look for other members nor dial other addresses, and they hand on the
+//! recovery token of a transaction. No `topologyVersion` is answered, so they ask again from time
+//! to time instead of waiting for news.
 
 use bson::{Bson, DateTime, Document, RawBsonRef, doc, oid::ObjectId};
 
@@ -70,8 +71,9 @@ pub(super) fn run(
     Ok(reply)
 }
 
-/// What a member says of the set. Its version never changes, nor does the term as long as nobody takes the primary's place: so drivers take
-/// two gateways behind one address for the same member.
+/// The part of the answer that describes the replica set. The set's version never changes, nor does
+/// the term as long as the primary stays: so drivers take two gateways behind one address for the
+/// same member.
 fn member(set: &str, me: String, view: View) -> Document {
     let (now, is_primary) = (DateTime::now(), view.primary.as_deref() == Some(&me));
     let mut reply = doc! {"setName": set, "setVersion": 1, "secondary": !is_primary, "hosts": view.hosts};
@@ -85,14 +87,15 @@ fn member(set: &str, me: String, view: View) -> Document {
     reply
 }
 
-/// As the election of this term is called.
+/// The `electionId` of a term.
 fn election(term: u64) -> ObjectId {
     let mut bytes = [0x7f, 0xff, 0xff, 0xff, 0, 0, 0, 0, 0, 0, 0, 0];
     bytes[4..].copy_from_slice(&term.to_be_bytes());
     ObjectId::from_bytes(bytes)
 }
 
-/// Where drivers are to connect to: where this one has connected, unless another address was named.
+/// Address that drivers are to connect to: the one advertised, or else the one that this connection
+/// came to.
 fn address(options: &Options, set: &ReplicaSetFace, connection: &Connection) -> String {
     match (&set.advertise, connection.peer(), &options.unix) {
         (Some(advertised), ..) => advertised.clone(),
@@ -103,7 +106,7 @@ fn address(options: &Options, set: &ReplicaSetFace, connection: &Connection) -> 
     }
 }
 
-/// Those that both sides know, in the client's order.
+/// The compressors that both sides know, in the client's order.
 fn compressors(request: &Request) -> Result<Vec<Bson>, CommandError> {
     let wanted = match request.body().get("compression") {
         Ok(Some(RawBsonRef::Array(wanted))) => wanted,

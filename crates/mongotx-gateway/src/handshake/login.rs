@@ -1,7 +1,9 @@
-//! `saslStart`, `saslContinue`, `logout`, and the login that a `hello` may begin (`speculativeAuthenticate`).
+//! `saslStart`, `saslContinue`, `logout`, and the login that a `hello` may begin
+//! (`speculativeAuthenticate`).
 //!
-//! Unknown users get an exchange like everybody else, with a salt that looks like any other, and fail at its end: what a client is
-//! told, and the work for it, is the same as with a wrong password. A connection that fails too often is closed.
+//! Unknown users get the same exchange, with a salt that looks like any other, and fail at its end:
+//! the messages to the client, and the work for them, are the same as with a wrong password. A
+//! connection that fails too often is closed.
 
 use std::sync::Arc;
 
@@ -48,11 +50,12 @@ fn users(context: &Context) -> Answer<Arc<Users>> {
     context.users.as_ref().map(Roster::now).ok_or_else(|| Failure::new(codes::COMMAND_NOT_SUPPORTED, text))
 }
 
-/// Adds the beginning of a login to the reply of a `hello` that asks for it, and the mechanisms if it asks for those. What
-/// cannot be begun is left out: the client will try in the usual way, and be told.
+/// Adds the beginning of a login to the reply of a `hello` that asks for it, and the mechanisms if
+/// it asks for those. A login that cannot begin is left out: the client will try in the usual way,
+/// and get the error then.
 ///
 /// # Errors
-/// The server's, for fields of a wrong form.
+/// The server's errors for fields of a wrong form.
 pub(super) fn speculate(
     context: &Context,
     connection: &Connection,
@@ -66,7 +69,7 @@ pub(super) fn speculate(
             let text = "UserName must contain a '.' separated database.user pair";
             return Err(Failure::new(codes::BAD_VALUE, text));
         }
-        // The same for everybody: who is known here is nobody's business.
+        // The answer is the same for every name, so that it does not reveal which users exist.
         let names: Vec<Bson> = Mechanism::ALL.iter().map(|one| one.name().into()).collect();
         reply.insert("saslSupportedMechs", names);
     }

@@ -1,4 +1,4 @@
-//! What a client says about itself in its first handshake: driver, system, application.
+//! The client's description of itself in its first handshake: driver, system, application.
 
 use bson::{Document, RawBsonRef, RawDocument};
 
@@ -7,9 +7,9 @@ use crate::{
     error::{CommandError, code},
 };
 
-/// As long as a router lets it be.
+/// Greatest size of the metadata, as a router allows it.
 const LONGEST_BYTES: usize = 512;
-/// As long as an application's name may be.
+/// Greatest length of an application's name.
 const LONGEST_NAME_BYTES: usize = 128;
 
 /// Keeps it, if it is there. It is said once.
@@ -32,7 +32,7 @@ pub(super) fn keep(connection: &Connection, hello: &RawDocument) -> Result<(), C
     Err(CommandError::new(code::CLIENT_METADATA_CANNOT_BE_MUTATED, text))
 }
 
-/// What must be there, and what must not be long.
+/// Checks that the required fields are there, and that none is too long.
 fn check(client: &RawDocument) -> Result<(), CommandError> {
     let missing =
         |what: &str| CommandError::new(code::CLIENT_METADATA_MISSING_FIELD, format!("client: {what} is missing"));

@@ -21,7 +21,7 @@ use bson::doc;
 pub(crate) use self::about::{Listed, command_line, commands};
 use crate::{connection::Connection, context::Context, error::CommandError, reply::Reply, request::Request};
 
-/// `ping`.
+/// Answers `ping` with `ok`.
 pub(crate) fn ping() -> Reply {
     doc! {"ok": 1.0}.into()
 }
@@ -35,37 +35,38 @@ pub(crate) fn hello(context: &Context, connection: &Connection, request: &Reques
     Ok(login::speculate(context, connection, request, &mut reply).map_or_else(Reply::from, |()| reply.into()))
 }
 
-/// `saslStart`.
+/// Answers `saslStart`: begins a login.
 pub(crate) fn start_login(context: &Context, connection: &Connection, request: &Request) -> Reply {
     login::start(context, connection, request).map_or_else(Reply::from, Reply::from)
 }
 
-/// `saslContinue`.
+/// Answers `saslContinue`: goes on with a login.
 pub(crate) fn continue_login(context: &Context, connection: &Connection, request: &Request) -> Reply {
     login::proceed(context, connection, request).map_or_else(Reply::from, Reply::from)
 }
 
-/// `logout`.
+/// Answers `logout`: the connection has no user.
 pub(crate) fn logout(connection: &Connection) -> Reply {
     login::logout(connection).into()
 }
 
-/// `startSession`.
+/// Answers `startSession` with a session id.
 pub(crate) fn start_session() -> Reply {
     session::start().into()
 }
 
-/// `getnonce`: a new one each time. It was for a way to log in that no server has any more; only old clients ask.
+/// `getnonce`: a new one each time. It was for a way to log in that no server has any more; only
+/// old clients ask.
 pub(crate) fn nonce() -> Reply {
     doc! {"nonce": format!("{:016x}", rand::random::<u64>()), "ok": 1.0}.into()
 }
 
-/// `whatsmyuri`.
+/// Answers `whatsmyuri` with the client's address.
 pub(crate) fn address(connection: &Connection) -> Reply {
     whoami::address(connection).into()
 }
 
-/// `connectionStatus`.
+/// Answers `connectionStatus` with the connection's user.
 pub(crate) fn status(connection: &Connection, request: &Request) -> Reply {
     whoami::status(connection, request).into()
 }

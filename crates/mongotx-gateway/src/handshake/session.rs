@@ -1,10 +1,11 @@
-//! `startSession`: an id for a session. Sessions begin with their first command, not with this; drivers make ids themselves.
+//! `startSession`: an id for a session. Sessions begin with their first command, not with this;
+//! drivers make ids themselves.
 
 use bson::{Document, Uuid, doc};
 
 use super::hello::SESSION_TIMEOUT_MINUTES;
 
-/// A new id.
+/// A new session id, with the timeout of sessions.
 pub(super) fn start() -> Document {
     doc! {"id": {"id": Uuid::new()}, "timeoutMinutes": SESSION_TIMEOUT_MINUTES, "ok": 1.0}
 }

@@ -1,15 +1,15 @@
-//! Who asks: the connection's own address, and its user.
+//! Commands about the connection itself: its address, and its user.
 
 use bson::{Bson, Document, doc};
 
 use crate::{connection::Connection, request::Request};
 
-/// `whatsmyuri`.
+/// Answers `whatsmyuri` with the client's address.
 pub(super) fn address(connection: &Connection) -> Document {
     doc! {"you": connection.peer().to_string(), "ok": 1.0}
 }
 
-/// `connectionStatus`.
+/// Answers `connectionStatus` with the connection's user.
 pub(super) fn status(connection: &Connection, request: &Request) -> Document {
     let user = connection.user();
     let users: Vec<Bson> =

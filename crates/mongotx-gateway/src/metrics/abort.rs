@@ -1,27 +1,27 @@
-//! Why transactions are rolled back.
+//! Reasons why transactions are rolled back.
 
 use crate::failure::{Failure, codes};
 
-/// Why a transaction was rolled back.
+/// Reason why a transaction was rolled back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum AbortReason {
-    /// `abortTransaction`.
+    /// The client asked for it by `abortTransaction`.
     Asked,
     /// A rival held what it needed.
     Conflict,
     /// A statement was refused, for another reason.
     Refused,
-    /// Its connection was lost while a statement ran.
+    /// The connection was lost while a statement ran.
     ConnectionLost,
-    /// It could not be committed, for another reason.
+    /// The transaction could not be committed, for another reason.
     NotCommitted,
-    /// It was open for too long.
+    /// The transaction was open for too long.
     Lifetime,
     /// Its session was ended or killed, or not used for too long.
     SessionEnded,
-    /// Its session began another one, or wrote without one.
+    /// The session began another transaction, or wrote without one.
     Superseded,
-    /// The gateway ends.
+    /// The gateway was shut down.
     Shutdown,
 }
 
@@ -38,7 +38,7 @@ impl AbortReason {
         Self::Shutdown,
     ];
 
-    /// As it is called in metrics and logs.
+    /// Name of the reason in metrics and logs.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Asked => "asked",

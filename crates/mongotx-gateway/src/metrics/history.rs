@@ -1,7 +1,8 @@
-//! The last minutes, second by second: how many commands, how they ended, and how long they took. For pictures; what is counted for
-//! ever is in `metrics/mod.rs`.
+//! The last minutes, second by second: how many commands, how they ended, and how long they took.
+//! For pictures; what is counted for ever is in `metrics/mod.rs`.
 //!
-//! A command costs one atomic addition here; once a second all counters are read and what has changed is kept.
+//! A command costs one atomic addition here; once a second all counters are read and what has
+//! changed is kept.
 
 use std::{
     collections::VecDeque,
@@ -12,14 +13,14 @@ use std::{
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
-/// Seconds that are kept.
+/// Number of seconds that are kept.
 pub(crate) const SECONDS: usize = 300;
 /// Steps of a latency in each doubling.
 const STEPS: usize = 4;
 /// From 1 µs to 2^26 µs, which is over a minute.
 const BUCKETS: usize = STEPS * 26;
 
-/// Kinds of commands whose latencies are told apart.
+/// Kinds of commands whose latencies are counted separately.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Sort {
     Read,
@@ -66,7 +67,7 @@ struct Kept {
     seconds: VecDeque<Second>,
 }
 
-/// What others have counted so far, and what there is now.
+/// Counters kept elsewhere, and gauges, at the end of a second.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct Totals {
     pub(crate) committed: u64,
@@ -76,10 +77,10 @@ pub(crate) struct Totals {
     pub(crate) connections: i64,
 }
 
-/// One second.
+/// Figures of one second.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Second {
-    /// Its end, in milliseconds since 1970.
+    /// End of the second, in milliseconds since 1970.
     pub(crate) at: u64,
     /// Commands and latencies, in the order of [`Sort::ALL`].
     pub(crate) sorts: [Latencies; Sort::ALL.len()],
@@ -111,7 +112,7 @@ impl Default for History {
 }
 
 impl History {
-    /// A command was answered.
+    /// Counts a command that was answered.
     pub(super) fn command(&self, name: &str, is_ok: bool, took: Duration) {
         self.buckets[Sort::of(name) as usize][bucket(took)].fetch_add(1, Relaxed);
         if !is_ok {
@@ -119,7 +120,7 @@ impl History {
         }
     }
 
-    /// A second is over.
+    /// Notes the end of a second.
     pub(super) fn tick(&self, totals: Totals) {
         let now: Vec<u64> = self.buckets.iter().flatten().map(|count| count.load(Relaxed)).collect();
         let errors = self.errors.load(Relaxed);
@@ -148,7 +149,8 @@ impl History {
         kept.seconds.push_back(second);
     }
 
-    /// The last seconds, the oldest first: those that ended after `since`, in milliseconds since 1970.
+    /// The last seconds, the oldest first: those that ended after `since`, in milliseconds since
+    /// 1970.
     pub(super) fn seconds(&self, since: u64) -> Vec<Second> {
         self.kept().seconds.iter().filter(|second| second.at > since).cloned().collect()
     }

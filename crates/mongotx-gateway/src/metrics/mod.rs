@@ -1,9 +1,9 @@
-//! What the gateway counts, and how it is shown. (`server/endpoint.rs` shows it over HTTP.)
+//! The gateway's metrics, and how they are shown. (`server/endpoint.rs` serves them over HTTP.)
 //!
 //! | file | |
 //! | --- | --- |
 //! | this one | the counters, by their Prometheus names |
-//! | [`abort`] | why transactions are rolled back |
+//! | [`abort`] | reasons why transactions are rolled back |
 //! | [`history`] | the last minutes, second by second |
 //! | [`text`] | all of them as text, with what is true at the moment |
 
@@ -42,7 +42,8 @@ impl MetricConstructor<Histogram> for Latency {
     }
 }
 
-/// Everything that is counted. Labels are words of the gateway's own: what clients send makes no new ones.
+/// Everything that is counted. Labels are words of the gateway's own: what clients send makes no
+/// new ones.
 pub(crate) struct Metrics {
     registry: Registry,
     pub(crate) connections: Gauge,
@@ -53,7 +54,7 @@ pub(crate) struct Metrics {
     logins: Family<Label, Counter>,
     /// Transactions that are open now.
     pub(crate) open: Gauge,
-    /// Those in which a command runs now.
+    /// Connections on which a command runs now.
     pub(crate) active: Gauge,
     pub(crate) started: Counter,
     pub(crate) committed: Counter,
@@ -68,7 +69,7 @@ pub(crate) struct Metrics {
     history: History,
 }
 
-/// What was sent again.
+/// Kinds of commands that clients send again.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Repeated {
     /// A write with the number of one before.
@@ -139,7 +140,7 @@ impl Metrics {
         registry.register("limit", "The most that there may be, by the option that says so", self.limits.clone());
     }
 
-    /// What this option has set a limit to. Nothing, if there is no limit.
+    /// Shows the limit that this option sets, or removes it if there is none.
     pub(crate) fn limited(&self, option: &'static str, limit: Option<usize>) {
         let label = [("option", option)];
         if let Some(limit) = limit {
@@ -171,12 +172,13 @@ impl Metrics {
         });
     }
 
-    /// The last seconds, the oldest first: those that ended after `since`, in milliseconds since 1970.
+    /// The last seconds, the oldest first: those that ended after `since`, in milliseconds since
+    /// 1970.
     pub(crate) fn seconds(&self, since: u64) -> Vec<Second> {
         self.history.seconds(since)
     }
 
-    /// A login was tried.
+    /// Counts a login, successful or not.
     pub(crate) fn login(&self, is_ok: bool) {
         self.logins.get_or_create(&[("outcome", if is_ok { "ok" } else { "refused" })]).inc();
     }
@@ -186,7 +188,7 @@ impl Metrics {
         self.aborted.get_or_create(&[("reason", reason.name())]).inc();
     }
 
-    /// How many were, for each reason that there was.
+    /// Numbers of transactions that were rolled back, for each reason that there was.
     pub(crate) fn aborted_by_reason(&self) -> impl Iterator<Item = (&'static str, u64)> {
         let count = |reason: AbortReason| {
             let counted = self.aborted.get(&[("reason", reason.name())]).map_or(0, |counter| counter.get());
@@ -195,12 +197,12 @@ impl Metrics {
         AbortReason::ALL.into_iter().map(count).filter(|(_, count)| *count > 0)
     }
 
-    /// Something was sent again.
+    /// Counts a command that was sent again.
     pub(crate) fn retried(&self, what: Repeated) {
         self.retries.get_or_create(&[("what", what.name())]).inc();
     }
 
-    /// How often.
+    /// Number of commands of this kind that were sent again.
     pub(crate) fn retries(&self, what: Repeated) -> u64 {
         self.retries.get(&[("what", what.name())]).map_or(0, |counter| counter.get())
     }
@@ -215,7 +217,7 @@ impl Repeated {
     }
 }
 
-/// Something that is counted as long as this lives.
+/// Counts one in a gauge as long as this value lives.
 pub(crate) struct Counted(Gauge);
 
 impl Counted {

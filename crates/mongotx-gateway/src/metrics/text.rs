@@ -6,7 +6,7 @@ use prometheus_client::encoding::text::encode;
 
 use super::Metrics;
 
-/// What the gateway keeps between commands at the moment.
+/// Numbers of things that the gateway keeps between commands at the moment.
 pub(crate) struct Kept {
     pub(crate) sessions: usize,
     /// Sessions that have made room for others so far.
@@ -15,7 +15,7 @@ pub(crate) struct Kept {
 }
 
 impl Metrics {
-    /// In the OpenMetrics text format, which Prometheus reads.
+    /// The metrics in the OpenMetrics text format, which Prometheus reads.
     pub(crate) fn to_text(&self, kept: &Kept) -> String {
         let count = |count: usize| i64::try_from(count).unwrap_or(i64::MAX);
         self.sessions.set(count(kept.sessions));

@@ -1,5 +1,5 @@
-//! Clients' commands that MongoTx need not touch go to the backing server as they are (`upstream/`), but for fields that a server
-//! without sessions and transactions refuses (`strip`).
+//! Clients' commands that MongoTx need not touch go to the backing server as they are
+//! (`upstream/`), but for fields that a server without sessions and transactions refuses (`strip`).
 
 mod strip;
 

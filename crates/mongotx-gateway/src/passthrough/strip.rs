@@ -1,4 +1,5 @@
-//! Fields that a server without sessions and transactions refuses, or that are about the gateway and not about the server.
+//! Fields that a server without sessions and transactions refuses, or that are about the gateway
+//! and not about the server.
 
 use std::borrow::Cow;
 
@@ -13,7 +14,8 @@ const READ_CONCERN: &str = "readConcern";
 /// The part of a read concern that says "not before this time of the cluster".
 const AFTER: &str = "afterClusterTime";
 
-/// The command without them. All other fields are copied byte for byte; most commands are not copied at all.
+/// The command without them. All other fields are copied byte for byte; most commands are not
+/// copied at all.
 pub(super) fn strip(body: &RawDocument) -> Result<Cow<'_, RawDocument>, CommandError> {
     let mut foreign = false;
     for field in body.iter_elements() {

@@ -23,10 +23,12 @@ use crate::{
     wire::{self, Envelope, Form, Header, Incoming, OpCode, WireError, op_msg::MORE_TO_COME},
 };
 
-/// Messages of this size are decoded and encoded on a thread of their own, not on one that serves other connections.
+/// Messages of this size are decoded and encoded on a thread of their own, not on one that serves
+/// other connections.
 const LARGE_BYTES: usize = 256 * 1024;
 
-/// Replies of this size are sent even when there is no memory left: what they say matters, such as that a write was made.
+/// Replies of this size are sent even when there is no memory left: what they say matters, such as
+/// that a write was made.
 const SMALL_BYTES: usize = 64 * 1024;
 
 /// The numbers of the messages that the gateway sends.
@@ -99,7 +101,7 @@ fn next_id() -> i32 {
 /// Runs a command. A panic in it, which would be a defect, ends the command and nothing else.
 async fn run(context: &Context, connection: &Connection, request: Request) -> Reply {
     let name = request.name().to_owned();
-    // Whoever looks at what runs has it, too, for a moment.
+    // `currentOp` may share the request for a moment.
     let request = Arc::new(request);
     let running = dispatch::run(context, connection, &request);
     AssertUnwindSafe(running).catch_unwind().await.unwrap_or_else(|_| {

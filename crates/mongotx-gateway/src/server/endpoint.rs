@@ -1,7 +1,7 @@
 //! `/metrics` and `/healthz` over HTTP, beside the clients' own connections.
 //!
-//! Whoever asks here holds nobody up: there are few connections at a time, each has a few seconds from its first byte to its last, and
-//! an answer is made in memory before it is sent.
+//! Requests here cannot delay clients: there are few connections at a time, each has a few seconds
+//! from its first byte to its last, and an answer is made in memory before it is sent.
 
 use std::{convert::Infallible, io, net::SocketAddr, sync::Arc, time::Duration};
 
@@ -26,13 +26,13 @@ use crate::{context::Context, metrics::Kept, state::State};
 
 /// Connections at the same time. One more is closed at once.
 const MOST_CONNECTIONS: usize = 16;
-/// From a connection's first byte to its last.
+/// Greatest time from a connection's first byte to its last.
 const LONGEST: Duration = Duration::from_secs(10);
 /// How long the server may take for a ping.
 const PING_LIMIT: Duration = Duration::from_secs(2);
 /// After it could not accept a connection.
 const PAUSE: Duration = Duration::from_millis(100);
-/// As the text format calls itself.
+/// Content type of the OpenMetrics text format.
 const METRICS_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
 /// A socket on which metrics are asked for.
@@ -47,7 +47,7 @@ impl Endpoint {
         Ok(Self { listener: TcpListener::bind(address).await? })
     }
 
-    /// Where, with the port that was taken.
+    /// Address of the endpoint, with the port that was taken.
     pub(crate) fn address(&self) -> Option<SocketAddr> {
         self.listener.local_addr().ok()
     }

@@ -1,7 +1,8 @@
-//! The connections that are open: how many there may be, and who makes room for whom.
+//! The open connections: their limits, and which of them makes room for a new one.
 //!
-//! Where clients have to log in, whoever has not yet makes room for a new connection when there are too many, the one that has been silent
-//! for the longest time first: connections that are opened and do nothing keep nobody out who logs in.
+//! Where clients have to log in, connections without a login make room for a new one when there are
+//! too many, the one that has been silent for the longest time first: idle connections cannot keep
+//! out clients that log in.
 
 use std::{
     collections::HashMap,
@@ -30,7 +31,7 @@ struct Open {
     by_address: HashMap<IpAddr, usize>,
 }
 
-/// An open connection.
+/// An open connection, as the limits see it.
 #[derive(Debug)]
 pub(super) struct Guest {
     number: u64,
@@ -44,7 +45,7 @@ pub(super) struct Guest {
     pub(super) revoked: CancellationToken,
 }
 
-/// Why a connection is not let in.
+/// Reason why a connection is not let in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum Refused {
     #[error("{0} connections are open, the limit (--max-connections)")]
@@ -66,7 +67,7 @@ impl Drop for Place {
 }
 
 impl Guest {
-    /// A message has come.
+    /// Notes that a message has come.
     pub(super) fn spoke(&self) {
         *self.last_message() = Instant::now();
     }
@@ -105,7 +106,8 @@ impl Open {
         }
     }
 
-    /// Ends the connection that has not logged in and was silent for the longest time. False: there is none.
+    /// Ends the connection that has not logged in and was silent for the longest time. False: there
+    /// is none.
     fn evict(&mut self) -> bool {
         let strangers = self.guests.values().filter(|guest| guest.user().is_none());
         let Some(silent) = strangers.min_by_key(|guest| *guest.last_message()).map(Arc::clone) else { return false };

@@ -1,4 +1,4 @@
-//! Sockets that accept connections.
+//! Sockets on which connections are accepted: TCP and Unix.
 
 use std::{
     io::{Error, ErrorKind, Result},
@@ -15,21 +15,23 @@ use tokio::net::{TcpListener, UnixListener};
 use super::Server;
 use crate::connection::Peer;
 
-/// After it could not accept: mostly there are too many open files, and looking at once again does not help.
+/// After it could not accept: mostly there are too many open files, and looking at once again does
+/// not help.
 const PAUSE: Duration = Duration::from_millis(100);
-/// A socket that listens.
+/// A socket that accepts connections.
 pub(crate) enum Listener {
     Tcp(TcpListener),
     Unix { listener: UnixListener, _file: SocketFile },
 }
 
 impl Listener {
-    /// Listens for TCP connections.
+    /// A listener for TCP connections.
     pub(crate) async fn tcp(address: SocketAddr) -> Result<Self> {
         Ok(Self::Tcp(TcpListener::bind(address).await?))
     }
 
-    /// Listens on a Unix socket, which only this user can connect to. A file that a dead process has left is replaced.
+    /// Listens on a Unix socket, which only this user can connect to. A file that a dead process
+    /// has left is replaced.
     pub(crate) fn unix(path: &Path) -> Result<Self> {
         remove_abandoned(path)?;
         let listener = UnixListener::bind(path)?;
@@ -38,7 +40,7 @@ impl Listener {
         Ok(Self::Unix { listener, _file })
     }
 
-    /// Where it listens, if that is a TCP address.
+    /// Address of the listener, if it is a TCP address.
     pub(crate) fn address(&self) -> Option<SocketAddr> {
         match self {
             Self::Tcp(listener) => listener.local_addr().ok(),
@@ -82,12 +84,13 @@ pub(crate) struct SocketFile(PathBuf);
 
 impl Drop for SocketFile {
     fn drop(&mut self) {
-        // Somebody may have removed it already.
+        // Another process may have removed it already.
         let _ = std::fs::remove_file(&self.0);
     }
 }
 
-/// Removes a socket on which nobody listens. Anything else at that place is left alone, and an error.
+/// Removes a socket on which no process listens. Anything else at that place is left alone, and an
+/// error.
 fn remove_abandoned(path: &Path) -> Result<()> {
     match std::fs::symlink_metadata(path) {
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),

@@ -11,8 +11,8 @@
 //! | `web` | the page for operators, on a socket of its own |
 //! | `endpoint` | `/metrics` and `/healthz` over HTTP, on a socket of their own |
 //!
-//! There is one task per connection and one command at a time on it: what a client does to its own connection is seen by
-//! no other.
+//! There is one task per connection and one command at a time on it: what a client does to its own
+//! connection is seen by no other.
 
 mod answer;
 mod endpoint;
@@ -43,21 +43,21 @@ use crate::{
     options::Tuning,
 };
 
-/// What reading the files again has changed.
+/// Result of reading the files of users and certificates again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Reloaded {
     /// Users who were removed, or whose password or roles are others: what they had open was ended.
     pub users_changed: usize,
 }
 
-/// What all connections share.
+/// State that all connections share.
 pub(crate) struct Server {
     pub(crate) context: Arc<Context>,
     /// No new commands: connections end as soon as they have answered.
     pub(crate) closing: CancellationToken,
     /// No waiting for commands any more: connections end now.
     pub(crate) ending: CancellationToken,
-    /// Everything that runs.
+    /// All running tasks.
     pub(crate) tasks: TaskTracker,
     /// TCP connections begin with TLS.
     tls: RwLock<Option<TlsAcceptor>>,
@@ -80,7 +80,8 @@ impl Server {
         }
     }
 
-    /// From now on connections begin with these certificates, and these are the users: what others have open ends.
+    /// From now on connections begin with these certificates, and these are the users: what others
+    /// have open ends.
     pub(crate) async fn reload(&self, tls: Option<TlsAcceptor>, users: Option<Users>) -> Reloaded {
         *self.tls.write().unwrap_or_else(PoisonError::into_inner) = tls;
         let (Some(roster), Some(users)) = (&self.context.users, users) else { return Reloaded { users_changed: 0 } };
@@ -97,7 +98,7 @@ impl Server {
         self.tls.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// From now on this is chosen.
+    /// Sets new values of the options that can be changed.
     pub(crate) fn tune(&self, tuning: Tuning) {
         self.guests.limit(&tuning.limits);
         self.context.tune(tuning);

@@ -15,10 +15,11 @@ use crate::{
     wire::{HEADER_BYTES, Header, MAX_MESSAGE_BYTES, WireError},
 };
 
-/// As long as a message may be before login.
+/// Greatest size of a message before login.
 const STRANGERS_BYTES: usize = 64 * 1024;
 
-/// Memory is taken as bytes come, beginning with so much: a header that announces 48 MB costs nothing yet.
+/// Memory is taken as bytes come, beginning with so much: a header that announces 48 MB costs
+/// nothing yet.
 const FIRST_BYTES: usize = 64 * 1024;
 
 /// A connection that brings no more messages.
@@ -40,7 +41,7 @@ pub(super) enum ReadError {
 #[derive(Debug)]
 pub(super) struct Skipped {
     pub(super) full: Full,
-    /// Those at its beginning.
+    /// The first four bytes of its payload.
     pub(super) first: [u8; 4],
 }
 
@@ -54,7 +55,8 @@ pub(super) fn is_stranger(context: &Context, connection: &Connection) -> bool {
     context.users.is_some() && connection.user().is_none()
 }
 
-/// Waits for the first byte of a message, which stays to be read. `limit`: for how long, and the option that says so. Dropping the future loses nothing.
+/// Waits for the first byte of a message, which stays to be read. `limit`: for how long, and the
+/// option that says so. Dropping the future loses nothing.
 pub(super) async fn await_message<R: AsyncBufRead + Unpin>(
     reader: &mut R,
     limit: Option<(Duration, &'static str)>,
@@ -86,7 +88,8 @@ pub(super) async fn read_message<R: AsyncBufRead + Unpin>(
     .await?
 }
 
-/// Exactly so many bytes, counted as they come. Where there is no memory for them they are read and dropped.
+/// Exactly so many bytes, counted as they come. Where there is no memory for them they are read and
+/// dropped.
 async fn read_held<R: AsyncBufRead + Unpin>(
     reader: &mut R,
     bytes: usize,

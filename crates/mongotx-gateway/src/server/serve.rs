@@ -19,7 +19,7 @@ use crate::{
     wire::WireError,
 };
 
-/// Something that bytes go over.
+/// A stream of bytes to and from a client.
 pub(crate) trait Socket: AsyncRead + AsyncWrite + Send + Unpin + 'static {}
 impl<T: AsyncRead + AsyncWrite + Send + Unpin + 'static> Socket for T {}
 
@@ -40,7 +40,7 @@ pub(super) async fn serve(server: &Arc<Server>, socket: impl Socket, peer: Peer,
     command::connection_closed(&server.context, &connection).await;
 }
 
-/// Why a connection ended.
+/// Reason why a connection ended.
 #[derive(Debug, thiserror::Error)]
 enum End {
     #[error("the gateway is closing")]
@@ -119,13 +119,15 @@ fn longest_silence(limits: &Limits, is_stranger: bool) -> Option<(Duration, &'st
     idle.into_iter().chain(login).min()
 }
 
-/// Sends an answer to its last byte: with TLS, what is written may still wait to be encrypted and sent.
+/// Sends an answer to its last byte: with TLS, what is written may still wait to be encrypted and
+/// sent.
 async fn send(writer: &mut (impl AsyncWrite + Unpin), bytes: &[u8]) -> io::Result<()> {
     writer.write_all(bytes).await?;
     writer.flush().await
 }
 
-/// Waits for an answer, and notices when the client does not: a command may then be given up, which it decides itself.
+/// Waits for an answer, and notices when the client does not: a command may then be given up, which
+/// it decides itself.
 async fn watching<T>(
     connection: &Connection,
     reader: &mut (impl AsyncBufRead + Unpin),

@@ -1,4 +1,5 @@
-//! TLS for clients: certificates from files, and the handshake before the first byte of a connection.
+//! TLS for clients: certificates from files, and the handshake before the first byte of a
+//! connection.
 
 use std::{
     path::{Path, PathBuf},
@@ -27,11 +28,11 @@ pub enum TlsError {
     /// A file cannot be read, or what has to be in it is not.
     #[error("{option}: {}: {reason}", path.display())]
     File {
-        /// Which option names it.
+        /// Name of the option that names the file.
         option: &'static str,
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// Why not.
+        /// Reason why it cannot be used.
         reason: String,
     },
     /// The files do not belong together.
@@ -39,12 +40,12 @@ pub enum TlsError {
     Mismatch(#[from] tokio_rustls::rustls::Error),
 }
 
-/// The options' names, for whoever reads an error.
+/// Names of the options, for error messages.
 const CERTIFICATE: &str = "tls-certificate";
 const KEY: &str = "tls-key";
 const CLIENT_CA: &str = "tls-client-ca";
 
-/// Reads the files.
+/// Makes an acceptor of TLS connections from the files.
 pub(crate) fn acceptor(options: &Tls) -> Result<TlsAcceptor, TlsError> {
     let chain = certificates(CERTIFICATE, &options.certificate)?;
     let (option, path) = options.key.as_ref().map_or((CERTIFICATE, &options.certificate), |path| (KEY, path));

@@ -1,4 +1,5 @@
-//! How transactions end when they are not committed, and telling so: one line in the log, one more in a counter.
+//! How transactions end when they are not committed, and telling so: one line in the log, one more
+//! in a counter.
 
 use std::{sync::Arc, time::Instant};
 
@@ -9,7 +10,7 @@ use crate::{
     metrics::{AbortReason, Metrics, Repeated},
 };
 
-/// Those who are told.
+/// Receivers of the news that a transaction has ended.
 #[derive(Clone, Copy)]
 pub(crate) struct Audience<'a> {
     pub(crate) metrics: &'a Metrics,
@@ -17,8 +18,8 @@ pub(crate) struct Audience<'a> {
 }
 
 impl Audience<'_> {
-    /// A transaction was rolled back. `shown`: what others saw of it. The refusal's words are not logged, they may have parts of documents
-    /// in them.
+    /// A transaction was rolled back. `shown`: what others saw of it. The refusal's words are not
+    /// logged, they may have parts of documents in them.
     pub(crate) fn tell(
         self,
         lsid: &Lsid,
@@ -60,7 +61,8 @@ fn log(lsid: &Lsid, number: i64, reason: AbortReason, code: i32, shown: Option<&
     );
 }
 
-/// Counts how a transaction has ended, if it has. `commits`: it was to be committed, not rolled back.
+/// Counts how a transaction has ended, if it has. `commits`: it was to be committed, not rolled
+/// back.
 pub(crate) fn count(
     audience: Audience<'_>,
     lsid: &Lsid,

@@ -1,4 +1,4 @@
-//! What a command says of its session.
+//! The session fields of a command: `lsid`, `txnNumber` and others.
 
 use bson::{Bson, Document, spec::BinarySubtype};
 
@@ -9,20 +9,20 @@ use crate::{
     fields::type_name,
 };
 
-/// How a command stands to its session.
+/// The place of a command in its session.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Mode {
-    /// In no transaction.
+    /// Outside transactions, with a session or without.
     Plain(Option<Lsid>),
     /// A write that is to happen once, however often it is sent.
     Write(Lsid, i64),
     /// A statement of a transaction; the first one begins it.
     Transaction {
-        /// The session.
+        /// Session of the transaction.
         lsid: Lsid,
         /// The transaction's number in it.
         number: i64,
-        /// `startTransaction: true`.
+        /// Whether the statement begins the transaction.
         begins: bool,
     },
 }
@@ -79,7 +79,7 @@ impl Mode {
         })
     }
 
-    /// The session.
+    /// The session, if the command has one.
     pub(crate) fn lsid(&self) -> Option<&Lsid> {
         match self {
             Self::Plain(lsid) => lsid.as_ref(),
@@ -87,7 +87,7 @@ impl Mode {
         }
     }
 
-    /// The transaction's number.
+    /// Number of the transaction, if the command belongs to one.
     pub(crate) fn transaction(&self) -> Option<i64> {
         match self {
             Self::Transaction { number, .. } => Some(*number),

@@ -1,4 +1,5 @@
-//! Which labels the server gives to an error, by its code and how the command that it happens in stands to its session.
+//! The labels that the server gives to an error, by its code and the command's place in its
+//! session.
 
 use bson::Document;
 
@@ -25,10 +26,11 @@ pub(crate) fn is_retriable(code: i64, mode: &Mode) -> bool {
     matches!(mode, Mode::Write(..)) && RETRIABLE.iter().any(|retriable| i64::from(*retriable) == code)
 }
 
-/// The failure with the labels that the server would give it. `ends`: the command commits or rolls back.
+/// The failure with the labels that the server would give it. `ends`: the command commits or rolls
+/// back.
 pub(crate) fn add_for(failure: Failure, ends: bool, body: &Document) -> Failure {
     let code = failure.code;
-    // It fails before it is looked at: what is wrong with its session's fields is not told.
+    // The command fails in any case: wrong session fields are not reported as well.
     match Mode::take(&mut body.clone()).unwrap_or(Mode::Plain(None)) {
         Mode::Transaction { .. } => {
             let again = code == codes::NO_SUCH_TRANSACTION || !ends && RETRIABLE.contains(&code);

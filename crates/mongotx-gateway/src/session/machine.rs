@@ -1,5 +1,5 @@
-//! The state machine of one session: which transaction is its newest, what became of it, and what a command with a
-//! transaction number means there. Pure: no I/O, no clock.
+//! The state machine of one session: which transaction is its newest, what became of it, and what a
+//! command with a transaction number means there. Pure: no I/O, no clock.
 //!
 //! | newest number | plain write | first statement | later statement | commit | abort |
 //! | --- | --- | --- | --- | --- | --- |
@@ -14,19 +14,19 @@
 
 use super::refusal::Refusal;
 
-/// What became of the newest number.
+/// State of the newest transaction number.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum State {
     /// No number was used yet.
     #[default]
     None,
-    /// It was given to a retryable write.
+    /// The number was given to a retryable write.
     Written,
-    /// A transaction is open.
+    /// The transaction with it is open.
     Open,
-    /// A commit was sent, and nobody knows yet what came of it.
+    /// A commit was sent, and its outcome is unknown.
     InDoubt,
-    /// Committed.
+    /// The transaction with it is committed.
     Committed,
     /// Rolled back: asked for, after an error, or because its time was over.
     Aborted,
@@ -35,30 +35,30 @@ pub(crate) enum State {
 /// A command that carries a transaction number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Event {
-    /// `startTransaction: true`.
+    /// The first statement, with `startTransaction: true`.
     Begin,
-    /// A later statement.
+    /// A later statement of the transaction.
     Continue,
-    /// `commitTransaction`.
+    /// The command `commitTransaction`.
     Commit,
-    /// `abortTransaction`.
+    /// The command `abortTransaction`.
     Abort,
-    /// A retryable write.
+    /// A retryable write outside transactions.
     Write,
 }
 
-/// What is to be done.
+/// The step that the event demands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Step {
     /// Open a transaction; first roll back the older one, if there is an open one.
     Open,
     /// Run the statement in the open transaction.
     Run,
-    /// Commit what is open.
+    /// Commit the open transaction.
     Commit,
     /// Find out what became of the commit before.
     Learn,
-    /// It was committed before: answer so again.
+    /// The transaction was committed before: answer so again.
     AnswerCommitted,
     /// Roll back what is open.
     Abort,
@@ -70,14 +70,14 @@ pub(crate) enum Step {
     WriteAgain,
 }
 
-/// How a transaction ended.
+/// Outcome of a transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum End {
-    /// It is committed.
+    /// The transaction is committed.
     Committed,
-    /// It is not, and never will be.
+    /// The transaction is not committed, and never will be.
     Aborted,
-    /// Nobody knows yet.
+    /// The outcome is not known yet.
     InDoubt,
 }
 
@@ -100,7 +100,7 @@ impl Machine {
         self.newest
     }
 
-    /// What became of the newest number.
+    /// State of the newest number.
     pub(crate) fn state(&self) -> State {
         self.state
     }
@@ -156,7 +156,7 @@ impl Machine {
         };
     }
 
-    /// What another gateway began under this number has ended so.
+    /// Notes the outcome of a transaction that another gateway began under this number.
     pub(crate) fn learnt(&mut self, number: i64, end: End) {
         if number >= self.newest {
             self.newest = number;
@@ -175,7 +175,7 @@ mod tests {
         Machine { newest: 3, state }
     }
 
-    /// What a replica set of mongod 6.0 answers, in the order of `EVENTS`: a code, or the step.
+    /// Answers of a replica set of mongod 6.0, in the order of `EVENTS`: a code, or the step.
     fn answers(state: State) -> [Result<Step, i32>; 5] {
         use Step::{Abort, AbortInDoubt, AnswerCommitted, Commit, Learn, Run, WriteAgain};
         match state {

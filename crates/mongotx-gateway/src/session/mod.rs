@@ -1,15 +1,15 @@
-//! Logical sessions: what a command says of its session, what that means, and what is kept of each session.
+//! Logical sessions: the session fields of a command, their meaning, and the state of each session.
 //!
 //! | file | |
 //! | --- | --- |
-//! | [`end`] | how transactions end, told to the log and the metrics |
+//! | [`end`] | reports ended transactions to the log and the metrics |
 //! | [`info`] | `lsid`, `txnNumber`, `autocommit`, `startTransaction`, as a command carries them |
-//! | [`labels`] | which labels an error has, by how its command stands to its session (pure) |
+//! | [`labels`] | the labels of an error, by its command's place in its session (pure) |
 //! | [`machine`] | the state machine (pure) |
-//! | [`record`] | what is stored of the newest retryable write, where it outlives the gateway (pure) |
-//! | [`records`] | where that is stored |
-//! | [`refusal`] | what it refuses, in the server's words |
-//! | [`retry`] | what the newest retryable write has done |
+//! | [`record`] | the stored form of the newest retryable write, where it outlives the gateway (pure) |
+//! | [`records`] | the collection with these records |
+//! | [`refusal`] | errors of the state machine, in the server's words |
+//! | [`retry`] | results of the newest retryable write |
 //! | [`slot`] | one session: its open transaction, and how it is interrupted |
 //! | [`table`] | all sessions, and when they end (pure but for the slots) |
 
@@ -33,10 +33,11 @@ use crate::{
     failure::{Answer, Failure, codes},
 };
 
-/// A session's name: the UUID that the client made, and the digest of the user where the client names one.
+/// A session's name: the UUID that the client made, and the digest of the user where the client
+/// names one.
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct Lsid {
-    /// `lsid.id`.
+    /// The UUID of `lsid.id`.
     pub(crate) id: [u8; 16],
     /// `lsid.uid`; empty if there is none.
     pub(crate) user: Vec<u8>,
@@ -50,8 +51,8 @@ impl Lsid {
         Some(Self { id: id.try_into().ok()?, user })
     }
 
-    /// The session of this name that is the user's: one user's sessions are nothing to another one. Without a user it is the one that
-    /// the client names.
+    /// The session of this name that is the user's: one user's sessions are nothing to another one.
+    /// Without a user it is the one that the client names.
     ///
     /// # Errors
     /// 13 for a name with another user in it.
@@ -67,7 +68,7 @@ impl Lsid {
 }
 
 impl Lsid {
-    /// As change events name it.
+    /// The session as change events name it.
     pub(crate) fn to_document(&self) -> Document {
         let id = Binary { subtype: BinarySubtype::Uuid, bytes: self.id.to_vec() };
         let mut lsid = doc! {"id": id};

@@ -1,12 +1,13 @@
-//! What a session's newest retryable write has done, as it is stored for other gateways: see
-//! `docs/decisions/0011-durable-retryable-writes.md`. Pure: BSON in, BSON out.
+//! The results of a session's newest retryable write, in the form that is stored for other
+//! gateways: see `docs/decisions/0011-durable-retryable-writes.md`. Pure: BSON in, BSON out.
 //!
 //! ```text
 //! {_id: <session>, n: <number>, v: <version>, done: <statements>, at: <date>}
 //! ```
 //!
-//! `done` is BSON in a binary value, `{s: [{i: <first statement>, k: <how many>, …}, …]}`, because replies may have field
-//! names, and be nested as deeply, as no stored document may. Equal results of statements in a row are one entry.
+//! `done` is BSON in a binary value, `{s: [{i: <first statement>, k: <how many>, …}, …]}`, because
+//! replies may have field names, and be nested as deeply, as no stored document may. Equal results
+//! of statements in a row are one entry.
 
 use bson::{Binary, Bson, Document, doc, spec::BinarySubtype};
 
@@ -16,17 +17,18 @@ use super::{
 };
 use crate::failure::{Answer, Failure, codes};
 
-/// The most that the results of one write may take. While it is being replaced, a stored document has both versions.
+/// The most that the results of one write may take. While it is being replaced, a stored document
+/// has both versions.
 pub(crate) const MOST_BYTES: usize = 4 * 1024 * 1024;
 
-/// A session's record.
+/// The stored record of a session.
 #[derive(Debug, Default)]
 pub(crate) struct Record {
     /// The newest number; `None` where there is no record.
     pub(crate) number: Option<i64>,
-    /// How often it was written.
+    /// Number of times that it was written.
     pub(crate) version: i64,
-    /// What was done under the newest number.
+    /// Results of the write with the newest number.
     pub(crate) done: Retry,
 }
 
@@ -63,10 +65,10 @@ impl Record {
         }
     }
 
-    /// What makes it the record of this number.
+    /// The update that makes it the record of this number.
     ///
     /// # Errors
-    /// 10334 when there is more to be stored than the limit.
+    /// 10334 when the results are longer than the limit.
     pub(crate) fn update(&self, number: i64, done: &Retry) -> Answer<Document> {
         let bytes = encode(done).to_vec().map_err(|error| {
             Failure::new(codes::INTERNAL_ERROR, format!("the results of the write are no BSON: {error}"))

@@ -1,4 +1,5 @@
-//! The records of retryable writes of all sessions, in the database of the client records: see [`super::record`] for what one says.
+//! The records of retryable writes of all sessions, in the database of the client records: see
+//! [`super::record`] for what one says.
 
 use std::time::Duration;
 
@@ -18,10 +19,11 @@ use crate::{
 /// The collection of the records.
 const COLLECTION: &str = "writes";
 
-/// What gateways tell there of the transactions that are open at them (`activity_record`).
+/// Collection in which gateways describe their open transactions (`activity_record`).
 pub(crate) const ACTIVITY: &str = "activity";
 
-/// In the database of the client records: is this collection one of those that gateways and clients of MongoTx keep there?
+/// In the database of the client records: is this collection one of those that gateways and clients
+/// of MongoTx keep there?
 pub(crate) fn is_own_name(collection: &str) -> bool {
     const OF_CLIENTS: [&str; 6] = ["txs", "events", "guards", "checkpoint", "deployment", "orphans"];
     OF_CLIENTS.contains(&collection) || [COLLECTION, ACTIVITY, members::COLLECTION].contains(&collection)
@@ -30,7 +32,7 @@ pub(crate) fn is_own_name(collection: &str) -> bool {
 /// The records, and what a gateway knows of their collection.
 pub(crate) struct Records {
     collection: Collection<Document>,
-    /// How long a record is kept that nobody replaces.
+    /// Time after which a record that is not replaced is removed.
     timeout: Duration,
     /// Does the server remove old ones by itself?
     expire: OnceCell<bool>,
@@ -47,10 +49,11 @@ impl Records {
         self.collection.namespace().to_string()
     }
 
-    /// Once per gateway: lets the server remove records of sessions that nobody uses any more, if it can.
+    /// Once per gateway: lets the server remove records of sessions that are no longer used, if it
+    /// can.
     ///
     /// # Errors
-    /// When the server cannot be asked.
+    /// If the server cannot be asked.
     pub(crate) async fn prepare(&self) -> Answer<()> {
         let expire = async || {
             let index = IndexModel::new(doc! {"at": 1}).expire_after(self.timeout);
@@ -77,7 +80,8 @@ impl Records {
         found.map_or_else(|| Ok(Record::default()), |stored| Record::decode(&stored))
     }
 
-    /// Replaces the record in a transaction if it is still `before`. Nothing is matched or inserted where it is not.
+    /// Replaces the record in a transaction if it is still `before`. Nothing is matched or inserted
+    /// where it is not.
     ///
     /// # Errors
     /// The library's; 11000 where another gateway has made the session's first record meanwhile.
@@ -91,7 +95,8 @@ impl Records {
         self.collection.update_one(before.filter(lsid), update).upsert(before.number.is_none()).session(session).await
     }
 
-    /// Removes the records of sessions that nobody has used for their time, where the server does not.
+    /// Removes the records of sessions that were not used for their time, where the server does
+    /// not.
     pub(crate) async fn sweep(&self) {
         if self.expire.get() != Some(&false) {
             return;

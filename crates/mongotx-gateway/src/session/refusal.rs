@@ -1,4 +1,4 @@
-//! What the state machine refuses, with the server's codes and words.
+//! Refusals of the state machine, with the server's codes and words.
 
 use crate::failure::{Failure, codes};
 
@@ -9,28 +9,28 @@ pub(crate) enum Refusal {
     TooOld {
         /// The one that was sent.
         number: i64,
-        /// The newest.
+        /// The newest number of the session.
         newest: i64,
     },
     /// No such transaction is open.
     NotInProgress {
         /// The one that was sent.
         number: i64,
-        /// The newest.
+        /// The newest number of the session.
         newest: i64,
     },
     /// `startTransaction` with a number that was used.
     AlreadyBegun,
     /// A retryable write with the number of a transaction.
     IsTransaction,
-    /// It is over.
+    /// The transaction was committed before.
     Committed {
-        /// Its number.
+        /// Number of the transaction.
         number: i64,
     },
-    /// It is over.
+    /// The transaction was rolled back before.
     Aborted {
-        /// Its number.
+        /// Number of the transaction.
         number: i64,
     },
 }

@@ -1,9 +1,9 @@
-//! What the newest retryable write of a session has done, statement by statement: sent again, it is answered, not done
-//! again.
+//! Results of a session's newest retryable write, statement by statement: when it is sent again,
+//! they are answered, and nothing is done again.
 //!
-//! Kept in memory: as long as the gateway lives, or until the session writes under another number. ([`super::record`] is what
-//! is stored where the promise has to outlive the gateway.) One entry for each statement that was done, at most as many as
-//! one command may have.
+//! Kept in memory: as long as the gateway lives, or until the session writes under another number.
+//! ([`super::record`] stores it where the promise has to outlive the gateway.) One entry for each
+//! statement that was done, at most as many as one command may have.
 
 use std::collections::BTreeMap;
 
@@ -14,26 +14,26 @@ use crate::{
     reply::Reply,
 };
 
-/// Statements of one command.
+/// Greatest number of statements in one command.
 pub(crate) const MOST_STATEMENTS: usize = 100_000;
 
-/// What one statement has done.
+/// Result of one statement.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Done {
     /// An insert or a deletion of so many documents.
     Count(u64),
-    /// An update.
+    /// The result of an update.
     Update {
-        /// Documents matched.
+        /// Number of documents that matched.
         matched: u64,
-        /// Documents changed.
+        /// Number of documents that were changed.
         modified: u64,
         /// `_id` of the inserted one.
         upserted: Option<Bson>,
     },
     /// A `findAndModify`, with its reply.
     Modify(Document),
-    /// Its answer was lost: nobody knows. It is not tried again, because it might happen twice.
+    /// Unknown, because its answer was lost. It is not tried again, because it might happen twice.
     Unknown(Failure),
 }
 
@@ -41,17 +41,20 @@ pub(crate) enum Done {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Retry {
     done: BTreeMap<usize, Done>,
-    /// What the server answered to the whole command, where that went to it as it came; an error is one after which nobody knows.
+    /// The server's answer to the whole command, where that was passed on as it came; an error if
+    /// the result is unknown.
     whole: Option<Result<Reply, Failure>>,
     /// An attempt is under way.
     is_under_way: bool,
-    /// An attempt was stopped by a limit of time, or because the session was killed: what it has sent may be done yet.
+    /// An attempt was stopped by a limit of time, or because the session was killed: what it has
+    /// sent may be done yet.
     is_broken_off: bool,
 }
 
 impl Retry {
-    /// Statements are about to be sent. Until [`Retry::ends`] is called, whatever becomes of the future that sends them, those of which
-    /// nothing is noted count as unknown from the next time on.
+    /// Statements are about to be sent. Until [`Retry::ends`] is called, whatever becomes of the
+    /// future that sends them, those of which nothing is noted count as unknown from the next time
+    /// on.
     pub(crate) fn begins(&mut self) {
         self.is_broken_off |= std::mem::replace(&mut self.is_under_way, true);
     }
@@ -61,7 +64,7 @@ impl Retry {
         self.is_under_way = false;
     }
 
-    /// What the statement has done, if it was done or may have been.
+    /// Result of the statement, if it was done or may have been.
     pub(crate) fn done(&self, statement: usize) -> Option<Done> {
         let noted = self.done.get(&statement).cloned();
         noted.or_else(|| self.is_broken_off.then(|| Done::Unknown(broken_off())))
@@ -72,22 +75,22 @@ impl Retry {
         self.whole.clone().or_else(|| self.is_broken_off.then(|| Err(broken_off())))
     }
 
-    /// What became of such a command.
+    /// Notes the answer to a command that was passed on.
     pub(crate) fn note_whole(&mut self, answer: Result<Reply, Failure>) {
         self.whole = Some(answer);
     }
 
-    /// The statement was done.
+    /// Notes the result of a statement.
     pub(crate) fn note(&mut self, statement: usize, done: Done) {
         self.done.insert(statement, done);
     }
 
-    /// What was done, in the statements' order.
+    /// All results, in the order of the statements.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (usize, &Done)> {
         self.done.iter().map(|(statement, done)| (*statement, done))
     }
 
-    /// Another number begins.
+    /// Forgets the results, for another number.
     pub(crate) fn clear(&mut self) {
         *self = Self::default();
     }

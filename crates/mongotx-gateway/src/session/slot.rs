@@ -1,6 +1,7 @@
 //! One session: its state machine, its open transaction, and how what runs in it is interrupted.
 //!
-//! Commands with a transaction number have the session to themselves, one after the other, as in the server.
+//! Commands with a transaction number have the session to themselves, one after the other, as in
+//! the server.
 
 use std::{
     sync::{Arc, Mutex as StdMutex, MutexGuard, PoisonError, Weak},
@@ -22,7 +23,7 @@ use crate::{
     metrics::Counted,
 };
 
-/// One session.
+/// One session of the table.
 pub(crate) struct Slot {
     pub(crate) lsid: Lsid,
     work: Mutex<Work>,
@@ -32,17 +33,18 @@ pub(crate) struct Slot {
     shown: StdMutex<Weak<OpenTransaction>>,
 }
 
-/// What one command at a time has of a session.
+/// The part of a session that one command at a time may use.
 #[derive(Default)]
 pub(crate) struct Work {
     pub(crate) machine: Machine,
     /// The newest number's transaction, while it is open.
     pub(crate) open: Option<Open>,
-    /// The newest number's transaction: what a commit that was not answered, or is asked for again, is asked about.
+    /// The newest number's transaction: what a commit that was not answered, or is asked for again,
+    /// is asked about.
     pub(crate) id: Option<TxId>,
-    /// What the newest number's transaction has said of the API with its first statement.
+    /// API parameters of the newest transaction's first statement.
     pub(crate) api: ApiParameters,
-    /// How the session's last transactions have ended.
+    /// Results of the session's last transactions.
     pub(crate) attempts: Attempts,
     pub(crate) retry: Retry,
     /// The session's record as this gateway has written it, where retryable writes are durable.
@@ -58,15 +60,15 @@ pub(crate) struct Known {
     pub(crate) version: i64,
 }
 
-/// An open transaction.
+/// An open transaction of a session.
 pub(crate) struct Open {
     pub(crate) session: mongotx::Session,
     pub(crate) since: Instant,
     /// Collections that it has made.
     pub(crate) made: Vec<Namespace>,
-    /// What others see of it.
+    /// The transaction as others see it.
     pub(crate) shown: Arc<OpenTransaction>,
-    /// It is counted as open.
+    /// Its share of the gauge of open transactions.
     pub(crate) _counted: Counted,
 }
 
@@ -93,7 +95,8 @@ impl Work {
         was_open
     }
 
-    /// What a client is told of a transaction of this number, with the reason if it was open for too long.
+    /// The error for a command of a transaction of this number; it gives the reason if that was
+    /// open for too long.
     pub(crate) fn told_overdue(&self, number: i64, mut failure: Failure) -> Failure {
         if self.overdue == Some(number) && failure.code == codes::NO_SUCH_TRANSACTION {
             failure.message.push_str(" It was open for longer than it may be (--transaction-lifetime).");
@@ -118,22 +121,22 @@ impl Slot {
         self.work.lock().await
     }
 
-    /// The same, unless a command runs in it.
+    /// The session's work, unless a command runs in it.
     pub(crate) fn try_check_out(&self) -> Option<tokio::sync::MutexGuard<'_, Work>> {
         self.work.try_lock().ok()
     }
 
-    /// It was used.
+    /// Notes that the session was used.
     pub(crate) fn touch(&self, now: Instant) {
         *self.used.lock().unwrap_or_else(std::sync::PoisonError::into_inner) = now;
     }
 
-    /// When it was used last.
+    /// Time at which the session was used last.
     pub(crate) fn used(&self) -> Instant {
         *self.used.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
     }
 
-    /// What waits until the session is interrupted, from now on.
+    /// A future that waits until the session is interrupted, from now on.
     pub(crate) fn interruption(&self) -> impl Future<Output = ()> + Send + 'static {
         let mut interrupts = self.interrupts.subscribe();
         async move {
@@ -149,7 +152,7 @@ impl Slot {
         *self.shown_now() = Arc::downgrade(open);
     }
 
-    /// Its open transaction, as others see it.
+    /// The open transaction of the session, as others see it.
     pub(crate) fn shown(&self) -> Option<Arc<OpenTransaction>> {
         self.shown_now().upgrade()
     }
@@ -163,7 +166,8 @@ impl Slot {
         self.interrupts.send_modify(|count| *count += 1);
     }
 
-    /// Stops the command that runs in it, and rolls back what is open: that one's number, and what others saw of it.
+    /// Stops the command that runs in it, and rolls back what is open: that one's number, and what
+    /// others saw of it.
     pub(crate) async fn kill(&self) -> Option<(i64, Snapshot)> {
         self.interrupt();
         let mut work = self.check_out().await;

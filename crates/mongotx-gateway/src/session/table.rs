@@ -1,8 +1,9 @@
-//! All sessions. What time it is comes from the caller.
+//! The table of sessions. The caller passes the time.
 //!
-//! A session that is worth keeping knows something that its client may ask again: a transaction that is open or was committed, or
-//! what a retryable write has done. The others are as good as new ones, so they make room, the oldest first, before anybody is refused.
-//! A user who logs in has half of the room at most, and makes it among the own sessions first: nobody locks the others out.
+//! A session is worth keeping if its client may ask about its state: an open or committed
+//! transaction, or the results of a retryable write. The others are as good as new ones, so they
+//! make room, the oldest first, before a new session is refused. A user who logs in has half of the
+//! room at most, and makes it among the user's own sessions first: no user can lock the others out.
 
 use std::{
     collections::HashMap,
@@ -26,7 +27,7 @@ const USER_PART: usize = 2;
 pub(crate) struct Limits {
     /// Sessions that are kept at a time.
     pub(crate) sessions: usize,
-    /// How long a session is kept that nobody uses.
+    /// Time after which an unused session is removed.
     pub(crate) timeout: Duration,
 }
 
@@ -67,8 +68,8 @@ impl Slots {
         self.of_users.get(user).copied().unwrap_or(0)
     }
 
-    /// Removes some of the sessions that are not worth keeping, the oldest of them: of this user, or of everybody. False: there
-    /// are none.
+    /// Removes some of the sessions that are not worth keeping, the oldest of them: of this user,
+    /// or of everybody. False: there are none.
     fn evict(&mut self, user: Option<&[u8]>) -> bool {
         let is_meant = |slot: &&Arc<Slot>| user.is_none_or(|user| slot.lsid.user == user) && is_idle(slot);
         let mut idle: Vec<(Instant, Lsid)> =
@@ -87,7 +88,7 @@ impl Slots {
 
 /// Whether no command runs in the session, and its client has nothing to ask again.
 fn is_idle(slot: &Arc<Slot>) -> bool {
-    // Who works in a session has it, too.
+    // A running command has a reference to its session, too.
     Arc::strong_count(slot) == 1 && slot.try_check_out().is_some_and(|work| !work.is_worth_keeping())
 }
 
@@ -96,7 +97,7 @@ impl SessionTable {
         Self { limits: RwLock::new(limits), slots: Mutex::default() }
     }
 
-    /// From now on these are its limits.
+    /// Sets new limits for the table.
     pub(crate) fn limit(&self, limits: Limits) {
         *self.limits.write().unwrap_or_else(PoisonError::into_inner) = limits;
     }
@@ -148,17 +149,18 @@ impl SessionTable {
         self.slots().by_name.get(lsid).cloned()
     }
 
-    /// How many there are.
+    /// Number of sessions in the table.
     pub(crate) fn count(&self) -> usize {
         self.slots().by_name.len()
     }
 
-    /// How many have made room for others.
+    /// Number of sessions that have made room for others.
     pub(crate) fn evicted(&self) -> u64 {
         self.slots().evicted
     }
 
-    /// The names of the sessions that are wanted. Whoever had the sessions themselves would keep them from making room.
+    /// Keys of the sessions that are wanted. References to the sessions themselves would keep those
+    /// from making room.
     pub(crate) fn names(&self, is_wanted: impl Fn(&Slot) -> bool) -> Vec<Lsid> {
         let slots = self.slots();
         slots.by_name.values().filter(|slot| is_wanted(slot)).map(|slot| slot.lsid.clone()).collect()
@@ -171,7 +173,7 @@ impl SessionTable {
         wanted.filter_map(|slot| Some((slot.lsid.clone(), slot.shown()?))).take(most).collect()
     }
 
-    /// Forgets a session.
+    /// Removes a session.
     pub(crate) fn remove(&self, lsid: &Lsid) {
         self.slots().remove(lsid);
     }
@@ -270,7 +272,7 @@ mod tests {
         committed(&table, &of_user(2, 1));
         table.remove(&of_user(1, 2));
         table.get(&of_user(1, 3), now).unwrap();
-        // Those of the user make room first.
+        // The user's own sessions make room first.
         table.get(&of_user(1, 4), now).unwrap();
         assert!(table.find(&of_user(1, 3)).is_none() && table.find(&of_user(2, 1)).is_some());
     }

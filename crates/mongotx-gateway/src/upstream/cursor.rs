@@ -21,7 +21,7 @@ pub(crate) struct ServerCursor {
     pub(crate) awaits: bool,
 }
 
-/// What a server's reply says of a cursor.
+/// The cursor in a server's reply.
 pub(crate) struct ServerBatch<'a> {
     pub(crate) id: i64,
     pub(crate) documents: &'a bson::RawArray,
@@ -47,7 +47,8 @@ impl ServerCursor {
         Self { lean, namespace, id, awaits }
     }
 
-    /// The server's reply with the next documents, at most `size`. `wait`: how long it waits for some, if it does.
+    /// The server's reply with the next documents, at most `size`. `wait`: how long it waits for
+    /// some, if it does.
     ///
     /// # Errors
     /// As [`super::Upstream::run`].
@@ -68,7 +69,8 @@ impl ServerCursor {
 }
 
 impl Drop for ServerCursor {
-    /// In the background, if there is any: else the server ends it when nobody has used it for a while.
+    /// Closes the cursor in the background, if there is a runtime; otherwise the server closes it
+    /// when it has not been used for a while.
     fn drop(&mut self) {
         if self.id == 0 {
             return;

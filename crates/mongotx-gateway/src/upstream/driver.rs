@@ -1,5 +1,5 @@
-//! Commands passed on by the official driver. It reads answers into documents and writes them again, which keeps
-//! everything but a name that occurs twice.
+//! Commands passed on by the official driver. It reads answers into documents and writes them
+//! again, which keeps everything but a name that occurs twice.
 
 use bson::{RawArrayBuf, RawDocument, RawDocumentBuf, raw::CStr};
 
@@ -9,7 +9,7 @@ use crate::{
     request::Sequence,
 };
 
-/// See [`super::Upstream::run`].
+/// Runs a command over the driver: see [`super::Upstream::run`].
 pub(super) async fn run(
     client: &mongodb::Client,
     database: &str,

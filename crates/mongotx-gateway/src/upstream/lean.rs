@@ -12,7 +12,7 @@ use crate::{
     request::Sequence,
 };
 
-/// How long a connection is kept that nobody uses.
+/// Time after which an unused connection is closed.
 const IDLE: Duration = Duration::from_secs(60);
 /// A command runs as long as its client waits for it.
 const FOR_EVER: Duration = Duration::MAX;
@@ -28,7 +28,8 @@ impl Lean {
         Self { pool: Pool::new(settings, limits, Arc::default()) }
     }
 
-    /// Runs a client's command on a free connection and answers what the server answered: [`super::Upstream::run`].
+    /// Runs a client's command on a free connection and answers what the server answered:
+    /// [`super::Upstream::run`].
     pub(super) async fn run(
         &self,
         database: &str,

@@ -1,4 +1,5 @@
-//! The backing server as it is: commands go to it as they are, and its answers come back as they are.
+//! The backing server as it is: commands go to it as they are, and its answers come back as they
+//! are.
 //!
 //! | file | what |
 //! | --- | --- |
@@ -26,7 +27,7 @@ use crate::{
     request::Sequence,
 };
 
-/// The backing server.
+/// The connection to the backing server.
 pub struct Upstream {
     way: Way,
 }
@@ -53,8 +54,8 @@ impl Upstream {
         Ok(Self { way: Way::Driver(mongodb::Client::with_options(options)?) })
     }
 
-    /// Sends a command as it is, once, and answers what the server answers, `ok: 0` included. Dropping the future closes
-    /// the connection that the command went over.
+    /// Sends a command as it is, once, and answers what the server answers, `ok: 0` included.
+    /// Dropping the future closes the connection that the command went over.
     ///
     /// # Errors
     /// The server cannot be reached, or went away before it answered.
@@ -65,7 +66,8 @@ impl Upstream {
         }
     }
 
-    /// Whether the server's cursors can be gone on with: those that a driver opens belong to sessions of its own.
+    /// Whether the server's cursors can be gone on with: those that a driver opens belong to
+    /// sessions of its own.
     pub(crate) fn has_cursors(&self) -> bool {
         matches!(self.way, Way::Lean(_))
     }
@@ -89,5 +91,5 @@ impl Upstream {
     }
 }
 
-/// How the gateway calls itself in the server's logs.
+/// Name of the gateway in the server's logs.
 const APP_NAME: &str = "mongotx gateway";

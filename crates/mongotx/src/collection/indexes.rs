@@ -155,8 +155,8 @@ impl<T> Collection<T> {
     /// Creates an index, and the collection if there is none; an equal index is no error. Answers
     /// its name. Takes effect at once, also while the caller has a transaction open.
     ///
-    /// A unique index waits for transactions under way in the collection, up to the client's `write_wait`, and about ten
-    /// seconds if other clients work on it.
+    /// A unique index waits for transactions under way in the collection, up to the client's
+    /// `write_wait`, and about ten seconds if other clients work on it.
     ///
     /// ```no_run
     /// # use bson::doc;
@@ -169,8 +169,9 @@ impl<T> Collection<T> {
     /// ```
     ///
     /// # Errors
-    /// The server's; 85 and 86 for an index that is there under another name or with other options; 67 for a name that is
-    /// MongoTx's own; [`crate::ErrorKind::Conflict`] when transactions under way do not end.
+    /// The server's; 85 and 86 for an index that is there under another name or with other options;
+    /// 67 for a name that is MongoTx's own; [`crate::ErrorKind::Conflict`] when transactions under
+    /// way do not end.
     pub async fn create_index(&self, index: impl Into<IndexModel>) -> Result<String> {
         let mut names = self.create_indexes([index.into()]).await?;
         names.pop().ok_or_else(|| Error::invalid(67, "no index was created"))

@@ -1,4 +1,5 @@
-//! `aggregate`: every collection that the pipeline reads is mapped to the versions that the transaction may see.
+//! `aggregate`: every collection that the pipeline reads is mapped to the versions that the
+//! transaction may see.
 //!
 //! | pipeline | way | commands |
 //! | --- | --- | --- |
@@ -9,7 +10,8 @@
 //!
 //! With something pending, each collection is settled by itself before the last command.
 //!
-//! At repeatable read, what it reads is read-locked first, and it runs on the locked documents only.
+//! At repeatable read, what it reads is read-locked first, and it runs on the locked documents
+//! only.
 
 use std::{collections::BTreeSet, sync::Arc};
 
@@ -47,7 +49,8 @@ impl AggregateCommand {
         Self { pipeline, terms, batch_size: None, allow_disk_use: true, comment: None }
     }
 
-    /// These stages with everything else as asked. A namespace without a collection is the database.
+    /// These stages with everything else as asked. A namespace without a collection is the
+    /// database.
     pub(crate) fn to_command(&self, ns: &Namespace, pipeline: Vec<Document>) -> Document {
         let of: Bson = if ns.coll.is_empty() { 1.into() } else { ns.coll.as_str().into() };
         let mut command = doc! {"aggregate": of, "pipeline": pipeline};
@@ -145,7 +148,8 @@ impl Plan {
         Ok(plan)
     }
 
-    /// The server would ask which index a `$geoNear` without `key` means: the application's, or the one on unsafe versions?
+    /// The server would ask which index a `$geoNear` without `key` means: the application's, or the
+    /// one on unsafe versions?
     async fn find_geo_fields(&mut self, core: &Core) -> Result<()> {
         let asked = std::mem::take(&mut self.mapped.without_geo_field);
         for collection in &asked {
@@ -187,7 +191,8 @@ impl Plan {
         self.map_again(true)
     }
 
-    /// What matters of a collection. Another collection's strings may compare otherwise when it is read by itself.
+    /// Condition on the documents that matter of a collection. Another collection's strings may
+    /// compare otherwise when it is read by itself.
     fn condition(&self, read: &Read) -> Document {
         if self.sources.collated && read.collection != self.ns.coll { Document::new() } else { read.filter.clone() }
     }
@@ -220,7 +225,7 @@ impl Plan {
         Ok(command)
     }
 
-    /// What could be pending, in the collections that exist.
+    /// Conditions on pending documents that matter, for each collection that exists.
     async fn probes(&self, core: &Core) -> Result<Vec<(&str, Document)>> {
         let mut probes = Vec::new();
         for read in &self.mapped.reads {
@@ -249,8 +254,8 @@ impl Plan {
         Ok(one_command::ask(core, &self.ns, command, self.sources.me).await?.is_some())
     }
 
-    /// Afterwards the safe versions are the latest, or as fresh as the terms ask; but for those that cannot be finished,
-    /// which are mapped.
+    /// Afterwards the safe versions are the latest, or as fresh as the terms ask; but for those
+    /// that cannot be finished, which are mapped.
     pub(crate) async fn settle(&mut self, core: &Core) -> Result<()> {
         for read in &self.mapped.reads {
             let ns = self.namespace(&read.collection);
@@ -267,7 +272,8 @@ impl Plan {
         self.command.to_command(&self.ns, self.mapped.stages.clone())
     }
 
-    /// The same with a stage behind it that writes what comes out, which nobody strips any more: so it is guarded.
+    /// The same pipeline, followed by a stage that writes its documents. Nothing removes reserved
+    /// fields from those, so the pipeline is mapped to do it.
     pub(crate) fn writing_command(mut self, last: Document) -> Result<Document> {
         self.map_again(false)?;
         let mut stages = self.mapped.stages;

@@ -28,12 +28,12 @@ pub(crate) enum Operation {
     Insert(Document),
     Update(Box<UpdateCommand>),
     Delete(Box<DeleteCommand>),
-    /// What cannot be read: refused at its place.
+    /// A write that could not be read. It is refused when its turn comes.
     Refused(Error),
 }
 
 impl Operation {
-    /// What is refused whatever the documents are.
+    /// Errors of the write that do not depend on any document.
     pub(super) fn check(&self) -> Result<()> {
         match self {
             Self::Insert(document) => Ok(sd2v::stored::check_document(document)?),
@@ -133,7 +133,7 @@ async fn inside(
             }
         };
         if together.done < together.named {
-            // Where the others are would be asked again for each of them.
+            // Asking again for the places of the others would cost a command for each of them.
             keys_from = index + together.named;
         }
         if together.done > 0 {
@@ -175,8 +175,9 @@ struct Together {
     named: usize,
 }
 
-/// Carries out as many of the first operations as one command can. Where some name their documents by other keys than `_id`, these
-/// are asked for before, by one command, if `by_key`, unless the transaction has read the documents.
+/// Carries out as many of the first operations as one command can. Where some name their documents
+/// by other keys than `_id`, these are asked for before, by one command, if `by_key`, unless the
+/// transaction has read the documents.
 async fn first_statements(
     core: &Core,
     tx: &mut Transaction,
@@ -196,7 +197,7 @@ async fn first_statements(
             None => break,
         }
     }
-    // By itself a key has a shorter way.
+    // A single write by key has a shorter way.
     if run.iter().filter(|(named, _)| named.is_by_key()).count() == 1 {
         let place = run.iter().position(|(named, _)| named.is_by_key());
         run.truncate(place.unwrap_or(run.len()));
@@ -220,7 +221,8 @@ async fn first_statements(
 /// How an update or removal names the one document that it can match.
 enum Named {
     Id(Bson),
-    /// By a value of each field of a unique index, and of other fields at most; and where it was, if the transaction has read it.
+    /// Named by a value for each field of a unique index, and perhaps for other fields. The `_id`
+    /// is there if the transaction has read the document.
     Key(Option<Bson>),
 }
 
@@ -242,8 +244,9 @@ async fn named(core: &Core, tx: &Transaction, ns: &Namespace, command: &Statemen
     Ok(key.map(|key| Named::Key(tx.seen.get(ns, &key))))
 }
 
-/// Where the documents of the first of these are, as long as the transaction has not written to them. What is told of others than `_id`s is
-/// no more than likely: the statements that follow demand what the filters say. If it is not told, nothing is said here.
+/// Addresses of the documents of the leading writes, as long as the transaction has not written to
+/// them. An address that was found by a key is only likely: the statements that follow demand what
+/// the filters say. The list ends before the first write whose document was not found.
 async fn addresses<'a>(
     core: &Core,
     tx: &Transaction,

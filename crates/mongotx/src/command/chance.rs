@@ -1,4 +1,5 @@
-//! Expressions whose value is not the same when they are asked again: the time, which is bound at the first answer, and chance.
+//! Expressions whose value is not the same when they are asked again: the time, which is bound at
+//! the first answer, and chance.
 
 use std::borrow::Cow;
 
@@ -12,7 +13,7 @@ use crate::{
 
 /// The variable that stands for the time.
 const NOW: &str = "$$NOW";
-/// What rests on chance, or on a program.
+/// Operators whose result depends on chance, or on a script.
 const CHANCE: [&str; 6] = ["$rand", "$sample", "$sampleRate", "$where", "$function", "$accumulator"];
 
 fn any(value: &Bson, is_wanted: &impl Fn(&Bson) -> bool, is_wanted_key: &impl Fn(&str) -> bool) -> bool {
@@ -28,7 +29,7 @@ fn any(value: &Bson, is_wanted: &impl Fn(&Bson) -> bool, is_wanted_key: &impl Fn
     }
 }
 
-/// Does it rest on chance?
+/// Whether the value depends on chance, or on a script.
 pub(crate) fn is_in(document: &Document) -> bool {
     let is_cluster_time = |value: &Bson| value.as_str().is_some_and(|text| text.starts_with("$$CLUSTER_TIME"));
     any(&Bson::Document(document.clone()), &is_cluster_time, &|key| CHANCE.contains(&key))
@@ -71,7 +72,7 @@ pub(crate) async fn bound(core: &Core, document: &Document) -> Result<Option<Doc
     })
 }
 
-/// The same of a pipeline.
+/// The pipeline with the server's time in place of `$$NOW`.
 pub(crate) async fn bound_pipeline<'c>(
     core: &Core,
     command: &'c AggregateCommand,

@@ -19,7 +19,7 @@ use crate::{
     options::Namespace,
 };
 
-/// Exactly.
+/// Number of documents that match the query, exactly.
 pub(crate) async fn documents(core: &Core, tx: Option<&mut Transaction>, ns: &Namespace, query: &Query) -> Result<u64> {
     query.check()?;
     if sd2v::filter::parts(&query.filter)?.near.is_some() {
@@ -45,7 +45,7 @@ pub(crate) async fn documents(core: &Core, tx: Option<&mut Transaction>, ns: &Na
     committed(core, None, ns, query).await
 }
 
-/// At read committed.
+/// Number of documents at read committed.
 pub(crate) async fn committed(core: &Core, tx: Option<&Transaction>, ns: &Namespace, query: &Query) -> Result<u64> {
     let me = tx.filter(|tx| tx.has_written(ns)).and_then(Transaction::id);
     if let Some(tx) = tx.filter(|_| me.is_some()) {
@@ -79,7 +79,7 @@ fn number(group: Option<&Document>) -> u64 {
     group.and_then(|group| group.get("n")).map_or(0, as_i64) as u64
 }
 
-/// By the collection's metadata, corrected by what is pending.
+/// Number of documents by the collection's metadata, corrected by the pending ones.
 pub(crate) async fn estimated(core: &Core, tx: Option<&mut Transaction>, ns: &Namespace) -> Result<u64> {
     if tx.as_ref().is_some_and(|tx| tx.validates()) {
         // Metadata is of no moment that could be validated.

@@ -1,4 +1,5 @@
-//! `delete`: one document or many. Inside a transaction a document is marked, and goes when the transaction commits.
+//! `delete`: one document or many. Inside a transaction a document is marked, and goes when the
+//! transaction commits.
 
 use std::sync::Arc;
 
@@ -75,7 +76,7 @@ async fn one_directly(core: &Core, ns: &Namespace, command: &DeleteCommand) -> R
     }
 }
 
-/// Inside a transaction.
+/// Deletes one document inside a transaction.
 async fn one(core: &Core, tx: &mut Transaction, ns: &Namespace, command: &DeleteCommand) -> Result<u64> {
     let query = Query::of(command.filter.clone(), command.terms.clone());
     Ok(write_first(core, tx, ns, &query, &Change::Remove).await?.map_or(0, |_| 1))

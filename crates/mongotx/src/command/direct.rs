@@ -1,11 +1,12 @@
 //! A write of one document outside a transaction: one conditional command on a clean document.
 //!
 //! 1. Send the user's statement with the condition that the document has no lock.
-//! 2. Something matched: done. Nothing matched: if a locked document could have, repair what is decided, wait for what
-//!    is not (as MongoDB's own writes do, up to the client's limit), and go to 1.
+//! 2. Something matched: done. Nothing matched: if a locked document could have, repair what is
+//!    decided, wait for what is not (as MongoDB's own writes do, up to the client's limit), and go
+//!    to 1.
 //!
-//! The command is sent once; an answer that is lost is an indeterminate outcome, as it is with a plain driver whose
-//! server cannot retry writes.
+//! The command is sent once; an answer that is lost is an indeterminate outcome, as it is with a
+//! plain driver whose server cannot retry writes.
 
 use bson::{Document, doc};
 use sd2v::{
@@ -25,16 +26,18 @@ use crate::{
     options::Namespace,
 };
 
-/// Attempts without waiting in between. Those between which a rival is waited for are limited by patience alone.
+/// Attempts without waiting in between. Those between which a rival is waited for are limited by
+/// patience alone.
 const ATTEMPTS: usize = 64;
 
-/// What stands between a write and the documents it could match.
+/// Result of looking for locks between a write outside transactions and the documents that it could
+/// match.
 pub(crate) enum Obstacle {
-    /// Nothing: no document matches.
+    /// There is none, and no document matches.
     None,
-    /// It is gone now: try again.
+    /// The lock was removed: try again.
     Cleared,
-    /// It was there for a while, and may be there still: try again.
+    /// The lock was waited for, and may still be there: try again.
     Waited,
 }
 
@@ -45,8 +48,8 @@ pub(crate) fn unlocked(filter: &Document) -> Document {
     both
 }
 
-/// Waits for, or clears, whatever locked document the filter could match. A rival's pending insert matches nothing, but
-/// stands in the way of an upsert with its `_id`.
+/// Waits for, or clears, whatever locked document the filter could match. A rival's pending insert
+/// matches nothing, but stands in the way of an upsert with its `_id`.
 async fn clear_the_way(
     core: &Core,
     ns: &Namespace,
@@ -69,7 +72,7 @@ async fn clear_the_way(
         None => {
             let settled = core.settle_pending(ns, filter, terms, None).await?;
             core.refuse_unfinished(ns, filter, &settled.unfinished).await?;
-            // By a lock, or by metadata that is nobody's.
+            // Held by a lock, or by metadata without an owner.
             let locked = RESERVED.map(|name| doc! {name: {"$exists": true}});
             doc! {"$and": [view::without_pending_inserts(filter), {"$or": locked.to_vec()}]}
         }
@@ -89,8 +92,8 @@ async fn clear_the_way(
     Ok(Obstacle::Waited)
 }
 
-/// A document that was locked when the write was tried? It may be free now, or locked by the next rival: the next attempt
-/// meets whatever it is.
+/// A document that was locked when the write was tried? It may be free now, or locked by the next
+/// rival: the next attempt meets whatever it is.
 async fn unlocked_match(core: &Core, ns: &Namespace, filter: &Document, terms: &Terms) -> Result<Obstacle> {
     let matching = view::without_pending_inserts(filter);
     let mut find = doc! {"find": &ns.coll, "filter": matching, "projection": {"_id": 1}};
@@ -106,7 +109,8 @@ async fn safe_matches(core: &Core, ns: &Namespace, at: &Address, filter: &Docume
     Ok(core.server.find_first(ns, find).await?.is_some())
 }
 
-/// A write that has waited may have begun before change streams were switched on: it would leave no event.
+/// A write that has waited may have begun before change streams were switched on: it would leave no
+/// event.
 pub(crate) async fn refuse_watched(core: &Core, ns: &Namespace) -> Result<()> {
     if core.catalog.look_up(&core.server, ns).await?.watch.is_none() {
         return Ok(());
@@ -115,7 +119,7 @@ pub(crate) async fn refuse_watched(core: &Core, ns: &Namespace) -> Result<()> {
     Err(Error::new(ErrorKind::Conflict, message))
 }
 
-/// What happens between two attempts of one write.
+/// State that one write keeps between its attempts.
 pub(crate) struct Attempts<'a> {
     core: &'a Core,
     ns: &'a Namespace,
@@ -137,7 +141,8 @@ impl<'a> Attempts<'a> {
         Self { upsert, ..self }
     }
 
-    /// After an attempt that matched nothing: is there reason for another? False: no document matches.
+    /// After an attempt that matched nothing: is there reason for another? False: no document
+    /// matches.
     pub(crate) async fn again(&mut self) -> Result<bool> {
         let Self { core, ns, filter, terms, upsert, patience, left } = self;
         if *left == 0 {

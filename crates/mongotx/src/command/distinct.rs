@@ -47,7 +47,7 @@ pub(crate) async fn run(
     values(core, Some(tx), ns, field, query).await
 }
 
-/// At read committed.
+/// The values at read committed.
 pub(crate) async fn values(
     core: &Core,
     tx: Option<&Transaction>,
@@ -80,7 +80,8 @@ fn values_of(groups: Vec<Document>) -> Vec<Bson> {
     groups.into_iter().filter_map(|mut group| group.remove("_id")).collect()
 }
 
-/// Arrays on the way and at its end are taken apart, once each; documents without the field have no value.
+/// Arrays on the way and at its end are taken apart, once each; documents without the field have no
+/// value.
 fn unwind_and_group(field: &str) -> Result<Vec<Document>> {
     let mut stages = Vec::new();
     let mut path = String::new();

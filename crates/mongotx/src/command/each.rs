@@ -1,12 +1,16 @@
-//! Writes of one document each, outside transactions, as many as one command can carry out. Each takes effect by itself, as if it were sent
-//! alone: see [`super::direct`].
+//! Writes of one document each, outside transactions, as many as one command can carry out. Each
+//! takes effect by itself, as if it were sent alone: see [`super::direct`].
 //!
-//! 1. Take the first ones of one kind that name their documents by `_id`, and for which no pending value of a unique index counts.
-//! 2. Send them as one `insert`, `update` or `delete`. A statement that meets a lock *fails* ([`sd2v::unheld`] where the server is
-//!    trusted to refuse such updates, else [`sd2v::statement::unlocked_or_failing`]), and so does an upsert or an insert of an `_id` that is taken. The server
-//!    names the statements that have failed, and has not begun with those behind one of an ordered command.
-//! 3. A statement that is not named is carried out. One that may have met a lock has changed nothing, and is left to the caller, who sends
-//!    it alone. All others that are named are refused, as they would be alone.
+//! 1. Take the first ones of one kind that name their documents by `_id`, and for which no pending
+//!    value of a unique index counts.
+//! 2. Send them as one `insert`, `update` or `delete`. A statement that meets a lock *fails*
+//!    ([`sd2v::unheld`] where the server is trusted to refuse such updates, else
+//!    [`sd2v::statement::unlocked_or_failing`]), and so does an upsert or an insert of an `_id`
+//!    that is taken. The server names the statements that have failed, and has not begun with those
+//!    behind one of an ordered command.
+//! 3. A statement that is not named is carried out. One that may have met a lock has changed
+//!    nothing, and is left to the caller, who sends it alone. All others that are named are
+//!    refused, as they would be alone.
 //!
 //! The command is sent once. If it is not answered, each of its statements may be carried out.
 
@@ -35,24 +39,29 @@ use crate::{
     options::Namespace,
 };
 
-/// ConversionFailure: the statement has met a lock, or the application's own pipeline fails. (Where its update is guarded, any error may be that.)
+/// ConversionFailure: the statement has met a lock, or the application's own pipeline fails. (Where
+/// its update is guarded, any error may be that.)
 const FAILED: i32 = 241;
 
-/// BadValue, FailedToParse, Unauthorized, TypeMismatch, InvalidLength, AuthenticationFailed, CommandNotFound, InvalidOptions,
-/// InvalidNamespace, BSONObjectTooLarge, missing and unknown fields: the server refuses a whole command by these before it begins with it.
+/// BadValue, FailedToParse, Unauthorized, TypeMismatch, InvalidLength, AuthenticationFailed,
+/// CommandNotFound, InvalidOptions, InvalidNamespace, BSONObjectTooLarge, missing and unknown
+/// fields: the server refuses a whole command by these before it begins with it.
 const NOT_BEGUN: [i32; 12] = [2, 9, 13, 14, 16, 18, 59, 72, 73, 10_334, 40_414, 40_415];
 
-/// What one command has done of several writes: see [`crate::Collection::write_first`].
+/// Results of a command that carried out several writes: see [`crate::Collection::write_first`].
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct FirstWrites {
-    /// How many of the writes were dealt with, from the first on. Zero: the first one has to be carried out alone.
+    /// How many of the writes were dealt with, from the first on. Zero: the first one has to be
+    /// carried out alone.
     pub taken: usize,
-    /// What those of them did that were carried out.
+    /// Sum of the results of the writes that were carried out.
     pub result: BulkWriteResult,
-    /// Those of them that have changed nothing: refused with an error, or (`None`) to be carried out alone, because somebody may hold the document.
+    /// Writes that changed nothing, by position: refused with an error, or (`None`) to be carried
+    /// out alone, because a transaction may hold the document.
     pub not_done: BTreeMap<usize, Option<Error>>,
-    /// The command's own failure. Each of the writes that were taken may have been made, unless the error tells what was.
+    /// The command's own failure. Each of the writes that were taken may have been made, unless the
+    /// error tells what was.
     pub failed: Option<Error>,
 }
 
@@ -121,7 +130,7 @@ pub(crate) async fn run(
         Err(error) if error.code().is_some_and(|code| NOT_BEGUN.contains(&code)) => Ok(FirstWrites::default()),
         Err(error) => {
             let failed = Some(match error.kind() {
-                // What else a server gives a command up for may come between two statements.
+                // Between two statements a server may also stop a command for other reasons.
                 ErrorKind::Invalid => Error::new(ErrorKind::Indeterminate, error.to_string()),
                 _ => error,
             });
@@ -138,8 +147,9 @@ impl<'a> Batch<'a> {
         for operation in operations.iter().take(BATCH).take_while(|operation| Kind::of(operation) == Some(kind)) {
             let Some((id, statement)) = statement_of(collection, operation, is_trusted) else { break };
             bytes += statement.to_vec().map_or(BATCH_BYTES, |bytes| bytes.len());
-            // Those of one document are carried out in their order, whatever the others' is: the one behind is not sent before the one in
-            // front of it, which may be left, has been carried out.
+            // Writes to one document are carried out in their order, even in a command without an
+            // order: the second is not sent before the first, which may not have been done, has
+            // been carried out.
             let is_next = ordered || kind == Kind::Insert || seen.insert(OwnKey::of(&id));
             if bytes > BATCH_BYTES || !is_next {
                 break;
@@ -200,8 +210,8 @@ impl<'a> Batch<'a> {
         }
     }
 
-    /// Inserts whose `_id` is taken by a document that is committed and that nobody holds: they are duplicates, and need not be sent
-    /// again. (A document that is held may be one that was never committed.)
+    /// Inserts whose `_id` is taken by a document that is committed and not locked: they are
+    /// duplicates, and are not sent again. (A locked document may be one that was never committed.)
     async fn surely_there(
         &self,
         core: &Core,
@@ -219,7 +229,8 @@ impl<'a> Batch<'a> {
         let filter = direct::unlocked(&doc! {"_id": {"$in": &ids}});
         let find = doc! {"find": &ns.coll, "filter": filter, "projection": {"_id": 1}};
         let found = core.server.collect(&ns.db, find, ids.len()).await;
-        // What was inserted is to be told; without an answer, the others are asked about one by one.
+        // The inserted documents have to be reported; without an answer here, the others are
+        // checked one by one.
         let found = found.inspect_err(|error| tracing::debug!(%error, "duplicates could not be asked about together"));
         let found: HashSet<OwnKey> =
             found.unwrap_or_default().iter().filter_map(|there| there.get("_id").map(OwnKey::of)).collect();
@@ -227,7 +238,8 @@ impl<'a> Batch<'a> {
     }
 }
 
-/// The `_id` that a write names, and its statement in a command of several. `None`: it has to be carried out alone.
+/// The `_id` that a write names, and its statement in a command of several. `None`: it has to be
+/// carried out alone.
 fn statement_of(collection: &Collection, operation: &Operation, is_trusted: bool) -> Option<(Bson, Document)> {
     operation.check().ok()?;
     match operation {
@@ -257,8 +269,8 @@ fn statement_of(collection: &Collection, operation: &Operation, is_trusted: bool
     }
 }
 
-/// The one `_id` that the filter demands, if it demands nothing else: of a document that does not match for another reason, a lock would not be
-/// seen.
+/// The one `_id` that the filter demands, if it demands nothing else: of a document that does not
+/// match for another reason, a lock would not be seen.
 fn only_id(filter: &Document) -> Option<Bson> {
     let mut ids = pinned_ids(filter).filter(|ids| is_only_id(filter) && ids.len() == 1)?;
     ids.pop()

@@ -1,7 +1,8 @@
-//! `explain`: the server's plan for the command that a read would send now, or for a command as the application wrote it.
+//! `explain`: the server's plan for the command that a read would send now, or for a command as the
+//! application wrote it.
 //!
-//! What is pending is settled first, as the read itself would do. Nothing is locked: at repeatable read the plan is that
-//! of the read as it would be at read committed.
+//! What is pending is settled first, as the read itself would do. Nothing is locked: at repeatable
+//! read the plan is that of the read as it would be at read committed.
 
 use bson::{Bson, Document, doc};
 use sd2v::{
@@ -59,7 +60,7 @@ async fn find_command(core: &Core, tx: Option<&Transaction>, ns: &Namespace, que
     if visible.is_some() || query.sees_lock_fields() {
         return own_view::command(visible.as_ref(), ns, query);
     }
-    // What is left is active, and not in the way.
+    // Documents that are still pending belong to active transactions, and are not in the way.
     if let Some(command) = one_command::find_command(core, ns, query, me).await? {
         return Ok(command);
     }
@@ -93,8 +94,9 @@ async fn ask(core: &Core, ns: &Namespace, command: Document, verbosity: Verbosit
 /// Fields of a command that are a hint, hold some, or are about the index that is hinted at.
 const HINTED: [&str; 5] = ["hint", "updates", "deletes", "min", "max"];
 
-/// The plan for a command as the application wrote it, on the safe versions, in the application's own terms: indexes have
-/// their names, and MongoTx's own are not in it. `verbosity`: none for a command that asks for its plan by itself.
+/// The plan for a command as the application wrote it, on the safe versions, in the application's
+/// own terms: indexes have their names, and MongoTx's own are not in it. `verbosity`: none for a
+/// command that asks for its plan by itself.
 pub(crate) async fn as_written(
     core: &Core,
     ns: &Namespace,

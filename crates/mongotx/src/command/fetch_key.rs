@@ -1,14 +1,17 @@
-//! A document that a query names by a key of a unique index: fetched as it is stored, together with whatever has that key in a version
-//! that is not the stored document's own. One `find`, where nothing is locked; a lock is looked into when there is one.
+//! A document that a query names by a key of a unique index: fetched as it is stored, together with
+//! whatever has that key in a version that is not the stored document's own. One `find`, where
+//! nothing is locked; a lock is looked into when there is one.
 //!
-//! 1. Ask for the documents whose safe version has the key, and the pending ones whose unsafe version has it.
-//! 2. Nothing of it is locked: that is the answer.
-//!    Nothing is found: the longer way, which looks for what is pending before it looks for the rest.
-//! 3. Otherwise ask for the statuses of those that hold locks, *after* the documents were fetched. Of each document the version that
-//!    they make visible is answered, if it has the key.
+//! 1. Ask for the documents whose safe version has the key, and the pending ones whose unsafe
+//!    version has it.
+//! 2. Nothing of it is locked: that is the answer. Nothing is found: the longer way, which looks
+//!    for what is pending before it looks for the rest.
+//! 3. Otherwise ask for the statuses of those that hold locks, *after* the documents were fetched.
+//!    Of each document the version that they make visible is answered, if it has the key.
 //!
-//! A transaction that was committed when it was asked, and not known to be when the documents were fetched, may have written
-//! more in between; one that was finished may have moved the key: both make the query ask again.
+//! A transaction that was committed when it was asked, and not known to be when the documents were
+//! fetched, may have written more in between; one that was finished may have moved the key: both
+//! make the query ask again.
 
 use std::collections::HashSet;
 
@@ -100,7 +103,7 @@ impl Stored {
     }
 }
 
-/// Those that have the key, as they are shown.
+/// The visible versions that have the key, as the query shows them.
 fn answer(query: &Query, visible: impl Iterator<Item = RawDocumentBuf>) -> Result<Option<Documents>> {
     let mut answer = Vec::new();
     for document in visible {
@@ -109,12 +112,13 @@ fn answer(query: &Query, visible: impl Iterator<Item = RawDocumentBuf>) -> Resul
             None => return Ok(None),
         }
     }
-    // Several were not there at one moment. That none is has to be asked in two steps: one that moves from one version to the other
-    // while the two are looked for may be missed in both.
+    // Several were not there at one moment. That none is has to be asked in two steps: one that
+    // moves from one version to the other while the two are looked for may be missed in both.
     Ok((answer.len() == 1).then(|| Documents::at_hand(answer)))
 }
 
-/// A version that is visible, as it is shown if it has the key. `None`: only the server knows whether it has.
+/// A version that is visible, as it is shown if it has the key. `None`: only the server knows
+/// whether it has.
 pub(super) fn answered(query: &Query, visible: RawDocumentBuf) -> Result<Option<Option<RawDocumentBuf>>> {
     match has_values(&visible, &query.filter)? {
         Some(true) => {}
@@ -134,12 +138,12 @@ pub(super) async fn is_for_this_way(core: &Core, ns: &Namespace, query: &Query) 
     Ok(may_be && core.catalog.look_up(&core.server, ns).await?.is_pinned_by(&query.filter))
 }
 
-/// Can what it shows of a whole document be told without the server ([`answered`])?
+/// Whether a whole document is enough to answer the query without the server ([`answered`]).
 pub(super) fn is_answered_here(query: &Query) -> bool {
     let terms = &query.terms;
     let plain = query.skip == 0 && terms.is_plain() && terms.hint.is_none() && terms.staleness.is_none();
     let shown = query.projection.as_ref().is_none_or(is_plain_projection);
-    // What the server would refuse it has to see.
+    // Whatever the server might refuse, it has to see.
     let sorted = query.sort.as_ref().is_none_or(Document::is_empty);
     let compared = query.filter.values().all(|value| OwnKey::of_simple(value).is_some());
     let is_clear = plain && shown && sorted && compared;
@@ -169,7 +173,8 @@ pub(crate) fn is_values(filter: &Document) -> bool {
     })
 }
 
-/// Has the document these values? `None`: only the server knows whether they are equal, or a field has several.
+/// Has the document these values? `None`: only the server knows whether they are equal, or a field
+/// has several.
 fn has_values(document: &RawDocument, filter: &Document) -> Result<Option<bool>> {
     for (field, wanted) in filter {
         let Some(value) = document.get(field)?.map(Bson::try_from).transpose()? else { return Ok(Some(false)) };

@@ -1,10 +1,10 @@
-//! `find`: which way a query takes to the versions that its transaction may see.
+//! `find`: the way in which a query reads the versions that its transaction may see.
 //!
 //! | query | way | commands |
 //! | --- | --- | --- |
 //! | of one `_id` and nothing else, written by this transaction | fetch it: the lock on it is the transaction's own | 1 |
 //! | of one `_id`, not written by this transaction | fetch it ([`fetch`]), with both versions where whole documents or fields at the top are shown; a lock is looked into when there is one | 1 when clean, or committed by this client |
-//! | of a few `_id`s, nothing own pending in the collection | fetch them ([`fetch`]), likewise; the next way when one is locked by somebody who is not committed | 1 when clean, or committed by this client |
+//! | of a few `_id`s, nothing own pending in the collection | fetch them ([`fetch`]), likewise; the next way when one is locked by a transaction that is not committed | 1 when clean, or committed by this client |
 //! | by a key of a unique index, of plain values | fetch what has the key in any version ([`fetch_key`]); locks are looked into when there are some; that there is none is left to the next way | 1 when it is there and clean |
 //! | nothing own pending in the collection | pending documents and answer in one pipeline ([`one_command`]) | 1 when nothing is pending |
 //! | the same, with something pending, or with a hint, `let`, `$near`, `$text` or a projection that only `find` knows | settle what is pending, then the user's `find` | 2 when nothing is pending |
@@ -12,7 +12,7 @@
 //! | that may be a little old | settle the whole collection if that was too long ago; safe versions | 1 as a rule ([`crate::coordinator::freshness`]) |
 //! | with own writes in the collection | pending documents and the view of the transaction in one pipeline; else settle, then map each document to its visible version and go on as asked ([`own_view`]) | 2 when nothing is pending, with the look at the own record that vouches for the answer ([`crate::coordinator::standing`]) |
 //! | where the own writes are removals | the same, without the documents that the transaction holds ([`one_command::find_unremoved`]) | 2 when nothing is pending |
-//! | with own writes, by a key of a unique index, which shows somebody else's document | the same; its own writes, which have changed no key, are of no consequence | 1 when nothing is pending |
+//! | with own writes, by a key of a unique index, which shows a document of another transaction | the same; its own writes, which have changed no key, are of no consequence | 1 when nothing is pending |
 
 use bson::{Bson, Document, RawDocument, doc};
 use protocol::TxId;
@@ -63,7 +63,8 @@ fn check_view(query: &Query) -> Result<()> {
     Err(Error::invalid(168, format!("Option {} not supported in aggregation.", find_only.name())))
 }
 
-/// Who notes where the documents of the answer are, if it shows that and their keys.
+/// A [`Spotter`] that notes the places of the documents in the answer, if the answer shows those
+/// and their keys.
 async fn spotter(core: &Core, tx: &Transaction, ns: &Namespace, query: &Query) -> Result<Option<Spotter>> {
     if !query.projection.as_ref().is_none_or(is_plain_projection) || !query.shows_ids() {
         return Ok(None);
@@ -71,7 +72,7 @@ async fn spotter(core: &Core, tx: &Transaction, ns: &Namespace, query: &Query) -
     Ok(tx.seen.spotter(ns, core.catalog.look_up(&core.server, ns).await?.plain_keys()))
 }
 
-/// At read committed.
+/// The documents at read committed.
 pub(crate) async fn committed(
     core: &Core,
     tx: Option<&Transaction>,
@@ -141,7 +142,7 @@ fn is_of_others(tx: &Transaction, ns: &Namespace, document: &RawDocument) -> boo
     id.is_some_and(|id| !tx.may_hold(ns, &id) && !tx.is_own(ns, &id))
 }
 
-/// In the view of everybody, or of this transaction.
+/// The documents in the view of all readers, or of this transaction.
 async fn in_view(core: &Core, ns: &Namespace, query: &Query, me: Option<TxId>, own_writes: bool) -> Result<Documents> {
     let (mapped, latest) = (query.sees_lock_fields(), query.terms.staleness.is_none());
     let at_once = match me.filter(|_| own_writes) {
@@ -170,14 +171,15 @@ pub(crate) async fn settled(core: &Core, ns: &Namespace, query: &Query, me: Opti
     Ok(Documents::streaming(core.server.cursor(&ns.db, find).await?))
 }
 
-/// The command in the view of a transaction with writes of its own: mapped first, then everything as asked.
+/// The command in the view of a transaction with writes of its own: mapped first, then everything
+/// as asked.
 pub(crate) fn own_command(own: Option<&Visible>, ns: &Namespace, query: &Query) -> Result<Document> {
     let command = as_aggregate(query)?;
     let stages = mapped_stages(own, ns, &command)?;
     Ok(command.to_command(ns, stages))
 }
 
-/// The stages of [`own_command`].
+/// Stages of the pipeline of [`own_command`].
 pub(crate) fn own_stages(me: TxId, ns: &Namespace, query: &Query) -> Result<Vec<Document>> {
     mapped_stages(Some(&me.into()), ns, &as_aggregate(query)?)
 }
@@ -188,7 +190,7 @@ fn mapped_stages(own: Option<&Visible>, ns: &Namespace, command: &AggregateComma
     Ok(map_pipeline(Some(&ns.coll), &command.pipeline, &sources, true)?.stages)
 }
 
-/// The same as a pipeline.
+/// The query as a pipeline.
 pub(crate) fn as_aggregate(query: &Query) -> Result<AggregateCommand> {
     let mut pipeline = Vec::new();
     if !query.filter.is_empty() {
@@ -205,8 +207,8 @@ pub(crate) fn as_aggregate(query: &Query) -> Result<AggregateCommand> {
     Ok(AggregateCommand { batch_size, ..AggregateCommand::of(pipeline, query.terms.clone()) })
 }
 
-/// The stages after which the documents are those that match in the view of who sees `own` unsafe versions, exactly as the
-/// application wrote them.
+/// The stages after which the documents are those that match in the view of who sees `own` unsafe
+/// versions, exactly as the application wrote them.
 pub(crate) fn visible_pipeline(own: Option<&Visible>, filter: &Document) -> Vec<Document> {
     let visible = own.map_or(&[][..], Visible::writers);
     let mut pipeline = vec![view::select(filter, visible)];
@@ -224,7 +226,7 @@ pub(crate) fn aggregation(ns: &Namespace, pipeline: Vec<Document>, query: &Query
     command
 }
 
-/// Where the documents are that a query finds, in its order, and at most `limit`.
+/// Addresses of the documents that a query finds, in its order, and at most `limit`.
 pub(crate) async fn addresses(
     core: &Core,
     tx: Option<&Transaction>,

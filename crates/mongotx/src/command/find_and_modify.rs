@@ -1,6 +1,8 @@
-//! `findAndModify`: the first document in the order asked for is changed, and shown as it was or as it is.
+//! `findAndModify`: the first document in the order asked for is changed, and shown as it was or as
+//! it is.
 //!
-//! A sort is a promise about *which* document it is: a locked one is never passed over for one behind it.
+//! A sort is a promise about *which* document it is: a locked one is never passed over for one
+//! behind it.
 
 use std::sync::Arc;
 
@@ -33,7 +35,7 @@ use crate::{
     options::Namespace,
 };
 
-/// What is done to the document.
+/// The change that is made to the document found.
 #[derive(Clone, Debug)]
 pub(crate) enum Modify {
     Update(Box<UpdateCommand>),
@@ -75,7 +77,7 @@ impl FindAndModify {
         }
     }
 
-    /// With a hint that the server knows.
+    /// The command with a hint that the server knows.
     async fn resolved(&self, core: &Core, ns: &Namespace) -> Result<Self> {
         let mut resolved = self.clone();
         let terms = match &mut resolved.modify {
@@ -169,8 +171,8 @@ async fn needs_transaction(core: &Core, ns: &Namespace, command: &FindAndModify)
     }
 }
 
-/// Outside a transaction: one command, if no order is asked for or one `_id` is named; otherwise the first in order is
-/// looked for and then changed, if it is still free and still matches.
+/// Outside a transaction: one command, if no order is asked for or one `_id` is named; otherwise
+/// the first in order is looked for and then changed, if it is still free and still matches.
 async fn outside(core: &Core, ns: &Namespace, command: &FindAndModify) -> Result<Modified> {
     let query = command.query();
     let pinned = query.pinned_id(core, ns).await?.is_some();
@@ -316,19 +318,19 @@ async fn selected(core: &Core, tx: &mut Transaction, ns: &Namespace, query: &Que
     let first = Query { limit: 1, ..query.clone() };
     let is_vouched_for = tx.only_removed(ns) && !tx.has_own_view();
     let found = match query.sort {
-        // Which one is the first in order was read.
+        // With an order, the choice of the first document is a read, and is validated.
         Some(_) => validated::addresses(core, tx, ns, &first, 1).await?,
         None => find::addresses(core, Some(tx), ns, &first, 1).await?,
     };
     if is_vouched_for {
-        // If somebody had rolled the transaction back, what it has removed would be found again,
-        // and would be free when it is locked.
+        // If a rival had rolled the transaction back, the documents that it has removed would be
+        // found again, and would be free when they are locked.
         tx.take_own_view();
     }
     Ok(found.into_iter().next())
 }
 
-/// A document that matches and that nobody holds, if one command can find, change and show it.
+/// Finds a free document that matches, changes it and shows it, if one command can do so.
 async fn free_one(
     core: &Core,
     tx: &mut Transaction,
@@ -337,7 +339,7 @@ async fn free_one(
     query: &Query,
     change: &Change<'_>,
 ) -> Result<Option<Option<Document>>> {
-    // What was read of it before is compared with the whole document.
+    // An earlier read of the document is compared with the whole document, so all of it is needed.
     let was_read = tx.reads.has_points(ns);
     let picks = Picks::of(command.projection.as_ref()).filter(|picks| !(was_read && matches!(picks, Picks::Server(_))));
     let Some(picks) = picks else { return Ok(None) };
@@ -353,8 +355,9 @@ async fn free_one(
     Ok(Some(command.shown(picks, shown)))
 }
 
-/// This document, if it still matches: in one command where that can be done and shown; otherwise changed and then looked
-/// at, or locked first, by a change that changes nothing, and looked at before it is changed.
+/// This document, if it still matches: in one command where that can be done and shown; otherwise
+/// changed and then looked at, or locked first, by a change that changes nothing, and looked at
+/// before it is changed.
 async fn one(
     core: &Core,
     tx: &mut Transaction,
@@ -364,7 +367,7 @@ async fn one(
     projection: &mut Unprobed,
 ) -> Result<Option<Option<Document>>> {
     let (ns, at) = (target.ns, target.at);
-    // What was read of it before is compared with the whole document.
+    // An earlier read of the document is compared with the whole document, so all of it is needed.
     let was_read = tx.reads.point(ns, &at.id).is_some();
     let picks = Picks::of(command.projection.as_ref()).filter(|picks| !(was_read && matches!(picks, Picks::Server(_))));
     if let Some(picks) = picks
@@ -417,7 +420,7 @@ async fn show(
     Ok(find::committed(core, Some(tx), ns, &query).await?.all(1).await?.pop())
 }
 
-/// Nothing matches. `None`: match again.
+/// The upsert, once no document matches. `None`: match again.
 async fn upserted(
     core: &Core,
     tx: &mut Transaction,

@@ -1,8 +1,8 @@
 //! A call of several documents outside a transaction is a transaction of its own.
 //!
-//! It waits for rivals up to the client's limit, and is run again as a whole after a conflict. What the server refuses
-//! on the way (a duplicate key, say) does not undo what was done before, exactly as without MongoTx: that much is
-//! committed, and then the error is returned.
+//! It waits for rivals up to the client's limit, and is run again as a whole after a conflict. What
+//! the server refuses on the way (a duplicate key, say) does not undo what was done before, exactly
+//! as without MongoTx: that much is committed, and then the error is returned.
 
 use std::{
     sync::Arc,
@@ -20,8 +20,9 @@ use crate::{
     options::{Isolation, TransactionOptions},
 };
 
-/// Runs a command as a transaction of its own, again and again as long as that makes sense. (A macro, because a closure that
-/// borrows cannot be proven to give a future that may be sent to another thread.)
+/// Runs a command as a transaction of its own, again and again as long as that makes sense. (A
+/// macro, because a closure that borrows cannot be proven to give a future that may be sent to
+/// another thread.)
 macro_rules! run {
     ($core:expr, |$tx:ident| $command:expr) => {{
         let mut call = $crate::command::implicit::Call::new($core);
@@ -51,8 +52,8 @@ impl<'a> Call<'a> {
         Self { core, open: None, wait, until: Instant::now() + wait, patience: Patience::new(wait) }
     }
 
-    /// A transaction for the next attempt. It waits for a rival for a part of the time only, because two such calls
-    /// may wait for each other.
+    /// A transaction for the next attempt. It waits for a rival for a part of the time only,
+    /// because two such calls may wait for each other.
     pub(crate) fn begin(&mut self) -> &mut Transaction {
         // As outside transactions: each document by itself.
         let isolation = Isolation::ReadCommitted;

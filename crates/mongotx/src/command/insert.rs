@@ -1,8 +1,8 @@
 //! `insert`: inside a transaction each document is stored with an unsafe version only.
 //!
-//! A duplicate `_id` is asked about: committed, or inserted by this transaction, is the server's duplicate-key error;
-//! removed by this transaction is revived; an active rival's is a conflict; a leftover is repaired, and the insert is
-//! sent again.
+//! A duplicate `_id` is asked about: committed, or inserted by this transaction, is the server's
+//! duplicate-key error; removed by this transaction is revived; an active rival's is a conflict; a
+//! leftover is repaired, and the insert is sent again.
 
 use std::{slice, sync::Arc};
 
@@ -53,7 +53,7 @@ fn check(document: &Document) -> Result<()> {
     Ok(check_document(document)?)
 }
 
-/// What a transaction cannot store faithfully.
+/// Refuses documents that a transaction cannot store faithfully.
 fn check_pending(document: &Document) -> Result<()> {
     check(document)?;
     document.get("_id").map_or(Ok(()), check_id)?;
@@ -101,7 +101,7 @@ pub(crate) async fn one_directly(core: &Arc<Core>, ns: &Namespace, document: Doc
     Err(too_many_attempts(ns, &id))
 }
 
-/// Inside a transaction.
+/// Inserts one document inside a transaction.
 pub(crate) async fn one(core: &Core, tx: &mut Transaction, ns: &Namespace, document: Document) -> Result<Bson> {
     check_pending(&document)?;
     let me = core.ensure_started(tx, ns).await?;
@@ -116,7 +116,8 @@ pub(crate) async fn one(core: &Core, tx: &mut Transaction, ns: &Namespace, docum
     let mut patience = Patience::new(tx.options.lock_wait);
     for _ in 0..ATTEMPTS {
         let placed = place(core, tx, (ns, &collection.uniques), &at, (&stored, &document), me).await;
-        // It was this transaction's, and was free, or is another's now.
+        // The transaction held the `_id`, and its lock is gone: the `_id` was free, or a rival has
+        // it now.
         if owned && !matches!(placed, Ok(Put { before: Before::Removed, .. })) {
             core.vouch_for_lock(tx).await?;
         }
@@ -148,10 +149,11 @@ pub(crate) async fn one(core: &Core, tx: &mut Transaction, ns: &Namespace, docum
     Err(too_many_attempts(ns, &id))
 }
 
-/// A document that was placed.
+/// A document that was stored as pending.
 struct Put {
     before: Before,
-    /// Nobody else has a key of it: that need not be asked.
+    /// Whether it is known that no other document has one of its keys, so that nothing has to be
+    /// asked.
     is_compared: bool,
 }
 
@@ -219,7 +221,8 @@ async fn revive(
     Ok(core.send_prepared(tx, ns, command).await?.ok()?.n == 1)
 }
 
-/// Under the collection's collation the removed document may have another `_id`, which could not be changed at the end.
+/// Under the collection's collation the removed document may have another `_id`, which could not be
+/// changed at the end.
 async fn refuse_other_id(core: &Core, ns: &Namespace, at: &Address, me: TxId) -> Result<()> {
     let mine = doc! {"$and": [at.filter(), {WRITER: tx_id_to_bson(me), REMOVE: true}]};
     let find = doc! {"find": &ns.coll, "filter": mine, "projection": {"_id": 1}};
@@ -258,7 +261,7 @@ async fn way_is_free(
     let Some(writer) = lock.writer.filter(|writer| Some(*writer) != me) else { return Ok(false) };
     match core.clear_locks(ns, &at, &lock, me).await? {
         None => Ok(true),
-        // It exists now and will exist, whatever becomes of the rival's change.
+        // The rival only changes the document, which exists whether or not the rival commits.
         Some(_) if !lock.insert && !lock.remove => Ok(false),
         Some(_) => {
             patience.wait_for(core, ns, &at.id, writer).await?;
@@ -278,8 +281,8 @@ async fn holder_of(core: &Core, ns: &Namespace, at: &Address) -> Result<Option<(
     Ok(lock.map(|lock| (at, lock)))
 }
 
-/// Several documents in a transaction. Answers their `_id`s; an error carries what was refused and how many were
-/// inserted.
+/// Several documents in a transaction. Answers their `_id`s; an error carries what was refused and
+/// how many were inserted.
 pub(crate) async fn many(
     core: &Core,
     tx: &mut Transaction,
@@ -317,7 +320,7 @@ struct Batch {
 }
 
 impl Batch {
-    /// False: stop here.
+    /// Inserts the documents. `false`: an error stops an ordered command here.
     async fn insert(
         &mut self,
         core: &Core,
@@ -382,8 +385,8 @@ impl Batch {
         Ok(!self.ordered)
     }
 
-    /// Are the documents that were just inserted unique? False: stop here; what was inserted behind a duplicate, where the
-    /// order counts, is taken back.
+    /// Are the documents that were just inserted unique? False: stop here; what was inserted behind
+    /// a duplicate, where the order counts, is taken back.
     async fn check_batch(
         &mut self,
         core: &Core,

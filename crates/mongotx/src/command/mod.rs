@@ -1,8 +1,9 @@
 //! One file per MongoDB command: the one place where each gets its transactional meaning.
 //!
-//! Every command takes the transaction it runs in, or none. Outside a transaction, a plain read is answered by what is
-//! committed, a write of one document is one conditional command on a clean document, and a write of several is a
-//! transaction of its own ([`implicit`]). Several writes of one document each may share a command ([`each`]).
+//! Every command takes the transaction it runs in, or none. Outside a transaction, a plain read is
+//! answered by what is committed, a write of one document is one conditional command on a clean
+//! document, and a write of several is a transaction of its own ([`implicit`]). Several writes of
+//! one document each may share a command ([`each`]).
 
 pub(crate) mod aggregate;
 pub(crate) mod bulk;
@@ -47,7 +48,7 @@ use crate::{
     options::Namespace,
 };
 
-/// What a command's filter and update mean besides their own words.
+/// Options of a command that have a say in what its filter and update mean.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Terms {
     pub(crate) collation: Option<Document>,
@@ -55,11 +56,12 @@ pub(crate) struct Terms {
     pub(crate) hint: Option<Bson>,
     /// How old the answer of a read may be; none: it is the latest.
     pub(crate) staleness: Option<Duration>,
-    /// What only the server's `find` can do.
+    /// Options that only the server's `find` has.
     pub(crate) find_only: Option<FindOnly>,
 }
 
-/// Options of a `find` that no pipeline has: they are about an index, or about how documents are stored.
+/// Options of a `find` that no pipeline has: they are about an index, or about how documents are
+/// stored.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct FindOnly {
     /// The first key of the index that is read.
@@ -68,7 +70,7 @@ pub(crate) struct FindOnly {
     pub(crate) max: Option<Document>,
     /// To answer the keys of the index in place of the documents.
     pub(crate) return_key: bool,
-    /// To show where the server stores a document.
+    /// Whether the answer shows where the server stores each document.
     pub(crate) show_record_id: bool,
 }
 
@@ -100,7 +102,8 @@ impl FindOnly {
 }
 
 impl Terms {
-    /// With a hint that the server knows: a unique index is stored under another name and with one more field.
+    /// With a hint that the server knows: a unique index is stored under another name and with one
+    /// more field.
     pub(crate) async fn resolved(&self, core: &Core, ns: &Namespace) -> Result<Cow<'_, Self>> {
         let Some(hint) = &self.hint else { return Ok(Cow::Borrowed(self)) };
         Ok(match core.catalog.look_up(&core.server, ns).await?.stored_hint(hint) {
@@ -131,7 +134,8 @@ impl Terms {
         )))
     }
 
-    /// Adds collation and variables to a command that has places for both. (Hints are for the user's own query only.)
+    /// Adds collation and variables to a command that has places for both. (Hints are for the
+    /// user's own query only.)
     pub(crate) fn add_to(&self, command: &mut Document) {
         if let Some(collation) = &self.collation {
             command.insert("collation", collation.clone());

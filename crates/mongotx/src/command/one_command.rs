@@ -3,12 +3,13 @@
 //! finished, with everything else that waits in the collection, and the query sent again; the next
 //! ones have it finished before. A query by nothing but the `_id` sees it where it is.
 //!
-//! One pipeline looks for pending documents that the query could have to see, in every collection that it reads, and only
-//! then (`$unionWith` runs its pipeline after what stands before it is exhausted) for the answer itself. A transaction with
-//! such documents puts a mark before the answer. Without a mark, nothing relevant was pending when the answer began, so
-//! the safe versions are the latest. With marks, the statuses of these transactions are read *after* the answer: if all
-//! are active still, the safe versions were the latest then. Otherwise the answer is thrown away and the query goes the
-//! long way.
+//! One pipeline looks for pending documents that the query could have to see, in every collection
+//! that it reads, and only then (`$unionWith` runs its pipeline after what stands before it is
+//! exhausted) for the answer itself. A transaction with such documents puts a mark before the
+//! answer. Without a mark, nothing relevant was pending when the answer began, so the safe versions
+//! are the latest. With marks, the statuses of these transactions are read *after* the answer: if
+//! all are active still, the safe versions were the latest then. Otherwise the answer is thrown
+//! away and the query goes the long way.
 
 use bson::{Document, RawBsonRef, RawDocument, doc};
 use protocol::{TxId, TxStatus};
@@ -36,7 +37,8 @@ const MAX_SHOWN: usize = 40;
 /// Times that a query is sent which shows these.
 const SHOWN_AGAIN: usize = 3;
 
-/// `None`: something decided is pending, or the query has parts that an aggregation cannot take over.
+/// `None`: something decided is pending, or the query has parts that an aggregation cannot take
+/// over.
 pub(crate) async fn find(core: &Core, ns: &Namespace, query: &Query, me: Option<TxId>) -> Result<Option<Documents>> {
     match find_shown(core, ns, query, me).await? {
         Some(Marked::No(answer)) => return Ok(Some(*answer)),
@@ -76,8 +78,8 @@ async fn find_shown(core: &Core, ns: &Namespace, query: &Query, me: Option<TxId>
     Ok(met)
 }
 
-/// The same in the view of a transaction that has written to the collection: its own versions are where it can see them, and
-/// nobody else changes those.
+/// Like [`find`], in the view of a transaction that has written to the collection: its own unsafe
+/// versions are visible to it, and no other transaction changes those.
 pub(crate) async fn find_own(core: &Core, ns: &Namespace, query: &Query, me: TxId) -> Result<Option<Documents>> {
     let find_only = query.projection.as_ref().is_some_and(projection::is_find_only);
     if find_only || query.sees_lock_fields() || sd2v::filter::has_special(&query.filter) {
@@ -93,8 +95,8 @@ pub(crate) async fn find_own(core: &Core, ns: &Namespace, query: &Query, me: TxI
     }
 }
 
-/// The same for a transaction that has only removed documents of the collection: it sees what everybody sees but for those, so that order
-/// and limit are the indexes' business.
+/// The same for a transaction that has only removed documents of the collection: it sees what
+/// everybody sees but for those, so that order and limit are the indexes' business.
 pub(crate) async fn find_unremoved(core: &Core, ns: &Namespace, query: &Query, me: TxId) -> Result<Option<Documents>> {
     let Some(tail) = tail_of(query)? else { return Ok(None) };
     if !is_answered_by_aggregation(core, ns, query).await? {
@@ -121,8 +123,8 @@ pub(crate) async fn find_command(
     }
 }
 
-/// The same in two parts, for a pipeline of several queries: the condition for what is pending, and the stages that answer if
-/// nothing is.
+/// The same in two parts, for a pipeline of several queries: the condition for what is pending, and
+/// the stages that answer if nothing is.
 pub(crate) async fn find_stages(
     core: &Core,
     ns: &Namespace,
@@ -193,7 +195,8 @@ async fn of_query(
     }
 }
 
-/// A filter on whole documents would see their locks; what only an index answers has places of its own.
+/// A filter on whole documents would see their locks; what only an index answers has places of its
+/// own.
 async fn is_answered_by_aggregation(core: &Core, ns: &Namespace, query: &Query) -> Result<bool> {
     if query.sees_lock_fields() || sd2v::filter::has_special(&query.filter) || query.terms.find_only.is_some() {
         return Ok(false);
@@ -236,8 +239,9 @@ async fn after_probe(
     Ok(Some(command))
 }
 
-/// The answer's stages on `coll`, behind the probes: each a collection and the pending documents that matter there. `None`
-/// when the terms cannot be carried over: a hint would bind the first part only.
+/// The answer's stages on `coll`, behind the probes: each a collection and the pending documents
+/// that matter there. `None` when the terms cannot be carried over: a hint would bind the first
+/// part only.
 pub(crate) fn command(
     coll: &str,
     probes: &[(&str, Document)],
@@ -269,8 +273,9 @@ fn probe(pending: Document) -> Vec<Document> {
     stages
 }
 
-/// The answer; `None` when something is pending that is decided, or when the server refuses to give one: an expression may
-/// have failed on a version that is not the latest, behind a mark that did not arrive. The long way finds out.
+/// The answer; `None` when something is pending that is decided, or when the server refuses to give
+/// one: an expression may have failed on a version that is not the latest, behind a mark that did
+/// not arrive. The long way finds out.
 pub(crate) async fn ask(core: &Core, ns: &Namespace, command: Document, me: Option<TxId>) -> Result<Option<Documents>> {
     let sees = me.as_slice();
     let again = core.finisher.has_left(ns).then(|| command.clone());

@@ -1,10 +1,11 @@
 //! `$out` and `$merge`, outside transactions.
 //!
-//! `$out` replaces the whole target, so it waits until nothing there is locked, and is then the server's own. Locks that
-//! come after that are lost with the collection, as when it is dropped.
+//! `$out` replaces the whole target, so it waits until nothing there is locked, and is then the
+//! server's own. Locks that come after that are lost with the collection, as when it is dropped.
 //!
-//! `$merge` must not write over locked documents: the pipeline is run without it, and each result is applied as an
-//! update or an insert outside a transaction is, waiting for locks. The server is asked first what it says to the stage.
+//! `$merge` must not write over locked documents: the pipeline is run without it, and each result
+//! is applied as an update or an insert outside a transaction is, waiting for locks. The server is
+//! asked first what it says to the stage.
 
 use std::sync::Arc;
 
@@ -143,7 +144,8 @@ impl One<'_> {
         Err(Error::invalid(13113, message))
     }
 
-    /// The update's pipeline reads the result as `$$new`; where no document is, the result itself is inserted.
+    /// The update's pipeline reads the result as `$$new`; where no document is, the result itself
+    /// is inserted.
     async fn change_or_insert(&self, stages: &[Document]) -> Result<()> {
         let update = Bson::Array(stages.iter().cloned().map(Bson::Document).collect());
         let command = self.command(update, false, Some(self.constants()))?;
@@ -155,7 +157,7 @@ impl One<'_> {
                 return self.not_matched();
             }
             match insert::one_directly(self.core, self.target, self.new.clone()).await {
-                // Somebody else has inserted it meanwhile.
+                // A rival has inserted the document meanwhile.
                 Err(error) if error.is_duplicate_key() && self.is_there(&command).await? => {}
                 done => return done.map(drop),
             }

@@ -1,8 +1,9 @@
-//! Queries in the view of a transaction with writes of its own, or of who meets committed documents that cannot be finished
-//! ([`crate::coordinator::unfinishable`]): each document is mapped to its visible version first, then
-//! everything goes on as asked.
+//! Queries in the view of a transaction with writes of its own, or of who meets committed documents
+//! that cannot be finished ([`crate::coordinator::unfinishable`]): each document is mapped to its
+//! visible version first, then everything goes on as asked.
 //!
-//! An order by distance is an index's, so the two versions are asked each through its own index, and merged. For words see
+//! An order by distance is an index's, so the two versions are asked each through its own index,
+//! and merged. For words see
 //! [`text`].
 
 use bson::{Document, doc};
@@ -28,8 +29,8 @@ use crate::{
 /// NoQueryExecutionPlans: an order by distance without an index.
 const NO_PLAN: i32 = 291;
 
-/// The documents in the view of who sees `own` unsafe versions. (`None`: there are none, but query or projection read whole
-/// documents.)
+/// The documents in the view of who sees `own` unsafe versions. (`None`: there are none, but query
+/// or projection read whole documents.)
 pub(crate) async fn find(core: &Core, own: Option<&Visible>, ns: &Namespace, query: &Query) -> Result<Documents> {
     query.terms.check_mapped()?;
     if !has_special(&query.filter) {
@@ -72,7 +73,7 @@ fn tail_of(query: &Query) -> Result<Vec<Document>> {
     Ok(tail)
 }
 
-/// What these stages make of the documents in that view that match the query's filter.
+/// Runs these stages on the documents that match the query's filter in that view.
 pub(crate) async fn run(
     core: &Core,
     own: Option<&Visible>,

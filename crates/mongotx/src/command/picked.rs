@@ -4,7 +4,7 @@
 use bson::{Bson, Document};
 use sd2v::names::{UNSAFE, WRITER};
 
-/// Who picks the fields that a projection names.
+/// The side that picks the fields which a projection names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Picks<'a> {
     /// The whole document is shown.
@@ -26,8 +26,8 @@ impl<'a> Picks<'a> {
         }
     }
 
-    /// What the server is asked to show of the stored document, so that the fields of the version
-    /// `before` or `after` the change are there, and who has locked it. `None`: all of it.
+    /// Fields of the stored document to ask the server for: those of the version before or `after`
+    /// the change, and the write lock. `None`: the whole document.
     pub(crate) fn stored_fields(&self, after: bool) -> Option<Document> {
         let Self::Server(projection) = self else { return None };
         let shown = |name: &str| (if after { format!("{UNSAFE}.{name}") } else { name.to_owned() }, Bson::Int32(1));

@@ -1,12 +1,13 @@
-//! Writes of one document outside transactions, as bytes: one conditional command, as in [`super::direct`], made without reading the
-//! document or the update into values first.
+//! Writes of one document outside transactions, as bytes: one conditional command, as in
+//! [`super::direct`], made without reading the document or the update into values first.
 //!
-//! An update by operators is sent without a condition, where the server refuses it if the document is held
-//! ([`crate::coordinator::server::guarded`]).
+//! An update by operators is sent without a condition, where the server refuses it if the document
+//! is held ([`crate::coordinator::server::guarded`]).
 //!
-//! Whatever is out of the ordinary takes the way of [`insert`], [`update`] and [`delete`], which sends the write (again): a name that has to be
-//! looked at, a unique index, a server that is not alone, a document that is held, one that is not there. Nothing was done before that,
-//! for the first attempt was not sent, changed nothing, or was refused.
+//! Whatever is out of the ordinary takes the way of [`insert`], [`update`] and [`delete`], which
+//! sends the write (again): a name that has to be looked at, a unique index, a server that is not
+//! alone, a document that is held, one that is not there. Nothing was done before that, for the
+//! first attempt was not sent, changed nothing, or was refused.
 
 use std::sync::Arc;
 
@@ -35,7 +36,7 @@ pub(crate) async fn insert(core: &Arc<Core>, ns: &Namespace, document: &RawDocum
         && let Some(answer) = core.server.insert_raw(ns, document).await?
     {
         match answer.ok() {
-            // Somebody may hold the `_id` whose document is not committed, or is removed.
+            // The `_id` may belong to a document that is not committed, or is removed.
             Err(error) if error.is_duplicate_id() => {}
             answer => return answer.and_then(|_| Ok(Bson::try_from(id)?)),
         }
@@ -97,7 +98,8 @@ pub(crate) async fn delete(core: &Arc<Core>, ns: &Namespace, id: RawBsonRef<'_>)
     .await
 }
 
-/// May the collection be written to, and is a write of one document one command, because no unique index counts pending values?
+/// May the collection be written to, and is a write of one document one command, because no unique
+/// index counts pending values?
 async fn is_quick(core: &Core, ns: &Namespace) -> Result<bool> {
     core.catalog.check_written(ns, false)?;
     Ok(!core.catalog.look_up(&core.server, ns).await?.needs_transaction(None))
@@ -109,7 +111,7 @@ fn first_id(document: &RawDocument) -> Option<RawBsonRef<'_>> {
     (name.as_str() == "_id").then_some(id)
 }
 
-/// In a filter, does it stand for itself?
+/// Whether the value stands for itself in a filter, and is no condition.
 fn is_value(id: RawBsonRef<'_>) -> bool {
     matches!(
         id,

@@ -1,8 +1,8 @@
-//! What the server would say to a write that matches nothing.
+//! Finds out how the server would answer a write that matches nothing.
 //!
-//! It looks at the whole command before it looks for documents, and refuses a malformed update, projection or hint even
-//! when there is nothing to change. Where MongoTx has found nothing and so has sent no write, it asks with the user's own
-//! words and an `_id` that no document has.
+//! The server checks the whole command before it looks for documents, and refuses a malformed
+//! update, projection or hint even when there is nothing to change. Where MongoTx has found nothing
+//! and so has sent no write, it sends the user's command with an `_id` that no document has.
 
 use bson::{Document, doc, oid::ObjectId};
 use sd2v::filter::weakened;

@@ -1,4 +1,4 @@
-//! What a query asks for, and the shape of its answer.
+//! A query, and the documents that answer it.
 
 use std::{borrow::Cow, collections::VecDeque};
 
@@ -26,11 +26,12 @@ pub(crate) struct Query {
     pub(crate) filter: Document,
     pub(crate) sort: Option<Document>,
     pub(crate) skip: u64,
-    /// 0: no limit.
+    /// Greatest number of documents; 0 for no limit.
     pub(crate) limit: u64,
     pub(crate) projection: Option<Document>,
     pub(crate) batch_size: Option<u32>,
-    /// What it finds is going to be locked: better finished than shown where it is.
+    /// Whether the documents found are going to be locked: then pending ones are better finished
+    /// than shown as they are.
     pub(crate) is_for_locks: bool,
     pub(crate) terms: Terms,
 }
@@ -40,7 +41,7 @@ impl Query {
         Self { filter, terms, ..Self::default() }
     }
 
-    /// With a hint that the server knows.
+    /// The query with a hint that the server knows.
     pub(crate) async fn resolved(&self, core: &Core, ns: &Namespace) -> Result<Cow<'_, Self>> {
         Ok(match self.terms.resolved(core, ns).await? {
             Cow::Borrowed(_) => Cow::Borrowed(self),
@@ -134,7 +135,8 @@ impl Query {
     }
 }
 
-/// The one `_id` that the filter can match: `None` when there may be others, or when a collation decides which.
+/// The one `_id` that the filter can match: `None` when there may be others, or when a collation
+/// decides which.
 pub(crate) async fn pinned_id(core: &Core, ns: &Namespace, filter: &Document, terms: &Terms) -> Result<Option<Bson>> {
     let Some(mut ids) = filter::pinned_ids(filter) else { return Ok(None) };
     if ids.len() != 1 {
@@ -159,8 +161,8 @@ pub(crate) async fn pinned_id(core: &Core, ns: &Namespace, filter: &Document, te
     Ok((!collated).then_some(id))
 }
 
-/// The condition for just these `_id`s, in a command with these terms: under a collation a string equals others, but not
-/// as a pattern. (A document that holds strings has no such pattern.)
+/// The condition for just these `_id`s, in a command with these terms: under a collation a string
+/// equals others, but not as a pattern. (A document that holds strings has no such pattern.)
 pub(crate) fn exactly(addresses: &[Address], terms: &Terms) -> Document {
     if terms.collation.is_none() {
         return among(addresses);
@@ -179,8 +181,8 @@ fn exact_pattern(id: &Bson) -> Bson {
     }
 }
 
-/// As [`pinned_id`], for a write that goes straight to that document: without a hint, which the server would check, and
-/// without a condition that only an index answers.
+/// As [`pinned_id`], for a write that goes straight to that document: without a hint, which the
+/// server would check, and without a condition that only an index answers.
 pub(crate) async fn named_id(core: &Core, ns: &Namespace, filter: &Document, terms: &Terms) -> Result<Option<Bson>> {
     if terms.hint.is_some() || filter::has_special(filter) {
         return Ok(None);
@@ -193,9 +195,9 @@ pub(crate) async fn named_id(core: &Core, ns: &Namespace, filter: &Document, ter
 pub(crate) struct Documents {
     ready: VecDeque<RawDocumentBuf>,
     live: Option<Stream>,
-    /// Who is told what is taken out.
+    /// Gets every document of the answer, to validate it later.
     witness: Option<Witness>,
-    /// Who notes where documents are by their keys.
+    /// Notes the addresses of documents by their keys.
     spotter: Option<Spotter>,
 }
 
@@ -208,12 +210,12 @@ impl Documents {
         Self { live: Some(cursor), ..Self::default() }
     }
 
-    /// The same documents; the witness is told of each as the application has it.
+    /// The same documents, each of which the witness gets as the application gets it.
     pub(crate) fn witnessed(self, witness: Witness) -> Self {
         Self { witness: Some(witness), ..self }
     }
 
-    /// The same documents; the spotter is told of each as the application has it.
+    /// The same documents, each of which the spotter gets as the application gets it.
     pub(crate) fn spotted(self, spotter: Option<Spotter>) -> Self {
         Self { spotter, ..self }
     }
@@ -249,7 +251,7 @@ impl Documents {
         match (&self.witness, &next) {
             (Some(witness), Some(Ok(document))) => {
                 witness.saw(document);
-                // Who wants one document does not ask whether there is another.
+                // A caller that wants one document does not ask for another one.
                 if self.ready.is_empty() && self.live.as_ref().is_none_or(Stream::is_over) {
                     witness.ended();
                 }
@@ -260,17 +262,17 @@ impl Documents {
         next
     }
 
-    /// The same as a `T`.
+    /// The next document as a `T`.
     pub(crate) async fn next_as<T: DeserializeOwned + 'static>(&mut self) -> Option<Result<T>> {
         Some(self.next().await?.and_then(document::decode))
     }
 
-    /// Those that are left, at most `limit`.
+    /// The remaining documents, at most `limit`.
     pub(crate) async fn all(self, limit: usize) -> Result<Vec<Document>> {
         self.all_raw(limit).await?.iter().map(|raw| document::parse(raw)).collect()
     }
 
-    /// The same as bytes.
+    /// The remaining documents as bytes, at most `limit`.
     pub(crate) async fn all_raw(mut self, limit: usize) -> Result<Vec<RawDocumentBuf>> {
         let mut documents = Vec::new();
         while documents.len() < limit

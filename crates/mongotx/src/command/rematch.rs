@@ -1,9 +1,10 @@
-//! An upsert that has met a duplicate key looks again whether a document matches, as the server's own do: a rival may have
-//! inserted, and committed, what was not there when it looked.
+//! An upsert that has met a duplicate key looks again whether a document matches, as the server's
+//! own do: a rival may have inserted, and committed, what was not there when it looked.
 //!
 //! 1. Nothing matches: insert. A duplicate key: match again. Whatever matches now is changed.
-//! 2. Still nothing matches: it is a real duplicate, which the caller is told. Unless the filter demands the very key that was
-//!    there, and nothing else: then it is not there any more, and the document can be inserted after all.
+//! 2. Still nothing matches: it is a real duplicate, which is reported. Exception: the filter
+//!    demands the very key that was there, and nothing else. Then that key is gone, and the
+//!    document can be inserted after all.
 
 use bson::Document;
 use sd2v::filter::demands_only;
@@ -13,7 +14,7 @@ use crate::error::{Error, Result};
 /// Times that one upsert matches again.
 const REMATCHES: usize = 16;
 
-/// What one upsert has met so far.
+/// State of one upsert between its attempts.
 #[derive(Default)]
 pub(crate) struct Rematches {
     refused: Option<Error>,
@@ -28,7 +29,7 @@ impl Rematches {
         if was_sought && self.times < REMATCHES { Ok(()) } else { Err(refused) }
     }
 
-    /// What became of the insert. `None`: match again.
+    /// Judges the result of the insert. `None`: match again.
     pub(crate) fn judge<T>(&mut self, inserted: Result<T>) -> Result<Option<T>> {
         match inserted {
             Err(refused) if refused.is_duplicate_key() && !refused.ends_transaction() => {

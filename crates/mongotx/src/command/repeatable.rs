@@ -1,9 +1,10 @@
 //! Repeatable read: what is read is read-locked first.
 //!
 //! 1. Select as at read committed.
-//! 2. Read-lock what was selected ([`crate::coordinator::read_locks`]), unless a rival holds its write lock: wait for it, or
-//!    fail. Something was removed before it was locked: again from 1.
-//! 3. Read again, now that nobody can change it. Something does not match any more: again from 1.
+//! 2. Read-lock what was selected ([`crate::coordinator::read_locks`]), unless a rival holds its
+//!    write lock: wait for it, or fail. Something was removed before it was locked: again from 1.
+//! 3. Read again, now that no rival can change it. If a document does not match any more: again
+//!    from 1.
 
 use bson::doc;
 
@@ -41,7 +42,7 @@ pub(crate) async fn find(core: &Core, tx: &mut Transaction, ns: &Namespace, quer
     Err(changed_too_often(tx, ns))
 }
 
-/// Where everything is that the query finds, read-locked and seen again under the locks.
+/// Addresses of all documents that the query finds, read-locked and seen again under the locks.
 pub(crate) async fn lock_all(core: &Core, tx: &mut Transaction, ns: &Namespace, query: &Query) -> Result<Vec<Address>> {
     for _ in 0..SELECTIONS {
         let Some(ids) = lock_matching(core, tx, ns, query).await? else { continue };
@@ -62,7 +63,7 @@ fn changed_too_often(tx: &Transaction, ns: &Namespace) -> Error {
     Error::new(ErrorKind::Conflict, message).for_transaction(tx.id())
 }
 
-/// What the server refuses even if there is nothing to show.
+/// Refuses a projection that the server refuses even if there is nothing to show.
 async fn refuse_projection(core: &Core, tx: &Transaction, ns: &Namespace, query: &Query) -> Result<()> {
     if query.projection.as_ref().is_none_or(picked::is_plain_projection) {
         return Ok(());
@@ -71,8 +72,8 @@ async fn refuse_projection(core: &Core, tx: &Transaction, ns: &Namespace, query:
     find::committed(core, Some(tx), ns, &nowhere).await.map(drop)
 }
 
-/// Steps 1 and 2: where the documents are that the query finds, all of them read-locked (or written by this transaction).
-/// `None`: one of them was removed before it was locked.
+/// Steps 1 and 2: where the documents are that the query finds, all of them read-locked (or written
+/// by this transaction). `None`: one of them was removed before it was locked.
 async fn lock_matching(
     core: &Core,
     tx: &mut Transaction,

@@ -4,8 +4,10 @@
 //!
 //! 1. A scratch collection `_mongotx_text.<client>.<n>` in the same database gets the same index.
 //! 2. The unsafe versions of this transaction that could match are copied to it.
-//! 3. One pipeline searches the safe versions of what is not its own, and the scratch collection, and unites the answers.
-//! 4. The scratch collection is dropped, whatever has happened. What a dead client leaves goes with the next sweep.
+//! 3. One pipeline searches the safe versions of what is not its own, and the scratch collection,
+//!    and unites the answers.
+//! 4. The scratch collection is dropped, whatever has happened. What a dead client leaves goes with
+//!    the next sweep.
 
 use std::sync::{
     Arc,
@@ -34,7 +36,8 @@ use crate::{
 /// Scratch collections that this process has made.
 static MADE: AtomicU64 = AtomicU64::new(0);
 
-/// The documents as asked. (`own`: `None` when there is nothing that only its writer sees, but the query reads whole documents.)
+/// The documents as asked. (`own`: `None` when there is nothing that only its writer sees, but the
+/// query reads whole documents.)
 pub(crate) async fn find(
     core: &Core,
     own: Option<&Visible>,
@@ -54,7 +57,7 @@ pub(crate) async fn find(
     run(core, own, ns, query, parts, tail).await
 }
 
-/// What these stages make of the documents that match, each with its score in a reserved field.
+/// Runs these stages on the documents that match, each with its score in a reserved field.
 pub(crate) async fn run(
     core: &Core,
     own: Option<&Visible>,
@@ -147,7 +150,7 @@ impl Drop for Scratch {
     }
 }
 
-/// NamespaceNotFound.
+/// MongoDB's code `NamespaceNotFound`: there is no collection.
 const NO_SUCH_COLLECTION: i32 = 26;
 
 pub(crate) async fn drop_collection(server: &Server, ns: &Namespace) {

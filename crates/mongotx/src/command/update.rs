@@ -1,8 +1,10 @@
 //! `update`: one document or many, by operators, pipeline or replacement, with upsert.
 //!
-//! Inside a transaction a filter that names one `_id` goes straight to that document. Any other is tried on what nobody holds first, in one
-//! command (`coordinator::prepare_found`). Where that locks nothing, and where several documents are meant, they are selected by the transaction's own view and
-//! then locked and changed by `_id`, with the filter as a condition again: see `coordinator::prepare`.
+//! Inside a transaction a filter that names one `_id` goes straight to that document. Any other is
+//! first tried on free documents, in one command (`coordinator::prepare_found`). Where that locks
+//! nothing, and where several documents are meant, they are selected by the transaction's own view
+//! and then locked and changed by `_id`, with the filter as a condition again: see
+//! `coordinator::prepare`.
 
 use std::{borrow::Cow, sync::Arc};
 
@@ -31,7 +33,7 @@ use crate::{
 /// Times that a document is selected anew because it no longer matched when it was locked.
 pub(crate) const SELECTIONS: usize = 64;
 
-/// One update statement.
+/// One statement of an update command.
 #[derive(Clone, Debug)]
 pub(crate) struct UpdateCommand {
     pub(crate) filter: Document,
@@ -55,7 +57,7 @@ pub struct UpdateResult {
 }
 
 impl UpdateCommand {
-    /// What no update may name, wherever it is made.
+    /// Refuses names that no update may have, inside transactions and outside.
     pub(crate) fn check_names(&self) -> Result<()> {
         check_filter(&self.filter)?;
         Ok(self.update.check_reserved()?)
@@ -67,7 +69,7 @@ impl UpdateCommand {
         Ok(self.update.check()?)
     }
 
-    /// With a hint that the server knows.
+    /// The command with a hint that the server knows.
     pub(crate) async fn resolved(&self, core: &Core, ns: &Namespace) -> Result<Cow<'_, Self>> {
         Ok(match self.terms.resolved(core, ns).await? {
             Cow::Borrowed(_) => Cow::Borrowed(self),
@@ -75,7 +77,8 @@ impl UpdateCommand {
         })
     }
 
-    /// What the server refuses whether or not a document matches, and MongoTx would only notice when none does.
+    /// Refuses what the server refuses whether or not a document matches, and MongoTx would only
+    /// notice when none does.
     pub(crate) fn check_upsert(&self) -> Result<()> {
         if self.upsert && has_expression(&self.filter) {
             return Err(Error::invalid(224, "$expr is not allowed in the query predicate for an upsert"));
@@ -83,8 +86,8 @@ impl UpdateCommand {
         Ok(())
     }
 
-    /// Is it a transaction of its own outside one? The server knows no order beside a condition on locks, and takes no
-    /// expression in an upsert.
+    /// Is it a transaction of its own outside one? The server knows no order beside a condition on
+    /// locks, and takes no expression in an upsert.
     pub(crate) fn needs_selection(&self) -> bool {
         has_special(&self.filter) || self.upsert && has_script(&self.filter)
     }
@@ -164,7 +167,7 @@ pub(crate) async fn needs_transaction(core: &Core, ns: &Namespace, command: &Upd
     Ok(core.catalog.look_up(&core.server, ns).await?.needs_transaction(update))
 }
 
-/// Outside a transaction.
+/// Updates one document outside a transaction.
 async fn one_directly(core: &Arc<Core>, ns: &Namespace, command: &UpdateCommand) -> Result<UpdateResult> {
     let mut rematches = Rematches::default();
     loop {
@@ -182,7 +185,7 @@ async fn one_directly(core: &Arc<Core>, ns: &Namespace, command: &UpdateCommand)
     }
 }
 
-/// `None`: no document matches.
+/// Updates a document that matches, once it is free. `None`: no document matches.
 async fn until_matched(core: &Core, ns: &Namespace, command: &UpdateCommand) -> Result<Option<UpdateResult>> {
     let pinned = query::pinned_id(core, ns, &command.filter, &command.terms).await?.is_some();
     let upsert = command.upsert && pinned;
@@ -218,7 +221,7 @@ pub(super) fn result_of(answer: &WriteAnswer) -> UpdateResult {
     }
 }
 
-/// Inside a transaction.
+/// Updates one document inside a transaction.
 async fn one(core: &Core, tx: &mut Transaction, ns: &Namespace, command: &UpdateCommand) -> Result<UpdateResult> {
     let (query, mut rematches) = (Query::of(command.filter.clone(), command.terms.clone()), Rematches::default());
     tx.note_replacing(command.replaces());
@@ -243,7 +246,8 @@ async fn one(core: &Core, tx: &mut Transaction, ns: &Namespace, command: &Update
     Ok(UpdateResult::default())
 }
 
-/// Changes the first document that the query finds in the transaction's view: where it is and whether it was modified.
+/// Changes the first document that the query finds in the transaction's view: where it is and
+/// whether it was modified.
 pub(crate) async fn write_first(
     core: &Core,
     tx: &mut Transaction,

@@ -1,5 +1,5 @@
-//! An upsert inside a transaction that matched nothing: the server builds the document from the filter's equalities and
-//! the update, as it does without MongoTx, but with an unsafe version only.
+//! An upsert inside a transaction that matched nothing: the server builds the document from the
+//! filter's equalities and the update, as it does without MongoTx, but with an unsafe version only.
 
 use bson::{Bson, Document, doc, oid::ObjectId};
 use protocol::TxId;
@@ -69,7 +69,7 @@ pub(crate) async fn run(core: &Core, tx: &mut Transaction, ns: &Namespace, comma
     Err(Error::new(ErrorKind::Conflict, message).for_transaction(Some(me)))
 }
 
-/// What the filter demands of the shard key is where the document goes.
+/// The shard key that the filter demands must be that of the new document.
 fn check_key(at: &Address, demanded: &Document) -> Result<()> {
     if shard::same(at.key(), demanded) { Ok(()) } else { Err(shard::refused_change(demanded, at.key()).into()) }
 }
@@ -129,7 +129,8 @@ async fn build(
     Ok(())
 }
 
-/// The update may have given the document another shard key than the filter demands, which is where it is now.
+/// The update may have given the document another shard key than the filter demands, which is where
+/// it is now.
 async fn check_built(
     core: &Core,
     tx: &mut Transaction,
@@ -149,7 +150,8 @@ async fn check_built(
     changed
 }
 
-/// A pipeline may read the `_id`, and must not read another: what the filter gives is inserted, then changed.
+/// A pipeline may read the `_id`, and must not read another: what the filter gives is inserted,
+/// then changed.
 async fn insert_and_change(
     core: &Core,
     tx: &mut Transaction,
@@ -174,8 +176,9 @@ async fn insert_and_change(
     }
 }
 
-/// The `_id` is in use: by a document that this transaction has removed, or by somebody else's. The new document is
-/// built under another `_id`, taken away again, and inserted as documents are, which finds out.
+/// Handles an `_id` that is in use: by a document that this transaction has removed, or by another
+/// document. The new document is built under another `_id`, removed again, and inserted like any
+/// other, which reports a duplicate.
 async fn build_aside(
     core: &Core,
     tx: &mut Transaction,

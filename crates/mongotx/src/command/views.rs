@@ -1,5 +1,5 @@
-//! The server's views: replaced by what they are on before anything else is asked, because a view would show stored
-//! documents through a pipeline that is not mapped.
+//! The server's views: replaced by what they are on before anything else is asked, because a view
+//! would show stored documents through a pipeline that is not mapped.
 
 use std::collections::BTreeMap;
 
@@ -16,13 +16,13 @@ use crate::{
 /// Names that one pipeline may mention, through views and directly.
 const MAX_NAMES: usize = 1_000;
 
-/// A pipeline without views.
+/// A pipeline in which views are replaced by their definitions.
 pub(crate) struct Resolved {
     pub(crate) ns: Namespace,
     pub(crate) pipeline: Vec<Document>,
     /// How its strings compare; `None`: as the collection's default says.
     pub(crate) collation: Option<Document>,
-    /// They compare otherwise than by their bytes.
+    /// Whether its strings compare otherwise than by their bytes.
     pub(crate) collated: bool,
 }
 

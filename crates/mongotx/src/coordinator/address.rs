@@ -1,7 +1,7 @@
-//! Which document a command is about: its `_id` and, in a collection with a shard key, the values of that.
+//! Addresses of documents: the `_id` and, in a collection with a shard key, the values of that.
 //!
-//! Every command that is about documents that somebody knows already (lock, change, finish, undo, repair, fetch, read lock)
-//! takes its condition from here, so that a router sends it to the shards that have them.
+//! Every command about known documents (lock, change, finish, undo, repair, fetch, read lock) takes
+//! its condition from here, so that a router sends it to the shards that have them.
 
 use std::{collections::BTreeMap, fmt};
 
@@ -15,18 +15,18 @@ use sd2v::{
 use super::{Core, transaction::Transaction};
 use crate::{command::Terms, error::Result, options::Namespace};
 
-/// One document.
+/// Address of one document.
 #[derive(Clone, Debug)]
 pub(crate) struct Address {
     pub(crate) id: Bson,
     /// The values of the shard key; empty where there is none, or where they are not known.
     key: Document,
-    /// It stands for whatever the transactions in question hold.
+    /// Whether it stands for everything that the transactions in question hold.
     any: bool,
 }
 
 impl Address {
-    /// By its `_id` alone.
+    /// An address without a shard key: the `_id` alone.
     pub(crate) fn bare(id: Bson) -> Self {
         Self::new(id, Document::new())
     }
@@ -35,8 +35,9 @@ impl Address {
         Self { id, key, any: false }
     }
 
-    /// Every document that the transactions in question hold, whatever its `_id`: in statements that undo, and so demand their locks, for
-    /// those of which a write was never answered that names no `_id`.
+    /// Every document that the transactions in question hold, whatever its `_id`: in statements
+    /// that undo, and so demand their locks, for those of which a write was never answered that
+    /// names no `_id`.
     pub(crate) fn any_held() -> Self {
         Self { any: true, ..Self::bare(Bson::Null) }
     }
@@ -47,7 +48,8 @@ impl Address {
         Ok(Self::new(id, key.of(document)?))
     }
 
-    /// As a filter names it that matches one `_id`: with the values of the key, if it demands them all.
+    /// As a filter names it that matches one `_id`: with the values of the key, if it demands them
+    /// all.
     pub(crate) fn named(id: Bson, filter: &Document, terms: &Terms, key: &ShardKey) -> Self {
         // Strings that a collation calls equal may be on other shards.
         let demanded = if terms.collation.is_none() { key.of_filter(filter) } else { None };
@@ -76,8 +78,9 @@ impl fmt::Display for Address {
 }
 
 impl Core {
-    /// Where the document with this `_id` is: from what the transaction holds, from the filter, or else by asking. The
-    /// `_id` alone where there is none: a command for it finds nothing, on whatever shards.
+    /// Address of the document with this `_id`: from what the transaction holds, from the filter,
+    /// or else by asking. Without such a document it is the `_id` alone: a command for it finds
+    /// nothing, on whatever shards.
     pub(crate) async fn locate(
         &self,
         tx: Option<&Transaction>,
@@ -100,7 +103,8 @@ impl Core {
         self.ask_where(ns, named, &key).await
     }
 
-    /// Has this transaction given the document another shard key than that by which it is stored? The inner error says so.
+    /// Has this transaction given the document another shard key than that by which it is stored?
+    /// The inner error says so.
     pub(crate) async fn refuse_changed_key(
         &self,
         ns: &Namespace,
@@ -123,7 +127,7 @@ impl Core {
         })
     }
 
-    /// Asks all shards.
+    /// Completes an address by asking all shards.
     pub(crate) async fn ask_where(&self, ns: &Namespace, at: Address, key: &ShardKey) -> Result<Address> {
         let mut projection = doc! {"_id": 1};
         key.show_in(&mut projection);

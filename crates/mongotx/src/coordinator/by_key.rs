@@ -1,12 +1,13 @@
 //! Documents that several transactions of this client want by another key than their `_id`.
 //!
-//! A transaction that waits for a document stands in a queue by its `_id` ([`super::siblings`]). Who names it by another key
-//! does not know the `_id`: the statement that would find it passes the queue by, or is refused by the server again and
-//! again. So the `_id` of a document that was wanted in vain is remembered by its key, and whoever wants it next names
-//! both: it waits in turn, and then the statement locks the document if it still has what the filter demands.
+//! A transaction that waits for a document stands in a queue by its `_id` ([`super::siblings`]). A
+//! statement that names the document by another key does not know the `_id`: it would pass the
+//! queue by, or be refused by the server again and again. So the `_id` of a document that was
+//! wanted in vain is remembered by its key, and the next statement with this key names both: it
+//! waits in turn, and then locks the document if that still has what the filter demands.
 //!
-//! What is remembered decides nothing. A document that has another key by now is not matched by the statement, is forgotten, and the caller goes
-//! on as if nothing had been known.
+//! Nothing is decided by this memory. A document that has another key by now is not matched by the
+//! statement, is forgotten, and the caller goes on as if nothing had been known.
 
 use std::{
     collections::HashMap,
@@ -30,7 +31,7 @@ use crate::{
     options::Namespace,
 };
 
-/// Keys remembered.
+/// Greatest number of keys remembered.
 const MAX_KEYS: usize = 10_000;
 
 /// A key of a unique index, by its bytes.
@@ -65,18 +66,19 @@ impl WantedKeys {
     }
 }
 
-/// What is known of the document that a query names by a key.
+/// The result of a write that names a document by a key.
 pub(crate) enum Known {
     Nothing,
-    /// It was locked and changed.
+    /// The document was locked and changed.
     Done(Box<Found>),
-    /// It was not: it is somebody else's, another one has the key, or it takes more than one statement.
+    /// The document was not locked: a rival has it, another document has the key, or the change
+    /// takes more than one statement.
     NotThis,
 }
 
 impl Core {
-    /// Waits for the document that others wanted by the same key, then locks and changes it. For what [`Core::prepare_found`]
-    /// could do as well.
+    /// Waits for the document that others wanted by the same key, then locks and changes it. For
+    /// what [`Core::prepare_found`] could do as well.
     pub(super) async fn prepare_wanted(
         &self,
         tx: &mut Transaction,
@@ -88,15 +90,16 @@ impl Core {
         let Some(key) = key_of(tx, ns, collection, query) else { return Ok(Known::Nothing) };
         let id = self.wanted.get(&key).filter(|id| tx.is_untouched(ns, id));
         let Some(at) = id.map(Address::bare) else { return Ok(Known::Nothing) };
-        // As one that was selected just now: whoever holds it is in the way.
+        // Treated as a document that was selected just now: a lock on it is a conflict.
         let target = Target { ns, at: &at, filter: &query.filter, terms: &query.terms, chosen: true };
         match self.prepare_shown(tx, &target, change, asked.stored_fields()).await {
             Ok(Some(shown)) => {
-                // Somebody else may have waited for it in vain meanwhile, and forgotten it.
+                // Another transaction may have waited for the document in vain meanwhile, and
+                // forgotten its key.
                 self.wanted.note(key, at.id.clone());
                 Ok(Known::Done(Box::new(Found { at, shown: asked.is_shown.then_some(shown), is_first: false })))
             }
-            // It may have another key by now: the next attempt finds out.
+            // The document may have another key by now: the next attempt finds out.
             Err(error) if error.kind() == ErrorKind::Conflict => {
                 self.wanted.forget(&key);
                 Err(error)
@@ -118,7 +121,7 @@ impl Core {
         change: &Change<'_>,
         at: &Address,
     ) -> Result<()> {
-        // What one statement cannot do is not tried by the key.
+        // A change that takes more than one statement is not tried by the key.
         if !is_one_statement(change) || !tx.is_untouched(ns, &at.id) {
             return Ok(());
         }
@@ -130,8 +133,8 @@ impl Core {
     }
 }
 
-/// `None`: the query names no key, demands something else besides, so that it may not be about the document at all, or the key may be
-/// that of a document of the transaction's own.
+/// `None`: the query names no key, demands something else besides, so that it may not be about the
+/// document at all, or the key may be that of a document of the transaction's own.
 fn key_of(tx: &Transaction, ns: &Namespace, collection: &Collection, query: &Query) -> Option<Key> {
     let named: Document = collection.pinned_key(&query.filter)?;
     let is_all = demands_only(&query.filter, &named) && !tx.has_new_keys(ns);

@@ -5,8 +5,8 @@
 //! its date alone: a document whose *safe* version had expired when it was locked may be removed
 //! afterwards, however far the transaction has prolonged it.
 //!
-//! 1. Before the decision, the safe version of every such document is taken away, in one step: it
-//!    has expired, so nobody misses it, and without its date the server leaves the document alone.
+//! 1. Before the decision, the safe version of every such document is removed, in one step: it has
+//!    expired, so no reader needs it, and without its date the server leaves the document alone.
 //! 2. The same command counts what the transaction holds. A document that is gone was removed
 //!    before that: nothing is decided.
 //!

@@ -1,9 +1,10 @@
-//! Making documents clean after a decision: one command per collection for as many transactions as have come together
-//! ([`backlog`], decision 0038).
+//! Making documents clean after a decision: one command per collection for as many transactions as
+//! have come together ([`backlog`], decision 0038).
 //!
-//! A transaction leaves the list when the server has answered, for each of its documents, that its lock is gone: because of this
-//! finish, or one before it, or because a later transaction of this client has taken the document over. Interrupted anywhere, what
-//! is left is finished by whoever meets it: every statement is conditional on the lock it removes.
+//! A transaction leaves the list when the server has answered, for each of its documents, that its
+//! lock is gone: because of this finish, or one before it, or because a later transaction of this
+//! client has taken the document over. Interrupted anywhere, the rest is finished by clients that
+//! meet it: every statement is conditional on the lock it removes.
 
 mod backlog;
 mod done;
@@ -49,22 +50,22 @@ const MOMENT: Duration = Duration::from_millis(100);
 /// Pauses between two attempts while the server is away: the first, and the longest.
 const PAUSE: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(5));
 
-/// What a transaction locked in one collection.
+/// Documents that a transaction has locked in one collection.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Held {
-    /// Write-locked documents.
+    /// Addresses of write-locked documents.
     pub(crate) written: Vec<Address>,
-    /// Read-locked documents.
+    /// Addresses of read-locked documents.
     pub(crate) read: Vec<Address>,
     /// How many of the write-locked ones are known to have been.
     pub(crate) own: usize,
-    /// Some were inserted.
+    /// Whether some of them were inserted.
     pub(crate) inserts: bool,
-    /// Some were removed.
+    /// Whether some of them were removed.
     pub(crate) removes: bool,
 }
 
-/// A decided transaction.
+/// A decided transaction, whose documents are to be made clean.
 #[derive(Clone, Debug)]
 pub(crate) struct Job {
     pub(crate) id: Decided,
@@ -74,7 +75,8 @@ pub(crate) struct Job {
     pub(crate) claims: Option<Claims>,
 }
 
-/// Where jobs are left. When the last copy is dropped, everything that waits is finished at once.
+/// Handle by which jobs are handed over. When the last copy is dropped, all waiting jobs are
+/// finished at once.
 #[derive(Clone)]
 pub(crate) struct Finisher(Arc<Owned>);
 
@@ -87,19 +89,20 @@ impl Drop for Owned {
     }
 }
 
-/// What the task and its flights share with those who hand over.
+/// State that the task and its flights share with the callers that hand jobs over.
 struct Desk {
     server: Arc<Server>,
     log: Arc<dyn TxLog>,
     backlog: Mutex<Backlog>,
-    /// Something is to be done earlier than was thought.
+    /// Wakes the task, because something is due earlier than was thought.
     wake: Notify,
-    /// Something has been done, or left to others.
+    /// Reports that something has been finished, or left to others.
     done: Notify,
 }
 
 impl Finisher {
-    /// Starts the task. `delay`: how long a document waits for others, at most. It ends when the last `Finisher` is dropped.
+    /// Starts the task. `delay`: how long a document waits for others, at most. It ends when the
+    /// last `Finisher` is dropped.
     pub(crate) fn start(server: Arc<Server>, log: Arc<dyn TxLog>, delay: Duration) -> Self {
         let backlog = Mutex::new(Backlog::new(delay));
         let desk = Arc::new(Desk { server, log, backlog, wake: Notify::new(), done: Notify::new() });
@@ -142,8 +145,8 @@ impl Finisher {
         }
     }
 
-    /// Runs a job without waiting for others; if the server is away, it is handed over. `one_by_one`: a command per
-    /// document. The job goes on when the caller's future is dropped.
+    /// Runs a job without waiting for others; if the server is away, it is handed over.
+    /// `one_by_one`: a command per document. The job goes on when the caller's future is dropped.
     pub(crate) async fn run_now(&self, job: Job, one_by_one: bool) {
         let this = self.clone();
         let work = tokio::spawn(async move {
@@ -159,8 +162,8 @@ impl Finisher {
             }
             log.clean(job.id.id(), epoch).await;
         });
-        // The task does not panic; were it cancelled, rivals would repair. A server that answers nothing keeps it waiting,
-        // not the caller.
+        // The task does not panic; were it cancelled, rivals would repair. A server that answers
+        // nothing keeps it waiting, not the caller.
         let _ = tokio::time::timeout(PATIENCE, work).await;
     }
 
@@ -170,14 +173,15 @@ impl Finisher {
         self.desk().until(limit, Backlog::is_idle).await
     }
 
-    /// Finishes what those of these transactions that wait here for that have left in a collection, waits a few answers of the server,
-    /// and leaves those whose documents there are not known to be clean.
+    /// Finishes what those of these transactions that wait here for that have left in a collection,
+    /// waits a few answers of the server, and leaves those whose documents there are not known to
+    /// be clean.
     pub(crate) async fn unfinished(&self, ns: &Namespace, mut ids: Vec<TxId>) -> Vec<TxId> {
         let desk = self.desk();
         let here = desk.backlog().ask_in(ns, &ids);
         if !here.is_empty() {
             desk.wake.notify_one();
-            // What was refused is open no more, and not clean.
+            // A refused transaction is no longer open, and is not clean.
             let is_over = |backlog: &Backlog, (id, work): &(TxId, Arc<Work>)| {
                 backlog.is_clean_in(ns, *id, work) || !backlog.is_open(*id)
             };
@@ -190,7 +194,7 @@ impl Finisher {
         ids
     }
 
-    /// Somebody waits for what this transaction holds, should it be decided.
+    /// Notes that a caller waits for the documents of this transaction, in case it is decided.
     pub(crate) fn ask(&self, id: TxId) {
         self.desk().ask(|backlog| backlog.ask(id));
     }
@@ -201,7 +205,8 @@ impl Finisher {
         self.until_over(over).await;
     }
 
-    /// The same before a query that would probably meet what is left, and need it finished: one of the last has.
+    /// The same before a query that would probably meet what is left, and need it finished: one of
+    /// the last has.
     pub(crate) async fn clear_before_query(&self, ns: &Namespace) {
         let over = self.desk().backlog().ask_before_query(ns);
         self.until_over(over).await;
@@ -226,7 +231,8 @@ impl Finisher {
         self.desk().backlog().committed_in(ns, most)
     }
 
-    /// A query of a collection has met these transactions. True if all of them have been finished for it.
+    /// A query of a collection has met these transactions. True if all of them have been finished
+    /// for it.
     pub(crate) async fn finish_for_query(&self, ns: &Namespace, ids: Vec<TxId>) -> bool {
         self.desk().backlog().met_by_query(ns);
         self.unfinished(ns, ids).await.is_empty()
@@ -237,14 +243,16 @@ impl Finisher {
         self.desk().backlog().has_open(ns, by)
     }
 
-    /// What is committed by now, for [`Finisher::was_committed`].
+    /// The number of commits so far, for [`Finisher::was_committed`].
     pub(crate) fn by_now(&self) -> ByNow {
         self.desk().backlog().by_now()
     }
 
-    /// When was this transaction committed, if this client has committed it and had not finished it at that moment? Its documents may be
-    /// locked still, and do not change any more: of one that was committed before, the unsafe version in a document that was fetched after
-    /// that moment is what it has committed, whether it has been finished since or not. `None`: that is not known here.
+    /// When was this transaction committed, if this client has committed it and had not finished it
+    /// at that moment? Its documents may be locked still, and do not change any more: of one that
+    /// was committed before, the unsafe version in a document that was fetched after that moment is
+    /// what it has committed, whether it has been finished since or not. `None`: that is not known
+    /// here.
     pub(crate) fn when_committed(&self, id: TxId, by: ByNow) -> Option<When> {
         self.desk().backlog().when_committed(id, by)
     }
@@ -255,10 +263,10 @@ impl Finisher {
     }
 }
 
-/// When a transaction was committed.
+/// Time of a commit, relative to a moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum When {
-    /// By the moment in question.
+    /// Before the moment in question, or at it.
     Before,
     /// After the moment in question.
     Since,
@@ -267,14 +275,14 @@ pub(crate) enum When {
 /// A moment, as far as this client's commits go.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ByNow {
-    /// How many have been handed over.
+    /// Number of commits that have been handed over.
     handed_over: u64,
     /// How many of those that were committed have been finished.
     finished: u64,
 }
 
 impl ByNow {
-    /// When the one with this number was handed over.
+    /// Whether the commit with this number was handed over before the moment, or since.
     fn of(self, number: u64) -> When {
         if number <= self.handed_over { When::Before } else { When::Since }
     }
@@ -342,8 +350,9 @@ async fn dispatch(desk: Arc<Desk>) {
     }
 }
 
-/// A rival that reads a document by its `_id` finishes nothing: it asks the record what became of
-/// who holds it. The look goes on when nobody waits for it: given up half-way it would take its connection along.
+/// Finds out whether rivals have asked this client's record about holders of documents (a rival
+/// that reads a document by its `_id` finishes nothing). The look goes on when no caller waits for
+/// it: stopped half-way, it would take its connection along.
 fn look_for_rivals(desk: &Arc<Desk>) -> JoinHandle<()> {
     let looking = Arc::clone(desk);
     tokio::spawn(async move {
@@ -363,7 +372,7 @@ fn look_for_rivals(desk: &Arc<Desk>) -> JoinHandle<()> {
 
 async fn fly(desk: Arc<Desk>, mut flight: Flight) {
     if !flight.is_urgent && desk.backlog().looks_now(Instant::now()) {
-        // What is to be finished does not wait for a server that has the records alone.
+        // Finishing does not wait long for a server that has only the records.
         let _ = tokio::time::timeout(MOMENT, look_for_rivals(&desk)).await;
     }
     finish_parts(&desk, std::mem::take(&mut flight.parts)).await;
@@ -372,8 +381,8 @@ async fn fly(desk: Arc<Desk>, mut flight: Flight) {
     desk.wake.notify_one();
 }
 
-/// While the server is away, this goes on for as long as the client lives: a number that is not finished would keep its
-/// record open. What the server refuses is kept; the others are done.
+/// While the server is away, this goes on for as long as the client lives: a number that is not
+/// finished would keep its record open. What the server refuses is kept; the others are done.
 async fn finish_parts(desk: &Arc<Desk>, parts: Vec<Part>) {
     let mut pause = PAUSE.0;
     let id = parts.first().map(|part| part.work.id.id());
@@ -387,7 +396,8 @@ async fn finish_parts(desk: &Arc<Desk>, parts: Vec<Part>) {
         let before = locked();
         match finish_all(&desk.server, &whose(&parts)).await {
             Ok(finished) => {
-                // Rivals may have; so may a transaction of this client that has taken a document over, and has not been told so yet.
+                // Rivals may have finished the others; so may a transaction of this client that has
+                // taken a document over and has not noted it yet.
                 if attempt == 1 && finished < before.min(locked()) && desk.backlog().looks_now(Instant::now()) {
                     drop(look_for_rivals(desk));
                 }
@@ -415,8 +425,9 @@ async fn finish_parts(desk: &Arc<Desk>, parts: Vec<Part>) {
     }
 }
 
-/// The connection epoch in which documents are going to be finished. What is finished in one that has not been answered proves nothing:
-/// the record of `id` would be given up for it, with whatever else is open in it.
+/// The connection epoch in which documents are going to be finished. What is finished in one that
+/// has not been answered proves nothing: the record of `id` would be given up for it, with whatever
+/// else is open in it.
 async fn epoch_before(log: &dyn TxLog, id: TxId) -> u64 {
     // The first answer over a connection tells nothing of the epoch that began with it.
     for _ in 0..2 {
@@ -424,7 +435,8 @@ async fn epoch_before(log: &dyn TxLog, id: TxId) -> u64 {
         if epoch != 0 {
             return epoch;
         }
-        // The documents are not to wait for that, if their server answers and the other connection cannot be made.
+        // The documents are not to wait for that, if their server answers and the other connection
+        // cannot be made.
         if !matches!(tokio::time::timeout(PATIENCE, log.barrier(id.client)).await, Ok(Ok(_))) {
             tracing::debug!(transaction = %id, "its record could not be read before it is finished");
         }
@@ -439,7 +451,8 @@ async fn finish_each(desk: &Arc<Desk>, parts: Vec<Part>) {
     }
 }
 
-/// The server refuses one of the documents: each is finished by itself. Nobody of this client waits for the rest.
+/// Finishes each document by itself, because the server refuses one of them. No transaction of this
+/// client waits for the rest.
 async fn finish_apart(desk: &Desk, parts: Vec<Part>) {
     for part in parts {
         for held in split(&part.held) {
@@ -452,7 +465,7 @@ async fn finish_apart(desk: &Desk, parts: Vec<Part>) {
     }
 }
 
-/// What the server has refused, each by itself.
+/// Tries once more to finish the parts that the server has refused, each by itself.
 async fn try_again(desk: Arc<Desk>, parts: Vec<Part>) {
     let mut left = Vec::new();
     for part in parts {
@@ -470,7 +483,7 @@ async fn try_again(desk: Arc<Desk>, parts: Vec<Part>) {
     desk.wake.notify_one();
 }
 
-/// What a transaction has left, with everything that a command has to know of it.
+/// Documents that a transaction has left, and its decision.
 struct Whose<'a> {
     id: Decided,
     committed: bool,
@@ -492,7 +505,7 @@ fn split(held: &[(Namespace, Held)]) -> Vec<Vec<(Namespace, Held)>> {
     documents.map(|(ns, held)| vec![(ns.clone(), held)]).collect()
 }
 
-/// Everything that is finished together, merged by collection.
+/// All parts that are finished together, merged by collection.
 #[derive(Default)]
 struct Merged {
     forward: Side,
@@ -518,8 +531,8 @@ async fn finish_all(server: &Server, all: &[Whose<'_>]) -> Result<usize> {
     }
 }
 
-/// Finishes what one transaction has left, as many documents at a time as a statement names: all of them together would take their memory
-/// once more.
+/// Finishes what one transaction has left, as many documents at a time as a statement names: all of
+/// them together would take their memory once more.
 async fn finish_large(server: &Server, Whose { id, committed, held }: &Whose<'_>) -> Result<usize> {
     let mut finished = 0;
     for (ns, held) in *held {
@@ -552,7 +565,8 @@ async fn finish_together(server: &Server, all: &[Whose<'_>]) -> Result<usize> {
             }
         }
     }
-    // Together, so that what was locked first is not free last. Each goes to its end even if another fails.
+    // Together, so that what was locked first is not free last. Each goes to its end even if
+    // another fails.
     let each = merged.into_iter().map(|(ns, merged)| finish_collection(server, ns, merged));
     future::join_all(each).await.into_iter().sum()
 }

@@ -1,8 +1,10 @@
-//! Stale reads (paper 000, 5.4.3): how long ago everything committed in a collection was surely finished.
+//! Stale reads (paper 000, 5.4.3): how long ago everything committed in a collection was surely
+//! finished.
 //!
-//! Safe versions are the latest *finished* ones. If a settling of the whole collection began at `S` and has ended, then
-//! every transaction whose commit was answered before `S` is finished there; a read of safe versions that begins at
-//! `now` is then at most `now - S` old, whatever has been committed since, and needs to ask nobody.
+//! Safe versions are the latest *finished* ones. If a settling of the whole collection began at `S`
+//! and has ended, then every transaction whose commit was answered before `S` is finished there; a
+//! read of safe versions that begins at `now` is then at most `now - S` old, whatever has been
+//! committed since, and needs no further command.
 //!
 //! A read that may be `t` old looks at `S`: recent enough, and it costs its own command only. When
 //! more than half of `t` has passed, the collection is settled again in the background, so that
@@ -21,21 +23,21 @@ use bson::Document;
 use super::{Core, pending::Settled};
 use crate::{command::Terms, error::Result, options::Namespace};
 
-/// Collections remembered.
+/// Greatest number of collections remembered.
 const MAX_COLLECTIONS: usize = 10_000;
 
 #[derive(Clone, Copy, Debug, Default)]
 struct Known {
-    /// When the last settling that has ended began.
+    /// Time at which the last settling that has ended began.
     settled: Option<Instant>,
-    /// When somebody here last saw what is committed and not finished: safe versions that were
-    /// settled before would go back behind that.
+    /// Time at which this client last read something that is committed and not finished: safe
+    /// versions that were settled before would go back behind that.
     seen: Option<Instant>,
     /// One is under way in the background.
     refreshing: bool,
 }
 
-/// When each collection was settled as a whole.
+/// Times at which each collection was settled as a whole.
 #[derive(Default)]
 pub(crate) struct Freshness {
     known: Mutex<HashMap<Namespace, Known>>,
@@ -54,7 +56,7 @@ impl Freshness {
         self.change(ns, |known| known.settled = known.settled.max(Some(began)));
     }
 
-    /// What is committed and not finished is shown to somebody.
+    /// Notes that a read has shown something that is committed and not finished.
     pub(crate) fn saw_unfinished(&self, ns: &Namespace) {
         self.change(ns, |known| known.seen = Some(Instant::now()));
     }
@@ -73,7 +75,8 @@ impl Freshness {
 }
 
 impl Core {
-    /// Makes safe versions of `ns` at most `limit` old, but for those that cannot be finished. Sends nothing if they are known to be.
+    /// Makes safe versions of `ns` at most `limit` old, but for those that cannot be finished.
+    /// Sends nothing if they are known to be.
     pub(crate) async fn freshen(&self, ns: &Namespace, limit: Duration) -> Result<Settled> {
         let (fresh, refresh) = self.freshness.look(ns, limit);
         if let Some(this) = self.this.upgrade().filter(|_| refresh) {

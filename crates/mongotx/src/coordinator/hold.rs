@@ -1,5 +1,5 @@
-//! The hold of a checkpoint: while it stands, no client registers, so that no transaction gets a number in a record that the
-//! checkpoint has not ended ([`super::checkpoint`], decision 0049).
+//! The hold of a checkpoint: while it stands, no client registers, so that no transaction gets a
+//! number in a record that the checkpoint has not ended ([`super::checkpoint`], decision 0049).
 //!
 //! One document, `<tx_database>.checkpoint`:
 //!
@@ -11,8 +11,9 @@
 //! | `until` | date | until then, unless it is renewed, by the server's clock |
 //! | `over` | bool | it was ended before that |
 //!
-//! A client looks for it *after* its record was inserted, and before it uses the record. The checkpoint writes it *before* it reads
-//! which records there are. So either the client sees the hold, or the checkpoint sees the record.
+//! A client looks for it *after* its record was inserted, and before it uses the record. The
+//! checkpoint writes it *before* it reads which records there are. So either the client sees the
+//! hold, or the checkpoint sees the record.
 
 use std::time::Duration;
 
@@ -26,13 +27,13 @@ use crate::{
 
 /// The collection, in the database of the records.
 pub(crate) const CHECKPOINT: &str = "checkpoint";
-/// The one document there.
+/// `_id` of the collection's only document.
 const HOLD: &str = "hold";
 
 /// A hold ends by itself when it was not renewed for so long: its holder may be dead.
 pub(crate) const LIFE: Duration = Duration::from_secs(10);
 
-/// What is done with the hold of one deployment.
+/// Access to the hold of one deployment.
 #[derive(Clone)]
 pub(crate) struct Hold {
     ns: Namespace,
@@ -43,7 +44,7 @@ impl Hold {
         Self { ns: Namespace::new(tx_database, CHECKPOINT) }
     }
 
-    /// Does anybody hold now?
+    /// Whether a hold stands now.
     pub(crate) async fn stands(&self, server: &Server) -> Result<bool> {
         let standing = doc! {"_id": HOLD, "over": false, "$expr": {"$gt": ["$until", "$$NOW"]}};
         Ok(self.find(server, standing).await?.is_some())
@@ -52,7 +53,7 @@ impl Hold {
     /// Begins to hold, durably.
     ///
     /// # Errors
-    /// [`ErrorKind::Unavailable`] when somebody else holds.
+    /// [`ErrorKind::Unavailable`] when another hold stands.
     pub(crate) async fn take(&self, server: &Server, by: ObjectId) -> Result<()> {
         let free = doc! {"$or": [{"$ne": ["$over", false]}, {"$lte": ["$until", "$$NOW"]}]};
         let begins = doc! {"$set": {"by": by, "since": "$$NOW", "until": until(), "over": false}};

@@ -1,4 +1,4 @@
-//! What became of who held a document when it was fetched.
+//! Statuses of the transactions that held documents when these were fetched.
 
 use std::collections::HashMap;
 
@@ -10,24 +10,26 @@ use super::{
 };
 use crate::error::Result;
 
-/// What became of a transaction that held a document when it was fetched.
+/// A transaction that held a document when it was fetched.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Holder {
     pub(crate) status: TxStatus,
-    /// It was committed before the fetch was sent: the unsafe version that was fetched is what it has committed.
+    /// Whether it was committed before the fetch was sent: then the unsafe version that was fetched
+    /// is the committed one.
     pub(crate) had_committed: bool,
 }
 
 impl Holder {
-    /// It may have been committed after the fetch, and have written to the document again before that.
+    /// Whether it may have been committed after the fetch, and have written to the document again
+    /// before that.
     pub(crate) fn is_news(&self) -> bool {
         self.status == TxStatus::Committed && !self.had_committed
     }
 }
 
 impl Core {
-    /// Of holders of documents that were fetched after `by_now`. The records are asked only about those of which this client does not
-    /// know that it has committed them.
+    /// Of holders of documents that were fetched after `by_now`. The records are asked only about
+    /// those of which this client does not know that it has committed them.
     pub(crate) async fn holders(
         &self,
         ids: impl IntoIterator<Item = TxId>,

@@ -1,4 +1,5 @@
-//! Meeting a rival's lock: ask for the rival's fate, repair what is decided, wait or fail for what is not.
+//! Meeting a rival's lock: ask for the rival's fate, repair what is decided, wait or fail for what
+//! is not.
 
 use std::time::{Duration, Instant};
 
@@ -72,7 +73,8 @@ impl Core {
         Ok(readers.into_iter().find(|reader| status(*reader) == TxStatus::Active))
     }
 
-    /// The writer finished before its status was read. A lock of it that is still there arrived late.
+    /// The writer finished before its status was read. A lock of it that is still there arrived
+    /// late.
     async fn roll_back_orphan(&self, ns: &Namespace, at: &Address, writer: Decided) -> Result<()> {
         if let Some(lock) = self.fetch_locks(ns, at).await?
             && lock.writer == Some(writer.id())
@@ -110,7 +112,7 @@ impl Core {
     }
 }
 
-/// How long somebody is ready to wait for rivals.
+/// The time that an action waits for rivals.
 pub(crate) struct Patience {
     until: Instant,
     limit: Duration,
@@ -130,7 +132,7 @@ impl Patience {
         !std::mem::replace(&mut self.noticed, true)
     }
 
-    /// Until when.
+    /// The moment at which the action stops waiting.
     pub(crate) fn deadline(&self) -> Instant {
         self.until
     }
@@ -153,7 +155,7 @@ impl Patience {
         }
         core.server.counters.add(&core.server.counters.waits, 1);
         if self.shown.as_ref().is_none_or(|(shown, _)| *shown != rival) {
-            // What was shown before goes first, or it would take the new one with it.
+            // The old wait is dropped first; dropped later, it would hide the new one.
             self.shown = None;
             self.shown = Some((rival, waiting::show(ns, rival)));
         }

@@ -1,4 +1,5 @@
-//! The client-side coordinator: everything between a command's meaning (`crate::command`) and the server.
+//! The client-side coordinator: everything between a command's meaning (`crate::command`) and the
+//! server.
 //!
 //! | file | step |
 //! | --- | --- |
@@ -101,7 +102,7 @@ impl Core {
     }
 }
 
-/// What all handles of one client share.
+/// State that all handles of one client share.
 pub(crate) struct Core {
     pub(crate) server: Arc<Server>,
     pub(crate) log: Arc<dyn TxLog>,
@@ -114,8 +115,9 @@ pub(crate) struct Core {
     pub(crate) events: Events,
     pub(crate) options: ClientOptions,
     pub(crate) reaper: Arc<Reaper>,
-    /// Where the client was made: what is left in the background goes on there, whoever drops what and where. When that
-    /// runtime has ended, so have the client's signs of life, and rivals clean up after its lease.
+    /// The runtime in which the client was made: its background work goes on there, whichever
+    /// handles are dropped. When that runtime has ended, so have the client's signs of life, and
+    /// rivals clean up after its lease.
     pub(crate) runtime: Handle,
     /// Itself, for work in the background.
     pub(crate) this: Weak<Core>,

@@ -1,9 +1,10 @@
-//! How many servers keep the data, and what a write has to wait for because of it.
+//! The number of servers that keep the data, and the write concern that follows from it.
 //!
-//! One server keeps the order of what it was told in its log, and the journaled decision covers what came before it. Several
-//! servers have no common log: a primary that is cut off goes on answering for a while, and what it alone has is gone
-//! when it comes back. So there everything that a decision rests on, and everything that follows from one, waits for the
-//! majority: registrations, prepared writes, fences, decisions, finished documents, and records that are read to be acted on.
+//! One server keeps the order of its writes in its log, and the journaled decision covers what came
+//! before it. Several servers have no common log: a primary that is cut off goes on answering for a
+//! while, and what it alone has is gone when it comes back. So there everything that a decision
+//! rests on, and everything that follows from one, waits for the majority: registrations, prepared
+//! writes, fences, decisions, finished documents, and records that are read to be acted on.
 
 use std::sync::{
     Arc, Mutex, MutexGuard, PoisonError,
@@ -15,7 +16,8 @@ use bson::{Bson, Document, doc, oid::ObjectId};
 /// How long one write waits for the majority. A primary that has lost it steps down much earlier.
 const LONGEST_WAIT_MS: i32 = 30_000;
 
-/// Server processes that are remembered. More than this many restarts, and an early one would not be known again.
+/// Server processes that are remembered. More than this many restarts, and an early one would not
+/// be known again.
 const MAX_PROCESSES: usize = 64;
 
 /// Whether several servers keep the data.
@@ -33,7 +35,8 @@ pub(crate) struct Nodes {
 enum Processes {
     /// One after the other, the last one last.
     InTurn(Vec<ObjectId>),
-    /// Some server tells no id, or one answers again that another had replaced: a proxy asks several of them.
+    /// Some server tells no id, or one answers again that another had replaced: a proxy asks
+    /// several of them.
     Unknown,
 }
 
@@ -44,7 +47,7 @@ impl Default for Processes {
 }
 
 impl Processes {
-    /// Another process than before may answer from now on.
+    /// Notes the server process that has answered. True if it may be another one than before.
     fn note(&mut self, id: Option<ObjectId>, is_late: bool) -> bool {
         let Self::InTurn(known) = self else { return false };
         match id {
@@ -76,7 +79,8 @@ impl Nodes {
         self.several.load(SeqCst)
     }
 
-    /// All that takes writes is one server process, until the connection epochs end: it has said which one it is (decision 0039).
+    /// All that takes writes is one server process, until the connection epochs end: it has said
+    /// which one it is (decision 0039).
     pub(crate) fn is_one_process(&self) -> bool {
         !self.are_several() && matches!(&*self.processes(), Processes::InTurn(known) if !known.is_empty())
     }
@@ -86,7 +90,8 @@ impl Nodes {
         self.hear(hello, false);
     }
 
-    /// An answer to the driver's own `hello`, which may be told long after it came: an earlier process in it is no news.
+    /// Notes an answer to the driver's own `hello`. It may come late, so an older process in it
+    /// means nothing.
     pub(crate) fn note_heartbeat(&self, hello: &Document) {
         self.hear(hello, true);
     }
@@ -110,7 +115,7 @@ impl Nodes {
         self.processes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What a change waits for that somebody will be told about, or that others act on.
+    /// Write concern of a change that is going to be reported, or that other clients act on.
     pub(crate) fn durable(&self) -> Document {
         match self.are_several() {
             true => doc! {"w": "majority", "j": true, "wtimeout": LONGEST_WAIT_MS},
@@ -125,7 +130,8 @@ impl Nodes {
         }
     }
 
-    /// Lets a query answer only if the server is the primary still: one that was cut off does not know what the others have.
+    /// Lets a query answer only if the server is the primary still: one that was cut off does not
+    /// know what the others have.
     pub(crate) fn only_from_primary(&self, query: &mut Document) {
         if self.are_several() {
             query.insert("readConcern", doc! {"level": "linearizable"});
@@ -133,8 +139,8 @@ impl Nodes {
         }
     }
 
-    /// Lets an index be built when the majority has built it: the default is to wait for every member, also for those that are
-    /// away. One server knows no such option.
+    /// Lets an index be built when the majority has built it: the default is to wait for every
+    /// member, also for those that are away. One server knows no such option.
     pub(crate) fn with_quorum(&self, create_indexes: &mut Document) {
         if self.are_several() {
             create_indexes.insert("commitQuorum", "majority");
@@ -147,7 +153,7 @@ fn takes_writes(hello: &Document) -> bool {
     ["isWritablePrimary", "ismaster"].iter().any(|flag| hello.get_bool(flag).unwrap_or(false))
 }
 
-/// Another one for every start of a server.
+/// Id of the server process: another one for every start.
 fn process_id(hello: &Document) -> Option<ObjectId> {
     hello.get_document("topologyVersion").ok()?.get_object_id("processId").ok()
 }

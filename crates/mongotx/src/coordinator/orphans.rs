@@ -1,7 +1,8 @@
-//! Orphans: locks of a transaction that has finished everything, or whose client has no record. As a rule they have arrived too late,
-//! and are rolled back. A backup that was put back without the records of its time looks the same, and there the transaction may be
-//! committed. So nothing is undone silently: what an orphan's document was to become is kept first, durably, and `mongotx doctor` tells
-//! of it. See decision 0045.
+//! Orphans: locks of a transaction that has finished everything, or whose client has no record. As
+//! a rule they have arrived too late, and are rolled back. A backup that was put back without the
+//! records of its time looks the same, and there the transaction may be committed. So nothing is
+//! undone silently: what an orphan's document was to become is kept first, durably, and `mongotx
+//! doctor` tells of it. See decision 0045.
 
 use bson::{Bson, Document, RawDocumentBuf, doc};
 use protocol::{Decided, TxId, TxStatus, id::stored_hash};
@@ -21,7 +22,8 @@ pub(crate) const ORPHANS: &str = "orphans";
 const TOGETHER: usize = 50;
 
 impl Core {
-    /// Keeps and rolls back what these writers, which have finished everything, still hold of a collection.
+    /// Keeps and rolls back what these writers, which have finished everything, still hold of a
+    /// collection.
     pub(super) async fn roll_back_orphans(&self, ns: &Namespace, writers: &[TxId]) -> Result<()> {
         if writers.is_empty() {
             return Ok(());
@@ -41,8 +43,8 @@ impl Core {
         }
     }
 
-    /// Keeps what some of the documents that match and that these writers hold were to become. Answers their `_id`s; none: there is
-    /// no such document.
+    /// Keeps what some of the documents that match and that these writers hold were to become.
+    /// Answers their `_id`s; none: there is no such document.
     pub(super) async fn keep_orphans(&self, ns: &Namespace, who: &Document, writers: &[TxId]) -> Result<Vec<Bson>> {
         let held: Vec<Bson> = writers.iter().map(|writer| tx_id_to_bson(*writer)).collect();
         let held = doc! {"$and": [who.clone(), {WRITER: {"$in": held}}]};
@@ -64,7 +66,7 @@ impl Core {
         Ok(ids)
     }
 
-    /// Who keeps the same later changes nothing.
+    /// Keeps an orphan. Keeping it once more changes nothing.
     async fn keep(&self, orphan: Document) -> Result<()> {
         let home = Namespace::new(&self.options.tx_database, ORPHANS);
         let name = orphan.get("_id").cloned().unwrap_or(Bson::Null);
@@ -87,7 +89,7 @@ struct Orphan {
     id: Bson,
     writer: TxId,
     write: &'static str,
-    /// Without a value: it was to be removed.
+    /// The document that it was to become. `None`: it was to be removed.
     becomes: Option<RawDocumentBuf>,
 }
 

@@ -1,8 +1,9 @@
-//! Which document an `_id` names, to compare it with others: equal numbers of different types name the same one.
+//! The identity of a document's `_id`, for comparisons: equal numbers of different types name the
+//! same document.
 
 use bson::{Bson, doc};
 
-/// What identifies a document: its `_id`, where numbers of different types are the same if they are equal.
+/// An `_id`, where numbers of different types are the same if they are equal.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum OwnKey {
     Whole(i64),
@@ -21,8 +22,8 @@ impl OwnKey {
         }
     }
 
-    /// Of an `_id` that equals no other but what has the same key: `None` for decimals, fractions, and what may hold numbers.
-    /// (Strings, where no collation is involved.)
+    /// Of an `_id` that equals no other but what has the same key: `None` for decimals, fractions,
+    /// and what may hold numbers. (Strings, where no collation is involved.)
     pub(crate) fn of_simple(id: &Bson) -> Option<Self> {
         let key = Self::of(id);
         match id {

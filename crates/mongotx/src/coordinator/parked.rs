@@ -1,14 +1,16 @@
-//! Open transactions between two statements, and the task that rolls back those that are left lying.
+//! Open transactions between two statements, and the task that rolls back those that were idle for
+//! too long.
 //!
-//! 1. A transaction is *parked* in its session's [`Parking`]. A statement takes it out and, when the statement ends or its
-//!    future is dropped, puts it back with the time ([`Statement`]).
-//! 2. One that has a number, and so may hold locks, is listed with the client's [`Reaper`] when it is put back.
-//! 3. The reaper's task sleeps until the first of those could have been parked for its idle limit. It takes out those that
-//!    have been, leaves word for their sessions, and rolls them back.
+//! 1. A transaction is *parked* in its session's [`Parking`]. A statement takes it out and, when
+//!    the statement ends or its future is dropped, puts it back with the time ([`Statement`]).
+//! 2. One that has a number, and so may hold locks, is listed with the client's [`Reaper`] when it
+//!    is put back.
+//! 3. The reaper's task sleeps until the first of those could have been parked for its idle limit.
+//!    It takes out those that have been, leaves word for their sessions, and rolls them back.
 //!
-//! Whoever takes the transaction out has it alone: the reaper never meets a statement that is under way. The heartbeats
-//! of a client keep all of its transactions alive; without this task one forgotten session would stop others for as long
-//! as its client lives.
+//! A caller that takes the transaction out has it alone: the reaper never meets a statement that is
+//! under way. The heartbeats of a client keep all of its transactions alive; without this task one
+//! forgotten session would stop others for as long as its client lives.
 
 use std::{
     collections::HashMap,
@@ -33,11 +35,11 @@ const NOTHING_LISTED: Duration = Duration::from_secs(3_600);
 /// How long it sleeps at least between two looks at all that are listed.
 const SHORTEST_SLEEP: Duration = Duration::from_millis(10);
 
-/// Where the transaction of one session is.
+/// Place of a session's transaction.
 enum Place {
-    /// Here, since then.
+    /// In the session, since this time.
     Parked(Box<Transaction>, Instant),
-    /// With a statement, or with whoever ends it.
+    /// Taken out by a statement, or to be ended.
     Out,
     /// The reaper has rolled it back, for this reason.
     Reaped(Error),
@@ -122,8 +124,8 @@ impl Parking {
         }
     }
 
-    /// Takes the transaction out if it has been here for too long. Otherwise answers until when it need not be looked at;
-    /// `None` is for ever.
+    /// Takes the transaction out if it has been here for too long. Otherwise answers until when it
+    /// need not be looked at; `None` is for ever.
     fn reap(&self, now: Instant) -> Look {
         let mut place = self.place();
         let due = match &*place {
@@ -197,7 +199,7 @@ pub(crate) struct Reaper {
 #[derive(Default)]
 struct Listed {
     parked: HashMap<u64, Weak<Parking>>,
-    /// When the task looks again by itself.
+    /// Time at which the task looks again by itself.
     sleeps_until: Option<Instant>,
 }
 
@@ -222,10 +224,11 @@ impl Reaper {
         self.wake.notify_one();
     }
 
-    /// What is due now, and how long nothing else will be.
+    /// The transactions that are due now, and the time until the next one can be.
     fn due(&self) -> (Vec<(Box<Transaction>, Error)>, Duration) {
         let now = Instant::now();
-        // The last handle of a session may be dropped here, which takes it from the list: that must not be locked then.
+        // The last handle of a session may be dropped here, which takes it from the list: that must
+        // not be locked then.
         let parked: Vec<Arc<Parking>> = {
             let mut state = self.state();
             state.sleeps_until = None;

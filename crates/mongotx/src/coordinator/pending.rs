@@ -1,12 +1,14 @@
 //! Pending documents that a query could have to see.
 //!
-//! 1. Whose unfinished documents are there, of which the safe or the unsafe version matches? One command, answered from
-//!    the index on `_xTxId`; empty when nothing is pending.
-//! 2. What became of these transactions? Read *after* 1, so that an active one's safe version is the latest committed.
+//! 1. Whose unfinished documents are there, of which the safe or the unsafe version matches? One
+//!    command, answered from the index on `_xTxId`; empty when nothing is pending.
+//! 2. What became of these transactions? Read *after* 1, so that an active one's safe version is
+//!    the latest committed.
 //! 3. Committed ones are finished, dead ones undone; active ones stay.
 //!
-//! Afterwards the safe versions are what was committed when step 1 ran, or later (protocol property P3), and a query on
-//! them needs no look at the pending ones. The unsafe query comes first, because documents move from unsafe to safe.
+//! Afterwards the safe versions are what was committed when step 1 ran, or later (protocol property
+//! P3), and a query on them needs no look at the pending ones. The unsafe query comes first,
+//! because documents move from unsafe to safe.
 
 use bson::{Bson, Document, doc};
 use protocol::{Decided, TxId, TxStatus};
@@ -25,15 +27,17 @@ use crate::{
     steps::Step,
 };
 
-/// Rounds before giving up: each round finds a transaction that finished between two of its commands.
+/// Rounds before giving up: each round finds a transaction that finished between two of its
+/// commands.
 const ROUNDS: usize = 16;
 
-/// What [`Core::settle_pending`] found.
+/// Result of [`Core::settle_pending`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Settled {
-    /// Something was pending at first.
+    /// Whether something was pending at first.
     pub(crate) was_pending: bool,
-    /// Committed transactions with documents that the server refuses to finish: their unsafe versions are the latest.
+    /// Committed transactions with documents that the server refuses to finish: their unsafe
+    /// versions are the latest.
     pub(crate) unfinished: Vec<TxId>,
 }
 
@@ -45,8 +49,8 @@ impl Settled {
 }
 
 impl Core {
-    /// Steps 1 to 3 for the documents of `ns` that match `filter`, other than those of `me`; or what makes the collection as
-    /// fresh as the terms ask.
+    /// Steps 1 to 3 for the documents of `ns` that match `filter`, other than those of `me`; or
+    /// what makes the collection as fresh as the terms ask.
     #[tracing::instrument(name = "mongotx.settle_pending", level = "debug", skip_all, fields(%ns))]
     pub(crate) async fn settle_pending(
         &self,
@@ -56,7 +60,8 @@ impl Core {
         me: Option<TxId>,
     ) -> Result<Settled> {
         if let Some(limit) = terms.staleness {
-            // What this client has committed, and may have seen, is not hidden from it again.
+            // Documents that this client has committed, and may have shown, are not hidden from it
+            // again.
             let by_now = self.finisher.by_now();
             self.finisher.clear(ns).await;
             if self.finisher.has_open(ns, by_now) {
@@ -67,7 +72,7 @@ impl Core {
         self.settle_now(ns, filter, terms, me).await
     }
 
-    /// The same, however fresh it is.
+    /// Settles the pending documents, however fresh the collection is.
     pub(super) async fn settle_now(
         &self,
         ns: &Namespace,
@@ -94,7 +99,7 @@ impl Core {
                     .map(|(writer, _)| *writer)
                     .collect()
             };
-            // What this client has committed itself is being finished already, without a command more.
+            // Commits of this client are being finished already, without a further command.
             let committed = self.finisher.unfinished(ns, of(TxStatus::Committed)).await;
             let unfinished = self.finish_pending(ns, &decided(&committed, TxStatus::Committed)).await?;
             self.roll_pending(ns, &decided(&of(TxStatus::RolledBack), TxStatus::RolledBack), false).await?;
@@ -146,7 +151,8 @@ impl Core {
         Ok(writers.into_iter().filter(|writer| Some(*writer) != me).collect())
     }
 
-    /// The transactions other than `me` that are not decided and hold a document for writing which may matter to the query.
+    /// The transactions other than `me` that are not decided and hold a document for writing which
+    /// may matter to the query.
     pub(crate) async fn active_writers(
         &self,
         ns: &Namespace,
@@ -174,7 +180,8 @@ impl Core {
         }))
     }
 
-    /// Finishes what these transactions have committed, and answers those of which the server refuses a document.
+    /// Finishes what these transactions have committed, and answers those of which the server
+    /// refuses a document.
     async fn finish_pending(&self, ns: &Namespace, committed: &[Decided]) -> Result<Vec<TxId>> {
         match self.roll_pending(ns, committed, true).await {
             Ok(()) => return Ok(Vec::new()),

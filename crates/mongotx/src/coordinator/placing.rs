@@ -1,10 +1,12 @@
-//! A few inserts under unique indexes: placed, and compared with what is committed, by one command (decision 0041).
+//! Inserts of a few documents under unique indexes: placed, and compared with what is committed, by
+//! one command (decision 0041).
 //!
-//! 1. One `update` command: for each document an upsert that matches nothing, and behind them the question of
-//!    [`super::unique`], which other documents have one of their keys in a safe version: statements that change nothing and
-//!    count what they match. The server carries them out in their order, so the question comes after the placing.
-//! 2. No more were counted than were placed: nobody has the keys. Otherwise, and where the question was not carried out, it is
-//!    asked as ever, which tells who is there.
+//! 1. One `update` command: for each document an upsert that matches nothing, and behind them the
+//!    question of [`super::unique`], which other documents have one of their keys in a safe
+//!    version: statements that change nothing and count what they match. The server carries them
+//!    out in their order, so the question comes after the placing.
+//! 2. No more were counted than were placed: no other document has the keys. Otherwise, and where
+//!    the question was not carried out, it is asked as ever, which shows the other documents.
 
 use bson::{Document, doc};
 use protocol::TxId;
@@ -16,25 +18,28 @@ use crate::{
     options::Namespace,
 };
 
-/// Documents and their bytes: for more of them an `insert` and a question apart cost the server less.
+/// Documents and their bytes: for more of them an `insert` and a question apart cost the server
+/// less.
 const MOST: usize = 16;
 const MOST_BYTES: usize = 64 * 1024;
 /// The most statements of one command that ask who has a key.
 const QUESTIONS: usize = 4;
 
-/// What became of documents that were to be placed, in their order.
+/// Results of placing documents, in their order.
 #[derive(Default)]
 pub(crate) struct Placing {
     /// So many of the first were placed.
     pub(crate) done: usize,
-    /// Why the next one was not.
+    /// Error of the next document, which was not placed.
     pub(crate) refused: Option<Error>,
-    /// No other document has a key of theirs in its safe version, but for those that the transaction holds.
+    /// No other document has a key of theirs in its safe version, but for those that the
+    /// transaction holds.
     pub(crate) are_compared: bool,
 }
 
 impl Core {
-    /// Places `documents`, which are `stored` so, and compares them. `None`: that takes an `insert`, and nothing was placed.
+    /// Places `documents`, which are `stored` so, and compares them. `None`: that takes an
+    /// `insert`, and nothing was placed.
     pub(crate) async fn place_compared(
         &self,
         tx: &mut Transaction,
@@ -58,11 +63,13 @@ impl Core {
         }
         let command = doc! {"update": &ns.coll, "updates": statements, "ordered": true};
         let mut answer = match self.send_prepared(tx, ns, command).await {
-            // Refused as a whole, by a server or a role that allows less: an `insert` says the same, or passes.
+            // Refused as a whole, by a server or a role that allows less: an `insert` says the
+            // same, or passes.
             Err(refused) if refused.kind() == ErrorKind::Invalid => return Ok(None),
             answer => answer?,
         };
-        // Upserts count among what is matched, and are told: a server that does otherwise is asked as ever.
+        // Upserts count among the matches, and are listed in the answer: of a server that does
+        // otherwise the question is asked separately.
         let is_alone = usize::try_from(answer.n) == Ok(stored.len()) && !answer.upserted.is_empty();
         let failed = if answer.errors.is_empty() { None } else { Some(answer.errors.swap_remove(0)) };
         Ok(Some(match failed {
@@ -74,7 +81,8 @@ impl Core {
     }
 }
 
-/// Documents with plain `_id`s, and no large ones: of the others the server says other things in an `update`.
+/// Documents with plain `_id`s, and no large ones: of the others the server says other things in an
+/// `update`.
 fn are_few(stored: &[Document]) -> bool {
     let has_plain_id = |stored: &Document| stored.get("_id").is_some_and(|id| OwnKey::of_simple(id).is_some());
     let bytes = |stored: &Document| stored.to_vec().map_or(MOST_BYTES, |bytes| bytes.len());

@@ -1,12 +1,13 @@
 //! Prepared writes: locking one document and changing its unsafe version, in one command.
 //!
-//! 0. Another transaction of this client may hold it: wait in turn, or fail, without a command ([`super::siblings`]). One that
-//!    is committed may have left it: take it over if one statement does everything, otherwise wait until it is finished.
-//! 1. Note the document as held, then send one `update` command with two statements: lock and copy what is clean and
-//!    matches the filter; apply the user's change to what this transaction has locked and matches it. (Where one
-//!    statement can provably do both, it does.)
-//! 2. Nothing matched: look at the document's locks. None in the way and no match: that is the answer. A rival's:
-//!    repair what is decided and go to 1; wait for, or fail on, what is not.
+//! 0. Another transaction of this client may hold it: wait in turn, or fail, without a command
+//!    ([`super::siblings`]). One that is committed may have left it: take it over if one statement
+//!    does everything, otherwise wait until it is finished.
+//! 1. Note the document as held, then send one `update` command with two statements: lock and copy
+//!    what is clean and matches the filter; apply the user's change to what this transaction has
+//!    locked and matches it. (Where one statement can provably do both, it does.)
+//! 2. Nothing matched: look at the document's locks. None in the way and no match: that is the
+//!    answer. A rival's: repair what is decided and go to 1; wait for, or fail on, what is not.
 //!
 //! The command is sent once, and the transaction is in doubt meanwhile ([`super::server::live`]).
 
@@ -44,7 +45,7 @@ use crate::{
 /// Attempts on one document that is free whenever it is looked at.
 const ATTEMPTS: usize = 256;
 
-/// What to do with the document.
+/// The change that a prepared write makes to a document.
 pub(crate) enum Change<'a> {
     Update { update: &'a Update, array_filters: Option<&'a [Document]> },
     Remove,
@@ -62,7 +63,7 @@ impl Change<'_> {
     }
 }
 
-/// What became of it.
+/// Result of a prepared write.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Applied {
     pub(crate) matched: bool,
@@ -71,13 +72,13 @@ pub(crate) struct Applied {
     locked: bool,
 }
 
-/// What a change may do besides changing the document.
+/// Effects that a change may have besides changing the document.
 pub(crate) struct Consequences {
     /// Unique indexes whose values it may change.
     touched: Vec<Unique>,
-    /// It may change the shard key.
+    /// Whether it may change the shard key.
     may_move: bool,
-    /// It may change what a text index holds.
+    /// Whether it may change what a text index holds.
     worded: bool,
     key: ShardKey,
 }
@@ -88,7 +89,7 @@ impl Consequences {
     }
 }
 
-/// What a look at a document's locks tells its writer.
+/// Result of reading a document's locks for its writer.
 enum Look {
     NoMatch,
     TryAgain,
@@ -101,12 +102,12 @@ pub(crate) struct Target<'a> {
     pub(crate) at: &'a Address,
     pub(crate) filter: &'a Document,
     pub(crate) terms: &'a Terms,
-    /// It was selected just now because it matches.
+    /// Whether it was selected just now because it matches.
     pub(crate) chosen: bool,
 }
 
 impl Target<'_> {
-    /// What the filter demands of the document, unless it says no more than the `_id`.
+    /// The demands of the filter on the document, besides the `_id`.
     pub(crate) fn condition(&self) -> Result<LockCondition> {
         if is_only_id(self.filter) { Ok(LockCondition::default()) } else { Ok(lock_condition(self.filter)?) }
     }
@@ -120,8 +121,9 @@ impl Target<'_> {
         }
     }
 
-    /// It is wanted whatever it looks like, or was selected for what everybody sees of it, and this transaction has done nothing to it yet:
-    /// whoever holds it is in the way.
+    /// Whether the transaction has to wait for a holder of the document. It has if it wants the
+    /// document whatever that contains, or has selected it by what all see of it, and has done
+    /// nothing to it yet.
     pub(crate) fn is_the_document(&self, tx: &Transaction) -> bool {
         let wanted = match self.chosen {
             true => !has_special(self.filter) && !sees_lock_fields(self.filter),
@@ -130,7 +132,8 @@ impl Target<'_> {
         wanted && self.terms.is_plain() && !tx.may_hold(self.ns, &self.at.id)
     }
 
-    /// The condition on a clean document, or on one that `left` has left, which is taken over: that is asked of its unsafe version.
+    /// The condition on a clean document, or on one that `left` has left, which is taken over: that
+    /// is asked of its unsafe version.
     pub(crate) fn safe_or_left(&self, condition: &LockCondition, left: Option<TxId>) -> Result<Document> {
         let Some(left) = left.filter(|_| !is_only_id(self.filter)) else { return Ok(self.safe(condition)) };
         let (safe, taken) = (guard_filter(&condition.rest), rewrite_filter(&condition.rest)?);
@@ -215,7 +218,7 @@ impl Core {
         };
         let mut left = match &claim {
             Some(claim) => claim.left(),
-            // Whether it matches is for the server to say, so that nobody's turn is waited for.
+            // The server tells whether the document matches, so it does not wait in turn.
             None => claims.as_ref().filter(|_| none).and_then(|all| all.left_at(target.ns, id_key(&target.at.id))),
         };
         let before = match none {
@@ -233,7 +236,8 @@ impl Core {
         tx.check_alive()?;
         for _ in 0..ATTEMPTS {
             let attempted = self.attempt(tx, me, target, change, left.take()).await;
-            // It was this transaction's, and was free, or is another's now.
+            // The transaction held the document, and its lock is gone: the document was free, or a
+            // rival has it now.
             if std::mem::take(&mut owned)
                 && attempted.as_ref().is_ok_and(|done| done.is_none_or(|applied| applied.locked))
             {
@@ -281,7 +285,7 @@ impl Core {
         Err(Error::new(ErrorKind::Conflict, message).for_transaction(Some(me)))
     }
 
-    /// What has to be looked at once this change is made.
+    /// The effects that have to be examined once this change is made.
     pub(crate) async fn consequences(
         &self,
         collection: &Collection,
@@ -291,7 +295,8 @@ impl Core {
         self.consequences_at(collection, target.ns, target.at.key(), change).await
     }
 
-    /// The same, where no more than the shard key of the document is known. It is empty where there is none.
+    /// The same, where no more than the shard key of the document is known. It is empty where there
+    /// is none.
     pub(crate) async fn consequences_at(
         &self,
         collection: &Collection,
@@ -330,8 +335,9 @@ impl Core {
         }
     }
 
-    /// Waits a moment for what a committed transaction of this client has left in a collection. If that is not enough, whoever meets
-    /// them repairs.
+    /// Waits a moment for documents that a committed transaction of this client has left in a
+    /// collection. Documents that are not finished by then are repaired by transactions that meet
+    /// them.
     pub(crate) async fn finished(&self, ns: &Namespace, left: Option<TxId>) {
         if let Some(left) = left {
             self.finisher.unfinished(ns, vec![left]).await;
@@ -354,7 +360,8 @@ impl Core {
         kept
     }
 
-    /// What a text index could not hold is taken back: the server would refuse it when it is finished.
+    /// Takes a change back that a text index could not hold: the server would refuse it when it is
+    /// finished.
     pub(crate) async fn refuse_words(
         &self,
         tx: &mut Transaction,
@@ -399,7 +406,8 @@ impl Core {
         }
         let (statements, filters) = match change {
             Change::Remove => {
-                // What this transaction may hold already is marked by the second: then the number tells which it was.
+                // A document that this transaction may hold already is marked by the second
+                // statement: the number of documents changed then shows which it was.
                 let lock = if owned { statement::lock_copy } else { statement::lock_remove };
                 (vec![lock(safe, me, own_lock, false), statement::mark_removed(mine, me, false)], None)
             }
@@ -429,8 +437,9 @@ impl Core {
         })
     }
 
-    /// With a filter that would see this transaction's own read lock on the stored document: lock whatever the document
-    /// is, and ask the copy. One that does not match stays locked, and unchanged.
+    /// With a filter that would see this transaction's own read lock on the stored document: lock
+    /// whatever the document is, and ask the copy. One that does not match stays locked, and
+    /// unchanged.
     async fn attempt_blindly(
         &self,
         tx: &mut Transaction,
@@ -467,12 +476,13 @@ impl Core {
         }))
     }
 
-    /// Step 2. That a document which was read does not match is an answer only as long as nobody could change it.
+    /// Step 2: finds out why nothing was locked. That a document does not match counts only if no
+    /// other transaction could change it since it was read.
     async fn look(&self, tx: &Transaction, target: &Target<'_>, me: TxId) -> Result<Look> {
         self.check_read_locks(tx, target.ns, std::slice::from_ref(target.at), me).await?;
         let condition = target.condition()?;
         let rest = guard_filter(&condition.rest);
-        // A read lock of this transaction alone is in nobody's way.
+        // A read lock of this transaction alone is not in the way.
         let read_locked = doc! {"$exists": true, "$ne": [tx_id_to_bson(me)]};
         let locked = doc! {"$or": [rest.clone(), {WRITER: {"$exists": true}}, {READERS: read_locked}]};
         let filter = target.narrowed(if rest.is_empty() { rest.clone() } else { locked });
@@ -503,7 +513,8 @@ impl Core {
 }
 
 impl Core {
-    /// Locks one document, if it matches, and changes nothing: so that it can be shown before it is changed.
+    /// Locks one document, if it matches, and changes nothing: so that it can be shown before it is
+    /// changed.
     pub(crate) async fn lock(&self, tx: &mut Transaction, target: &Target<'_>) -> Result<bool> {
         let same = Update::Pipeline(vec![nothing()]);
         let change = Change::Update { update: &same, array_filters: None };

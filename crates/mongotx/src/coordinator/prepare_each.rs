@@ -1,13 +1,16 @@
 //! Prepared writes of several documents, each with a change of its own, or to be removed: locked
 //! and changed by one command.
 //!
-//! 1. Claim the documents in their order, so that two transactions of this client never hold what the other waits for.
-//! 2. Send the statements that [`super::prepare`] would send one by one, all in one `update`. Each takes its lock if and
-//!    only if it has changed its document.
-//! 3. All have: done. Otherwise those before the first that has not are done; those after it are given back, because
-//!    a transaction that waits for one document must not hold what its order puts after that.
+//! 1. Claim the documents in their order, so that two transactions of this client never hold what
+//!    the other waits for.
+//! 2. Send the statements that [`super::prepare`] would send one by one, all in one `update`. Each
+//!    takes its lock if and only if it has changed its document.
+//! 3. All have: done. Otherwise those before the first that has not are done; those after it are
+//!    given back, because a transaction that waits for one document must not hold what its order
+//!    puts after that.
 //!
-//! What is eligible is what one statement does completely; everything else takes the way of single documents.
+//! What is eligible is what one statement does completely; everything else takes the way of single
+//! documents.
 
 use std::collections::HashSet;
 
@@ -37,8 +40,8 @@ pub(crate) struct Each<'a> {
 }
 
 impl Core {
-    /// Locks and changes as many of the first of these as one command can, each a different document of `ns`. Answers
-    /// how many: whether the next one matches is not known.
+    /// Locks and changes as many of the first of these as one command can, each a different
+    /// document of `ns`. Answers how many: whether the next one matches is not known.
     #[tracing::instrument(name = "mongotx.prepare_each", level = "debug", skip_all, fields(%ns, documents = all.len()))]
     pub(crate) async fn prepare_each(&self, tx: &mut Transaction, ns: &Namespace, all: &[Each<'_>]) -> Result<usize> {
         if tx.has_read_locks(ns) {
@@ -74,7 +77,7 @@ impl Core {
         let done = match self.in_order(tx, ns, &at, &answer, me).await {
             Ok(done) => done,
             Err(error) => {
-                // What it has changed is not known, and could be changed again.
+                // The change may have been made, or may still be: it must not be made twice.
                 tx.sending();
                 return Err(error);
             }

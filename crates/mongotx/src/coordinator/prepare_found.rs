@@ -1,18 +1,21 @@
-//! A prepared write of a document that is found by any of its fields: selected, locked, changed and shown by one `findAndModify`, which
-//! answers which document it was (decision 0037).
+//! A prepared write of a document that is found by any of its fields: selected, locked, changed and
+//! shown by one `findAndModify`, which answers which document it was (decision 0037).
 //!
-//! What is locked this way is clean, or left by a committed transaction of the same client, and matches in the version that everybody sees. That
-//! is an answer as good as any other, where no order is asked for and the transaction's own view of the collection is everybody's;
-//! where one value is demanded of each field of a unique index, it is the only one. If nothing was locked, nothing is said here: the document may be the
-//! transaction's own, or somebody else's, and the caller goes the long way.
+//! What is locked this way is clean, or left by a committed transaction of the same client, and
+//! matches in the version that everybody sees. That is an answer as good as any other, where no
+//! order is asked for and the transaction's own view of the collection is everybody's; where one
+//! value is demanded of each field of a unique index, it is the only one. If nothing was locked,
+//! the result is open: the document may be the transaction's own, or a rival's, and the caller goes
+//! the long way.
 //!
 //! Where an order is asked for, the statement finds the first document that others show, locked or
 //! not, and locks it if it is free. Another one may have become the first by a commit that is not
 //! finished. Transactions that are validated ask at their commit whether it was the first; the
 //! others select it.
 //!
-//! Until the answer is there nobody knows which document may be locked. If it never comes, the transaction is rolled back, and what it
-//! holds is looked for by its id ([`Transaction::hold_unknown`]).
+//! Until the answer is there it is unknown which document may be locked. If it never comes, the
+//! transaction is rolled back, and its documents are searched for by its id
+//! ([`Transaction::hold_unknown`]).
 
 use bson::{Bson, Document, doc};
 use protocol::TxId;
@@ -47,41 +50,43 @@ pub(crate) struct Found {
     pub(crate) at: Address,
     /// As it was and as it is, where that was asked for.
     pub(crate) shown: Option<Shown>,
-    /// It is the first, in the order that was asked for, that others show: the caller notes that as
-    /// a read.
+    /// Whether it is the first, in the order asked for, of the documents that others see: the
+    /// caller notes that as a read.
     pub(crate) is_first: bool,
 }
 
-/// What is asked of the answer.
+/// Content of the answer that the caller needs.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Asked<'a> {
     /// The document is to be shown.
     pub(crate) is_shown: bool,
-    /// No more than these fields of the stored document, the `_id` and the lock among them; `None`: all of it.
+    /// No more than these fields of the stored document, the `_id` and the lock among them; `None`:
+    /// all of it.
     pub(crate) fields: Option<&'a Document>,
-    /// That it is the first of those that others show can be noted, and asked again at the commit.
+    /// Whether the caller can note that the document is the first that others see, and check it
+    /// again at the commit.
     pub(crate) can_note_first: bool,
 }
 
 impl Asked<'_> {
-    /// What the server is asked for of the stored document; `None`: all of it.
+    /// Fields of the stored document to ask the server for; `None`: the whole document.
     pub(super) fn stored_fields(&self) -> Option<Document> {
         if self.is_shown { self.fields.cloned() } else { Some(doc! {"_id": 1, WRITER: 1}) }
     }
 }
 
-/// Which document does the statement lock?
+/// The free document that the statement locks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Free {
-    /// Any that matches and that nobody holds: it is the one that the transaction is to find.
+    /// Any free document that matches: it is the one that the transaction is to find.
     Wanted,
-    /// The first in order of those that others show, if nobody holds it.
+    /// The first in order of the documents that others see, if it is free.
     First,
 }
 
 impl Core {
-    /// Locks and changes the document that the query finds first, if one statement can. `None`: it is not known whether anything
-    /// matches.
+    /// Locks and changes the document that the query finds first, if one statement can. `None`: it
+    /// is not known whether anything matches.
     #[tracing::instrument(name = "mongotx.prepare_found", level = "debug", skip_all, fields(%ns))]
     pub(crate) async fn prepare_found(
         &self,
@@ -103,7 +108,7 @@ impl Core {
             Known::Done(found) => return Ok(Some(*found)),
             Known::NotThis => return Ok(None),
         }
-        // What it may have locked, should the answer get lost, is found by this index.
+        // If the answer gets lost, documents that it may have locked are found by this index.
         if !self.catalog.ensure_pending_index(&self.server, ns).await? {
             return Ok(None);
         }
@@ -111,7 +116,8 @@ impl Core {
         let collection = self.catalog.admit_writes(&self.server, ns, me).await?;
         let is_alone = self.consequences_at(&collection, ns, &Document::new(), change).await?.are_none();
         let Some(free) = free_one(tx, &collection, ns, query, asked).filter(|_| is_alone) else { return Ok(None) };
-        // A document that is left has its place in an order by its unsafe version, by which the server cannot sort it.
+        // A document that is left has its place in an order by its unsafe version, by which the
+        // server cannot sort it.
         let left: Vec<Bson> = match (&tx.claims, free) {
             (Some(claims), Free::Wanted) => claims.left_in(ns).into_iter().map(tx_id_to_bson).collect(),
             _ => Vec::new(),
@@ -123,7 +129,8 @@ impl Core {
         let Some(mut statement) = statement else { return Ok(None) };
         statement.extend(asked.stored_fields().map(|fields| ("fields".to_owned(), fields.into())));
         if free == Free::First && self.finisher.has_left(ns) {
-            // What this client has committed has its place in the order when it is finished.
+            // Documents that this client has committed get their place in the order when they are
+            // finished.
             self.finisher.clear(ns).await;
         }
         tx.check_alive()?;
@@ -162,7 +169,7 @@ impl Core {
         }
         tx.note_locked(ns, std::slice::from_ref(&at), hold == Hold::Remove);
         if owned {
-            // It was this transaction's, and was free.
+            // The transaction held the document, and it was free.
             self.vouch_for_lock(tx).await?;
         }
         let shown = is_shown.then(|| {
@@ -177,13 +184,15 @@ impl Core {
     }
 }
 
-/// Is it asked in words that mean the same of stored documents, and need no index of a certain kind?
+/// Is it asked in words that mean the same of stored documents, and need no index of a certain
+/// kind?
 fn is_plain(query: &Query) -> bool {
     let plain_terms = query.terms.is_plain() && query.terms.hint.is_none() && query.skip == 0;
     plain_terms && !has_special(&query.filter) && !sees_lock_fields(&query.filter)
 }
 
-/// `None`: what nobody holds may not be what the transaction is to find.
+/// The free document that may be locked. `None`: a free one may not be the one that the transaction
+/// is to find.
 fn free_one(
     tx: &Transaction,
     collection: &Collection,
@@ -226,9 +235,8 @@ fn statement_of(query: &Query, change: &Change<'_>, me: TxId, left: &[Bson]) -> 
     Ok(Some(statement::lock_change(query, pipeline)))
 }
 
-/// Finds the first document that others show, and locks and changes it if nobody holds it; `None`
-/// where that is not provably the same. What somebody holds comes out as it went in, and is
-/// answered.
+/// Finds the first document that others see, and locks and changes it if it is free; `None` where
+/// that is not provably the same. A document that is not free stays as it is, and is returned.
 fn first_of(query: &Query, change: &Change<'_>, me: TxId) -> Option<Document> {
     let writer = tx_id_to_bson(me);
     let pipeline = match change {

@@ -1,14 +1,15 @@
-//! Prepared writes of many documents: locked and changed by one command, or locked by one and changed by a second, in the order in which they were
-//! selected.
+//! Prepared writes of many documents: locked and changed by one command, or locked by one and
+//! changed by a second, in the order in which they were selected.
 //!
-//! 0. Where one statement can lock a document and change it, the same statement does so for all of a batch. If not all of the batch is changed,
-//!    the server is asked which documents are; the others go on with 1.
-//! 1. Lock and copy whatever is clean and still matches, of a batch; if it is to be removed, lock and mark it, and that is
-//!    all.
-//! 2. If not all of the batch is locked now, the server is asked which documents are. The others take the way of single documents, which finds out
-//!    why.
-//! 3. Change the locked ones, a statement each, so that a statement that the server refuses stops exactly where it would
-//!    without MongoTx.
+//! 0. Where one statement can lock a document and change it, the same statement does so for all of
+//!    a batch. If not all of the batch is changed, the server is asked which documents are; the
+//!    others go on with 1.
+//! 1. Lock and copy whatever is clean and still matches, of a batch; if it is to be removed, lock
+//!    and mark it, and that is all.
+//! 2. If not all of the batch is locked now, the server is asked which documents are. The others
+//!    take the way of single documents, which finds out why.
+//! 3. Change the locked ones, a statement each, so that a statement that the server refuses stops
+//!    exactly where it would without MongoTx.
 
 use std::collections::{BTreeMap, HashSet};
 
@@ -34,7 +35,7 @@ use crate::{command::Terms, error::Result, options::Namespace};
 const BATCH: usize = 500;
 const BATCH_BYTES: usize = 4 * 1024 * 1024;
 
-/// What became of many documents.
+/// Result of a prepared write of many documents.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct AppliedMany {
     pub(crate) matched: u64,
@@ -74,8 +75,9 @@ impl Core {
             }
             Change::Remove => false,
         };
-        // What may have to be taken back is changed one by one, as the server does: values of unique indexes and shard keys,
-        // words. Strings that a collation calls equal need a statement of their own each.
+        // Changes that may have to be taken back are made one by one, as the server does: values of
+        // unique indexes, shard keys, words. Strings that a collation calls equal need a statement
+        // of their own each.
         if targets.at.len() < 3 || checked || targets.terms.collation.is_some() {
             for at in targets.at {
                 self.prepare_single(tx, targets, at, change, &mut done).await?;
@@ -239,7 +241,7 @@ impl Core {
         Ok(())
     }
 
-    /// Which of these documents this transaction has locked.
+    /// The documents among these that this transaction has locked.
     pub(super) async fn held_among(&self, ns: &Namespace, at: &[Address], me: TxId) -> Result<HashSet<OwnKey>> {
         let filter = doc! {"$and": [among(at), {WRITER: tx_id_to_bson(me)}]};
         let find = doc! {"find": &ns.coll, "filter": filter, "projection": {"_id": 1}};

@@ -1,7 +1,8 @@
 //! A prepared write that answers the document: locked, changed and shown by one `findAndModify`.
 //!
-//! The statement is the one that [`super::prepare`] would send first, and so is its meaning; only the command around it is
-//! another. Where one statement cannot do everything, or did nothing, nothing is said here and the caller goes the long way.
+//! The statement is the one that [`super::prepare`] would send first, and so is its meaning; only
+//! the command around it is another. Where one statement cannot do everything, or did nothing,
+//! nothing is said here and the caller goes the long way.
 
 use bson::{Bson, Document};
 use protocol::TxId;
@@ -25,9 +26,9 @@ use crate::error::Result;
 
 /// A document that was locked and changed.
 pub(crate) struct Shown {
-    /// As it was.
+    /// The document before the change.
     pub(crate) before: Document,
-    /// As it is now in this transaction; `None`: removed.
+    /// The document after the change, in this transaction's view; `None`: removed.
     pub(crate) after: Option<Document>,
 }
 
@@ -65,7 +66,7 @@ impl Core {
         let mut found = match self.send_shown(tx, target.ns, &statement).await? {
             Told::Found(found) if found.get(WRITER) == Some(&tx_id_to_bson(me)) => found,
             Told::Found(_) | Told::Nothing => {
-                // It stands in turn for the document when it tries again.
+                // The next attempt waits in turn for the document.
                 tx.not_held(target.ns, target.at);
                 return Ok(None);
             }
@@ -85,7 +86,8 @@ impl Core {
         Ok(Some(Shown { before: found, after }))
     }
 
-    /// Somebody who is committed may have left the document: makes the statement take it over, or waits until it is finished.
+    /// If a committed transaction may have left the document, makes the statement take it over, or
+    /// waits until it is finished.
     pub(crate) async fn take_over(
         &self,
         statement: &mut Document,
@@ -102,7 +104,8 @@ impl Core {
     }
 }
 
-/// Lock and change in one, where that is provably the same. `left`: a committed transaction whose lock may be taken over.
+/// Lock and change in one, where that is provably the same. `left`: a committed transaction whose
+/// lock may be taken over.
 pub(super) fn statement_of(
     target: &Target<'_>,
     change: &Change<'_>,

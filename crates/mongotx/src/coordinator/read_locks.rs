@@ -1,12 +1,15 @@
-//! Taking read locks, and looking whether they are still there.
+//! Taking read locks, and checking that they are still there.
 //!
-//! 1. Note the documents as held, then send one `update` that locks whatever no rival holds for writing.
-//! 2. It has left some out: look at their locks. What this transaction has locked is kept. What a rival holds is repaired or
-//!    waited for, and what nobody holds *any more* is free: again from 1. Only what is not there was removed.
+//! 1. Note the documents as held, then send one `update` that locks all of them that no rival holds
+//!    for writing.
+//! 2. If it has left some out, look at their locks. Documents that this transaction has locked are
+//!    kept. A rival's lock is repaired or waited for; a document that is *no longer* locked is
+//!    free: again from 1. Only a missing document was removed.
 //!
-//! A document counts as read once it is known to be locked. From then on it must carry the lock whenever this transaction
-//! reads it again or writes to it: a lock that is gone was taken by a rival after the lease had ended, or lost with the
-//! server, and what was read may have changed since.
+//! A document counts as read once it is known to be locked. From then on it must carry the lock
+//! whenever this transaction reads it again or writes to it: a lock that is gone was taken by a
+//! rival after the lease had ended, or lost with the server, and what was read may have changed
+//! since.
 
 use std::collections::HashMap;
 
@@ -94,7 +97,8 @@ impl Core {
         Ok(usize::try_from(answer.ok()?.n).unwrap_or(0))
     }
 
-    /// Repairs what a decided writer has left on the document, or waits for one that is not decided.
+    /// Repairs what a decided writer has left on the document, or waits for one that is not
+    /// decided.
     async fn meet_writer_of(
         &self,
         ns: &Namespace,
@@ -122,7 +126,7 @@ impl Core {
         found.iter().map(parse).collect()
     }
 
-    /// Those of these documents that this transaction has read must still be locked by it.
+    /// Checks that this transaction still locks those of these documents that it has read.
     pub(crate) async fn check_read_locks(
         &self,
         tx: &Transaction,

@@ -1,9 +1,9 @@
-//! Rolling documents forward or back, one command for any number of them: the statements that every finisher and every
-//! repairer sends, and what to do where a unique index is in the way.
+//! Rolling documents forward or back, one command for any number of them: the statements that every
+//! finisher and every repairer sends, and what to do where a unique index is in the way.
 //!
-//! Documents of one transaction may exchange values of a unique index. One after the other, the first would meet a value
-//! that the second still has. Then all of the transaction's documents step aside first: their safe values stay readable
-//! and no longer count (decision 0006).
+//! Documents of one transaction may exchange values of a unique index. One after the other, the
+//! first would meet a value that the second still has. Then all of the transaction's documents step
+//! aside first: their safe values stay readable and no longer count (decision 0006).
 
 use bson::Document;
 use protocol::Decided;
@@ -15,7 +15,8 @@ use super::{
 };
 use crate::{error::Result, options::Namespace};
 
-/// Rolls forward what these committed transactions hold of `who`; `deletes`: some were removed. Answers how many.
+/// Rolls forward what these committed transactions hold of `who`; `deletes`: some were removed.
+/// Answers how many.
 pub(crate) async fn forward(
     server: &Server,
     ns: &Namespace,
@@ -30,7 +31,8 @@ pub(crate) async fn forward(
     Ok(removed + replace(server, ns, who, writers).await?)
 }
 
-/// As many documents are named each by a statement of its own, the server's shortest way; more of them together by one.
+/// As many documents are named each by a statement of its own, the server's shortest way; more of
+/// them together by one.
 const FEW: usize = 1;
 
 /// Rolls forward what these committed transactions hold of these documents. Answers how many.
@@ -58,7 +60,7 @@ pub(crate) async fn replace(server: &Server, ns: &Namespace, who: &Document, wri
     if !first.errors.iter().any(|(_, error)| error.is_duplicate_key()) {
         return Ok(first.ok()?.n);
     }
-    // What this transaction has removed elsewhere goes first, too.
+    // Documents that this transaction has removed elsewhere go first, too.
     server.repair_by_delete(ns, vec![statement::finish_delete(Document::new(), writers)]).await?.ok()?;
     server.repair(ns, vec![statement::step_aside(writers)]).await?.ok()?;
     Ok(server.repair(ns, vec![statement]).await?.ok()?.n)

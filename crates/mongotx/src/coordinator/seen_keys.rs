@@ -1,8 +1,9 @@
-//! Where documents are that a transaction has read: their `_id`s, by the keys of unique indexes.
+//! The `_id`s of documents that a transaction has read, by the keys of unique indexes.
 //!
-//! Who reads documents by natural keys and then changes several of them by the same keys would have to ask for their `_id`s, which
-//! the answer to the read has shown. So a transaction remembers them. What is remembered decides nothing: a document that has another
-//! key by now is not matched by the statement that names it, which demands the key, too.
+//! A transaction that reads documents by natural keys and then changes several of them by the same
+//! keys would have to ask for their `_id`s, which the answer to the read has shown. So it remembers
+//! them. Nothing is decided by this memory: a document that has another key by now is not matched
+//! by the statement that names it, which demands the key, too.
 
 use std::{
     collections::HashMap,
@@ -30,20 +31,20 @@ impl SeenKeys {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Where the document with this key was.
+    /// `_id` of the document that had this key.
     pub(crate) fn get(&self, ns: &Namespace, key: &Document) -> Option<Bson> {
         let key: Option<Key> =
             key.iter().map(|(field, value)| Some((field.clone(), OwnKey::of_simple(value)?))).collect();
         self.ids().get(&(ns.clone(), key?)).cloned()
     }
 
-    /// Who notes the documents of an answer by the keys of these indexes.
+    /// A spotter that notes the documents of an answer by the keys of these indexes.
     pub(crate) fn spotter(&self, ns: &Namespace, indexes: Vec<Vec<String>>) -> Option<Spotter> {
         (!indexes.is_empty()).then(|| Spotter { seen: self.clone(), ns: ns.clone(), indexes })
     }
 }
 
-/// Is told of each document of an answer.
+/// Notes each document of an answer by its keys.
 pub(crate) struct Spotter {
     seen: SeenKeys,
     ns: Namespace,

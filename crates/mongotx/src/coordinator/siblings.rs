@@ -1,18 +1,21 @@
-//! Documents that transactions of *this client* hold. Who wants one of them is told so, or waits in turn, without asking the
-//! server; two of them that would wait for each other are found at once.
+//! Documents that transactions of *this client* hold. A transaction that wants one of them gets a
+//! conflict, or waits in turn, without asking the server; two of them that would wait for each
+//! other are found at once.
 //!
-//! What is known here is no more than a short cut: a lock is what the server stores. A document that is not known here
-//! may be locked, and one that is known may be free (somebody else has rolled its holder back): then the wait ends with
-//! the caller's patience, as it would in front of the server. Nothing is decided on the strength of this table but to wait,
-//! or to answer a conflict.
+//! This knowledge is no more than a short cut: a lock is what the server stores. A document that is
+//! unknown here may be locked, and one that is known may be free (another client has rolled its
+//! holder back): then the wait ends with the caller's patience, as it would in front of the server.
+//! This table decides only that a transaction waits, or gets a conflict.
 //!
-//! 1. Before the first prepared write of a document by its `_id`: [`Siblings::claim`]. One transaction at a time tries.
-//! 2. The server says that it is locked: the claim is kept ([`Claim::keep`]) until the transaction's documents are finished.
-//!    It says anything else, or the future is dropped: the claim goes to the next who waits.
-//!    A write that names no `_id` claims nothing: its document becomes known when the server has said which one is locked
-//!    ([`Claims::took`]).
-//! 3. The commit is answered: what it holds goes to the next who wants it ([`Claims::leave`]), together with the name of the
-//!    transaction that left it ([`Claim::left`]), whose lock is still there until it is finished (decision 0012).
+//! 1. Before the first prepared write of a document by its `_id`: [`Siblings::claim`]. One
+//!    transaction at a time tries.
+//! 2. The server says that it is locked: the claim is kept ([`Claim::keep`]) until the
+//!    transaction's documents are finished. It says anything else, or the future is dropped: the
+//!    claim goes to the next that waits. A write that names no `_id` claims nothing: its document
+//!    becomes known when the server has said which one is locked ([`Claims::took`]).
+//! 3. The commit is answered: what it holds goes to the next that wants it ([`Claims::leave`]),
+//!    together with the name of the transaction that left it ([`Claim::left`]), whose lock is still
+//!    there until it is finished (decision 0012).
 
 use std::{
     collections::{HashMap, VecDeque},
@@ -32,8 +35,8 @@ use tokio::{
 
 use crate::{options::Namespace, waiting};
 
-/// How long somebody who is not ready to wait for a rival waits for one that is about to let go, or has not got the document
-/// yet: a few answers of the server. After that the server is asked.
+/// How long a caller that is not ready to wait for a rival waits for one that is about to let go,
+/// or has not got the document yet: a few answers of the server. After that the server is asked.
 const MOMENT: Duration = Duration::from_millis(100);
 
 /// Committed transactions that one statement names, to take over what they have left.
@@ -51,19 +54,21 @@ pub(crate) struct Siblings {
 #[derive(Default)]
 struct Table {
     places: HashMap<Key, Place>,
-    /// What a transaction waits for. One at a time: a session does one thing after the other.
+    /// The document that a transaction waits for: one at a time, because a session runs one
+    /// statement after the other.
     waits: HashMap<TxId, Key>,
-    /// Who is committed and may still be found on documents of a collection, the latest last.
+    /// Committed transactions that may still be found on documents of a collection, the latest
+    /// last.
     left: HashMap<Namespace, Vec<TxId>>,
 }
 
-/// A document that somebody holds, or tries to lock.
+/// A document that a transaction holds, or tries to lock.
 struct Place {
     owner: Arc<Owner>,
     state: State,
-    /// Who is committed and may still be what others find there.
+    /// Committed transaction whose lock may still be found there.
     left: Option<TxId>,
-    /// Who comes next.
+    /// Transactions that wait, in order.
     queue: VecDeque<Next>,
 }
 
@@ -73,7 +78,7 @@ enum State {
     Tried,
     /// The server has said that the owner holds it.
     Held,
-    /// The owner is committed, and nobody else wanted it so far.
+    /// The owner is committed, and no other transaction has wanted it so far.
     Left,
 }
 
@@ -82,15 +87,15 @@ struct Next {
     turn: oneshot::Sender<()>,
 }
 
-/// A transaction.
+/// A transaction that holds documents.
 struct Owner {
     id: TxId,
-    /// Its documents will be free within moments.
+    /// Whether its documents will be free within moments.
     ending: AtomicBool,
 }
 
-/// All that one transaction holds here. When the last copy is dropped, it is free for others: a transaction keeps one, and
-/// its job after it.
+/// All that one transaction holds here. When the last copy is dropped, it is free for others: a
+/// transaction keeps one, and its job after it.
 #[derive(Clone)]
 pub(crate) struct Claims(Arc<Kept>);
 
@@ -113,13 +118,15 @@ pub(crate) enum Left {
     Wanted,
 }
 
-/// How a claim came out.
+/// Result of a claim.
 pub(crate) enum Claimed<'a> {
-    /// Nobody else of this client tries it now. Whether others had to be waited for.
+    /// No other transaction of this client tries it now. The flag tells whether others had to be
+    /// waited for.
     Alone(Claim<'a>, bool),
-    /// This transaction of the same client holds it and is not about to let go; or waits for the one that asks.
+    /// This transaction of the same client holds it and is not about to let go; or waits for the
+    /// one that asks.
     Rival(TxId),
-    /// It took too long to find out: the server knows.
+    /// The wait took too long: ask the server.
     Ask,
 }
 
@@ -131,7 +138,8 @@ pub(crate) struct Claim<'a> {
 
 impl Siblings {
     fn lock(&self) -> MutexGuard<'_, Table> {
-        // Nothing panics while it is held; if something did, the table would at worst make somebody ask the server.
+        // No code panics while it holds this lock; after a panic, the table would at worst make a
+        // transaction ask the server.
         self.table.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -147,8 +155,8 @@ impl Claims {
         self.0.owner.ending.store(true, SeqCst);
     }
 
-    /// Waits for its turn, at most until `deadline`: when the document is held by a transaction that goes on. One that does not is told
-    /// by `hurry` that somebody waits.
+    /// Waits for its turn, at most until `deadline` if the document is held by a transaction that
+    /// goes on. A holder that is ending is urged by `hurry`.
     pub(crate) async fn claim(
         &self,
         ns: &Namespace,
@@ -171,8 +179,8 @@ impl Claims {
             let until = match self.stands_still(&key) {
                 Some(rival) if Instant::now() >= deadline => return Claimed::Rival(rival),
                 Some(_) => deadline,
-                // It goes from hand to hand. Who was ready to wait has waited, and the server would
-                // say the same.
+                // The document goes from one transaction to the next. A caller that was ready to
+                // wait has waited, and the server would say the same.
                 None if Instant::now() >= last_moment => match self.rival_at(&key).filter(|_| is_ready_to_wait) {
                     Some(rival) => return Claimed::Rival(rival),
                     None => return Claimed::Ask,
@@ -188,8 +196,8 @@ impl Claims {
         }
     }
 
-    /// The server says that the transaction holds a document that it has not claimed. Somebody who is trying to lock it, or waits for
-    /// that, finds out from the server.
+    /// Notes that the server has given the transaction a document that it has not claimed. A
+    /// transaction that is trying to lock it, or waits to, finds out from the server.
     pub(crate) fn took(&self, ns: &Namespace, id: Vec<u8>) {
         let (owner, key) = (&self.0.owner, (ns.clone(), id));
         let mut table = self.0.siblings.lock();
@@ -206,13 +214,15 @@ impl Claims {
         self.0.keys.lock().unwrap_or_else(PoisonError::into_inner).push(key);
     }
 
-    /// The committed transaction that has left a document as it is, where nobody else has tried to lock it since.
+    /// The committed transaction that has left a document, if no other transaction has tried to
+    /// lock it since.
     pub(crate) fn left_at(&self, ns: &Namespace, id: Vec<u8>) -> Option<TxId> {
         let table = self.0.siblings.lock();
         table.places.get(&(ns.clone(), id)).filter(|place| place.state == State::Left).map(|place| place.owner.id)
     }
 
-    /// The latest transactions that are committed and may still be what is found on documents of this collection.
+    /// The latest transactions that are committed and may still be what is found on documents of
+    /// this collection.
     pub(crate) fn left_in(&self, ns: &Namespace) -> Vec<TxId> {
         let table = self.0.siblings.lock();
         table.left.get(ns).map_or_else(Vec::new, |left| left.iter().rev().take(MOST_LEFT).copied().collect())
@@ -241,14 +251,15 @@ impl Claims {
         Ok(Some(comes))
     }
 
-    /// Who holds it, if that is known and it will not let go within moments.
+    /// The holder, if it is known and will not let go within moments.
     fn stands_still(&self, key: &Key) -> Option<TxId> {
         let table = self.0.siblings.lock();
         let place = table.places.get(key)?;
         (place.state == State::Held && !place.owner.ending.load(SeqCst)).then_some(place.owner.id)
     }
 
-    /// How many documents of a collection it has left, and how many of those nobody has tried to take over so far.
+    /// Number of documents of a collection that it has left, and of those that no transaction has
+    /// tried to take over so far.
     pub(crate) fn count(&self, ns: &Namespace) -> (usize, usize) {
         let keys = self.0.keys.lock().unwrap_or_else(PoisonError::into_inner);
         let (me, table) = (self.0.owner.id, self.0.siblings.lock());
@@ -257,21 +268,21 @@ impl Claims {
         (here().count(), here().filter(mine).count())
     }
 
-    /// Who else holds it, or tries to lock it.
+    /// Another transaction that holds the document, or tries to lock it.
     fn rival_at(&self, key: &Key) -> Option<TxId> {
         let table = self.0.siblings.lock();
         table.places.get(key).map(|place| place.owner.id).filter(|owner| *owner != self.0.owner.id)
     }
 
-    /// Who holds it, if that one is about to let go.
+    /// The holder, if it is about to let go.
     fn ends(&self, key: &Key) -> Option<TxId> {
         let table = self.0.siblings.lock();
         let owner = &table.places.get(key)?.owner;
         owner.ending.load(SeqCst).then_some(owner.id)
     }
 
-    /// The transaction is committed, and everybody has been told: what it holds may be taken over, but for the collections that
-    /// are `kept` until they are finished.
+    /// Notes that the transaction is committed, and that this was reported: its documents may be
+    /// taken over, but for the collections that are `kept` until they are finished.
     pub(crate) fn leave(&self, kept: impl Fn(&Namespace) -> bool) -> Left {
         let keys = self.0.keys.lock().unwrap_or_else(PoisonError::into_inner);
         let (me, mut table) = (self.0.owner.id, self.0.siblings.lock());
@@ -320,7 +331,7 @@ impl Table {
         false
     }
 
-    /// The document is nobody's: whose turn is it?
+    /// Gives the free document to the next transaction in its queue.
     fn hand_on(&mut self, key: &Key) {
         let Some(place) = self.places.get_mut(key) else { return };
         while let Some(Next { owner, turn }) = place.queue.pop_front() {
@@ -572,7 +583,7 @@ mod tests {
         assert!(siblings.lock().places.is_empty());
     }
 
-    /// The document is never held for long, and always by somebody else.
+    /// The document is never held for long, and always by another transaction.
     #[tokio::test(start_paused = true)]
     async fn who_was_ready_to_wait_and_has_waited_is_told_of_a_conflict() {
         let (_, [a, b, c]) = transactions();

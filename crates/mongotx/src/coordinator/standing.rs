@@ -1,31 +1,34 @@
-//! Does a transaction still stand? One that was fenced, killed, or robbed of its prepared writes by a server that was killed
-//! cannot be committed any more, and would read on without its own writes: its next statement fails.
+//! Does a transaction still stand? One that was fenced, killed, or robbed of its prepared writes by
+//! a server that was killed cannot be committed any more, and would read on without its own writes:
+//! its next statement fails.
 //!
-//! Asked when a statement has its answer, because what is asked before vouches for nothing that was read afterwards:
+//! Asked when a statement has its answer, because what is asked before vouches for nothing that was
+//! read afterwards:
 //!
 //! | what could have happened | what tells | commands |
 //! | --- | --- | --- |
 //! | the record is lost, or the server was replaced, and the client knows | the log ([`Standing::Lost`]); before a statement, too | none |
 //! | fenced while the client stood still | no sign of life was acknowledged for most of the lease: a look at the record | none as a rule |
 //! | the server was replaced, and the connection for records has not noticed | a connection was made since the transaction began: a look at the record over that connection | none as a rule |
-//! | killed by somebody, with everything else as it should be | a document that the transaction held and holds no more: a look at the record | none as a rule |
+//! | killed by a rival, with everything else as it should be | a document that the transaction held
+//! and holds no more: a look at the record | none as a rule |
 //! | the same, and the statement has answered from the transaction's own view of a collection | a look at the record | one |
 
 use super::{Core, transaction::Transaction};
 use crate::error::{Error, ErrorKind, Result};
 
-/// What a client knows of one of its transactions without asking the server.
+/// A client's knowledge of one of its transactions, without asking the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Standing {
-    /// Nobody can have fenced its record.
+    /// No rival can have fenced its record.
     Sound,
-    /// Its record may have been fenced.
+    /// Unknown: a rival may have fenced its record.
     Doubtful,
-    /// It cannot be committed any more.
+    /// The transaction cannot be committed any more.
     Lost,
 }
 
-/// Over which connection a record is looked at.
+/// The connection over which a record is looked at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Look {
     /// Any: for what others write to the record.
@@ -62,7 +65,8 @@ impl Core {
         Ok(())
     }
 
-    /// A document that the transaction held may be held no more: because somebody has rolled it back?
+    /// Checks that the transaction was not rolled back by a rival, because a document that it held
+    /// may be free.
     pub(crate) async fn vouch_for_lock(&self, tx: &Transaction) -> Result<()> {
         match tx.started {
             Some(started) => self.log.vouch(started, Look::AtServer).await,

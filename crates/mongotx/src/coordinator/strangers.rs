@@ -1,14 +1,18 @@
-//! Locks of clients that have no record here. No record means that every document of the client was clean and its record
-//! removed since, so that what still carries its id is an orphan, to be rolled back. Two things look the same, and rolling back
-//! would then undo half of what somebody else commits:
+//! Locks of clients that have no record here. No record means that every document of the client was
+//! clean and its record removed since, so that what still carries its id is an orphan, to be rolled
+//! back. Two other cases look the same, and rolling back would then undo half of a commit of
+//! another client:
 //!
-//! 1. The client keeps its records in another database. Its id says so ([`protocol::id::database_tag`]), and every client that
-//!    registers notes its database at a fixed place of the deployment, so that the error can name it.
-//! 2. The record was removed before its time: by hand, with its database, by a backup that was put back. The id is then
-//!    younger than records are kept at least. (Registering is durable, closing sets the server's clock, and the TTL index removes
-//!    a record [`RETENTION_SECONDS`] later: an orphan's id is older. Both times are the server's.)
+//! 1. The client keeps its records in another database. Its id says so
+//!    ([`protocol::id::database_tag`]), and every client that registers notes its database at a
+//!    fixed place of the deployment, so that the error can name it.
+//! 2. The record was removed before its time: by hand, with its database, by a backup that was put
+//!    back. The id is then younger than records are kept at least. (Registering is durable, closing
+//!    sets the server's clock, and the TTL index removes a record [`RETENTION_SECONDS`] later: an
+//!    orphan's id is older. Both times are the server's.)
 //!
-//! Both are errors, and nothing is changed. The second is one until the id is old enough: nobody waits for ever.
+//! Both are errors, and nothing is changed. The second is one until the id is old enough, so no
+//! wait lasts for ever.
 
 use bson::{DateTime, Document, doc};
 use protocol::{
@@ -26,22 +30,22 @@ use crate::{
     options::Namespace,
 };
 
-/// Where clients note the databases of their records, whatever those are.
+/// Database in which clients note the databases of their records, whatever those are.
 const HOME: &str = "mongotx";
-/// The collection there.
+/// Name of the collection in it.
 pub(super) const DEPLOYMENT: &str = "deployment";
 /// Databases that an error or a tool names.
 const NAMED: i64 = 20;
 
-/// InvalidOptions.
+/// Number of MongoDB's error code `InvalidOptions`.
 const WRONG_OPTIONS: i32 = 72;
 
 fn hex(tag: DatabaseTag) -> String {
     tag.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// Notes that clients of this deployment keep their records in `database`. Who may not write there does without: then the
-/// errors of others name no database.
+/// Notes that clients of this deployment keep their records in `database`. Who may not write there
+/// does without: then the errors of others name no database.
 pub(crate) async fn note_database(server: &Server, database: &str) {
     let statement = doc! {
         "q": {"_id": database},
@@ -72,11 +76,12 @@ pub async fn drop_record_database(driver: &mongodb::Client, database: &str) -> m
     driver.database(database).drop().await?;
     let notes = driver.database(HOME).collection::<Document>(DEPLOYMENT);
     notes.delete_one(doc! {"_id": database}).await?;
-    // What a client notes right now is lost with it: errors name one database less.
+    // A note that a client writes right now is lost with it: errors name one database less.
     if notes.find_one(doc! {}).await?.is_none() { notes.drop().await } else { Ok(()) }
 }
 
-/// The databases that clients of this deployment have noted, the one that was used last first; at most [`NAMED`].
+/// The databases that clients of this deployment have noted, the one that was used last first; at
+/// most [`NAMED`].
 pub(crate) async fn noted_databases(server: &Server) -> Result<Vec<String>> {
     noted(server, Document::new()).await
 }
@@ -92,7 +97,7 @@ pub(crate) async fn server_seconds(server: &Server) -> Result<i64> {
     Ok(server_time(server).await?.timestamp_millis().div_euclid(1_000))
 }
 
-/// The server's time.
+/// The current time of the server.
 pub(crate) async fn server_time(server: &Server) -> Result<DateTime> {
     let hello = server.run("admin", doc! {"hello": 1}).await?;
     hello.get_datetime("localTime").copied().map_err(|_| {
@@ -109,7 +114,8 @@ pub(crate) async fn server_time(server: &Server) -> Result<DateTime> {
 pub(crate) async fn check_gone(server: &Server, database: &str, client: ClientId) -> Result<()> {
     check_tag(server, database, client).await?;
     let age = server_seconds(server).await? - i64::from(client.made());
-    // An id from further in the future shows that a clock was set back: it says nothing about the record.
+    // An id from further in the future shows that a clock was set back: it says nothing about the
+    // record.
     if age.abs() >= RETENTION_SECONDS {
         return Ok(());
     }

@@ -1,13 +1,17 @@
-//! Leftovers of dead clients: found through their records, without waiting until somebody meets them.
+//! Sweeps: finding leftovers of dead clients through their records, before a transaction meets
+//! them.
 //!
 //! 1. Fence every record whose lease has expired.
-//! 2. Read the record again, durably: its owner may have listed further collections, and committed what it wrote there,
-//!    until the fence. From the fence on the list stays as it is.
-//! 3. In each collection that this record names, finish what it committed and undo the rest; give back its read locks,
-//!    drop what its text searches have left. (A lock written by a zombie after this is dead all the same, and is repaired by whoever meets it.)
-//! 4. Make sure that step 3 is durable: a server that is killed could come back with a lock of a committed transaction, and
-//!    without the record that lock would be taken for an orphan. Between two equal epochs nothing was lost.
-//! 5. Unless a document could not be finished ([`super::unfinishable`]), retire the record: the server removes it when its outcomes need not be kept any longer.
+//! 2. Read the record again, durably: its owner may have listed further collections, and committed
+//!    what it wrote there, until the fence. From the fence on the list stays as it is.
+//! 3. In each collection that this record names, finish what it committed and undo the rest; give
+//!    back its read locks, drop what its text searches have left. (A lock written by a zombie after
+//!    this is dead all the same, and is repaired by the transaction that meets it.)
+//! 4. Make sure that step 3 is durable: a server that is killed could come back with a lock of a
+//!    committed transaction, and without the record that lock would be taken for an orphan. Between
+//!    two equal epochs nothing was lost.
+//! 5. Unless a document could not be finished ([`super::unfinishable`]), retire the record: the
+//!    server removes it when its outcomes need not be kept any longer.
 //!
 //! Any number of sweeps may run at a time.
 
@@ -36,7 +40,7 @@ const ROUNDS: usize = 1_000;
 /// Passes over one client's collections.
 const PASSES: usize = 4;
 
-/// What a sweep did.
+/// Results of a sweep.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Swept {
@@ -44,16 +48,16 @@ pub struct Swept {
     pub fenced: usize,
     /// Number of client records whose documents are all clean now.
     pub retired: usize,
-    /// Documents repaired.
+    /// Number of documents that were repaired.
     pub repaired: usize,
 }
 
-/// What was cleaned up.
+/// Results of cleaning up after one client.
 #[derive(Debug, Default)]
 pub(crate) struct Cleaned {
-    /// Documents repaired.
+    /// Number of documents that were repaired.
     pub(crate) repaired: usize,
-    /// Why others could not be: one error for each.
+    /// Errors of the documents that could not be repaired: one for each.
     pub(crate) refused: Vec<Error>,
     /// The server was not replaced meanwhile. Otherwise another sweep will see to it.
     is_durable: bool,
@@ -69,7 +73,7 @@ impl Core {
         Records::new(&self.options.tx_database)
     }
 
-    /// Steps 1 to 5.
+    /// Runs steps 1 to 5 for all clients.
     #[tracing::instrument(name = "mongotx.sweep", level = "debug", skip_all)]
     pub(crate) async fn sweep(&self) -> Result<Swept> {
         let mut swept = Swept::default();
@@ -104,7 +108,7 @@ impl Core {
         failed.map_or(Ok(swept), Err)
     }
 
-    /// Steps 2 to 4.
+    /// Runs steps 2 to 4 for one client.
     async fn clean_up_for_good(&self, client: ClientId) -> Result<Cleaned> {
         let mut cleaned = Cleaned::default();
         for _ in 0..PASSES {
@@ -142,7 +146,7 @@ impl Core {
         Ok(cleaned)
     }
 
-    /// What a text search of the client has left.
+    /// Drops the collections that text searches of the client have left.
     async fn drop_scratch(&self, client: ClientId, namespaces: &[Namespace]) -> Result<()> {
         let databases: BTreeSet<&str> = namespaces.iter().map(|ns| ns.db.as_str()).collect();
         let name = format!("^{}{}\\.", SCRATCH.replace('.', "\\."), client);
@@ -159,8 +163,8 @@ impl Core {
         Ok(())
     }
 
-    /// Repairs every document that matches, as far as its rivals are decided. What cannot be repaired does not keep it from
-    /// the others.
+    /// Repairs every document that matches, as far as its rivals are decided. What cannot be
+    /// repaired does not keep it from the others.
     pub(crate) async fn repair_where(&self, ns: &Namespace, filter: Document) -> Result<Cleaned> {
         let key = self.shard_key(ns).await?;
         let mut cleaned = Cleaned::default();
@@ -171,7 +175,8 @@ impl Core {
                 "find": &ns.coll, "filter": filter, "projection": locks_only(&key), "limit": ROUND as i64,
                 "batchSize": ROUND as i64,
             };
-            // That nothing is left here may let a record go: what is seen must not be lost, nor somebody else's past.
+            // A record may be closed because nothing is left here: so the documents seen must not
+            // be lost later, nor belong to another primary's past.
             self.server.nodes.only_from_primary(&mut find);
             let found = self.server.collect(&ns.db, find, ROUND).await?;
             let before = (cleaned.repaired, passed_over.len());

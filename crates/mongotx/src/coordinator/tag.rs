@@ -12,7 +12,8 @@ const BUCKETS: u64 = 16;
 /// Digits of a collection's number.
 const DIGITS: usize = 8;
 
-/// The name of a change stamp. As text it is a field of a record's `changes`: eight hexadecimal digits for the collection, and what
+/// The name of a change stamp. As text it is a field of a record's `changes`: eight hexadecimal
+/// digits for the collection, and what
 /// [`Part`] adds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct Tag {

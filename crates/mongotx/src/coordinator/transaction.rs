@@ -1,11 +1,12 @@
 //! A transaction: how it begins, and what is known of it until it ends.
 //!
-//! 1. `begin` writes nothing; the number is allocated before the first prepared write ([`Core::ensure_started`]).
+//! 1. `begin` writes nothing; the number is allocated before the first prepared write
+//!    ([`Core::ensure_started`]).
 //! 2. Every document is noted in `held` *before* the command that may lock it is sent ([`held`]).
 //! 3. It is committed or rolled back ([`end`]).
 //!
-//! Interrupted between 2 and 3, or a future dropped while a prepared write was under way: rolled back, by the next call,
-//! by dropping the session, or by rivals when the lease ends.
+//! Interrupted between 2 and 3, or a future dropped while a prepared write was under way: rolled
+//! back, by the next call, by dropping the session, or by rivals when the lease ends.
 
 mod end;
 mod held;
@@ -41,33 +42,35 @@ pub(crate) struct Transaction {
     pub(crate) started: Option<Started>,
     held: HashMap<Namespace, HeldSet>,
     count: usize,
-    /// What others of this client have to wait for; from the start on.
+    /// Claims on documents that others of this client have to wait for; from the start on.
     pub(crate) claims: Option<Claims>,
     doubt: Doubt,
-    /// How many connections for data there were before the first prepared write, or when the server was last known to be the same.
+    /// How many connections for data there were before the first prepared write, or when the server
+    /// was last known to be the same.
     pub(crate) connections: u64,
     /// A statement has answered from what the transaction itself has written.
     own_view: AtomicBool,
-    /// What it has read, if that is to be validated.
+    /// Reads of the transaction, if they are to be validated.
     pub(crate) reads: ReadSet,
-    /// Where the documents are that it has read.
+    /// `_id`s of documents that it has read, by their keys.
     pub(crate) seen: SeenKeys,
-    /// How those before it have ended.
+    /// Results of the attempts before this one.
     pub(crate) attempts: Attempts,
     /// The quiet that it has asked for.
     pub(crate) quiet: Option<Quiet>,
-    /// What the statement at hand changes it replaces as a whole.
+    /// Whether the statement at hand replaces documents as a whole.
     replacing: bool,
     /// Its decision was sent: what became of it only the log knows.
     is_deciding: bool,
 }
 
-/// What is not known of a transaction, should the future of a statement be dropped now.
+/// The uncertainty about a transaction, should the future of a statement be dropped now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Doubt {
     /// Every statement so far has come to its end.
     None,
-    /// A statement has changed documents and has not come to its end: half of it may be done, or done and not checked.
+    /// A statement has changed documents and has not come to its end: half of it may be done, or
+    /// done and not checked.
     Statement,
     /// A prepared write is under way, or its answer was lost: it may still arrive.
     Message,
@@ -112,8 +115,9 @@ impl Transaction {
         self.isolation == Isolation::Serializable
     }
 
-    /// What its decision waits for. A transaction that only read has nothing to make durable, but what it read counts only if its read
-    /// locks were kept to the end: a record that still takes its decision shows that nobody was allowed to remove them.
+    /// Write concern of its decision. A transaction that only read has nothing to make durable, but
+    /// its reads count only if its read locks were kept to the end: a record that still takes its
+    /// decision shows that no rival was allowed to remove them.
     fn concern(&self) -> Concern {
         if self.has_written_anything() { self.options.concern } else { Concern::Acknowledged }
     }
@@ -137,12 +141,13 @@ impl Transaction {
         std::mem::replace(&mut self.doubt, Doubt::Message)
     }
 
-    /// It was answered.
+    /// Notes that the prepared write was answered.
     pub(crate) fn answered(&mut self) {
         self.doubt = Doubt::Statement;
     }
 
-    /// It was answered, and has changed nothing that its statement must come to its end for.
+    /// Notes that the write was answered, and has changed nothing for which its statement must come
+    /// to its end.
     pub(crate) fn answered_as_before(&mut self, before: Doubt) {
         self.doubt = before;
     }
@@ -157,12 +162,13 @@ impl Transaction {
         self.own_view.load(SeqCst)
     }
 
-    /// The same; from now on it was not.
+    /// Whether it has answered from its own view since the last call.
     pub(crate) fn take_own_view(&mut self) -> bool {
         std::mem::take(self.own_view.get_mut())
     }
 
-    /// The statement that begins replaces documents as a whole, or does not: change streams tell the two apart.
+    /// The statement that begins replaces documents as a whole, or does not: change streams tell
+    /// the two apart.
     pub(crate) fn note_replacing(&mut self, replacing: bool) {
         self.replacing = replacing;
     }
@@ -183,7 +189,7 @@ impl Transaction {
         self.check_alive()
     }
 
-    /// May it go on?
+    /// Fails if the transaction must not go on.
     pub(crate) fn check_alive(&self) -> Result<()> {
         if self.doubt == Doubt::Message {
             let message = "an earlier write of the transaction was interrupted before its answer arrived";
@@ -203,7 +209,7 @@ impl Core {
     /// The transaction's id, able to lock documents of `ns`.
     pub(crate) async fn ensure_started(&self, tx: &mut Transaction, ns: &Namespace) -> Result<TxId> {
         tx.check_alive()?;
-        // It may have to wait for those who are kept from deciding.
+        // The transaction may have to wait for others that are kept from deciding.
         self.end_quiet(tx).await;
         match tx.started {
             Some(started) => {
@@ -226,7 +232,7 @@ impl Core {
         }
     }
 
-    /// What a transaction with these options is protected from.
+    /// Isolation level of a transaction with these options.
     pub(crate) fn isolation(&self, options: &TransactionOptions) -> Isolation {
         options.isolation.unwrap_or(self.options.isolation)
     }

@@ -1,11 +1,14 @@
-//! Committed documents that the server refuses to finish: while they were locked, another tool made an index that cannot hold
-//! what they are to become (a text index and a `language` that is no string, a compound index and two arrays, …).
+//! Committed documents that the server refuses to finish: while they were locked, another tool made
+//! an index that cannot hold what they are to become (a text index and a `language` that is no
+//! string, a compound index and two arrays, …).
 //!
-//! - Readers see the unsafe version: it is the latest that is committed ([`super::pending::Settled::visible`]).
-//! - Writers, and readers that have to lock the document, fail with an error that names document and index.
-//! - Finishers and sweeps go on with the other documents. The record of the transaction stays: without it the
-//!   document would be taken for an orphan.
-//! - Whoever meets the document when the index has gone finishes it.
+//! - Readers see the unsafe version: it is the latest that is committed
+//!   ([`super::pending::Settled::visible`]).
+//! - Writers, and readers that have to lock the document, fail with an error that names document
+//!   and index.
+//! - Finishers and sweeps go on with the other documents. The record of the transaction stays:
+//!   without it the document would be taken for an orphan.
+//! - When the index is gone, any client that meets the document finishes it.
 
 use bson::{Bson, Document, doc};
 use protocol::TxId;
@@ -17,7 +20,7 @@ use crate::{
     options::Namespace,
 };
 
-/// CannotIndexParallelArrays.
+/// Number of MongoDB's error code `CannotIndexParallelArrays`.
 const PARALLEL_ARRAYS: i32 = 171;
 
 /// Has the server looked at the document, and refused?
@@ -42,7 +45,8 @@ impl Core {
         )
     }
 
-    /// For a write: is one of the documents that these transactions cannot finish among those that it means?
+    /// For a write: is one of the documents that these transactions cannot finish among those that
+    /// it means?
     ///
     /// # Errors
     /// The one of [`Core::unfinishable`], for the first of them.

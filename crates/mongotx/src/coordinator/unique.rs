@@ -1,16 +1,18 @@
 //! Unique indexes between pending and committed values (decision 0006).
 //!
-//! The server keeps committed values apart from each other, and, in the mirrored index, pending ones. A pending value
-//! against a committed one is asked about *after* it has been placed:
+//! The server keeps committed values apart from each other, and, in the mirrored index, pending
+//! ones. A pending value against a committed one is asked about *after* it has been placed:
 //!
-//! 1. Place the value. Refused by the mirrored index: whose is the other? This transaction's: a duplicate. A decided
-//!    one's: repair it, again. An active rival's: wait, or a conflict.
-//! 2. Which other documents have it in their safe versions? One that is locked by this transaction is changing it: no
-//!    matter. A clean one: a duplicate, and what was placed is taken back. A rival's: repair it, or wait for it, and ask
-//!    again.
+//! 1. Place the value. If the mirrored index refuses it, the next step depends on the other value's
+//!    transaction. This one: a duplicate. A decided one: repair it, try again. An active rival:
+//!    wait, or a conflict.
+//! 2. Which other documents have it in their safe versions? One that is locked by this transaction
+//!    is changing it: no matter. A clean one: a duplicate, and what was placed is taken back. A
+//!    rival's: repair it, or wait for it, and ask again.
 //!
-//! The question of 2 is asked once for all that a statement has placed, and for all indexes together, those with a collation apart; only where
-//! somebody is found, one after the other. A few inserts take it along in the command that places them ([`super::placing`]).
+//! The question of 2 is asked once for all that a statement has placed, and for all indexes
+//! together, those with a collation apart; only where a document is found, one after the other. A
+//! few inserts take it along in the command that places them ([`super::placing`]).
 //!
 //! The other order would let a value in between the question and the placing.
 
@@ -41,7 +43,7 @@ use crate::{
     options::Namespace,
 };
 
-/// Times that one question is asked again because somebody was in the way who is not any more.
+/// Retry limit for a question that keeps meeting rivals which have finished meanwhile.
 const ROUNDS: usize = 256;
 /// Documents of others that can have the keys of one document: more arrays are not looked at.
 const MAX_RIVALS: usize = 10_000;
@@ -50,16 +52,16 @@ const BATCH: usize = 1_000;
 /// Conditions in one question: those of documents whose keys cannot be put together.
 const CONDITIONS: usize = 200;
 
-/// What a document was before this transaction's last write to it.
+/// State of a document before this transaction's last write to it.
 #[derive(Clone, Debug)]
 pub(crate) enum Before {
-    /// Not there.
+    /// There was no such document.
     Absent,
     /// Removed by this transaction itself.
     Removed,
-    /// Its safe version.
+    /// The document had its safe version.
     Safe,
-    /// This unsafe version.
+    /// The document had this unsafe version.
     Unsafe(Document),
 }
 
@@ -68,20 +70,20 @@ pub(crate) struct Placed<'a> {
     pub(crate) ns: &'a Namespace,
     pub(crate) at: &'a Address,
     pub(crate) uniques: &'a [Unique],
-    /// What it was before.
+    /// State of the document before the write.
     pub(crate) before: &'a Before,
     /// The whole of it, where that is known.
     pub(crate) inserted: Option<&'a Document>,
 }
 
-/// Which documents have, in their safe version, one of some keys?
+/// A query for documents that have one of some keys in their safe version.
 #[derive(Clone, Debug)]
 pub(super) struct Question {
     pub(super) condition: Document,
     pub(super) collation: Option<Document>,
 }
 
-/// The questions of step 2 for all of these documents: as few as can be told.
+/// The questions of step 2 for all of these documents: as few as possible.
 pub(super) fn questions(uniques: &[&Unique], documents: &[&Document]) -> Vec<Question> {
     let (plain, collated): (Vec<&Unique>, Vec<&Unique>) =
         uniques.iter().copied().partition(|unique| unique.collation.is_none());
@@ -115,7 +117,8 @@ impl Core {
         let key = refused.duplicate_key().unwrap_or(&nothing);
         let unique = uniques.iter().find(|unique| unique.key == key.pattern);
         let collation = unique.and_then(|unique| unique.collation.clone());
-        // The server shows a collated key in a form that no query takes: then any rival may be the one.
+        // The server shows a collated key in a form that no query takes: then any rival may be the
+        // one.
         let filter = match &collation {
             None => key
                 .value
@@ -146,7 +149,8 @@ impl Core {
                 Some(rival) => patience.wait_for(self, ns, &at.id, rival).await,
             };
         }
-        // Under a collation this transaction's own documents prove nothing, unless it is refused again.
+        // Under a collation this transaction's own documents prove nothing, unless it is refused
+        // again.
         if mine && !(collation.is_some() && first_time) { Err(refused) } else { Ok(()) }
     }
 
@@ -184,7 +188,8 @@ impl Core {
         Ok(())
     }
 
-    /// Step 2 for documents that were just inserted, in their order: the place of the first duplicate.
+    /// Step 2 for documents that were just inserted, in their order: the place of the first
+    /// duplicate.
     pub(crate) async fn first_duplicate(
         &self,
         ns: &Namespace,
@@ -195,14 +200,15 @@ impl Core {
         let uniques: Vec<&Unique> = uniques.iter().collect();
         for (at, batch) in documents.chunks(BATCH).enumerate() {
             if self.may_have_rivals(ns, &uniques, batch, None, me).await? {
-                // Which of them, and what to do about it, is asked one by one.
+                // Further questions, one by one, show which documents they are, and what to do.
                 return Ok(Some(at * BATCH));
             }
         }
         Ok(None)
     }
 
-    /// Has another document than `own`, which this transaction does not hold, a key of one of these in its safe version?
+    /// Has another document than `own`, which this transaction does not hold, a key of one of these
+    /// in its safe version?
     async fn may_have_rivals(
         &self,
         ns: &Namespace,
@@ -221,7 +227,8 @@ impl Core {
         Ok(false)
     }
 
-    /// The safe and the unsafe version, as far as the constraints look at them. `None`: removed, or not held.
+    /// The safe and the unsafe version, as far as the constraints look at them. `None`: removed, or
+    /// not held.
     async fn fetch_both(&self, placed: &Placed<'_>, me: TxId) -> Result<Option<(Option<Document>, Document)>> {
         let mut projection = doc! {INSERT: 1, REMOVE: 1, WRITER: 1};
         for field in placed.uniques.iter().flat_map(|unique| unique.fields()) {
@@ -256,7 +263,8 @@ impl Core {
         found.iter().map(parse).collect()
     }
 
-    /// The `_id` of a committed document with the same key, when nobody is in the way any more.
+    /// Waits until no rival is in the way. Returns the `_id` of a committed document with the same
+    /// key, if there is one.
     async fn wait_until_unique(
         &self,
         ns: &Namespace,
@@ -306,7 +314,8 @@ impl Core {
         self.check_taken_back(placed, me, patience).await
     }
 
-    /// The document as it was before. A value of it that somebody else has taken meanwhile ends the transaction.
+    /// Takes the write back: the document becomes what it was before. If one of its values was
+    /// taken meanwhile, the transaction ends.
     async fn take_back(&self, tx: &mut Transaction, placed: &Placed<'_>, me: TxId) -> Result<()> {
         let (ns, who) = (placed.ns, placed.at.filter());
         let statement = match placed.before {
@@ -325,8 +334,9 @@ impl Core {
         })
     }
 
-    /// An unsafe version that is put back is placed again: somebody may have taken its values, and committed them, since it
-    /// was changed. (A safe version's values never left the index.)
+    /// Checks an unsafe version that was put back as if it were placed: other transactions may have
+    /// taken its values, and committed them, since it was changed. (A safe version's values never
+    /// left the index.)
     async fn check_taken_back(&self, placed: &Placed<'_>, me: TxId, patience: &mut Patience) -> Result<()> {
         let Before::Unsafe(before) = placed.before else { return Ok(()) };
         for unique in placed.uniques {
@@ -341,7 +351,8 @@ impl Core {
         Ok(())
     }
 
-    /// What a document is now, before this transaction writes to it again; asked only where that may have to be put back.
+    /// State of a document before this transaction writes to it again; asked only where the write
+    /// may have to be taken back.
     pub(crate) async fn before(&self, tx: &Transaction, ns: &Namespace, at: &Address) -> Result<Before> {
         let (Some(me), true) = (tx.id(), tx.may_hold(ns, &at.id)) else { return Ok(Before::Safe) };
         let mine = doc! {"$and": [at.filter(), {WRITER: tx_id_to_bson(me)}]};
@@ -354,7 +365,7 @@ impl Core {
     }
 }
 
-/// Whose the lock is. What became of a rival is asked by whoever clears its lock.
+/// The holder of the lock. A rival's status is asked when its lock is cleared.
 fn holder(lock: &LockState, me: TxId) -> Holder {
     Holder::of(lock.writer, me, |_| TxStatus::Active)
 }

@@ -1,7 +1,8 @@
 //! Waiting until nothing in a collection is locked: before it is replaced or dropped as a whole.
 //!
-//! Decided rivals are repaired, living ones are waited for. A lock that is taken after the last look is lost with the
-//! collection: what its transaction had written there is gone, as if the collection had gone right after the commit.
+//! Decided rivals are repaired, living ones are waited for. A lock that is taken after the last
+//! look is lost with the collection: what its transaction had written there is gone, as if the
+//! collection had gone right after the commit.
 
 use bson::{Bson, doc};
 use sd2v::{

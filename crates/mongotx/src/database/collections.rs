@@ -12,9 +12,9 @@ use crate::{error::Result, options::Namespace};
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct CollectionInfo {
-    /// Name of the collection.
+    /// Name of the collection or view.
     pub name: String,
-    /// `collection`, `view` or `timeseries`.
+    /// Kind of the collection: `collection`, `view` or `timeseries`.
     pub kind: String,
     /// Options that the collection was made with: `validator`, `capped`, `viewOn`, …
     pub options: Document,
@@ -75,8 +75,9 @@ impl<'a> IntoFuture for ModifyCollection<'a> {
 }
 
 impl Database {
-    /// Creates a collection, a time series or a view. Takes effect at once, also while the caller has a transaction open,
-    /// and stays when that is rolled back. (An ordinary collection need not be created: the first insert does.)
+    /// Creates a collection, a time series or a view. Takes effect at once, also while the caller
+    /// has a transaction open, and stays when that is rolled back. (An ordinary collection need not
+    /// be created: the first insert does.)
     ///
     /// ```no_run
     /// # use bson::doc;
@@ -93,9 +94,10 @@ impl Database {
         CreateCollection { database: self, ns: Namespace::new(&self.name, name), options: Document::new() }
     }
 
-    /// Changes options of a collection or a view, or with the option `index` those of an index: `hidden`, `expireAfterSeconds`.
-    /// Takes effect at once, as in [`Database::create_collection`]; what transactions have written before is not judged by a new
-    /// validator. Answers what was changed of the index: `hidden_old`, `hidden_new`, `expireAfterSeconds_old`, …
+    /// Changes options of a collection or a view, or with the option `index` those of an index:
+    /// `hidden`, `expireAfterSeconds`. Takes effect at once, as in [`Database::create_collection`];
+    /// what transactions have written before is not judged by a new validator. Answers what was
+    /// changed of the index: `hidden_old`, `hidden_new`, `expireAfterSeconds_old`, …
     ///
     /// ```no_run
     /// # async fn example(shop: mongotx::Database) -> mongotx::Result<()> {
@@ -104,14 +106,15 @@ impl Database {
     /// ```
     ///
     /// # Errors
-    /// The server's: 26 (NamespaceNotFound), 27 (IndexNotFound), 72 (InvalidOptions); [`crate::ErrorKind::Unsupported`] for an
-    /// index that is to become unique, and for a validator that could not be asked of uncommitted versions.
+    /// The server's: 26 (NamespaceNotFound), 27 (IndexNotFound), 72 (InvalidOptions);
+    /// [`crate::ErrorKind::Unsupported`] for an index that is to become unique, and for a validator
+    /// that could not be asked of uncommitted versions.
     pub fn modify_collection(&self, name: &str) -> ModifyCollection<'_> {
         ModifyCollection { database: self, ns: Namespace::new(&self.name, name), options: Document::new() }
     }
 
-    /// The collections and views, as they were made. What MongoTx stores for itself is not listed: neither what it made of
-    /// validators nor its scratch collections.
+    /// The collections and views, as they were made. What MongoTx stores for itself is not listed:
+    /// neither what it made of validators nor its scratch collections.
     ///
     /// ```no_run
     /// # async fn example(shop: mongotx::Database) -> mongotx::Result<()> {

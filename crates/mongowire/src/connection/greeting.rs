@@ -7,19 +7,20 @@ use crate::{
     wire::MAX_MESSAGE_BYTES,
 };
 
-/// As servers have it that tell no other.
+/// Limit of a document's bytes, if the server states none.
 const MAX_DOCUMENT_BYTES: usize = 16 * 1024 * 1024;
 
-/// What a server says of itself when a connection begins.
+/// The server's answer to `hello`: the first message of every connection.
 #[derive(Clone, Debug)]
 pub struct Greeting {
     /// The server's whole answer to `hello`.
     pub hello: RawDocumentBuf,
-    /// Another one for every start of a server. `None`: the server tells none (a router, or another product).
+    /// Another one for every start of a server. `None`: the server tells none (a router, or another
+    /// product).
     pub process_id: Option<ObjectId>,
     /// Whether the server says that it takes writes (`isWritablePrimary`).
     pub is_writable: bool,
-    /// It is a router (`mongos`), or calls itself one.
+    /// Whether the server is a router (`mongos`), or says that it is one.
     pub is_router: bool,
     /// The replica set that it is a member of.
     pub set_name: Option<String>,

@@ -16,7 +16,7 @@ use crate::{
 const NONCE_BYTES: usize = 24;
 
 impl Connection {
-    /// Logs in, if somebody is to.
+    /// Logs in, if the settings name a user.
     pub(super) async fn log_in(&mut self) -> Result<(), Failure> {
         let Some(login) = self.settings.login.clone() else { return Ok(()) };
         let address = self.settings.address.clone();
@@ -63,14 +63,16 @@ impl Connection {
     }
 }
 
-/// The password as the server wants it. It takes milliseconds of a processor, which others must not wait for.
+/// The password as the server wants it. It takes milliseconds of a processor, which others must not
+/// wait for.
 async fn hash(login: &Arc<Login>, mechanism: Mechanism, salt: Vec<u8>, iterations: u32) -> Result<Vec<u8>, String> {
     let login = Arc::clone(login);
     let hashed = tokio::task::spawn_blocking(move || login.salted(mechanism, &salt, iterations)).await;
     hashed.unwrap_or_else(|_| Err("the password could not be hashed: the runtime ends".to_owned()))
 }
 
-/// The best mechanism that is offered; where none is, as drivers do, SHA-1, which every server knows.
+/// The best mechanism that is offered; where none is, as drivers do, SHA-1, which every server
+/// knows.
 fn best(offered: impl Fn(Mechanism) -> bool) -> Mechanism {
     match offered(Mechanism::ScramSha256) {
         true => Mechanism::ScramSha256,
@@ -89,7 +91,7 @@ fn binary(bytes: Vec<u8>) -> Binary {
     Binary { subtype: BinarySubtype::Generic, bytes }
 }
 
-/// What the server says. Nothing where it says nothing, which fits nowhere.
+/// Payload of a SASL answer; empty if the server sent none, which the next step of SCRAM refuses.
 fn payload(answer: &RawDocument) -> &[u8] {
     match answer.get("payload") {
         Ok(Some(RawBsonRef::Binary(binary))) => binary.bytes,

@@ -41,14 +41,14 @@ use crate::{
 
 /// Buffers that have grown beyond this are given back after a message.
 const KEPT_BYTES: usize = 64 * 1024;
-/// What is read at once. Most answers are shorter.
+/// Bytes asked of the socket by one read. Most answers are shorter.
 const READ_BYTES: usize = 8 * 1024;
 
-/// Numbers of messages, of all connections. The official driver counts from 0: in what goes over a network the two are not
-/// taken for each other.
+/// Numbers of messages, of all connections. The official driver counts from 0: in what goes over a
+/// network the two are not taken for each other.
 static LAST_ID: AtomicI32 = AtomicI32::new(1 << 30);
 
-/// A connection: answered, and logged in where somebody has to.
+/// An open connection: greeted by the server, and logged in if the settings name a user.
 pub struct Connection {
     stream: Stream,
     settings: Arc<Settings>,
@@ -62,7 +62,8 @@ pub struct Connection {
 }
 
 impl Connection {
-    /// Connects, greets and logs in, all within [`Settings::connect_limit`]. `number`: how the connection is called.
+    /// Connects, greets and logs in, all within [`Settings::connect_limit`]. `number`: how the
+    /// connection is called.
     ///
     /// # Errors
     /// [`Failure::Unreachable`], [`Failure::Login`].
@@ -90,7 +91,7 @@ impl Connection {
         Ok(opened)
     }
 
-    /// What the server said of itself when the connection began.
+    /// The server's answer to `hello`.
     pub fn greeting(&self) -> &Greeting {
         &self.greeting
     }
@@ -110,11 +111,13 @@ impl Connection {
         !self.busy
     }
 
-    /// Sends a command once and waits for its answer, `ok: 0` included. `database` is added to it; `None`: it is in the body.
-    /// After an error (but [`Failure::TooLong`]), or when the future is dropped, the connection is of no use any more.
+    /// Sends a command once and waits for its answer, `ok: 0` included. `database` is added to it;
+    /// `None`: it is in the body. After an error (but [`Failure::TooLong`]), or when the future is
+    /// dropped, the connection is of no use any more.
     ///
     /// # Errors
-    /// Those of a connection that has been opened; [`Failure::is_maybe_done`] says whether the command may have been carried out.
+    /// Those of a connection that has been opened; [`Failure::is_maybe_done`] says whether the
+    /// command may have been carried out.
     pub async fn run(
         &mut self,
         database: Option<&str>,

@@ -19,7 +19,8 @@ use crate::settings::{Address, Settings};
 
 /// A peer that has not been heard of for so long is asked whether it is there, as MongoDB does.
 const KEEPALIVE: Duration = Duration::from_secs(120);
-/// Memory is taken as bytes come, beginning with so much: a header that announces 48 MB costs nothing yet.
+/// Memory is taken as bytes come, beginning with so much: a header that announces 48 MB costs
+/// nothing yet.
 pub(super) const FIRST_BYTES: usize = 64 * 1024;
 
 pub(crate) enum Stream {
@@ -44,8 +45,8 @@ impl Stream {
         }
     }
 
-    /// Nothing has come that was not asked for: neither bytes nor an end. Asks the socket itself: what the runtime knows of it
-    /// may be older than the end of a server.
+    /// Nothing has come that was not asked for: neither bytes nor an end. Asks the socket itself:
+    /// what the runtime knows of it may be older than the end of a server.
     pub(super) fn is_quiet(&self) -> bool {
         let socket = match self {
             Self::Tcp(stream) => SockRef::from(stream),

@@ -52,7 +52,8 @@ fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, TlsError> {
     Ok(CertificateDer::pem_file_iter(path).and_then(Iterator::collect)?)
 }
 
-/// Takes every certificate for the server's, because the user wants it so (`tlsAllowInvalidCertificates`).
+/// Takes every certificate for the server's, because the user wants it so
+/// (`tlsAllowInvalidCertificates`).
 #[derive(Debug)]
 struct TakesAll(Arc<CryptoProvider>);
 

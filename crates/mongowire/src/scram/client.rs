@@ -1,6 +1,7 @@
 //! The client's side of an exchange (RFC 5802, section 5). Pure: no I/O, no randomness, no clock.
 //!
-//! 1. client: `n,,n=NAME,r=NONCE`; 2. server: `r=NONCE+ITS,s=SALT,i=ITERATIONS`; 3. client: `c=biws,r=NONCE+ITS,p=PROOF`;
+//! 1. client: `n,,n=NAME,r=NONCE`; 2. server: `r=NONCE+ITS,s=SALT,i=ITERATIONS`; 3. client:
+//!    `c=biws,r=NONCE+ITS,p=PROOF`;
 //! 4. server: `v=SIGNATURE`, which shows that it knows the password as well.
 
 use base64::{Engine, prelude::BASE64_STANDARD};
@@ -8,7 +9,8 @@ use subtle::ConstantTimeEq;
 
 use super::Mechanism;
 
-/// Fewer, and whoever stands in between guesses the password from the proof (RFC 7677).
+/// Least number of iterations that the client accepts. With fewer, an attacker between client and
+/// server could guess the password from the proof (RFC 7677).
 const FEWEST_ITERATIONS: u32 = 4_096;
 /// More, and a server that is none keeps a processor busy.
 const MOST_ITERATIONS: u32 = 10_000_000;
@@ -16,7 +18,7 @@ const MOST_ITERATIONS: u32 = 10_000_000;
 const HEADER: &str = "n,,";
 const BOUND: &str = "c=biws";
 
-/// Why the client ends a login.
+/// Reason why the client ends a login.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Refused {

@@ -1,7 +1,9 @@
-//! The two ways to log in, and their arithmetic: RFC 5802 (SCRAM), RFC 7677 (with SHA-256), and what MongoDB does otherwise.
+//! The two ways to log in, and their arithmetic: RFC 5802 (SCRAM), RFC 7677 (with SHA-256), and
+//! what MongoDB does otherwise.
 //!
-//! With SHA-1 the password is not the user's own but `MD5(user:mongo:password)` in hexadecimal digits, as it was stored before
-//! SCRAM; with SHA-256 it goes through SASLprep (RFC 4013). Names go through nothing.
+//! With SHA-1 the password is not the user's own but `MD5(user:mongo:password)` in hexadecimal
+//! digits, as it was stored before SCRAM; with SHA-256 it goes through SASLprep (RFC 4013). Names
+//! go through nothing.
 
 use hmac::{Hmac, KeyInit, Mac};
 use md5::Md5;
@@ -11,9 +13,9 @@ use sha2::{Digest, Sha256};
 /// A SCRAM mechanism (RFC 5802, RFC 7677) that MongoDB knows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mechanism {
-    /// `SCRAM-SHA-1`.
+    /// `SCRAM-SHA-1`, of servers before 4.0.
     ScramSha1,
-    /// `SCRAM-SHA-256`.
+    /// `SCRAM-SHA-256`, the default since 4.0.
     ScramSha256,
 }
 
@@ -55,7 +57,7 @@ impl Mechanism {
         }
     }
 
-    /// `HMAC(key, text)`.
+    /// `HMAC(key, text)` of RFC 5802, with the mechanism's hash function.
     pub fn hmac(self, key: &[u8], text: &[u8]) -> Vec<u8> {
         match self {
             Self::ScramSha1 => mac::<Hmac<Sha1>>(key, text),
@@ -63,7 +65,7 @@ impl Mechanism {
         }
     }
 
-    /// `H(text)`.
+    /// `H(text)` of RFC 5802: the mechanism's hash function.
     pub fn hash(self, text: &[u8]) -> Vec<u8> {
         match self {
             Self::ScramSha1 => Sha1::digest(text).to_vec(),

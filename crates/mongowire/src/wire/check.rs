@@ -1,7 +1,8 @@
 //! Looks through documents that came from outside before anything else touches them.
 //!
-//! Afterwards every length, type byte and string in them is known to be right, and nothing is nested more deeply than
-//! MongoDB itself allows: code that recurses over documents cannot overflow its stack.
+//! Afterwards every length, type byte and string in them is known to be right, and nothing is
+//! nested more deeply than MongoDB itself allows: code that recurses over documents cannot overflow
+//! its stack.
 
 use bson::{RawBsonRef, RawDocument};
 
@@ -10,7 +11,7 @@ use crate::error::{CommandError, code};
 /// How deeply documents and arrays may be nested, as in MongoDB.
 pub(crate) const MAX_DEPTH: usize = 200;
 
-/// Looks through a document.
+/// Checks a document that came from outside, with everything nested in it.
 pub(crate) fn document(document: &RawDocument) -> Result<(), CommandError> {
     nested(document, &mut Vec::new())
 }
@@ -64,7 +65,7 @@ fn nested<'a>(document: &'a RawDocument, path: &mut Vec<&'a str>) -> Result<(), 
     Ok(())
 }
 
-/// As [`nested`]; arrays are documents with another iterator.
+/// Like [`nested`]; arrays are documents with another iterator.
 fn array<'a>(array: &'a bson::RawArray, path: &mut Vec<&'a str>) -> Result<(), CommandError> {
     let document = RawDocument::from_bytes(array.as_bytes()).map_err(invalid)?;
     nested(document, path)

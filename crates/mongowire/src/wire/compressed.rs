@@ -1,7 +1,7 @@
-//! `OP_COMPRESSED`: the kind of another message, its size, and its payload compressed.
+//! `OP_COMPRESSED`: the kind of another message, its size, and its compressed payload.
 //!
-//! Whatever a peer sends, no more is written than the size it has told, and that is refused first when it is more than a
-//! message may have.
+//! A message states the size of its payload uncompressed. A size beyond the limit of a message is
+//! refused first; decompression then writes no more bytes than were stated.
 
 use std::io::{Read, Write};
 
@@ -11,16 +11,16 @@ use super::{
     header::{HEADER_BYTES, Header, MAX_MESSAGE_BYTES, OpCode, set_length},
 };
 
-/// How a message is compressed.
+/// The compressor of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Compressor {
-    /// Not at all.
+    /// No compression: the payload as it is.
     Noop,
-    /// Snappy.
+    /// Snappy in its raw format, without frames.
     Snappy,
-    /// zlib.
+    /// zlib: DEFLATE with a header and a checksum.
     Zlib,
-    /// Zstandard.
+    /// Zstandard in its frame format.
     Zstd,
 }
 
@@ -28,7 +28,7 @@ impl Compressor {
     /// All that can be negotiated, in the order in which they are preferred.
     pub const ALL: [Self; 3] = [Self::Zstd, Self::Snappy, Self::Zlib];
 
-    /// Its name in handshakes.
+    /// Name of the compressor in handshakes.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Noop => "noop",
@@ -78,7 +78,8 @@ pub(super) fn told_bytes(payload: &[u8]) -> usize {
     told.ok().and_then(|told| usize::try_from(told).ok()).unwrap_or(0)
 }
 
-/// At most `size` bytes, or one more when there would be more; none when the bytes are no compressed ones.
+/// At most `size` bytes, or one more when there would be more; none when the bytes are no
+/// compressed ones.
 fn decompress(compressor: Compressor, bytes: &[u8], size: usize) -> Option<Vec<u8>> {
     match compressor {
         Compressor::Noop => Some(bytes.to_vec()),

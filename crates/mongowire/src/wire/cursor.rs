@@ -2,7 +2,7 @@
 
 use super::WireError;
 
-/// What is left to read of a payload.
+/// The part of a payload that is not read yet.
 pub(super) struct Cursor<'a> {
     rest: &'a [u8],
 }
@@ -16,7 +16,7 @@ impl<'a> Cursor<'a> {
         self.rest.is_empty()
     }
 
-    /// Everything that is left.
+    /// All bytes that are not read yet.
     pub(super) fn rest(&self) -> &'a [u8] {
         self.rest
     }
@@ -55,7 +55,8 @@ impl<'a> Cursor<'a> {
         Ok(text)
     }
 
-    /// A part that begins with its own length, which is `least` or more and counts itself. The length is in the answer.
+    /// A part that begins with its own length, which is `least` or more and counts itself. The
+    /// length is in the answer.
     pub(super) fn sized(&mut self, least: usize) -> Result<&'a [u8], WireError> {
         let told = Self::new(self.rest).i32()?;
         match usize::try_from(told) {

@@ -7,16 +7,16 @@ pub const HEADER_BYTES: usize = 16;
 /// The longest message, header included, as MongoDB has it.
 pub const MAX_MESSAGE_BYTES: usize = 48_000_000;
 
-/// A header.
+/// The 16 bytes at the beginning of every message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Header {
     /// The whole message, the header included. Within the limits.
     pub length_bytes: usize,
-    /// The message's number.
+    /// Number that the sender gave to the message.
     pub request_id: i32,
     /// The number of the message that it answers.
     pub response_to: i32,
-    /// What follows.
+    /// Kind of the message that follows.
     pub op_code: OpCode,
 }
 
@@ -25,9 +25,9 @@ pub struct Header {
 pub enum OpCode {
     /// The answer to an old query.
     Reply,
-    /// An old query.
+    /// `OP_QUERY`: how old drivers ask, today in the first handshake only.
     Query,
-    /// Another message, compressed.
+    /// `OP_COMPRESSED`: another message in compressed form.
     Compressed,
     /// A command or its answer.
     Msg,
@@ -52,10 +52,11 @@ impl OpCode {
 }
 
 impl Header {
-    /// Reads a header.
+    /// Reads the header of a message.
     ///
     /// # Errors
-    /// [`WireError::Length`], [`WireError::OpCode`]: nobody can know where the next message begins, or what it means.
+    /// [`WireError::Length`], [`WireError::OpCode`]: the beginning of the next message, or the
+    /// meaning of this one, is unknown.
     pub fn decode(bytes: &[u8; HEADER_BYTES]) -> Result<Self, WireError> {
         let mut cursor = super::cursor::Cursor::new(bytes);
         let length = cursor.i32()?;
@@ -67,12 +68,12 @@ impl Header {
         Ok(Self { length_bytes, request_id, response_to, op_code: OpCode::of(cursor.i32()?)? })
     }
 
-    /// How many bytes follow.
+    /// Bytes of the message that follow the header.
     pub fn payload_bytes(&self) -> usize {
         self.length_bytes - HEADER_BYTES
     }
 
-    /// The header's bytes.
+    /// The header as it is sent.
     pub(crate) fn encode(&self) -> [u8; HEADER_BYTES] {
         // Lengths come from messages in memory; one of 2 GB would be refused by every peer.
         let length = i32::try_from(self.length_bytes).unwrap_or(i32::MAX);

@@ -1,9 +1,10 @@
 //! MongoDB's wire protocol: bytes to requests, replies to bytes. No I/O, no clock, no state.
 //!
-//! A message is a [`Header`] and a payload. Whoever reads one reads the header first, which says how long the payload
-//! is, and hands both to [`decode`]; the answer is written by [`encode`] in the [`Form`] in which the question came.
+//! A message is a [`Header`] and a payload. A reader decodes the header first, which states the
+//! size of the payload, and hands both to [`decode`]; the answer is written by [`encode`] in the
+//! [`Form`] in which the question came.
 //!
-//! | file | what |
+//! | file | content |
 //! | --- | --- |
 //! | `header` | the 16 bytes before every message |
 //! | `op_msg` | `OP_MSG`: all commands since MongoDB 3.6 |
@@ -12,7 +13,8 @@
 //! | `check` | documents that came from outside: lengths, types, text, depth |
 //! | `cursor` | reading bytes that may end anywhere |
 //!
-//! The format is MongoDB's "Wire Protocol" specification, with the "OP_COMPRESSED" and "OP_MSG" specifications of its drivers.
+//! The format is MongoDB's "Wire Protocol" specification, with the "OP_COMPRESSED" and "OP_MSG"
+//! specifications of its drivers.
 
 pub(crate) mod check;
 mod compressed;
@@ -30,8 +32,8 @@ pub use self::{
 };
 use crate::{error::CommandError, request::Request};
 
-/// Why a connection has to be closed: where the next message would begin cannot be known, or the peer does not speak
-/// this protocol. Everything else is answered.
+/// Why a connection has to be closed: where the next message would begin cannot be known, or the
+/// peer does not speak this protocol. Everything else is answered.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum WireError {
@@ -44,10 +46,11 @@ pub enum WireError {
     /// The message ends too early, goes on too long, or its parts have lengths that do not fit.
     #[error("{0}")]
     Malformed(&'static str),
-    /// A message that is too long for somebody who has not logged in: more bytes than these.
+    /// A message longer than this number of bytes from a client that has not logged in.
     #[error("a message of more than {0} bytes before login")]
     Stranger(usize),
-    /// There is no memory for what it becomes when it is decompressed, and no way to know whether an answer is wanted.
+    /// There is no memory for what it becomes when it is decompressed, and no way to know whether
+    /// an answer is wanted.
     #[error("{0}")]
     Memory(String),
     /// A test wants the connection to be closed.
@@ -59,9 +62,9 @@ pub enum WireError {
     /// The message is not what was sent.
     #[error("the checksum is {found:#010x} where the message says {told:#010x}")]
     Checksum {
-        /// What the message says.
+        /// Checksum that the message states.
         told: u32,
-        /// What it is.
+        /// Checksum of the bytes received.
         found: u32,
     },
     /// A compressor that does not exist.
@@ -72,31 +75,31 @@ pub enum WireError {
     Decompress(&'static str),
 }
 
-/// How an answer is written: as the question was.
+/// Form of an answer, which is that of the request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Form {
-    /// The kind of message.
+    /// Kind of the message that carried the request.
     pub envelope: Envelope,
     /// The question was compressed with this.
     pub compressor: Option<Compressor>,
 }
 
-/// The kinds of answers.
+/// Kinds of messages that carry answers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Envelope {
-    /// `OP_MSG`.
+    /// `OP_MSG`, the answer to `OP_MSG`.
     Msg {
-        /// With a checksum.
+        /// Whether a CRC-32C checksum follows the message.
         checksum: bool,
     },
-    /// `OP_REPLY`, for `OP_QUERY`.
+    /// `OP_REPLY`, the answer to `OP_QUERY`.
     Reply,
 }
 
-/// What came in one message.
+/// A decoded message: a request, and how to answer it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Incoming {
-    /// How to answer it.
+    /// Form that the answer must have.
     pub form: Form,
     /// The client waits for an answer.
     pub answer_wanted: bool,
@@ -120,7 +123,8 @@ pub fn decode(header: &Header, payload: &[u8]) -> Result<Incoming, WireError> {
     }
 }
 
-/// How many bytes a message has when it is decompressed: the work that it makes, as far as it tells.
+/// How many bytes a message has when it is decompressed: the work that it makes, as far as it
+/// tells.
 pub fn plain_bytes(header: &Header, payload: &[u8]) -> usize {
     match header.op_code {
         OpCode::Compressed => compressed::told_bytes(payload).max(payload.len()),

@@ -1,6 +1,7 @@
 //! `OP_MSG`: flags, sections, and a checksum if there is one.
 //!
-//! Section kind 0 is the body, exactly one; kind 1 is a document sequence: an array of the body, sent beside it.
+//! Section kind 0 is the body, exactly one; kind 1 is a document sequence: an array of the body,
+//! sent beside it.
 
 use bson::{RawDocument, RawDocumentBuf};
 
@@ -20,7 +21,7 @@ pub const CHECKSUM_PRESENT: u32 = 1;
 pub const MORE_TO_COME: u32 = 1 << 1;
 /// The client takes several answers.
 pub const EXHAUST_ALLOWED: u32 = 1 << 16;
-/// Flags here must be understood by whoever reads them; the others may be ignored.
+/// Flags that a reader has to understand, or refuse the message. It may ignore the others.
 const REQUIRED: u32 = 0xffff;
 
 const CHECKSUM_BYTES: usize = 4;
@@ -31,7 +32,7 @@ const LEAST_SEQUENCE_BYTES: usize = 5;
 /// More document sequences than any command has.
 const MAX_SEQUENCES: usize = 16;
 
-/// Reads a message.
+/// Reads the request in the payload of an `OP_MSG`.
 pub(super) fn decode(header: &Header, payload: &[u8]) -> Result<Incoming, WireError> {
     let flags = Cursor::new(payload).u32()?;
     let unknown = flags & REQUIRED & !(CHECKSUM_PRESENT | MORE_TO_COME);
@@ -95,22 +96,22 @@ impl Sections<'_> {
     }
 }
 
-/// What a message is made of.
+/// Parts of an `OP_MSG` that is to be written.
 #[derive(Clone, Copy, Debug)]
 pub struct Parts<'a> {
     /// Number of the message, which the answer repeats.
     pub request_id: i32,
     /// The number of the message that it answers.
     pub response_to: i32,
-    /// [`CHECKSUM_PRESENT`] and the others.
+    /// Flag bits of the message, such as [`CHECKSUM_PRESENT`].
     pub flags: u32,
-    /// Body of the command.
+    /// Body of the message: the command, or the answer.
     pub body: &'a RawDocument,
     /// Document sequences that are sent beside the body.
     pub sequences: &'a [Sequence],
 }
 
-/// Writes a message.
+/// Writes a message, header included.
 pub fn encode(parts: &Parts<'_>) -> Vec<u8> {
     let beside: usize = parts.sequences.iter().map(|one| one.name.len() + one.bytes.len() + 6).sum();
     let length_bytes = HEADER_BYTES + 4 + 1 + parts.body.as_bytes().len() + beside + CHECKSUM_BYTES;
@@ -142,7 +143,7 @@ pub struct Command<'a> {
     pub request_id: i32,
     /// Database that is added to the body as `$db`. `None`: the body has it.
     pub database: Option<&'a str>,
-    /// Body of the command.
+    /// Body of the command, without its document sequences.
     pub body: &'a RawDocument,
     /// Fields that are added to the body.
     pub appended: &'a RawDocument,
@@ -189,10 +190,11 @@ fn extend_with_sequence(message: &mut Vec<u8>, one: &Sequence) {
     message.extend(&one.bytes);
 }
 
-/// The body of an answer, for whoever has asked. Answers have no sequences.
+/// The body of an answer, for a client. Answers have no document sequences.
 ///
 /// # Errors
-/// It is no such message, or another one would follow (`moreToCome`), which nobody has asked for.
+/// The message is no answer by `OP_MSG`, or says that another one follows (`moreToCome`), which
+/// lean connections never request.
 pub fn decode_answer(header: &Header, payload: &[u8]) -> Result<RawDocumentBuf, WireError> {
     if header.op_code != OpCode::Msg {
         return Err(WireError::OpCode(header.op_code.number()));

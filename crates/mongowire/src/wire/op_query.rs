@@ -1,4 +1,5 @@
-//! `OP_QUERY`, which drivers use for their first `isMaster` only, before they know what the server speaks.
+//! `OP_QUERY`, which drivers use for their first `isMaster` only, before they know what the server
+//! speaks.
 
 use bson::{RawBsonRef, RawDocument, RawDocumentBuf};
 

@@ -1,7 +1,7 @@
-//! Which names an expression may not mention: the reserved fields of the document it is evaluated on.
+//! Checks that an expression mentions no reserved field of the document that it is evaluated on.
 //!
-//! A reserved name deeper down (`"$a._unsafe"`) is an ordinary field. Names that are computed while the server
-//! evaluates the expression cannot be seen here.
+//! A reserved name deeper down (`"$a._unsafe"`) is an ordinary field. Names that are computed while
+//! the server evaluates the expression cannot be seen here.
 
 use bson::{Bson, Document};
 
@@ -12,8 +12,8 @@ const AT: &str = " in an expression";
 
 /// Refuses an expression that names a reserved field of the document.
 ///
-/// Looked at: `"$_unsafe.a"`, `"$$ROOT._xTxId"`, `"$$CURRENT._insert"`, and the field of `$getField`, `$setField`
-/// and `$unsetField`; not inside `$literal`.
+/// Looked at: `"$_unsafe.a"`, `"$$ROOT._xTxId"`, `"$$CURRENT._insert"`, and the field of
+/// `$getField`, `$setField` and `$unsetField`; not inside `$literal`.
 ///
 /// # Errors
 /// [`Error::Reserved`]; [`Error::Invalid`] (15) when it nests deeper than 200 levels.
@@ -53,7 +53,8 @@ fn check_text(text: &str) -> Result<(), Error> {
     }
 }
 
-/// The argument of `$getField` and its kin: the name, or a document with the name under `field`; each may be quoted.
+/// The argument of `$getField` and its kin: the name, or a document with the name under `field`;
+/// each may be quoted.
 fn check_field_argument(argument: &Bson) -> Result<(), Error> {
     let named = argument.as_document().and_then(|fields| fields.get("field")).unwrap_or(argument);
     let quoted = named.as_document().and_then(|fields| fields.get("$literal").or_else(|| fields.get("$const")));

@@ -37,7 +37,8 @@ pub(crate) fn refuse_reserved(path: &str, at: &str) -> Result<(), Error> {
     Ok(())
 }
 
-/// What follows the variable in `$$NAME` or `$$NAME.path`: empty, or the path with its leading dot.
+/// The rest of `$$NAME` or `$$NAME.path` behind the variable's name: empty, or the path with its
+/// leading dot.
 pub(crate) fn after_variable<'a>(text: &'a str, name: &str) -> Option<&'a str> {
     let rest = text.strip_prefix("$$")?.strip_prefix(name)?;
     (rest.is_empty() || rest.starts_with('.')).then_some(rest)

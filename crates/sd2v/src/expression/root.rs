@@ -15,7 +15,8 @@ pub(crate) fn is_quoted(key: &str) -> bool {
     matches!(key, "$literal" | "$const")
 }
 
-/// The expression with each string (outside `$literal`) replaced by what `map` answers, if it answers.
+/// The expression with each string (outside `$literal`) replaced by what `map` answers, if it
+/// answers.
 pub(super) fn map_strings(expr: &Bson, map: &dyn Fn(&str) -> Option<Bson>, depth: usize) -> Result<Bson, Error> {
     let depth = path::deeper(depth)?;
     Ok(match expr {
@@ -36,8 +37,9 @@ fn map_fields(fields: &Document, map: &dyn Fn(&str) -> Option<Bson>, depth: usiz
     mapped.collect()
 }
 
-/// Whether the expression reads the document as a whole (`$$ROOT`, `$$CURRENT`), so that on a stored document it
-/// would see the reserved fields beside the user's. Deeper than 200 levels the answer is yes.
+/// Whether the expression reads the document as a whole (`$$ROOT`, `$$CURRENT`), so that on a
+/// stored document it would see the reserved fields beside the user's. Deeper than 200 levels the
+/// answer is yes.
 pub fn sees_whole_document(expr: &Bson) -> bool {
     sees_whole(expr, 0)
 }

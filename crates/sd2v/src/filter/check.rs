@@ -1,4 +1,5 @@
-//! What a filter may not contain: reserved field names, and constructs whose meaning cannot be kept.
+//! Checks that a filter has no reserved field names, and no constructs whose meaning cannot be
+//! kept.
 
 use bson::{Bson, Document};
 
@@ -11,14 +12,15 @@ use crate::{
 
 const AT: &str = " in a filter";
 
-/// Refuses a filter that names a reserved field of the document or holds a construct that is not supported.
+/// Refuses a filter that names a reserved field of the document or holds a construct that is not
+/// supported.
 ///
 /// Operators that the server does not know either are left to the server.
 ///
 /// # Errors
 /// [`Error::Reserved`]; [`Error::Invalid`] (2) for a `$where` that is not an expression yet, (15) when it nests deeper than 200 levels,
-/// and (2, 34413) for `$near`, `$nearSphere`, `$geoNear` that are malformed or stand anywhere but at the top level or in a
-/// top-level `$and`.
+/// and (2, 34413) for `$near`, `$nearSphere`, `$geoNear` that are malformed or stand anywhere but
+/// at the top level or in a top-level `$and`.
 pub fn check_filter(filter: &Document) -> Result<(), Error> {
     check(filter, true, 0)
 }
@@ -69,7 +71,8 @@ fn check_condition(condition: &Bson, depth: usize) -> Result<(), Error> {
     Ok(())
 }
 
-/// Whether the filter has `$expr` anywhere (but for what was `$where`): the server allows none in an upsert.
+/// Whether the filter has `$expr` anywhere (but for what was `$where`): the server allows none in
+/// an upsert.
 pub fn has_expression(filter: &Document) -> bool {
     has(filter, 0)
 }
@@ -81,10 +84,12 @@ fn has(filter: &Document, depth: usize) -> bool {
     })
 }
 
-/// Whether the filter's answer for the *safe* version of a locked document could be disturbed by the reserved fields
-/// beside it: it reads the whole document in `$expr`, or counts or enumerates its fields in `$jsonSchema`.
+/// Whether the filter's answer for the *safe* version of a locked document could be disturbed by
+/// the reserved fields beside it: it reads the whole document in `$expr`, or counts or enumerates
+/// its fields in `$jsonSchema`.
 ///
-/// Such a filter is only to be trusted on clean documents, or behind a stage that takes the reserved fields away.
+/// Such a filter is only to be trusted on clean documents, or behind a stage that takes the
+/// reserved fields away.
 pub fn sees_lock_fields(filter: &Document) -> bool {
     sees(filter, 0)
 }

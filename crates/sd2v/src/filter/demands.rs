@@ -5,12 +5,12 @@ use bson::{Bson, Document};
 use super::{equalities, is_conjunction};
 use crate::expression::path;
 
-/// Does the filter demand a field besides `_id`, so that a document that has none cannot match? `false` when that is not
-/// plain to see.
+/// Does the filter demand a field besides `_id`, so that a document that has none cannot match?
+/// `false` when that is not plain to see.
 ///
-/// Seen are values, `$eq`, `$gt`, `$gte`, `$lt`, `$lte`, `$in` and `$exists: true` on a field, at the top level or within
-/// `$and`. A null, a pattern, a document, an array, and the smallest and the largest key demand nothing here: some of
-/// them match what is missing.
+/// Seen are values, `$eq`, `$gt`, `$gte`, `$lt`, `$lte`, `$in` and `$exists: true` on a field, at
+/// the top level or within `$and`. A null, a pattern, a document, an array, and the smallest and
+/// the largest key demand nothing here: some of them match what is missing.
 pub fn demands_a_field(filter: &Document) -> bool {
     demands(filter, 0)
 }
@@ -36,8 +36,8 @@ fn operator_demands(operator: &str, argument: &Bson) -> bool {
     }
 }
 
-/// The one value that the filter demands of each of these fields, which no document has that lacks the field. `None`: there
-/// is a field of which it demands none.
+/// The one value that the filter demands of each of these fields, which no document has that lacks
+/// the field. `None`: there is a field of which it demands none.
 pub(crate) fn demanded_values<'a>(filter: &Document, fields: impl Iterator<Item = &'a String>) -> Option<Document> {
     let value = |field: &'a String| {
         let value = equalities(filter, field).into_iter().find(is_present)?;
@@ -46,8 +46,8 @@ pub(crate) fn demanded_values<'a>(filter: &Document, fields: impl Iterator<Item 
     fields.map(value).collect()
 }
 
-/// How many values at most the filter allows in this field, each of which no document has that lacks the field. `None`: that is not
-/// plain to see.
+/// How many values at most the filter allows in this field, each of which no document has that
+/// lacks the field. `None`: that is not plain to see.
 pub(crate) fn allowed_values(filter: &Document, field: &str) -> Option<usize> {
     if equalities(filter, field).iter().any(is_present) {
         return Some(1);

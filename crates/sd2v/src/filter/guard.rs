@@ -1,8 +1,9 @@
 //! Expressions that are asked only where there is a document to ask.
 //!
-//! An expression can fail (`{$in: [1, "$t"]}` where `t` is missing), and a failure ends the whole command. A document that
-//! only waits to be inserted has no fields of its own, and a clean one has no unsafe version: there the answer is false,
-//! whatever the order in which the server looks at the parts of a filter.
+//! An expression can fail (`{$in: [1, "$t"]}` where `t` is missing), and a failure ends the whole
+//! command. A document that only waits to be inserted has no fields of its own, and a clean one has
+//! no unsafe version: there the answer is false, whatever the order in which the server looks at
+//! the parts of a filter.
 //!
 //! Expressions that cannot fail stay as they are, so that they can be answered from an index.
 
@@ -19,7 +20,8 @@ const SURE: [&str; 14] = [
     "$eq", "$ne", "$gt", "$gte", "$lt", "$lte", "$cmp", "$and", "$or", "$not", "$cond", "$ifNull", "$type", "$isArray",
 ];
 
-/// The filter for safe versions: its expressions are not asked of documents that wait to be inserted.
+/// The filter for safe versions: its expressions are not asked of documents that wait to be
+/// inserted.
 pub fn guard_filter(filter: &Document) -> Document {
     guard(filter, 0)
 }

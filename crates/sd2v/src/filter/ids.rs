@@ -1,7 +1,9 @@
-//! What a filter says about `_id`: the values it is limited to, and the value it gives to a document that an upsert inserts.
+//! Conditions of a filter on `_id`: the values that it allows, and the value that an upsert gives
+//! to the document it inserts.
 //!
-//! Equality here is the server's without a collation: `1` also matches `1.0`. Under a collation a pinned string
-//! matches other strings too, so who runs a query with one does not ask here.
+//! Equality here is the server's without a collation: `1` also matches `1.0`. Under a collation an
+//! equality with a string matches other strings too, so queries with a collation are not analysed
+//! here.
 
 use bson::{Bson, Document};
 
@@ -11,10 +13,12 @@ use crate::{expression::path, update::is_plain_field};
 /// The longest `$in` that counts as a list of ids.
 const MAX_PINNED: usize = 1000;
 
-/// The ids that bound the filter's answer: no document with another `_id` can match. `None` when there is no bound.
+/// The ids that bound the filter's answer: no document with another `_id` can match. `None` when
+/// there is no bound.
 ///
-/// Found in `_id: value`, `_id: {$eq: value}` and `_id: {$in: [values]}` (at most 1000) at the top level or within a
-/// top-level `$and`. Patterns, arrays, `null`, undefined and documents with operators are no ids.
+/// Found in `_id: value`, `_id: {$eq: value}` and `_id: {$in: [values]}` (at most 1000) at the top
+/// level or within a top-level `$and`. Patterns, arrays, `null`, undefined and documents with
+/// operators are no ids.
 pub fn pinned_ids(filter: &Document) -> Option<Vec<Bson>> {
     if let Some(ids) = filter.get("_id").and_then(pin) {
         return Some(ids);
@@ -28,7 +32,8 @@ pub fn is_only_id(filter: &Document) -> bool {
     filter.len() == 1 && filter.get("_id").and_then(pin).is_some()
 }
 
-/// The conditions besides the list of ids, possibly none; `None` unless the list stands under a top-level `_id`.
+/// The conditions besides the list of ids, possibly none; `None` unless the list stands under a
+/// top-level `_id`.
 pub fn without_id(filter: &Document) -> Option<Document> {
     pin(filter.get("_id")?)?;
     Some(filter.iter().filter(|(key, _)| *key != "_id").map(|(key, value)| (key.clone(), value.clone())).collect())
@@ -62,8 +67,8 @@ fn is_id(value: &Bson) -> bool {
     }
 }
 
-/// The `_id` that an upsert takes from its filter: a value, `{$eq: v}`, `{$in: [v]}` or `{$all: [v]}`, at the top level,
-/// in `$and`, or in an `$or` of one.
+/// The `_id` that an upsert takes from its filter: a value, `{$eq: v}`, `{$in: [v]}` or `{$all:
+/// [v]}`, at the top level, in `$and`, or in an `$or` of one.
 pub fn equality_id(filter: &Document) -> Option<Bson> {
     equality_ids(filter).into_iter().next()
 }
@@ -80,7 +85,8 @@ pub(crate) fn equalities(filter: &Document, field: &str) -> Vec<Bson> {
     found
 }
 
-/// Does the filter demand this key and nothing else: for each of its fields one value, which is this one?
+/// Does the filter demand this key and nothing else: for each of its fields one value, which is
+/// this one?
 pub fn demands_only(filter: &Document, key: &Document) -> bool {
     let is_demanded =
         |(field, value): (&String, &Bson)| matches!(&equalities(filter, field)[..], [one] if equal(one, value));
@@ -90,10 +96,10 @@ pub fn demands_only(filter: &Document, key: &Document) -> bool {
 /// A field of the top level, and the value that it is to have.
 pub type Demand<'a> = (&'a str, &'a Bson);
 
-/// What the filter demands besides its `_id`, where that is no more than one value for each of some
-/// fields, and a value that an expression compares as the filter does. An expression finds no
-/// element of an array equal to the value, which a filter does: a document that has all of these
-/// values matches, and one that matches may not have them.
+/// The demands of the filter besides `_id`, if each is one value for one field, compared by an
+/// expression as by the filter. An expression does not look for an equal element in an array, as a
+/// filter does: a document that has all of these values matches the filter; one that matches may
+/// not have them.
 pub fn plain_demands(filter: &Document) -> Option<Vec<Demand<'_>>> {
     let mut demands = Vec::new();
     for (field, value) in filter {

@@ -1,7 +1,7 @@
 //! The same condition on the unsafe version: each field of the document gets the prefix `_unsafe.`.
 //!
-//! A rewritten filter can match a document that has no unsafe version (`{a: null}` does); who sends it also asks for
-//! the write lock's presence.
+//! A rewritten filter can match a document that has no unsafe version (`{a: null}` does); who sends
+//! it also asks for the write lock's presence.
 
 use bson::{Bson, Document};
 
@@ -15,8 +15,9 @@ use crate::{
 /// The filter that asks of the unsafe version what `filter` asks of the document.
 ///
 /// # Errors
-/// Those of [`check_filter`]; [`Error::Unsupported`] for an operator at the top level that is not known here, and for what
-/// only an index answers: `$text` and orders by distance ([`super::lock_condition`], [`super::weakened`]).
+/// Those of [`check_filter`]; [`Error::Unsupported`] for an operator at the top level that is not
+/// known here, and for what only an index answers: `$text` and orders by distance
+/// ([`super::lock_condition`], [`super::weakened`]).
 pub fn rewrite_filter(filter: &Document) -> Result<Document, Error> {
     check_filter(filter)?;
     rewrite(filter, 0)

@@ -1,4 +1,5 @@
-//! `$jsonSchema`: a schema of the document becomes the schema of its field `_unsafe`, which must be there.
+//! `$jsonSchema`: a schema of the document becomes the schema of its field `_unsafe`, which must be
+//! there.
 //!
 //! `_unsafe` is always an object, as a document is, so the schema needs no further type.
 

@@ -1,7 +1,8 @@
 //! `$where`: JavaScript on the document, as an expression that both versions can be asked with.
 //!
-//! The user's source stays as it is; around it stands a function that reads it as the server does (a function, the body of
-//! one, or expressions of which the last is the value), hides the reserved fields, and gives it `this` and `obj`.
+//! The user's source stays as it is; around it stands a function that reads it as the server does
+//! (a function, the body of one, or expressions of which the last is the value), hides the reserved
+//! fields, and gives it `this` and `obj`.
 
 use bson::{Bson, Document, doc};
 
@@ -10,8 +11,8 @@ use crate::{error::Error, expression::path, names::RESERVED};
 
 const AROUND: &str = include_str!("where.js");
 
-/// The filter with each `$where` as an expression. What is not the source of a script stays, for [`super::check_filter`]
-/// to refuse.
+/// The filter with each `$where` as an expression. What is not the source of a script stays, for
+/// [`super::check_filter`] to refuse.
 pub fn with_scripts_as_expressions(filter: Document) -> Document {
     if has_raw(&filter, 0) { convert(&filter, 0) } else { filter }
 }
@@ -63,7 +64,7 @@ fn expression(source: &str) -> Document {
     doc! { "$function": { "body": body, "args": ["$$ROOT"], "lang": "js" } }
 }
 
-/// A string of JavaScript.
+/// A string literal of JavaScript.
 fn quoted(text: &str) -> String {
     let mut quoted = String::from("\"");
     for letter in text.chars() {
@@ -95,7 +96,7 @@ fn has(filter: &Document, depth: usize) -> bool {
     })
 }
 
-/// What the server says to a `$where` that has not become an expression.
+/// The server's error for a `$where` that could not become an expression.
 pub(super) fn refuse(value: &Bson) -> Error {
     let (code, message) = match value {
         Bson::JavaScriptCodeWithScope(_) => (4_649_201, "$where no longer supports deprecated BSON type CodeWScope"),

@@ -1,5 +1,6 @@
-//! Conditions that only an index answers, and only in one place of a filter: an order by distance (`$near` and its kin), and
-//! `$text`. What is left without them, and what can be asked of one document in their place.
+//! Conditions that only an index answers, and only in one place of a filter: an order by distance
+//! (`$near` and its kin), and `$text`. What is left without them, and what can be asked of one
+//! document in their place.
 
 use bson::{Bson, Document, doc};
 
@@ -10,12 +11,12 @@ use crate::{
     geo::{Near, near_condition},
 };
 
-/// A filter taken apart.
+/// A filter, with the conditions that need an index of their own taken out.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Parts {
-    /// The order by distance.
+    /// The order by distance (`$near`, `$nearSphere`), if there is one.
     pub near: Option<Near>,
-    /// The argument of `$text`.
+    /// Argument of `$text`, if there is one.
     pub text: Option<Bson>,
     /// `$text` also stands within an `$or` or a `$nor`, which `rest` is without.
     pub buried_text: bool,
@@ -91,7 +92,8 @@ fn is_special(operands: &Bson, depth: usize) -> bool {
     operands.flatten().any(|(key, value)| is_special_entry(key, value, depth))
 }
 
-/// What can be asked anywhere: the filter without its special conditions and scripts, which matches more.
+/// A filter that can be asked anywhere: without the special conditions and scripts. It matches
+/// every document that the given filter matches, and perhaps more.
 pub fn weakened(filter: &Document) -> Document {
     let rest = match has_special(filter) {
         true => parts(filter).map(|parts| parts.rest).unwrap_or_default(),
@@ -103,7 +105,7 @@ pub fn weakened(filter: &Document) -> Document {
 /// The conditions under which a document that was selected by a filter is still what was asked for.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct LockCondition {
-    /// To be asked of either version.
+    /// The other conditions, to be asked of either version.
     pub rest: Document,
     /// `$text` and its argument, to be asked of the safe version only, or nothing.
     pub text: Option<Document>,
@@ -129,8 +131,8 @@ pub fn lock_condition(filter: &Document) -> Result<LockCondition, Error> {
     Ok(LockCondition { rest, text: parts.text.map(|text| doc! { "$text": text }) })
 }
 
-/// The conditions that read no more of a document than they name, and run no script. Whatever matches the filter matches
-/// them; and they may be asked of versions that are nobody's business yet.
+/// The conditions that read only the fields they name and run no script. They match every document
+/// that the filter matches, and may be asked of versions that are not committed.
 pub(crate) fn easily_asked(filter: &Document) -> Document {
     conjuncts(filter, &|condition| !sees_lock_fields(condition) && !has_script(condition), 0)
 }

@@ -1,14 +1,15 @@
-//! Which field a `$geoNear` stage without `key` means: that of the collection's only geospatial index.
+//! The field of a `$geoNear` stage without `key`: that of the collection's only geospatial index.
 
 use bson::Document;
 
 use crate::{error::Error, expression::path, names::RESERVED};
 
-/// IndexNotFound.
+/// Number of MongoDB's error code `IndexNotFound`.
 const NOT_FOUND: i32 = 27;
 
-/// The field of the only 2d index, else of the only 2dsphere index, among these definitions (as `listIndexes` gives them).
-/// Indexes on reserved fields are not the application's and do not count.
+/// The field of the only 2d index, else of the only 2dsphere index, among these definitions (as
+/// `listIndexes` gives them). Indexes on reserved fields are not the application's and do not
+/// count.
 ///
 /// # Errors
 /// [`Error::Invalid`] (27, IndexNotFound) when there is none, or more than one of the kind.

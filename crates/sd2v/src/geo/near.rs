@@ -15,7 +15,8 @@ use crate::error::Error;
 const EARTH_RADIUS: f64 = 6_378_100.0;
 /// The selection has measured the distance; its repetition as a containment may round otherwise.
 const ROUNDING: f64 = 1e-9;
-/// GeoJSON types of more than one point: their distance is to their nearest part, which no containment tells.
+/// GeoJSON types of more than one point: their distance is to their nearest part, which no
+/// containment tells.
 const SHAPES: [&str; 6] =
     ["LineString", "Polygon", "MultiPoint", "MultiLineString", "MultiPolygon", "GeometryCollection"];
 
@@ -34,9 +35,9 @@ pub(crate) fn near_condition(condition: &Bson) -> Option<&Document> {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Near {
     field: String,
-    /// As the `$geoNear` stage takes it.
+    /// The point as the `$geoNear` stage takes it.
     point: Bson,
-    /// `[x, y]`.
+    /// Coordinates of the point: `[x, y]`, or longitude and latitude.
     centre: [Bson; 2],
     geo_json: bool,
     spherical: bool,
@@ -91,7 +92,8 @@ impl Near {
         }
     }
 
-    /// A GeoJSON point, or a legacy pair as array or document, perhaps with the maximum distance as a third number.
+    /// A GeoJSON point, or a legacy pair as array or document, perhaps with the maximum distance as
+    /// a third number.
     fn of_point(field: &str, argument: &Bson) -> Result<Self, Error> {
         let geo_json = argument.as_document().filter(|point| point.contains_key("coordinates"));
         let numbers = match (geo_json, argument) {
@@ -128,8 +130,8 @@ impl Near {
         stage
     }
 
-    /// The condition on one document that it is (still) within the bounds: without order, index and rounding, so that it
-    /// may stand anywhere. What is not a point only has to be there.
+    /// The condition on one document that it is (still) within the bounds: without order, index and
+    /// rounding, so that it may stand anywhere. What is not a point only has to be there.
     pub fn to_condition(&self) -> Document {
         let mut all = vec![doc! { &self.field: { "$exists": true } }];
         let max = self.max.as_ref().and_then(number).filter(|max| max.is_finite());
@@ -146,12 +148,13 @@ impl Near {
         doc! { "$and": all }
     }
 
-    /// What a radian, or one of the coordinates' units, is in the unit of the bounds.
+    /// Length of a radian (GeoJSON: in metres) or of one coordinate unit (legacy pairs), in the
+    /// unit of the bounds.
     fn unit(&self) -> f64 {
         if self.geo_json { EARTH_RADIUS } else { 1.0 }
     }
 
-    /// `None`: everything is.
+    /// The condition that a document is within the distance. `None` if every document is.
     fn within(&self, distance: f64) -> Option<Document> {
         let centre = self.centre.to_vec();
         if !self.spherical {

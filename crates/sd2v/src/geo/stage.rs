@@ -1,7 +1,8 @@
-//! The `$geoNear` stage on stored documents: in a safe view, and in the view of a transaction with writes of its own.
+//! The `$geoNear` stage on stored documents: in a safe view, and in the view of a transaction with
+//! writes of its own.
 //!
-//! In the latter it is two stages, one on each version, whose answers are merged. A 2d or 2dsphere index on the same field
-//! of the unsafe version is needed: `_unsafe.<field>`.
+//! In the latter it is two stages, one on each version, whose answers are merged. A 2d or 2dsphere
+//! index on the same field of the unsafe version is needed: `_unsafe.<field>`.
 
 use bson::{Bson, Document, doc};
 
@@ -18,7 +19,7 @@ const CONTEXT: &str = "in $geoNear";
 /// A `$geoNear` stage that is to be asked of stored documents.
 #[derive(Debug, Clone, PartialEq)]
 pub struct GeoNear {
-    /// Everything but `key`, `query`, `distanceField` and `includeLocs`.
+    /// The fields except `key`, `query`, `distanceField` and `includeLocs`.
     others: Document,
     /// `None`: that of the collection's only geospatial index, which the server finds.
     key: Option<String>,
@@ -28,8 +29,9 @@ pub struct GeoNear {
 }
 
 impl GeoNear {
-    /// Reads the stage as the user wrote it. Where there are indexes on unsafe versions, too, the server cannot tell which is
-    /// meant by a stage without `key`: who sends it puts in what [`super::only_geo_field`] answers.
+    /// Reads the stage as the user wrote it. Where there are indexes on unsafe versions, too, the
+    /// server cannot tell which is meant by a stage without `key`: who sends it puts in what
+    /// [`super::only_geo_field`] answers.
     ///
     /// What only the server can judge (the point, the distances, unknown options) is left to it.
     ///
@@ -74,8 +76,8 @@ impl GeoNear {
         self.key.as_deref().map(path::prefixed)
     }
 
-    /// The stages on safe versions: of all documents, or of those that are not `own`. Pending inserts have none.
-    /// The documents come out as the application wrote them.
+    /// The stages on safe versions: of all documents, or of those that are not `own`. Pending
+    /// inserts have none. The documents come out as the application wrote them.
     pub fn safe_view(&self, own: Option<&Visible>) -> Vec<Document> {
         let mut query = vec![doc! { INSERT: { "$exists": false } }];
         if let Some(own) = own {
@@ -115,8 +117,9 @@ impl GeoNear {
         ])
     }
 
-    /// The stages of a transaction's own view in the collection `coll`: both parts, nearest first where `limit` says how many
-    /// are enough. Behind them stand [`sort_by_distance`], if no other order is asked for, and [`hide_distance`].
+    /// The stages of a transaction's own view in the collection `coll`: both parts, nearest first
+    /// where `limit` says how many are enough. Behind them stand [`sort_by_distance`], if no other
+    /// order is asked for, and [`hide_distance`].
     ///
     /// # Errors
     /// As [`GeoNear::unsafe_view`].
@@ -139,7 +142,8 @@ impl GeoNear {
             stage.insert("key", key);
         }
         stage.insert("query", query);
-        // Where the user wants no distance it takes a place that is cleared.
+        // A stage without `distanceField` writes the distance to a field that a later stage
+        // removes.
         stage.insert("distanceField", self.distance_field.as_deref().map_or_else(|| WRITER.to_owned(), &place));
         if let Some(locs) = &self.include_locs {
             stage.insert("includeLocs", place(locs));
@@ -148,7 +152,7 @@ impl GeoNear {
     }
 }
 
-/// Orders what [`GeoNear::own_view`] gives.
+/// A `$sort` by the distance that [`GeoNear::own_view`] computes.
 pub fn sort_by_distance() -> Document {
     doc! { "$sort": { UNSAFE: 1 } }
 }

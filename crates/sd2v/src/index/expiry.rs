@@ -1,11 +1,11 @@
-//! What a TTL index removes, asked of a stored document as the server asks it.
+//! Tells whether a TTL index removes a stored document, as the server decides it.
 
 use bson::{Bson, Document, doc};
 
 use super::Index;
 use crate::filter::guard_filter;
 
-/// When the server removes documents for a TTL index.
+/// The rule by which the server removes documents for a TTL index.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Expiry {
     field: String,
@@ -14,7 +14,7 @@ pub struct Expiry {
 }
 
 impl Expiry {
-    /// That of the application's index, if it has one that removes anything.
+    /// Expiry of the application's index, if it is a TTL index that removes anything.
     pub(super) fn of(spec: &Document) -> Option<Self> {
         let seconds = match spec.get("expireAfterSeconds")? {
             Bson::Int32(seconds) => i64::from(*seconds),

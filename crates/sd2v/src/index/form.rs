@@ -11,16 +11,16 @@ use crate::{
 
 /// The index that finds pending documents, in proportion to what is in flight.
 pub const PENDING_INDEX: &str = "_mongotx_pending";
-/// What names of MongoTx's own indexes begin with.
+/// Prefix of the names of MongoTx's own indexes.
 pub(super) const OWN: &str = "_mongotx_";
-/// What names of stored unique indexes begin with; the application's name follows.
+/// Prefix of the names of stored unique indexes, followed by the application's name.
 pub(super) const UNIQUE: &str = "_mongotx_unique.";
 const TTL: &str = "_mongotx_ttl.";
 const MIRROR: &str = "_mongotx_unsafe.";
 /// The longest name that the server takes is far longer; what is added must fit.
 const MAX_NAME: usize = 100;
 
-/// The specification of [`PENDING_INDEX`].
+/// Specification of the index [`PENDING_INDEX`].
 pub fn pending_index() -> Document {
     doc! {"key": {WRITER: 1}, "name": PENDING_INDEX, "sparse": true}
 }
@@ -28,15 +28,15 @@ pub fn pending_index() -> Document {
 /// An index as the application knows it, and how it is stored.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Index {
-    /// As it is listed: `{v, key, name, …}`.
+    /// Specification as the application lists it: `{v, key, name, …}`.
     pub spec: Document,
     /// The name of the stored index that answers its queries.
     pub stored_name: String,
-    /// It has a mirrored index on unsafe versions.
+    /// Whether it has a mirrored index on unsafe versions.
     pub mirrored: bool,
-    /// Its expiry spares locked documents.
+    /// Whether its expiry spares locked documents.
     guarded: bool,
-    /// It is made of parts of ours only, the index itself is not there (yet).
+    /// Whether only MongoTx's parts are stored, and the index itself is missing (or not yet made).
     partial: bool,
 }
 
@@ -45,7 +45,7 @@ pub struct Index {
 pub struct Creation {
     /// First: so that no transaction writes past the index while it is built.
     pub mirror: Option<Document>,
-    /// Then.
+    /// Made after the mirror: the index itself, in its stored form.
     pub main: Vec<Document>,
 }
 
@@ -58,12 +58,12 @@ impl Creation {
 }
 
 impl Index {
-    /// Its name.
+    /// The application's name of the index.
     pub fn name(&self) -> &str {
         self.spec.get_str("name").unwrap_or_default()
     }
 
-    /// Its key pattern.
+    /// The application's key pattern of the index.
     pub fn key(&self) -> Document {
         self.spec.get_document("key").cloned().unwrap_or_default()
     }
@@ -82,7 +82,8 @@ impl Index {
         (is_true(&self.spec, "unique") && !self.is_id()).then(|| Unique::of(&self.spec))
     }
 
-    /// Is there another stored index with the same key pattern, so that the pattern alone does not say which is meant?
+    /// Is there another stored index with the same key pattern, so that the pattern alone does not
+    /// say which is meant?
     pub fn has_twin(&self) -> bool {
         self.guarded
     }
@@ -108,7 +109,8 @@ impl Index {
         own.len() == key.len() && own.iter().zip(key).all(is_same)
     }
 
-    /// The stored index by which the server removes what has expired. `None`: nothing in it expires.
+    /// The stored index by which the server removes what has expired. `None`: nothing in it
+    /// expires.
     pub fn expiring(&self) -> Option<String> {
         if self.guarded {
             return Some(format!("{TTL}{}", self.name()));
@@ -137,7 +139,8 @@ impl Index {
     }
 }
 
-/// A message of the server in the application's terms: without the names of stored indexes and fields.
+/// A message of the server in the application's terms: without the names of stored indexes and
+/// fields.
 pub fn shown(message: &str) -> String {
     let own = [UNIQUE, TTL, MIRROR];
     let names = own.iter().fold(message.to_owned(), |text, name| text.replace(name, ""));
@@ -145,7 +148,8 @@ pub fn shown(message: &str) -> String {
     names.replace(&format!("{UNSAFE}."), "").replace(&slot, "")
 }
 
-/// A key pattern or a key of a stored index in the application's terms, and whether it was of a mirrored index.
+/// A key pattern or a key of a stored index in the application's terms, and whether it was of a
+/// mirrored index.
 pub fn shown_key(stored: &Document) -> (Document, bool) {
     let prefix = format!("{UNSAFE}.");
     let mirrored = stored.keys().any(|field| field.starts_with(&prefix));
@@ -326,8 +330,8 @@ pub fn interpret(stored: &[Document]) -> Vec<Index> {
     found
 }
 
-/// Of the names of all stored indexes of a collection: those that are parts of an index that is not there, and those that hold while
-/// the collection is renamed.
+/// Of the names of all stored indexes of a collection: those that are parts of an index that is not
+/// there, and those that hold while the collection is renamed.
 pub fn missing_index(names: &[String]) -> Vec<String> {
     let there = |name: &str| names.iter().any(|other| other == name);
     let is_alone = |name: &&String| {

@@ -1,20 +1,22 @@
-//! Indexes that hold while a collection is renamed: with them the server refuses every lock, whoever takes it and whatever it bypasses,
-//! and cannot make them as long as there is a lock.
+//! Indexes that freeze a collection while it is renamed. With them the server refuses every lock,
+//! even from writers that bypass validation, and it cannot make them as long as there is a lock.
 
 use bson::{Document, doc, oid::ObjectId};
 
 use crate::names::{READERS, WRITER};
 
-/// What their names begin with; the attempt to rename follows.
+/// Prefix of their names, followed by the id of the attempt to rename.
 const RENAMING: &str = "_mongotx_renaming.";
 /// Location16755: a value is no shape.
 const NO_SHAPE: i32 = 16_755;
 /// Location16766: an array is to be hashed.
 const NOT_HASHED: i32 = 16_766;
 
-/// The two indexes of one attempt to rename a collection. Two attempts at a time conflict: their names differ, and their keys do not.
+/// The two indexes of one attempt to rename a collection. Two attempts at a time conflict: their
+/// names differ, and their keys do not.
 ///
-/// - A write lock is a document, and no shape: `2dsphere` takes neither it nor the document that has it.
+/// - A write lock is a document, and no shape: `2dsphere` takes neither it nor the document that
+///   has it.
 /// - Read locks are an array, which has no hash.
 ///
 /// Documents without locks are in neither.
@@ -33,7 +35,8 @@ pub fn holds_while_renamed(stored_name: &str) -> bool {
     stored_name.starts_with(RENAMING)
 }
 
-/// Does the server refuse a lock, or to make the indexes, because of them? Their refusals end with the lock, or name its field.
+/// Does the server refuse a lock, or to make the indexes, because of them? Their refusals end with
+/// the lock, or name its field.
 pub fn is_frozen(code: i32, message: &str) -> bool {
     match code {
         NO_SHAPE => {

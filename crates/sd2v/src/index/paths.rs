@@ -4,7 +4,8 @@ use bson::Document;
 
 use crate::{expression::path::head, update::Update};
 
-/// May the update change one of these fields (by the first component of each path)? Yes, when it cannot be told.
+/// Whether the update may change one of these fields, compared by the first component of each path.
+/// Yes, if unknown.
 pub fn touches(update: &Update, fields: &[&str]) -> bool {
     let heads: Vec<&str> = fields.iter().map(|field| head(field)).collect();
     match update {
@@ -20,7 +21,7 @@ pub fn touches(update: &Update, fields: &[&str]) -> bool {
     }
 }
 
-/// The same of a document that is there already.
+/// Like [`touches`], for a document that exists already.
 pub fn touches_stored(update: &Update, fields: &[&str]) -> bool {
     match update {
         Update::Operators(operators) if operators.contains_key("$setOnInsert") => {

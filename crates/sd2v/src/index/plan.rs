@@ -1,5 +1,6 @@
-//! The server's answer to an `explain`, in the application's terms: with the names and keys of the application's indexes, and
-//! without the plans that MongoTx's own indexes would have made possible.
+//! The server's answer to an `explain`, in the application's terms: with the names and keys of the
+//! application's indexes, and without the plans that MongoTx's own indexes would have made
+//! possible.
 
 use bson::{Bson, Document};
 
@@ -13,8 +14,8 @@ const PLANS: [&str; 2] = ["rejectedPlans", "allPlansExecution"];
 /// Fields of a stage that list the fields of the index's key.
 const OF_KEYS: [&str; 6] = ["keyPattern", "indexKeyPattern", "multiKeyPaths", "indexBounds", "startKey", "endKey"];
 
-/// Puts the names and keys of the application's indexes in the place of the stored ones, everywhere in the answer to an
-/// `explain`, and drops plans that use an index of MongoTx's own.
+/// Puts the names and keys of the application's indexes in the place of the stored ones, everywhere
+/// in the answer to an `explain`, and drops plans that use an index of MongoTx's own.
 pub fn show_plan(plan: &mut Document) {
     let is_unique = plan.get_str("indexName").is_ok_and(|name| name.starts_with(UNIQUE));
     for (field, value) in plan.iter_mut() {

@@ -13,13 +13,13 @@ use crate::{
 /// A unique index of the application.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Unique {
-    /// Its name.
+    /// The application's name of the index.
     pub name: String,
-    /// Its key pattern.
+    /// Key pattern, without the field [`SLOT`](crate::names::SLOT).
     pub key: Document,
-    /// How its strings compare.
+    /// Collation by which strings are compared; `None` for the simple one.
     pub collation: Option<Document>,
-    /// Which documents it holds.
+    /// Condition of a partial index; `None` if the index holds all documents.
     pub partial: Option<Document>,
     /// Documents with none of its fields are not in it.
     pub sparse: bool,
@@ -45,19 +45,21 @@ impl Unique {
         fields
     }
 
-    /// Does the filter demand one whole key of it, so that at most one document matches? `false` where that is not plain to see:
-    /// paths, of which an array of documents has several, and strings that a collation makes equal.
+    /// Does the filter demand one whole key of it, so that at most one document matches? `false`
+    /// where that is not plain to see: paths, of which an array of documents has several, and
+    /// strings that a collation makes equal.
     pub fn is_pinned_by(&self, filter: &Document) -> bool {
         self.pinned_key(filter).is_some()
     }
 
-    /// That key, as the filter names it: a number of one type may equal one of another.
+    /// The key of the one document that the filter matches, as the filter gives it: a number of one
+    /// type may equal one of another.
     pub fn pinned_key(&self, filter: &Document) -> Option<Document> {
         if self.is_plain() { demanded_values(filter, self.key.keys()) } else { None }
     }
 
-    /// How many whole keys of it the filter allows at most: each document that matches has at least one of them, and no other has that.
-    /// `None`: that is not plain to see.
+    /// How many whole keys of it the filter allows at most: each document that matches has at least
+    /// one of them, and no other has that. `None`: that is not plain to see.
     pub fn keys_allowed(&self, filter: &Document) -> Option<usize> {
         let each = |keys: usize, path: &String| keys.checked_mul(allowed_values(filter, path)?);
         if self.is_plain() { self.key.keys().try_fold(1, each) } else { None }
@@ -71,11 +73,12 @@ impl Unique {
         whole && self.key.values().all(by_value) && !self.key.keys().any(|path| path.contains('.'))
     }
 
-    /// The condition on the *safe* version of another document that holds a key of this one. `None`: a sparse index
-    /// does not hold this document. (Whether a partial index does is the server's to say.)
+    /// The condition on the *safe* version of another document that holds a key of this one.
+    /// `None`: a sparse index does not hold this document. (Whether a partial index does is the
+    /// server's to say.)
     ///
-    /// Two array fields at once are refused by the index itself; what is asked here is exact otherwise, but for arrays
-    /// that are elements of arrays, which also equal an array as a whole.
+    /// Two array fields at once are refused by the index itself; what is asked here is exact
+    /// otherwise, but for arrays that are elements of arrays, which also equal an array as a whole.
     pub fn rivals_of(&self, document: &Document) -> Option<Document> {
         if self.sparse && self.key.keys().all(|path| values_at(document, path, Missing::Ignored).is_empty()) {
             return None;
@@ -91,8 +94,8 @@ impl Unique {
         Some(doc! {"$and": all})
     }
 
-    /// [`Self::rivals_of`] any of these documents: conditions of which one has to hold, as few as can be told. (Those that have one value for
-    /// each field are put together where they differ in one field alone.)
+    /// [`Self::rivals_of`] any of these documents, as alternatives that are as few as possible.
+    /// (Keys with one value for each field are joined where they differ in one field alone.)
     pub fn rivals_of_any(&self, documents: &[&Document]) -> Vec<Document> {
         let keys: Vec<Option<Document>> = documents.iter().map(|document| self.simple_key(document)).collect();
         let distinct = |path: &String| {
@@ -132,8 +135,8 @@ impl Unique {
         self.key.keys().map(one).collect()
     }
 
-    /// A sparse index of one field knows no missing values, not even those of some elements of an array; one of several
-    /// fields does, beside another field that is there.
+    /// A sparse index of one field knows no missing values, not even those of some elements of an
+    /// array; one of several fields does, beside another field that is there.
     fn missing(&self) -> Missing {
         if self.sparse && self.key.len() == 1 { Missing::Ignored } else { Missing::Null }
     }
@@ -144,7 +147,8 @@ impl Unique {
         self.fields().iter().all(|path| same(path.split('.').next().unwrap_or(path)))
     }
 
-    /// The key of a document as the server's error shows it: the first value where there are several.
+    /// The key of a document as the server's error shows it: the first value where there are
+    /// several.
     pub fn key_value(&self, document: &Document) -> Document {
         let mut bare = document.clone();
         strip(&mut bare);
@@ -165,7 +169,7 @@ fn collect_fields<'a>(filter: &'a Document, fields: &mut Vec<&'a str>) {
     }
 }
 
-/// What a value that is not there counts as.
+/// The treatment of a missing value by the index.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Missing {
     Null,
@@ -185,8 +189,8 @@ fn has_one_of(path: &str, values: &[Bson], missing: Missing) -> Document {
     }
 }
 
-/// The values of a path as an index takes them: through arrays of documents, and each element of an array at its end.
-/// Empty when the path is missing everywhere.
+/// The values of a path as an index takes them: through arrays of documents, and each element of an
+/// array at its end. Empty when the path is missing everywhere.
 fn values_at(document: &Document, path: &str, missing: Missing) -> Vec<Bson> {
     let components: Vec<&str> = path.split('.').collect();
     let mut values = Vec::new();

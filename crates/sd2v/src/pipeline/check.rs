@@ -1,5 +1,5 @@
-//! Reserved names in the stages of a pipeline: as fields that they read, and as fields that they make, which would be
-//! taken for MongoTx's own at the top level of the answer.
+//! Reserved names in the stages of a pipeline: as fields that they read, and as fields that they
+//! make, which would be taken for MongoTx's own at the top level of the answer.
 
 use bson::{Bson, Document};
 

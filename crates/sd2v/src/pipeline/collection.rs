@@ -117,7 +117,7 @@ impl Mapper<'_> {
         let mut near = near.clone();
         near.insert("query", self.bounded(collection, query));
         let mut mapped = self.near_stages(collection, near, place)?;
-        // Nobody sees the locks: they need not be taken away.
+        // The output cannot show the locks, so they need not be removed.
         if mapped.len() == 2 && !whole::surfaces(rest, place.is_answer) {
             mapped.pop();
         }
@@ -147,7 +147,7 @@ impl Mapper<'_> {
         }
     }
 
-    /// What begins with no documents of the collection runs as it is.
+    /// A pipeline that does not begin with documents of the collection runs unchanged.
     fn no_documents(&mut self, user: &[Document], place: Place, depth: usize) -> Result<Vec<Document>, Error> {
         let Some((first, rest)) = user.split_first() else { return Ok(Vec::new()) };
         let (name, _) = parts(first)?;
@@ -168,7 +168,8 @@ pub(super) fn unset_reserved() -> Document {
     doc! {"$unset": RESERVED.to_vec()}
 }
 
-/// The documents that match, `own` unsafe versions among them, exactly as the application wrote them.
+/// The documents that match, `own` unsafe versions among them, exactly as the application wrote
+/// them.
 fn visible(filter: &Document, own: &Visible) -> Vec<Document> {
     let mut stages = vec![view::select(filter, own.writers())];
     stages.extend(view::map(own.writers()));

@@ -1,4 +1,5 @@
-//! The front of a pipeline: the stages that mean the same on stored documents of which only the safe versions count.
+//! The front of a pipeline: the stages that mean the same on stored documents of which only the
+//! safe versions count.
 
 use bson::{Bson, Document, doc};
 
@@ -8,14 +9,14 @@ use crate::{
     filter::{check_filter, guard_filter, sees_lock_fields},
 };
 
-/// A pipeline, taken apart.
+/// A pipeline, split by what its stages need.
 #[derive(Debug, Default, PartialEq)]
 pub(super) struct Parts {
     /// The leading `$match`es in one, which an index may answer.
     pub(super) filter: Document,
-    /// What follows and needs nothing but documents that count.
+    /// The following stages that need nothing but the documents to count.
     pub(super) front: Vec<Document>,
-    /// The rest.
+    /// The stages after those.
     pub(super) rest: Vec<Document>,
 }
 
@@ -64,7 +65,7 @@ fn check_leading(filter: &Document) -> Result<(), Error> {
     if special::has_text(filter) { check_filter(&special::without_text(filter)) } else { check_filter(filter) }
 }
 
-/// One condition for several.
+/// One condition that requires all the given ones.
 pub(super) fn all_of(mut filters: Vec<Document>) -> Document {
     match filters.pop() {
         None => Document::new(),

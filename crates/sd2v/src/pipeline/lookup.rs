@@ -12,7 +12,7 @@ use crate::{
     visible::Visible,
 };
 
-/// Where the `_id`s of found documents wait for the stage that fetches them.
+/// Field that holds the `_id`s of found documents until a later stage fetches these.
 const FOUND: &str = "_mongotx_found";
 const FOUND_OWN: &str = "_mongotx_found_own";
 
@@ -130,8 +130,9 @@ impl Mapper<'_> {
         Ok(())
     }
 
-    /// May a `$lookup` by a field stay as it is, with what is MongoTx's taken out of its result? The server has a quicker
-    /// way for one without a pipeline. (An `$unwind` behind it is one with it, and saves its array: it is not parted.)
+    /// May a `$lookup` by a field stay as it is, with what is MongoTx's taken out of its result?
+    /// The server has a quicker way for one without a pipeline. (An `$unwind` behind it is one with
+    /// it, and saves its array: it is not parted.)
     fn can_clean_up(&self, from: &str, lookup: &Document, next: Option<&Document>) -> bool {
         let Ok(field) = lookup.get_str("as") else { return false };
         let plain = !lookup.contains_key("pipeline") && !lookup.contains_key("let") && !field.contains('.');
@@ -139,8 +140,8 @@ impl Mapper<'_> {
         plain && !unwound && !field.starts_with('$') && !field.is_empty() && !self.sources.only.contains_key(from)
     }
 
-    /// The `_id`s of what a field leads to: among the safe versions by the field's index, among the own ones by the same
-    /// field there.
+    /// The `_id`s of what a field leads to: among the safe versions by the field's index, among the
+    /// own ones by the same field there.
     fn find_own(&self, from: &str, local: &str, foreign: &str, own: &Visible) -> Result<[Document; 3], Error> {
         if self.sources.collated {
             let reason = "this transaction has written to the collection that it reads, and under a collation an _id equals others";
@@ -190,7 +191,8 @@ impl Mapper<'_> {
     }
 }
 
-/// The user's `$lookup`, and its result without documents that wait to be inserted and without locks, if there are any.
+/// The user's `$lookup`, and its result without documents that wait to be inserted and without
+/// locks, if there are any.
 fn clean_up(lookup: &Document) -> [Document; 2] {
     let field = lookup.get_str("as").unwrap_or_default();
     let of = |name: &str| Bson::String(format!("${field}.{name}"));

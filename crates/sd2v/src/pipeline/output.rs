@@ -5,34 +5,34 @@ use bson::{Bson, Document};
 use super::parts;
 use crate::error::Error;
 
-/// Where a pipeline's documents go.
+/// The stage that writes a pipeline's documents.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Output {
-    /// They become the collection.
+    /// `$out`: the documents become the content of the collection.
     Out {
-        /// Its database, if it is named.
+        /// Database of the collection, if it is named.
         db: Option<String>,
-        /// Its name.
+        /// Name of the collection to replace.
         collection: String,
         /// The stage, as the user wrote it.
         stage: Document,
     },
-    /// They are merged into one.
+    /// `$merge`: the documents are merged into a collection.
     Merge(Merge),
 }
 
-/// `$merge`.
+/// `$merge`: the documents are merged into a collection.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Merge {
     /// The database, if it is named.
     pub db: Option<String>,
-    /// The collection.
+    /// Name of the collection to merge into.
     pub collection: String,
     /// The fields that say which document is meant.
     pub on: Vec<String>,
-    /// What happens to a document that is there.
+    /// Action if a document with the result's values of `on` exists.
     pub when_matched: WhenMatched,
-    /// And what when none is.
+    /// Action if no such document exists.
     pub when_not_matched: WhenNotMatched,
     /// Variables of a [`WhenMatched::Pipeline`]: expressions on the result.
     pub variables: Option<Document>,
@@ -40,29 +40,29 @@ pub struct Merge {
     pub stage: Document,
 }
 
-/// `whenMatched`.
+/// Values of `whenMatched`: what is done with an existing document.
 #[derive(Clone, Debug, PartialEq)]
 pub enum WhenMatched {
-    /// The result replaces it.
+    /// The result replaces the document.
     Replace,
-    /// It stays.
+    /// The document stays as it is.
     KeepExisting,
-    /// It gets the result's fields.
+    /// The document gets the result's fields.
     Merge,
-    /// An error.
+    /// The command fails at the document.
     Fail,
-    /// It is changed by this pipeline, where `$$new` is the result.
+    /// The document is changed by this pipeline, in which `$$new` is the result.
     Pipeline(Vec<Document>),
 }
 
-/// `whenNotMatched`.
+/// Values of `whenNotMatched`: what is done with a result without a document.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WhenNotMatched {
     /// The result is inserted.
     Insert,
-    /// It is passed over.
+    /// The result is dropped.
     Discard,
-    /// An error.
+    /// The command fails at the result.
     Fail,
 }
 
@@ -87,7 +87,7 @@ fn malformed(stage: &str, field: &str, what: &str) -> Error {
     Error::Invalid { code: 9, message: format!("{stage}: {field} {what}") }
 }
 
-/// `"coll"` or `{db, coll}`.
+/// Database and collection of a target, written as `"coll"` or `{db, coll}`.
 fn target(stage: &str, spec: &Bson) -> Result<(Option<String>, String), Error> {
     match spec {
         Bson::String(collection) => Ok((None, collection.clone())),

@@ -5,16 +5,16 @@ use bson::{Bson, Document};
 use super::unsupported;
 use crate::{error::Error, visible::Visible};
 
-/// How a pipeline begins.
+/// The documents that a pipeline begins with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Opening {
-    /// With the collection's documents.
+    /// All documents of the collection.
     Documents,
-    /// With those near a point: `$geoNear`.
+    /// The documents near a point: `$geoNear`.
     Near,
     /// With those that a text search finds: `$match` with `$text`.
     Text,
-    /// With something else than documents of the collection.
+    /// Something else than documents of the collection.
     NoDocuments,
 }
 
@@ -50,7 +50,7 @@ pub(super) fn has_text(filter: &Document) -> bool {
     })
 }
 
-/// The conditions besides `$text`.
+/// The filter without its `$text` conditions.
 pub(super) fn without_text(filter: &Document) -> Document {
     let kept = filter.iter().filter(|(key, _)| *key != "$text").map(|(key, value)| {
         let value = match (key.as_str(), value) {

@@ -10,12 +10,12 @@ use crate::{error::Error, expression::path};
 /// How many views may stand on each other; the server's limit.
 const MAX_DEPTH: usize = 20;
 
-/// A view.
+/// Definition of a view.
 #[derive(Clone, Debug, PartialEq)]
 pub struct View {
     /// The collection or view that it is on.
     pub on: String,
-    /// Its pipeline.
+    /// Stages of the view's pipeline.
     pub stages: Vec<Document>,
 }
 

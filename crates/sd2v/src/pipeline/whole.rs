@@ -1,5 +1,5 @@
-//! Whether the reserved fields of stored documents could come to light in a pipeline: in its output, or in an expression
-//! that reads the document as a whole.
+//! Whether the reserved fields of stored documents could come to light in a pipeline: in its
+//! output, or in an expression that reads the document as a whole.
 
 use bson::{Bson, Document};
 
@@ -10,18 +10,18 @@ use crate::{
     projection::{Shape, stage_shape},
 };
 
-/// What a stage does with documents that carry reserved fields.
+/// Effect of a stage on the reserved fields of the documents that it gets.
 enum Passage {
-    /// It reads none of them and lets all of them through.
+    /// The stage reads no reserved field and leaves all of them in its documents.
     Through,
-    /// Its documents have none any more.
+    /// The stage's documents have no reserved fields any more.
     Ends,
-    /// It shows them.
+    /// The stage may show reserved fields.
     Shows,
 }
 
-/// Could reserved fields surface in these stages, or behind them? What comes out at the end of an answer does not count:
-/// the client takes it away.
+/// Could reserved fields surface in these stages, or behind them? What comes out at the end of an
+/// answer does not count: the client takes it away.
 pub(super) fn surfaces(stages: &[Document], is_answer: bool) -> bool {
     surfaces_at(stages, is_answer, 0)
 }

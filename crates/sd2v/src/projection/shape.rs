@@ -5,7 +5,7 @@ use bson::{Bson, Document};
 use super::slice::find_slice;
 use crate::expression::{is_operator, path};
 
-/// What a projection returns besides what it computes.
+/// The kind of a projection, by the fields that it returns besides those that it computes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Shape {
     /// The whole document: the projection is empty.
@@ -18,7 +18,8 @@ pub enum Shape {
 
 /// The shape of a projection of `find`.
 ///
-/// Flags and computed fields decide; else `_id: 1` lists; else `$slice` leaves the rest whole; else `$elemMatch` lists.
+/// Flags and computed fields decide; else `_id: 1` lists; else `$slice` leaves the rest whole; else
+/// `$elemMatch` lists.
 pub fn shape(projection: &Document) -> Shape {
     shape_with(projection, &find_form)
 }
@@ -28,18 +29,18 @@ pub(crate) fn stage_shape(stage: &Document) -> Shape {
     shape_with(stage, &|_| Form::Lists)
 }
 
-/// What an entry of a projection says about the fields that no entry names.
+/// Effect of one entry of a projection on the fields that no entry names.
 #[derive(Clone, Copy, PartialEq)]
 enum Form {
-    /// They are left out.
+    /// Fields that are not named are left out.
     Lists,
-    /// They stay.
+    /// Fields that are not named stay.
     Excludes,
-    /// They stay unless another entry lists.
+    /// Fields that are not named stay, unless another entry lists.
     Slices,
     /// They are left out unless another entry excludes or slices.
     Matches,
-    /// Nothing.
+    /// The entry has no effect on other fields.
     Adds,
 }
 

@@ -1,4 +1,5 @@
-//! `find`'s own `$slice`: a count, or a skip and a count. With any other argument it is the aggregation operator.
+//! `find`'s own `$slice`: a count, or a skip and a count. With any other argument it is the
+//! aggregation operator.
 
 use bson::{Bson, Document, doc};
 
@@ -8,8 +9,8 @@ pub(super) struct Slice {
     count: Bson,
 }
 
-/// The slice in `{$slice: n}` or `{$slice: [skip, n]}`; `None` for anything else, the aggregation operator included, which
-/// is also what the server takes a pair with a count below one for.
+/// The slice in `{$slice: n}` or `{$slice: [skip, n]}`; `None` for anything else, the aggregation
+/// operator included, which is also what the server takes a pair with a count below one for.
 pub(super) fn find_slice(fields: &Document) -> Option<Slice> {
     let argument = fields.get("$slice").filter(|_| fields.len() == 1)?;
     let Bson::Array(pair) = argument else {
@@ -21,7 +22,8 @@ pub(super) fn find_slice(fields: &Document) -> Option<Slice> {
     (!empty).then_some(Slice { skip: Some(skip), count })
 }
 
-/// `find` cuts a number to 32 bits and drops its fraction; the aggregation operator refuses such numbers.
+/// `find` cuts a number to 32 bits and drops its fraction; the aggregation operator refuses such
+/// numbers.
 fn number(value: &Bson) -> Option<Bson> {
     let number = match value {
         Bson::Int64(value) => Bson::Int32((*value).clamp(i64::from(i32::MIN), i64::from(i32::MAX)) as i32),

@@ -1,7 +1,8 @@
 //! A projection of `find` as aggregation stages with the same result on a plain document.
 //!
-//! Since MongoDB 4.4 `$project` means what `find`'s projection means, but for the forms that only `find` has. `$slice` of
-//! a top-level field becomes a stage of its own; the others need the filter or the text score and are refused.
+//! Since MongoDB 4.4 `$project` means what `find`'s projection means, but for the forms that only
+//! `find` has. `$slice` of a top-level field becomes a stage of its own; the others need the filter
+//! or the text score and are refused.
 
 use bson::{Bson, Document, doc};
 
@@ -19,8 +20,8 @@ const CONTEXT: &str = "in a projection here";
 /// The stages; none for an empty projection.
 ///
 /// # Errors
-/// Those of [`check_projection`]; [`Error::Unsupported`] for a positional `a.$`, `$elemMatch`, `$meta`, and `$slice` of
-/// a field that is not at the top level.
+/// Those of [`check_projection`]; [`Error::Unsupported`] for a positional `a.$`, `$elemMatch`,
+/// `$meta`, and `$slice` of a field that is not at the top level.
 pub fn as_stages(projection: &Document) -> Result<Vec<Document>, Error> {
     check_projection(projection)?;
     if let Some(construct) = find_only(projection) {
@@ -73,7 +74,8 @@ fn slices(projection: &Document) -> Vec<(&str, Slice)> {
     projection.iter().filter_map(|(key, value)| Some((key.as_str(), slice(value)?))).collect()
 }
 
-/// The rest of the projection: a sliced field is included where others are, and left alone where others are excluded.
+/// The rest of the projection: a sliced field is included where others are, and left alone where
+/// others are excluded.
 fn without_slices(projection: &Document, sliced: &[(&str, Slice)]) -> Document {
     let inclusive = shape(projection) == Shape::Inclusive;
     let kept = projection.iter().filter_map(|(key, value)| {

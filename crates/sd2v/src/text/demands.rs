@@ -1,11 +1,12 @@
-//! Documents that a text index refuses. It covers safe versions only, so that the server would refuse them too late: when the
-//! transaction is committed and being finished.
+//! Documents that a text index refuses. It covers safe versions only, so that the server would
+//! refuse them too late: when the transaction is committed and being finished.
 
 use bson::{Bson, Document};
 
 use crate::error::Error;
 
-/// What the server stems, by name and by code, and `none`. (Index version 1 takes any text.)
+/// Languages that the server can stem, by name and by code, and `none`. (Text indexes of version 1
+/// take any.)
 const LANGUAGES: [&str; 31] = [
     "none",
     "danish",
@@ -42,8 +43,8 @@ const LANGUAGES: [&str; 31] = [
 /// Deeper than any document is.
 const MAX_DEPTH: usize = 200;
 
-/// Refuses a document that this text index (as the server lists it) could not hold: for its language, or for an array
-/// under one of the index's other fields.
+/// Refuses a document that this text index (as the server lists it) could not hold: for its
+/// language, or for an array under one of the index's other fields.
 ///
 /// Of an index with a partial filter the server asks this of the documents that match it only.
 ///
@@ -84,7 +85,8 @@ fn check_no_array(document: &Document, field: &str) -> Result<(), Error> {
     Ok(())
 }
 
-/// The part of an index that says which documents within a document it looks into, and where each tells its language.
+/// The part of an index that says which documents within a document it looks into, and where each
+/// tells its language.
 struct Languages<'a> {
     field: &'a str,
     paths: Vec<&'a str>,

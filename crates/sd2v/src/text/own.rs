@@ -10,7 +10,7 @@ use crate::{
     visible::Visible,
 };
 
-/// What the names of scratch collections begin with: then the client id and a number of its own.
+/// Prefix of the names of scratch collections, followed by the client id and a number.
 pub const SCRATCH: &str = "_mongotx_text.";
 
 /// The collection's text index among its indexes, as the server lists them.
@@ -46,9 +46,10 @@ pub fn copy_own(parts: &Parts, own: &Visible, scratch: &str) -> Result<Vec<Docum
     ])
 }
 
-/// The stages that find the safe versions, and, if there are own writes, those that are not of this transaction and what is
-/// in its scratch collection: as the application wrote them, but
-/// for the score, which stands in a reserved field. Behind them: [`super::sort_by_score`], [`super::project_score`],
+/// The stages that find the safe versions, and, if there are own writes, those that are not of this
+/// transaction and what is in its scratch collection: as the application wrote them, but for the
+/// score, which stands in a reserved field. Behind them: [`super::sort_by_score`],
+/// [`super::project_score`],
 /// [`super::hide_score`].
 ///
 /// # Errors

@@ -18,7 +18,7 @@ pub fn sort_by_score(sort: &Document) -> Document {
     doc! { "$sort": keys.collect::<Document>() }
 }
 
-/// Takes the field away.
+/// A stage that removes the field with the score.
 pub fn hide_score() -> Document {
     doc! { "$unset": UNSAFE }
 }
@@ -26,8 +26,8 @@ pub fn hide_score() -> Document {
 /// As [`as_stages`], with scores from the field.
 ///
 /// # Errors
-/// As [`as_stages`]; [`Error::Unsupported`] for a projection that reads the document as a whole, and for a score within an
-/// expression.
+/// As [`as_stages`]; [`Error::Unsupported`] for a projection that reads the document as a whole,
+/// and for a score within an expression.
 pub fn project_score(projection: &Document) -> Result<Vec<Document>, Error> {
     check_projection(projection)?;
     if shows_lock_fields(projection) {

@@ -1,14 +1,16 @@
-//! Why a wrapped validator refused a document, told as of the application's own condition.
+//! Translates why a wrapped validator refused a document into the terms of the application's own
+//! validator.
 //!
-//! The server explains every branch of the `$or` that [`super::wrap`] stores. What the application has to know stands in the
-//! first one; of a document that is locked, in the second one, about its unsafe version.
+//! The server explains every branch of the `$or` that [`super::wrap`] stores. The application needs
+//! the first one only; for a locked document it is the second one, about its unsafe version.
 
 use bson::{Bson, Document, doc};
 
 use crate::names::{RESERVED, UNSAFE};
 
-/// The server's `errInfo`, as a collection without MongoTx would have it. What cannot be told without reserved names is left out;
-/// what is not about a wrapped validator stays as it is.
+/// The server's `errInfo`, as a collection without MongoTx would have it. Details that cannot be
+/// described without reserved names are left out; an `errInfo` that is not about a wrapped
+/// validator stays as it is.
 pub fn explain(info: &Document) -> Document {
     let Some(details) = info.get_document("details").ok().filter(|details| is_wrapped(details)) else {
         return info.clone();
@@ -46,7 +48,7 @@ fn failed(details: &Document, index: i32) -> Option<&Document> {
     clauses.find(|clause| clause.get_i32("index").is_ok_and(|found| found == index))?.get_document("details").ok()
 }
 
-/// What is said about the unsafe version, said about a document.
+/// Details about the unsafe version, rewritten as details about a document.
 fn of_unsafe(details: &Document) -> Document {
     if let Some(inner) = schema_of_unsafe(details) {
         return inner;

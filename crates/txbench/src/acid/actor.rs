@@ -1,4 +1,4 @@
-//! Those who run the transactions of a test, and the way in which one of them meets another.
+//! Actors, which run the transactions of a test, and the ways in which one of them meets another.
 
 use std::{pin::pin, time::Duration};
 
@@ -14,7 +14,7 @@ use crate::{
 const PATIENCE: Duration = Duration::from_secs(10);
 /// How long it may take once the other has ended.
 const LIMIT: Duration = Duration::from_secs(30);
-/// Between two attempts.
+/// Pause between two attempts.
 const PAUSE: Duration = Duration::from_millis(20);
 
 /// One of a test's two users.
@@ -44,7 +44,8 @@ impl Actor {
         }
     }
 
-    /// A whole transaction, again and again until it has committed. Tells when it was rolled back for the first time.
+    /// A whole transaction, again and again until it has committed. Tells when it was rolled back
+    /// for the first time.
     async fn persist<T>(
         &mut self,
         rolled_back: &Notify,
@@ -62,7 +63,7 @@ impl Actor {
         }
     }
 
-    /// A whole transaction, once.
+    /// Runs a whole transaction once.
     async fn once<T>(&mut self, run: &mut impl AsyncFnMut(&mut Work<'_>) -> OpResult<T>) -> OpResult<T> {
         self.begin().await?;
         let answer = run(&mut self.work()).await?;
@@ -87,8 +88,8 @@ pub(super) enum When {
     After,
 }
 
-/// While a first transaction is open, a second one runs; `meanwhile` goes on with the first and ends it. The second has
-/// until then to be done by itself, unless it waits or is rolled back.
+/// While a first transaction is open, a second one runs; `meanwhile` goes on with the first and
+/// ends it. The second has until then to be done by itself, unless it waits or is rolled back.
 pub(super) async fn meet<T, M>(
     second: &mut Actor,
     run: impl AsyncFnMut(&mut Work<'_>) -> OpResult<T>,

@@ -1,4 +1,5 @@
-//! Atomicity (clause 3.2.2): a payment that commits is there in all its rows, one that is rolled back in none.
+//! Atomicity (clause 3.2.2): a payment that commits is there in all its rows, one that is rolled
+//! back in none.
 
 use bson::DateTime;
 
@@ -41,7 +42,7 @@ async fn pay(stage: &Stage, end: End, history_id: i64) -> OpResult<Verdict> {
     }))
 }
 
-/// By how much the payment has raised each sum.
+/// Differences by which the payment has raised each sum.
 fn changes(before: &State, after: &State) -> [(&'static str, i64); 5] {
     let change = |of: fn(&State) -> i64| of(after) - of(before);
     [

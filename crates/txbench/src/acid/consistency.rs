@@ -1,6 +1,8 @@
-//! Consistency (clause 3.3.3): the conditions hold, clients work at the same time, the conditions hold.
+//! Consistency (clause 3.3.3): the conditions hold, clients work at the same time, the conditions
+//! hold.
 //!
-//! The state before is what the tests of atomicity have left; those leave it consistent where they pass.
+//! The state before is what the tests of atomicity have left; those leave it consistent where they
+//! pass.
 
 use futures_util::future::try_join_all;
 
@@ -39,7 +41,7 @@ async fn hold(stage: &Stage) -> OpResult<Verdict> {
     conditions(stage).await
 }
 
-/// Whether all conditions hold.
+/// Checks that all consistency conditions hold.
 pub(super) async fn conditions(stage: &Stage) -> OpResult<Verdict> {
     let found = violations(&stage.state().await?, &stage.options.scale());
     Ok(if found.is_empty() { Ok(()) } else { Err(tell(&found)) })

@@ -1,5 +1,5 @@
-//! Durability (clause 3.5.3.2: the failure of the system's memory): clients make orders, the server is killed and started
-//! again, and every order that was acknowledged is there, whole.
+//! Durability (clause 3.5.3.2: the failure of the system's memory): clients make orders, the server
+//! is killed and started again, and every order that was acknowledged is there, whole.
 
 use std::{
     sync::{Arc, Mutex, PoisonError},
@@ -70,7 +70,7 @@ async fn survive(name: TargetName, level: Isolation, seed: u64) -> OpResult<Verd
     }
     let enough = wait_for(&acknowledged, &mut clients).await;
     server.kill()?;
-    // They would wait for the server; what they were told is written down.
+    // The clients would wait for the server; the answers that they got are written down.
     clients.shutdown().await;
     enough?;
     drop(stage);
@@ -127,7 +127,7 @@ async fn wait_for(acknowledged: &Acknowledged, clients: &mut JoinSet<OpResult<()
     Ok(())
 }
 
-/// The sum of D_NEXT_O_ID.
+/// The sum of D_NEXT_O_ID over all districts.
 async fn next_numbers(stage: &Stage) -> OpResult<i64> {
     Ok(stage.state().await?.districts.values().map(|district| district.next).sum())
 }

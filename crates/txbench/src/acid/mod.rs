@@ -1,12 +1,13 @@
-//! TPC-C's ACID tests (clause 3) on every target: atomicity (3.2.2), consistency (3.3.3), isolation (3.4.2) and durability
-//! (3.5.3), on a small database.
+//! TPC-C's ACID tests (clause 3) on every target: atomicity (3.2.2), consistency (3.3.3), isolation
+//! (3.4.2) and durability (3.5.3), on a small database.
 //!
-//! They show what a target keeps of a transaction's promises. The isolation tests ask for what serializable transactions
-//! have: 1 to 6 need read committed, 7 repeatable reads (P2), 8 and 9 the absence of phantoms (P3). A target may keep
-//! others waiting, may roll one back that is then tried again, or may show a snapshot: what counts is what is seen and left.
+//! They show what a target keeps of a transaction's promises. The isolation tests ask for what
+//! serializable transactions have: 1 to 6 need read committed, 7 repeatable reads (P2), 8 and 9 the
+//! absence of phantoms (P3). A target may keep others waiting, may roll one back that is then tried
+//! again, or may show a snapshot: what counts is what is seen and left.
 //!
-//! Deliberately absent: the loss of a disk and of the whole machine's power (clauses 3.5.3.1 and 3.5.3.3): a server that is
-//! killed loses its memory, and no disk.
+//! Deliberately absent: the loss of a disk and of the whole machine's power (clauses 3.5.3.1 and
+//! 3.5.3.3): a server that is killed loses its memory, and no disk.
 
 mod actor;
 mod atomicity;
@@ -35,20 +36,20 @@ const REPEATS: u32 = 5;
 /// The arguments of the ACID tests.
 #[derive(Clone, Debug, Args)]
 pub struct AcidArgs {
-    /// What to test, in this order
+    /// Targets to test, in this order
     #[arg(long, value_delimiter = ',', default_value = "plain,native,mongotx")]
     pub targets: Vec<TargetName>,
     /// Isolation levels of transactions; each is tested. All that a target has if not given
     #[arg(long, value_enum, value_delimiter = ',')]
     pub isolation: Vec<Isolation>,
-    /// A running server for targets that need no replica set; one is started if none is named. The durability test always
-    /// starts its own
+    /// A running server for targets that need no replica set; one is started if none is named. The
+    /// durability test always starts its own
     #[arg(long)]
     pub uri: Option<String>,
     /// A running replica set for those that do; one is started if none is named
     #[arg(long)]
     pub replica_uri: Option<String>,
-    /// Which work is done
+    /// Seed of the work that is done
     #[arg(long, default_value_t = 1)]
     pub seed: u64,
 }
@@ -59,8 +60,8 @@ pub(crate) type Verdict = Result<(), String>;
 /// Runs all tests on all targets.
 ///
 /// # Errors
-/// What keeps tests from being begun: a server that does not start, a database that cannot be loaded. What a test meets is
-/// its result.
+/// What keeps tests from being begun: a server that does not start, a database that cannot be
+/// loaded. What a test meets is its result.
 pub async fn run(args: &AcidArgs) -> Result<AcidReport, BenchError> {
     let levels = args.targets.iter().map(|name| levels(*name, &args.isolation)).collect::<Result<Vec<_>, _>>()?;
     let mut targets = Vec::new();
@@ -104,7 +105,8 @@ async fn target(name: TargetName, server: &Bench, level: Isolation, seed: u64) -
     Ok(TargetReport { target: name.as_str().to_owned(), isolation, tests })
 }
 
-/// The outcome of a test. `attempt` is begun again when a rival has rolled its first transaction back.
+/// The outcome of a test. `attempt` is begun again when a rival has rolled its first transaction
+/// back.
 pub(crate) async fn outcome(mut attempt: impl AsyncFnMut() -> OpResult<Verdict>) -> Outcome {
     for _ in 0..REPEATS {
         match attempt().await {

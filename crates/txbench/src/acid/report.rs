@@ -1,4 +1,4 @@
-//! What came of the tests, and a text that tells it.
+//! Results of the tests, and a text that reports them.
 
 use std::fmt;
 
@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::target::Isolation;
 
-/// All targets.
+/// Results of all targets.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct AcidReport {
     /// In the order they were tested.
@@ -16,7 +16,7 @@ pub struct AcidReport {
 /// One target at one isolation level.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct TargetReport {
-    /// Its name.
+    /// Name of the target.
     pub target: String,
     /// The level; `None` for a target without transactions.
     pub isolation: Option<Isolation>,
@@ -24,14 +24,14 @@ pub struct TargetReport {
     pub tests: Vec<TestReport>,
 }
 
-/// One test.
+/// Result of one test.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct TestReport {
-    /// The clause: "3.4.2.1".
+    /// The clause of the specification: "3.4.2.1".
     pub clause: String,
-    /// What it asks for.
+    /// The demand of the clause.
     pub asks: String,
-    /// How it came out.
+    /// The outcome of the test.
     pub outcome: Outcome,
 }
 
@@ -39,9 +39,9 @@ pub struct TestReport {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Outcome {
-    /// What the clause asks for is kept.
+    /// The demand of the clause is met.
     Passed,
-    /// It is not; what was seen.
+    /// The demand of the clause is not met; what was seen.
     Failed(String),
     /// The target cannot do what the test needs, and says so.
     Refused(String),

@@ -22,7 +22,7 @@ const ROLLED_BACK: u32 = 20;
 /// Sessions that are open at once, at most.
 const SESSIONS: u32 = 10;
 
-/// Which target, on which database, at which level.
+/// The target of a test, with its database and isolation level.
 #[derive(Clone, Copy)]
 pub(super) struct Place<'a> {
     pub(super) name: TargetName,
@@ -40,7 +40,7 @@ pub(super) struct Stage {
 }
 
 impl Stage {
-    /// Connects and loads.
+    /// Connects the target and loads the data.
     pub(super) async fn open(place: Place<'_>) -> Result<Self, BenchError> {
         let stage = Self::connect(place).await?;
         stage.workload.load(&*stage.target, stage.seed, &|_, _| {}).await?;
@@ -56,12 +56,12 @@ impl Stage {
         Ok(Self { target, options, workload, seed })
     }
 
-    /// Somebody who runs transactions.
+    /// A new actor, which runs transactions.
     pub(super) async fn actor(&self) -> OpResult<Actor> {
         Ok(Actor::new(self.target.session().await?, self.options.how()))
     }
 
-    /// What the database holds.
+    /// Content of the database.
     pub(super) async fn state(&self) -> OpResult<State> {
         read(&mut *self.target.session().await?, self.options.schema, &self.options.scale()).await
     }

@@ -1,4 +1,4 @@
-//! What clients count, one by one and together.
+//! Counters of clients, one by one and together.
 
 use std::collections::BTreeMap;
 
@@ -6,31 +6,32 @@ use serde::{Deserialize, Serialize};
 
 use super::Latencies;
 
-/// What clients did while it was measured, and in all.
+/// Counts of clients during the time measured, and over all the run.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Counts {
-    /// By kind of transaction.
+    /// Counts by kind of transaction.
     pub kinds: BTreeMap<String, KindCounts>,
-    /// What happened in each second of the time measured, from its beginning.
+    /// Counts of each second of the time measured, from its beginning.
     pub seconds: Vec<Second>,
     /// Operations of the committed transactions, as the workload counts them.
     pub operations: u64,
-    /// Transactions committed since the run began, warm-up and the time after the measurement included.
+    /// Transactions committed since the run began, warm-up and the time after the measurement
+    /// included.
     pub committed_in_all: u64,
     /// Commits whose outcome was not known, likewise.
     pub unknown_in_all: u64,
-    /// What clients saw that must not be, likewise.
+    /// Violations that clients saw, over all the run.
     pub violations_in_all: u64,
-    /// What clients did to the data, in numbers of the workload's own, likewise.
+    /// Effects of clients on the data, in numbers of the workload's own, over all the run.
     #[serde(default)]
     pub effects_in_all: BTreeMap<String, u64>,
 }
 
-/// One kind of transaction.
+/// Counts of one kind of transaction.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct KindCounts {
-    /// From the first attempt (open loop: from the time it was due) to the acknowledged commit; one for each
-    /// transaction that committed.
+    /// From the first attempt (open loop: from the time it was due) to the acknowledged commit; one
+    /// for each transaction that committed.
     pub latencies: Latencies,
     /// Rolled back because the workload wants it so.
     pub rolled_back: u64,
@@ -40,10 +41,10 @@ pub struct KindCounts {
     pub given_up: u64,
 }
 
-/// One second.
+/// Counts of one second.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Second {
-    /// Transactions that committed.
+    /// Number of transactions that committed.
     pub committed: u64,
     /// Attempts that a rival ended.
     pub conflicts: u64,
@@ -66,7 +67,7 @@ impl KindCounts {
 }
 
 impl Counts {
-    /// Those of other clients besides.
+    /// Adds the counts of other clients.
     pub fn add(&mut self, other: &Self) {
         for (kind, counts) in &other.kinds {
             self.kinds.entry(kind.clone()).or_default().add(counts);

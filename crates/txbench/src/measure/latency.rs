@@ -7,10 +7,11 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 /// Digits of a latency that are kept.
 const DIGITS: u8 = 3;
-/// The longest latency that is told apart, in nanoseconds: ten minutes. What takes longer counts as that.
+/// The longest latency that is counted exactly, in nanoseconds: ten minutes. Longer ones count as
+/// that.
 const LONGEST_NS: u64 = 600_000_000_000;
 
-/// Latencies, in nanoseconds.
+/// A distribution of latencies, in nanoseconds.
 #[derive(Clone, Debug)]
 pub struct Latencies {
     spread: Histogram<u64>,
@@ -23,14 +24,14 @@ impl Default for Latencies {
 }
 
 impl Latencies {
-    /// None yet.
+    /// A distribution without any latency.
     pub fn new() -> Self {
         // The bounds are constants that the histogram takes; without them it would grow by itself.
         let spread = Histogram::new_with_bounds(1, LONGEST_NS, DIGITS);
         Self { spread: spread.unwrap_or_else(|_| unreachable!("the bounds of the histogram are valid")) }
     }
 
-    /// One more.
+    /// Adds one more latency.
     pub fn note(&mut self, latency: Duration) {
         self.note_ns(u64::try_from(latency.as_nanos()).unwrap_or(LONGEST_NS), 1);
     }
@@ -39,7 +40,7 @@ impl Latencies {
         self.spread.saturating_record_n(ns.clamp(1, LONGEST_NS), count);
     }
 
-    /// Those of another client besides.
+    /// Adds the latencies of another client.
     pub fn add(&mut self, other: &Self) {
         for value in other.spread.iter_recorded() {
             self.note_ns(value.value_iterated_to(), value.count_at_value());
@@ -51,7 +52,8 @@ impl Latencies {
         self.spread.len()
     }
 
-    /// The latency in milliseconds that this part (0 to 1) of all does not exceed; 0 where there are none.
+    /// The latency in milliseconds that this part (0 to 1) of all does not exceed; 0 where there
+    /// are none.
     pub fn quantile_ms(&self, quantile: f64) -> f64 {
         self.spread.value_at_quantile(quantile) as f64 / 1_000_000.0
     }

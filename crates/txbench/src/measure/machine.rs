@@ -5,7 +5,7 @@ use std::fs::read_to_string;
 /// Linux counts processor time in hundredths of a second.
 const TICK_US: i64 = 10_000;
 
-/// Processor, cores and memory.
+/// Description of the machine: processor, cores and memory.
 pub fn describe() -> String {
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let processor = field("/proc/cpuinfo", "model name").unwrap_or_else(|| std::env::consts::ARCH.to_owned());
@@ -23,7 +23,8 @@ fn field(file: &str, name: &str) -> Option<String> {
 /// The processor time that this process has used so far, in microseconds.
 pub fn own_cpu_us() -> Option<i64> {
     let stat = read_to_string("/proc/self/stat").ok()?;
-    // After the name in parentheses: state is the third field of all, user time the 14th, system time the 15th.
+    // After the name in parentheses: state is the third field of all, user time the 14th, system
+    // time the 15th.
     let fields: Vec<&str> = stat.rsplit_once(')')?.1.split_whitespace().collect();
     let ticks = |at: usize| fields.get(at)?.parse::<i64>().ok();
     Some((ticks(11)? + ticks(12)?) * TICK_US)

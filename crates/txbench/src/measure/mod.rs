@@ -1,4 +1,4 @@
-//! What is counted while clients work. No decision about what to run is here: that is [`crate::run`].
+//! Counting and measuring while clients work. What is run is decided in [`crate::run`].
 
 pub mod counts;
 pub mod latency;

@@ -1,4 +1,5 @@
-//! A server of a benchmark: started here, always with the same settings, or named by the caller; and what it uses.
+//! A server of a benchmark: started here, always with the same settings, or named by the caller;
+//! and what it uses.
 
 use bson::{Bson, Document, doc};
 use futures_util::future::try_join_all;
@@ -13,26 +14,26 @@ const SELECTION: std::time::Duration = std::time::Duration::from_secs(5);
 
 /// One deployment, and clients of it for what is not measured.
 pub struct Bench {
-    /// Its connection string.
+    /// Connection string of the server.
     pub uri: String,
-    /// For asking and dropping.
+    /// Client for administration: asking and dropping.
     pub admin: Client,
     /// One client for each node, for asking what it uses.
     nodes: Vec<Client>,
-    /// Ends with this.
+    /// The server process, which ends with this value.
     started: Option<Started>,
 }
 
-/// What was started here.
+/// Server processes that were started here.
 enum Started {
     One(Server),
     Several(ReplicaSet),
 }
 
-/// What the nodes have used since they were started. `None` where they do not tell.
+/// Resources that the nodes have used since they were started. `None` where they do not report it.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Usage {
-    /// Processor time in microseconds.
+    /// Processor time, in microseconds.
     pub cpu_us: Option<i64>,
     /// Bytes written to the journal and the data files.
     pub written_bytes: Option<i64>,
@@ -119,7 +120,7 @@ impl Bench {
         self.admin.database("admin")
     }
 
-    /// What all nodes together have used so far.
+    /// Resources that all nodes together have used so far.
     ///
     /// # Errors
     /// [`BenchError::Driver`].
@@ -129,7 +130,7 @@ impl Bench {
         Ok(Usage { cpu_us: sum(|usage| usage.cpu_us), written_bytes: sum(|usage| usage.written_bytes) })
     }
 
-    /// What it is and how it was started, in words.
+    /// Description of the server's version and options, in words.
     ///
     /// # Errors
     /// [`BenchError::Driver`].

@@ -13,7 +13,8 @@ pub struct PapersArgs {
     /// Directory that the page, the tables in Markdown and every result are written into
     #[arg(long, default_value = "papers")]
     pub out: PathBuf,
-    /// All of it takes no longer, as far as that can be foreseen; single measurements are made as long as that allows
+    /// All of it takes no longer, as far as that can be foreseen; single measurements are made as
+    /// long as that allows
     #[arg(long, default_value_t = 28.0, value_parser = minutes)]
     pub minutes: f64,
     /// The figures to measure, as in "000-9,001-7"; all if none is named
@@ -25,7 +26,7 @@ pub struct PapersArgs {
     /// Records of YCSB; other than 100000 is not what the papers measured
     #[arg(long, default_value_t = 100_000, value_parser = clap::value_parser!(u32).range(100..=10_000_000))]
     pub records: u32,
-    /// Which work is done: two runs with the same seed do the same
+    /// Seed of the work: two runs with the same seed do the same
     #[arg(long, default_value_t = 1)]
     pub seed: u64,
     /// A running server that is no replica set; one is started if none is named

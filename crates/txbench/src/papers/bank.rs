@@ -1,11 +1,12 @@
-//! The table of paper 003, section V: updates a second of deposits and withdrawals without a session, of the same ones in
-//! transactions, and of transfers, for every write concern, on a replica set.
+//! The table of paper 003, section V: updates a second of deposits and withdrawals without a
+//! session, of the same ones in transactions, and of transfers, for every write concern, on a
+//! replica set.
 //!
-//! Without `--replica-uri` the replica set is started here, with as many nodes as the largest write concern asks for, and ends
-//! with the command.
+//! Without `--replica-uri` the replica set is started here, with as many nodes as the largest write
+//! concern asks for, and ends with the command.
 //!
-//! The paper's server let no more than 100 operations a second through, and so its rows hardly differ. It left `j` for later;
-//! here it is `--journal`.
+//! The paper's server let no more than 100 operations a second through, and so its rows hardly
+//! differ. It left `j` for later; here it is `--journal`.
 
 use clap::Args;
 
@@ -20,11 +21,11 @@ use crate::{
     },
 };
 
-/// The arguments of `bank-table`.
+/// Arguments of the command `bank-table`.
 #[derive(Clone, Debug, Args)]
 pub struct TableArgs {
-    /// Write concerns, one row for each; --write-concern is not used. A replica set with as many nodes as they need is
-    /// started, and ended with this command, if --replica-uri names none
+    /// Write concerns, one row for each; --write-concern is not used. A replica set with as many
+    /// nodes as they need is started, and ended with this command, if --replica-uri names none
     #[arg(long, value_delimiter = ',', default_value = "1,2,3", value_parser = clap::value_parser!(u8).range(1..=7))]
     pub write_concerns: Vec<u8>,
     /// How it is measured. All targets are on the replica set
@@ -32,7 +33,7 @@ pub struct TableArgs {
     pub run: RunArgs,
 }
 
-/// A row.
+/// A row of the table.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Row {
     title: String,
@@ -81,7 +82,8 @@ fn rows(write_concerns: &[u8]) -> Vec<Row> {
     rows
 }
 
-/// The paper's accounts and as many operations; over and over, so that no target runs out of them while it is measured.
+/// The paper's accounts and as many operations; over and over, so that no target runs out of them
+/// while it is measured.
 fn options(row: &Row) -> Options {
     Options {
         files: None,

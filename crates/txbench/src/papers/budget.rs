@@ -6,7 +6,7 @@ use std::time::Duration;
 pub const WARM_UP: Duration = Duration::from_secs(1);
 /// A run shorter than this is only made where there is no time for more.
 const GOOD: Duration = Duration::from_secs(3);
-/// No run is shorter.
+/// The shortest time of a run.
 const SHORTEST: Duration = Duration::from_secs(1);
 /// As many rounds at most: as many as the papers made.
 const MOST_ROUNDS: u32 = 5;
@@ -16,28 +16,30 @@ const LONGEST: Duration = Duration::from_secs(60);
 /// Rounds of each run, and how long each is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Length {
-    /// From 1 to 5.
+    /// Number of rounds, from 1 to 5.
     pub rounds: u32,
-    /// At least 1.
+    /// Seconds of a run, at least 1.
     pub seconds: u64,
 }
 
-/// What is left, and what one run takes besides what is measured: loading, starting clients, checking.
+/// The budget that is left, and the time that one run takes besides what is measured: loading,
+/// starting clients, checking.
 #[derive(Clone, Copy, Debug)]
 pub struct Left {
-    /// Until the end.
+    /// Time until the end.
     pub time: Duration,
     /// Runs of one round that are still to be made.
     pub runs: usize,
-    /// Those of them that come next.
+    /// Number of those runs that come next.
     pub next: usize,
-    /// Of one run.
+    /// Overhead of one run.
     pub overhead: Duration,
 }
 
 impl Left {
-    /// How long the next runs may be: the most rounds that are still long enough. Where not all that is left fits, the
-    /// next runs are as short as can be, and what comes last is not made. `None` where not even the next ones fit.
+    /// How long the next runs may be: the most rounds that are still long enough. Where not all
+    /// that is left fits, the next runs are as short as can be, and what comes last is not made.
+    /// `None` where not even the next ones fit.
     pub fn length(&self) -> Option<Length> {
         let each = self.share(self.runs);
         let of = |rounds: u32| (each / rounds).saturating_sub(self.overhead + WARM_UP).min(LONGEST);

@@ -1,17 +1,17 @@
-//! What came out, in a sentence: each target against the first.
+//! Results in a sentence: each target against the first.
 
 use crate::report::summary::{Figures, Line, Summary, distinct};
 
-/// What is compared.
+/// The metric that is compared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Metric {
     /// Mean latency of a transaction.
     MeanLatency,
     /// The highest throughput, whatever the number of clients.
     PeakThroughput,
-    /// Commands for each operation.
+    /// Number of commands for each operation.
     CommandsPerOperation,
-    /// Commands for each transaction.
+    /// Number of commands for each transaction.
     CommandsPerTransaction,
 }
 
@@ -40,7 +40,8 @@ impl Metric {
     }
 }
 
-/// "Mean latency here, plain = 1. mongotx: update-heavy 1.52, read-only 1.01." `None` where nothing can be compared.
+/// "Mean latency here, plain = 1. mongotx: update-heavy 1.52, read-only 1.01." `None` where nothing
+/// can be compared.
 pub(super) fn sentence(summary: &Summary, baseline: &str, metric: Metric) -> Option<String> {
     let targets = distinct(summary.lines.iter().map(|line| line.target.as_str()));
     let others = targets.into_iter().filter(|target| *target != baseline);

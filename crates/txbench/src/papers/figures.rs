@@ -5,36 +5,36 @@ use super::compare::Metric;
 /// A figure of a paper.
 #[derive(Clone, Copy, Debug)]
 pub struct PaperFigure {
-    /// "000-9": paper and number.
+    /// Paper and number: "000-9".
     pub id: &'static str,
-    /// What it shows.
+    /// Title of the figure.
     pub title: &'static str,
-    /// What the paper found.
+    /// Finding of the paper.
     pub finding: &'static str,
-    /// What is different here.
+    /// Differences between the paper and this measurement.
     pub here: &'static str,
-    /// What is measured; nothing where one machine cannot show it.
+    /// Work that is measured; none where one machine cannot show it.
     pub works: &'static [Work],
     /// With which targets, those that are compared with first.
     pub targets: &'static [&'static str],
-    /// With how many clients.
+    /// Numbers of clients to measure with.
     pub clients: &'static [u32],
-    /// As which charts.
+    /// Charts that are drawn.
     pub shows: &'static [Shows],
-    /// What is compared, in a sentence below.
+    /// Metrics that are compared, in a sentence below.
     pub compared: &'static [Metric],
 }
 
 /// A workload with its options.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Work {
-    /// What it is called in tables and charts.
+    /// Name of the work in tables and charts.
     pub name: &'static str,
     /// As `mongotx bench` takes it.
     pub command: &'static str,
 }
 
-/// A chart.
+/// Kinds of charts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Shows {
     /// Latency, all workloads in one.

@@ -9,16 +9,16 @@ use super::{
 };
 use crate::{error::BenchError, report::result::BenchResult, run::plan};
 
-/// What a run is taken for to need besides what is measured, before some have shown it.
+/// Overhead that is assumed for a run, before some runs have shown it.
 const OVERHEAD: Duration = Duration::from_secs(2);
 
 /// A measurement that was made, or not.
 pub struct Measured {
     /// The measurement that was asked for.
     pub measurement: Measurement,
-    /// What repeats it; empty where it was not made.
+    /// The command that repeats it; empty where it was not made.
     pub command: String,
-    /// What came out; or why it was not made.
+    /// Result; or the reason why it was not made.
     pub outcome: Result<BenchResult, String>,
 }
 
@@ -104,7 +104,8 @@ impl Clock {
         self.overheads.push((took / runs).saturating_sub(measured));
     }
 
-    /// What the next runs will need: the median, for one workload that takes long to load says nothing of others.
+    /// Overhead that is assumed for the next runs: the median, because one workload that takes long
+    /// to load says nothing about others.
     fn overhead(&self) -> Duration {
         let mut sorted = self.overheads.clone();
         sorted.sort_unstable();

@@ -1,13 +1,17 @@
-//! The figures of papers 000 and 001 that one machine can show, measured here and set beside what the papers found.
+//! The figures of papers 000 and 001 that one machine can show, measured here and set beside what
+//! the papers found.
 //!
-//! 1. [`figures`] says what each figure needs; measurements that several figures need are made once ([`plan`]).
-//! 2. [`measure`] makes them one after the other and sees to it that all fit into the time ([`budget`]).
-//! 3. `section` makes a section of a page of each figure; `compare` says in a sentence what came out.
+//! 1. [`figures`] says what each figure needs; measurements that several figures need are made once
+//!    ([`plan`]).
+//! 2. [`measure`] makes them one after the other and sees to it that all fit into the time
+//!    ([`budget`]).
+//! 3. `section` makes a section of a page of each figure; `compare` says in a sentence what came
+//!    out.
 //!
 //! Beside them [`bank`], the table of paper 003: the bank for several write concerns.
 //!
-//! Paper 000 is Horii and Onodera, *Adding Transaction Query Processing for Non-Transactional NoSQL*; paper 001 is theirs on
-//! the same library beside multi-version concurrency control.
+//! Paper 000 is Horii and Onodera, *Adding Transaction Query Processing for Non-Transactional
+//! NoSQL*; paper 001 is theirs on the same library beside multi-version concurrency control.
 
 pub mod args;
 pub mod bank;
@@ -24,8 +28,8 @@ mod tests;
 pub use self::{args::PapersArgs, figures::FIGURES, output::Written};
 use crate::error::BenchError;
 
-/// Measures these figures and writes the page, the Markdown and the results into the directory that was asked for.
-/// `command` repeats it; `tell` is told what is being done.
+/// Measures these figures and writes the page, the Markdown and the results into the directory that
+/// was asked for. `command` repeats it; `tell` gets a line for each step.
 ///
 /// # Errors
 /// [`BenchError::Refused`] for arguments that cannot be, [`BenchError::Failed`] for a file that cannot be written,

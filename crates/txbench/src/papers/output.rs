@@ -1,4 +1,4 @@
-//! What is written: the page, the same in Markdown, and every result.
+//! The written results: the page, the same in Markdown, and every result.
 
 use std::{fs, path::Path};
 
@@ -13,15 +13,15 @@ use crate::{
     },
 };
 
-/// What differs from the papers in all measurements alike.
+/// A difference from the papers that all measurements share.
 const DURABILITY: &str = "In the papers an answer did not wait for the disk. Here all targets wait for {w: 1, j: true}: MongoTx \
                           decides nothing that is not on disk, and the others must not be faster for promising less.";
 const TITLE: &str = "The papers' figures, measured here";
 
-/// What was written, and how it went.
+/// The files that were written, and whether all went well.
 #[derive(Debug)]
 pub struct Written {
-    /// What came out, a few lines for each figure, and where the rest is.
+    /// A few lines about each figure, and the names of the files.
     pub said: String,
     /// Whether everything that can be measured was.
     pub complete: bool,
@@ -85,7 +85,7 @@ pub(super) fn page(figures: &[PaperFigure], measured: &[Measured], command: &str
     }
 }
 
-/// What is true of all measurements.
+/// Facts that hold for all measurements.
 fn common_facts(results: &[&BenchResult]) -> Vec<String> {
     let Some((first, others)) = results.split_first() else { return Vec::new() };
     let is_common = |fact: &&String| others.iter().all(|result| result.facts.contains(fact));

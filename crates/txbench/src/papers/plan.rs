@@ -1,5 +1,5 @@
-//! The measurements that the figures need, each once: a workload, with all targets and numbers of clients that any figure
-//! wants of it.
+//! The measurements that the figures need, each once: a workload, with all targets and numbers of
+//! clients that any figure wants of it.
 
 use clap::Parser;
 
@@ -14,16 +14,16 @@ use crate::{
     workload::registry::{WorkloadCommand, WorkloadSpec},
 };
 
-/// One measurement.
+/// One measurement of a plan.
 #[derive(Clone, Debug)]
 pub struct Measurement {
-    /// What is measured.
+    /// Work that is measured.
     pub work: Work,
     /// The workload; or why it cannot be measured.
     pub spec: Result<WorkloadSpec, String>,
     /// The targets that can do it.
     pub targets: Vec<TargetName>,
-    /// Numbers of clients.
+    /// Numbers of clients, one run each.
     pub clients: Vec<u32>,
 }
 
@@ -120,7 +120,7 @@ impl Measurement {
 }
 
 impl Work {
-    /// The workload's own words.
+    /// The workload's own arguments.
     fn words(&self, args: &PapersArgs) -> Vec<String> {
         let mut words: Vec<String> = self.command.split_whitespace().map(str::to_owned).collect();
         if words.first().is_some_and(|workload| workload == "ycsb") {

@@ -1,4 +1,5 @@
-//! A figure of a paper as a section of the page: what the paper found, what came out here, the charts, the tables.
+//! A figure of a paper as a section of the page: what the paper found, what came out here, the
+//! charts, the tables.
 
 use super::{
     compare,
@@ -12,7 +13,8 @@ use crate::report::{
     tables,
 };
 
-/// The section of one figure. Of measurements that it shares with others it shows its own targets and clients.
+/// The section of one figure. Of measurements that it shares with others it shows its own targets
+/// and clients.
 pub(super) fn of(figure: &PaperFigure, all: &[Measured], common: &[String]) -> Section {
     let measured: Vec<&Measured> = figure.works.iter().filter_map(|work| find(all, work)).collect();
     let summary = Summary::of(&own(figure, &measured));
@@ -46,7 +48,7 @@ fn own(figure: &PaperFigure, measured: &[&Measured]) -> BenchResult {
     BenchResult { format: FORMAT, title: figure.title.to_owned(), command: String::new(), facts: Vec::new(), runs }
 }
 
-/// What should be here and is not.
+/// Lines about results that should be here and are missing.
 fn missing(figure: &PaperFigure, measured: &[&Measured]) -> Vec<String> {
     let mut missing = Vec::new();
     for Measured { measurement, outcome, .. } in measured.iter().copied() {

@@ -83,8 +83,8 @@ pub(super) fn write_text(text: &str, option: &str, file: &Path) -> Result<(), Be
     fs::write(file, text).map_err(|error| BenchError::Failed(format!("{option} {}: {error}", file.display())))
 }
 
-/// Makes one result of several. Runs of the same target in the same setting become further rounds; what is not a fact of
-/// all of them is said with the title it belongs to.
+/// Makes one result of several. Runs of the same target in the same setting become further rounds;
+/// what is not a fact of all of them is said with the title it belongs to.
 pub fn merge(results: Vec<BenchResult>) -> BenchResult {
     let joined = |texts: Vec<&str>, between: &str| distinct(texts).join(between);
     let title = joined(results.iter().map(|result| result.title.as_str()).collect(), ", ");

@@ -1,4 +1,5 @@
-//! The result of a benchmark as it is written to JSON. Everything that is shown is computed from this.
+//! The result of a benchmark as it is written to JSON. Everything that is shown is computed from
+//! this.
 
 use std::collections::BTreeMap;
 
@@ -9,12 +10,12 @@ use crate::measure::Counts;
 /// The version of the form below. Raised when a reader of older files would misread newer ones.
 pub const FORMAT: u32 = 1;
 
-/// A whole benchmark.
+/// Result of a whole benchmark.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct BenchResult {
-    /// [`FORMAT`].
+    /// Version of the format: [`FORMAT`].
     pub format: u32,
-    /// What was run ("ycsb a").
+    /// Name of the benchmark ("ycsb a").
     pub title: String,
     /// The command line that repeats it.
     pub command: String,
@@ -27,27 +28,28 @@ pub struct BenchResult {
 /// One target, one number of clients, one round.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct RunResult {
-    /// The target's name.
+    /// Name of the target.
     pub target: String,
-    /// The workload's title.
+    /// Title of the workload.
     pub workload: String,
     /// Clients at the same time.
     pub clients: u32,
-    /// Client processes.
+    /// Number of client processes.
     pub processes: u32,
-    /// From 1.
+    /// Number of the round, from 1.
     pub round: u32,
-    /// Transactions a second that were asked for; `None` in a closed loop, where each client begins when it is ready.
+    /// Transactions a second that were asked for; `None` in a closed loop, where each client begins
+    /// when it is ready.
     pub rate: Option<f64>,
-    /// The time measured.
+    /// Seconds of the time measured.
     pub seconds: f64,
-    /// What the clients counted.
+    /// Counts of the clients.
     pub counts: Counts,
     /// Commands sent in the time measured, by name.
     pub commands: BTreeMap<String, u64>,
-    /// What the server and the clients used in this time.
+    /// Resources that the server and the clients used in this time.
     pub used: Used,
-    /// What is wrong with the data; `None` when the check found nothing. A run that is broken has no figures.
+    /// Faults in the data; `None` when the check found none. A run that is broken has no figures.
     pub broken: Option<String>,
 }
 
@@ -63,7 +65,7 @@ pub struct Used {
 }
 
 impl RunResult {
-    /// Committed transactions a second.
+    /// Number of committed transactions in a second.
     pub fn rate(&self) -> f64 {
         self.counts.committed() as f64 / self.seconds
     }

@@ -5,9 +5,9 @@
 pub struct Spread {
     /// The middle value, or the mean of the two in the middle.
     pub median: f64,
-    /// That of the round with the least.
+    /// Value of the round with the least.
     pub least: f64,
-    /// That of the round with the most.
+    /// Value of the round with the most.
     pub most: f64,
 }
 

@@ -1,53 +1,53 @@
-//! A report in words: conditions, then tables with their notes; as aligned text and as Markdown. What stands in the tables
-//! is not decided here.
+//! A report in words: conditions, then tables with their notes; as aligned text and as Markdown.
+//! What stands in the tables is not decided here.
 
-/// A report.
+/// A report of tables.
 #[derive(Clone, Debug, Default)]
 pub struct Report {
     /// Under what conditions was measured.
     pub facts: Vec<String>,
-    /// The tables.
+    /// Tables of the report.
     pub tables: Vec<Table>,
 }
 
-/// One table.
+/// One table of a report.
 #[derive(Clone, Debug, Default)]
 pub struct Table {
-    /// What stands above it; nothing when empty.
+    /// Title above the table; none when empty.
     pub title: String,
-    /// The columns.
+    /// Columns of the table.
     pub columns: Vec<Column>,
-    /// The lines.
+    /// Lines of the table.
     pub rows: Vec<Row>,
-    /// What is to be said below; nothing when empty.
+    /// Notes below the table; none when empty.
     pub notes: String,
 }
 
-/// One column.
+/// One column of a table.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Column {
-    /// Its heading.
+    /// Heading of the column.
     pub head: String,
     /// Whether it holds numbers, which are aligned to the right.
     pub number: bool,
 }
 
-/// One line.
+/// One line of a table.
 #[derive(Clone, Debug, Default)]
 pub struct Row {
     /// A cell for each column; fewer where there is a remark.
     pub cells: Vec<String>,
-    /// What stands in place of the cells that are missing: why there are none.
+    /// Text in place of the missing cells: the reason why there are none.
     pub remark: Option<String>,
 }
 
 impl Column {
-    /// A column of text.
+    /// Makes a column of text.
     pub fn text(head: impl Into<String>) -> Self {
         Self { head: head.into(), number: false }
     }
 
-    /// A column of numbers.
+    /// Makes a column of numbers.
     pub fn number(head: impl Into<String>) -> Self {
         Self { head: head.into(), number: true }
     }
@@ -94,7 +94,7 @@ struct Form {
     before: &'static str,
     between: &'static str,
     after: &'static str,
-    /// What one cell looks like.
+    /// Format of one cell.
     cell: fn(&str) -> String,
 }
 

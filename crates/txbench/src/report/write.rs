@@ -1,4 +1,4 @@
-//! Where a result goes.
+//! Output of results: to the terminal and to files.
 
 use std::path::Path;
 
@@ -35,7 +35,8 @@ pub fn write_report(report: &Report, as_markdown: bool, file: Option<&Path>) -> 
     Ok(if as_markdown { markdown } else { report.to_text() })
 }
 
-/// Looks whether the files can be where they are asked for, before hours are spent on what would stand in them.
+/// Looks whether the files can be where they are asked for, before hours are spent on what would
+/// stand in them.
 ///
 /// # Errors
 /// [`BenchError::Refused`], by the name of the option.

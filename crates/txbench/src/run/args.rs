@@ -13,7 +13,7 @@ use crate::target::{Acknowledged, Durability, Isolation, registry::TargetName};
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Measuring")]
 pub struct RunArgs {
-    /// What to measure, in this order
+    /// Targets to measure, in this order
     #[arg(long, value_delimiter = ',', default_value = "plain,native,mongotx")]
     pub targets: Vec<TargetName>,
     /// Numbers of clients that work at the same time; one measurement for each
@@ -22,7 +22,7 @@ pub struct RunArgs {
     /// Client processes that share the clients
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=64))]
     pub processes: u32,
-    /// Length of one measurement
+    /// Seconds of one measurement
     #[arg(long, default_value = "5")]
     pub seconds: NonZeroU64,
     /// Seconds before it that are not measured; a quarter of the length, at most 3, if not given
@@ -31,18 +31,19 @@ pub struct RunArgs {
     /// Measurements of each kind, taken in turns; tables show medians
     #[arg(long, default_value = "3")]
     pub rounds: NonZeroU32,
-    /// Transactions per second that are begun, whether or not the target keeps up (open loop); as many as the clients can
-    /// make if not given
+    /// Transactions per second that are begun, whether or not the target keeps up (open loop); as
+    /// many as the clients can make if not given
     #[arg(long, value_parser = positive)]
     pub rate: Option<f64>,
     /// Attempts of one transaction before it is given up
     #[arg(long, default_value_t = 1_000, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     pub attempts: u32,
-    /// Isolation of transactions; refused for targets that do not have this level. Several: each target is measured at
-    /// those of them that it has, in turns, and named with its level
+    /// Isolation of transactions; refused for targets that do not have this level. Several: each
+    /// target is measured at those of them that it has, in turns, and named with its level
     #[arg(long, value_enum, value_delimiter = ',', default_value = "read-committed")]
     pub isolation: Vec<Isolation>,
-    /// How long a write waits for a rival's lock before it is a conflict, with targets that wait: 100 ms if not given
+    /// How long a write waits for a rival's lock before it is a conflict, with targets that wait:
+    /// 100 ms if not given
     #[arg(long, value_parser = clap::value_parser!(u64).range(0..=60_000))]
     pub lock_wait_ms: Option<u64>,
     /// Nodes that must have a write before it is answered: a number, or "majority"
@@ -63,15 +64,15 @@ pub struct RunArgs {
     /// Run all targets on the replica set, those too that could do without
     #[arg(long)]
     pub all_on_replica_set: bool,
-    /// Which work is done: two runs with the same seed do the same
+    /// Seed of the work: two runs with the same seed do the same
     #[arg(long, default_value_t = 1)]
     pub seed: u64,
-    /// Where the result goes.
+    /// Destination of the result.
     #[command(flatten)]
     pub output: OutputArgs,
 }
 
-/// Where the result goes, besides the terminal.
+/// Destination of the result, besides the terminal.
 #[derive(Clone, Debug, Default, Args)]
 #[command(next_help_heading = "Output")]
 pub struct OutputArgs {
@@ -89,7 +90,7 @@ pub struct OutputArgs {
     pub html: Option<PathBuf>,
 }
 
-/// Where a result goes that is only tables.
+/// Destination of a result that consists of tables only.
 #[derive(Clone, Debug, Default, Args)]
 #[command(next_help_heading = "Output")]
 pub struct TableArgs {
@@ -102,7 +103,7 @@ pub struct TableArgs {
 }
 
 impl RunArgs {
-    /// What a commit waits for, with every target.
+    /// Durability that a commit waits for, with every target.
     pub fn durability(&self) -> Durability {
         Durability { nodes: self.write_concern, journaled: self.journal }
     }

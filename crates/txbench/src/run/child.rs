@@ -1,7 +1,7 @@
 //! A part of a run's clients in a process of its own, and that process.
 //!
-//! The parent writes the job and then orders to the child's input, a line of JSON each; the child answers in the same way.
-//! The child ends when its input does: it is not left behind.
+//! The parent writes the job and then orders to the child's input, a line of JSON each; the child
+//! answers in the same way. The child ends when its input does: it is not left behind.
 
 use std::{
     process::Stdio,
@@ -29,7 +29,7 @@ const EVERY: Duration = Duration::from_millis(250);
 /// How long a child may be silent: it answers every [`EVERY`], but while it connects and ends.
 const SILENCE: Duration = Duration::from_secs(120);
 
-/// The parent's end.
+/// The parent's end of a child process.
 pub(crate) struct Child {
     /// Killed when this is dropped.
     _process: Process,
@@ -77,7 +77,7 @@ impl Child {
         self.write(&order).await
     }
 
-    /// The next line.
+    /// Reads the child's next line.
     async fn answer(&mut self) -> Result<Answer, BenchError> {
         match timeout(SILENCE, read_line(&mut self.output)).await {
             Err(_) => Err(silent()),
@@ -88,7 +88,7 @@ impl Child {
         }
     }
 
-    /// What it has told by now.
+    /// The progress that the child has reported by now.
     pub(crate) fn progress(&mut self) -> Result<(Second, bool), BenchError> {
         while let Some(answer) = self.answer().now_or_never() {
             if let Answer::Progress { so_far, finished } = answer? {
@@ -101,7 +101,7 @@ impl Child {
         }
     }
 
-    /// Waits for its end.
+    /// Waits for the end of the child.
     pub(crate) async fn finish(mut self) -> Result<JobResult, BenchError> {
         loop {
             if let Answer::Done(result) = self.answer().await? {
@@ -111,10 +111,11 @@ impl Child {
     }
 }
 
-/// The child's side: runs the part that its input tells of. The exit status says whether that went well.
+/// The child's side: runs the part that its input describes. The exit status says whether that went
+/// well.
 ///
 /// # Errors
-/// Input or output that is not the parent's. What fails in the part is told to the parent.
+/// Input or output that is not the parent's. Failures of the part are reported to the parent.
 pub async fn run() -> Result<(), BenchError> {
     let mut input = BufReader::new(tokio::io::stdin()).lines();
     let job: Option<Job> = read_line(&mut input).await.map_err(failed("read the job"))?;

@@ -1,8 +1,9 @@
 //! One client: chooses, tries, tries again after a conflict, and counts.
 //!
-//! Closed loop: the next transaction begins when the last one has ended, and its latency counts from its first attempt.
-//! Open loop: transactions are due at fixed times, whatever the target does, and the latency counts from the time when it
-//! was due: what waits because the target is slow is not left out (no coordinated omission).
+//! Closed loop: the next transaction begins when the last one has ended, and its latency counts
+//! from its first attempt. Open loop: transactions are due at fixed times, whatever the target
+//! does, and the latency counts from the time when it was due: what waits because the target is
+//! slow is not left out (no coordinated omission).
 
 use std::{
     sync::Arc,
@@ -32,7 +33,8 @@ pub(crate) struct Pace {
 }
 
 impl Pace {
-    /// Those of the client with this index, when all `of` of them begin `rate` transactions a second, evenly spread.
+    /// Pace of the client with this index, when all `of` of them begin `rate` transactions a
+    /// second, evenly spread.
     pub(crate) fn new(start: Instant, index: u32, of: u32, rate: f64) -> Self {
         let between = Duration::from_secs_f64(1.0 / rate);
         Self { next: start + between * index, every: between * of }
@@ -55,12 +57,12 @@ pub(crate) struct Worker {
     pub(crate) seed: u64,
 }
 
-/// How a transaction ended.
+/// End of a transaction.
 enum Ended {
     Committed,
     RolledBack,
     GivenUp,
-    /// Nobody knows.
+    /// The outcome is not known.
     Unknown,
     /// The client has nothing more to do.
     Finished,

@@ -1,4 +1,4 @@
-//! The phases of a run, as its clients see them, and what they have done so far, for whoever watches.
+//! The phases of a run, as its clients see them, and the counts so far, for progress reports.
 
 use std::{
     sync::{
@@ -12,7 +12,7 @@ use tokio::sync::watch;
 
 use crate::measure::Second;
 
-/// Where a run is.
+/// Phase of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
     WarmUp,
@@ -86,7 +86,7 @@ impl Clock {
         self.conflicts.fetch_add(1, Relaxed);
     }
 
-    /// What was done so far, warm-up included.
+    /// Counts so far, warm-up included.
     pub(crate) fn so_far(&self) -> Second {
         Second { committed: self.committed.load(Relaxed), conflicts: self.conflicts.load(Relaxed) }
     }

@@ -1,4 +1,4 @@
-//! Who takes turns: a target at one isolation level.
+//! Contestants, which take turns: a target at one isolation level.
 
 use super::RunArgs;
 use crate::{
@@ -38,7 +38,7 @@ impl Contestant {
     }
 }
 
-/// Those of the levels that a target has.
+/// The requested levels that a target has.
 fn levels(traits: &Traits, asked: &[Isolation]) -> Result<Vec<Isolation>, BenchError> {
     if traits.isolations.is_empty() {
         // Nothing is isolated, whatever is asked.

@@ -40,7 +40,7 @@ impl Crew {
         Ok(())
     }
 
-    /// What was done so far, and whether no client has anything more to do.
+    /// Counts so far, and whether all clients are done.
     pub(crate) fn progress(&mut self) -> Result<(Second, bool), BenchError> {
         match self {
             Self::Here(part) => part.progress(),

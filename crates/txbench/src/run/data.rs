@@ -9,13 +9,13 @@ use crate::{
 };
 use mongotx::drop_record_database;
 
-/// A target's database, loaded.
+/// The loaded database of a target.
 pub(crate) struct Data {
     /// How the target is connected to it.
     pub(crate) connection: Connection,
     totals: Totals,
     violations: u64,
-    /// For checking.
+    /// The target that checks it.
     target: Box<dyn Target>,
 }
 
@@ -44,7 +44,7 @@ impl Data {
         Ok(Self { connection, totals: Totals::default(), violations: 0, target })
     }
 
-    /// What a run has added to what must be true of it.
+    /// Adds the counts of a run to the totals that the check relies on.
     pub(crate) fn note(&mut self, counts: &crate::measure::Counts) {
         self.totals.committed += counts.committed_in_all;
         self.totals.unknown += counts.unknown_in_all;
@@ -54,7 +54,7 @@ impl Data {
         self.violations += counts.violations_in_all;
     }
 
-    /// What is wrong with it, if anything is.
+    /// Faults in the data, if there are any.
     pub(crate) async fn broken(&self, workload: &dyn Workload) -> Result<Option<String>, BenchError> {
         if let Some(left) = self.target.leftovers(&workload.collections()).await? {
             return Ok(Some(format!("left over after all had ended: {left}")));
@@ -70,7 +70,7 @@ impl Data {
         }
     }
 
-    /// Removes the database.
+    /// Removes the database of the target.
     pub(crate) async fn drop(self, server: &Bench) -> Result<(), BenchError> {
         self.target.close().await?;
         Ok(drop_record_database(&server.admin, &self.connection.db).await?)

@@ -1,4 +1,4 @@
-//! What one client process is told to do, and what it answers.
+//! The job of one client process, and its answers.
 
 use std::collections::BTreeMap;
 
@@ -13,11 +13,11 @@ use crate::{
 /// A part of a run's clients.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Job {
-    /// What they do.
+    /// Workload of the clients.
     pub workload: WorkloadSpec,
-    /// On what.
+    /// Target that they use.
     pub target: TargetName,
-    /// How it is connected.
+    /// Connection of the target.
     pub connection: Connection,
     /// The index of the first client of this part.
     pub first: u32,
@@ -33,10 +33,10 @@ pub struct Job {
     pub attempts: u32,
 }
 
-/// What a part did.
+/// Result of a part.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct JobResult {
-    /// What its clients counted.
+    /// Counts of the part's clients.
     pub counts: Counts,
     /// Commands sent in the time measured, by name.
     pub commands: BTreeMap<String, u64>,
@@ -45,7 +45,7 @@ pub struct JobResult {
 }
 
 impl JobResult {
-    /// That of another part besides.
+    /// Adds the result of another part.
     pub fn add(&mut self, other: &Self) {
         self.counts.add(&other.counts);
         for (name, count) in &other.commands {
@@ -59,9 +59,9 @@ impl JobResult {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Order {
-    /// The time measured begins.
+    /// The time measured begins now.
     Measure,
-    /// It ends: each client ends its transaction, and then the process.
+    /// The time measured ends: each client ends its transaction, and then the process.
     Stop,
 }
 
@@ -71,15 +71,15 @@ pub enum Order {
 pub enum Answer {
     /// All clients are connected and work.
     Ready,
-    /// How far it is.
+    /// The progress of the part.
     Progress {
-        /// What was done since the run began.
+        /// Counts since the run began.
         so_far: Second,
         /// No client has anything more to do.
         finished: bool,
     },
-    /// The end.
+    /// The result of the part, at its end.
     Done(Box<JobResult>),
-    /// It failed, and why.
+    /// The part failed, for this reason.
     Failed(String),
 }

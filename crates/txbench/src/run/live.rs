@@ -1,4 +1,4 @@
-//! What is shown while a benchmark runs: how far it is, and what the clients do at this moment.
+//! Progress shown while a benchmark runs: how far it is, and what the clients do at this moment.
 
 use std::{
     sync::{Mutex, PoisonError},
@@ -38,7 +38,7 @@ impl Live {
         Self { bar, now: Mutex::new(Now { run: String::new(), since: Instant::now(), then: Second::default() }) }
     }
 
-    /// A run begins.
+    /// Shows that a run begins.
     pub(crate) fn begin(&self, run: &str) {
         *self.lock() = Now { run: run.to_owned(), since: Instant::now(), then: Second::default() };
         self.bar.set_message(run.to_owned());
@@ -62,12 +62,12 @@ impl Live {
         (now.since, now.then) = (Instant::now(), so_far);
     }
 
-    /// A run has ended.
+    /// Shows that a run has ended.
     pub(crate) fn done(&self) {
         self.bar.inc(1);
     }
 
-    /// All have.
+    /// Removes the progress at the end.
     pub(crate) fn end(&self) {
         self.bar.finish_and_clear();
     }

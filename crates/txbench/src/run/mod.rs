@@ -1,6 +1,6 @@
-//! Brings workloads and targets together: what to run ([`args`], `contestant`), on which servers ([`servers`]), in what order
-//! ([`plan`]), on which data (`data`), by which clients (`crew`: in this process, `part`, or in others, [`child`]; one
-//! client: `client`).
+//! Brings workloads and targets together: what to run ([`args`], `contestant`), on which servers
+//! ([`servers`]), in what order ([`plan`]), on which data (`data`), by which clients (`crew`: in
+//! this process, `part`, or in others, [`child`]; one client: `client`).
 
 pub mod args;
 pub mod child;

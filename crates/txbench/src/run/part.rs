@@ -2,7 +2,8 @@
 //!
 //! 1. Connect the target and make the clients and their sessions.
 //! 2. They work. `measure` and `stop` mark the time that is measured.
-//! 3. Each ends its transaction; what goes on after the answers is waited for; the connection is closed.
+//! 3. Each ends its transaction; what goes on after the answers is waited for; the connection is
+//!    closed.
 
 use std::{collections::BTreeMap, sync::Arc, time::Instant};
 
@@ -20,7 +21,7 @@ use crate::{
     workload::ClientId,
 };
 
-/// Clients at work.
+/// A part of the clients, at work.
 pub(crate) struct Part {
     clock: Arc<Clock>,
     target: Box<dyn Target>,
@@ -30,7 +31,7 @@ pub(crate) struct Part {
     end: Option<Sample>,
 }
 
-/// What was used up to one moment.
+/// Resources used up to one moment.
 struct Sample {
     commands: BTreeMap<String, u64>,
     cpu_us: Option<i64>,
@@ -66,22 +67,22 @@ impl Part {
         Sample { commands: self.target.commands(), cpu_us: machine::own_cpu_us() }
     }
 
-    /// The time measured begins.
+    /// Begins the time measured.
     pub(crate) fn measure(&mut self) {
         self.start = Some(self.sample());
         self.clock.measure();
     }
 
-    /// It ends.
+    /// Ends the time measured.
     pub(crate) fn stop(&mut self) {
         self.clock.stop();
         self.end = Some(self.sample());
     }
 
-    /// What was done so far, and whether no client has anything more to do.
+    /// Counts so far, and whether all clients are done.
     ///
     /// # Errors
-    /// That of a client which could not go on.
+    /// The error of a client that could not go on.
     pub(crate) fn progress(&mut self) -> Result<(Second, bool), BenchError> {
         while let Some(ended) = self.clients.try_join_next() {
             self.counts.add(&counts_of(ended)?);
@@ -89,7 +90,7 @@ impl Part {
         Ok((self.clock.so_far(), self.clients.is_empty()))
     }
 
-    /// Step 3.
+    /// Step 3: waits for the clients.
     pub(crate) async fn finish(mut self) -> Result<JobResult, BenchError> {
         while let Some(ended) = self.clients.join_next().await {
             self.counts.add(&counts_of(ended)?);
@@ -113,7 +114,8 @@ fn counts_of(ended: Result<Result<Counts, BenchError>, tokio::task::JoinError>) 
     ended.map_err(|error| BenchError::Failed(format!("a client failed: {error}")))?
 }
 
-/// Seeds of clients lie far apart, so that no two clients of any run of one benchmark draw the same.
+/// Seeds of clients lie far apart, so that no two clients of any run of one benchmark draw the
+/// same.
 fn client_seed(run: u64, index: u32) -> u64 {
     run.wrapping_mul(0x9E37_79B9_7F4A_7C15).wrapping_add(u64::from(index).wrapping_mul(0xD1B5_4A32_D192_ED03))
 }

@@ -2,9 +2,9 @@
 //!
 //! 1. Refuse pairs that make no sense, before anything is started.
 //! 2. Start the servers, or take those that were named.
-//! 3. In each round, for each number of clients, the targets take turns (A B A B): what else the machine does meets them
-//!    alike. A target's data is loaded once and worked on by all its runs, unless the workload wants it fresh; what a run
-//!    has broken is loaded anew.
+//! 3. In each round, for each number of clients, the targets take turns (A B A B): what else the
+//!    machine does meets them alike. A target's data is loaded once and worked on by all its runs,
+//!    unless the workload wants it fresh; what a run has broken is loaded anew.
 //! 4. Each run: start the clients, warm up, measure, stop; let all end; check the data.
 
 use std::{
@@ -64,7 +64,7 @@ pub async fn run_on(
     Ok(BenchResult { format: FORMAT, title, command: command.to_owned(), facts, runs })
 }
 
-/// Step 1.
+/// Step 1: refuses targets that do not fit the workload.
 fn refuse_misfits(workload: &dyn Workload, args: &RunArgs) -> Result<(), BenchError> {
     for target in &args.targets {
         let traits = target.traits();
@@ -90,7 +90,7 @@ fn refuse_misfits(workload: &dyn Workload, args: &RunArgs) -> Result<(), BenchEr
     Ok(())
 }
 
-/// What only the servers tell.
+/// Refuses targets whose servers have too few nodes for the durability asked for.
 fn refuse_missing_nodes(workload: &dyn Workload, servers: &Servers, args: &RunArgs) -> Result<(), BenchError> {
     for target in &args.targets {
         servers.check_nodes("--write-concern", *target, args.write_concern)?;
@@ -123,7 +123,7 @@ async fn facts(workload: &dyn Workload, servers: &Servers, args: &RunArgs) -> Re
     Ok(facts)
 }
 
-/// What a target is, and what it makes of the options.
+/// Description of a target, and of the options as it applies them.
 fn about(contestant: &Contestant, args: &RunArgs) -> String {
     let target = contestant.target.traits();
     let (Traits { about, .. }, name) = (target, &contestant.name);
@@ -152,7 +152,7 @@ struct Plan<'a> {
 }
 
 impl Plan<'_> {
-    /// Step 3.
+    /// Step 3: runs all rounds.
     async fn all(&mut self) -> Result<Vec<RunResult>, BenchError> {
         let (mut runs, contestants) = (Vec::new(), Contestant::all(self.args)?);
         for round in 1..=self.args.rounds.get() {
@@ -167,7 +167,7 @@ impl Plan<'_> {
         Ok(runs)
     }
 
-    /// Step 4.
+    /// Step 4: makes one run.
     async fn one(&mut self, contestant: &Contestant, clients: u32, round: u32) -> Result<RunResult, BenchError> {
         let server = self.servers.of(contestant.target)?;
         let mut data = match self.data.remove(contestant) {

@@ -42,7 +42,8 @@ impl Servers {
         server.as_ref().ok_or_else(|| BenchError::Failed(format!("no server for {}", target.as_str())))
     }
 
-    /// Whether the server of this target has as many nodes as a commit is to wait for, where `option` says how many.
+    /// Whether the server of this target has as many nodes as a commit is to wait for, where
+    /// `option` says how many.
     ///
     /// # Errors
     /// [`BenchError::Refused`], which names the option.
@@ -58,7 +59,7 @@ impl Servers {
         }
     }
 
-    /// What they are, a line each.
+    /// Descriptions of the servers, a line each.
     pub(crate) async fn facts(&self) -> Result<Vec<String>, BenchError> {
         let mut facts = Vec::new();
         for (name, server) in [("Standalone server", &self.standalone), ("Replica set", &self.replica_set)] {

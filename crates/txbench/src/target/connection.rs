@@ -1,4 +1,4 @@
-//! What a target is connected with, and what a transaction is begun with.
+//! Options of a target's connection, and of its transactions.
 
 use std::fmt;
 
@@ -18,12 +18,12 @@ pub enum Deployment {
 pub enum Acknowledged {
     /// So many nodes, the primary included.
     Nodes(u8),
-    /// Most of the nodes.
+    /// A majority of the nodes.
     #[default]
     Majority,
 }
 
-/// What the answer to a commit waits for. The same for all targets of a comparison.
+/// Durability that the answer to a commit waits for. The same for all targets of a comparison.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Durability {
     /// Nodes that have the write.
@@ -54,14 +54,14 @@ impl fmt::Display for Durability {
 )]
 #[serde(rename_all = "kebab-case")]
 pub enum Isolation {
-    /// Read committed.
+    /// The level read committed.
     #[default]
     ReadCommitted,
     /// Repeatable read; snapshot where the target has no other.
     RepeatableRead,
-    /// Snapshot.
+    /// The level snapshot isolation.
     Snapshot,
-    /// Serializable.
+    /// The level serializable.
     Serializable,
 }
 
@@ -76,18 +76,19 @@ impl fmt::Display for Isolation {
     }
 }
 
-/// What connects a target. The same for all targets of a comparison but for the server.
+/// Options of a target's connection. The same for all targets of a comparison but for the server.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Connection {
-    /// The server.
+    /// Connection string of the server.
     pub uri: String,
     /// A database of the measurement's own. All collections, those of the target's too, are in it.
     pub db: String,
     /// Sessions that will be open at once: the connection pool is made for that.
     pub sessions: u32,
-    /// What a commit waits for.
+    /// Durability that a commit waits for.
     pub durability: Durability,
-    /// One of [`Traits::isolations`](super::Traits::isolations); without transactions it is nothing.
+    /// One of [`Traits::isolations`](super::Traits::isolations); without transactions it is
+    /// nothing.
     pub isolation: Isolation,
     /// How long a write waits for a rival's lock before it is a conflict, with targets that wait.
     pub lock_wait_ms: u64,
@@ -101,11 +102,12 @@ impl Connection {
     }
 }
 
-/// Options of one transaction.
+/// Options of one transaction of a session.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct TxOptions {
-    /// A document that it reads for update ([`Find::for_update`](super::Find::for_update)) by its `_id`, whole, and then
-    /// updates must not be changed by a rival in between (P4), whatever the isolation.
+    /// A document that it reads for update ([`Find::for_update`](super::Find::for_update)) by its
+    /// `_id`, whole, and then updates must not be changed by a rival in between (P4), whatever the
+    /// isolation.
     pub no_lost_updates: bool,
     /// Another durability than the connection's.
     pub durability: Option<Durability>,

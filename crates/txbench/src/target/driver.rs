@@ -1,5 +1,5 @@
-//! What targets on the official driver share: a client with its commands counted, write concerns, making and loading
-//! collections as any application would.
+//! Parts that targets on the official driver share: a client that counts its commands, write
+//! concerns, making and loading collections as any application would.
 
 use std::{
     collections::BTreeMap,
@@ -20,20 +20,22 @@ use crate::error::{BenchError, OpError, OpResult};
 
 /// How long the driver looks for a server.
 const SELECTION: Duration = Duration::from_secs(10);
-/// How long one write may wait for its acknowledgement by other nodes, unless the connection string has a `wTimeoutMS`.
+/// How long one write may wait for its acknowledgement by other nodes, unless the connection string
+/// has a `wTimeoutMS`.
 const WRITE_TIMEOUT: Duration = Duration::from_secs(30);
 pub(crate) const DUPLICATE_KEY: i32 = 11_000;
 
 /// A client of the official driver that counts the commands it sends.
 pub struct CountingDriver {
-    /// The client.
+    /// The client of the driver.
     pub client: Client,
     write_timeout: Duration,
     commands: Arc<Mutex<BTreeMap<String, u64>>>,
 }
 
 impl CountingDriver {
-    /// Connects, with a pool that has a connection for every session, unless the connection string has a `maxPoolSize`.
+    /// Connects, with a pool that has a connection for every session, unless the connection string
+    /// has a `maxPoolSize`.
     pub(crate) async fn connect(connection: &Connection) -> Result<Self, BenchError> {
         Self::with_uri(&connection.uri, connection.sessions).await
     }
@@ -110,7 +112,7 @@ pub(crate) async fn load(db: &Database, collection: &str, documents: Vec<Documen
     Ok(())
 }
 
-/// What a session's writes wait for.
+/// Write concerns of a session's writes.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Concerns {
     durability: Durability,
@@ -152,7 +154,8 @@ pub(crate) fn is_not_durable(error: &Error) -> bool {
     }
 }
 
-/// A write of which nobody knows what became of it; too few nodes have confirmed it, or no answer came.
+/// The error of a write with an unknown outcome; too few nodes have confirmed it, or no answer
+/// came.
 pub(crate) fn in_doubt(error: Error) -> OpError {
     let concern = match error.kind.as_ref() {
         ErrorKind::Write(WriteFailure::WriteConcernError(concern)) => concern,
@@ -167,7 +170,7 @@ pub(crate) fn in_doubt(error: Error) -> OpError {
     OpError::Unknown(BenchError::Failed(format!("the write is not confirmed by {asked}: {}", concern.message)))
 }
 
-/// What a failed write outside a transaction means.
+/// The meaning of a failed write outside a transaction.
 pub(crate) fn write_error(error: Error) -> OpError {
     match error_code(&error) {
         Some(DUPLICATE_KEY) => OpError::Duplicate,

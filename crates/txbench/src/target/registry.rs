@@ -8,14 +8,14 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
 use super::{Connection, Target, Traits, faulty, gateway, mongotx, mvcc, native, plain, recipe};
 use crate::error::BenchError;
 
-/// Connects a target.
+/// A function that connects a target.
 pub type Connect = fn(Connection) -> BoxFuture<'static, Result<Box<dyn Target>, BenchError>>;
 
 /// How a target is found.
 pub struct Entry {
-    /// What it is.
+    /// Properties of the target.
     pub traits: Traits,
-    /// Connects it.
+    /// Function that connects it.
     pub connect: Connect,
 }
 
@@ -42,18 +42,18 @@ fn every() -> impl Iterator<Item = &'static Entry> {
 pub struct TargetName(&'static str);
 
 impl TargetName {
-    /// What it is and how it is connected.
+    /// The entry of the target.
     pub fn entry(self) -> &'static Entry {
         // A name is only made from an entry, below.
         every().find(|entry| entry.traits.name == self.0).unwrap_or_else(|| unreachable!("no target {}", self.0))
     }
 
-    /// What it is.
+    /// Properties of the target.
     pub fn traits(self) -> &'static Traits {
         &self.entry().traits
     }
 
-    /// The name itself.
+    /// The name as text.
     pub fn as_str(self) -> &'static str {
         self.0
     }

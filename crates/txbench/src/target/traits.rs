@@ -1,4 +1,4 @@
-//! What a target is and can do: for the report, and for the checks before a run.
+//! Properties and abilities of targets: for the report, and for the checks before a run.
 
 use std::fmt;
 
@@ -8,7 +8,8 @@ use crate::error::BenchError;
 /// Something that a workload may need and a target may not have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Feature {
-    /// Work of any kind. A target without it is for moving amounts between documents: transfers and the bank.
+    /// Work of any kind. A target without it is for moving amounts between documents: transfers and
+    /// the bank.
     General,
     /// A unique index on another field than `_id`.
     UniqueIndex,
@@ -16,7 +17,7 @@ pub enum Feature {
     Insert,
     /// Reads and updates by other fields than `_id`, with sort, limit and projection.
     Query,
-    /// `aggregate`.
+    /// Pipelines run by `aggregate`.
     Aggregate,
     /// `$near` on a `2dsphere` index.
     Near,
@@ -25,7 +26,7 @@ pub enum Feature {
 }
 
 impl Feature {
-    /// What a target can do that passes everything on to a server.
+    /// Features of a target that passes everything on to a server.
     pub(super) const ALL: &'static [Self] =
         &[Self::General, Self::UniqueIndex, Self::Insert, Self::Query, Self::Aggregate, Self::Near, Self::OwnWrites];
 }
@@ -44,10 +45,10 @@ impl fmt::Display for Feature {
     }
 }
 
-/// What a target is, for the report and for the checks before a run.
+/// Properties of a target, for the report and for the checks before a run.
 #[derive(Clone, Debug)]
 pub struct Traits {
-    /// As `--targets` names it.
+    /// Name of the target in `--targets`.
     pub name: &'static str,
     /// One line: what it is.
     pub about: &'static str,
@@ -55,21 +56,24 @@ pub struct Traits {
     pub transactional: bool,
     /// Whether it needs a replica set.
     pub needs_replica_set: bool,
-    /// The levels that its transactions can have; none where transactions are not isolated, whatever is asked.
+    /// The levels that its transactions can have; none where transactions are not isolated,
+    /// whatever is asked.
     pub isolations: &'static [Isolation],
-    /// Whether a write can wait for a rival's lock ([`Connection::lock_wait_ms`](super::Connection::lock_wait_ms)); with
-    /// others it is a conflict at once, or there are no locks.
+    /// Whether a write can wait for a rival's lock
+    /// ([`Connection::lock_wait_ms`](super::Connection::lock_wait_ms)); with others it is a
+    /// conflict at once, or there are no locks.
     pub waits: bool,
     /// Whether it is the commit that waits until all is durable; if not, every single write does.
     pub commit_waits: bool,
     /// Whether an answer can come before a write is in the journal.
     pub unjournaled: bool,
-    /// What it can do.
+    /// Features that the target has.
     pub features: &'static [Feature],
 }
 
 impl Traits {
-    /// Whether a transaction can have this level. Without transactions there are no levels, and everything is as it is.
+    /// Whether a transaction can have this level. Without transactions there are no levels, and
+    /// everything is as it is.
     ///
     /// # Errors
     /// [`BenchError::Refused`], with what is possible.

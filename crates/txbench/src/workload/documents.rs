@@ -1,5 +1,6 @@
-//! JSON documents of a file, one after the other: the elements of an array, or documents with nothing but white space
-//! between them. At no time is more than one in memory. Files whose names end in `.gz` are unpacked on the way.
+//! JSON documents of a file, one after the other: the elements of an array, or documents with
+//! nothing but white space between them. At no time is more than one in memory. Files whose names
+//! end in `.gz` are unpacked on the way.
 
 use std::{
     fs::File,
@@ -35,7 +36,7 @@ pub(crate) struct Documents<T> {
     document: PhantomData<fn() -> T>,
 }
 
-/// Where in the file the reader is.
+/// Position of the reader in the file.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Place {
     Start,
@@ -50,10 +51,10 @@ enum Place {
 }
 
 impl<T: DeserializeOwned> Documents<T> {
-    /// Those of the file that an option names.
+    /// Opens the file that an option names.
     ///
     /// # Errors
-    /// As [`open`].
+    /// The errors of [`open`].
     pub(crate) fn open(option: &str, path: &Path) -> Result<Self, BenchError> {
         let input = Counted { inner: open(option, path)?, line: 1 };
         let name = format!("{option}: {}", path.display());

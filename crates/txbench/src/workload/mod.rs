@@ -1,6 +1,8 @@
-//! Workloads: what is done, and what must be true of the data afterwards. A folder each, and a line in [`registry`].
+//! Workloads: what is done, and what must be true of the data afterwards. A folder each, and a line
+//! in [`registry`].
 //!
-//! A workload never knows its target. All it draws it draws from the seed it is given, so that two runs do the same work.
+//! A workload never knows its target. All it draws it draws from the seed it is given, so that two
+//! runs do the same work.
 
 pub mod bank;
 pub mod checkin;
@@ -24,12 +26,12 @@ use crate::{
 /// How a check of the data came out.
 pub type Check = Result<(), Broken>;
 
-/// What is wrong with the data.
+/// Result of a check that has not passed.
 #[derive(Debug)]
 pub enum Broken {
     /// A promise does not hold: the run is reported as broken, with this text.
     Promise(String),
-    /// It could not be found out.
+    /// The check could not be made.
     Error(BenchError),
 }
 
@@ -54,18 +56,19 @@ impl From<crate::error::OpError> for Broken {
     }
 }
 
-/// Which of the clients of a run this is.
+/// Identity of one of the clients of a run.
 #[derive(Clone, Copy, Debug)]
 pub struct ClientId {
-    /// From 0.
+    /// Number of the client, from 0.
     pub index: u32,
     /// Clients in all, those of other processes included.
     pub of: u32,
-    /// Differs between runs and clients; the same when the same run is made again, for every target.
+    /// Differs between runs and clients; the same when the same run is made again, for every
+    /// target.
     pub seed: u64,
 }
 
-/// What a client has chosen to do next.
+/// The transaction that a client has chosen to run next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Chosen {
     /// The kind of transaction, for the table: "new-order", "read", …
@@ -79,7 +82,7 @@ pub struct Chosen {
 /// How an attempt ended that did not fail.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Done {
-    /// Committed.
+    /// The transaction was committed.
     Committed,
     /// Rolled back because the workload wants it so (TPC-C's 1 %).
     RolledBack,
@@ -90,10 +93,10 @@ pub enum Done {
 /// Progress of a load: documents so far, of all.
 pub type Progress<'a> = &'a (dyn Fn(u64, u64) + Send + Sync);
 
-/// What was done since the data was loaded, warm-up and what came after the time measured included.
+/// Sums since the data was loaded; warm-up and the end of the run are included.
 #[derive(Clone, Debug, Default)]
 pub struct Totals {
-    /// Transactions that were acknowledged.
+    /// Number of transactions that were acknowledged.
     pub committed: u64,
     /// Transactions that may or may not have happened.
     pub unknown: u64,
@@ -102,7 +105,7 @@ pub struct Totals {
 }
 
 impl Totals {
-    /// One of the sums; 0 where no client told of it.
+    /// Sum of one effect; 0 if no client has reported it.
     pub fn effect(&self, name: &str) -> u64 {
         self.effects.get(name).copied().unwrap_or(0)
     }
@@ -117,7 +120,7 @@ pub trait Workload: Send + Sync {
     /// One line for the report: what is done, on how much data.
     fn about(&self) -> String;
 
-    /// What it needs of a target.
+    /// Features that it needs of a target.
     fn needs(&self) -> Vec<Feature>;
 
     /// Options that single transactions of it are begun with, where they are others than the run's.
@@ -131,12 +134,13 @@ pub trait Workload: Send + Sync {
     /// Makes the collections and fills them. The same seed makes the same data.
     async fn load(&self, target: &dyn Target, seed: u64, progress: Progress<'_>) -> Result<(), BenchError>;
 
-    /// Whether a run may go on with the data that the run before it left. If not, it is loaded anew for each.
+    /// Whether a run may go on with the data that the run before it left. If not, it is loaded anew
+    /// for each.
     fn reusable(&self) -> bool {
         true
     }
 
-    /// One client's generator.
+    /// Makes the generator of one client.
     fn client(&self, id: ClientId) -> Result<Box<dyn Client>, BenchError>;
 
     /// Looks at the data once all clients have ended and nothing is in flight.
@@ -149,23 +153,25 @@ pub trait Client: Send {
     /// Chooses what to do next.
     fn choose(&mut self) -> Chosen;
 
-    /// Tries what was chosen, once: begins, works, commits. Called again, with the same choice, after a conflict.
-    /// An attempt that fails need not roll back: the caller does.
+    /// Tries what was chosen, once: begins, works, commits. Called again, with the same choice,
+    /// after a conflict. An attempt that fails need not roll back: the caller does.
     async fn attempt(&mut self, session: &mut dyn Session) -> OpResult<Done>;
 
-    /// What this client's acknowledged transactions must have done to the data since it began, in numbers of the
-    /// workload's own: for its check.
+    /// Effects that this client's acknowledged transactions must have had on the data since it
+    /// began, in numbers of the workload's own: for its check.
     fn effects(&self) -> BTreeMap<&'static str, u64> {
         BTreeMap::new()
     }
 
-    /// Called once, after the last transaction and outside what is measured. What [`Workload::check`] has to know of this
-    /// client (how far it came) is put into the data here: the two may be in different processes.
+    /// Called once, after the last transaction and outside what is measured. What
+    /// [`Workload::check`] has to know of this client (how far it came) is put into the data here:
+    /// the two may be in different processes.
     async fn finish(&mut self, _session: &mut dyn Session) -> OpResult<()> {
         Ok(())
     }
 
-    /// What this client has seen that must not be (a sum that is not consistent), how often, since it began.
+    /// Number of violations that this client has seen since it began, such as a sum that is not
+    /// consistent.
     fn violations(&self) -> u64 {
         0
     }

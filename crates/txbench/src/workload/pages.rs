@@ -7,7 +7,7 @@ use crate::{
     target::{Find, Session},
 };
 
-/// Documents in a page.
+/// Number of documents in a page.
 pub(crate) const SIZE: u32 = 5_000;
 
 /// The documents of a collection, page by page in the order of `_id`.
@@ -24,7 +24,8 @@ impl Pages {
         Self { collection, projection, is_sorted: true, after: None, is_at_end: false }
     }
 
-    /// All of it in one page and in any order: for small collections, and for targets that cannot sort.
+    /// All of it in one page and in any order: for small collections, and for targets that cannot
+    /// sort.
     pub(crate) fn single(collection: &'static str, projection: Document) -> Self {
         Self { is_sorted: false, ..Self::new(collection, projection) }
     }

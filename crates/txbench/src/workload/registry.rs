@@ -1,4 +1,5 @@
-//! All workloads. A new one is a folder beside this file, with an `Options` in it, and a line below.
+//! All workloads. A new one is a folder beside this file, with an `Options` in it, and a line
+//! below.
 
 use clap::{Args, Subcommand};
 use serde::{Deserialize, Serialize};
@@ -6,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::{Workload, bank, checkin, hotspot, tpcc, transfer, ycsb};
 use crate::{error::BenchError, run::RunArgs};
 
-/// A workload's options, as the command takes them and as worker processes are told them.
+/// Options of a workload, which the command line takes and worker processes receive.
 pub trait WorkloadOptions: Args + Serialize {
     /// The workload with these options.
     ///
@@ -18,10 +19,10 @@ pub trait WorkloadOptions: Args + Serialize {
 /// The arguments of one workload's command: its own and those of every run.
 #[derive(Clone, Debug, Args)]
 pub struct BenchArgs<W: WorkloadOptions + Clone> {
-    /// The workload's own.
+    /// Options of the workload.
     #[command(flatten)]
     pub workload: W,
-    /// Those of every run.
+    /// Options that every workload's run has.
     #[command(flatten)]
     pub run: RunArgs,
 }
@@ -45,7 +46,7 @@ macro_rules! workloads {
             }
         }
 
-        /// A workload's command.
+        /// The command of a workload.
         #[derive(Clone, Debug, Subcommand)]
         pub enum WorkloadCommand {
             $($(#[$doc])* $name(Box<BenchArgs<$module::Options>>),)*

@@ -1,4 +1,5 @@
-//! The direct serialization graph of the committed transactions, and its cycles: G0, G1c, G-single, G2-item, G2.
+//! The direct serialization graph of the committed transactions, and its cycles: G0, G1c, G-single,
+//! G2-item, G2.
 //!
 //! | edge | from | to |
 //! | --- | --- | --- |
@@ -59,7 +60,8 @@ fn build_graph(history: &History) -> Graph {
     graph
 }
 
-/// Goes on along `path` to every transaction that is not on it yet; a cycle is judged where it starts: at its first.
+/// Goes on along `path` to every transaction that is not on it yet; a cycle is judged where it
+/// starts: at its first.
 fn walk(graph: &Graph, path: &mut Vec<Tx>, report: &mut Report) {
     let (Some(first), Some(last)) = (path.first().copied(), path.last().copied()) else { return };
     for (from, to) in graph.keys() {

@@ -1,4 +1,5 @@
-//! What is wrong with single reads and writes: P0, P1, G1a, G1b, stale reads, missed own writes, lost writes.
+//! Anomalies of single reads and writes: P0, P1, G1a, G1b, stale reads, missed own writes, lost
+//! writes.
 
 use super::{
     Anomaly, Report, items,

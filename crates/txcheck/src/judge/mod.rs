@@ -14,8 +14,9 @@
 //! | stale read | - | a read that began after a commit was acknowledged and does not see it |
 //! | missed own write, lost write | - | neither may ever happen, at any level |
 //!
-//! P0, P1, P2, P3 and stale reads are judged for all transactions, those that are rolled back later included. Cycles and
-//! lost updates are matters of committed transactions: an update that the database refused is not lost but prevented.
+//! P0, P1, P2, P3 and stale reads are judged for all transactions, those that are rolled back later
+//! included. Cycles and lost updates are matters of committed transactions: an update that the
+//! database refused is not lost but prevented.
 
 mod cycles;
 mod dirty;
@@ -31,30 +32,30 @@ use std::{
 
 use crate::{history::History, plan::Item};
 
-/// What can be wrong. See the table above.
+/// The anomalies that are recognized, as in the table above.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Anomaly {
-    /// P0.
+    /// P0: a write over another transaction's uncommitted write.
     DirtyWrite,
-    /// P1.
+    /// P1: a read of another transaction's uncommitted write.
     DirtyRead,
-    /// Adya's write cycle.
+    /// G0: a cycle of writes alone, by Adya.
     G0,
-    /// Aborted read.
+    /// G1a: a read of a write that was rolled back.
     G1a,
-    /// Intermediate read.
+    /// G1b: a read of a value that its writer replaced later.
     G1b,
-    /// Circular information flow.
+    /// G1c: a cycle of writes and reads of them.
     G1c,
-    /// P4.
+    /// P4: a write that rests on a value replaced since.
     LostUpdate,
-    /// P2.
+    /// P2: two reads of an item with different values.
     NonRepeatableRead,
-    /// Read skew.
+    /// G-single: read skew, values of different moments.
     GSingle,
-    /// Write skew.
+    /// G2-item: write skew, a cycle of several anti-dependencies.
     G2Item,
-    /// P3.
+    /// P3: a predicate matches other items the second time.
     Phantom,
     /// Write skew through a predicate.
     G2,
@@ -67,7 +68,7 @@ pub enum Anomaly {
 }
 
 impl Anomaly {
-    /// All there are.
+    /// All anomalies, in the order of the table.
     pub const ALL: [Self; 15] = [
         Self::DirtyWrite,
         Self::DirtyRead,
@@ -114,7 +115,7 @@ impl fmt::Display for Anomaly {
 pub struct Report(BTreeMap<Anomaly, String>);
 
 impl Report {
-    /// Was it found?
+    /// Whether the anomaly was found.
     pub fn has(&self, anomaly: Anomaly) -> bool {
         self.0.contains_key(&anomaly)
     }

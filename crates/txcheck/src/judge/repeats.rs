@@ -1,4 +1,5 @@
-//! What changes under a transaction: non-repeatable reads, phantoms, lost updates.
+//! Anomalies of values that change under a transaction: non-repeatable reads, phantoms, lost
+//! updates.
 
 use super::{
     Anomaly, Report, items,
@@ -22,7 +23,8 @@ pub(super) fn judge(history: &History, report: &mut Report) {
     }
 }
 
-/// Two looks at what others wrote. What is not there was not read: when it is there later, that is a phantom.
+/// Two looks at what others wrote. What is not there was not read: when it is there later, that is
+/// a phantom.
 fn changed_reads(history: &History, item: Item, tx: Tx, report: &mut Report) {
     let own = writes(history, item).find(|(writer, _, _)| *writer == tx).map_or(usize::MAX, |(_, at, _)| at);
     let seen: Vec<Option<Value>> = looks(history, item)
@@ -38,7 +40,8 @@ fn changed_reads(history: &History, item: Item, tx: Tx, report: &mut Report) {
     }
 }
 
-/// Read, written over by somebody else, and then written by its reader all the same.
+/// An item that was read, written over by another transaction, and then written by its reader all
+/// the same.
 fn lost_updates(history: &History, versions: &Versions, tx: Tx, report: &mut Report) {
     let Some(own) = versions.list.iter().position(|version| version.writer == Some(tx)) else { return };
     let reads = looks(history, versions.item).filter(|look| look.tx == tx && look.found.is_some());

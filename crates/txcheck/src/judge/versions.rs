@@ -1,19 +1,20 @@
-//! The order of an item's committed versions, and which of them a read has seen.
+//! The order of an item's committed versions, and the version that each read has seen.
 //!
-//! The order is what the last read shows. Of an item that is gone in the end it is the longest log that anybody has
-//! seen, then the committed writes that nobody saw, then the deletion.
+//! The last read shows the order. Of an item that is gone in the end it is the longest log that any
+//! read has seen, then the committed writes that no read has seen, then the deletion.
 
 use crate::{
     history::{Event, History, Log, Tx, Value},
     plan::Item,
 };
 
-/// What a committed transaction left of an item; several writes in a row are one version.
+/// The version of an item that a committed transaction left; several writes in a row are one
+/// version.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Version {
-    /// Nobody wrote the first one.
+    /// Transaction that wrote it; `None` for the first one.
     pub(super) writer: Option<Tx>,
-    /// The item is there.
+    /// Whether the item exists in it.
     pub(super) present: bool,
     values: Log,
 }
@@ -101,8 +102,8 @@ impl Versions {
         }
     }
 
-    /// The committed version of somebody else that a read saw. `None`: its reader's own, or not a committed one, or
-    /// it cannot be told.
+    /// The committed version of another transaction that a read saw. `None`: its reader's own, or
+    /// not a committed one, or unknown.
     pub(super) fn seen_by(&self, history: &History, look: &Look<'_>) -> Option<usize> {
         if writes(history, self.item).any(|(tx, at, _)| tx == look.tx && at < look.at) {
             return None;

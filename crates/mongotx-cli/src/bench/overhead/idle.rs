@@ -15,7 +15,7 @@ use crate::bench::BenchError;
 /// How long connecting may take.
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// What a gateway has at one moment.
+/// Memory of a gateway at one moment.
 pub(crate) struct Memory {
     pub(crate) when: String,
     pub(crate) connections: u32,
@@ -23,13 +23,14 @@ pub(crate) struct Memory {
 }
 
 impl Memory {
-    /// Now.
+    /// Measures the memory now.
     pub(crate) fn of(gateway: &GatewayProcess, when: &str, connections: u32) -> Result<Self, BenchError> {
         Ok(Self { when: when.to_owned(), connections, bytes: gateway.memory_bytes()? })
     }
 }
 
-/// A new gateway, before and after so many connections were opened that have each read one document.
+/// A new gateway, before and after so many connections were opened that have each read one
+/// document.
 pub(crate) async fn measure(server: &str, connections: u32) -> Result<Vec<Memory>, BenchError> {
     let db = format!("mongotx_bench_idle_{}", std::process::id());
     let gateway = GatewayProcess::start(server, &db).await?;

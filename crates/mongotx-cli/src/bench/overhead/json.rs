@@ -10,7 +10,7 @@ use super::{
 };
 use crate::bench::BenchError;
 
-/// Writes it.
+/// Writes the findings to a file.
 pub(super) fn write(findings: &Findings, file: &Path) -> Result<(), BenchError> {
     let lines: Vec<Value> = findings.lines.iter().map(line).collect();
     let memory = findings.memory.iter().map(

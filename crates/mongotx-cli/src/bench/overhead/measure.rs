@@ -13,10 +13,10 @@ use super::{
 };
 use crate::bench::BenchError;
 
-/// Turns of each side.
+/// Number of turns that each side has.
 pub(crate) const TURNS: u32 = 6;
 
-/// What each side needed for it.
+/// Figures of all sides for one operation.
 pub(crate) struct Line {
     pub(crate) operation: Operation,
     pub(crate) connections: u32,
@@ -25,7 +25,7 @@ pub(crate) struct Line {
     pub(crate) gateway: Measured,
 }
 
-/// What one side needed.
+/// Figures of one side for one operation.
 pub(crate) struct Measured {
     pub(crate) latencies: Latencies,
     /// How long its turns took.
@@ -37,7 +37,7 @@ impl Measured {
         Self { latencies: Latencies::new(), spent: Duration::ZERO }
     }
 
-    /// Operations in a second.
+    /// Operations of the side in a second.
     pub(crate) fn per_second(&self) -> f64 {
         self.latencies.count() as f64 / self.spent.as_secs_f64().max(f64::MIN_POSITIVE)
     }

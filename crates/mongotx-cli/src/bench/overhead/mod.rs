@@ -1,11 +1,14 @@
-//! `mongotx bench overhead`: what a gateway costs. The same commands of the official driver to a server, and through a gateway
-//! to the same server, in turns; and through a proxy that only forwards messages, the least that a gateway can cost ([`proxy`]).
+//! `mongotx bench overhead`: the cost of a gateway. The same commands of the official driver to a
+//! server, and through a gateway to the same server, in turns; and through a proxy that only
+//! forwards messages, the least that a gateway can cost ([`proxy`]).
 //!
-//! 1. A gateway, a process of its own, that nobody has used yet: its memory, with and without idle connections ([`idle`]).
-//! 2. Single commands, on a standalone server: each [`operation`] with each number of connections ([`measure`]).
+//! 1. A gateway, a process of its own, before its first command: its memory, with and without idle
+//!    connections ([`idle`]).
+//! 2. Single commands, on a standalone server: each [`operation`] with each number of connections
+//!    ([`measure`]).
 //! 3. Transactions on a replica set: the server's own, and through a gateway.
 //!
-//! [`side`] is who asks; [`process`] the gateway; [`table`] and [`json`] what is told.
+//! [`side`] has the clients; [`process`] the gateway; [`table`] and [`json`] write the findings.
 
 mod idle;
 mod json;
@@ -28,7 +31,7 @@ use txbench::{
     target::Deployment,
 };
 
-pub(crate) use self::proxy::{Options as ProxyOptions, run as run_proxy};
+pub(crate) use self::proxy::{ProxyOptions, run as run_proxy};
 use self::{idle::Memory, measure::Line, operation::Operation, process::GatewayProcess, side::Sides};
 use super::{BenchError, progress};
 use crate::say;
@@ -36,7 +39,7 @@ use crate::say;
 /// The arguments of `mongotx bench overhead`.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct OverheadArgs {
-    /// What to measure; everything if nothing is named.
+    /// Operations to measure; all of them if none is named.
     #[arg(long, value_enum, value_delimiter = ',')]
     operations: Vec<Operation>,
     /// Numbers of connections that are used at the same time.
@@ -54,7 +57,7 @@ pub(crate) struct OverheadArgs {
     /// A running replica set, for the transactions; one of one node is started if none is named.
     #[arg(long)]
     replica_uri: Option<String>,
-    /// Which documents are asked for and changed.
+    /// Seed of the documents that are asked for and changed.
     #[arg(long, default_value_t = 1)]
     seed: u64,
     #[command(flatten)]
@@ -98,7 +101,7 @@ impl OverheadArgs {
     }
 }
 
-/// What was found.
+/// Findings of a run.
 #[derive(Default)]
 struct Findings {
     servers: Vec<String>,
@@ -139,7 +142,7 @@ pub(crate) async fn run(args: &OverheadArgs) -> Result<(), BenchError> {
     Ok(())
 }
 
-/// Steps 2 and 3.
+/// Measures on one server: steps 2 and 3.
 async fn on_one_server(
     args: &OverheadArgs,
     server: &Bench,

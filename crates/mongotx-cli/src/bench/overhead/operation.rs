@@ -1,4 +1,4 @@
-//! What is asked of both sides.
+//! The operations that are measured with every side.
 
 use bson::{Binary, Document, doc, spec::BinarySubtype};
 use clap::ValueEnum;
@@ -13,7 +13,7 @@ use super::side::Side;
 
 /// Documents of a side's collection.
 pub(crate) const DOCUMENTS: i32 = 10_000;
-/// Those of one group, which one query finds.
+/// Number of documents in a group, which one query finds.
 pub(crate) const GROUP: i32 = 100;
 /// The greatest part of each.
 pub(crate) const NOTE_BYTES: usize = 200;
@@ -23,12 +23,12 @@ const BATCH_DOCUMENT_BYTES: usize = 16_000;
 /// The collection of batches, which is emptied after each turn.
 pub(crate) const BATCHES: &str = "batches";
 
-/// What is measured.
+/// An operation that is measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Operation {
     /// A document by its `_id`.
     Find,
-    /// One document inserted.
+    /// Insert of one document.
     Insert,
     /// One document changed, by its `_id`.
     Update,
@@ -41,7 +41,7 @@ pub(crate) enum Operation {
 }
 
 impl Operation {
-    /// In words.
+    /// Title of the operation in tables.
     pub(crate) fn title(self) -> &'static str {
         match self {
             Self::Find => "find by _id",
@@ -58,7 +58,7 @@ impl Operation {
         self == Self::Transaction
     }
 
-    /// Asks once.
+    /// Carries the operation out once.
     pub(crate) async fn ask(self, side: &Side, session: &mut ClientSession, random: &mut StdRng) -> Result<()> {
         let items = side.items();
         let id = random.random_range(0..DOCUMENTS);
@@ -73,7 +73,7 @@ impl Operation {
     }
 }
 
-/// Until it is committed.
+/// Runs a transaction until it is committed.
 async fn transaction(items: &Collection<Document>, session: &mut ClientSession, ids: (i32, i32)) -> Result<()> {
     loop {
         let Err(error) = attempt(items, session, ids).await else { return Ok(()) };

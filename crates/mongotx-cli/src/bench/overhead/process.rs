@@ -1,5 +1,5 @@
-//! What stands between client and server: this program run again as `mongotx serve` or as the proxy that only forwards
-//! messages.
+//! Processes between client and server: this program run again as `mongotx serve` or as the proxy
+//! that only forwards messages.
 
 use std::{process::Stdio, time::Duration};
 
@@ -53,7 +53,7 @@ impl GatewayProcess {
         }
     }
 
-    /// Its resident memory in bytes.
+    /// Resident memory of the process, in bytes.
     pub(crate) fn memory_bytes(&self) -> Result<u64, BenchError> {
         let id = self.child.id().ok_or_else(|| failed(&"it has ended"))?;
         let status = std::fs::read_to_string(format!("/proc/{id}/status")).map_err(|error| failed(&error))?;
@@ -62,7 +62,7 @@ impl GatewayProcess {
         kb.map(|kb| kb * 1024).ok_or_else(|| failed(&"the system does not tell its memory"))
     }
 
-    /// Ends it.
+    /// Ends the process of the gateway.
     pub(crate) async fn end(mut self) -> Result<(), BenchError> {
         if let Some(id) = self.child.id() {
             testkit::signal::terminate(id).map_err(|error| failed(&error))?;

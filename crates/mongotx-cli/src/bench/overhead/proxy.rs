@@ -1,8 +1,8 @@
-//! A proxy that only forwards messages: what any gateway costs at least. `mongotx bench-proxy`, hidden, a process of its own as the
-//! gateway is.
+//! A proxy that only forwards messages: what any gateway costs at least. `mongotx bench-proxy`,
+//! hidden, a process of its own as the gateway is.
 //!
-//! Each client connection has one to the server. Messages are read whole and written on, in both directions at once: a server may
-//! answer several times.
+//! Each client connection has one to the server. Messages are read whole and written on, in both
+//! directions at once: a server may answer several times.
 
 use std::io;
 
@@ -22,15 +22,15 @@ const LONGEST_BYTES: usize = 48_000_000;
 /// A message begins with its length.
 const LENGTH_BYTES: usize = 4;
 
-/// Options of `mongotx bench-proxy`.
+/// Options of the command `mongotx bench-proxy`.
 #[derive(Args, Clone)]
-pub(crate) struct Options {
+pub(crate) struct ProxyOptions {
     /// The server's address: host and port
     server: String,
 }
 
 /// Forwards until the process is ended.
-pub(crate) async fn run(options: Options) -> Result<Status, Failure> {
+pub(crate) async fn run(options: ProxyOptions) -> Result<Status, Failure> {
     let failed = |error: io::Error| Failure::new(format!("bench-proxy: {error}"));
     let listener = TcpListener::bind("127.0.0.1:0").await.map_err(failed)?;
     let address = listener.local_addr().map_err(failed)?;
@@ -39,7 +39,7 @@ pub(crate) async fn run(options: Options) -> Result<Status, Failure> {
         let (client, _) = listener.accept().await.map_err(failed)?;
         let server = options.server.clone();
         tokio::spawn(async move {
-            // An end of either side ends the other; nobody is there to be told.
+            // An end of either side ends the other, and is not reported.
             let _ = forward(client, &server).await;
         });
     }

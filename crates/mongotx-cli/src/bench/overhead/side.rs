@@ -1,4 +1,5 @@
-//! Who asks: the driver, directly, through the proxy or through the gateway, each with a collection of its own.
+//! The sides: clients of the driver, directly, through the proxy or through the gateway, each with
+//! a collection of its own.
 
 use bson::{Document, doc};
 use mongodb::{Client, Collection, IndexModel, options::ClientOptions};
@@ -6,7 +7,7 @@ use mongodb::{Client, Collection, IndexModel, options::ClientOptions};
 use super::operation::{BATCHES, documents};
 use crate::bench::BenchError;
 
-/// One side.
+/// The clients of one side.
 #[derive(Clone)]
 pub(crate) struct Side {
     pub(crate) client: Client,
@@ -14,7 +15,7 @@ pub(crate) struct Side {
     name: &'static str,
 }
 
-/// All of them.
+/// All sides of a measurement.
 pub(crate) struct Sides {
     pub(crate) direct: Side,
     pub(crate) proxy: Side,
@@ -40,7 +41,8 @@ impl Side {
 }
 
 impl Sides {
-    /// Connects all, with so many connections each. `uris`: the server's, the proxy's and the gateway's.
+    /// Connects all, with so many connections each. `uris`: the server's, the proxy's and the
+    /// gateway's.
     pub(crate) async fn connect(uris: [&str; 3], db: &str, connections: u32) -> Result<Self, BenchError> {
         let [server, proxy, gateway] = uris;
         Ok(Self {

@@ -1,4 +1,4 @@
-//! The tables.
+//! The tables of a run's findings.
 
 use txbench::report::table::{Column, Row, Table};
 
@@ -13,7 +13,7 @@ second through the gateway, divided by those without it; of proxy: divided by th
 latency through the gateway (proxy added: through the proxy) less the direct one, at the same part of all. \
 Transactions: directly and through the proxy, the server's own.";
 
-/// Costs, and memory.
+/// Tables of the costs and of the memory.
 pub(super) fn tables(findings: &Findings) -> Vec<Table> {
     let mut tables = Vec::new();
     if !findings.lines.is_empty() {
@@ -48,7 +48,7 @@ fn costs(lines: &[Line]) -> Table {
     }
 }
 
-/// A latency in microseconds.
+/// A quantile of the latencies, in microseconds.
 pub(super) fn quantile_us(measured: &Measured, quantile: f64) -> f64 {
     measured.latencies.quantile_ms(quantile) * 1_000.0
 }

@@ -1,4 +1,5 @@
-//! The collection that is asked, and a second one to look things up in: in a database of the measurement's own.
+//! The collection that is asked, and a second one to look things up in: in a database of the
+//! measurement's own.
 
 use bson::{Bson, Document, doc};
 use mongodb::{Client, Collection, Database};
@@ -10,13 +11,14 @@ use super::super::BenchError;
 
 /// The collection that is asked.
 pub(crate) const ITEMS: &str = "items";
-/// The second collection.
+/// Name of the second collection, which `$lookup` joins.
 pub(crate) const OWNERS: &str = "owners";
 /// The indexes on one field, which may be mirrored.
 pub(crate) const SINGLE: [&str; 2] = ["code", "k"];
-/// All of them in words.
+/// The key patterns of all indexes, in words.
 pub(crate) const INDEXES: &str = "{code: 1}, {k: 1}, {group: 1, k: -1}, {place: \"2dsphere\"}";
-/// Where the points are, in degrees of longitude and latitude from here to [`SPAN`] further.
+/// South-western corner of the points, in degrees of longitude and latitude; they reach [`SPAN`]
+/// degrees further.
 pub(crate) const CORNER: (f64, f64) = (0.0, 45.0);
 /// How wide and high the region of the points is, in degrees.
 pub(crate) const SPAN: f64 = 10.0;
@@ -29,7 +31,7 @@ pub(crate) fn groups(documents: u32) -> i32 {
     (documents / 1_000).max(5).cast_signed()
 }
 
-/// How many owners the documents have.
+/// Number of owners that the documents have.
 pub(crate) fn owners(documents: u32) -> i32 {
     (documents / 100).cast_signed()
 }
@@ -40,7 +42,8 @@ pub(crate) struct TestCollection {
 }
 
 impl TestCollection {
-    /// Documents 0, 1, 2, … whose `code` and `k` are these numbers, too, each in an order of its own.
+    /// Documents 0, 1, 2, … whose `code` and `k` are these numbers, too, each in an order of its
+    /// own.
     pub(crate) async fn load(client: &Client, db: &str, documents: u32, seed: u64) -> Result<Self, BenchError> {
         let loaded = Self { db: client.database(db) };
         let mut random = StdRng::seed_from_u64(seed);
@@ -65,12 +68,12 @@ impl TestCollection {
         self.db.collection(ITEMS)
     }
 
-    /// The database.
+    /// The database of the run.
     pub(crate) fn db(&self) -> &Database {
         &self.db
     }
 
-    /// How large a document is on average.
+    /// Average size of a document, in bytes.
     pub(crate) async fn document_bytes(&self) -> Result<u64, BenchError> {
         let stats = self.db.run_command(doc! {"collStats": ITEMS}).await?;
         let bytes = stats.get("avgObjSize").and_then(|size| size.as_i32().map(f64::from).or(size.as_f64()));
@@ -86,7 +89,7 @@ impl TestCollection {
         }
     }
 
-    /// Removes the database.
+    /// Removes the database of the run.
     pub(crate) async fn drop(self) -> Result<(), BenchError> {
         Ok(drop_record_database(self.db.client(), self.db.name()).await?)
     }
@@ -109,7 +112,7 @@ pub(crate) fn random_point(random: &mut StdRng) -> Bson {
     point(within(longitude), within(latitude))
 }
 
-/// A GeoJSON point.
+/// A point as GeoJSON.
 pub(crate) fn point(longitude: f64, latitude: f64) -> Bson {
     Bson::Document(doc! {"type": "Point", "coordinates": [longitude, latitude]})
 }

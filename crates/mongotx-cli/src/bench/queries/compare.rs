@@ -8,10 +8,11 @@ use super::{
     side::{MongoTx, Plain, Side},
 };
 
-/// Queries of each shape.
+/// Number of queries of each shape.
 const QUERIES: usize = 10;
 
-/// Asks some queries of each shape on both sides, with nothing pending, and compares how many results they have.
+/// Asks some queries of each shape on both sides, with nothing pending, and compares how many
+/// results they have.
 pub(crate) async fn answers(args: &QueriesArgs, plain: &Plain, mongotx: &MongoTx) -> Result<(), BenchError> {
     let mut random = StdRng::seed_from_u64(args.seed);
     for shape in args.shapes() {

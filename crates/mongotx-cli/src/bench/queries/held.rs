@@ -69,7 +69,7 @@ fn new_note() -> Vec<Document> {
     vec![doc! {"$set": {"note": "held"}}]
 }
 
-/// Every queried field gets a value that nobody asks for: numbers become negative.
+/// Stages that give every queried field a value that no query asks for: numbers become negative.
 fn out_of_the_way() -> Vec<Document> {
     let negative = |field: &str| doc! {"$subtract": [-1, format!("${field}")]};
     let (longitude, latitude) = FAR_AWAY;

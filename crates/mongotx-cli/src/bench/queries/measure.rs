@@ -19,7 +19,7 @@ const TURNS: u32 = 4;
 /// How many times that long both sides may take together; then the faster one may come short.
 pub(crate) const PATIENCE: u32 = 20;
 
-/// What both sides needed for one shape of query.
+/// Figures of both sides for one shape of query.
 pub(crate) struct Line {
     pub(crate) shape: Shape,
     pub(crate) mirrored: bool,
@@ -28,9 +28,9 @@ pub(crate) struct Line {
     pub(crate) mongotx: Measured,
 }
 
-/// What one side needed.
+/// Figures of one side for one shape of query.
 pub(crate) struct Measured {
-    /// One for each query.
+    /// Latency of each query.
     pub(crate) latencies: Latencies,
     /// Commands sent for all of them.
     pub(crate) commands: u64,
@@ -56,7 +56,8 @@ impl Measured {
     }
 }
 
-/// Warms up; then measures blocks in turns until each side has had its time. Each begins every second time.
+/// Warms up; then measures blocks in turns until each side has had its time. Each begins every
+/// second time.
 pub(crate) async fn line(
     args: &QueriesArgs,
     shape: Shape,

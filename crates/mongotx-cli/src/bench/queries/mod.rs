@@ -1,10 +1,12 @@
-//! `mongotx bench queries`: the same queries through the plain driver and through MongoTx, on one collection.
+//! `mongotx bench queries`: the same queries through the plain driver and through MongoTx, on one
+//! collection.
 //!
 //! For the application's indexes without and with mirrored ones ([`collection`]):
 //!
-//! 1. Load the documents, make the indexes, compare both sides' answers with nothing pending ([`compare`]).
-//! 2. For each number of pending documents ([`held`]): measure every shape of query ([`measure`]), and ask which plans
-//!    the server follows ([`plans`]).
+//! 1. Load the documents, make the indexes, compare both sides' answers with nothing pending
+//!    ([`compare`]).
+//! 2. For each number of pending documents ([`held`]): measure every shape of query ([`measure`]),
+//!    and ask which plans the server follows ([`plans`]).
 //!
 //! [`shape`] is what is asked; [`side`] is who asks.
 
@@ -43,7 +45,7 @@ use crate::say;
 /// The arguments of `mongotx bench queries`.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct QueriesArgs {
-    /// Documents of the collection.
+    /// Number of documents in the collection.
     #[arg(long, default_value_t = 100_000, value_parser = clap::value_parser!(u32).range(1_000..=10_000_000))]
     documents: u32,
     /// Numbers of documents that an open transaction of another client holds meanwhile.
@@ -58,13 +60,14 @@ pub(crate) struct QueriesArgs {
     /// The shapes of queries to measure; all if none is named.
     #[arg(long, value_enum, value_delimiter = ',')]
     shapes: Vec<Shape>,
-    /// Tell, too, which plans the server follows: with the least and with the most pending documents.
+    /// Tell, too, which plans the server follows: with the least and with the most pending
+    /// documents.
     #[arg(long)]
     explain: bool,
     /// A running server; one is started if none is named.
     #[arg(long)]
     uri: Option<String>,
-    /// Which documents are made, held and asked for.
+    /// Seed of the documents that are made, held and asked for.
     #[arg(long, default_value_t = 1)]
     seed: u64,
     #[command(flatten)]
@@ -126,7 +129,7 @@ impl QueriesArgs {
     }
 }
 
-/// What was found.
+/// Findings of a run.
 #[derive(Default)]
 struct Findings {
     document_bytes: u64,
@@ -154,7 +157,7 @@ pub(crate) async fn run(args: &QueriesArgs) -> Result<(), BenchError> {
     Ok(())
 }
 
-/// Steps 1 and 2.
+/// Measures with indexes: steps 1 and 2.
 async fn with_indexes(
     args: &QueriesArgs,
     server: &Bench,

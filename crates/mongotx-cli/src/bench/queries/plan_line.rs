@@ -2,7 +2,8 @@
 
 use bson::{Bson, Document};
 
-/// Stages from the first to the last, with the names of indexes; ` + ` before the pipeline of a `$unionWith`.
+/// Stages from the first to the last, with the names of indexes; ` + ` before the pipeline of a
+/// `$unionWith`.
 pub(crate) fn one_line(explained: &Document) -> String {
     match explained.get_array("stages") {
         Ok(stages) => pipeline(stages),

@@ -1,6 +1,7 @@
-//! Which plans the server follows for what each side sends.
+//! The server's plans for the commands of each side.
 //!
-//! The server's profile of the measurement's database tells which commands a query was made of; each is then explained.
+//! The server's profile of the measurement's database shows which commands a query was made of;
+//! each is then explained.
 
 use bson::{Document, doc};
 use futures_util::TryStreamExt;
@@ -18,10 +19,11 @@ use super::{
 
 /// Queries made to find one that sends many commands.
 const QUERIES: usize = 20;
-/// Commands that are explained; everything else reads or writes records, or fetches what is left of an answer.
+/// Commands that are explained; everything else reads or writes records, or fetches what is left of
+/// an answer.
 const EXPLAINED: [&str; 3] = ["find", "aggregate", "count"];
 const PROFILE: &str = "system.profile";
-/// What the driver adds to every command, which cannot be explained.
+/// Fields that the driver adds to every command, and that cannot be explained.
 const ENVELOPE: [&str; 4] = ["$db", "lsid", "$clusterTime", "$readPreference"];
 
 /// The plans for one shape of query.

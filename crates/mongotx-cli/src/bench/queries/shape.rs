@@ -1,4 +1,4 @@
-//! What is asked: the shapes of queries, and their random constants.
+//! The shapes of queries that are measured, and their random constants.
 
 use std::time::Duration;
 
@@ -30,9 +30,9 @@ pub(crate) enum Shape {
     Compound,
     /// The first 20 of all, in an index's order.
     Sort,
-    /// How many documents are in a range of 1,000.
+    /// The number of documents in a range of 1,000.
     Count,
-    /// The 20 nearest points.
+    /// The 20 points nearest to a place.
     Near,
     /// A range of 1,000, grouped.
     Group,
@@ -40,16 +40,16 @@ pub(crate) enum Shape {
     Lookup,
 }
 
-/// One query.
+/// One query of a shape.
 #[derive(Clone, Debug)]
 pub(crate) enum Query {
-    /// `find_one`.
+    /// The first document, by `find_one`.
     FindOne { filter: Document },
     /// `find`; how old the answer may be matters to MongoTx only.
     Find { filter: Document, sort: Document, limit: u32, max_staleness: Option<Duration> },
-    /// `count_documents`.
+    /// The number of documents, by `count_documents`.
     Count { filter: Document },
-    /// `aggregate`.
+    /// The result of a pipeline, by `aggregate`.
     Aggregate { pipeline: Vec<Document> },
 }
 
@@ -64,7 +64,7 @@ impl Query {
 }
 
 impl Shape {
-    /// Its name in the table.
+    /// Name of the shape in the table.
     pub(crate) fn title(self) -> &'static str {
         match self {
             Self::Id => "find by _id",

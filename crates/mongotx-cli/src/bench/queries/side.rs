@@ -1,4 +1,4 @@
-//! Who asks: the plain driver, and MongoTx.
+//! The two sides that are compared: the plain driver, and MongoTx.
 
 use std::time::Duration;
 
@@ -21,11 +21,11 @@ const FLUSH_LIMIT: Duration = Duration::from_secs(30);
 pub(crate) trait Side: Send + Sync {
     /// Asks, and reads the whole answer: how many results (for a count, the count).
     fn ask(&self, query: Query) -> BoxFuture<'_, Result<u64, BenchError>>;
-    /// Commands sent so far.
+    /// Number of commands sent so far.
     fn commands(&self) -> u64;
 }
 
-/// The official driver.
+/// The side of the official driver.
 pub(crate) struct Plain {
     driver: CountingDriver,
     items: Collection<Document>,

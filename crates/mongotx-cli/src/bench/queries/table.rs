@@ -14,7 +14,7 @@ const PLAN_NOTES: &str = "Read from the server's profile of one query on each si
 the first that sent the most commands (with max_staleness the last). A comma separates commands; + is before the pipeline of a $unionWith; getMore and commands that \
 are not queries are left out. Commands on other collections begin with their name.";
 
-/// Latencies, by shape.
+/// The table of latencies, by shape.
 pub(crate) fn latencies(mut lines: Vec<Line>) -> Table {
     lines.sort_by_key(|line| (line.shape, line.mirrored, line.pending));
     let head = vec![

@@ -1,4 +1,4 @@
-//! What a command answers when it was carried out: everything but `ok`.
+//! The answer to a command that was carried out: everything but `ok`.
 
 use bson::{Document, RawArrayBuf, RawDocumentBuf, Timestamp, raw::cstr, rawdoc};
 
@@ -14,7 +14,7 @@ use crate::{
 pub(crate) struct Body(RawDocumentBuf);
 
 impl Body {
-    /// Nothing but `ok`.
+    /// An empty answer: nothing but `ok`.
     pub(crate) fn empty() -> Self {
         Self::default()
     }
@@ -34,7 +34,7 @@ impl Body {
         rawdoc! {"cursor": cursor}.into()
     }
 
-    /// With the transaction's name.
+    /// Adds the recovery token of a transaction.
     #[must_use]
     pub(crate) fn with_recovery_token(mut self, token: RawDocumentBuf) -> Self {
         self.0.append(cstr!("recoveryToken"), token);
@@ -70,7 +70,7 @@ impl From<RawDocumentBuf> for Body {
     }
 }
 
-/// What a handler has made of its command.
+/// The answer that a handler has produced.
 #[derive(Debug)]
 pub(crate) enum Made {
     /// The fields of a reply of the gateway's own.
@@ -80,7 +80,7 @@ pub(crate) enum Made {
 }
 
 impl Made {
-    /// As [`Body::with_concern_error`]; the server's reply stays as it is.
+    /// Like [`Body::with_concern_error`]; the server's reply stays as it is.
     #[must_use]
     pub(crate) fn with_concern_error(self, error: Option<Document>, mode: &Mode) -> Self {
         match self {

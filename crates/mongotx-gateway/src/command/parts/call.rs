@@ -18,16 +18,16 @@ use crate::{
     session::{info::Mode, records::is_own_name, retry::Retry},
 };
 
-/// A command.
+/// A command that is being carried out.
 pub(crate) struct Call<'a> {
     pub(crate) context: &'a Context,
     pub(crate) connection: &'a Connection,
     pub(crate) db: &'a str,
     pub(crate) name: &'a str,
-    /// Its own fields; the first one is its name.
+    /// Fields of the command itself; the first one is its name.
     pub(crate) body: Document,
     pub(crate) generic: &'a Generic,
-    /// How the command stands to API version 1.
+    /// Place of the command in API version 1.
     pub(crate) api: Api,
     pub(crate) mode: &'a Mode,
     /// Whose command it is, where users log in.
@@ -36,11 +36,13 @@ pub(crate) struct Call<'a> {
     pub(crate) session: Option<&'a mut Session>,
     /// The collections that the transaction has made.
     pub(crate) made: Option<&'a mut Vec<Namespace>>,
-    /// What of it was done before.
+    /// Results of its statements that were done before, if it is a retryable write.
     pub(crate) retry: Option<&'a mut Retry>,
-    /// The level of the validated read that it is, if it is one: `session` is then its own, not the client's.
+    /// The level of the validated read that it is, if it is one: `session` is then its own, not the
+    /// client's.
     pub(crate) validated: Option<ReadLevel>,
-    /// It was answered, but something in it was refused: that ends a transaction.
+    /// Whether a statement of it was refused although the command was answered: that ends a
+    /// transaction.
     pub(crate) is_refused: bool,
 }
 
@@ -57,7 +59,8 @@ macro_rules! within {
 pub(crate) use within;
 
 impl Call<'_> {
-    /// The fields, as a part that has this name in errors, without the first one, which names the command.
+    /// The fields, as a part that has this name in errors, without the first one, which names the
+    /// command.
     pub(crate) fn fields(&mut self, name: &str) -> Fields {
         self.body.remove(self.name);
         Fields::new(name, std::mem::take(&mut self.body))
@@ -69,19 +72,22 @@ impl Call<'_> {
         self.generic.api.check_fields(self.api, self.name, &self.body)
     }
 
-    /// Is it a statement of a transaction of the client's? (A write may have a transaction of its own.)
+    /// Is it a statement of a transaction of the client's? (A write may have a transaction of its
+    /// own.)
     pub(crate) fn is_in_transaction(&self) -> bool {
         self.mode.transaction().is_some()
     }
 
-    /// Whatever it has sent was answered, or is noted as unknown: what a retryable write remembers is complete.
+    /// Whatever it has sent was answered, or is noted as unknown: what a retryable write remembers
+    /// is complete.
     pub(crate) fn is_answered(&mut self) {
         if let Some(retry) = self.retry.as_deref_mut() {
             retry.ends();
         }
     }
 
-    /// What the command's write concern could not wait for. A write within a transaction waits when that is committed.
+    /// The `writeConcernError` for the part of the write concern that could not be met. A write
+    /// within a transaction waits when that is committed.
     pub(crate) async fn missed_concern(&self) -> Option<Document> {
         match self.generic.write.as_ref().filter(|_| self.session.is_none()) {
             Some(concern) => concern.missed(&self.context.client).await,
@@ -109,7 +115,7 @@ impl Call<'_> {
         namespace_of(self.context, self.db, name)
     }
 
-    /// What stands for the user in names of sessions and on cursors; empty where nobody logs in.
+    /// Digest of the user in the keys of sessions and on cursors; empty without login.
     pub(crate) fn user_digest(&self) -> &[u8] {
         self.user.map_or(&[], |user| &user.digest)
     }
@@ -119,8 +125,9 @@ impl Call<'_> {
         self.context.client.database(&namespace.db).collection(&namespace.coll)
     }
 
-    /// A write to a collection in which nothing is ever pending goes to the server as it is: there MongoTx has nothing to
-    /// add, and could not run it as a transaction. Only reserved fields are not stored there either.
+    /// A write to a collection in which nothing is ever pending goes to the server as it is: there
+    /// MongoTx has nothing to add, and could not run it as a transaction. Only reserved fields are
+    /// not stored there either.
     pub(crate) async fn write_plainly(&mut self, namespace: &Namespace) -> Answer<Option<Reply>> {
         if self.is_in_transaction()
             || self.context.client.cannot_lock(namespace).await.map_err(Failure::from)?.is_none()

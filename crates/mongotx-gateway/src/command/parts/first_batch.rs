@@ -1,5 +1,5 @@
-//! A query's first documents and its cursor. A validated read (`run/validated_read`) is read to its end first, and validated before
-//! any of it is answered.
+//! A query's first documents and its cursor. A validated read (`run/validated_read`) is read to its
+//! end first, and validated before any of it is answered.
 
 use std::time::Instant;
 
@@ -13,19 +13,19 @@ use crate::{
     fields::Fields,
 };
 
-/// What a first batch is to be.
+/// Requirements for a first batch.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct First {
-    /// Its documents; `None`: the usual number.
+    /// Number of documents in the batch; `None`: the usual number.
     pub(crate) size: Option<usize>,
     /// There is to be no other.
     pub(crate) is_only: bool,
-    /// The cursor ends when nobody uses it.
+    /// Whether the cursor ends when it is not used for a while.
     pub(crate) expires: bool,
 }
 
 impl First {
-    /// From the option `cursor: {batchSize: …}`.
+    /// Parses the option `cursor: {batchSize: …}`.
     pub(crate) fn of_cursor(command: &str, cursor: Option<Document>) -> Answer<Self> {
         let mut cursor = Fields::new(&format!("{command}.cursor"), cursor.unwrap_or_default());
         let size = cursor.natural("batchSize")?.map(|size| usize::try_from(size).unwrap_or(usize::MAX));
@@ -35,7 +35,8 @@ impl First {
 }
 
 impl Call<'_> {
-    /// The reply with a query's first documents; what is left stays open under the session and the transaction.
+    /// The reply with a query's first documents; what is left stays open under the session and the
+    /// transaction.
     pub(crate) async fn first_batch(&mut self, namespace: Namespace, open: Open, first: First) -> Answer<Body> {
         let mut open = self.gather(open, first).await?;
         open.moment = self.validate().await?;
@@ -48,14 +49,16 @@ impl Call<'_> {
             let user = self.user_digest().to_vec();
             let (lsid, number) = (self.mode.lsid().cloned(), self.mode.transaction());
             let owner = Owner { namespace, user, lsid, number, api: self.generic.api };
-            // Who keeps the gateway's memory does not keep it for ever.
+            // The rest of a validated read takes the gateway's memory, so its cursor always
+            // expires.
             let expires = first.expires || self.validated.is_some();
             self.context.tx.cursors.add(owner, open, expires, Instant::now())?
         };
         Ok(Body::of_cursor(rawdoc! {"firstBatch": batch.documents, "id": id, "ns": ns}, moment))
     }
 
-    /// The whole answer of a validated read, in memory. Where there is to be only one batch, no more than that is read.
+    /// The whole answer of a validated read, in memory. Where there is to be only one batch, no
+    /// more than that is read.
     ///
     /// # Errors
     /// 146 when the answer is larger than the limits.
@@ -71,8 +74,8 @@ impl Call<'_> {
         open.gathered(most, room, self.context.memory.hold()).await
     }
 
-    /// Validates a validated read. Answers the moment of one at `snapshot`, which drivers ask for again. Other commands are validated
-    /// elsewhere, or not at all.
+    /// Validates a validated read. Answers the moment of one at `snapshot`, which drivers ask for
+    /// again. Other commands are validated elsewhere, or not at all.
     ///
     /// # Errors
     /// 112 when something has changed since it was read.

@@ -14,7 +14,7 @@ use crate::{
 /// The logical time that a client has seen. It orders nothing here, so its value is not heeded.
 const CLUSTER_TIME: &str = "$clusterTime";
 
-/// What the gateway need not heed, or heeds by itself.
+/// Fields that have no effect at the gateway, or that it reads elsewhere.
 pub(crate) const IGNORED: [&str; 15] = [
     "$db",
     CLUSTER_TIME,
@@ -36,17 +36,17 @@ pub(crate) const IGNORED: [&str; 15] = [
 /// API version, read concern, write concern, time limit and comment of a command.
 #[derive(Debug, Default)]
 pub(crate) struct Generic {
-    /// The API version.
+    /// Parameters of the versioned API.
     pub(crate) api: ApiParameters,
     /// The read concern of the command.
     pub(crate) read: ReadConcern,
-    /// `writeConcern`.
+    /// The write concern of the command.
     pub(crate) write: Option<WriteConcern>,
     /// `maxTimeMS`; 0 is no limit.
     pub(crate) limit: Option<Duration>,
     /// `maxTimeMS` is there, be it 0.
     pub(crate) says_limit: bool,
-    /// `comment`.
+    /// The `comment` of the command.
     pub(crate) comment: Option<Bson>,
 }
 
@@ -91,7 +91,7 @@ pub(crate) fn is_plain(name: &str, value: RawBsonRef<'_>) -> bool {
     matches!(time.get("clusterTime"), Ok(Some(RawBsonRef::Timestamp(_))))
 }
 
-/// A client that sends a malformed time is told so, as by a member of a replica set.
+/// Refuses a malformed cluster time, as a member of a replica set does.
 fn check_cluster_time(time: &Bson) -> Answer<()> {
     let Bson::Document(time) = time else {
         let message = "invalid parameter: expected an object ($clusterTime)";

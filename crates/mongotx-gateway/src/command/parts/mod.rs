@@ -1,18 +1,18 @@
-//! What the handlers of several commands use.
+//! Parts that the handlers of several commands share.
 //!
-//! | file | what |
+//! | file | content |
 //! | --- | --- |
-//! | `call` | a command that is being carried out: what it says, and what it may use |
+//! | `call` | a command that is being carried out: its arguments, and the state that it may use |
 //! | `generic`, `read_concern`, `write_concern` | the fields that every command may carry |
-//! | `body` | what a handler makes: the fields of a reply, or the server's reply |
+//! | `body` | the answer of a handler: the fields of a reply, or the server's reply |
 //! | `first_batch` | a query's first documents, and its cursor |
 //! | `lists` | answers that describe collections and indexes |
 //! | `plan` | how a command is explained |
-//! | `writes`, `statements`, `modification` | the statements of writes, and what became of each |
+//! | `writes`, `statements`, `modification` | the statements of writes, and their results |
 //! | `scripts` | functions in JavaScript, and the values that they are given |
 //! | `recovery` | the recovery token of a transaction |
 //!
-//! No file here knows a handler.
+//! No file here uses a handler.
 
 pub(super) mod body;
 pub(super) mod call;

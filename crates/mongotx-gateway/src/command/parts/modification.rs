@@ -1,4 +1,4 @@
-//! What an update does: operators, a pipeline, or a new document in place of the old.
+//! The modification of an update: operators, a pipeline, or a document that replaces the old one.
 
 use bson::{Bson, Document};
 use mongotx::Modification;
@@ -8,11 +8,11 @@ use crate::{
     fields::type_name,
 };
 
-/// An update.
+/// The modification that an update makes.
 pub(crate) enum Update {
-    /// Operators or a pipeline.
+    /// Update operators or a pipeline.
     Change(Modification),
-    /// A new document.
+    /// A document that replaces the old one.
     Replacement(Document),
 }
 
@@ -42,7 +42,7 @@ impl Update {
         }
     }
 
-    /// Is it a pipeline?
+    /// Whether it is an update by a pipeline.
     pub(crate) fn is_pipeline(&self) -> bool {
         matches!(self, Self::Change(Modification::Pipeline(_)))
     }

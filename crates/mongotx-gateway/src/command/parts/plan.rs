@@ -1,4 +1,5 @@
-//! How commands are explained: the server's plan for what the application wrote, and the one for what the gateway would send.
+//! How commands are explained: the server's plan for what the application wrote, and the one for
+//! what the gateway would send.
 
 use bson::{Bson, Document};
 use futures_util::future::BoxFuture;
@@ -7,12 +8,12 @@ use mongotx::Verbosity;
 use super::{body::Body, call::Call, read_concern::ReadLevel};
 use crate::failure::{Answer, Failure, codes};
 
-/// How a command is explained.
+/// Ways in which a command is explained.
 #[derive(Clone, Copy)]
 pub(crate) enum Explain {
-    /// `explain` refuses the command.
+    /// The command is refused in `explain`.
     No,
-    /// By the server's plan for the command as the application wrote it.
+    /// Show the server's plan for the command as the application wrote it.
     AsWritten,
     /// Besides, by the plan for the command that the gateway would send now.
     AsSent(Plan),
@@ -23,10 +24,11 @@ pub(crate) type Plan = for<'a, 'b> fn(&'a mut Call<'b>, Verbosity) -> BoxFuture<
 
 /// The field of an answer that tells how MongoTx runs the command.
 const SENT: &str = "mongotx";
-/// What two plans of one server have in common.
+/// Fields that are equal in two plans of one server.
 const COMMON: [&str; 3] = ["explainVersion", "serverInfo", "serverParameters"];
 
-/// The answer: the plan for the command as it was written and, in a field of its own, the one for what would be sent.
+/// The answer: the plan for the command as it was written and, in a field of its own, the one for
+/// what would be sent.
 pub(crate) fn answer(written: Document, sent: Option<Document>) -> Answer<Body> {
     let mut answer = without_status(written);
     if let Some(sent) = sent {

@@ -11,17 +11,18 @@ use crate::{
 /// The levels that a command takes outside transactions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ReadLevels {
-    /// Those that do not promise one moment: `local`, `available`, `majority`.
+    /// Levels that do not promise one moment: `local`, `available`, `majority`.
     Usual,
     /// The usual levels and `linearizable`.
     Linearizable,
     /// The usual levels, `linearizable` and `snapshot`.
     OneMoment,
-    /// It heeds no read concern. In a snapshot session, drivers send `getMore` and `killCursors` that of the cursor's read.
+    /// Every level, without effect. In a snapshot session, drivers send `getMore` and `killCursors`
+    /// with the read concern of the cursor's read.
     Heedless,
 }
 
-/// What the field `readConcern` of a command says.
+/// The read concern of a command (field `readConcern`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct ReadConcern {
     pub(crate) level: Option<ReadLevel>,
@@ -49,7 +50,8 @@ impl ReadConcern {
             return Err(Failure::new(codes::FAILED_TO_PARSE, "readConcern field should be an object"));
         };
         for field in concern.keys() {
-            // A read sees every commit that was acknowledged before it began: so also what those with `after` ask for.
+            // A read sees every commit that was acknowledged before it began: so also what those
+            // with `after` ask for.
             if !["level", "afterClusterTime", "atClusterTime", "afterOpTime", "provenance"].contains(&field.as_str()) {
                 return invalid(format!("Unrecognized option in readConcern: {field}"));
             }
@@ -88,7 +90,8 @@ impl ReadConcern {
     /// Checks the read concern of a command outside transactions.
     ///
     /// # Errors
-    /// 72 where the command does not take the level, or the level no `afterClusterTime`; 239 for a moment that is named.
+    /// 72 where the command does not take the level, or the level no `afterClusterTime`; 239 for a
+    /// moment that is named.
     pub(crate) fn check_plain(&self, command: &str, taken: ReadLevels) -> Answer<()> {
         match self.level.map(|level| (level, level.takers())) {
             _ if taken == ReadLevels::Heedless => Ok(()),
@@ -96,7 +99,8 @@ impl ReadConcern {
                 "Command {command} does not support {{ readConcern: {{ level: \"{}\" }} }} outside transactions; these do: {takers}",
                 level.name()
             )),
-            // In a transaction the level is the gateway's own, and drivers send the time with every first statement.
+            // In a transaction the level is the gateway's own, and drivers send the time with every
+            // first statement.
             _ if self.has_after && self.level == Some(ReadLevel::Linearizable) => {
                 let levels = "majority, local, or snapshot";
                 invalid(format!("afterClusterTime field can be set only if level is equal to {levels}"))
@@ -105,7 +109,7 @@ impl ReadConcern {
         }
     }
 
-    /// What others did since then is not kept apart from what they did before.
+    /// Refuses reads of a past moment: MongoTx keeps no older versions of documents.
     fn check_moment(&self) -> Answer<()> {
         let Some(Timestamp { time, increment }) = self.at else { return Ok(()) };
         let message = format!(
@@ -116,12 +120,14 @@ impl ReadConcern {
         Err(Failure::new(codes::SNAPSHOT_TOO_OLD, message))
     }
 
-    /// The level of a read outside transactions that is to be of one moment, and so has to be validated.
+    /// The level of a read outside transactions that is to be of one moment, and so has to be
+    /// validated.
     pub(crate) fn one_moment(&self, taken: ReadLevels) -> Option<ReadLevel> {
         self.level.filter(|level| taken.promise(*level))
     }
 
-    /// What a transaction that begins with this read concern is protected from, if `usual` is what others get.
+    /// Isolation level of a transaction that begins with this read concern; `usual` is the level of
+    /// those without one.
     pub(crate) fn isolation(&self, usual: Isolation) -> Isolation {
         match self.level {
             Some(ReadLevel::Linearizable) => Isolation::Serializable,
@@ -154,7 +160,8 @@ impl ReadLevel {
         })
     }
 
-    /// The commands that take it outside transactions, for errors (the table of commands decides); `None`: all.
+    /// The commands that take it outside transactions, for errors (the table of commands decides);
+    /// `None`: all.
     pub(crate) fn takers(self) -> Option<&'static str> {
         match self {
             Self::Snapshot => Some("find, aggregate, distinct"),
@@ -204,7 +211,7 @@ mod tests {
         ReadConcern::parse(&Bson::Document(concern))
     }
 
-    /// As the table of commands has it.
+    /// The levels that the command takes, by the table of commands.
     fn taken_by(command: &str) -> ReadLevels {
         crate::command::look_up(command).unwrap().command.reads
     }

@@ -1,8 +1,12 @@
-//! The recovery token: the transaction's id in MongoTx, so that any gateway can tell what became of it.
+//! The recovery token: the transaction's id in MongoTx, by which any gateway can find out the
+//! transaction's outcome.
 //!
-//! A commit whose answer was lost may be asked for at another gateway. There: 1. a decided transaction's fate is told.
-//! 2. One that is not decided is waited for, a moment, because its own gateway may be about to decide it. 3. Then it is
-//! killed. That is a conditional write that only one of the two can win, so what is answered is true for ever.
+//! A commit whose answer was lost may be asked for at another gateway. There: 1. The outcome of a
+//! decided transaction is answered.
+//! 2. One that is not decided is waited for, a moment, because its own gateway may be about to
+//!    decide it. 3. Then it is
+//! killed. That is a conditional write that only one of the two can win, so what is answered is
+//! true for ever.
 
 use std::{sync::Arc, time::Duration};
 
@@ -17,31 +21,32 @@ use crate::{
     session::machine::End,
 };
 
-/// As in [`token`].
+/// The field of the token that holds the id.
 const FIELD: &str = "mongotx";
 /// Looks at an undecided transaction before it is killed.
 const LOOKS: u32 = 10;
 const BETWEEN: Duration = Duration::from_millis(50);
 
-/// Where users log in, a token is good for the user who was given it and no other: whoever could make one could roll back a stranger's
-/// transaction.
+/// A seal that makes a token valid for the user who was given it only. Without it, a client that
+/// knows an id could roll back another user's transaction.
 pub(crate) struct Seal<'a> {
     users: Option<Arc<Users>>,
     user: Option<&'a User>,
 }
 
 impl Seal<'static> {
-    /// Nobody logs in.
+    /// The seal of a gateway without login.
     pub(crate) const NONE: Self = Self { users: None, user: None };
 }
 
 impl<'a> Seal<'a> {
-    /// Of a command's user.
+    /// The seal of a command's user.
     pub(crate) fn of(context: &'a Context, user: Option<&'a User>) -> Self {
         Self { users: context.users.as_ref().map(Roster::now), user }
     }
 
-    /// Hexadecimal digits that stand for the user and the transaction. Every gateway with the same users makes the same.
+    /// Hexadecimal digits that stand for the user and the transaction. Every gateway with the same
+    /// users makes the same.
     fn on(&self, id: &str) -> Option<String> {
         let (users, user) = (self.users.as_ref()?, self.user?);
         let sealed = users.seal(&[b"recovery token\0", &user.digest[..], id.as_bytes()].concat());
@@ -78,10 +83,11 @@ pub(crate) fn parse_token(token: &Document, seal: &Seal<'_>) -> Answer<Option<Tx
     }
 }
 
-/// Finds out how a transaction ended. Afterwards it has, unless nobody can tell any more.
+/// Finds out the outcome of a transaction. Afterwards it is decided, unless nothing is stored about
+/// it any more.
 ///
 /// # Errors
-/// When the server cannot be asked: with `UnknownTransactionCommitResult`.
+/// With `UnknownTransactionCommitResult` if the server cannot be asked.
 pub(crate) async fn settle(client: &Client, id: TxId) -> Answer<End> {
     let unknown = |error: mongotx::Error| {
         Failure::new(codes::NETWORK_TIMEOUT, format!("the fate of {id} cannot be learned: {error}")).unknown_result()

@@ -1,10 +1,11 @@
-//! JavaScript functions of commands, and the values that they are given by name (`scope`), as source.
+//! JavaScript functions of commands, and the values that they are given by name (`scope`), as
+//! source.
 
 use bson::{Bson, Document};
 
 use crate::failure::{Answer, Failure, codes};
 
-/// Deepest value within values.
+/// Greatest depth of values within values.
 const MAX_DEPTH: usize = 100;
 
 /// A function as source: a text or code, as the server takes it.
@@ -18,7 +19,8 @@ pub(crate) fn source(field: &str, value: Bson) -> Answer<String> {
     }
 }
 
-/// Values that functions find by their names, as the declarations of variables; the server sets no variables for stages of pipelines.
+/// Values that functions find by their names, as the declarations of variables; the server sets no
+/// variables for stages of pipelines.
 pub(crate) struct Scope(String);
 
 impl Scope {
@@ -60,7 +62,8 @@ fn is_identifier(name: &str) -> bool {
     name.starts_with(is_letter) && name.chars().all(|c| is_letter(c) || c.is_ascii_digit())
 }
 
-/// A value as JavaScript has it, numbers as in the server's own scopes: every one but a long and a decimal is a double.
+/// A value as JavaScript has it, numbers as in the server's own scopes: every one but a long and a
+/// decimal is a double.
 fn literal(value: &Bson, depth: usize) -> Option<String> {
     let depth = depth.checked_sub(1)?;
     Some(match value {

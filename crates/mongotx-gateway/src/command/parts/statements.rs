@@ -16,13 +16,14 @@ use crate::{
     session::retry::Done,
 };
 
-/// One statement.
+/// A statement of a write command.
 pub(crate) trait Statement {
     /// The same as a write of a bulk; `None`: it says more, or is refused whatever the documents
     /// are.
     fn to_model(&self) -> Option<WriteModel>;
 
-    /// Carries it out by itself, as the `n`th of its command, once: what it says goes to the library. False: stop here.
+    /// Carries it out by itself, as the `n`th of its command, once: what it says goes to the
+    /// library. False: stop here.
     async fn run(&mut self, call: &mut Call<'_>, namespace: &Namespace, n: usize, tally: &mut Tally) -> Answer<bool>;
 }
 
@@ -73,7 +74,7 @@ async fn run_each(
     Ok(())
 }
 
-/// How many statements are sent together next.
+/// Number of statements that are sent together next.
 pub(crate) struct Pace(usize);
 
 /// Most statements of one command to the server.
@@ -86,15 +87,17 @@ impl Default for Pace {
 }
 
 impl Pace {
-    /// Of those that were to be sent, so many were taken. What stands behind one that stops the others is sent again: it has to be less, or many
-    /// documents that are held would cost the square of their number.
+    /// Of those that were to be sent, so many were taken. What stands behind one that stops the
+    /// others is sent again: it has to be less, or many documents that are held would cost the
+    /// square of their number.
     fn after(&mut self, sent: usize, taken: usize) {
         self.0 = if taken < sent { (2 * taken).max(2) } else { (2 * self.0).min(MOST) };
     }
 }
 
-/// Outside a transaction: carries out statements from the `n`th on by one command, and those of them that it has left alone by themselves. Answers how many
-/// that were: none, if the `n`th has to be carried out by itself. `None`: stop here.
+/// Outside a transaction: carries out statements from the `n`th on by one command, and those of
+/// them that it has left alone by themselves. Answers how many that were: none, if the `n`th has to
+/// be carried out by itself. `None`: stop here.
 pub(crate) async fn run_first(
     call: &mut Call<'_>,
     namespace: &Namespace,
@@ -131,7 +134,8 @@ pub(crate) async fn run_first(
     Ok(goes_on.then_some(first.taken))
 }
 
-/// Those statements that the others have left behind them: refused, or to be carried out by themselves. False: stop here.
+/// Runs or refuses the statements that the common command has not carried out. `false`: an error
+/// stops an ordered command here.
 async fn run_left(
     call: &mut Call<'_>,
     namespace: &Namespace,
@@ -187,8 +191,8 @@ fn note(call: &mut Call<'_>, first: usize, result: BulkWriteResult, tally: &mut 
     }
 }
 
-/// One of them was refused, which ends the transaction: what those before it have upserted is not
-/// told. False: stop here.
+/// Notes a refused statement, which ends the transaction; ids that earlier statements have upserted
+/// are not reported. `false`: the command stops here.
 fn refused(call: &mut Call<'_>, first: usize, error: &Error, tally: &mut Tally) -> Answer<bool> {
     let Some(refused) = error.write_errors().first() else { return tally.refused(call, first, error) };
     if let Some(done) = error.progress() {

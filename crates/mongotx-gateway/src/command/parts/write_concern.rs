@@ -1,5 +1,6 @@
-//! `writeConcern`. Every write waits for the journal; where one server keeps the data, the majority is that server. Where
-//! several do, every write waits for the majority, and for more than that where more is asked for.
+//! `writeConcern`. Every write waits for the journal; where one server keeps the data, the majority
+//! is that server. Where several do, every write waits for the majority, and for more than that
+//! where more is asked for.
 
 use bson::{Bson, Document, doc};
 use mongotx::Client;
@@ -12,7 +13,7 @@ use crate::{
 /// The most members that the server lets one ask for.
 const MOST_MEMBERS: i64 = 50;
 
-/// What a write is to wait for.
+/// A write concern that a client asks for.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct WriteConcern {
     asked: Document,
@@ -28,7 +29,8 @@ enum W {
 
 impl WriteConcern {
     /// # Errors
-    /// The server's.
+    ///
+    /// The server's errors for malformed write concerns.
     pub(crate) fn parse(value: &Bson) -> Answer<Self> {
         let Bson::Document(asked) = value else {
             let message = format!("\"writeConcern\" had the wrong type. Expected object, found {}", type_name(value));
@@ -49,7 +51,7 @@ impl WriteConcern {
         Ok(Self { asked: asked.clone(), w })
     }
 
-    /// What could not be waited for, as `writeConcernError`; the write was made all the same.
+    /// The `writeConcernError` for a concern that could not be met; the write itself was made.
     pub(crate) async fn missed(&self, client: &Client) -> Option<Document> {
         if !client.is_replicated() {
             return self.error();
@@ -70,7 +72,7 @@ impl WriteConcern {
         })
     }
 
-    /// What one server cannot wait for.
+    /// The error of a concern that a single server cannot meet.
     fn error(&self) -> Option<Document> {
         let (code, message) = match &self.w {
             W::Members(members) if *members > 1 => {

@@ -1,4 +1,5 @@
-//! What `insert`, `update` and `delete` have in common: statements one after the other, and what became of each.
+//! Shared parts of `insert`, `update` and `delete`: statements one after the other, and their
+//! results.
 
 use bson::{Bson, Document, doc};
 use mongotx::{BulkWriteResult, Error, ErrorKind, FirstWrites};
@@ -20,7 +21,7 @@ pub(crate) fn check_count(count: usize) -> Answer<()> {
     Err(Failure::new(codes::INVALID_LENGTH, message))
 }
 
-/// What became of the statements so far.
+/// Results of the statements so far.
 #[derive(Default)]
 pub(crate) struct Tally {
     is_ordered: bool,
@@ -38,15 +39,15 @@ impl Tally {
         Self { is_ordered, ..Self::default() }
     }
 
-    /// With `nModified`, as updates have it.
+    /// An empty tally with `nModified`, as updates have it.
     pub(crate) fn of_updates(is_ordered: bool) -> Self {
         Self { modified: Some(0), ..Self::new(is_ordered) }
     }
 
-    /// What was done before need not be done again.
+    /// Whether the statement was done before, by the same retryable write, and so is not run again.
     ///
     /// # Errors
-    /// The error of a statement of which nobody knows whether it was done.
+    /// The error of a statement whose result is unknown.
     pub(crate) fn retried(&mut self, call: &Call<'_>, statement: usize) -> Answer<bool> {
         match call.retry.as_deref().and_then(|retry| retry.done(statement)) {
             None => Ok(false),
@@ -74,7 +75,7 @@ impl Tally {
         }
     }
 
-    /// A statement was done.
+    /// Notes the result of a statement.
     pub(crate) fn done(&mut self, call: &mut Call<'_>, statement: usize, done: Done) {
         self.add(statement, &done);
         if let Some(retry) = call.retry.as_deref_mut() {
@@ -103,7 +104,8 @@ impl Tally {
         Ok(self.failed(call, statement, &Failure::from(error)))
     }
 
-    /// What a command's statements have done, by the server's answer: together, and the places of those that have inserted something.
+    /// The results of a command's statements, from the server's answer: the sum, and the places of
+    /// those that have inserted something.
     fn told(&self, answer: &Document) -> Vec<(usize, Done)> {
         let number = |of: &Document, field| of.get(field).and_then(as_number).and_then(|n| u64::try_from(n).ok());
         let count = |field| number(answer, field).unwrap_or(0);
@@ -122,8 +124,9 @@ impl Tally {
         told
     }
 
-    /// Several statements from the `first` on were done, all but some by one command, which has told what they did together. It is noted of the first
-    /// of them: what becomes of all of them is remembered, or nothing.
+    /// Notes that several statements from the `first` on were done, most of them by one command
+    /// that reports the sum of their results. The sum is noted for the first of them, because the
+    /// results of all of them are remembered or none.
     pub(crate) fn done_together(&mut self, call: &mut Call<'_>, first: usize, writes: &FirstWrites) {
         let BulkWriteResult { inserted_count, matched_count, modified_count, deleted_count, upserted_ids, .. } =
             &writes.result;
@@ -150,7 +153,7 @@ impl Tally {
         self.is_ordered
     }
 
-    /// The same of what the gateway itself refuses.
+    /// Notes a statement that the gateway itself refuses: goes on (true), or stops here.
     pub(crate) fn failed(&mut self, call: &mut Call<'_>, statement: usize, failure: &Failure) -> bool {
         self.errors.push(failure.to_write_error(statement));
         call.is_refused = true;
@@ -188,7 +191,8 @@ fn take_one(left: &mut u64) -> u64 {
     one
 }
 
-/// Of a retryable write whose answer was lost nobody knows whether it was made: it is not made again.
+/// Notes that the result of a retryable write is unknown because its answer was lost, so that it is
+/// not made again.
 pub(crate) fn note_unknown(
     call: &mut Call<'_>,
     statements: impl IntoIterator<Item = usize>,

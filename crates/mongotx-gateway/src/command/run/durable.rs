@@ -1,16 +1,17 @@
 //! Retryable writes whose promise outlives the gateway (`retryable_writes: Durable`).
 //!
-//! The write and the record of what it did are one transaction, so both are there or neither; the record's condition is
-//! what two gateways that carry out the same write conflict on.
+//! The write and the record of what it did are one transaction, so both are there or neither; the
+//! record's condition is what two gateways that carry out the same write conflict on.
 //!
-//! 1. Read the session's record, unless this gateway wrote it last and the number is newer. It has this number: statements that
-//!    it names are answered, not made.
+//! 1. Read the session's record, unless this gateway wrote it last and the number is newer. It has
+//!    this number: statements that it names are answered, not made.
 //! 2. Run the other statements in a transaction.
 //! 3. In the same one, replace the record if it is still the one of 1.
 //! 4. Commit. An answer that is lost is asked for, by the transaction's id.
 //!
-//! Interrupted before 4 has decided, nothing was made; after that, the record tells. A conflict, and a record that is
-//! not the one of 1 any more, roll back and begin again, for as long as a write may wait.
+//! Interrupted before 4 has decided, nothing was made; after that, the record tells. A conflict,
+//! and a record that is not the one of 1 any more, roll back and begin again, for as long as a
+//! write may wait.
 
 use std::time::{Duration, Instant};
 
@@ -35,10 +36,11 @@ use crate::{
 /// The longest pause between two attempts.
 const LONGEST_PAUSE: Duration = Duration::from_millis(100);
 
-/// How an attempt ended.
+/// Result of one attempt.
 enum Attempt {
     Done(Made),
-    /// Nothing was made, and it makes sense to try again. If there is no time for that, this is the answer.
+    /// Nothing was made, and it makes sense to try again. If there is no time for that, this is the
+    /// answer.
     Again(Failure),
 }
 
@@ -64,7 +66,7 @@ pub(super) async fn run(
     }
 }
 
-/// Steps 1 to 4.
+/// Makes one attempt: steps 1 to 4.
 async fn attempt(parsed: &Parsed<'_>, lsid: &Lsid, number: i64, work: &mut Work, handle: Handle) -> Answer<Attempt> {
     let before = match work.known.take() {
         Some(known) if known.number < number => {

@@ -1,4 +1,5 @@
-//! What ends a command before its handler does: its time limit, the end of its session, and its client's going away.
+//! Limits that end a command before its handler does: its time limit, the end of its session, and
+//! the loss of its client.
 
 use std::time::Duration;
 
@@ -7,9 +8,10 @@ use crate::{
     failure::{Answer, Failure, codes},
 };
 
-/// Events that end a command before its handler does. An end drops what the command waits for, and the server ends a read whose connection is closed.
+/// Events that end a command before its handler does. An end drops what the command waits for, and
+/// the server ends a read whose connection is closed.
 pub(crate) struct Ends<'a, K> {
-    /// Its time limit.
+    /// Time limit of the command (`maxTimeMS`).
     pub(crate) time: Option<Duration>,
     /// The end of its session.
     pub(crate) kill: Option<K>,

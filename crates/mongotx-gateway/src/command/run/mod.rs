@@ -10,8 +10,9 @@
 //! | `statement` | a part of a transaction, and its end |
 //! | `limits` | what ends a command before its handler does |
 //!
-//! Each function here is what a row of the table runs, by what the session's fields may say of its command. All that a command needs
-//! is in the one future that they answer, on the heap: idle connections have no use for its room.
+//! Each function here is what a row of the table runs, by what the session's fields may say of its
+//! command. All that a command needs is in the one future that they answer, on the heap: idle
+//! connections have no use for its room.
 
 mod durable;
 mod limits;
@@ -80,12 +81,12 @@ async fn retryable_by_mode<H: Handler>(mut parsed: Parsed<'_>) -> Answer<Made> {
     }
 }
 
-/// `commitTransaction`.
+/// Runs `commitTransaction` in the mode of its session.
 pub(super) fn commit(arrived: Arrived<'_>) -> Running<'_> {
     carry_out(arrived, |parsed| end_by_mode(parsed, true))
 }
 
-/// `abortTransaction`.
+/// Runs `abortTransaction` in the mode of its session.
 pub(super) fn abort(arrived: Arrived<'_>) -> Running<'_> {
     carry_out(arrived, |parsed| end_by_mode(parsed, false))
 }

@@ -29,7 +29,7 @@ pub(super) struct Parsed<'a> {
     /// Name of the command, as the client spelled it.
     pub(super) name: &'a str,
     pub(super) db: &'a str,
-    /// Its own fields; the first one is its name.
+    /// Fields of the command itself; the first one is its name.
     pub(super) body: Document,
     pub(super) generic: Generic,
     pub(super) mode: Mode,
@@ -79,7 +79,7 @@ impl<'a> Parsed<'a> {
         }
     }
 
-    /// What ends it, besides the end of its session.
+    /// The limits of the command, besides the end of its session.
     pub(super) fn ends<K>(&self, kill: Option<K>) -> Ends<'a, K> {
         let time = self.generic.limit.filter(|_| !self.command.awaits);
         let client = self.command.only_reads(&self.body).then_some(self.connection);
@@ -96,14 +96,14 @@ impl<'a> Parsed<'a> {
     }
 }
 
-/// What is particular to carrying out one command; the table of commands has one for each.
+/// Parser and handler of one command; the table of commands has one for each.
 pub(crate) trait Handler: 'static {
     /// Reads the command's own fields, calls the library and makes the reply.
     fn run(call: &mut Call<'_>) -> impl Future<Output = Answer<Made>> + Send;
 }
 
-/// Carries out a command by its handler. A panic in it, which would be a defect, is an error like others: it ends the
-/// transaction that the command is part of.
+/// Carries out a command by its handler. A panic in it, which would be a defect, is an error like
+/// others: it ends the transaction that the command is part of.
 pub(super) async fn handle<H: Handler>(call: &mut Call<'_>) -> Answer<Made> {
     let name = call.name;
     let handled = AssertUnwindSafe(async {
@@ -121,7 +121,8 @@ pub(super) async fn handle<H: Handler>(call: &mut Call<'_>) -> Answer<Made> {
     })
 }
 
-/// Runs a handler with what the client asks of all commands that are sent for its own: a comment, and no judgement by validators.
+/// Runs a handler with what the client asks of all commands that are sent for its own: a comment,
+/// and no judgement by validators.
 async fn run_as_asked<H: Handler>(call: &mut Call<'_>) -> Answer<Made> {
     let (comment, bypasses) = (call.generic.comment.clone(), is_asked(call.body.get("bypassDocumentValidation")));
     if comment.is_none() && !bypasses {
@@ -136,18 +137,19 @@ async fn run_as_asked<H: Handler>(call: &mut Call<'_>) -> Answer<Made> {
     }
 }
 
-/// As [`handle`], unless something ends the command first.
+/// Like [`handle`], unless something ends the command first.
 pub(super) async fn handle_within<H: Handler>(
     call: &mut Call<'_>,
     ends: Ends<'_, impl Future<Output = ()> + Send>,
 ) -> Answer<Made> {
-    // Where it is: a future that is handed on has its room twice.
+    // The future is pinned here: passing it on would take its space on the stack twice.
     let watch = call.connection.doing().watch.clone();
     let handled = pin!(handle::<H>(call));
     within_limits(ends, watch.over(handled)).await
 }
 
-/// [`handle`] for whoever carries commands out again and again, which need not be there once for each command.
+/// A handler as a function pointer, for code that runs commands repeatedly and need not be compiled
+/// for each of them.
 pub(super) type Handle = for<'a, 'b> fn(&'a mut Call<'b>) -> BoxFuture<'a, Answer<Made>>;
 
 /// Calls a handler; its future is on the heap: [`Handle`].

@@ -19,7 +19,8 @@ use crate::{
 pub(super) async fn run<H: Handler>(parsed: &mut Parsed<'_>, lsid: Option<Lsid>) -> Answer<Made> {
     parsed.generic.read.check_plain(parsed.name, parsed.command.reads)?;
     let sessions = &parsed.context.tx.sessions;
-    // A command that kills sessions does not stop at its own: the others would stay. It works when there is no room for its own, too.
+    // A command that kills sessions does not stop at its own: the others would stay. It works when
+    // there is no room for its own, too.
     let interruptible = lsid.filter(|_| !parsed.command.kills_sessions);
     let slot = interruptible.map(|lsid| sessions.get(&lsid, Instant::now())).transpose()?;
     let ends = parsed.ends(slot.as_deref().map(Slot::interruption));
@@ -30,7 +31,7 @@ pub(super) async fn run<H: Handler>(parsed: &mut Parsed<'_>, lsid: Option<Lsid>)
     }
     let mut call = parsed.call();
     match handle_within::<H>(&mut call, ends).await {
-        // What was carried out is no failure.
+        // The command was carried out, so it succeeds, with a `writeConcernError`.
         Err(Failure { unreplicated: Some(error), .. }) => {
             Ok(Body::empty().with_concern_error(Some(*error), &parsed.mode).into())
         }

@@ -81,12 +81,13 @@ pub(super) async fn end(parsed: &mut Parsed<'_>, lsid: Lsid, number: i64, begins
     named(&work, parsed, ended)
 }
 
-/// All commands of a transaction say the same of the API. What says something else does not end it, as in the server.
+/// All commands of a transaction say the same of the API. What says something else does not end it,
+/// as in the server.
 fn check_api(work: &Work, parsed: &Parsed<'_>) -> Answer<()> {
     parsed.generic.api.check_continues(parsed.name, "the transaction's first command", work.api)
 }
 
-/// With the transaction's name.
+/// Adds the recovery token of the transaction.
 fn named(work: &Work, parsed: &Parsed<'_>, made: Answer<Body>) -> Answer<Made> {
     let seal = Seal::of(parsed.context, parsed.user.as_deref());
     made.map(|body| body.with_recovery_token(recovery::token(work.id, &seal)).into())
@@ -130,7 +131,8 @@ async fn begin(
         concern: Concern::Majority,
         lock_wait: context.tuning().lock_wait,
         max_life: Some(lifetime),
-        // An open transaction may pause for as long as it may live. One whose session nobody uses goes with that.
+        // An open transaction may pause for as long as it may live. If its session expires, it ends
+        // with that.
         idle_limit: Some(lifetime),
         origin: Some(origin),
         ..TransactionOptions::default()
@@ -147,7 +149,8 @@ async fn begin(
     Ok(())
 }
 
-/// Names the option that sets the limit which a statement has met: how long it waits, or how long its transaction may live or pause.
+/// Names the option that sets the limit which a statement has met: how long it waits, or how long
+/// its transaction may live or pause.
 fn with_option(mut failure: Failure, lock_wait: Duration, lifetime: Duration) -> Failure {
     let limits = match failure.code {
         codes::WRITE_CONFLICT => vec![(format!("the {lock_wait:?} this call waits"), "--lock-wait-ms")],
@@ -162,8 +165,9 @@ fn with_option(mut failure: Failure, lock_wait: Duration, lifetime: Duration) ->
     failure
 }
 
-/// An error, or a refused write, ends the transaction, as in the server. So does the loss of the connection meanwhile: no driver
-/// goes on with a transaction of which it was not told what a statement did, and its locks would be in everybody's way.
+/// An error, or a refused write, ends the transaction, as in the server. So does the loss of the
+/// connection meanwhile: no driver goes on with a transaction when it got no answer to a statement,
+/// and its locks would block others.
 async fn in_transaction<H: Handler>(
     work: &mut Work,
     parsed: &mut Parsed<'_>,

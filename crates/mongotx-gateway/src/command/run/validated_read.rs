@@ -1,12 +1,15 @@
-//! A validated read: one outside transactions with read concern `snapshot` or `linearizable`. It is a transaction of one.
+//! A validated read: one outside transactions with read concern `snapshot` or `linearizable`. It is
+//! a transaction of one.
 //!
 //! 1. Begin a transaction of its own, at the level's isolation.
-//! 2. The handler asks; `Call::first_batch` reads the answer to its end, into memory: nothing of it is sent yet.
-//! 3. `Call::validate` commits: what was read is so at one moment, and in the answer goes a name for that moment.
+//! 2. The handler asks; `Call::first_batch` reads the answer to its end, into memory: nothing of it
+//!    is sent yet.
+//! 3. `Call::validate` commits: what was read is so at one moment, and in the answer goes a name
+//!    for that moment.
 //! 4. The first batch is answered. The others wait in memory until they are fetched.
 //!
-//! What has changed between 2 and 3 is a conflict: it begins again at 1, after a pause. Nothing is written, so whatever interrupts
-//! a step leaves nothing behind.
+//! What has changed between 2 and 3 is a conflict: it begins again at 1, after a pause. Nothing is
+//! written, so whatever interrupts a step leaves nothing behind.
 
 use std::time::Duration;
 
@@ -91,7 +94,8 @@ fn begin(parsed: &Parsed<'_>, level: ReadLevel, lost: &Attempts) -> Answer<Sessi
     Ok(session)
 }
 
-/// Drivers send a read again, once, that was answered with this code, and think no worse of the server.
+/// Drivers send a read again, once, that was answered with this code, and think no worse of the
+/// server.
 fn given_up(level: ReadLevel, why: &str) -> Failure {
     let message = format!(
         "the read with read concern '{}' {why}. Read less at a time, or with read concern 'majority'",

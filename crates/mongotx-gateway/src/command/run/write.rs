@@ -40,7 +40,7 @@ pub(super) async fn run<H: Handler>(parsed: &mut Parsed<'_>, lsid: Lsid, number:
         return Ok(made.with_concern_error(missed, &parsed.mode));
     }
     let mut call = Call { retry: Some(&mut work.retry), ..parsed.call() };
-    // Where it is: a future that is handed on has its room twice.
+    // The future is pinned here: passing it on would take its space on the stack twice.
     let noted = pin!(async {
         let made = handle::<H>(&mut call).await;
         call.is_answered();
@@ -49,7 +49,8 @@ pub(super) async fn run<H: Handler>(parsed: &mut Parsed<'_>, lsid: Lsid, number:
     within_limits(ends, watch.over(noted)).await.map_err(retryable_failure)
 }
 
-/// A retryable write is about to be carried out, or answered again: what is open under an older number ends.
+/// A retryable write is about to be carried out, or answered again: what is open under an older
+/// number ends.
 pub(crate) async fn begin_write(context: &Context, lsid: &Lsid, number: i64, work: &mut Work) -> Answer<()> {
     let state = &context.tx;
     let older = work.machine.newest();

@@ -74,8 +74,8 @@ impl<'a, T> Aggregate<'a, T> {
         comment(comment: impl Into<Bson>) => command.comment = Some(comment.into());
     }
 
-    /// The server's plan for the command that this would send now. What is pending is settled first, as it would be;
-    /// nothing is locked.
+    /// The server's plan for the command that this would send now. What is pending is settled
+    /// first, as it would be; nothing is locked.
     ///
     /// ```no_run
     /// # use bson::doc;

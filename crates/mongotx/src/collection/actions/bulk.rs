@@ -1,4 +1,4 @@
-//! `bulk_write`.
+//! The action `bulk_write`: many writes in one call.
 
 use std::{future::IntoFuture, sync::Arc};
 
@@ -22,17 +22,17 @@ use crate::{
 #[derive(Clone, Debug)]
 #[expect(missing_docs, reason = "the fields are those of the methods with the same names")]
 pub enum WriteModel {
-    /// The write of [`crate::Collection::insert_one`].
+    /// Insert this document, as [`crate::Collection::insert_one`] does.
     InsertOne { document: Document },
-    /// The write of [`crate::Collection::update_one`].
+    /// Update one document, as [`crate::Collection::update_one`] does.
     UpdateOne { filter: Document, update: Modification, upsert: bool },
-    /// The write of [`crate::Collection::update_many`].
+    /// Update all matching documents, as [`crate::Collection::update_many`] does.
     UpdateMany { filter: Document, update: Modification, upsert: bool },
-    /// The write of [`crate::Collection::replace_one`].
+    /// Replace one document, as [`crate::Collection::replace_one`] does.
     ReplaceOne { filter: Document, replacement: Document, upsert: bool },
-    /// The write of [`crate::Collection::delete_one`].
+    /// Delete one document, as [`crate::Collection::delete_one`] does.
     DeleteOne { filter: Document },
-    /// The write of [`crate::Collection::delete_many`].
+    /// Delete all matching documents, as [`crate::Collection::delete_many`] does.
     DeleteMany { filter: Document },
 }
 

@@ -1,4 +1,4 @@
-//! `delete`.
+//! The actions `delete_one` and `delete_many`.
 
 use std::{future::IntoFuture, sync::Arc};
 
@@ -51,7 +51,7 @@ impl<'a> Delete<'a> {
 }
 
 impl<'a> IntoFuture for Delete<'a> {
-    /// Number of documents deleted.
+    /// Number of documents that were deleted.
     type Output = Result<u64>;
     type IntoFuture = BoxFuture<'a, Self::Output>;
 

@@ -1,4 +1,4 @@
-//! `distinct`.
+//! The action `distinct`: the values of one field.
 
 use std::{future::IntoFuture, sync::Arc, time::Duration};
 

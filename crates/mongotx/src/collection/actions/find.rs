@@ -134,8 +134,8 @@ impl<'a, T> Find<'a, T> {
         self.query.terms.find_only.get_or_insert_default()
     }
 
-    /// The server's plan for the command that this would send now. What is pending is settled first, as it would be;
-    /// nothing is locked.
+    /// The server's plan for the command that this would send now. What is pending is settled
+    /// first, as it would be; nothing is locked.
     ///
     /// ```no_run
     /// # use bson::doc;

@@ -1,4 +1,4 @@
-//! `update` and `replace`.
+//! The actions `update_one`, `update_many` and `replace_one`.
 
 use std::{future::IntoFuture, sync::Arc};
 

@@ -1,11 +1,12 @@
-//! Indexes and validators that were made without MongoTx, brought into the form that transactions need.
+//! Indexes and validators that were made without MongoTx, brought into the form that transactions
+//! need.
 //!
 //! 1. The mirrored index first, so that from now on no pending value goes unseen.
 //! 2. The new form of the index, then the old one goes: uniqueness and expiry are never suspended.
 //! 3. The validator is replaced by one that judges unsafe versions.
 //!
-//! Any number of clients may do this at a time; interrupted, it goes on with the next look-up. Writers that do not use
-//! MongoTx see the same constraints as before.
+//! Any number of clients may do this at a time; interrupted, it goes on with the next look-up.
+//! Writers that do not use MongoTx see the same constraints as before.
 
 use bson::{Document, doc};
 use sd2v::{
@@ -19,7 +20,7 @@ use crate::{
     options::Namespace,
 };
 
-/// IndexNotFound.
+/// Number of MongoDB's error code `IndexNotFound`.
 const NO_SUCH_INDEX: i32 = 27;
 
 pub(super) async fn adopt(server: &Server, ns: &Namespace, found: &Collection) -> Result<()> {

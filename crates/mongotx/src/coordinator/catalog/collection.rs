@@ -1,4 +1,4 @@
-//! What matters about a collection, read from the server's lists.
+//! The properties of a collection that matter to transactions, read from the server's lists.
 
 use bson::{Bson, Document};
 use sd2v::{
@@ -21,30 +21,30 @@ pub(crate) struct Collection {
     pub(crate) unlockable: Option<String>,
     /// Why no transaction may write to it: that, or another reason.
     pub(super) refused: Option<String>,
-    /// It is a time series, in which nothing is ever pending.
+    /// Whether it is a time series, in which nothing is ever pending.
     pub(super) is_series: bool,
     /// Strings compare by its default collation, not by their bytes.
     pub(crate) has_collation: bool,
-    /// It is a view.
+    /// Definition of the view, if it is one.
     pub(crate) view: Option<ViewOptions>,
-    /// The application's indexes.
+    /// The application's indexes, without MongoTx's own.
     pub(crate) indexes: Vec<Index>,
     /// The unique ones, but for that on `_id`.
     pub(crate) uniques: Vec<Unique>,
-    /// Those of them that are made: while one is being made, documents from before may share a key.
+    /// The unique indexes whose build is complete: during a build, older documents may share a key.
     pub(super) made: Vec<Unique>,
     /// So many documents are pending that queries had better ask its mirrored indexes for them.
     pub(super) crowded: bool,
     /// The validator as it is stored.
     pub(super) validator: Option<Document>,
-    /// Its changes leave events.
+    /// Content of the change events, if the collection is watched.
     pub(crate) watch: Option<Watch>,
 }
 
-/// What is told of a watched collection.
+/// Content of the change events of a watched collection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Watch {
-    /// What has changed.
+    /// The changed fields only.
     Changes,
     /// Besides, the documents as they were before, and as they are afterwards.
     WithImages,
@@ -134,14 +134,16 @@ impl Collection {
         plain.map(|unique| unique.key.keys().cloned().collect()).collect()
     }
 
-    /// How many keys of a unique index the filter allows: of that many documents that match, each has one, and no other document matches.
+    /// How many keys of a unique index the filter allows: of that many documents that match, each
+    /// has one, and no other document matches.
     pub(crate) fn keys_allowed(&self, filter: &Document) -> Option<usize> {
         if self.has_collation { None } else { self.made.iter().filter_map(|unique| unique.keys_allowed(filter)).min() }
     }
 
-    /// Must a write of one document outside a transaction be one of its own, because pending values count, or because it leaves an event?
+    /// Must a write of one document outside a transaction be one of its own, because pending values
+    /// count, or because it leaves an event?
     pub(crate) fn needs_transaction(&self, update: Option<&Update>) -> bool {
-        // Where no transaction may write, it is refused by that one.
+        // If no transaction may write to it, the transaction reports that.
         self.watch.is_some()
             || self.refused.is_none()
                 && update.map_or(!self.uniques.is_empty(), |update| !self.uniques_touched(update).is_empty())
@@ -175,7 +177,7 @@ impl Collection {
     }
 }
 
-/// What a text index looks at in a document; nothing, where it is another kind of index.
+/// Fields that a text index covers in a document; none for another kind of index.
 fn text_fields(spec: &Document) -> Vec<&str> {
     let Ok(weights) = spec.get_document("weights") else { return Vec::new() };
     let others =
@@ -198,7 +200,8 @@ mod tests {
 
     use super::*;
 
-    /// Documents from before may share a key until the index itself is there, and its mirror is made first.
+    /// Documents from before may share a key until the index itself is there, and its mirror is
+    /// made first.
     #[test]
     fn a_unique_index_that_is_being_made_pins_nothing_and_is_heeded() {
         let creation = plan_creation(&doc! {"key": {"k": 1}, "unique": true}, true).unwrap();

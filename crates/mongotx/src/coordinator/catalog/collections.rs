@@ -1,6 +1,7 @@
 //! Creating, dropping and listing collections for the application.
 //!
-//! None of it is part of a transaction: it takes effect at once, and stays when the caller's transaction is rolled back.
+//! None of it is part of a transaction: it takes effect at once, and stays when the caller's
+//! transaction is rolled back.
 
 use std::sync::Arc;
 
@@ -17,13 +18,14 @@ use crate::{
     options::{ChangeStreams, Namespace},
 };
 
-/// InvalidNamespace.
+/// Number of MongoDB's error code `InvalidNamespace`.
 const INVALID_NAME: i32 = 73;
 /// Collections listed of one database.
 const MAX_COLLECTIONS: usize = 1_000_000;
 
 impl Core {
-    /// Creates a collection, a time series or a view. A validator is stored as transactions need it.
+    /// Creates a collection, a time series or a view. A validator is stored as transactions need
+    /// it.
     pub(crate) async fn create_collection(&self, ns: &Namespace, options: &Document) -> Result<()> {
         if is_scratch(&ns.coll) {
             let message = format!("the collection name {:?} is reserved: it begins with {SCRATCH:?}", ns.coll);
@@ -134,7 +136,7 @@ fn is_scratch(name: &str) -> bool {
     name.starts_with(SCRATCH)
 }
 
-/// With the application's own validator.
+/// The listed collection with the application's own validator.
 fn as_made(mut info: Document) -> Document {
     if let Ok(options) = info.get_document_mut("options")
         && let Some(own) = options.get_document("validator").ok().and_then(validator::unwrap)

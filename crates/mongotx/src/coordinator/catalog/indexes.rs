@@ -2,11 +2,12 @@
 //!
 //! A unique index takes care, because transactions under way do not know it yet:
 //!
-//! 1. Its mirrored index is made: pending values are distinct from now on, and whoever looks the collection up heeds it.
-//! 2. Everybody who may work by an older look-up is waited for: this client's commands by their hold on it; other
-//!    clients, if a record names the collection, as long as a look-up is trusted. A record that is to name the collection
-//!    from now on is followed by a new look-up.
-//! 3. Whatever was pending then is waited for.
+//! 1. Its mirrored index is made: pending values are distinct from now on, and every later look-up
+//!    of the collection heeds it.
+//! 2. Wait for everything that may work by an older look-up: this client's commands by their hold
+//!    on it; other clients, if a record names the collection, as long as a look-up is trusted. A
+//!    record that is to name the collection from now on is followed by a new look-up.
+//! 3. Wait for the documents that were pending then.
 //! 4. The index itself is made.
 
 use std::{
@@ -39,7 +40,8 @@ impl Core {
         Ok(interpret(&stored).into_iter().filter(Index::is_stored).map(|index| (index.spec, index.mirrored)).collect())
     }
 
-    /// Creates indexes: each with whether its unsafe versions are to be indexed, too. Answers their names.
+    /// Creates indexes: each with whether its unsafe versions are to be indexed, too. Answers their
+    /// names.
     pub(crate) async fn create_indexes(&self, ns: &Namespace, specs: &[(Document, bool)]) -> Result<Vec<String>> {
         if specs.is_empty() || specs.len() > MAX_INDEXES {
             return Err(Error::invalid(67, format!("between 1 and {MAX_INDEXES} indexes must be given")));
@@ -107,7 +109,8 @@ impl Core {
         made
     }
 
-    /// Steps 2 and 3. `everybody`: also for clients that may write there outside transactions only, and have no record.
+    /// Steps 2 and 3. `everybody`: also for clients that may write there outside transactions only,
+    /// and have no record.
     pub(super) async fn wait_for_writers(&self, ns: &Namespace, everybody: bool) -> Result<()> {
         let mut patience = Patience::new(self.options.write_wait.max(FRESH * 2));
         let old = self.catalog.forget(ns);
@@ -201,7 +204,7 @@ fn same_options(left: &Document, right: &Document) -> bool {
     TELLING.iter().all(|option| value(left, option) == value(right, option)) && locale(left) == locale(right)
 }
 
-/// Numbers by their value.
+/// A number as a double, so that equal numbers of different types are equal.
 fn normal(value: &Bson) -> Bson {
     match value {
         Bson::Int32(n) => Bson::Double(f64::from(*n)),

@@ -1,8 +1,8 @@
-//! What was looked up of collections, and who may be working by it.
+//! Results of look-ups of collections, and the commands that may be working by them.
 //!
-//! Whoever makes a unique index forgets what this client knew of the collection, and then waits for everybody who still works by
-//! it. Nobody may escape that: neither who has asked the server before and has no answer yet, nor who holds what was
-//! forgotten long ago.
+//! Before a unique index is made, the result of this client's last look-up is forgotten, and then
+//! every command that still works by it is waited for: also one that has asked the server before
+//! and has no answer yet, and one that holds a result forgotten long ago.
 
 use std::{
     collections::{HashMap, hash_map::RandomState},
@@ -14,7 +14,8 @@ use std::{
 use super::{Collection, FRESH, MAX_CACHED};
 use crate::options::Namespace;
 
-/// Collections are counted together in so many groups: one that is forgotten costs others of its group another look.
+/// Collections are counted together in so many groups: one that is forgotten costs others of its
+/// group another look.
 const GROUPS: usize = 256;
 
 #[derive(Default)]
@@ -24,11 +25,11 @@ pub(super) struct Known {
 }
 
 struct State {
-    /// When it was asked about, and what was found.
+    /// Time of the last look-up of each collection, and its result.
     fresh: HashMap<Namespace, (Instant, Arc<Collection>)>,
     /// All that was handed out and may be in use.
     handed_out: HashMap<Namespace, Vec<Weak<Collection>>>,
-    /// How often something of each group was forgotten.
+    /// For each group of collections, how often one was forgotten.
     forgotten: [u64; GROUPS],
 }
 
@@ -67,8 +68,8 @@ impl Known {
         Begun { at: Instant::now(), forgotten: self.state().forgotten[self.group(ns)] }
     }
 
-    /// It has answered. `None` if the collection was forgotten meanwhile: the answer may be older than that. What `is_there`
-    /// need not be asked about again for a while.
+    /// Takes the server's answer. `None` if the collection was forgotten meanwhile: the answer may
+    /// be older than that. If the collection `is_there`, the answer is used again for a while.
     pub(super) fn learn(
         &self,
         ns: &Namespace,
@@ -94,7 +95,8 @@ impl Known {
         Some(found)
     }
 
-    /// It will be asked about anew. Answers what others may be working by.
+    /// Forgets the collection, so that the next look-up asks the server. Returns the results by
+    /// which commands may still be working.
     pub(super) fn forget(&self, ns: &Namespace) -> Vec<Weak<Collection>> {
         let mut state = self.state();
         let group = self.group(ns);
@@ -109,7 +111,7 @@ impl Known {
         all
     }
 
-    /// The same for a whole database.
+    /// Forgets all collections of a database.
     pub(super) fn forget_database(&self, db: &str) {
         let mut state = self.state();
         state.forgotten.iter_mut().for_each(|count| *count += 1);

@@ -1,10 +1,11 @@
-//! What a client knows of the collections it works on, and what it does to them so that transactions are safe there.
+//! The collections that a client works on: their properties, and the changes to them that make
+//! transactions safe.
 //!
 //! | file | |
 //! | --- | --- |
 //! | this one | looked up every few seconds and collection, once more when a record first names the collection |
-//! | [`known`] | what was looked up, and who may be working by it |
-//! | [`collection`] | what matters about a collection |
+//! | [`known`] | results of look-ups, and the commands that may be working by them |
+//! | [`collection`] | the properties of a collection that matter |
 //! | [`adopt`] | indexes and validator brought into the form that transactions need, before the first write |
 //! | [`special`] | collections in which transactions can lock nothing |
 //! | [`shards`] | shard keys |
@@ -56,24 +57,25 @@ const MOMENT: Duration = Duration::from_millis(500);
 const MAX_CACHED: usize = 10_000;
 /// Times that a collection is looked up because what was known of it was forgotten meanwhile.
 const LOOKS: usize = 64;
-/// NamespaceNotFound.
+/// Number of MongoDB's error code `NamespaceNotFound`.
 const NO_SUCH_COLLECTION: i32 = 26;
-/// CommandNotSupportedOnView.
+/// Number of MongoDB's error code `CommandNotSupportedOnView`.
 const NOT_ON_A_VIEW: i32 = 166;
 
 #[derive(Default)]
 pub(crate) struct Catalog {
-    /// Where the records of clients are.
+    /// Name of the database with the records of clients.
     tx_database: String,
-    /// Which collections are watched.
+    /// The collections that are watched.
     change_streams: ChangeStreams,
     pub(crate) shards: Shards,
     known: Known,
-    /// Where the index on pending documents is there, or is being made: then until when queries
-    /// wait for it, and who tells them.
+    /// Collections whose index on pending documents exists, or is being built: then with the time
+    /// until which queries wait for it, and a channel that reports the end.
     indexed: Arc<Mutex<HashMap<Namespace, Option<Build>>>>,
-    /// The client record that was last seen to name the collection. Whoever makes a unique index asks the records who
-    /// is to wait for: what was known before the record named it does not count.
+    /// Id of the client whose record was last seen to name the collection. A unique index is made
+    /// after asking the records which clients to wait for: a look-up from before the record named
+    /// the collection does not count.
     enlisted: Mutex<HashMap<Namespace, ClientId>>,
 }
 
@@ -100,7 +102,7 @@ impl Catalog {
         Self { shards, tx_database: tx_database.to_owned(), change_streams, ..Self::default() }
     }
 
-    /// Why nobody may write to it or drop it, in a transaction or not.
+    /// Reason why nothing may write to the collection or drop it, in a transaction or not.
     pub(crate) fn never_written(&self, ns: &Namespace) -> Option<&'static str> {
         special::never_written(ns, &self.tx_database)
     }
@@ -122,7 +124,7 @@ impl Catalog {
 
     /// A collection as transactions see it. One that does not exist yet is an empty ordinary one.
     pub(crate) async fn look_up(&self, server: &Server, ns: &Namespace) -> Result<Arc<Collection>> {
-        // What a view shows is what it is defined as now.
+        // A view shows what its present definition says, so its definition is looked up each time.
         if let Some(found) = self.known.get(ns).filter(|found| found.view.is_none()) {
             return Ok(found);
         }
@@ -145,7 +147,8 @@ impl Catalog {
             if found.has_mirrors() {
                 found.crowded = is_crowded(server, ns).await?;
             }
-            // Whoever had it forgotten meanwhile waits for those who work by what they knew: this one is not among them.
+            // The collection was not forgotten meanwhile, so a unique index that is being made
+            // waits for the users of this result.
             if let Some(found) = self.known.learn(ns, begun, is_there, found) {
                 return Ok(found);
             }
@@ -154,8 +157,8 @@ impl Catalog {
         Err(Error::new(ErrorKind::Conflict, message))
     }
 
-    /// May transactions write to it? If they may once its indexes and its validator are stored as they need them, that is
-    /// done now.
+    /// May transactions write to it? If they may once its indexes and its validator are stored as
+    /// they need them, that is done now.
     pub(crate) async fn admit_writes(&self, server: &Server, ns: &Namespace, me: TxId) -> Result<Arc<Collection>> {
         let enlisted = self.enlisted.lock().ok().and_then(|enlisted| enlisted.get(ns).copied());
         if enlisted != Some(me.client) {
@@ -179,7 +182,8 @@ impl Catalog {
         }
     }
 
-    /// What is known of it is asked anew. Answers what was known, as long as somebody may be working by it.
+    /// Forgets the collection, so that the next look-up asks the server. Returns the results by
+    /// which commands may still be working.
     pub(crate) fn forget(&self, ns: &Namespace) -> Vec<Weak<Collection>> {
         if let Ok(mut indexed) = self.indexed.lock() {
             indexed.remove(ns);
@@ -195,9 +199,9 @@ impl Catalog {
         self.known.forget_database(db);
     }
 
-    /// Sees to it that pending documents of `ns` are found by index, and waits a moment for it at most: without it the same
-    /// query scans the collection. False when nothing can be pending there: there is no such collection, or it is the
-    /// server's own or a time series.
+    /// Sees to it that pending documents of `ns` are found by index, and waits a moment for it at
+    /// most: without it the same query scans the collection. False when nothing can be pending
+    /// there: there is no such collection, or it is the server's own or a time series.
     pub(crate) async fn ensure_pending_index(&self, server: &Arc<Server>, ns: &Namespace) -> Result<bool> {
         let known = self.indexed.lock().ok().and_then(|indexed| indexed.get(ns).cloned());
         if let Some(build) = known {
@@ -294,7 +298,8 @@ async fn inspect(server: &Server, ns: &Namespace) -> Result<Option<(Document, Ve
     Ok(Some((info, indexes)))
 }
 
-/// Are many documents pending? Then each query asks a mirrored index, which costs it a little when nothing is.
+/// Are many documents pending? Then each query asks a mirrored index, which costs it a little when
+/// nothing is.
 async fn is_crowded(server: &Server, ns: &Namespace) -> Result<bool> {
     let pipeline =
         vec![doc! {"$match": {sd2v::names::WRITER: {"$exists": true}}}, doc! {"$limit": CROWD}, doc! {"$count": "n"}];

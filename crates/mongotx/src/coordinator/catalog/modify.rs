@@ -1,7 +1,8 @@
 //! Changing options of a collection and of its indexes for the application: `collMod`.
 //!
-//! An index is changed where the option is stored: `hidden` on the index that answers queries, the expiry on the one by which the
-//! server removes unlocked documents ([`sd2v::index`]). An index that is to expire gets that one now.
+//! An index is changed where the option is stored: `hidden` on the index that answers queries, the
+//! expiry on the one by which the server removes unlocked documents ([`sd2v::index`]). An index
+//! that is to expire gets that one now.
 
 use bson::{Bson, Document, doc};
 use sd2v::index::{Index, interpret};
@@ -13,19 +14,19 @@ use crate::{
     options::Namespace,
 };
 
-/// InvalidOptions.
+/// Number of MongoDB's error code `InvalidOptions`.
 const INVALID_OPTIONS: i32 = 72;
-/// IndexNotFound.
+/// Number of MongoDB's error code `IndexNotFound`.
 const NO_SUCH_INDEX: i32 = 27;
-/// AmbiguousIndexKeyPattern.
+/// Number of MongoDB's error code `AmbiguousIndexKeyPattern`.
 const AMBIGUOUS: i32 = 181;
 /// The longest time after which an index can let documents expire.
 const LONGEST_EXPIRY: i64 = i32::MAX as i64;
 const EXPIRY: &str = "expireAfterSeconds";
 
 impl Core {
-    /// Changes options of a collection or a view. A validator is stored as transactions need it. Answers what was changed of an
-    /// index: `expireAfterSeconds_old`, `hidden_new` and so on.
+    /// Changes options of a collection or a view. A validator is stored as transactions need it.
+    /// Answers what was changed of an index: `expireAfterSeconds_old`, `hidden_new` and so on.
     pub(crate) async fn modify_collection(&self, ns: &Namespace, options: &Document) -> Result<Document> {
         let will_be_watched = self.will_be_watched(ns, options).await?;
         let modified = match options.get_document("index") {

@@ -1,16 +1,21 @@
-//! Renaming a collection for the application ([decision 0046](../../../../../docs/decisions/0046-renaming.md)).
+//! Renaming a collection for the application ([decision
+//! 0046](../../../../../docs/decisions/0046-renaming.md)).
 //!
-//! A lock that moved with its document to another name would be lost: its transaction looks for it under the old one, finds nothing to
-//! finish, and forgets that it was committed. So no document may be locked when the server renames.
+//! A lock that moved with its document to another name would be lost: its transaction looks for it
+//! under the old one, finds nothing to finish, and forgets that it was committed. So no document
+//! may be locked when the server renames.
 //!
-//! 1. Wait until nothing is locked, in the collection and in one that its new name takes the place of.
-//! 2. Freeze both: two indexes that the server cannot make as long as there is a lock, and with which it refuses every lock
-//!    ([`sd2v::index::freeze`]). A lock came in between: thaw, and again from 1.
+//! 1. Wait until nothing is locked, in the collection and in one that its new name takes the place
+//!    of.
+//! 2. Freeze both: two indexes that the server cannot make as long as there is a lock, and with
+//!    which it refuses every lock ([`sd2v::index::freeze`]). A lock came in between: thaw, and
+//!    again from 1.
 //! 3. Rename. The indexes go along.
 //! 4. Thaw: drop the two indexes.
 //!
-//! Interrupted after 2, the collection stays frozen, under one name or the other: locks in it are refused with an error that says so,
-//! and `mongotx doctor` finds the indexes. Nobody else drops them by itself, because the command of step 3 may still be on its way.
+//! Interrupted after 2, the collection stays frozen, under one name or the other: locks in it are
+//! refused with an error that says so, and `mongotx doctor` finds the indexes. Nothing else drops
+//! them, because the command of step 3 may still be on its way.
 
 use std::sync::Arc;
 
@@ -25,22 +30,23 @@ use crate::{
     steps::Step,
 };
 
-/// IllegalOperation.
+/// Number of MongoDB's error code `IllegalOperation`.
 const ILLEGAL: i32 = 20;
-/// NamespaceExists.
+/// Number of MongoDB's error code `NamespaceExists`.
 const EXISTS: i32 = 48;
-/// IndexOptionsConflict.
+/// Number of MongoDB's error code `IndexOptionsConflict`.
 const OTHER_NAME: i32 = 85;
 
-/// What has become of an attempt to freeze.
+/// Result of an attempt to freeze the collections.
 enum Frozen {
     Yes,
-    /// A document was locked.
+    /// Not frozen, because a document was locked.
     Locked,
 }
 
 impl Core {
-    /// Renames a collection when nothing in it is locked any more. It goes on when the caller's future is dropped.
+    /// Renames a collection when nothing in it is locked any more. It goes on when the caller's
+    /// future is dropped.
     pub(crate) async fn rename_collection(
         self: &Arc<Self>,
         from: &Namespace,
@@ -105,7 +111,7 @@ impl Rename {
         }
     }
 
-    /// Those of the two in which documents could be locked.
+    /// Of the two collections, those in which documents could be locked.
     async fn lockable(&self) -> Result<Vec<Namespace>> {
         if !self.is_there(&self.from).await? {
             return Err(self.missing());
@@ -119,7 +125,7 @@ impl Rename {
         }
         let mut lockable = Vec::new();
         for ns in both {
-            // What was known of it may be of another collection of the name.
+            // An earlier look-up may have been of another collection with this name.
             self.core.catalog.forget(&ns);
             if self.core.catalog.look_up(&self.core.server, &ns).await?.unlockable.is_none() {
                 lockable.push(ns);
@@ -137,7 +143,7 @@ impl Rename {
         Error::invalid(NO_SUCH_COLLECTION, format!("Source collection {} does not exist", self.from))
     }
 
-    /// Step 2.
+    /// Step 2: freezes the collections.
     async fn freeze_all(&self, lockable: &[Namespace], indexes: &[Document; 2]) -> Result<Frozen> {
         for ns in lockable {
             let mut create = doc! {"createIndexes": &ns.coll, "indexes": indexes.to_vec()};
@@ -174,7 +180,7 @@ impl Rename {
         }
     }
 
-    /// Steps 3 and 4.
+    /// Steps 3 and 4: renames the collection, then thaws it.
     async fn rename_frozen(&self, indexes: &[Document; 2]) -> Result<()> {
         let command = doc! {
             "renameCollection": self.from.to_string(), "to": self.to.to_string(), "dropTarget": self.drops_target,
@@ -185,7 +191,7 @@ impl Rename {
             self.core.catalog.forget(ns);
         }
         match renamed {
-            // It may still be on its way.
+            // The command may still be on its way to the server.
             Err(error) if error.kind() == ErrorKind::Indeterminate && error.unreplicated_answer().is_none() => {
                 let name = indexes[0].get_str("name").unwrap_or_default();
                 let message = format!(
@@ -196,7 +202,7 @@ impl Rename {
                 Err(Error::new(ErrorKind::Indeterminate, message))
             }
             answered => {
-                // What was done may be lost again: then it is under the old name.
+                // The server may lose the renaming again; then the indexes are under the old name.
                 self.thaw(&[self.from.clone(), self.to.clone()], indexes).await;
                 answered.map(drop)
             }

@@ -1,4 +1,5 @@
-//! The shard keys of collections: those that the application has declared, and on a router those of its metadata.
+//! The shard keys of collections: those that the application has declared, and on a router those of
+//! its metadata.
 
 use std::{collections::HashMap, sync::Mutex, time::Instant};
 
@@ -11,7 +12,7 @@ use crate::{
     options::Namespace,
 };
 
-/// Where shard keys come from.
+/// Source of shard keys: the client's options, or the router.
 #[derive(Default)]
 pub(crate) struct Shards {
     declared: HashMap<Namespace, ShardKey>,
@@ -36,7 +37,8 @@ impl Shards {
         self.routed
     }
 
-    /// Has no collection a key, so that a document that waits to be inserted has nothing but its `_id`?
+    /// Has no collection a key, so that a document that waits to be inserted has nothing but its
+    /// `_id`?
     pub(crate) fn none(&self) -> bool {
         self.declared.is_empty() && !self.routed
     }

@@ -1,11 +1,11 @@
-//! Collections in which transactions can lock nothing, and why: the server's own, MongoTx's own, and those whose
-//! documents are not stored one by one or not kept.
+//! Collections in which transactions can lock nothing, and why: the server's own, MongoTx's own,
+//! and those whose documents are not stored one by one or not kept.
 
 use bson::Document;
 
 use crate::options::Namespace;
 
-/// What holds the records of clients.
+/// Name of the collection with the records of clients.
 const RECORDS: &str = "txs";
 const SYSTEM: &str = "system.";
 const BUCKETS: &str = "system.buckets.";
@@ -19,7 +19,7 @@ pub(super) fn never_written(ns: &Namespace, tx_database: &str) -> Option<&'stati
     ns.coll.starts_with(BUCKETS).then_some("it is the storage of a time series: write to that, or drop it")
 }
 
-/// By its name alone, whether it exists or not.
+/// Reason why documents cannot be locked in a collection of this name, whether it exists or not.
 pub(super) fn unlockable_name(ns: &Namespace, tx_database: &str) -> Option<String> {
     if let Some(reason) = never_written(ns, tx_database) {
         return Some(reason.to_owned());
@@ -30,7 +30,7 @@ pub(super) fn unlockable_name(ns: &Namespace, tx_database: &str) -> Option<Strin
     ns.coll.starts_with(SYSTEM).then(|| "it belongs to the server".to_owned())
 }
 
-/// By what the server says of it.
+/// Reason why documents cannot be locked in a collection of this kind, as the server lists it.
 pub(super) fn unlockable_kind(kind: &str, options: &Document) -> Option<String> {
     let reason = match kind {
         "timeseries" => "it is a time series, whose measurements cannot be changed one by one",

@@ -1,9 +1,12 @@
-//! Switching change streams on ([decision 0048](../../../../../docs/decisions/0048-change-streams.md)): every write after the acknowledged
+//! Switching change streams on ([decision
+//! 0048](../../../../../docs/decisions/0048-change-streams.md)): every write after the acknowledged
 //! switch has its event.
 //!
-//! 1. The server stores the option with the collection. Whoever looks the collection up from now on writes events.
-//! 2. Everybody who may go by an older look-up is waited for, and whatever is locked then: as before a unique index is made
-//!    ([`super::indexes`]). A transaction looks up when it commits, so that what it holds by an older look-up is locked by then.
+//! 1. The server stores the option with the collection. From now on, every client that looks the
+//!    collection up writes events.
+//! 2. Wait for everything that may work by an older look-up, and for the locks that exist then, as
+//!    before a unique index is made ([`super::indexes`]). A transaction looks up when it commits,
+//!    so that what it holds by an older look-up is locked by then.
 
 use bson::{Bson, Document, doc};
 
@@ -14,7 +17,7 @@ use crate::{
     options::{ChangeStreams, Namespace},
 };
 
-/// InvalidOptions.
+/// Number of MongoDB's error code `InvalidOptions`.
 const INVALID_OPTIONS: i32 = 72;
 /// Options of collections in which transactions can lock nothing.
 const UNLOCKABLE: [&str; 3] = ["viewOn", "timeseries", "capped"];
@@ -41,7 +44,8 @@ pub(super) fn check_created(ns: &Namespace, options: &Document) -> Result<()> {
 }
 
 impl Core {
-    /// Whether a change of the collection's options is to switch change streams on where they are not.
+    /// Whether a change of the collection's options is to switch change streams on where they are
+    /// not.
     ///
     /// # Errors
     /// 72 for a collection in which transactions can lock nothing.

@@ -1,11 +1,13 @@
-//! What decided transactions have left locked and nobody has finished yet, by collection, and when that is to be done.
+//! Documents that decided transactions have left locked and that are not finished yet, by
+//! collection, and the time at which they are to be finished.
 //!
-//! | what is left in a collection is finished | |
+//! | documents left in a collection are finished | |
 //! | --- | --- |
 //! | when so many documents have come together | [`TOGETHER`] |
 //! | when nothing was left there for so long | the client's `finish_delay` |
 //! | when more and more is left there, and the first of it has waited longer than that | [`BUSY`] times as long; as long, if [`SEVERAL`] transactions have left something |
-//! | at once | if somebody asks, if something of it was rolled back or is read-locked, when the client ends, and for a second when rivals have met what waited |
+//! | at once | if a caller asks, if something of it was rolled back or is read-locked, when the
+//! client ends, and for a second when rivals have met what waited |
 //!
 //! A collection is finished by one flight at a time: what comes meanwhile goes with the next.
 
@@ -32,26 +34,29 @@ use crate::options::Namespace;
 pub(super) const TOGETHER: usize = 64;
 /// How much longer than the delay a document waits where others come all the while.
 const BUSY: u32 = 4;
-/// Transactions that have left something in a collection: of more than these, not all are named by who takes documents over.
+/// Transactions that have left something in a collection: of more than these, not all are named by
+/// who takes documents over.
 const SEVERAL: usize = 16;
 /// How long nothing waits when rivals have met what did.
 const EAGER: Duration = Duration::from_secs(1);
-/// A delay of which nobody notices much: whoever waits no longer need not look whether rivals have
-/// met what waits.
+/// A delay that callers hardly notice. With a delay no longer than this, no look is needed whether
+/// rivals have met what waits.
 const UNNOTICED: Duration = Duration::from_millis(5);
-/// How often that is looked at.
+/// Pause between two such looks.
 const LOOKS: Duration = Duration::from_millis(100);
 /// Documents that may wait: more make commits wait of transactions that are not large.
 pub(super) const MAX_WAITING: usize = 1_000;
 /// A transaction that holds so many documents of one collection has a flight of its own.
 pub(super) const LARGE: usize = 1_000;
-/// Documents of such transactions that may be under way: more make commits of large transactions wait.
+/// Documents of such transactions that may be under way: more make commits of large transactions
+/// wait.
 pub(super) const MAX_LARGE: usize = 100_000;
 /// Queries of a collection before which it is finished, after one that has met what waits there.
 const FORESIGHT: u8 = 8;
 /// Collections of which that is known.
 const MAX_MET: usize = 10_000;
-/// Jobs that are kept because the server refuses one of their documents; more are left to whoever meets them.
+/// Jobs that are kept because the server refuses one of their documents; others are left to the
+/// clients that meet them.
 const MAX_REFUSED: usize = 1_000;
 /// Pauses between two attempts at such jobs: the first, and the longest.
 const REFUSED_PAUSE: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(60));
@@ -61,7 +66,7 @@ pub(super) struct Flight {
     /// The collection, if it is the one flight of that.
     lane: Option<Namespace>,
     pub(super) parts: Vec<Part>,
-    /// Somebody waits for it.
+    /// Whether a caller waits for it.
     pub(super) is_urgent: bool,
     over: Arc<AtomicBool>,
     large: usize,
@@ -72,7 +77,7 @@ struct Batch {
     parts: Vec<Part>,
     documents: usize,
     since: Instant,
-    /// When the last of them came.
+    /// Time at which the last of them came.
     latest: Instant,
     urgent: bool,
     over: Arc<AtomicBool>,
@@ -99,17 +104,17 @@ struct Open {
     number: u64,
     work: Arc<Work>,
     namespaces: Vec<Namespace>,
-    /// Those of them where it is not known to be clean.
+    /// The collections where it is not known to be clean.
     left: Vec<Namespace>,
 }
 
-/// What is to be done next.
+/// The next step of the finisher's task.
 pub(super) enum Next {
     /// Flights that have to be sent now.
     Fly(Vec<Flight>),
     /// The server has refused these before.
     TryAgain(Vec<Part>),
-    /// Nothing until then, or until something comes.
+    /// Sleep until this time, or until something comes.
     Sleep(Option<Instant>),
     /// Nothing waits and nothing new will come: the task ends.
     End,
@@ -119,16 +124,16 @@ pub(super) struct Backlog {
     delay: Duration,
     /// Rivals have met what waited here: until then nothing waits.
     eager_until: Option<Instant>,
-    /// When it was looked at last whether they have.
+    /// Time of the last look whether rivals have met what waits.
     looked: Option<Instant>,
-    /// That look is under way.
+    /// Whether such a look is under way.
     is_looking: bool,
     lanes: HashMap<Namespace, Lane>,
     at_once: Vec<Flight>,
     open: HashMap<TxId, Open>,
     /// Committed transactions that are not open any more.
     recent: Recent,
-    /// How many were ever handed over.
+    /// Number of transactions that were ever handed over.
     numbers: u64,
     /// Number of documents that wait for a flight.
     waiting: usize,
@@ -216,12 +221,13 @@ impl Backlog {
         looks
     }
 
-    /// The look has ended.
+    /// Notes that the look has ended.
     pub(super) fn has_looked(&mut self) {
         self.is_looking = false;
     }
 
-    /// Somebody else has finished what waited here: he had to find out what became of it, which is dear.
+    /// Notes that another client has finished documents that waited here. It had to ask for the
+    /// transaction's status, which is expensive.
     pub(super) fn met_by_rivals(&mut self, now: Instant) {
         self.eager_until = Some(now + EAGER);
     }
@@ -290,7 +296,7 @@ impl Backlog {
         }
     }
 
-    /// A part is clean.
+    /// Notes that a part is clean.
     pub(super) fn clean(&mut self, part: &Part) {
         let id = part.work.id.id();
         if let Some(open) = self.open.get_mut(&id) {
@@ -302,14 +308,15 @@ impl Backlog {
         self.close(&part.work);
     }
 
-    /// A part is clean, or nobody here goes on with it for now.
+    /// Notes that a part is clean, or that this client does not go on with it for now.
     pub(super) fn close(&mut self, work: &Work) {
         if work.part_is_closed() {
             self.open.remove(&work.id.id());
         }
     }
 
-    /// The server refuses a document of this part: until it gives in, the number stays in the client's record.
+    /// The server refuses a document of this part: until it gives in, the number stays in the
+    /// client's record.
     pub(super) fn keep(&mut self, part: Part, now: Instant) {
         if self.refused.len() >= MAX_REFUSED {
             tracing::warn!(transaction = %part.work.id.id(), "left a transaction that cannot be finished to others");
@@ -323,7 +330,7 @@ impl Backlog {
         self.refused.push(part);
     }
 
-    /// What was refused has been tried again, and these parts are refused still.
+    /// Keeps the parts that the server has refused once more, for a later attempt.
     pub(super) fn keep_again(&mut self, left: Vec<Part>, now: Instant) {
         let pause = self.again.map_or(REFUSED_PAUSE.0, |(_, pause)| (pause * 2).min(REFUSED_PAUSE.1));
         self.refused.extend(left);
@@ -331,15 +338,15 @@ impl Backlog {
         self.again = (!self.refused.is_empty()).then_some((now + pause, pause));
     }
 
-    /// Nobody wants to wait for this transaction.
+    /// Makes everything that this transaction has left urgent.
     pub(super) fn ask(&mut self, id: TxId) {
         for ns in self.open.get(&id).into_iter().flat_map(|open| &open.left) {
             urge(&mut self.lanes, ns);
         }
     }
 
-    /// Nor for what is left of these in one collection: of those that are known to have left something there. What they have left
-    /// elsewhere goes on waiting for company.
+    /// Nor for what is left of these in one collection: of those that are known to have left
+    /// something there. What they have left elsewhere goes on waiting for company.
     pub(super) fn ask_in(&mut self, ns: &Namespace, ids: &[TxId]) -> Vec<(TxId, Arc<Work>)> {
         let here = ids.iter().filter_map(|id| Some((*id, self.open.get(id)?)));
         let here = here.filter(|(_, open)| open.namespaces.contains(ns));
@@ -350,7 +357,8 @@ impl Backlog {
         here
     }
 
-    /// Is what this transaction has left in a collection, where it is known to have left something, clean?
+    /// Is what this transaction has left in a collection, where it is known to have left something,
+    /// clean?
     pub(super) fn is_clean_in(&self, ns: &Namespace, id: TxId, work: &Work) -> bool {
         self.open.get(&id).map_or_else(|| work.is_clean(), |open| !open.left.contains(ns))
     }
@@ -367,7 +375,8 @@ impl Backlog {
         lane.waiting.as_ref().map(|batch| &batch.over).or(lane.flying.as_ref()).cloned()
     }
 
-    /// A query of a collection is about to be sent. Has one of the last met what waited there? Then as [`Backlog::ask_for`].
+    /// A query of a collection is about to be sent. Has one of the last met what waited there? Then
+    /// as [`Backlog::ask_for`].
     pub(super) fn ask_before_query(&mut self, ns: &Namespace) -> Option<Arc<AtomicBool>> {
         if !self.has_left(ns) {
             return None;
@@ -390,8 +399,8 @@ impl Backlog {
         self.lanes.contains_key(ns)
     }
 
-    /// Is there room for what a transaction leaves that holds so many documents? Small ones do not wait for large ones, whose documents
-    /// may take minutes.
+    /// Is there room for what a transaction leaves that holds so many documents? Small ones do not
+    /// wait for large ones, whose documents may take minutes.
     pub(super) fn has_room(&self, documents: usize) -> bool {
         self.waiting < MAX_WAITING && (documents < LARGE || self.large < MAX_LARGE)
     }
@@ -408,8 +417,8 @@ impl Backlog {
         ByNow { handed_over: self.numbers, finished: self.recent.finished() }
     }
 
-    /// Those that were committed and may have left something in this collection. `None`: they are
-    /// more than `most`.
+    /// Transactions that are committed and may have left something in this collection. `None`:
+    /// there are more than `most`.
     pub(super) fn committed_in(&self, ns: &Namespace, most: usize) -> Option<Vec<TxId>> {
         if !self.has_left(ns) {
             return Some(Vec::new());
@@ -419,8 +428,8 @@ impl Backlog {
         (left.len() <= most).then_some(left)
     }
 
-    /// Is one that was handed over by that moment not done, and has documents of this collection? Or has the server refused to finish
-    /// one?
+    /// Is one that was handed over by that moment not done, and has documents of this collection?
+    /// Or has the server refused to finish one?
     pub(super) fn has_open(&self, ns: &Namespace, by: ByNow) -> bool {
         self.has_left_refused
             || self.refused_in.contains(ns)

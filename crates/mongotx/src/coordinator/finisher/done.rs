@@ -1,4 +1,5 @@
-//! Committed transactions that have been finished a moment ago: a document that was fetched before that may show their locks.
+//! Committed transactions that have been finished a moment ago: a document that was fetched before
+//! that may show their locks.
 
 use std::collections::{HashMap, VecDeque};
 
@@ -6,15 +7,16 @@ use protocol::TxId;
 
 use super::{ByNow, When};
 
-/// How many are remembered: whoever fetches for longer than it takes to finish so many asks the records.
+/// Number of transactions remembered. A fetch that takes longer than finishing so many has to ask
+/// the records.
 pub(super) const MAX_DONE: usize = 1_024;
 
 /// When a committed transaction was open: handed over, and not finished.
 #[derive(Clone, Copy)]
 struct Done {
-    /// How many had been handed over with it.
+    /// Number of transactions that had been handed over with it.
     number: u64,
-    /// How many had been finished with it.
+    /// Number of transactions that had been finished with it.
     finished: u64,
 }
 
@@ -37,13 +39,14 @@ impl Recent {
         self.order.push_back(id);
     }
 
-    /// How many have been finished.
+    /// Number of transactions that have been finished.
     pub(super) fn finished(&self) -> u64 {
         self.finished
     }
 
-    /// When was it committed, if it was not finished at that moment? A lock of one that was finished by then was written later, and does
-    /// not say what it has committed: its server has been killed since, or a message was late.
+    /// When was it committed, if it was not finished at that moment? A lock of one that was
+    /// finished by then was written later, and does not say what it has committed: its server has
+    /// been killed since, or a message was late.
     pub(super) fn when_committed(&self, id: TxId, by: ByNow) -> Option<When> {
         self.done.get(&id).filter(|done| by.finished < done.finished).map(|done| by.of(done.number))
     }

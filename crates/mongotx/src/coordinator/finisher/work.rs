@@ -1,4 +1,5 @@
-//! A decided transaction while it is being finished, and its parts: what it has left in each collection.
+//! A decided transaction while it is being finished, and its parts: what it has left in each
+//! collection.
 
 use std::sync::{
     Arc, Mutex, PoisonError,
@@ -39,12 +40,12 @@ impl Work {
         }
     }
 
-    /// Nobody of this client waits for it any more.
+    /// Releases its claims: no transaction of this client waits for it any more.
     pub(super) fn release(&self) {
         drop(self.claims.lock().unwrap_or_else(PoisonError::into_inner).take());
     }
 
-    /// How many of these documents are locked, unless somebody else has finished them.
+    /// Number of these documents that are locked, unless others have finished them.
     fn locked(&self, held: &[(Namespace, Held)]) -> usize {
         let claims = self.claims.lock().unwrap_or_else(PoisonError::into_inner);
         let of = |(ns, held): &(Namespace, Held)| match &*claims {
@@ -57,7 +58,8 @@ impl Work {
         held.iter().map(of).sum()
     }
 
-    /// A part is clean, since connection epoch `epoch`. Answers the transaction's epoch, if that was the last part.
+    /// A part is clean, since connection epoch `epoch`. Answers the transaction's epoch, if that
+    /// was the last part.
     pub(super) fn part_is_clean(&self, epoch: u64) -> Option<u64> {
         self.epoch.fetch_min(epoch, SeqCst);
         let last = self.unclean.fetch_sub(1, SeqCst) == 1;
@@ -68,7 +70,8 @@ impl Work {
         last.then(|| self.epoch.load(SeqCst))
     }
 
-    /// A part is clean, or nobody here goes on with it for now. True if that was the last one.
+    /// Notes that a part is clean, or that this client does not go on with it for now. True if that
+    /// was the last one.
     pub(super) fn part_is_closed(&self) -> bool {
         self.open.fetch_sub(1, SeqCst) == 1
     }
@@ -78,7 +81,8 @@ impl Work {
     }
 }
 
-/// What a transaction has left in some collections: in one, but for those that have a flight of their own.
+/// Documents that a transaction has left in some collections: in one, but for those that have a
+/// flight of their own.
 pub(super) struct Part {
     pub(super) work: Arc<Work>,
     pub(super) held: Vec<(Namespace, Held)>,
@@ -89,7 +93,7 @@ impl Part {
         self.held.iter().map(|(ns, _)| ns.clone())
     }
 
-    /// How many documents there are to finish, unless somebody else does.
+    /// Number of documents to finish, unless others do it.
     pub(super) fn locked(&self) -> usize {
         if self.work.committed { self.work.locked(&self.held) } else { 0 }
     }

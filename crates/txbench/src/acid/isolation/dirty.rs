@@ -1,5 +1,5 @@
-//! Tests 1 to 6: a transaction is stopped before its end, another one meets it, and then the first commits or is rolled
-//! back.
+//! Tests 1 to 6: a transaction is stopped before its end, another one meets it, and then the first
+//! commits or is rolled back.
 
 use bson::DateTime;
 
@@ -20,7 +20,7 @@ use crate::{
 
 const AMOUNT_CENTS: i64 = 777;
 
-/// Tests 1 and 2.
+/// Tests 1 and 2 of the specification.
 pub(super) async fn new_order_and_order_status(stage: &Stage, test: u32, end: End) -> OpResult<Verdict> {
     let customer = Customer { district: district(test), number: 3 };
     let (mut first, mut second) = (stage.actor().await?, stage.actor().await?);
@@ -44,7 +44,7 @@ pub(super) async fn new_order_and_order_status(stage: &Stage, test: u32, end: En
     })
 }
 
-/// Tests 3 and 4.
+/// Tests 3 and 4 of the specification.
 pub(super) async fn two_new_orders(stage: &Stage, test: u32, end: End) -> OpResult<Verdict> {
     let district = district(test);
     let next = async || -> OpResult<i64> {
@@ -76,7 +76,7 @@ pub(super) async fn two_new_orders(stage: &Stage, test: u32, end: End) -> OpResu
     })
 }
 
-/// Tests 5 and 6.
+/// Tests 5 and 6 of the specification.
 pub(super) async fn delivery_and_payment(stage: &Stage, test: u32, end: End) -> OpResult<Verdict> {
     let district = district(test);
     let before = stage.state().await?;

@@ -1,4 +1,5 @@
-//! Isolation (clause 3.4.2): nine tests with two transactions each, in a district of their own each.
+//! Isolation (clause 3.4.2): nine tests with two transactions each, in a district of their own
+//! each.
 
 mod dirty;
 mod repeatable;

@@ -1,6 +1,7 @@
-//! Tests 7 to 9: a transaction reads, another one changes what it has read or adds to it, and the first reads again.
+//! Tests 7 to 9: a transaction reads, another one changes what it has read or adds to it, and the
+//! first reads again.
 //!
-//! A first transaction that is rolled back then has shown nobody two answers: it passes.
+//! A first transaction that is rolled back then has answered no reader twice: it passes.
 
 use bson::{DateTime, doc};
 
@@ -23,7 +24,8 @@ use crate::{
     },
 };
 
-/// Test 7. A new order reads prices from the table of items and from nothing else: it is these reads that are repeated.
+/// Test 7. A new order reads prices from the table of items and from nothing else: it is these
+/// reads that are repeated.
 pub(super) async fn price_under_new_order(stage: &Stage, test: u32) -> OpResult<Verdict> {
     let item = i64::from(test * ITEMS_APART);
     let price = async |work: &mut Work<'_>| number(&work.row(ITEM, item, &["I_PRICE"]).await?, "I_PRICE");
@@ -66,7 +68,7 @@ pub(super) async fn new_order_under_delivery(stage: &Stage, test: u32) -> OpResu
     Ok(same("the oldest order to be delivered", before, again))
 }
 
-/// Test 9.
+/// Test 9 of the specification.
 pub(super) async fn new_order_under_order_status(stage: &Stage, test: u32) -> OpResult<Verdict> {
     let customer = Customer { district: district(test), number: 4 };
     let newest = async |work: &mut Work<'_>| Ok(orders::newest(work, customer).await?.map(|order| order.number));

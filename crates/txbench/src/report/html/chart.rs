@@ -1,45 +1,46 @@
-//! What a chart shows, as the page's script draws it. What is worth a chart is decided in [`super::charts`].
+//! Data of charts, as the page's script draws them. Which charts there are is decided in
+//! [`super::charts`].
 
 use serde::Serialize;
 
 /// One place on the page with a chart in it.
 #[derive(Clone, Debug, Serialize)]
 pub struct Figure {
-    /// What stands above it.
+    /// Title above the chart.
     pub title: String,
     /// How to read it, a sentence or two.
     #[serde(skip)]
     pub about: String,
-    /// What can be chosen to be shown; the first is shown at once. A figure without views is none.
+    /// Views that can be chosen; the first is shown at once. A figure needs at least one.
     pub views: Vec<View>,
 }
 
 /// One of the views of a figure.
 #[derive(Clone, Debug, Serialize)]
 pub struct View {
-    /// What is chosen by.
+    /// Label of the view in the choice.
     #[serde(skip)]
     pub label: String,
-    /// What is drawn.
+    /// Data of the view.
     pub plot: Plot,
 }
 
-/// What is drawn.
+/// Data of a chart.
 #[derive(Clone, Debug, Serialize)]
 #[serde(tag = "form", rename_all = "kebab-case")]
 pub enum Plot {
     /// Lines with a horizontal and a vertical axis.
     Lines {
-        /// The horizontal one.
+        /// Axis of the x values.
         x: Axis,
-        /// The vertical one.
+        /// Axis of the y values.
         y: Axis,
-        /// The lines.
+        /// Lines of the chart.
         series: Vec<Series>,
     },
     /// Lying bars, stacked where they have several parts.
     Bars {
-        /// What is measured, with its unit.
+        /// Label of the bars, with the unit.
         label: String,
         /// The parts that every bar has.
         parts: Vec<Part>,
@@ -48,14 +49,14 @@ pub enum Plot {
     },
 }
 
-/// One axis.
+/// An axis of a chart.
 #[derive(Clone, Debug, Serialize)]
 pub struct Axis {
-    /// What is measured, with its unit.
+    /// Label of the axis, with the unit.
     pub label: String,
     /// How values are spread over it.
     pub scale: Scale,
-    /// Where it is marked; empty: where it fits.
+    /// Values at which the axis has marks; empty: where they fit.
     pub ticks: Vec<f64>,
 }
 
@@ -63,7 +64,7 @@ pub struct Axis {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Scale {
-    /// From 0, evenly.
+    /// From 0, with even steps.
     Linear,
     /// Each power of ten takes the same space.
     Log,
@@ -71,12 +72,12 @@ pub enum Scale {
     Percentile,
 }
 
-/// One line.
+/// One line of a chart.
 #[derive(Clone, Debug, Serialize)]
 pub struct Series {
     /// The target that switches it.
     pub target: String,
-    /// What it is called.
+    /// Name of the line.
     pub name: String,
     /// Whether it is a lesser line beside another one of the same target.
     pub dashed: bool,
@@ -87,15 +88,15 @@ pub struct Series {
 /// One point of a line.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Point {
-    /// Where it is.
+    /// Horizontal position of the point.
     pub x: f64,
-    /// Where it is; means nothing when it is broken.
+    /// Vertical position of the point; without meaning when the run is broken.
     pub y: f64,
     /// The least of all rounds, with [`Self::most`].
     pub least: Option<f64>,
     /// The most of all rounds.
     pub most: Option<f64>,
-    /// What else is to be said of it.
+    /// Further remark about the point.
     pub note: String,
     /// Why there are no figures.
     pub broken: Option<String>,
@@ -104,13 +105,13 @@ pub struct Point {
 /// A part of all bars.
 #[derive(Clone, Debug, Serialize)]
 pub struct Part {
-    /// What it is.
+    /// Name of the part.
     pub name: String,
     /// Its colour, 0 to 8; `None`: that of the bar's target.
     pub colour: Option<u8>,
 }
 
-/// One bar.
+/// One bar of a chart.
 #[derive(Clone, Debug, Serialize)]
 pub struct Bar {
     /// The target that switches it.
@@ -119,7 +120,7 @@ pub struct Bar {
     pub group: String,
     /// A value for each part.
     pub values: Vec<f64>,
-    /// What else is to be said of it.
+    /// Further remark about the bar.
     pub note: String,
     /// Why there are no figures.
     pub broken: Option<String>,

@@ -7,17 +7,17 @@ const COLOURS: u8 = 8;
 /// The targets whose colours are fixed, in the order of the style sheet's.
 const FIXED: [&str; 8] = ["mongotx", "plain", "native", "mongotx-published", "mvcc", "recipe", "gateway", "dtranx"];
 
-/// A target's colour.
+/// A target, with its colour.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub(super) struct Coloured {
-    /// The target.
+    /// Name of the target.
     pub(super) name: String,
-    /// From 0.
+    /// Number of the colour, from 0.
     pub(super) colour: u8,
 }
 
-/// Gives each target a colour; those that have no fixed one get what is left, and share colours only when there are more
-/// targets than colours.
+/// Gives each target a colour; those that have no fixed one get what is left, and share colours
+/// only when there are more targets than colours.
 pub(super) fn assign(targets: &[&str]) -> Vec<Coloured> {
     let fixed = |name: &str| (0..COLOURS).zip(FIXED).find(|(_, known)| *known == name).map(|(colour, _)| colour);
     let taken: Vec<u8> = targets.iter().filter_map(|name| fixed(name)).collect();

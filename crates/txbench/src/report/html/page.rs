@@ -1,7 +1,7 @@
 //! A page: sections of prose, charts and tables, in one file that needs nothing else.
 //!
-//! Text is escaped by the template; the data for the script stands in it as JSON in which no `<` is left. The page forbids
-//! the browser to load anything.
+//! Text is escaped by the template; the data for the script stands in it as JSON in which no `<` is
+//! left. The page forbids the browser to load anything.
 
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 use serde::Serialize;
@@ -23,39 +23,39 @@ const SCRIPTS: [&str; 5] = [
 /// Nothing is loaded; only what stands in the page is run.
 const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'";
 
-/// A page.
+/// A page with results.
 #[derive(Clone, Debug, Default)]
 pub struct Page {
-    /// Its title.
+    /// Title of the page.
     pub title: String,
-    /// What repeats it.
+    /// Command that repeats the run.
     pub command: String,
     /// Under what conditions was measured.
     pub facts: Vec<String>,
     /// The targets, in the order in which they are listed.
     pub targets: Vec<String>,
-    /// What it has to say.
+    /// Sections of the page.
     pub sections: Vec<Section>,
 }
 
 /// A section of a page.
 #[derive(Clone, Debug, Default)]
 pub struct Section {
-    /// Its heading.
+    /// Heading of the section.
     pub heading: String,
-    /// What is said before anything is shown.
+    /// Paragraphs before tables and charts.
     pub prose: Vec<String>,
     /// How it was measured, a line each.
     pub notes: Vec<String>,
     /// Runs that have no figures, with the reason.
     pub broken: Vec<String>,
-    /// The charts.
+    /// Charts of the section.
     pub figures: Vec<Figure>,
     /// The tables; the first is open.
     pub tables: Vec<Table>,
 }
 
-/// What the script is given.
+/// Data for the page's script.
 #[derive(Serialize)]
 struct Data<'a> {
     targets: &'a [Coloured],
@@ -63,7 +63,7 @@ struct Data<'a> {
 }
 
 impl Page {
-    /// The whole file.
+    /// The page as an HTML file.
     pub fn to_html(&self) -> String {
         let targets: Vec<&str> = self.targets.iter().map(String::as_str).collect();
         let targets = colours::assign(&targets);
@@ -101,7 +101,7 @@ impl Page {
     }
 }
 
-/// What switches targets on and off.
+/// Buttons that switch targets on and off.
 fn switches(targets: &[Coloured]) -> Markup {
     html! {
         fieldset #targets {

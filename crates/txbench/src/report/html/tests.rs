@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::*;
 use crate::report::{fake, summary::Line};
 
-/// What the script is given.
+/// Data for the page's script.
 fn data(page: &str) -> Value {
     let (_, after) = page.split_once("<script id=\"data\" type=\"application/json\">").unwrap();
     serde_json::from_str(after.split_once("</script>").unwrap().0).unwrap()

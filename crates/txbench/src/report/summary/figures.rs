@@ -16,15 +16,16 @@ const NEW_ORDER: &str = "new-order";
 /// TPC-C's other transactions. New orders beside anything else are not TPC-C's.
 const OTHERS: [&str; 4] = ["payment", "order-status", "delivery", "stock-level"];
 
-/// Medians over rounds. What is divided by committed transactions is `None` where none was committed.
+/// Medians over rounds. What is divided by committed transactions is `None` where none was
+/// committed.
 #[derive(Clone, Debug)]
 pub struct Figures {
-    /// Committed transactions a second.
+    /// Number of committed transactions in a second.
     pub rate: Spread,
     /// Operations of committed transactions a second, as the workload counts them.
     pub operations_rate: Spread,
-    /// Committed new orders a minute, where the transactions are TPC-C's. Those that the workload rolls back on purpose
-    /// are not among them.
+    /// Committed new orders a minute, where the transactions are TPC-C's. Those that the workload
+    /// rolls back on purpose are not among them.
     pub tpmc: Option<Spread>,
     /// Mean latency in milliseconds, all kinds together.
     pub mean_ms: f64,
@@ -38,7 +39,7 @@ pub struct Figures {
     pub max_ms: f64,
     /// The latencies of all rounds together, for curves.
     pub latencies: Latencies,
-    /// By kind of transaction, in the order of their names.
+    /// Figures by kind of transaction, in the order of their names.
     pub kinds: Vec<KindFigures>,
     /// Commands sent for each committed transaction, by name.
     pub commands_per_tx: BTreeMap<String, f64>,
@@ -48,13 +49,14 @@ pub struct Figures {
     pub server_cpu_ms_per_tx: Option<f64>,
     /// Processor time of the client processes, likewise.
     pub client_cpu_ms_per_tx: Option<f64>,
-    /// What the servers wrote for each committed transaction, in bytes.
+    /// Bytes that the servers wrote for each committed transaction.
     pub written_bytes_per_tx: Option<f64>,
     /// Attempts that a rival ended, in percent of all attempts.
     pub conflicts_percent: f64,
     /// Transactions given up, in all rounds.
     pub given_up: u64,
-    /// Throughput divided by that of a baseline, by its name, where it was measured in the same setting.
+    /// Throughput divided by that of a baseline, by its name, where it was measured in the same
+    /// setting.
     pub against: BTreeMap<&'static str, f64>,
 }
 
@@ -93,14 +95,15 @@ impl Figures {
         self.commands_per_tx.values().sum()
     }
 
-    /// A number for each transaction as one for each operation; `None` where the workload counts no operations.
+    /// A number for each transaction as one for each operation; `None` where the workload counts no
+    /// operations.
     pub fn per_operation(&self, per_tx: f64) -> Option<f64> {
         self.operations_per_tx.filter(|operations| *operations > 0.0).map(|operations| per_tx / operations)
     }
 }
 
-/// The median of what rounds used for each committed transaction; `None` where a round does not know, or where none
-/// committed anything.
+/// The median of what rounds used for each committed transaction; `None` where a round does not
+/// know, or where none committed anything.
 fn per_tx(runs: &[&RunResult], used: impl Fn(&RunResult) -> Option<f64>) -> Option<f64> {
     let committed = runs.iter().filter(|run| run.counts.committed() > 0);
     let each: Option<Vec<f64>> = committed.map(|run| Some(run.per_transaction(used(run)?))).collect();

@@ -13,13 +13,13 @@ use crate::{
 /// Medians over the rounds in which transactions of this kind committed; counts over all rounds.
 #[derive(Clone, Debug)]
 pub struct KindFigures {
-    /// "new-order", "read", …
+    /// Name of the kind: "new-order", "read", …
     pub kind: String,
-    /// Committed a second.
+    /// Number of committed transactions in a second.
     pub rate: Spread,
     /// In percent of all transactions that committed.
     pub share_percent: f64,
-    /// Mean latency in milliseconds.
+    /// Mean of the latencies, in milliseconds.
     pub mean_ms: f64,
     /// Latency that half of them do not exceed.
     pub p50_ms: f64,
@@ -31,11 +31,11 @@ pub struct KindFigures {
     pub max_ms: f64,
     /// Attempts that a rival ended, by reason.
     pub conflicts: BTreeMap<String, u64>,
-    /// Those in percent of all attempts of this kind.
+    /// Conflicts, in percent of all attempts of this kind.
     pub conflicts_percent: f64,
     /// Rolled back because the workload wants it so.
     pub rolled_back: u64,
-    /// Given up.
+    /// Number of transactions that were given up.
     pub given_up: u64,
 }
 

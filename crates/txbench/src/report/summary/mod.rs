@@ -1,5 +1,5 @@
-//! What the rounds of a benchmark come to: a line for each workload, number of clients and target. Pure: the same runs
-//! give the same lines. How lines are shown is not here.
+//! Summary of a benchmark's rounds: a line for each workload, number of clients and target. Pure:
+//! the same runs give the same lines. How lines are shown is not here.
 
 mod figures;
 mod kinds;
@@ -12,21 +12,22 @@ use super::result::{BenchResult, RunResult};
 /// The targets that others are compared with, where they were measured too.
 pub const BASELINES: [&str; 2] = ["plain", "native"];
 
-/// All lines, workload by workload, within it in the order in which settings and targets were first measured.
+/// All lines, workload by workload, within it in the order in which settings and targets were first
+/// measured.
 #[derive(Clone, Debug)]
 pub struct Summary {
-    /// The lines.
+    /// Lines of the summary.
     pub lines: Vec<Line>,
 }
 
-/// What targets have to have in common to be compared.
+/// A setting: runs that share it can be compared.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Setting {
-    /// The workload's title.
+    /// Title of the workload.
     pub workload: String,
     /// Clients at the same time.
     pub clients: u32,
-    /// Client processes.
+    /// Number of client processes.
     pub processes: u32,
     /// Transactions a second that were asked for; `None` in a closed loop.
     pub asked_rate: Option<f64>,
@@ -35,14 +36,14 @@ pub struct Setting {
 /// One target in one setting, all rounds.
 #[derive(Clone, Debug)]
 pub struct Line {
-    /// What was run.
+    /// Setting of the runs.
     pub setting: Setting,
-    /// The target's name.
+    /// Name of the target.
     pub target: String,
-    /// How many rounds.
+    /// Number of rounds that were run.
     pub rounds: usize,
-    /// The figures. When the data was broken after any of the rounds there are none: then the reason, which says how many
-    /// rounds it was.
+    /// The figures. When the data was broken after any of the rounds there are none: then the
+    /// reason, which says how many rounds it was.
     pub outcome: Result<Figures, String>,
 }
 

@@ -10,7 +10,8 @@ use crate::{
     report::{fake, spread::Spread},
 };
 
-/// A run of two kinds of transactions: `committed` of each a second, for ten seconds, in 2 ms and in 4 ms.
+/// A run of two kinds of transactions: `committed` of each a second, for ten seconds, in 2 ms and
+/// in 4 ms.
 fn run(target: &str, clients: u32, round: u32, committed: u64) -> RunResult {
     let mut run = fake::empty("w", target, clients, round, 10.0);
     for (kind, latency_ms) in [("new-order", 2), ("stock-level", 4)] {

@@ -1,4 +1,4 @@
-//! What all tables share: the columns that say what was run, and how numbers are written.
+//! Parts that all tables share: the columns that describe the run, and the format of numbers.
 
 use crate::report::{
     spread::Spread,
@@ -54,7 +54,7 @@ pub(super) fn plain(n: f64) -> String {
     format!("{n:.digits$}")
 }
 
-/// Milliseconds.
+/// A number of milliseconds.
 pub(super) fn ms(n: f64) -> String {
     let digits = if n.abs() >= 1_000.0 { 0 } else { 2 };
     format!("{n:.digits$}")

@@ -6,7 +6,7 @@ use crate::report::{
     table::{Column, Row, Table},
 };
 
-/// As many kinds of commands have a column of their own; the rarest are told together.
+/// Number of kinds of commands with a column of their own; the rarest are added up.
 const MOST_COLUMNS: usize = 8;
 const NOTES: &str = "\
 Everything that was sent while it was measured, attempts that failed and work after the answer included, divided by committed

@@ -10,7 +10,8 @@ const NOTES: &str = "\
 share: of the transactions that committed. rolled back: because the workload wants it so; given up: after as many attempts as are
 allowed; both in all rounds, as are the attempts that a rival ended, by reason.";
 
-/// The table of one workload; `None` where it would say nothing that the main table does not say: one kind, no conflict.
+/// The table of one workload; `None` where it would say nothing that the main table does not say:
+/// one kind, no conflict.
 pub(super) fn table(summary: &Summary, workload: &str) -> Option<Table> {
     let figures = summary.of_workload(workload).filter_map(Line::figures);
     let says_more = |kind: &KindFigures| !kind.conflicts.is_empty() || kind.rolled_back > 0;

@@ -1,4 +1,5 @@
-//! Which tables a benchmark has: the figures of each workload, those by kind of transaction, the commands sent.
+//! The tables of a benchmark: the figures of each workload, those by kind of transaction, the
+//! commands sent.
 
 mod cells;
 mod commands;

@@ -1,9 +1,10 @@
-//! Targets that are broken on purpose, for the tests of what finds that out: a workload's check that passes on one of
-//! these is no check. They stand in [`super::registry::HIDDEN`], and are in no help.
+//! Targets that are broken on purpose, for the tests of what finds that out: a workload's check
+//! that passes on one of these is no check. They stand in [`super::registry::HIDDEN`], and are in
+//! no help.
 //!
-//! All are the plain driver; every tenth write of a process, in the order in which writes are made, is the one that a
-//! fault hits. One is not broken but busy: every second transaction of a process is refused where it begins, which is what
-//! rivals do, and does not depend on who comes first.
+//! All are the plain driver; every tenth write of a process, in the order in which writes are made,
+//! is the one that a fault hits. One is not broken but busy: every second transaction of a process
+//! is refused where it begins, which is what rivals do, and does not depend on who comes first.
 
 mod session;
 
@@ -19,7 +20,7 @@ use self::session::FaultySession;
 use super::{Connection, Feature, Index, Isolation, Session, Target, Traits, plain, registry::Entry};
 use crate::error::BenchError;
 
-/// What is broken.
+/// Ways in which a target is broken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Fault {
     /// Every tenth write is answered and not made.
@@ -32,17 +33,17 @@ enum Fault {
     Busy,
 }
 
-/// Loses writes.
+/// A target that loses writes.
 pub static LOST: Entry = entry("faulty-lost", "loses one in ten writes", |connection| {
     Box::pin(async { Ok(Box::new(Faulty::connect(connection, Fault::Lost).await?) as Box<dyn Target>) })
 });
 
-/// Repeats updates.
+/// A target that repeats updates.
 pub static TWICE: Entry = entry("faulty-twice", "makes one in ten updates twice", |connection| {
     Box::pin(async { Ok(Box::new(Faulty::connect(connection, Fault::Twice).await?) as Box<dyn Target>) })
 });
 
-/// Rolls nothing back.
+/// A target that rolls nothing back.
 pub static KEPT: Entry = entry("faulty-kept", "keeps what was rolled back", |connection| {
     Box::pin(async { Ok(Box::new(Faulty::connect(connection, Fault::Kept).await?) as Box<dyn Target>) })
 });

@@ -14,9 +14,9 @@ use crate::{
     target::{Change, Find, Session, TxOptions, Update},
 };
 
-/// Which of all writes are hit.
+/// One in so many writes is hit.
 const EVERY: u64 = 10;
-/// Which of all transactions are refused.
+/// One in so many transactions is refused.
 const EVERY_BEGIN: u64 = 2;
 
 pub(super) struct FaultySession {
@@ -35,7 +35,7 @@ impl FaultySession {
         self.fault == fault && self.count().is_multiple_of(EVERY)
     }
 
-    /// Which one this is, from 1.
+    /// Counts a write, from 1.
     fn count(&self) -> u64 {
         self.count.fetch_add(1, Ordering::Relaxed) + 1
     }

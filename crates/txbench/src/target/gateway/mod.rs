@@ -1,6 +1,6 @@
-//! Transactions of the official driver's own, through a gateway of MongoTx in this process: what an application has that
-//! connects to `mongotx serve` as to a router. Its commands are those of `native`; the way over the loopback interface is
-//! measured with them.
+//! Transactions of the official driver's own, through a gateway of MongoTx in this process: what an
+//! application has that connects to `mongotx serve` as to a router. Its commands are those of
+//! `native`; the way over the loopback interface is measured with them.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -23,7 +23,7 @@ const END_LIMIT: Duration = Duration::from_secs(30);
 
 const WRITE_CONFLICT: i32 = 112;
 
-/// The target.
+/// The entry of the target.
 pub static ENTRY: Entry = Entry {
     traits: Traits {
         name: "gateway",
@@ -54,7 +54,8 @@ struct Through {
     connection: Connection,
 }
 
-/// The gateway's commits wait for the majority, in the journal. More than was asked is right, less is not.
+/// The gateway's commits wait for the majority, in the journal. More than was asked is right, less
+/// is not.
 fn check(durability: Durability) -> Result<(), BenchError> {
     ENTRY.traits.check_durability(durability)?;
     match durability.nodes {
@@ -117,7 +118,7 @@ impl Target for Through {
         Ok(Box::new(GatewaySession(native)))
     }
 
-    /// What the gateway and the loading driver have sent to the server.
+    /// Commands that the gateway and the loading driver have sent to the server.
     fn commands(&self) -> BTreeMap<String, u64> {
         let mut commands = self.gateway.metrics().commands;
         for (name, count) in self.server.commands() {
@@ -138,7 +139,7 @@ impl Target for Through {
     }
 
     async fn close(self: Box<Self>) -> Result<(), BenchError> {
-        // A session that somebody still holds would be waited for, without end.
+        // A session that is still in use would be waited for, without end.
         self.driver.client.shutdown().immediate(true).await;
         self.gateway.shutdown(END_LIMIT).await?;
         self.server.client.shutdown().await;
@@ -146,7 +147,8 @@ impl Target for Through {
     }
 }
 
-/// A write outside a transaction that has waited for a rival's lock in vain: the server itself has no such answer.
+/// A write outside a transaction that has waited for a rival's lock in vain: the server itself has
+/// no such answer.
 fn or_conflict(error: OpError) -> OpError {
     match error {
         OpError::Fatal(BenchError::Driver(error)) if error_code(&error) == Some(WRITE_CONFLICT) => {
@@ -156,8 +158,8 @@ fn or_conflict(error: OpError) -> OpError {
     }
 }
 
-/// The native session, where the gateway is not the same: commits that wait for a number of nodes are refused, and what is read is kept
-/// as it is by read locks.
+/// The native session, where the gateway is not the same: commits that wait for a number of nodes
+/// are refused, and what is read is kept as it is by read locks.
 struct GatewaySession(NativeSession);
 
 #[async_trait]

@@ -1,5 +1,5 @@
-//! MongoTx, through its public interface: with one record per client, and with the published layout (one record per
-//! transaction, and the round trips of the paper).
+//! MongoTx, through its public interface: with one record per client, and with the published layout
+//! (one record per transaction, and the round trips of the paper).
 
 mod session;
 
@@ -21,12 +21,12 @@ use crate::error::BenchError;
 /// How long the last transactions may take to be finished.
 const FLUSH_LIMIT: Duration = Duration::from_secs(30);
 
-/// MongoTx as it is.
+/// The target of MongoTx as it is.
 pub static CLIENT_RECORD: Entry = entry("mongotx", "MongoTx", &LEVELS, |connection| {
     Box::pin(async { Ok(Box::new(MongoTx::connect(connection, Layout::ClientRecord).await?) as Box<dyn Target>) })
 });
 
-/// MongoTx as published.
+/// The target of MongoTx with the published layout.
 pub static PUBLISHED: Entry = entry(
     "mongotx-published",
     "MongoTx with the layout and the round trips of the paper",
@@ -66,14 +66,14 @@ struct MongoTx {
     concerns: Concerns,
 }
 
-/// What decisions can wait for.
+/// Concerns that decisions can wait for.
 #[derive(Clone, Copy, Debug)]
 struct Concerns {
     traits: &'static Traits,
     reach: Reach,
 }
 
-/// Where decisions are when a commit is answered.
+/// Durability of a decision when its commit is answered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Reach {
     /// On as many nodes as was asked.
@@ -215,7 +215,8 @@ fn library_isolation(isolation: Isolation) -> ::mongotx::Isolation {
     }
 }
 
-/// The connection string with a pool that has a connection for every session, unless it says otherwise.
+/// The connection string with a pool that has a connection for every session, unless it says
+/// otherwise.
 pub(super) fn with_pool(uri: &str, sessions: u32) -> String {
     let option = format!("maxPoolSize={}", sessions.max(10));
     match uri.to_ascii_lowercase() {

@@ -18,7 +18,7 @@ pub(super) struct MongoTxSession {
     db: Database,
     options: TransactionOptions,
     concerns: Concerns,
-    /// What commits wait for where a transaction does not say, and in the open transaction.
+    /// Durability of commits, unless a transaction has its own, and of the open transaction.
     durability: Durability,
     asked: Durability,
 }
@@ -39,8 +39,8 @@ impl MongoTxSession {
         self.db.collection(name)
     }
 
-    /// What an operation in a transaction answered. The library leaves it to the application to go on after a value
-    /// that is there already; here that ends the transaction, as with other targets.
+    /// Settles the answer to an operation in a transaction. The library lets the application go on
+    /// after a duplicate value; here that ends the transaction, as with other targets.
     async fn settled<T>(&mut self, answer: Result<T, Error>) -> OpResult<T> {
         let answer = answer.map_err(op_error);
         if matches!(answer, Err(OpError::Duplicate)) && self.session.is_open() {
@@ -174,7 +174,7 @@ impl Session for MongoTxSession {
     }
 }
 
-/// What an error of the library means to a workload.
+/// The meaning of a library error for a workload.
 fn op_error(error: Error) -> OpError {
     match error.kind() {
         ErrorKind::Conflict => OpError::Conflict("write conflict"),

@@ -1,6 +1,8 @@
-//! Update operators on a document in memory: the server cannot apply them to a version that is not there yet.
+//! Update operators on a document in memory: the server cannot apply them to a version that is not
+//! there yet.
 //!
-//! `$set`, `$unset`, `$inc` and `$push` (with `$each`), on paths through documents and, by index, through arrays.
+//! `$set`, `$unset`, `$inc` and `$push` (with `$each`), on paths through documents and, by index,
+//! through arrays.
 
 use bson::{Bson, Document};
 
@@ -31,7 +33,8 @@ pub(super) fn apply(mut document: Document, update: &Document) -> Result<Documen
     Ok(document)
 }
 
-/// The place at a path; what is missing on the way is made. A new place holds nothing (`Undefined`) until it is filled.
+/// The place at a path; what is missing on the way is made. A new place holds nothing (`Undefined`)
+/// until it is filled.
 fn slot<'a>(document: &'a mut Document, steps: &[&str]) -> Result<&'a mut Bson, String> {
     let (first, rest) = steps.split_first().ok_or("change a field without a name")?;
     let mut place = document.entry((*first).to_owned()).or_insert(Bson::Undefined);

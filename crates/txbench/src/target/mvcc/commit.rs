@@ -1,11 +1,13 @@
 //! The end of a transaction.
 //!
-//! 1. The lock on the primary is removed, as durably as was asked: that is the commit. All versions were written before,
-//!    to the same server, so that what makes this write durable makes them durable.
+//! 1. The lock on the primary is removed, as durably as was asked: that is the commit. All versions
+//!    were written before, to the same server, so that what makes this write durable makes them
+//!    durable.
 //! 2. The other documents are unlocked by the finisher, after the answer.
 //!
-//! Interrupted before 1, the transaction is rolled back by whoever meets it, once its time is up; after 1, its other
-//! documents are unlocked by whoever meets them. A client that lives and does not know leaves it to the finisher.
+//! Interrupted before 1, the transaction is rolled back by a client that meets it, once its time is
+//! up; after 1, its other documents are unlocked by clients that meet them. A client that lives and
+//! does not know leaves it to the finisher.
 
 use std::collections::HashMap;
 
@@ -81,7 +83,7 @@ async fn decide(store: &Store, collection: &str, filter: &Document, update: &Doc
     unreachable!("the last attempt answers")
 }
 
-/// What a commit leaves to do.
+/// Work that a commit leaves to the finisher.
 fn finished(tx: &Tx, primary: Place) -> Finished {
     let mut locked = Vec::new();
     let mut replaced = Vec::new();
@@ -109,7 +111,8 @@ pub(super) async fn rollback(store: &Store, tx: Tx) {
     }
 }
 
-/// Leaves a transaction to the finisher, or, should this process end before it is done, to whoever meets it.
+/// Leaves a transaction to the finisher, or, should this process end before it is done, to a client
+/// that meets it.
 async fn give_up(store: &Store, tx: &Tx) {
     let Some(primary) = tx.primary.clone() else { return };
     let places = tx.own.iter().map(|((collection, _), own)| (collection.clone(), own.id.clone())).collect();

@@ -1,5 +1,6 @@
-//! Ends a transaction whose client had to give it up without knowing what has become of it: the answer to a commit did not
-//! come, or a rollback was not done. Until the server is reached again its documents stay locked.
+//! Ends a transaction whose client had to give it up without knowing what has become of it: the
+//! answer to a commit did not come, or a rollback was not done. Until the server is reached again
+//! its documents stay locked.
 
 use std::time::Duration;
 
@@ -17,10 +18,10 @@ use crate::error::OpResult;
 const ATTEMPTS: u32 = 30;
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// A transaction that nobody works on any more.
+/// A transaction whose client does not go on with it.
 pub(super) struct Doubt {
     pub(super) lock: Lock,
-    /// All its versions.
+    /// Places of all its versions.
     pub(super) places: Vec<Place>,
 }
 
@@ -40,7 +41,7 @@ impl Doubt {
 
     async fn attempt(&self, store: &Store) -> OpResult<()> {
         let primary = &self.lock.primary;
-        // What is not committed is not going to be: the primary goes first.
+        // A version that is not committed is not going to be: the primary goes first.
         let undecided = doc! {"_id": primary.id.bson(), LOCK_TX: self.lock.tx};
         let primaries = store.collection(&primary.collection);
         primaries.delete_one(undecided).write_concern(not_durable()).await?;

@@ -1,11 +1,13 @@
-//! What goes on after a commit was answered: other documents are unlocked, old versions are removed. A task for all
-//! sessions of a process, which does the work of many transactions in one command.
+//! Work after a commit was answered: other documents are unlocked, old versions are removed. A task
+//! for all sessions of a process, which does the work of many transactions in one command.
 //!
 //! 1. The locks of the other documents are removed.
-//! 2. The mark on the primary, by which these locks' transaction is known to be committed, is removed after them. An
-//!    interruption before leaves locks that whoever meets them resolves.
-//! 3. What a commit has replaced is removed once it is old enough that no command which has seen it as the latest version
-//!    is still under way ([`KEEP`]). A version that a dead client's mark is on is kept.
+//! 2. The mark on the primary, by which these locks' transaction is known to be committed, is
+//!    removed after them. An interruption before leaves locks that other clients resolve when they
+//!    meet them.
+//! 3. Versions that a commit has replaced are removed once they are old enough that no command
+//!    which has seen them as the latest is still under way ([`KEEP`]). A version with a dead
+//!    client's mark is kept.
 
 use std::{
     collections::{HashMap, VecDeque},
@@ -41,7 +43,7 @@ const PAUSE: Duration = Duration::from_secs(1);
 /// A version and its collection.
 pub(super) type Place = (String, VersionId);
 
-/// Something to be done.
+/// A piece of work for the finisher.
 pub(super) enum Work {
     /// A transaction has been committed.
     Committed(Finished),
@@ -53,17 +55,17 @@ pub(super) enum Work {
     Flush(oneshot::Sender<()>),
 }
 
-/// What a committed transaction leaves to do.
+/// Work that a committed transaction leaves.
 pub(super) struct Finished {
     pub(super) tx: ObjectId,
     pub(super) primary: Place,
-    /// Its other documents.
+    /// Places of its other documents.
     pub(super) locked: Vec<Place>,
     /// The versions that it has replaced.
     pub(super) replaced: Vec<Place>,
 }
 
-/// The task.
+/// The finisher's task.
 pub(super) struct Finisher {
     store: Weak<Store>,
     work: Receiver<Work>,
@@ -136,7 +138,7 @@ impl Finisher {
         }
         for (collection, ids) in by_collection {
             let filter = doc! {"_id": {"$in": ids}, LOCK: {"$exists": false}, DONE: {"$exists": false}};
-            // What is not removed is only in the way.
+            // A version that is not removed now only takes space.
             let _ = store.collection(&collection).delete_many(filter).write_concern(not_durable()).await;
         }
     }
@@ -173,7 +175,8 @@ impl Batch {
     }
 }
 
-/// The versions of a committed transaction stay its own, so that their ids are enough to know them by.
+/// The versions of a committed transaction stay its own, so that their ids are enough to know them
+/// by.
 fn unset(field: &str, ids: &[Bson]) -> Document {
     doc! {"q": {"_id": {"$in": ids}}, "u": {"$unset": {field: ""}}, "multi": true}
 }

@@ -20,7 +20,8 @@ pub(super) const GONE: &str = "_gone";
 /// The fields that documents of applications cannot have.
 const RESERVED: [&str; 4] = [LOCK, SINCE, DONE, GONE];
 
-/// A document's key in a form that can be looked up: numbers that the server holds for equal are equal here.
+/// A document's key in a form that can be looked up: numbers that the server holds for equal are
+/// equal here.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) struct Key(Vec<u8>);
 
@@ -44,7 +45,7 @@ fn same_numbers(value: &Bson) -> Bson {
     }
 }
 
-/// Which version of which document.
+/// Id of one version of a document.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct VersionId {
     pub(super) key: Bson,
@@ -68,7 +69,7 @@ pub(super) struct Primary {
     pub(super) id: VersionId,
 }
 
-/// What is on a version that is not decided yet, as far as the version itself tells.
+/// The lock on a version that is not decided yet, as far as the version itself describes it.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Lock {
     pub(super) tx: ObjectId,

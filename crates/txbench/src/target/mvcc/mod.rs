@@ -1,25 +1,33 @@
-//! The baseline of paper 001 (sections 2.3 and 4): every version of a document is a document of its own,
-//! `{_id: {key, ver}, …}`, and transactions work in the way of Percolator (paper 000, section 2.3). Read committed.
+//! The baseline of paper 001 (sections 2.3 and 4): every version of a document is a document of its
+//! own, `{_id: {key, ver}, …}`, and transactions work in the way of Percolator (paper 000, section
+//! 2.3). Read committed.
 //!
-//! A transaction's first version is its primary. All its versions carry a lock that says where the primary is; the commit
-//! removes the primary's lock, and whoever meets another lock asks the primary what has become of it. A transaction that
-//! is not decided ten seconds after its first write, by the server's clock, may be rolled back by whoever meets it. Rivals
-//! never wait: of two that write one document, the second one has a conflict.
+//! A transaction's first version is its primary. All its versions carry a lock that names the
+//! primary; the commit removes the primary's lock, and a client that meets another lock asks the
+//! primary for the outcome. A transaction that is not decided ten seconds after its first write, by
+//! the server's clock, may be rolled back by any client that meets it. Rivals never wait: of two
+//! that write one document, the second one has a conflict.
 //!
 //! It is made as fast as it honestly can be:
-//! - versions are inserted as they are written, in one command for all documents of an operation, and wait for no disk;
-//!   only the commit, one command, does. A transaction that only reads sends nothing at its end;
-//! - a document by its `_id`, and a range of `_id`s, is one command, on an index of `_id.key` and `_id.ver`, whose newest
-//!   versions are first. A document that was read by its `_id` is written without being read again;
-//! - a query is two commands however many documents it finds: the second one asks for later versions of all of them
-//!   (the paper's asks for each). A third one is needed only where there are later versions that were not found;
-//! - status is asked for only of locked versions of other transactions, for all in one command; a reader need not ask
-//!   after a primary, whose own lock says all; nobody asks after what was committed by the same process;
-//! - other documents are unlocked, and old versions removed, after the answer and for many transactions in one command.
+//! - versions are inserted as they are written, in one command for all documents of an operation,
+//!   and wait for no disk; only the commit, one command, does. A transaction that only reads sends
+//!   nothing at its end;
+//! - a document by its `_id`, and a range of `_id`s, is one command, on an index of `_id.key` and
+//!   `_id.ver`, whose newest versions are first. A document that was read by its `_id` is written
+//!   without being read again;
+//! - a query is two commands however many documents it finds: the second one asks for later
+//!   versions of all of them (the paper's asks for each). A third one is needed only where there
+//!   are later versions that were not found;
+//! - status is asked for only of locked versions of other transactions, for all in one command; a
+//!   reader need not ask after a primary, whose own lock says all; it does not ask about
+//!   transactions that its own process has committed;
+//! - other documents are unlocked, and old versions removed, after the answer and for many
+//!   transactions in one command.
 //!
-//! What it cannot do: repeatable reads; unique indexes (versions of one document share their values), `aggregate`, update operators other
-//! than those every target has. The last version of a deleted document, which is empty, stays: its number must not be
-//! used again. A query that takes longer than old versions are kept may miss a document that changes meanwhile.
+//! What it cannot do: repeatable reads; unique indexes (versions of one document share their
+//! values), `aggregate`, update operators other than those every target has. The last version of a
+//! deleted document, which is empty, stays: its number must not be used again. A query that takes
+//! longer than old versions are kept may miss a document that changes meanwhile.
 
 mod change;
 mod commit;
@@ -58,7 +66,7 @@ use crate::error::BenchError;
 /// How long the last transactions may take to be finished.
 const SETTLE: Duration = Duration::from_secs(60);
 
-/// The target.
+/// The entry of the target.
 pub static ENTRY: Entry = Entry {
     traits: Traits {
         name: "mvcc",
@@ -119,7 +127,8 @@ impl Target for Mvcc {
         self.driver.commands()
     }
 
-    /// Waits until all documents are unlocked; not until old versions are removed, which nobody waits for.
+    /// Waits until all documents are unlocked; not until old versions are removed, because no
+    /// reader depends on that.
     async fn settle(&self) -> Result<(), BenchError> {
         let (done, told) = oneshot::channel();
         let flushed = async {

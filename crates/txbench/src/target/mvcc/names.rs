@@ -1,4 +1,5 @@
-//! Filters, orders and projections of an application, for stored versions: `_id` is `_id.key` there.
+//! Filters, orders and projections of an application, for stored versions: `_id` is `_id.key`
+//! there.
 
 use bson::{Bson, Document, doc};
 
@@ -74,12 +75,13 @@ fn is_false(value: &Bson) -> bool {
     matches!(value, Bson::Boolean(false) | Bson::Int32(0) | Bson::Int64(0)) || value.as_f64() == Some(0.0)
 }
 
-/// What is known of a filter that is about `_id` alone: then all versions of a document match, or none.
+/// Result of analysing a filter that is about `_id` alone: then all versions of a document match,
+/// or none.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum ById {
-    /// These documents.
+    /// The documents with these keys.
     Keys(Vec<Bson>),
-    /// Those whose key fulfils a condition, or all.
+    /// The documents whose key fulfils a condition, or all.
     Condition,
 }
 
@@ -112,8 +114,8 @@ pub(super) fn id_order(sort: &Document) -> Option<i32> {
     }
 }
 
-/// A projection of a document in memory: fields that are wanted, or those that are not, with paths through documents and
-/// arrays of them.
+/// A projection of a document in memory: fields that are wanted, or those that are not, with paths
+/// through documents and arrays of them.
 ///
 /// # Errors
 /// What is neither, in words.

@@ -1,14 +1,16 @@
-//! Reads: versions are searched, and of what is found the versions that the reader may see are kept.
+//! Reads: versions are searched, and of what is found the versions that the reader may see are
+//! kept.
 //!
-//! 1. A filter about `_id` alone matches all versions of a document or none, so that what is found says which is the
-//!    latest: one command. One key: its two newest versions, which are enough, since a version that is not committed is
-//!    the newest.
-//! 2. Any other filter is run on all versions, and a second command asks for the versions of all documents found
-//!    (without their contents): there may be later ones that do not match. Where a later version was not found, because
-//!    it does not match or was committed meanwhile, a third command runs the filter on the right versions; so the answer
-//!    is in order, too.
-//! 3. Locks whose transactions are not known are asked after, all at once. Where one turns out to be decided, what was
-//!    read may be what it wrote at first and not what it committed: all is read again.
+//! 1. A filter about `_id` alone matches all versions of a document or none, so that what is found
+//!    says which is the latest: one command. One key: its two newest versions, which are enough,
+//!    since a version that is not committed is the newest.
+//! 2. Any other filter is run on all versions, and a second command asks for the versions of all
+//!    documents found (without their contents): there may be later ones that do not match. Where a
+//!    later version was not found, because it does not match or was committed meanwhile, a third
+//!    command runs the filter on the right versions; so the answer is in order, too.
+//! 3. Locks whose transactions are not known are asked after, all at once. Where one turns out to
+//!    be decided, what was read may be what it wrote at first and not what it committed: all is
+//!    read again.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -34,13 +36,13 @@ const ROUNDS: usize = 20;
 /// Keys that are asked for in one command.
 const KEYS: usize = 1_000;
 
-/// Reads of one operation.
+/// The reads of one operation.
 pub(super) struct Reader<'a> {
     pub(super) store: &'a Store,
     pub(super) viewer: Viewer<'a>,
 }
 
-/// What was read in one round.
+/// Results of one round of reading.
 #[derive(Default)]
 struct Round {
     /// In the order asked for.
@@ -56,7 +58,7 @@ impl Round {
         self.found.iter().chain(self.history.iter().flatten())
     }
 
-    /// Those that tell which version is the latest.
+    /// The versions that show which one is the latest.
     fn telling(&self) -> impl Iterator<Item = &Version> {
         self.history.as_ref().unwrap_or(&self.found).iter()
     }
@@ -67,7 +69,7 @@ struct Search<'f> {
     find: &'f Find,
     filter: Document,
     projection: Document,
-    /// What is known of the filter, where the order allows to make use of it.
+    /// Result of analysing the filter, where the order allows to make use of it.
     by_id: Option<ById>,
 }
 
@@ -134,7 +136,8 @@ impl Reader<'_> {
         Err(OpError::Conflict("locked"))
     }
 
-    /// Hands the locks of transactions that others have committed to the finisher: their own clients may be dead.
+    /// Hands the locks of transactions that others have committed to the finisher: their own
+    /// clients may be dead.
     async fn help(&self, round: &Round, fates: &Fates, mine: &HashSet<ObjectId>) {
         for version in &round.found {
             let Some(lock) = &version.lock else { continue };
@@ -193,7 +196,8 @@ impl Reader<'_> {
         Ok(round)
     }
 
-    /// Keeps the versions that this reader sees, and looks at those that it would see and were not found.
+    /// Keeps the versions that this reader sees, and looks at those that it would see and were not
+    /// found.
     async fn decide(&self, search: &Search<'_>, mut round: Round, fates: &Fates) -> OpResult<Vec<Version>> {
         let found = mem::take(&mut round.found);
         if round.history.is_none() {
@@ -254,7 +258,8 @@ impl<'f> Search<'f> {
         Ok(Self { find, filter, projection, by_id })
     }
 
-    /// The order in which versions are read. By `_id` it is the order of the index, versions of a document together.
+    /// The order in which versions are read. By `_id` it is the order of the index, versions of a
+    /// document together.
     fn order(&self, most: i64) -> Document {
         match (&self.by_id, names::id_order(&self.find.sort)) {
             (Some(_), Some(_)) if most == 0 && self.find.sort.is_empty() => Document::new(),

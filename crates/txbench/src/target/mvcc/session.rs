@@ -173,7 +173,8 @@ impl Work<'_> {
             if let Written::All = self.tx.write(self.store, collection, vec![Next::after(&seen, body)]).await? {
                 return Ok(Some(changed));
             }
-            // A rival that is at work is a conflict, found here; after one that has committed it is tried again.
+            // A rival that is at work is a conflict, found here; after one that has committed it is
+            // tried again.
             self.reader(collection, true).latest(&[seen.version.id.key], &doc! {"_lock": 1}).await?;
             if self.tx.depends_on(collection, &key) {
                 break;
@@ -210,7 +211,8 @@ impl Work<'_> {
         Ok(found.map(|version| Seen { version, at }))
     }
 
-    /// Updates of different documents by their keys are one read and one write; others are made one by one.
+    /// Updates of different documents by their keys are one read and one write; others are made one
+    /// by one.
     async fn update_each(&mut self, collection: &str, updates: Vec<Update>) -> OpResult<u64> {
         let mut keys: Vec<Bson> = Vec::new();
         for update in &updates {
@@ -251,7 +253,8 @@ impl Work<'_> {
         Ok(matched)
     }
 
-    /// An `_id` is not unique by itself any more: one command asks for versions that are there, another one writes.
+    /// An `_id` is not unique by itself any more: one command asks for versions that are there,
+    /// another one writes.
     async fn insert(&mut self, collection: &str, documents: Vec<Document>) -> OpResult<()> {
         let new = documents.into_iter().map(|mut document| split(&mut document));
         let mut new: Vec<(Bson, Document)> = new.collect::<Result<_, _>>()?;
@@ -279,7 +282,7 @@ impl Work<'_> {
             }
             match self.tx.write(self.store, collection, next).await? {
                 Written::All => return Ok(()),
-                // What is its own by now is not to be inserted again.
+                // Documents that it has inserted by now are not to be inserted again.
                 Written::Some(_) => new.retain(|(key, _)| self.tx.own(collection, &Key::of(key)).is_none()),
             }
         }

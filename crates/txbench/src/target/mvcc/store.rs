@@ -1,4 +1,5 @@
-//! What the sessions of a process share: the connection, what is known of transactions, and the finisher's queue.
+//! State that the sessions of a process share: the connection, known outcomes of transactions, and
+//! the finisher's queue.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -25,11 +26,11 @@ use crate::{
     target::driver::{error_code, is_unreachable},
 };
 
-/// Rivals may roll back a transaction that is not decided this long after its first write, by the server's clock. The
-/// same as MongoTx's.
+/// Rivals may roll back a transaction that is not decided this long after its first write, by the
+/// server's clock. The same as MongoTx's.
 const LEASE: Duration = Duration::from_secs(10);
-/// How long a read of documents by their keys may take, and how old what it answered may be when a version is written on
-/// the strength of it. Old versions are kept for longer than both together.
+/// How long a read of documents by their keys may take, and how old what it answered may be when a
+/// version is written on the strength of it. Old versions are kept for longer than both together.
 pub(super) const READ_LIMIT: Duration = Duration::from_secs(2);
 const MAX_TIME_EXPIRED: i32 = 50;
 
@@ -80,13 +81,16 @@ impl Store {
         fates.extend(committed.iter().map(|tx| (*tx, Fate::Committed)));
     }
 
-    /// Hands over work that need not be waited for; waits where the finisher is behind by as much as it may be.
+    /// Hands over work that need not be waited for; waits where the finisher is behind by as much
+    /// as it may be.
     pub(super) async fn finish(&self, work: Work) {
-        // It ends after all sessions; what it does not get, the next one that meets it does.
+        // The finisher ends after all sessions; work that it does not get is done by clients that
+        // meet it.
         let _ = self.work.send(work).await;
     }
 
-    /// Finds out about transactions, through their primaries: one command for each collection that these are in.
+    /// Finds out about transactions, through their primaries: one command for each collection that
+    /// these are in.
     ///
     /// A transaction whose time is up is rolled back.
     pub(super) async fn ask(&self, locks: &[Lock], fates: &mut Fates) -> OpResult<()> {
@@ -109,7 +113,8 @@ impl Store {
         Ok(())
     }
 
-    /// The fate of a lock's transaction, given primaries; `None` where it has just been decided otherwise.
+    /// The fate of a lock's transaction, given primaries; `None` where it has just been decided
+    /// otherwise.
     async fn fate(&self, collection: &str, lock: &Lock, primaries: &[Document]) -> OpResult<Option<Fate>> {
         let locks = |primary: &Document| {
             primary.get_document("_lock").and_then(|held| held.get_object_id("tx")).is_ok_and(|tx| tx == lock.tx)
@@ -142,7 +147,7 @@ fn is_expired() -> Document {
     doc! {"$lt": [{"$toDate": {"$ifNull": [format!("${SINCE}"), "$$NOW"]}}, {"$subtract": ["$$NOW", lease_ms]}]}
 }
 
-/// What an error means before the commit was sent.
+/// The meaning of an error before the commit was sent.
 pub(super) fn failed(error: Error) -> OpError {
     match error_code(&error) {
         Some(MAX_TIME_EXPIRED) => OpError::Conflict("slow read"),

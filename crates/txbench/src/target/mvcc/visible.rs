@@ -1,4 +1,5 @@
-//! Which version of a document a reader sees: its own, or the latest that is committed. Decided here, asked elsewhere.
+//! The version of a document that a reader sees: its own, or the latest that is committed. Decided
+//! here, asked elsewhere.
 
 use std::collections::HashMap;
 
@@ -6,29 +7,29 @@ use bson::oid::ObjectId;
 
 use super::format::{Key, Lock, Version, VersionId};
 
-/// What was found out about a transaction, before the versions that it is used for were read: what was committed then
-/// does not change any more.
+/// Outcome of a transaction, found out before the versions were read that it is used for: committed
+/// versions do not change any more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Fate {
-    /// Committed.
+    /// The transaction is committed.
     Committed,
     /// Not decided, and its time is not up.
     Pending,
-    /// It has no primary any more: a lock of its that is still there belongs to nobody.
+    /// The transaction has no primary any more: a lock of it that is still there is dead.
     Gone,
 }
 
-/// Fates of transactions.
+/// Outcomes of transactions, by their ids.
 pub(super) type Fates = HashMap<ObjectId, Fate>;
 
-/// Who looks.
+/// The reader of a version.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Viewer<'a> {
     pub(super) collection: &'a str,
     /// The own transaction, where there is one.
     pub(super) own: Option<ObjectId>,
-    /// Whether something is to be written: then even the lock of a primary, which tells a reader all it needs, is asked
-    /// after, since its time may be up.
+    /// Whether something is to be written: then even the lock of a primary, which tells a reader
+    /// all it needs, is asked after, since its time may be up.
     pub(super) writes: bool,
 }
 

@@ -1,10 +1,11 @@
-//! A transaction's writes: versions that are stored, with a lock, as soon as they are made (what Percolator does just
-//! before a commit), so that the transaction's own queries find them.
+//! A transaction's writes: versions that are stored, with a lock, as soon as they are made (what
+//! Percolator does just before a commit), so that the transaction's own queries find them.
 //!
-//! That nobody else has written a document since it was read, and that nobody else does until the end, is one and the same
-//! check: the next version has a fixed `_id`, which only one transaction can insert. It needs that a version which was
-//! the latest when it was read, at most [`READ_LIMIT`] ago, has not got a successor that is removed already: old versions
-//! are kept for longer than that.
+//! One check shows that no other transaction has written a document since it was read, and that
+//! none does until the end: the next version has a fixed `_id`, which only one transaction can
+//! insert. It needs that a version which was the latest when it was read, at most [`READ_LIMIT`]
+//! ago, has not got a successor that is removed already: old versions are kept for longer than
+//! that.
 
 use std::{collections::HashMap, time::Instant};
 
@@ -23,16 +24,18 @@ use crate::{
 /// Documents of an open transaction, by collection and key.
 type ByPlace<T> = HashMap<(String, Key), T>;
 
-/// An open transaction.
+/// State of an open transaction.
 pub(super) struct Tx {
     pub(super) id: ObjectId,
-    /// What the commit waits for.
+    /// Write concern of the commit.
     pub(super) concern: WriteConcern,
     pub(super) primary: Option<Primary>,
     pub(super) own: ByPlace<Own>,
-    /// What was read by its key, whole, and when: its next version can be written without reading it again.
+    /// Documents that were read by their key, whole, and when: their next version can be written
+    /// without reading them again.
     read: ByPlace<Seen>,
-    /// Whether nothing else than the next version may be written of these ([`TxOptions::no_lost_updates`]).
+    /// Whether nothing else than the next version may be written of these
+    /// ([`TxOptions::no_lost_updates`]).
     ///
     /// [`TxOptions::no_lost_updates`]: crate::target::TxOptions::no_lost_updates
     no_lost_updates: bool,
@@ -43,7 +46,7 @@ pub(super) struct Own {
     pub(super) id: VersionId,
     /// The version that it replaces.
     pub(super) replaces: Option<i64>,
-    /// `None`: a deletion.
+    /// The new body. `None`: a deletion.
     pub(super) body: Option<Document>,
 }
 
@@ -78,7 +81,8 @@ impl Next {
     }
 }
 
-/// How many of the versions were written; where one is missing, somebody else has its `_id`, or it was read too long ago.
+/// Number of the versions that were written; where one is missing, another transaction has its
+/// `_id`, or it was read too long ago.
 pub(super) enum Written {
     All,
     Some(usize),
@@ -102,13 +106,14 @@ impl Tx {
         }
         let place = (collection.to_owned(), Key::of(&seen.version.id.key));
         match self.no_lost_updates {
-            // What depends on the first one must not be written over a later one.
+            // A write that depends on the first read must not replace a later version.
             true => drop(self.read.entry(place).or_insert(seen)),
             false => drop(self.read.insert(place, seen)),
         }
     }
 
-    /// A document that was read not too long ago; in place of another one that must not be lost, however long ago.
+    /// A document that was read not too long ago; in place of another one that must not be lost,
+    /// however long ago.
     pub(super) fn take_read(&mut self, collection: &str, key: &Key) -> Option<Seen> {
         let place = (collection.to_owned(), key.clone());
         match self.no_lost_updates {
@@ -128,7 +133,7 @@ impl Tx {
         self.no_lost_updates && read().is_some_and(|seen| next.replaces != Some(seen.version.id.ver))
     }
 
-    /// What the transaction does not depend on may be read again.
+    /// Documents on whose earlier read the transaction does not depend may be read again.
     fn not_on_old_reads(&self, collection: &str, next: &[Next]) -> OpResult<Written> {
         let depends = |next: &Next| self.depends_on(collection, &Key::of(&next.own.id.key));
         match next.iter().any(|next| next.is_old() && depends(next)) {
@@ -137,7 +142,8 @@ impl Tx {
         }
     }
 
-    /// Writes the next versions of documents of which the transaction has none of its own, in one command.
+    /// Writes the next versions of documents of which the transaction has none of its own, in one
+    /// command.
     pub(super) async fn write(&mut self, store: &Store, collection: &str, next: Vec<Next>) -> OpResult<Written> {
         let Some(first) = next.first() else { return Ok(Written::All) };
         if next.iter().any(Next::is_old) {

@@ -1,7 +1,9 @@
-//! The commit, sent again while its outcome is not known, as every application with transactions has to.
+//! The commit, sent again while its outcome is not known, as every application with transactions
+//! has to.
 //!
-//! The driver sends a repeated commit with `w: "majority"`. When too few nodes have confirmed a commit in time it is
-//! therefore not repeated: the answer would be about another durability than was asked for.
+//! The driver sends a repeated commit with `w: "majority"`. When too few nodes have confirmed a
+//! commit in time it is therefore not repeated: the answer would be about another durability than
+//! was asked for.
 
 use mongodb::{
     ClientSession,

@@ -1,4 +1,4 @@
-//! What an error of the server means to a transaction of its own.
+//! The meaning of a server error for one of the server's own transactions.
 
 use mongodb::error::{Error, TRANSIENT_TRANSACTION_ERROR};
 

@@ -1,9 +1,10 @@
 //! MongoDB's own transactions through the official driver. They need a replica set.
 //!
-//! Read committed begins them with read concern `local`: what other targets read with outside transactions, and the
-//! least that the server offers. (Within a transaction it never shows what is not committed, and all reads come from one
-//! snapshot of the primary: the server gives more than was asked.) Repeatable read begins them with `snapshot`, whose
-//! reads are besides of one point in time that most of the nodes have.
+//! Read committed begins them with read concern `local`: what other targets read with outside
+//! transactions, and the least that the server offers. (Within a transaction it never shows what is
+//! not committed, and all reads come from one snapshot of the primary: the server gives more than
+//! was asked.) Repeatable read begins them with `snapshot`, whose reads are besides of one point in
+//! time that most of the nodes have.
 //!
 //! A transaction that only reads is committed as applications do it: with a command of its own.
 
@@ -24,7 +25,7 @@ use super::{
 };
 use crate::error::BenchError;
 
-/// The target.
+/// The entry of the target.
 pub static ENTRY: Entry = Entry {
     traits: Traits {
         name: "native",
@@ -79,13 +80,13 @@ impl Target for Native {
         Ok(())
     }
 
-    /// What is not committed is in no collection.
+    /// Uncommitted writes are in no collection.
     async fn leftovers(&self, _collections: &[&str]) -> Result<Option<String>, BenchError> {
         Ok(None)
     }
 
     async fn close(self: Box<Self>) -> Result<(), BenchError> {
-        // A session that somebody still holds would be waited for, without end.
+        // A session that is still in use would be waited for, without end.
         self.driver.client.shutdown().immediate(true).await;
         Ok(())
     }

@@ -44,15 +44,15 @@ impl NativeSession {
         self.db.collection(name)
     }
 
-    /// Ends the transaction after an error: the server has aborted it already where the error came from there, and
-    /// must not keep its locks where not.
+    /// Ends the transaction after an error: the server has aborted it already where the error came
+    /// from there, and must not keep its locks where not.
     async fn fail(&mut self, error: Error) -> OpError {
         self.open = false;
         let _ = self.session.abort_transaction().await;
         op_error(error)
     }
 
-    /// What an operation answered, and the end of the transaction where it failed.
+    /// Settles the answer to an operation: an error ends the transaction.
     async fn settled<T>(&mut self, answer: Result<T, Error>) -> OpResult<T> {
         match answer {
             Ok(answer) => Ok(answer),
@@ -85,7 +85,8 @@ impl Session for NativeSession {
 
     async fn rollback(&mut self) -> OpResult<()> {
         if std::mem::take(&mut self.open) {
-            // An abort that does not arrive is one that the server makes by itself, when the transaction's time is up.
+            // An abort that does not arrive is one that the server makes by itself, when the
+            // transaction's time is up.
             let _ = self.session.abort_transaction().await;
         }
         Ok(())

@@ -1,7 +1,8 @@
-//! The official driver without transactions: fast, and half a transaction when the client dies in between.
+//! The official driver without transactions: fast, and half a transaction when the client dies in
+//! between.
 //!
-//! `begin`, `commit` and `rollback` send nothing. The last write before a commit is not known beforehand, so every write
-//! is acknowledged as durably as a commit has to be.
+//! `begin`, `commit` and `rollback` send nothing. The last write before a commit is not known
+//! beforehand, so every write is acknowledged as durably as a commit has to be.
 
 mod session;
 
@@ -18,7 +19,7 @@ use super::{
 };
 use crate::error::BenchError;
 
-/// The target.
+/// The entry of the target.
 pub static ENTRY: Entry = Entry {
     traits: Traits {
         name: "plain",

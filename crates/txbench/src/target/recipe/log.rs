@@ -72,7 +72,7 @@ impl Log {
         Self { id: ObjectId::new(), steps, db }
     }
 
-    /// Reads a log that somebody has left.
+    /// Reads a log that a client has left.
     pub(super) fn read(db: Database, log: &Document) -> Result<Self, BenchError> {
         let steps = log.get_array("steps").into_iter().flatten().map(|step| Step::read(step.as_document()?));
         let id = log.get_object_id("_id").ok();
@@ -146,7 +146,7 @@ impl Log {
         late.map_or(Ok(()), Err)
     }
 
-    /// Steps 5 and 6.
+    /// Finishes the log: steps 5 and 6.
     pub(super) async fn finish(&self) -> OpResult<()> {
         self.unmark().await?;
         self.advance("applied", "done", not_durable()).await.map_err(write_error)?;

@@ -1,15 +1,17 @@
-//! The two-phase commit that MongoDB's users were told to write themselves (paper 000, section 2.2.3): a log of each
-//! transaction, whose state goes from initial by pending and applied to done, and a mark in every document that it
-//! changes, so that no change is made twice. For the bank and for transfers, and no other work ([`Feature::General`]): it
-//! knows updates of documents by their `_id`, with `$inc` and `$set`, which are kept until the commit; everything else is
+//! The two-phase commit that MongoDB's documentation advised users to write themselves (paper 000,
+//! section 2.2.3): a log of each transaction, whose state goes from initial by pending and applied
+//! to done, and a mark in every document that it changes, so that no change is made twice. For the
+//! bank and for transfers, and no other work ([`Feature::General`]): it knows updates of documents
+//! by their `_id`, with `$inc` and `$set`, which are kept until the commit; everything else is
 //! refused.
 //!
-//! It is atomic, in the end, and not isolated: others see a transaction half done, and its own reads see nothing of it.
-//! Changes with `$inc` add up in whatever order; two `$set`s of one field are not kept apart.
+//! It is atomic, in the end, and not isolated: others see a transaction half done, and its own
+//! reads see nothing of it. Changes with `$inc` add up in whatever order; two `$set`s of one field
+//! are not kept apart.
 //!
-//! Logs that a client has left are gone on with by whoever settles, once nothing has happened to them for ten seconds by
-//! the server's clock. As in the recipe nothing keeps a client that was only slow from going on at the same time; the
-//! claim of a log keeps two that recover apart.
+//! Logs that a client has left are continued by any client that settles, once nothing has happened
+//! to them for ten seconds by the server's clock. As in the recipe nothing keeps a client that was
+//! only slow from going on at the same time; the claim of a log keeps two that recover apart.
 
 mod log;
 mod recovery;
@@ -35,7 +37,7 @@ use super::{
 };
 use crate::error::BenchError;
 
-/// The target.
+/// The entry of the target.
 pub static ENTRY: Entry = Entry {
     traits: Traits {
         name: "recipe",

@@ -1,7 +1,7 @@
 //! Goes on with transactions that were left.
 //!
-//! An initial one is canceled: nothing of it has happened. A pending one is gone through with from its changes on, an
-//! applied one from its marks on.
+//! An initial one is canceled: nothing of it has happened. A pending one is gone through with from
+//! its changes on, an applied one from its marks on.
 
 use std::{mem, sync::PoisonError};
 

@@ -45,7 +45,7 @@ impl RecipeSession {
             return Err(if unreachable { OpError::Conflict("server not reached") } else { write_error(error) });
         }
         let not_durable = WriteConcern::builder().w(Acknowledgment::Nodes(1)).build();
-        // From here on somebody goes through with it, if not this client.
+        // From here on the transaction will be completed, if not by this client.
         let unknown = |error: OpError| match error {
             OpError::Fatal(error) => OpError::Unknown(error),
             other => other,

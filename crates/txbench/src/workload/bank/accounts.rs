@@ -1,4 +1,5 @@
-//! The accounts: their numbers and what they hold before the first operation (paper 003, listing 3).
+//! The accounts: their numbers and what they hold before the first operation (paper 003, listing
+//! 3).
 
 use std::{borrow::Cow, collections::HashMap, path::Path};
 
@@ -38,17 +39,17 @@ pub(super) struct Initial {
 /// All accounts; each has an ordinal, from 0.
 #[derive(Debug)]
 pub(super) enum Accounts {
-    /// Those of the paper and as many more as are needed, all empty. Nothing is in memory.
+    /// The accounts of the paper, and as many more as are needed, all empty. They take no memory.
     Counted(u32),
-    /// Those of a file.
+    /// The accounts of a file.
     Named { initial: Vec<Initial>, ordinals: HashMap<String, u32> },
 }
 
 impl Accounts {
-    /// Those of a file in the form of listing 3.
+    /// Reads the accounts of a file in the form of listing 3.
     ///
     /// # Errors
-    /// [`BenchError::Refused`]: what is wrong in which line.
+    /// [`BenchError::Refused`], with the line and the fault.
     pub(super) fn read(option: &str, path: &Path) -> Result<Self, BenchError> {
         let mut documents: Documents<Initial> = Documents::open(option, path)?;
         let (mut initial, mut ordinals): (Vec<Initial>, HashMap<String, u32>) = Default::default();
@@ -87,7 +88,7 @@ impl Accounts {
         }
     }
 
-    /// Which account has this number.
+    /// Ordinal of the account with this number.
     pub(super) fn ordinal(&self, number: &str) -> Option<u32> {
         match self {
             Self::Counted(n) => {
@@ -100,7 +101,7 @@ impl Accounts {
         }
     }
 
-    /// What it holds before the first operation.
+    /// Balance of the account before the first operation.
     pub(super) fn initial(&self, ordinal: u32) -> Money {
         match self {
             Self::Counted(_) => Money(0),

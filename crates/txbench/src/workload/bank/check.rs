@@ -1,5 +1,5 @@
-//! The check after a run: every account holds what the acknowledged operations add up to, all accounts together too, and the
-//! audit agrees.
+//! The check after a run: every account holds what the acknowledged operations add up to, all
+//! accounts together too, and the audit agrees.
 //!
 //! 1. Read the tallies: each client has left one.
 //! 2. Read the accounts, and the audit.
@@ -25,7 +25,7 @@ use crate::{
     },
 };
 
-/// Checks.
+/// Checks the accounts, and the audit if there is one.
 pub(super) async fn check(options: &Options, source: &Source, session: &mut dyn Session, totals: &Totals) -> Check {
     let tallies = tallies(session, totals).await?;
     let found = accounts(session, &source.accounts).await?;
@@ -40,7 +40,7 @@ pub(super) async fn check(options: &Options, source: &Source, session: &mut dyn 
     audit.map_or(Ok(()), |audit| audit.agrees(&source.accounts, &expected))
 }
 
-/// What the clients left: all of them, or none when none has worked.
+/// The tallies that the clients left: all of them, or none when no client has worked.
 async fn tallies(session: &mut dyn Session, totals: &Totals) -> Result<BTreeMap<u32, Tally>, Broken> {
     let found = session.find(TALLIES, Find::new(doc! {})).await?;
     let tallies: BTreeMap<u32, Tally> = found.iter().filter_map(Tally::read).collect();
@@ -67,7 +67,7 @@ fn acknowledged(options: &Options, tallies: &BTreeMap<u32, Tally>, totals: &Tota
     }
 }
 
-/// All accounts, by ordinal.
+/// All accounts, ordered by their ordinal.
 async fn accounts(session: &mut dyn Session, accounts: &Accounts) -> Result<Vec<Found>, Broken> {
     let mut found: Vec<Option<Found>> = vec![None; accounts.len() as usize];
     let projection = doc! {"Balance": 1, "LastTxnSequence": 1};
@@ -112,10 +112,10 @@ fn balances(accounts: &Accounts, expected: &Expected, found: &[Found]) -> Check 
     }
 }
 
-/// What the audit records.
+/// Content of the audit's records.
 struct Audit {
     sequences: BTreeSet<i64>,
-    /// By ordinal: what the account must hold.
+    /// Balances by ordinal, as the audit has them.
     balances: Vec<Money>,
 }
 
@@ -143,7 +143,7 @@ impl Audit {
         Some(())
     }
 
-    /// It has every operation that happened, and no other.
+    /// Checks that the audit has every operation that happened, and no other.
     fn agrees(&self, accounts: &Accounts, expected: &Expected) -> Check {
         let (records, done) = (self.sequences.len() as u64, expected.done);
         if records != done {

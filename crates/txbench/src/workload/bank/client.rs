@@ -34,7 +34,7 @@ pub(super) struct BankClient {
 enum Next {
     Operation(Operation),
     Read(reads::Chosen),
-    /// All operations are done.
+    /// The end: all operations are done.
     End,
     /// The next operation could not be had.
     Failed(BenchError),

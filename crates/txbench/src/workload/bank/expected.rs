@@ -1,4 +1,5 @@
-//! What the accounts must hold: every acknowledged operation added up, by the tallies of the clients.
+//! The balances that accounts must have: all acknowledged operations added up, by the tallies of
+//! the clients.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,22 +16,24 @@ pub(super) struct Found {
     pub(super) last_sequence: Option<i64>,
 }
 
-/// What must be found.
+/// The content that the check must find.
 pub(super) struct Expected {
     balances: Vec<Money>,
     /// Whether an acknowledged operation was on this account.
     touched: Vec<bool>,
-    /// Whether the sequence number found is that of an operation on this account that happened, or may have.
+    /// Whether the sequence number found is that of an operation on this account that happened, or
+    /// may have.
     last_is_known: Vec<bool>,
-    /// By account: what operations in doubt may have changed.
+    /// By account: amounts of the operations in doubt.
     doubts: BTreeMap<u32, Vec<Money>>,
-    /// Operations that happened.
+    /// Number of operations that happened.
     pub(super) done: u64,
 }
 
 impl Expected {
-    /// Goes through the operations of all clients again. `found` are the accounts by ordinal; `resolved` are those in doubt
-    /// that are known to have happened; with `all_resolved` the others have not.
+    /// Goes through the operations of all clients again. `found` are the accounts by ordinal;
+    /// `resolved` are those in doubt that are known to have happened; with `all_resolved` the
+    /// others have not.
     pub(super) fn add_up(
         source: &Source,
         tallies: &BTreeMap<u32, Tally>,
@@ -80,7 +83,7 @@ impl Expected {
         }
     }
 
-    /// What must be in the account, operations in doubt left out.
+    /// Balance that the account must have, without operations in doubt.
     pub(super) fn balance(&self, account: u32) -> Money {
         self.balances[account as usize]
     }
@@ -90,7 +93,7 @@ impl Expected {
         (self.balances.iter().map(|balance| i128::from(balance.0)).sum(), self.doubts.is_empty())
     }
 
-    /// What is wrong with an account, if anything is.
+    /// The fault of an account, if it has one.
     pub(super) fn wrong(&self, account: u32, found: Found) -> Option<String> {
         let at = account as usize;
         let doubts = self.doubts.get(&account).map_or(&[][..], Vec::as_slice);
@@ -109,7 +112,8 @@ impl Expected {
     }
 }
 
-/// Whether this is what some of the operations in doubt add up to. With too many of them, nobody can tell: then it is.
+/// Whether some of the operations in doubt add up to this difference. With too many of them this
+/// cannot be computed, and counts as possible.
 fn possible(difference: i64, doubts: &[Money]) -> bool {
     if doubts.len() > DOUBTS {
         return true;

@@ -1,8 +1,9 @@
 //! `bank-files`: writes operations as JSON files (paper 003, section III).
 //!
-//! `accounts.json` holds the accounts before the first operation (listing 3), `operations-NNN.json` the operations (listings
-//! 1 and 2), each an array with an element on each line. Operations are dealt to the files in turns. The balances in them
-//! are those after the operation when all are done in the order of their sequence numbers.
+//! `accounts.json` holds the accounts before the first operation (listing 3), `operations-NNN.json`
+//! the operations (listings 1 and 2), each an array with an element on each line. Operations are
+//! dealt to the files in turns. The balances in them are those after the operation when all are
+//! done in the order of their sequence numbers.
 
 use std::{
     fs::File,
@@ -24,13 +25,13 @@ use crate::error::BenchError;
 /// The file that holds the accounts.
 pub(super) const ACCOUNTS_FILE: &str = "accounts.json";
 
-/// The arguments of `bank-files`.
+/// Arguments of the command `bank-files`.
 #[derive(Clone, Debug, Args)]
 pub struct FilesArgs {
     /// The folder that the files are written to; it is made if it is not there
     #[arg(long, value_name = "DIR")]
     pub out: PathBuf,
-    /// Operations in all
+    /// Number of operations in all
     #[arg(long, default_value_t = 116_000, value_parser = clap::value_parser!(u64).range(1..=100_000_000))]
     pub operations: u64,
     /// Files that the operations are dealt to
@@ -79,7 +80,7 @@ fn write_accounts(out: &Path, accounts: &Accounts) -> Result<(), BenchError> {
     array.end()
 }
 
-/// What all accounts hold after the operations so far.
+/// Balances of all accounts after the operations so far.
 struct Balances(Vec<Money>);
 
 impl Balances {

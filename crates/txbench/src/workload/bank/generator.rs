@@ -1,5 +1,5 @@
-//! The operations, drawn from a seed. Each is drawn for itself, so that any of them can be had without those before it,
-//! and a client makes its own part alone.
+//! The operations, drawn from a seed. Each is drawn for itself, so that any of them can be had
+//! without those before it, and a client makes its own part alone.
 
 use std::str::FromStr;
 
@@ -11,17 +11,18 @@ use super::{
     operation::{Change, Operation},
 };
 
-/// The largest amount that is drawn. Amounts are spread evenly over the orders of magnitude from 1 to this.
+/// The largest amount that is drawn. Amounts are spread evenly over the orders of magnitude from 1
+/// to this.
 const LARGEST: f64 = 100_000_000.0;
 
 /// Deposits, withdrawals and transfers, in percent of all operations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Mix {
-    /// Deposits.
+    /// Percentage of deposits among operations.
     pub deposits: u8,
-    /// Withdrawals.
+    /// Percentage of withdrawals among operations.
     pub withdrawals: u8,
-    /// Transfers.
+    /// Percentage of transfers among operations.
     pub transfers: u8,
 }
 
@@ -50,11 +51,11 @@ impl std::fmt::Display for Mix {
     }
 }
 
-/// Draws operations.
+/// A generator that draws operations from a seed.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Generator {
     pub(super) seed: u64,
-    /// At least 2.
+    /// Number of accounts, at least 2.
     pub(super) accounts: u32,
     pub(super) mix: Mix,
 }

@@ -1,4 +1,5 @@
-//! The bank of paper 003: deposits, withdrawals and transfers, replayed from JSON files or drawn from a seed.
+//! The bank of paper 003: deposits, withdrawals and transfers, replayed from JSON files or drawn
+//! from a seed.
 //!
 //! | file | what it does |
 //! | --- | --- |
@@ -8,10 +9,12 @@
 //! | `client`, `posting`, `reads` | one client: what it chooses, how an operation is done, what it reads in between |
 //! | `tally`, `check`, `expected` | how far each client came; whether every account holds exactly what was acknowledged |
 //!
-//! Accounts have the fields of the paper's listing 4 (`Account`, `Balance`, `LastTxnSequence`, `LastUpdateTS`); money is in
-//! hundredths. `_id` is the number of the account, too: the target decides which of the two costs what.
+//! Accounts have the fields of the paper's listing 4 (`Account`, `Balance`, `LastTxnSequence`,
+//! `LastUpdateTS`); money is in hundredths. `_id` is the number of the account, too: the target
+//! decides which of the two costs what.
 //!
-//! Each run begins with the accounts as they were at first, as in the paper, so that the check is exact.
+//! Each run begins with the accounts as they were at first, as in the paper, so that the check is
+//! exact.
 
 mod accounts;
 mod check;
@@ -43,7 +46,7 @@ use crate::{
 };
 
 const ACCOUNTS: &str = "accounts";
-/// With `--audit`: every operation.
+/// Collection of the audit (`--audit`): a record of every operation.
 const AUDIT: &str = "audit";
 /// How far each client came: see `tally`.
 const TALLIES: &str = "tallies";
@@ -53,13 +56,14 @@ const BATCH: u32 = 5_000;
 /// The options of the bank.
 #[derive(Clone, Debug, Args, Serialize, Deserialize)]
 pub struct Options {
-    /// Replay the operations of the JSON files in this folder (see `bank-files`) instead of drawing them
+    /// Replay the operations of the JSON files in this folder (see `bank-files`) instead of drawing
+    /// them
     #[arg(long, value_name = "DIR", conflicts_with_all = ["operations", "operations_seed", "accounts", "mix"])]
     pub files: Option<PathBuf>,
     /// Operations in all; a run ends early when all are done
     #[arg(long, default_value_t = 116_000, value_parser = clap::value_parser!(u64).range(1..=100_000_000))]
     pub operations: u64,
-    /// Which operations are drawn: the same ones in every run
+    /// Seed of the operations: the same ones in every run
     #[arg(long, default_value_t = 1)]
     pub operations_seed: u64,
     /// Accounts; the first ten are the paper's
@@ -71,7 +75,8 @@ pub struct Options {
     /// Begin anew when all operations are done
     #[arg(long)]
     pub endless: bool,
-    /// Do deposits and withdrawals without a transaction around them (the paper's "without session")
+    /// Do deposits and withdrawals without a transaction around them (the paper's "without
+    /// session")
     #[arg(long, conflicts_with = "audit")]
     pub alone: bool,
     /// Find accounts by their field Account, which has an index, instead of by _id
@@ -86,8 +91,9 @@ pub struct Options {
     /// Record every operation in another collection, in the same transaction
     #[arg(long)]
     pub audit: bool,
-    /// Percentage of transactions that only read: balances; the largest ones, where they have an index; sums over the
-    /// whole bank, which must be consistent, up to 1000 accounts; with an audit, whether it agrees with the accounts
+    /// Percentage of transactions that only read: balances; the largest ones, where they have an
+    /// index; sums over the whole bank, which must be consistent, up to 1000 accounts; with an
+    /// audit, whether it agrees with the accounts
     #[arg(long, default_value_t = 0, value_parser = clap::value_parser!(u8).range(0..=100))]
     pub readers: u8,
 }
@@ -96,10 +102,10 @@ pub struct Options {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ValueEnum)]
 #[serde(rename_all = "kebab-case")]
 pub enum AccountIndex {
-    /// Unique.
+    /// A unique index on the number.
     #[default]
     Unique,
-    /// Not unique.
+    /// An index that is not unique.
     Plain,
 }
 

@@ -1,8 +1,9 @@
 //! Money: a whole number of hundredths.
 //!
-//! A whole number because every target adds it exactly, those too that apply `$inc` themselves: BSON's Decimal128 would be
-//! exact on the server, but not every client can add it. In JSON it is a number with at most two decimals, read and written as text, so
-//! that no sum ever passes through floating point.
+//! A whole number because every target adds it exactly, those too that apply `$inc` themselves:
+//! BSON's Decimal128 would be exact on the server, but not every client can add it. In JSON it is a
+//! number with at most two decimals, read and written as text, so that no sum ever passes through
+//! floating point.
 
 use std::{fmt, str::FromStr};
 
@@ -14,7 +15,8 @@ use serde_json::value::RawValue;
 pub(super) struct Money(pub(super) i64);
 
 impl Money {
-    /// The largest amount that is read: far below where a sum of as many operations as are allowed would overflow.
+    /// The largest amount that is read: far below where a sum of as many operations as are allowed
+    /// would overflow.
     pub(super) const LARGEST: Self = Self(100_000_000_000);
 }
 

@@ -10,18 +10,18 @@ pub(super) struct Operation {
     pub(super) change: Change,
 }
 
-/// What an operation does. Accounts are ordinals.
+/// The change that an operation makes. Accounts are given by their ordinals.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Change {
-    /// One document.
+    /// Adds the amount to one account.
     Deposit { account: u32, amount: Money },
-    /// One document.
+    /// Takes the amount from one account.
     Withdrawal { account: u32, amount: Money },
     /// Two documents; `from` and `to` differ.
     Transfer { from: u32, to: u32, amount: Money },
 }
 
-/// What an operation does to one account.
+/// Effect of an operation on one account.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Effect {
     pub(super) account: u32,
@@ -38,7 +38,7 @@ impl Change {
         }
     }
 
-    /// What happens to which accounts, the origin of a transfer first.
+    /// Effects on each account, the origin of a transfer first.
     pub(super) fn effects(self) -> impl Iterator<Item = Effect> {
         let (one, other) = match self {
             Self::Deposit { account, amount } => (Effect { account, by: amount }, None),

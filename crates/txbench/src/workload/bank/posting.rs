@@ -1,4 +1,5 @@
-//! How an operation is done: one update for each account (paper 003, section IV-A), and its record in the audit.
+//! How an operation is done: one update for each account (paper 003, section IV-A), and its record
+//! in the audit.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -44,7 +45,8 @@ pub(super) async fn post(
     if alone { Ok(()) } else { session.commit().await }
 }
 
-/// What an operation does to one account: `Balance` by the amount, `LastTxnSequence` and `LastUpdateTS` set.
+/// The update for one account: `Balance` changes by the amount, `LastTxnSequence` and
+/// `LastUpdateTS` are set.
 fn update(options: &Options, accounts: &Accounts, operation: Operation, effect: Effect, now: Timestamp) -> Update {
     let mut inc = doc! {"Balance": effect.by.0};
     if options.sums() && !matches!(operation.change, Change::Transfer { .. }) {
@@ -75,7 +77,8 @@ fn missing(accounts: &Accounts, effect: Effect) -> OpError {
     BenchError::Failed(format!("the account {number} is not there any more")).into()
 }
 
-/// The time as the paper's listing 4 has it: a timestamp, seconds and a counter; here the microseconds within the second.
+/// The time as the paper's listing 4 has it: a timestamp, seconds and a counter; here the
+/// microseconds within the second.
 fn now() -> Timestamp {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     let time = u32::try_from(now.as_secs()).unwrap_or(u32::MAX);

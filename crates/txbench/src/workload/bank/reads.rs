@@ -1,14 +1,17 @@
-//! What clients read while others write (paper 003, future work), and what must be true of what they see.
+//! Reads of clients while others write (paper 003, future work), and the conditions that their
+//! results must meet.
 //!
 //! - `balance`: one account's, by `Account`: the account is there.
 //! - `largest`: the ten largest balances, by the index on them: they come in order.
-//! - `bank-sum`: all accounts, in one transaction at repeatable read. [`DEPOSITED`] counts what deposits and withdrawals
-//!   have changed; a transfer leaves it. So balances and it have the same sum whenever no transfer is seen in half.
-//! - `partial-check`: some accounts and, by their `LastTxnSequence`, the records of the audit, in one transaction at
-//!   repeatable read: an account holds what the audit says that its last operation left.
+//! - `bank-sum`: all accounts, in one transaction at repeatable read. [`DEPOSITED`] counts what
+//!   deposits and withdrawals have changed; a transfer leaves it. So balances and it have the same
+//!   sum whenever no transfer is seen in half.
+//! - `partial-check`: some accounts and, by their `LastTxnSequence`, the records of the audit, in
+//!   one transaction at repeatable read: an account holds what the audit says that its last
+//!   operation left.
 //!
-//! The last two are at repeatable read because no query at read committed promises a sum: it may see one account before and
-//! another after a transfer.
+//! The last two are at repeatable read because no query at read committed promises a sum: it may
+//! see one account before and another after a transfer.
 
 use std::collections::BTreeMap;
 
@@ -30,7 +33,7 @@ const LARGEST: u32 = 10;
 /// How many accounts are compared with the audit at once.
 const COMPARED: usize = 10;
 
-/// A kind of read.
+/// The kinds of reads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Read {
     Balance,
@@ -39,11 +42,11 @@ pub(super) enum Read {
     PartialCheck,
 }
 
-/// A read, chosen.
+/// The read that was chosen.
 #[derive(Clone, Debug)]
 pub(super) struct Chosen {
     pub(super) read: Read,
-    /// Which accounts, where not all.
+    /// The accounts to read, if not all.
     accounts: Vec<u32>,
 }
 
@@ -63,7 +66,8 @@ pub(super) const CONSISTENT: TxOptions =
     TxOptions { isolation: Some(Isolation::RepeatableRead), durability: None, no_lost_updates: false };
 
 impl Chosen {
-    /// Chooses among what can be read: seven in ten of all reads are of one balance, where there is another kind.
+    /// Chooses among what can be read: seven in ten of all reads are of one balance, where there is
+    /// another kind.
     pub(super) fn draw(random: &mut StdRng, options: &Options, accounts: u32) -> Self {
         let possible = [
             (Read::Largest, options.index_balances),
@@ -96,7 +100,7 @@ impl Chosen {
                     Read::BankSum => bank_sum(session, accounts).await?,
                     _ => self.partial_check(session, accounts).await?,
                 };
-                // What was read holds only if the transaction gets through.
+                // The values read count only if the transaction commits.
                 session.commit().await?;
                 Ok(consistent)
             }
@@ -154,7 +158,7 @@ fn balance(account: &Document) -> Option<i64> {
     account.get_i64("Balance").ok()
 }
 
-/// What this record says that its operation left in the account.
+/// Balance that this record says its operation left in the account.
 fn recorded(record: &Document, account: &Document) -> Option<i64> {
     let number = account.get_str("_id").ok()?;
     let mut changes = record.get_array("changes").ok()?.iter().filter_map(Bson::as_document);

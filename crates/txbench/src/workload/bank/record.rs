@@ -1,5 +1,6 @@
-//! An operation as the JSON files hold it: two shapes, with the field names of paper 003, listings 1 and 2. The second lacks
-//! its closing brace there, and has a fraction: amounts are numbers with up to two decimals.
+//! An operation as the JSON files hold it: two shapes, with the field names of paper 003, listings
+//! 1 and 2. The second lacks its closing brace there, and has a fraction: amounts are numbers with
+//! up to two decimals.
 
 use serde::{Deserialize, Serialize};
 
@@ -17,7 +18,7 @@ pub(super) enum Record {
     Single {
         #[serde(rename = "ACCOUNT NO")]
         account: String,
-        /// Always null.
+        /// Always null for these operations.
         #[serde(rename = "DESTINATION ACCOUNT")]
         destination: Option<String>,
         #[serde(rename = "SEQUENCE")]
@@ -29,7 +30,7 @@ pub(super) enum Record {
         #[serde(rename = "BALANCE AMT")]
         balance: Money,
     },
-    /// Listing 2: a transfer.
+    /// The record of a transfer, as in listing 2.
     Transfer {
         #[serde(rename = "ORIGIN ACCOUNT")]
         origin: String,
@@ -46,8 +47,9 @@ pub(super) enum Record {
     },
 }
 
-/// An operation of either shape as it is read. Balances are not: they say what was so when the operations were made one after the
-/// other, and nothing about a replay by several clients but where it ends.
+/// An operation of either shape as it is read. Balances are not: they say what was so when the
+/// operations were made one after the other, and nothing about a replay by several clients but
+/// where it ends.
 #[derive(Debug, Deserialize)]
 pub(super) struct AnyRecord {
     #[serde(rename = "ACCOUNT NO")]

@@ -1,13 +1,13 @@
-//! Where operations come from, divided over clients: drawn from a seed, or read from files. Nobody holds all of them in
-//! memory.
+//! The source of operations, divided over clients: drawn from a seed, or read from files. They are
+//! never all in memory at once.
 
 use std::{path::PathBuf, sync::Arc};
 
 use super::{accounts::Accounts, files::ACCOUNTS_FILE, generator::Generator, operation::Operation, record::AnyRecord};
 use crate::{error::BenchError, workload::documents::Documents};
 
-/// When the operations are done once more (`--endless`), so much is added to each sequence number. No operation has a larger
-/// one to begin with.
+/// When the operations are done once more (`--endless`), so much is added to each sequence number.
+/// No operation has a larger one to begin with.
 pub(super) const LAP: i64 = 1_000_000_000;
 
 /// All operations, and the accounts that they are on.
@@ -23,7 +23,7 @@ enum List {
         generator: Generator,
         operations: u64,
     },
-    /// At least one.
+    /// Operations of files, of which there is at least one.
     Files(Arc<Vec<PathBuf>>),
 }
 
@@ -34,8 +34,8 @@ impl Source {
         Self { accounts, list: List::Drawn { generator, operations } }
     }
 
-    /// The JSON files of a folder, whatever their names; `accounts.json` holds the accounts. Where that is not there, they are
-    /// those of the paper.
+    /// The JSON files of a folder, whatever their names; `accounts.json` holds the accounts. Where
+    /// that is not there, they are those of the paper.
     ///
     /// # Errors
     /// [`BenchError::Refused`]: the folder cannot be read or has no operations.
@@ -64,7 +64,7 @@ impl Source {
         Replay { source: self.clone(), index, of, lap: 0, endless, in_this_lap: 0, part: None }
     }
 
-    /// Those of one client, once.
+    /// Operations of one client, each once.
     fn part(&self, index: u64, of: u64) -> Part {
         match &self.list {
             List::Drawn { generator, operations } => {
@@ -72,7 +72,8 @@ impl Source {
             }
             List::Files(paths) => {
                 let files = paths.len() as u64;
-                // A client has whole files, or shares one with those who come round to it: nobody reads what another does.
+                // A client has whole files of its own, or takes turns at one with the clients that
+                // share it: no operation is read twice.
                 let (mine, sharers, turn) = match files >= of {
                     true => ((index..files).step_by(of as usize).collect(), 1, 0),
                     false => (vec![index % files], (of - 1 - index % files) / files + 1, index / files),
@@ -128,7 +129,7 @@ enum Part {
         /// Files not begun, the next one last.
         rest: Vec<PathBuf>,
         file: Option<Documents<AnyRecord>>,
-        /// Which operation of the file is next.
+        /// Position in the file of the next operation.
         at: u64,
         /// How many clients share the file, and at which operations this one's turn is.
         sharers: u64,

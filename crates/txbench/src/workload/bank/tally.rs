@@ -1,7 +1,8 @@
-//! How far a client came in its part of the operations, so that the check knows exactly which ones were acknowledged.
+//! How far a client came in its part of the operations, so that the check knows exactly which ones
+//! were acknowledged.
 //!
-//! Each client leaves it at its end in a document that the load has made for it: one for each client that there can be, so
-//! that targets which can only update have it, too.
+//! Each client leaves it at its end in a document that the load has made for it: one for each
+//! client that there can be, so that targets which can only update have it, too.
 
 use std::ops::RangeInclusive;
 
@@ -17,19 +18,19 @@ use crate::{
 const CLIENTS: i64 = 1_000;
 /// Operations that one client may leave undone or in doubt before the run is given up.
 const EXCEPTIONS: usize = 10_000;
-/// Attempts to leave it.
+/// Attempts at writing the tally.
 const ATTEMPTS: RangeInclusive<u32> = 1..=10;
 
-/// What one client did. Its operations are numbered from 0 in the order of its replay.
+/// Operations of one client. They are numbered from 0 in the order of its replay.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Tally {
     /// How many clients there were.
     pub(super) of: u32,
     /// Operations taken from the replay.
     pub(super) taken: i64,
-    /// Those among them that did not happen: given up, or not begun.
+    /// Numbers of operations that did not happen: given up, or not begun.
     pub(super) without: Vec<i64>,
-    /// Those that may have happened.
+    /// Numbers of operations that may have happened.
     pub(super) unknown: Vec<i64>,
     /// The last one that was taken, while it is not known to be done.
     open: Option<Fate>,
@@ -46,10 +47,10 @@ impl Tally {
         Self { of, ..Self::default() }
     }
 
-    /// The next operation is taken. What became of the one before is as it was last noted.
+    /// Takes the next operation. The result of the one before is as it was last noted.
     ///
     /// # Errors
-    /// Too many are undone or in doubt to be told.
+    /// If too many operations were undone or are in doubt to list them.
     pub(super) fn take(&mut self) -> Result<(), BenchError> {
         self.close();
         self.taken += 1;
@@ -65,7 +66,7 @@ impl Tally {
         self.open = Some(Fate::Unknown);
     }
 
-    /// It has ended like this.
+    /// Notes the result of the present operation.
     pub(super) fn end(&mut self, how: &OpResult<()>) {
         self.open = match how {
             Ok(()) => None,
@@ -105,7 +106,7 @@ impl Tally {
         session.commit().await
     }
 
-    /// Which client left this document, and what; `None` if none did.
+    /// The client that left this document, and its tally; `None` if it is no tally.
     pub(super) fn read(document: &Document) -> Option<(u32, Self)> {
         let numbers = |field| document.get_array(field).ok()?.iter().map(Bson::as_i64).collect::<Option<Vec<i64>>>();
         let number = |field| u32::try_from(document.get_i64(field).ok()?).ok();

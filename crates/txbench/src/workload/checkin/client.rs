@@ -1,4 +1,5 @@
-//! One client: a search by distance, and the nearest point's document updated, in one transaction (paper 001, section 4).
+//! One client: a search by distance, and the nearest point's document updated, in one transaction
+//! (paper 001, section 4).
 
 use std::{sync::Arc, time::Duration};
 
@@ -20,7 +21,7 @@ use crate::{
 /// The server and this program may differ by so much when they measure.
 const TOLERANCE_M: f64 = 0.1;
 
-/// What a client looks for.
+/// The search that a client makes.
 #[derive(Clone, Debug)]
 pub(super) struct Search {
     pub(super) points: Arc<Vec<Point>>,
@@ -72,7 +73,8 @@ impl Client for CheckinClient {
 }
 
 impl Search {
-    /// The nearest points, in the order of their distance. Looks farther as long as there are too few.
+    /// The nearest points, in the order of their distance. Looks farther as long as there are too
+    /// few.
     async fn nearest(&self, session: &mut dyn Session, origin: Point) -> OpResult<Vec<Document>> {
         let mut radius_m = self.first_radius_m;
         loop {

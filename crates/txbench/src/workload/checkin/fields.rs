@@ -15,13 +15,14 @@ const LATITUDE: [&str; 3] = ["latitude", "lat", "y"];
 /// The fields that `--fields` names.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Fields {
-    /// One that holds both: `[longitude, latitude]`, a GeoJSON point, or an object with a field for each.
+    /// One that holds both: `[longitude, latitude]`, a GeoJSON point, or an object with a field for
+    /// each.
     Both(String),
-    /// One for each.
+    /// A field for each coordinate.
     Each {
-        /// Holds the longitude.
+        /// Name of the field with the longitude.
         longitude: String,
-        /// Holds the latitude.
+        /// Name of the field with the latitude.
         latitude: String,
     },
 }

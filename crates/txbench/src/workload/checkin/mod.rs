@@ -1,14 +1,16 @@
-//! Check-ins (paper 001, section 4, figure 8): somebody looks for the points around, and checks in at the nearest.
+//! Check-ins (paper 001, section 4, figure 8): a user looks for the points around, and checks in at
+//! the nearest.
 //!
-//! Each transaction is a `$near` that returns as many documents as asked, and one update by `_id`: how its latency and its
-//! commands grow with that number is what the figure shows. The paper varies the radius to vary the number of documents;
-//! here the number is given and the radius follows from the points, which gives the same number at every place.
+//! Each transaction is a `$near` that returns as many documents as asked, and one update by `_id`:
+//! how its latency and its commands grow with that number is what the figure shows. The paper
+//! varies the radius to vary the number of documents; here the number is given and the radius
+//! follows from the points, which gives the same number at every place.
 //!
-//! | file | what it does |
+//! | file | content |
 //! | --- | --- |
-//! | `point`, `points`, `fields` | a point; points of a file; in which fields they are |
+//! | `point`, `points`, `fields` | a point; points of a file; the fields that hold them |
 //! | `synthetic` | points where there is no file |
-//! | `radius`, `client` | how far is looked; one client |
+//! | `radius`, `client` | the distance of a search; one client |
 
 mod client;
 mod fields;
@@ -39,7 +41,7 @@ const POINTS: &str = "points";
 /// Points that are loaded at once.
 const BATCH: usize = 5_000;
 
-/// The options of check-ins.
+/// Options of the workload `checkin`.
 #[derive(Clone, Debug, Args, Serialize, Deserialize)]
 pub struct Options {
     /// Documents that the search of one check-in returns
@@ -48,17 +50,18 @@ pub struct Options {
     /// Points: a file of JSON documents or CSV, packed (.gz) or not; made if not given
     #[arg(long, value_name = "FILE")]
     pub points: Option<PathBuf>,
-    /// Fields that hold the points: one for both coordinates, or those of longitude and latitude (lon,lat)
+    /// Fields that hold the points: one for both coordinates, or those of longitude and latitude
+    /// (lon,lat)
     #[arg(long, requires = "points")]
     pub fields: Option<Fields>,
-    /// Points that are made
+    /// Number of points that are made
     #[arg(long, default_value_t = 29_353, conflicts_with = "points", value_parser = clap::value_parser!(u32).range(2..=points::MOST as i64))]
     pub synthetic: u32,
-    /// Which points are made: the same ones in every run
+    /// Seed of the points: the same ones in every run
     #[arg(long, default_value_t = 1, conflicts_with = "points")]
     pub points_seed: u64,
-    /// How far the first search looks; as far as nearly always holds enough points if not given. A search that finds too few
-    /// is followed by one that looks twice as far
+    /// How far the first search looks; as far as nearly always holds enough points if not given. A
+    /// search that finds too few is followed by one that looks twice as far
     #[arg(long, value_parser = kilometres)]
     pub radius_km: Option<f64>,
 }

@@ -7,12 +7,12 @@ const EARTH_M: f64 = 6_378_100.0;
 /// Half around it: nothing is farther away.
 pub(super) const FARTHEST_M: f64 = 20_038_000.0;
 
-/// In degrees.
+/// A place on the earth, in degrees.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Point {
-    /// -180 to 180.
+    /// Degrees of longitude, from -180 to 180.
     pub(super) longitude: f64,
-    /// -90 to 90.
+    /// Degrees of latitude, from -90 to 90.
     pub(super) latitude: f64,
 }
 
@@ -41,12 +41,12 @@ impl Point {
         2.0 * EARTH_M * chord.sqrt().min(1.0).asin()
     }
 
-    /// As GeoJSON.
+    /// The point as GeoJSON.
     pub(super) fn to_geo_json(self) -> Document {
         doc! {"type": "Point", "coordinates": [self.longitude, self.latitude]}
     }
 
-    /// From GeoJSON.
+    /// Reads a point from GeoJSON.
     pub(super) fn of_geo_json(document: &Document) -> Option<Self> {
         match document.get_array("coordinates").ok()?.as_slice() {
             [Bson::Double(longitude), Bson::Double(latitude)] => Self::new(*longitude, *latitude).ok(),

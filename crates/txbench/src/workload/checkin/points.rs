@@ -1,4 +1,5 @@
-//! Points of a file: JSON (an array, or documents one after the other) or CSV with a line of names, packed (`.gz`) or not.
+//! Points of a file: JSON (an array, or documents one after the other) or CSV with a line of names,
+//! packed (`.gz`) or not.
 
 use std::path::Path;
 

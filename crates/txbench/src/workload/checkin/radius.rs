@@ -1,8 +1,9 @@
 //! How far the first search of a check-in looks.
 //!
-//! An application knows how dense its points are. Here it is measured: from some origins like those of the check-ins, the
-//! distance within which there are enough points. The first search looks as far as the worst of these needed, so that nearly every
-//! check-in is one search; those that find too few double the radius.
+//! An application knows how dense its points are. Here it is measured: from some origins like those
+//! of the check-ins, the distance within which there are enough points. The first search looks as
+//! far as the worst of these needed, so that nearly every check-in is one search; those that find
+//! too few double the radius.
 
 use rand::{RngExt, SeedableRng, rngs::StdRng};
 
@@ -12,10 +13,10 @@ use super::point::Point;
 const WORK: usize = 5_000_000;
 /// Origins that are tried, if that is not too much work.
 const ORIGINS: usize = 200;
-/// Somebody is within so many degrees, north or south and east or west, of one of the points.
+/// Users are within so many degrees, north or south and east or west, of one of the points.
 const NEARBY: f64 = 0.05;
 
-/// Where somebody checks in: near one of the points, chosen at random.
+/// Place of a user: near one of the points, chosen at random.
 pub(super) fn origin(random: &mut StdRng, points: &[Point]) -> Point {
     let point = points[random.random_range(0..points.len())];
     point.shifted(random.random_range(-NEARBY..NEARBY), random.random_range(-NEARBY..NEARBY))

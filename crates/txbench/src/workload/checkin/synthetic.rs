@@ -1,8 +1,9 @@
 //! Points where no file is given: clustered like towns.
 //!
-//! Towns lie anywhere in a few rectangles that are mostly land (the continents' interiors), and differ in size: the n-th has
-//! a share of about 1/n of the points. A town's points are spread around its centre like a normal distribution, with a standard
-//! deviation of 2 to 30 km. One point in five lies outside all towns, anywhere in its rectangle.
+//! Towns lie anywhere in a few rectangles that are mostly land (the continents' interiors), and
+//! differ in size: the n-th has a share of about 1/n of the points. A town's points are spread
+//! around its centre like a normal distribution, with a standard deviation of 2 to 30 km. One point
+//! in five lies outside all towns, anywhere in its rectangle.
 
 use rand::{RngExt, SeedableRng, rngs::StdRng};
 use rand_distr::StandardNormal;
@@ -28,7 +29,7 @@ struct Town {
     share_end: f64,
 }
 
-/// So many points.
+/// Makes `count` points from a seed.
 pub(super) fn points(count: usize, seed: u64) -> Vec<Point> {
     let mut random = StdRng::seed_from_u64(seed);
     let towns = towns(&mut random);

@@ -1,4 +1,5 @@
-//! A hot spot: many clients, few documents. Every transaction adds one to several of them, in any order.
+//! A hot spot: many clients, few documents. Every transaction adds one to several of them, in any
+//! order.
 
 use std::time::Duration;
 

@@ -21,12 +21,13 @@ use crate::{
     workload::{Chosen, Client, ClientId, Done},
 };
 
-/// The deck's cards and the times to think are drawn apart from the inputs: neither changes the other.
+/// The deck's cards and the times to think are drawn apart from the inputs: neither changes the
+/// other.
 const CARDS: u64 = 1;
 const INPUTS: u64 = 2;
 /// Orders made, for the check.
 pub(super) const ORDERS: &str = "orders";
-/// Payments, for the check.
+/// Effect with the sum of all payments in cents, for the check.
 pub(super) const PAID_CENTS: &str = "paid cents";
 
 pub(super) struct TpccClient {
@@ -35,9 +36,9 @@ pub(super) struct TpccClient {
     cards: Draw,
     terminal: Terminal,
     input: Input,
-    /// What was done last, whose answer is still being looked at.
+    /// Kind of the last transaction, whose answer is still looked at.
     before: Option<Kind>,
-    /// What acknowledged transactions have done: orders made, cents paid.
+    /// Effects of acknowledged transactions: orders made, cents paid.
     orders: u64,
     paid_cents: u64,
 }
@@ -62,7 +63,8 @@ impl TpccClient {
         }
     }
 
-    /// How long the user needs before this transaction begins: to think about the last answer, and to type.
+    /// How long the user needs before this transaction begins: to think about the last answer, and
+    /// to type.
     fn wait(&mut self, kind: Kind) -> Duration {
         if self.options.think_time == 0.0 {
             return Duration::ZERO;

@@ -1,5 +1,6 @@
-//! Which transaction comes next (clause 5.2.4.2): cards are dealt from a shuffled deck, so that every terminal has at
-//! least the percentages of clause 5.2.3 (43 % payment, 4 % each of the rarer ones) after every whole deck.
+//! The choice of the next transaction (clause 5.2.4.2): cards are dealt from a shuffled deck, so
+//! that every terminal has at least the percentages of clause 5.2.3 (43 % payment, 4 % each of the
+//! rarer ones) after every whole deck.
 
 use std::time::Duration;
 
@@ -11,12 +12,12 @@ const CARDS: [(Kind, usize); 5] =
 /// No think time is longer than so many times the mean (clause 5.2.5.4).
 const LONGEST_THINK: f64 = 10.0;
 
-/// One terminal's deck.
+/// The deck of one terminal.
 #[derive(Debug, Default)]
 pub struct Deck(Vec<Kind>);
 
 impl Deck {
-    /// The next card.
+    /// Deals the next card.
     pub fn deal(&mut self, draw: &mut Draw) -> Kind {
         if self.0.is_empty() {
             self.0 = CARDS.into_iter().flat_map(|(kind, count)| std::iter::repeat_n(kind, count)).collect();
@@ -26,7 +27,8 @@ impl Deck {
     }
 }
 
-/// How long an answer of this kind is looked at: the negative exponential distribution of clause 5.2.5.4.
+/// How long an answer of this kind is looked at: the negative exponential distribution of clause
+/// 5.2.5.4.
 pub fn think_time(kind: Kind, draw: &mut Draw) -> Duration {
     kind.mean_think_time().mul_f64((-(1.0 - draw.fraction()).ln()).min(LONGEST_THINK))
 }

@@ -8,7 +8,7 @@ use rand::{RngExt, SeedableRng, rngs::StdRng, seq::SliceRandom};
 
 const LETTERS: &[u8] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789";
 const DIGITS: &[u8] = b"0123456789";
-/// What stands in some of the items' and stocks' data (clause 4.3.3.1).
+/// Text in some of the items' and stocks' data (clause 4.3.3.1).
 pub const ORIGINAL: &str = "ORIGINAL";
 /// Syllables of last names (clause 4.3.2.3).
 const SYLLABLES: [&str; 10] = ["BAR", "OUGHT", "ABLE", "PRI", "PRES", "ESE", "ANTI", "CALLY", "ATION", "EING"];
@@ -64,7 +64,8 @@ impl Draw {
         self.n_string(4..=4) + "11111"
     }
 
-    /// An item's or a stock's data: 26 to 50 characters, with ORIGINAL in them in one of ten (clause 4.3.3.1).
+    /// An item's or a stock's data: 26 to 50 characters, with ORIGINAL in them in one of ten
+    /// (clause 4.3.3.1).
     pub fn data(&mut self) -> String {
         let mut data = self.a_string(26..=50);
         if self.percent(10) {
@@ -74,7 +75,8 @@ impl Draw {
         data
     }
 
-    /// The numbers from 1 to `n` in random order (clause 4.3.3.1: the customers of the first orders).
+    /// The numbers from 1 to `n` in random order (clause 4.3.3.1: the customers of the first
+    /// orders).
     pub fn permutation(&mut self, n: u32) -> Vec<u32> {
         let mut numbers: Vec<u32> = (1..=n).collect();
         self.shuffle(&mut numbers);
@@ -92,7 +94,8 @@ impl Draw {
     }
 }
 
-/// The last name of a number from 0 to 999: a syllable for each of its three digits (clause 4.3.2.3).
+/// The last name of a number from 0 to 999: a syllable for each of its three digits (clause
+/// 4.3.2.3).
 pub fn last_name(number: u32) -> String {
     [number / 100 % 10, number / 10 % 10, number % 10].map(|digit| SYLLABLES[digit as usize]).concat()
 }

@@ -1,17 +1,19 @@
-//! Ways to write the transactions that paper 002 compares. What a transaction does is the same with all of them.
+//! Ways to write the transactions that paper 002 compares. What a transaction does is the same with
+//! all of them.
 
 use super::schema::Schema;
 
 /// How the transactions are written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct How {
-    /// On which layout.
+    /// Layout of the collections.
     pub schema: Schema,
     /// Reads ask for the fields that are used and no others.
     pub needed_fields: bool,
     /// Writes come before reads where they can, so that conflicts show early.
     pub writes_first: bool,
-    /// A row that is read and changed is read and changed by one operation, unless several are in a batch.
+    /// A row that is read and changed is read and changed by one operation, unless several are in a
+    /// batch.
     pub find_and_modify: bool,
     /// Rows of the same collection are read, inserted and updated together.
     pub batch: bool,

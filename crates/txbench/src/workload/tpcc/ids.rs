@@ -1,42 +1,42 @@
-//! The `_id` of every row: one number, made of its primary key. So any target can address it, one that knows nothing but
-//! keys too, and rows of a district are neighbours.
+//! The `_id` of every row: one number, made of its primary key. So any target can address it, one
+//! that knows nothing but keys too, and rows of a district are neighbours.
 
-/// A district.
+/// Key of a district.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct District {
-    /// Its warehouse, from 1.
+    /// Number of the warehouse, from 1.
     pub warehouse: u32,
     /// Its number there, from 1 to 10.
     pub number: u32,
 }
 
-/// A customer.
+/// Key of a customer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Customer {
-    /// Its district.
+    /// District of the customer.
     pub district: District,
     /// Its number there, from 1.
     pub number: u32,
 }
 
-/// An order.
+/// Key of an order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Order {
-    /// Where it was made.
+    /// District in which it was made.
     pub district: District,
     /// Its number there, from 1.
     pub number: i64,
 }
 
 impl District {
-    /// `_id`.
+    /// `_id` of the district's document.
     pub fn id(self) -> i64 {
         i64::from(self.warehouse) * 100 + i64::from(self.number)
     }
 }
 
 impl Customer {
-    /// `_id`.
+    /// `_id` of the customer's document.
     pub fn id(self) -> i64 {
         self.district.id() * 100_000 + i64::from(self.number)
     }

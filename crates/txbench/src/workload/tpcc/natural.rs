@@ -1,8 +1,9 @@
-//! TPC-C with natural keys: rows have the `_id`s that a driver makes, and are found by the fields of their primary keys, each set of which has a
-//! unique index. That is what a program for a relational database becomes when it is carried over.
+//! TPC-C with natural keys: rows have the `_id`s that a driver makes, and are found by the fields
+//! of their primary keys, each set of which has a unique index. That is what a program for a
+//! relational database becomes when it is carried over.
 //!
-//! The transactions name rows by one number each ([`super::ids`]), which is made of the primary key: here a session that takes it apart. What it answers
-//! has that number as its `_id` again.
+//! The transactions name rows by one number each ([`super::ids`]), which is made of the primary
+//! key: here a session that takes it apart. What it answers has that number as its `_id` again.
 
 use async_trait::async_trait;
 use bson::{Bson, Document, doc, oid::ObjectId};
@@ -13,13 +14,15 @@ use crate::{
     target::{Change, Find, Index, Session, TxOptions, Update},
 };
 
-/// The primary key of a table: its fields from the last to the first, each with how many numbers the next ones have a place for. 0: the rest.
+/// The primary key of a table: its fields from the last to the first, each with how many numbers
+/// the next ones have a place for. 0: the rest.
 type Key = &'static [(&'static str, i64)];
 
 const PLACES_OF_ORDERS: i64 = 10_000_000_000;
 const PLACES_OF_DISTRICTS: i64 = 100;
 
-/// Primary key of a collection's documents, in the order in which [`super::ids`] packs it into a number.
+/// Primary key of a collection's documents, in the order in which [`super::ids`] packs it into a
+/// number.
 fn key_of(collection: &str) -> Option<Key> {
     Some(match collection {
         WAREHOUSE => &[("W_ID", 0)],
@@ -74,7 +77,8 @@ fn join(key: Key, row: &Document) -> Option<i64> {
     })
 }
 
-/// The filter with the primary key in place of the number. Several rows of which all but the last field are the same are one condition.
+/// The filter with the primary key in place of the number. Several rows of which all but the last
+/// field are the same are one condition.
 fn filter(collection: &str, mut filter: Document) -> Document {
     let Some(key) = key_of(collection) else { return filter };
     let natural = match filter.remove("_id") {

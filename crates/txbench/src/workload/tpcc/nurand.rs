@@ -1,4 +1,5 @@
-//! Numbers that are not uniform (clause 2.1.6): some customers and items are asked for more often than others.
+//! Numbers that are not uniform (clause 2.1.6): some customers and items are asked for more often
+//! than others.
 
 use std::ops::RangeInclusive;
 
@@ -7,7 +8,8 @@ use super::{
     scale::{FULL_CUSTOMERS, FULL_ITEMS, FULL_NAMES, Scale},
 };
 
-/// How far the constant for last names of a run may be from the one that the names were loaded with (clause 2.1.6.1).
+/// How far the constant for last names of a run may be from the one that the names were loaded with
+/// (clause 2.1.6.1).
 const DELTA: RangeInclusive<u32> = 65..=119;
 /// Distances in [`DELTA`] that are not allowed all the same.
 const NO_DELTA: [u32; 2] = [96, 112];
@@ -19,9 +21,9 @@ pub struct NuRand {
     pub a: u32,
     /// C, from 0 to A.
     pub c: u32,
-    /// x.
+    /// Least value, x in the specification.
     pub from: u32,
-    /// y.
+    /// Greatest value, y in the specification.
     pub to: u32,
 }
 
@@ -36,11 +38,11 @@ impl NuRand {
 /// The three distributions, with the constants of a load or of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NuRands {
-    /// Numbers of last names.
+    /// Distribution of last names.
     pub last_name: NuRand,
-    /// Customers of a district.
+    /// Distribution of customers within a district.
     pub customer: NuRand,
-    /// Items.
+    /// Distribution of items in orders.
     pub item: NuRand,
 }
 
@@ -50,7 +52,8 @@ impl NuRands {
         Self::with_constants(scale, &mut Draw::new(constants_seed, 0))
     }
 
-    /// The distributions of a run on what was filled with the same `constants_seed`. All terminals of a run use the same.
+    /// The distributions of a run on what was filled with the same `constants_seed`. All terminals
+    /// of a run use the same.
     pub fn run(scale: &Scale, constants_seed: u64) -> Self {
         let loaded = Self::load(scale, constants_seed).last_name;
         let mut draw = Draw::new(constants_seed, 1);
@@ -82,8 +85,8 @@ pub fn is_allowed(loaded: u32, run: u32) -> bool {
     DELTA.contains(&delta) && !NO_DELTA.contains(&delta)
 }
 
-/// A for `count` values where the specification has `full_a` for `full` values: of the same form, 2^k - 1, and about the
-/// same part of the range.
+/// A for `count` values where the specification has `full_a` for `full` values: of the same form,
+/// 2^k - 1, and about the same part of the range.
 fn scaled_a(full_a: u32, full: u32, count: u32) -> u32 {
     let most = u64::from(full_a + 1) * u64::from(count) / u64::from(full);
     let power = most.checked_ilog2().map_or(1, |k| 1_u32 << k);
@@ -128,7 +131,8 @@ mod tests {
         }
         assert_eq!(counts[0], 0);
         counts.sort_unstable_by(|a, b| b.cmp(a));
-        // A tenth of the items has well over a tenth of the demand: a binomial distribution over the bits of A.
+        // A tenth of the items has well over a tenth of the demand: a binomial distribution over
+        // the bits of A.
         let tenth: u32 = counts[..10_000].iter().sum();
         assert!((0.45..0.75).contains(&(f64::from(tenth) / 500_000.0)), "{tenth}");
     }
@@ -138,7 +142,8 @@ mod tests {
         // With A = 0 the number is (x .. y + C) % size + x: the range turned by C.
         let turned = NuRand { a: 0, c: 3, from: 1, to: 1 };
         assert_eq!(turned.draw(&mut Draw::new(1, 0)), 1);
-        // Where A covers all bits of the range, the number is odd more often than not: bits are set with 3 in 4.
+        // If A covers all bits of the range, the number is odd more often than not: bits are set
+        // with 3 in 4.
         let biased = NuRand { a: 7, c: 0, from: 0, to: 7 };
         let mut draw = Draw::new(1, 0);
         let odd = (0..40_000).filter(|_| biased.draw(&mut draw) % 2 == 1).count();

@@ -1,4 +1,4 @@
-//! The options of TPC-C.
+//! Options of the workload TPC-C.
 
 use std::str::FromStr;
 
@@ -12,20 +12,22 @@ use crate::{
     workload::{Workload, registry::WorkloadOptions},
 };
 
-/// The options of TPC-C. Their defaults are the best configuration; without `--scale`, `--rollback-percent` and with
-/// `--think-time 1` they are the specification's.
+/// The options of TPC-C. Their defaults are the best configuration; without `--scale`,
+/// `--rollback-percent` and with `--think-time 1` they are the specification's.
 #[derive(Clone, Debug, Args, Serialize, Deserialize)]
 pub struct Options {
-    /// Warehouses
+    /// Number of warehouses
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1_000))]
     pub warehouses: u32,
-    /// Part of a warehouse's customers, orders and items that is loaded: less than 1 is not TPC-C, and is said to be so
+    /// Part of a warehouse's customers, orders and items that is loaded: less than 1 is not TPC-C,
+    /// and is said to be so
     #[arg(long, default_value_t = 1.0, value_parser = part)]
     pub scale: f64,
     /// How the tables are laid out in collections
     #[arg(long, value_enum, default_value_t)]
     pub schema: Schema,
-    /// Rows have `_id`s that say nothing, and are found by the fields of their primary keys, which have unique indexes
+    /// Rows have `_id`s that say nothing, and are found by the fields of their primary keys, which
+    /// have unique indexes
     #[arg(long)]
     pub natural_keys: bool,
     /// Read the fields that are used and no others
@@ -40,23 +42,26 @@ pub struct Options {
     /// Read, insert and update rows of a collection together
     #[arg(long, default_value_t = true, action = ArgAction::Set)]
     pub batch: bool,
-    /// Where paper 002 began: none of the four above, whatever they say
+    /// As paper 002 began: without the four above, whatever they say
     #[arg(long)]
     pub as_published: bool,
-    /// Percent of new orders that have a wrong item and are rolled back; other than 1 is not TPC-C. Without transactions
-    /// they cannot be taken back
+    /// Percent of new orders that have a wrong item and are rolled back; other than 1 is not TPC-C.
+    /// Without transactions they cannot be taken back
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(0..=100))]
     pub rollback_percent: u32,
-    /// Users type and think for this many times as long as the specification says; not at all with 0
+    /// Users type and think for this many times as long as the specification says; not at all with
+    /// 0
     #[arg(long, default_value_t = 0.0, value_parser = times)]
     pub think_time: f64,
     /// Another isolation for one kind of transaction: stock-level=read-committed
     #[arg(long, value_delimiter = ',', default_value = "stock-level=read-committed", value_name = "KIND=LEVEL")]
     pub tx_isolation: Vec<Override<Isolation>>,
-    /// Another write concern for one kind of transaction: payment=1, delivery=majority, payment=1/unjournaled
+    /// Another write concern for one kind of transaction: payment=1, delivery=majority,
+    /// payment=1/unjournaled
     #[arg(long, value_delimiter = ',', value_name = "KIND=NODES")]
     pub tx_write_concern: Vec<Override<Durability>>,
-    /// Chooses the constants of the distributions that are not uniform; all clients of a run need the same
+    /// Chooses the constants of the distributions that are not uniform; all clients of a run need
+    /// the same
     #[arg(long, default_value_t = 1)]
     pub constants_seed: u64,
 }
@@ -64,9 +69,9 @@ pub struct Options {
 /// An option for one kind of transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Override<T> {
-    /// Which kind.
+    /// Kind of the transaction.
     pub kind: Kind,
-    /// What it has.
+    /// Value for this kind.
     pub value: T,
 }
 

@@ -1,21 +1,23 @@
-//! How many rows there are (clauses 1.2.1 and 4.3.3), and smaller databases of the same shape for small machines.
+//! How many rows there are (clauses 1.2.1 and 4.3.3), and smaller databases of the same shape for
+//! small machines.
 
 /// Districts of a warehouse; not scaled.
 pub const DISTRICTS: u32 = 10;
-/// Customers of a district.
+/// Number of customers in a district.
 pub const FULL_CUSTOMERS: u32 = 3_000;
-/// Items.
+/// Number of items, in all warehouses.
 pub const FULL_ITEMS: u32 = 100_000;
-/// Last names.
+/// Number of different last names.
 pub const FULL_NAMES: u32 = 1_000;
-/// The smallest that makes sense: an order has up to 15 items, and there must be old and new orders.
+/// The smallest that makes sense: an order has up to 15 items, and there must be old and new
+/// orders.
 const FEWEST_CUSTOMERS: u32 = 30;
 const FEWEST_ITEMS: u32 = 100;
 
 /// The size of a database.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Scale {
-    /// Warehouses.
+    /// Number of warehouses loaded.
     pub warehouses: u32,
     /// Items, and so stocks of a warehouse.
     pub items: u32,

@@ -5,32 +5,34 @@ use serde::{Deserialize, Serialize};
 
 use crate::target::Index;
 
-/// Warehouses.
+/// Collection of the warehouses.
 pub const WAREHOUSE: &str = "warehouse";
-/// Districts.
+/// Collection of the districts.
 pub const DISTRICT: &str = "district";
-/// Customers.
+/// Collection of the customers.
 pub const CUSTOMER: &str = "customer";
-/// Payments.
+/// Collection of the payments.
 pub const HISTORY: &str = "history";
-/// Orders.
+/// Collection of the orders.
 pub const ORDER: &str = "order";
 /// Orders that are not delivered.
 pub const NEW_ORDER: &str = "new_order";
-/// Order lines.
+/// Collection of the order lines, where they are documents of their own.
 pub const ORDER_LINE: &str = "order_line";
-/// Items.
+/// Collection of the items.
 pub const ITEM: &str = "item";
-/// What warehouses have of items.
+/// Collection of the warehouses' stocks of items.
 pub const STOCK: &str = "stock";
 
-/// The layouts that paper 002 compares. Money is in cents; taxes and discounts are in hundredths of a percent.
+/// The layouts that paper 002 compares. Money is in cents; taxes and discounts are in hundredths of
+/// a percent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum)]
 #[serde(rename_all = "kebab-case")]
 pub enum Schema {
     /// A collection for each of the nine tables
     Normalized,
-    /// Orders, their lines and payments inside the customer: documents that grow for ever, an anti-pattern
+    /// Orders, their lines and payments inside the customer: documents that grow for ever, an
+    /// anti-pattern
     Denormalized,
     /// Order lines inside the order
     #[default]
@@ -38,7 +40,7 @@ pub enum Schema {
 }
 
 impl Schema {
-    /// As `--schema` names it.
+    /// Name of the layout in `--schema`.
     pub fn name(self) -> &'static str {
         match self {
             Self::Normalized => "normalized",

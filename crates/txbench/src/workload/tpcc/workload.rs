@@ -1,4 +1,4 @@
-//! TPC-C as a workload.
+//! TPC-C as a workload of the workbench.
 
 use async_trait::async_trait;
 
@@ -17,7 +17,7 @@ use crate::{
     workload::{Broken, Check, Client, ClientId, Progress, Totals, Workload},
 };
 
-/// TPC-C with its options.
+/// The workload with its options.
 pub(super) struct Tpcc(Options);
 
 impl Tpcc {
@@ -25,7 +25,7 @@ impl Tpcc {
         Self(options)
     }
 
-    /// What keeps a run from being TPC-C.
+    /// Options that keep a run from being TPC-C.
     fn deviations(&self) -> Vec<String> {
         let mut all = Vec::new();
         if self.0.scale().is_scaled() {
@@ -101,8 +101,8 @@ impl Workload for Tpcc {
         Ok(Box::new(TpccClient::new(&self.0, id)))
     }
 
-    /// The consistency conditions of the specification; that no row is lost of those that are never removed; that what was
-    /// acknowledged is there.
+    /// The consistency conditions of the specification; that no row is lost of those that are never
+    /// removed; that what was acknowledged is there.
     async fn check(&self, session: &mut dyn Session, totals: &Totals) -> Check {
         let scale = self.0.scale();
         let state = read(session, self.0.schema, &scale).await?;
@@ -125,7 +125,8 @@ fn loaded_rows(state: &State, scale: &Scale) -> Check {
     Err(Broken::Promise(reason))
 }
 
-/// A transaction whose outcome nobody knows may have made an order or a payment more.
+/// Checks the number of orders and payments. A transaction with an unknown outcome may have made
+/// one more.
 fn acknowledged(state: &State, scale: &Scale, totals: &Totals) -> Check {
     let loaded = scale.of_districts(scale.customers);
     let orders = (state.orders.len() as u64).saturating_sub(loaded);

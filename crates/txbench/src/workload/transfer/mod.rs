@@ -1,5 +1,6 @@
-//! Two-document transfers: two updates by `_id`, each an `$inc`, in one transaction. No account is read; or both are read first and
-//! given new balances. Some of the clients may audit: each sums all accounts in a transaction.
+//! Two-document transfers: two updates by `_id`, each an `$inc`, in one transaction. No account is
+//! read; or both are read first and given new balances. Some of the clients may audit: each sums
+//! all accounts in a transaction.
 
 use std::time::Duration;
 
@@ -19,10 +20,10 @@ const ACCOUNTS: &str = "accounts";
 const BALANCE: i64 = 1_000_000;
 const BATCH: usize = 5_000;
 
-/// The options of transfers.
+/// Options of the workload `transfer`.
 #[derive(Clone, Debug, Args, Serialize, Deserialize)]
 pub struct Options {
-    /// Accounts to choose from
+    /// Number of accounts to choose from
     #[arg(long, default_value_t = 10_000, value_parser = clap::value_parser!(u32).range(2..=10_000_000))]
     pub documents: u32,
     /// Size of one account's document
@@ -166,7 +167,7 @@ impl Client for Auditor {
         session.begin(&TxOptions::default()).await?;
         let sum = vec![doc! {"$group": {"_id": 1, "sum": {"$sum": "$balance"}}}];
         let found = session.aggregate(ACCOUNTS, sum).await?;
-        // What was read counts only if the transaction that has read it commits.
+        // The values read count only if the transaction that has read them commits.
         session.commit().await?;
         let sum = found.first().and_then(|sum| sum.get_i64("sum").ok());
         if sum == Some(self.expected) {

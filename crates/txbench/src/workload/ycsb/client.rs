@@ -77,7 +77,7 @@ impl YcsbClient {
         Written(field, record::value(&self.options, &mut self.random))
     }
 
-    /// What is updated must not change after it was read.
+    /// A record that is updated must not change after it was read.
     fn transaction(&self) -> TxOptions {
         let depends = self.chosen.iter().any(|operation| matches!(operation, Operation::ReadModifyWrite(..)));
         TxOptions { no_lost_updates: depends, ..TxOptions::default() }

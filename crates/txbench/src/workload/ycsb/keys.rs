@@ -1,7 +1,8 @@
-//! Which records: the distributions of YCSB.
+//! The choice of records: the distributions of YCSB.
 //!
-//! Records have numbers in the order in which they came. A key is made of a number's hash, so that neighbours in the order
-//! of keys came at different times, and the most popular records are spread over the whole range ("scrambled zipfian").
+//! Records have numbers in the order in which they came. A key is made of a number's hash, so that
+//! neighbours in the order of keys came at different times, and the most popular records are spread
+//! over the whole range ("scrambled zipfian").
 
 use std::fmt;
 
@@ -16,12 +17,12 @@ use crate::{error::BenchError, workload::ClientId};
 /// YCSB's constant: how unequal zipfian choices are.
 const SKEW: f64 = 0.99;
 
-/// How records are chosen.
+/// Distributions by which records are chosen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ValueEnum)]
 pub enum Distribution {
     /// A few records are chosen most of the time, and they lie anywhere.
     Zipfian,
-    /// All records alike.
+    /// All records are equally likely.
     Uniform,
     /// The last ones that came most of the time.
     Latest,
@@ -37,7 +38,8 @@ impl fmt::Display for Distribution {
     }
 }
 
-/// One client's choices. It knows the records that were loaded and those that it has inserted itself.
+/// One client's choices. It knows the records that were loaded and those that it has inserted
+/// itself.
 pub(super) struct Keys {
     distribution: Distribution,
     zipf: Zipf<f64>,
@@ -85,7 +87,7 @@ impl Keys {
         self.nth_inserted(self.inserted + more)
     }
 
-    /// So many are inserted.
+    /// Notes that `count` records were inserted.
     pub(super) fn note_inserted(&mut self, count: u64) {
         self.inserted += count;
     }
@@ -146,7 +148,8 @@ mod tests {
         let mut by_count: Vec<f64> = counts.values().map(|count| f64::from(*count) / 100_000.0).collect();
         by_count.sort_by(|a, b| b.total_cmp(a));
         let harmonic: f64 = (1..=1_000).map(|n| f64::from(n).powf(-SKEW)).sum();
-        // Two ranks may share a record by their hash, and so a popular record may be somewhat more popular.
+        // Two ranks may share a record by their hash, and so a popular record may be somewhat more
+        // popular.
         for (rank, share) in [(1_u32, by_count[0]), (2, by_count[1]), (10, by_count[9])] {
             let expected = f64::from(rank).powf(-SKEW) / harmonic;
             assert!((share / expected - 1.0).abs() < 0.15, "rank {rank}: {share}, expected {expected}");

@@ -1,4 +1,4 @@
-//! Which operations, in what proportions.
+//! The choice of operations, with their proportions.
 
 use std::{fmt, str::FromStr};
 
@@ -8,14 +8,14 @@ use serde::{Deserialize, Serialize};
 
 use super::keys::Distribution;
 
-/// A core workload.
+/// A core workload of YCSB.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ValueEnum)]
 pub enum Core {
     /// Update heavy: half reads, half updates.
     A,
     /// Read mostly: 95 % reads, 5 % updates.
     B,
-    /// Read only.
+    /// Reads of records only.
     C,
     /// Read latest: 95 % reads of recent records, 5 % inserts.
     D,
@@ -57,7 +57,7 @@ impl Core {
     }
 }
 
-/// An operation of YCSB.
+/// A kind of operation of YCSB.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     Read,
@@ -82,11 +82,11 @@ impl Kind {
 /// Proportions in percent. They add up to 100.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Mix {
-    /// Reads of one record.
+    /// Proportion of reads of one record.
     pub read: f64,
     /// Updates of one field of a record.
     pub update: f64,
-    /// New records.
+    /// Proportion of inserts of records.
     pub insert: f64,
     /// Reads of several records in the order of their keys.
     pub scan: f64,

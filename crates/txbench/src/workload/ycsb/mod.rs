@@ -1,10 +1,12 @@
 //! YCSB: the core workloads A to F, with any number of operations in a transaction.
 //!
-//! As published (Cooper et al., SoCC 2010) but for two things: operations are grouped into transactions, five by default
-//! (paper 000, section 6.1), and a record has a counter besides its fields, which every write raises, so that a run can be
-//! checked: writes that were acknowledged are there, and no others.
+//! As published (Cooper et al., SoCC 2010) but for two things: operations are grouped into
+//! transactions, five by default (paper 000, section 6.1), and a record has a counter besides its
+//! fields, which every write raises, so that a run can be checked: writes that were acknowledged
+//! are there, and no others.
 //!
-//! `mix` is which operations; `keys` is on which records; `record` is what they look like; `client` carries them out.
+//! `mix` is which operations; `keys` is on which records; `record` is what they look like; `client`
+//! carries them out.
 
 mod client;
 mod keys;
@@ -28,7 +30,7 @@ use crate::{
 };
 
 const BATCH: u32 = 2_000;
-/// What [`Client::effects`] counts.
+/// Names of the effects that [`Client::effects`] counts.
 const WRITES: &str = "writes";
 const INSERTS: &str = "inserts";
 
@@ -91,7 +93,8 @@ impl Workload for Ycsb {
         Ok(Box::new(YcsbClient::new(&self.options, self.mix, id)?))
     }
 
-    /// As many records as were loaded and inserted, each whole, with as many writes as were acknowledged.
+    /// As many records as were loaded and inserted, each whole, with as many writes as were
+    /// acknowledged.
     async fn check(&self, session: &mut dyn Session, totals: &Totals) -> Check {
         let uncertain = totals.unknown * u64::from(self.options.operations);
         let (mut found, mut writes, mut last) = (0_u64, 0_u64, None);

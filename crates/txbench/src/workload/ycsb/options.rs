@@ -1,4 +1,4 @@
-//! The options of YCSB.
+//! Options of the workload YCSB.
 
 use std::str::FromStr;
 
@@ -15,25 +15,27 @@ use crate::{
     workload::{Workload, registry::WorkloadOptions},
 };
 
-/// The options of YCSB.
+/// Options of the workload YCSB.
 #[derive(Clone, Debug, Args, Serialize, Deserialize)]
 pub struct Options {
-    /// The core workload: a update-heavy, b read-mostly, c read-only, d read-latest, e short-ranges, f read-modify-write
+    /// The core workload: a update-heavy, b read-mostly, c read-only, d read-latest, e
+    /// short-ranges, f read-modify-write
     #[arg(long, value_enum, default_value_t = Core::A)]
     pub core: Core,
-    /// Other proportions than its own, as in "read=95,update=5"; also insert, scan, read-modify-write
+    /// Other proportions than its own, as in "read=95,update=5"; also insert, scan,
+    /// read-modify-write
     #[arg(long)]
     pub mix: Option<Mix>,
     /// How records are chosen; the core workload's own way if not given
     #[arg(long, value_enum)]
     pub distribution: Option<Distribution>,
-    /// Records loaded
+    /// Number of records loaded
     #[arg(long, default_value_t = 100_000, value_parser = clap::value_parser!(u32).range(1..=100_000_000))]
     pub records: u32,
-    /// Fields of a record
+    /// Number of fields of a record
     #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..=1_000))]
     pub fields: u32,
-    /// Length of a field
+    /// Bytes of a field's value
     #[arg(long, default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pub field_bytes: u32,
     /// Operations of a transaction; 1 makes each stand alone, as in the original
@@ -71,9 +73,9 @@ impl WorkloadOptions for Options {
 /// A range of lengths, both ends included; "10" is "10-10".
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Lengths {
-    /// The least.
+    /// Least length of the range.
     pub least: u32,
-    /// The most.
+    /// Greatest length of the range.
     pub most: u32,
 }
 

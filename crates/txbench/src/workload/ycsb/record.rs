@@ -1,4 +1,4 @@
-//! What a record looks like: `{_id: "user…", writes: 0, field0: "…", …}`.
+//! The form of a record: `{_id: "user…", writes: 0, field0: "…", …}`.
 
 use bson::{Document, doc};
 use rand::{RngExt, SeedableRng, distr::Alphanumeric, rngs::StdRng};
@@ -20,12 +20,12 @@ pub(super) fn new(options: &Options, number: u64, seed: u64) -> Document {
     record
 }
 
-/// A field's name.
+/// Name of a field, by its number.
 pub(super) fn name(field: u32) -> String {
     format!("field{field}")
 }
 
-/// A field's value.
+/// A random value for a field.
 pub(super) fn value(options: &Options, random: &mut StdRng) -> String {
     random.sample_iter(Alphanumeric).take(options.field_bytes as usize).map(char::from).collect()
 }

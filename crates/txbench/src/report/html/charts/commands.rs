@@ -1,4 +1,5 @@
-//! Commands by kind, stacked: for each operation, for each transaction (paper 000, figures 11 and 14).
+//! Commands by kind, stacked: for each operation, for each transaction (paper 000, figures 11 and
+//! 14).
 
 use super::{by_setting, heading, short};
 use crate::report::{
@@ -6,7 +7,8 @@ use crate::report::{
     summary::{Figures, Line, distinct},
 };
 
-/// Kinds of commands with a colour of their own, the same in every chart. Whatever else there is, is told together.
+/// Kinds of commands with a colour of their own, the same in every chart. All other kinds are added
+/// up.
 const COLOURED: [&str; 8] =
     ["commitTransaction", "find", "aggregate", "update", "insert", "findAndModify", "delete", "getMore"];
 const OTHERS: &str = "others";

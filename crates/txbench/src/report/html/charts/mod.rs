@@ -1,4 +1,4 @@
-//! Which charts a workload has; a file for each.
+//! The charts of a workload; a file for each kind.
 
 mod commands;
 mod kinds;
@@ -34,7 +34,7 @@ pub use self::{
     percentiles::figure as percentiles, scaling::figure as scaling, throughput_latency::figure as throughput_latency,
 };
 
-/// What is counted as throughput.
+/// Unit in which throughput is counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Unit {
     Operations,
@@ -42,7 +42,7 @@ enum Unit {
     NewOrders,
 }
 
-/// What is shown of the latencies of transactions, and its name.
+/// A figure of the latencies of transactions, with its name.
 type Latency = (&'static str, fn(&Figures) -> f64);
 
 const LATENCIES: [Latency; 4] = [
@@ -53,7 +53,7 @@ const LATENCIES: [Latency; 4] = [
 ];
 
 impl Unit {
-    /// Those that say something of these lines, the most telling first.
+    /// The units that are meaningful for these lines, the most telling first.
     fn all(lines: &[&Line]) -> Vec<Self> {
         let any = |is: fn(&Figures) -> bool| lines.iter().filter_map(|line| line.figures()).any(is);
         let mut units = Vec::new();
@@ -123,7 +123,8 @@ fn by_setting<'a>(lines: &[&'a Line]) -> Vec<(&'a Setting, Vec<&'a Line>)> {
     settings.into_iter().map(|setting| (setting, of(setting))).collect()
 }
 
-/// What tells these lines apart besides their targets: the workload where there are several, the setting where there are.
+/// The differences between these lines besides their targets: the workload where there are several,
+/// the setting where there are.
 fn heading(lines: &[&Line]) -> impl Fn(&Line) -> String {
     let several_workloads = distinct(lines.iter().map(|line| &line.setting.workload)).len() > 1;
     let several_settings = distinct(lines.iter().map(|line| setting(&line.setting))).len() > 1;

@@ -47,7 +47,7 @@ fn plot(runs: &[&RunResult]) -> Plot {
 }
 
 fn series(run: &RunResult, name: String, of: fn(&Second) -> u64) -> Series {
-    // What is begun and not full would look like a drop.
+    // A second that is not over yet would look like a drop.
     let full = (run.seconds + 0.02).floor().max(1.0) as usize;
     let seconds = run.counts.seconds.iter().take(full);
     let points = seconds.enumerate().map(|(at, second)| Point {

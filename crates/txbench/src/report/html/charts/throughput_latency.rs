@@ -1,4 +1,5 @@
-//! Throughput against latency: a line for each target over its numbers of clients (paper 000, figure 10).
+//! Throughput against latency: a line for each target over its numbers of clients (paper 000,
+//! figure 10).
 
 use super::{LATENCIES, Latency, Unit, by_target, setting, short};
 use crate::report::{

@@ -1,7 +1,7 @@
 //! The twelve conditions (clauses 3.3.2.1 to 3.3.2.12).
 //!
-//! The eleventh is stated for the state after the load, when nothing has been delivered by a transaction; deliveries are
-//! added here, so that it can be asked at any time.
+//! The eleventh is stated for the state after the load, when nothing has been delivered by a
+//! transaction; deliveries are added here, so that it can be asked at any time.
 
 use std::{collections::BTreeMap, ops::Bound::Included};
 
@@ -14,10 +14,10 @@ use crate::workload::tpcc::{
     scale::Scale,
 };
 
-/// Violations that are told of one condition.
+/// Number of violations that are listed for one condition.
 const MOST: usize = 100;
 
-/// All that is wrong.
+/// All violations of the consistency conditions.
 pub fn violations(state: &State, scale: &Scale) -> Vec<Violation> {
     let facts = Facts::of(state);
     let mut found = Found::default();
@@ -32,7 +32,7 @@ pub fn violations(state: &State, scale: &Scale) -> Vec<Violation> {
     found.all
 }
 
-/// Conditions 1 and 8.
+/// Checks conditions 1 and 8.
 fn of_warehouse(found: &mut Found, state: &State, warehouse: u32, ytd: i64) {
     let districts: i64 = of(&state.districts, warehouse).map(|(_, district)| district.ytd).sum();
     found.expect(1, ytd, districts, || format!("warehouse {warehouse}: W_YTD and the sum of D_YTD"));
@@ -97,7 +97,7 @@ fn of_orders(found: &mut Found, state: &State) {
     }
 }
 
-/// Conditions 10 and 12.
+/// Checks conditions 10 and 12.
 fn of_customers(found: &mut Found, state: &State, facts: &Facts) {
     for (customer, of) in &state.customers {
         let delivered = facts.delivered_to.get(customer).copied().unwrap_or_default();
@@ -111,11 +111,11 @@ fn of_customers(found: &mut Found, state: &State, facts: &Facts) {
     }
 }
 
-/// What is summed once for all conditions.
+/// Sums that several conditions need.
 #[derive(Default)]
 struct Facts {
     districts: BTreeMap<District, DistrictFacts>,
-    /// OL_AMOUNT of delivered lines.
+    /// Sums of OL_AMOUNT of delivered lines.
     delivered_to: BTreeMap<Customer, i64>,
 }
 
@@ -183,7 +183,7 @@ impl Found {
     }
 }
 
-/// What a map by districts has of one warehouse.
+/// The entries of one warehouse in a map by districts.
 fn of<V>(map: &BTreeMap<District, V>, warehouse: u32) -> impl Iterator<Item = (&District, &V)> {
     let from = District { warehouse, number: 0 };
     let to = District { warehouse, number: u32::MAX };
@@ -223,7 +223,8 @@ mod tests {
         Customer { district: DISTRICT, number }
     }
 
-    /// One district of 30 customers with their first orders, 21 of them delivered, and one of these by a transaction.
+    /// One district of 30 customers with their first orders, 21 of them delivered, and one of these
+    /// by a transaction.
     fn sound() -> (State, Scale) {
         let scale = Scale::new(1, 0.01);
         let mut state = State::default();

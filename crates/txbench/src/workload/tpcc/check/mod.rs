@@ -1,4 +1,5 @@
-//! The consistency conditions of clause 3.3.2, on what the database holds once nothing is in flight.
+//! The consistency conditions of clause 3.3.2, on what the database holds once nothing is in
+//! flight.
 //!
 //! [`mod@read`] brings the rows of any layout into one form, [`conditions`] looks at that. All is read, a district at a time;
 //! what is kept of an order is a few numbers.
@@ -16,7 +17,7 @@ pub use state::State;
 pub struct Violation {
     /// 1 to 12: the last number of the clause.
     pub condition: u8,
-    /// What is wrong, and of which warehouse, district, order or customer.
+    /// The fault, with its warehouse, district, order or customer.
     pub what: String,
 }
 

@@ -56,7 +56,7 @@ impl Reader<'_> {
         Ok(())
     }
 
-    /// What belongs to one district.
+    /// Reads the rows of one district.
     async fn district(&mut self, district: District) -> OpResult<()> {
         let filter = of(district, "NO");
         for row in self.find(NEW_ORDER, filter, &["NO_O_ID"]).await? {
@@ -143,7 +143,7 @@ impl Reader<'_> {
         }
     }
 
-    /// Payments to a warehouse.
+    /// Reads the payments to a warehouse.
     async fn history(&mut self, warehouse: u32) -> OpResult<()> {
         const FIELDS: &[&str] = &["H_W_ID", "H_D_ID", "H_C_W_ID", "H_C_D_ID", "H_C_ID", "H_AMOUNT"];
         for row in self.find(HISTORY, doc! {"H_W_ID": i64::from(warehouse)}, FIELDS).await? {

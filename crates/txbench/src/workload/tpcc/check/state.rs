@@ -1,4 +1,4 @@
-//! What the conditions are about, whatever the layout.
+//! The values that the conditions need, independent of the layout.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,13 +7,13 @@ use crate::workload::tpcc::ids::{Customer, District, Order};
 /// A whole database. Amounts are in cents.
 #[derive(Clone, Debug, Default)]
 pub struct State {
-    /// W_YTD.
+    /// W_YTD of each warehouse.
     pub warehouses: BTreeMap<u32, i64>,
-    /// By district.
+    /// State of each district.
     pub districts: BTreeMap<District, DistrictState>,
-    /// By customer.
+    /// State of each customer.
     pub customers: BTreeMap<Customer, CustomerState>,
-    /// By order.
+    /// State of each order.
     pub orders: BTreeMap<Order, OrderState>,
     /// Rows in the table of orders that are not delivered.
     pub new_orders: BTreeSet<Order>,
@@ -25,44 +25,44 @@ pub struct State {
     pub paid_by: BTreeMap<Customer, i64>,
 }
 
-/// A district.
+/// State of a district.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct DistrictState {
-    /// D_YTD.
+    /// D_YTD, in cents.
     pub ytd: i64,
-    /// D_NEXT_O_ID.
+    /// D_NEXT_O_ID: number of the next order.
     pub next: i64,
 }
 
-/// A customer.
+/// State of a customer.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct CustomerState {
-    /// C_BALANCE.
+    /// C_BALANCE, in cents.
     pub balance: i64,
-    /// C_YTD_PAYMENT.
+    /// C_YTD_PAYMENT, in cents.
     pub ytd: i64,
-    /// C_DELIVERY_CNT.
+    /// C_DELIVERY_CNT: number of deliveries.
     pub deliveries: i64,
 }
 
-/// An order.
+/// State of an order.
 #[derive(Clone, Copy, Debug)]
 pub struct OrderState {
-    /// Whose.
+    /// Number of the customer.
     pub customer: u32,
-    /// Whether O_CARRIER_ID is set.
+    /// Whether O_CARRIER_ID has a value.
     pub has_carrier: bool,
-    /// O_OL_CNT.
+    /// O_OL_CNT: number of lines.
     pub line_count: i64,
 }
 
 /// The lines of an order.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct LinesState {
-    /// Number of lines.
+    /// Number of lines of the order.
     pub count: i64,
-    /// Those with a date of delivery.
+    /// Number of lines with a date of delivery.
     pub delivered: i64,
-    /// OL_AMOUNT of these.
+    /// Sum of OL_AMOUNT of the delivered lines.
     pub delivered_amount: i64,
 }

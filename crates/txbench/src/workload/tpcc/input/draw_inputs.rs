@@ -16,7 +16,7 @@ const REMOTE_PAYMENTS: u32 = 15;
 /// Percent of order lines that another warehouse supplies (clause 2.4.1.5).
 const REMOTE_LINES: u32 = 1;
 
-/// One terminal.
+/// Source of one terminal's inputs.
 #[derive(Debug)]
 pub struct Terminal {
     draw: Draw,
@@ -27,8 +27,9 @@ pub struct Terminal {
 }
 
 impl Terminal {
-    /// The terminal with this number, from 0: terminals are spread over the warehouses, then over their districts.
-    /// So many percent of its orders have an item that does not exist (1, after clause 2.4.1.4).
+    /// The terminal with this number, from 0: terminals are spread over the warehouses, then over
+    /// their districts. So many percent of its orders have an item that does not exist (1, after
+    /// clause 2.4.1.4).
     pub fn new(draw: Draw, scale: Scale, nurands: NuRands, number: u32, rollback_percent: u32) -> Self {
         let home =
             District { warehouse: number % scale.warehouses + 1, number: number / scale.warehouses % DISTRICTS + 1 };

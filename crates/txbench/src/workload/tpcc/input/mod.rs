@@ -1,4 +1,4 @@
-//! What a terminal's user types in: the inputs of the five transactions, drawn as clauses 2.4.1 to 2.8.1 say.
+//! Inputs of a terminal's user for the five transactions, drawn as clauses 2.4.1 to 2.8.1 say.
 
 mod draw_inputs;
 
@@ -12,20 +12,20 @@ use super::{
 /// The input of one transaction.
 #[derive(Clone, Debug)]
 pub enum Input {
-    /// A customer orders.
+    /// An order of a customer.
     NewOrder(NewOrder),
-    /// A customer pays.
+    /// A payment of a customer.
     Payment(Payment),
     /// A customer asks for the newest order.
     OrderStatus(Who),
-    /// A warehouse delivers.
+    /// Deliveries of a warehouse.
     Delivery(Delivery),
     /// A district asks what is running out.
     StockLevel(StockLevel),
 }
 
 impl Input {
-    /// Which transaction it is for.
+    /// Kind of the transaction.
     pub fn kind(&self) -> Kind {
         match self {
             Self::NewOrder(_) => Kind::NewOrder,
@@ -37,34 +37,34 @@ impl Input {
     }
 }
 
-/// An order (clause 2.4.1).
+/// Input of an order (clause 2.4.1).
 #[derive(Clone, Debug)]
 pub struct NewOrder {
-    /// Who orders, in the terminal's warehouse.
+    /// The customer who orders, in the terminal's warehouse.
     pub customer: Customer,
-    /// What: 5 to 15 lines.
+    /// Lines of the order, 5 to 15.
     pub lines: Vec<Line>,
 }
 
 /// A line of an order.
 #[derive(Clone, Debug)]
 pub struct Line {
-    /// Which item. One that does not exist rolls the order back.
+    /// Number of the item. One that does not exist rolls the order back.
     pub item: u32,
     /// The warehouse that supplies it.
     pub supply: u32,
-    /// 1 to 10.
+    /// Quantity of the item, from 1 to 10.
     pub quantity: u32,
 }
 
-/// A payment (clause 2.5.1).
+/// Input of a payment (clause 2.5.1).
 #[derive(Clone, Debug)]
 pub struct Payment {
-    /// Where it is made.
+    /// District in which the payment is made.
     pub to: District,
-    /// Who pays.
+    /// The customer who pays.
     pub who: Who,
-    /// How much.
+    /// Amount of the payment, in cents.
     pub amount_cents: i64,
     /// The `_id` of its row. Below 0: those above are of payments that were loaded.
     pub history_id: i64,
@@ -73,31 +73,31 @@ pub struct Payment {
 /// A customer, as the user knows them.
 #[derive(Clone, Debug)]
 pub enum Who {
-    /// By the number.
+    /// By the customer's number.
     Number(Customer),
-    /// By the last name; several have the same.
+    /// By the last name, which several customers have.
     Name {
-        /// Where they are customers.
+        /// District of the customers.
         district: District,
-        /// Their last name.
+        /// Last name of the customers.
         last: String,
     },
 }
 
-/// A delivery (clause 2.7.1).
+/// Input of a delivery (clause 2.7.1).
 #[derive(Clone, Copy, Debug)]
 pub struct Delivery {
     /// The warehouse; all its districts.
     pub warehouse: u32,
-    /// 1 to 10.
+    /// Number of the carrier, from 1 to 10.
     pub carrier: u32,
 }
 
 /// A question for what is running out (clause 2.8.1).
 #[derive(Clone, Copy, Debug)]
 pub struct StockLevel {
-    /// The terminal's own district.
+    /// District of the terminal.
     pub district: District,
-    /// 10 to 20.
+    /// Threshold of the stock's quantity, from 10 to 20.
     pub threshold: u32,
 }

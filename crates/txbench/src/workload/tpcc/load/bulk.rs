@@ -9,10 +9,10 @@ use crate::{
     workload::{Progress, tpcc::natural},
 };
 
-/// Documents in one batch.
+/// Number of documents in one batch.
 const BATCH: usize = 2_000;
 
-/// A load under way.
+/// State of a load that is under way.
 pub(super) struct Bulk<'a> {
     target: &'a dyn Target,
     progress: Progress<'a>,
@@ -26,7 +26,7 @@ impl<'a> Bulk<'a> {
         Self { target, progress, loaded: 0, about: load.documents_about(), natural_keys: load.natural_keys }
     }
 
-    /// Loads these rows.
+    /// Loads these rows into a collection.
     pub(super) async fn put(&mut self, collection: &str, mut rows: Vec<Document>) -> Result<(), BenchError> {
         while !rows.is_empty() {
             let rest = rows.split_off(rows.len().min(BATCH));
@@ -41,7 +41,7 @@ impl<'a> Bulk<'a> {
         Ok(())
     }
 
-    /// All is loaded.
+    /// Reports that everything is loaded.
     pub(super) fn end(self) {
         (self.progress)(self.about, self.about);
     }

@@ -16,7 +16,7 @@ use crate::{
     },
 };
 
-/// A district's rows.
+/// The rows of one district.
 struct Rows {
     customers: Vec<Document>,
     /// One of each customer, in the same order, without `_id`.
@@ -68,7 +68,8 @@ async fn recommended(bulk: &mut Bulk<'_>, mut rows: Rows) -> Result<(), BenchErr
     bulk.put(ORDER, rows.orders.iter().map(|(order, lines)| order.with_lines(lines)).collect()).await
 }
 
-/// The payments as rows of their own. A table of payments has no key: the customer's stands for the first one.
+/// The payments as rows of their own. A table of payments has no key: the customer's stands for the
+/// first one.
 fn history(rows: &mut Rows) -> Vec<Document> {
     let ids = rows.customers.iter().filter_map(|customer| customer.get("_id").cloned());
     let payments = std::mem::take(&mut rows.payments);

@@ -18,16 +18,16 @@ use crate::{error::BenchError, target::Target, workload::Progress};
 /// Rows of items and stocks that are made at a time.
 const AT_ONCE: u32 = 2_000;
 
-/// What is to be loaded.
+/// The data that is to be loaded.
 #[derive(Clone, Copy, Debug)]
 pub struct Load {
-    /// How much.
+    /// Amount of data.
     pub scale: Scale,
-    /// In which layout.
+    /// Layout of the collections.
     pub schema: Schema,
     /// Whether rows are found by their primary keys, not by their `_id`s.
     pub natural_keys: bool,
-    /// Makes the values.
+    /// Seed of the values.
     pub seed: u64,
     /// Makes the constants of the distributions.
     pub constants_seed: u64,

@@ -1,4 +1,4 @@
-//! Customers and their payments.
+//! Rows of customers and of their payments.
 
 use bson::{DateTime, Document, doc};
 
@@ -10,7 +10,7 @@ use crate::workload::tpcc::{
     scale::Scale,
 };
 
-/// What every customer has paid before: 10.00.
+/// Amount that every customer has paid before the run: 10.00.
 pub const FIRST_PAYMENT_CENTS: i64 = 1_000;
 /// The credit of one customer in ten.
 pub const BAD_CREDIT: &str = "BC";
@@ -44,7 +44,7 @@ pub fn customer(draw: &mut Draw, of: Customer, scale: &Scale, nurands: &NuRands)
     row
 }
 
-/// A payment, without `_id`.
+/// The row of a payment, without `_id`.
 pub fn payment(by: Customer, to: District, amount_cents: i64, at: DateTime, data: &str) -> Document {
     doc! {
         "H_C_ID": i64::from(by.number),

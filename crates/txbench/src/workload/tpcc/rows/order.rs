@@ -14,11 +14,11 @@ use crate::workload::tpcc::{
 pub struct OrderRow {
     /// Key of the order.
     pub order: Order,
-    /// The customer's number.
+    /// Number of the customer.
     pub customer: u32,
-    /// When it was made.
+    /// Time at which the order was made.
     pub at: DateTime,
-    /// Who delivered it, if anybody.
+    /// Carrier that delivered it, if it was delivered.
     pub carrier: Option<u32>,
     /// Its lines, those of a wrong item included.
     pub line_count: usize,
@@ -26,32 +26,32 @@ pub struct OrderRow {
     pub all_local: bool,
 }
 
-/// One line.
+/// One line of an order.
 #[derive(Clone, Debug)]
 pub struct LineRow {
     /// Place in the order, from 1.
     pub number: usize,
-    /// What is ordered.
+    /// Number of the item ordered.
     pub item: u32,
-    /// Who supplies it.
+    /// Warehouse that supplies it.
     pub supply: u32,
     /// Number of pieces of the item that are ordered.
     pub quantity: u32,
-    /// Their price.
+    /// Amount of the line, in cents.
     pub amount_cents: i64,
     /// The stock's text for the district.
     pub dist_info: String,
-    /// When it was delivered.
+    /// Time of the delivery, if it was delivered.
     pub delivered: Option<DateTime>,
 }
 
 impl OrderRow {
-    /// Who ordered.
+    /// The customer who ordered.
     pub fn by(&self) -> Customer {
         Customer { district: self.order.district, number: self.customer }
     }
 
-    /// The document, without lines.
+    /// The document of the order, without lines.
     pub fn document(&self) -> Document {
         let District { warehouse, number } = self.order.district;
         let mut row = doc! {"_id": self.order.id(), "O_D_ID": i64::from(number), "O_W_ID": i64::from(warehouse)};
@@ -73,7 +73,8 @@ impl OrderRow {
         row
     }
 
-    /// The row in the table of orders that are not delivered. It names the customer where that is how the order is found.
+    /// The row in the table of orders that are not delivered. It names the customer where that is
+    /// how the order is found.
     pub fn new_order(&self, with_customer: bool) -> Document {
         let Order { district, number } = self.order;
         let (warehouse, district) = (i64::from(district.warehouse), i64::from(district.number));
@@ -127,7 +128,8 @@ impl LineRow {
     }
 }
 
-/// The first orders of a district: one of every customer, in random order; the last three of ten are not delivered.
+/// The first orders of a district: one of every customer, in random order; the last three of ten
+/// are not delivered.
 pub fn first_orders(draw: &mut Draw, district: District, scale: &Scale) -> Vec<(OrderRow, Vec<LineRow>)> {
     let customers = draw.permutation(scale.customers);
     let orders = customers.into_iter().zip(1..).map(|(customer, number)| {

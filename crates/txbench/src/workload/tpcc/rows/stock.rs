@@ -4,7 +4,7 @@ use bson::{Document, doc};
 
 use crate::workload::tpcc::{draw::Draw, ids, scale::DISTRICTS};
 
-/// An item.
+/// The row of an item.
 pub fn item(draw: &mut Draw, number: u32) -> Document {
     let id = i64::from(number);
     doc! {
@@ -17,7 +17,7 @@ pub fn item(draw: &mut Draw, number: u32) -> Document {
     }
 }
 
-/// What a warehouse has of an item.
+/// The row of a warehouse's stock of an item.
 pub fn stock(draw: &mut Draw, warehouse: u32, item: u32) -> Document {
     let mut row = doc! {
         "_id": ids::stock(warehouse, item),

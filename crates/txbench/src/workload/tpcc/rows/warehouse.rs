@@ -1,4 +1,4 @@
-//! Warehouses and their districts.
+//! Rows of warehouses and of their districts.
 
 use bson::{Document, doc};
 
@@ -41,7 +41,7 @@ pub fn address(draw: &mut Draw, prefix: &str) -> Document {
     address
 }
 
-/// What the customers of a district have paid.
+/// Sum of the payments of a district's customers before the run.
 fn paid(scale: &Scale) -> i64 {
     FIRST_PAYMENT_CENTS * i64::from(scale.customers)
 }

@@ -9,7 +9,8 @@ use crate::{
     workload::tpcc::{ids::Customer, input::Who, schema::CUSTOMER},
 };
 
-/// The customer with these fields. Of several with the same last name, the one in the middle by first name.
+/// The customer with these fields. Of several with the same last name, the one in the middle by
+/// first name.
 ///
 /// # Errors
 /// [`crate::error::OpError::Fatal`] if there is none; those of the target.

@@ -1,5 +1,5 @@
-//! Delivery (clause 2.7): the oldest order of each district of a warehouse that is not delivered. All ten are one
-//! transaction (clause 2.7.2 leaves that open).
+//! Delivery (clause 2.7): the oldest order of each district of a warehouse that is not delivered.
+//! All ten are one transaction (clause 2.7.2 leaves that open).
 
 use bson::{DateTime, Document, doc};
 
@@ -27,11 +27,11 @@ pub struct Open {
     pub customer: Option<u32>,
 }
 
-/// What was delivered, for the log of clause 2.7.2.2: at most one order of each district. A district that has none to be
-/// delivered is skipped.
+/// Delivers at most one order of each district, and returns them for the log of clause 2.7.2.2. A
+/// district without an order to deliver is skipped.
 ///
 /// # Errors
-/// Those of the target; a conflict if a rival was faster to deliver an order.
+/// The target's errors; a conflict if a rival was faster to deliver an order.
 pub async fn run(work: &mut Work<'_>, input: &Delivery, at: DateTime) -> OpResult<Vec<Order>> {
     let districts = (1..=DISTRICTS).map(|number| District { warehouse: input.warehouse, number });
     let mut open = Vec::new();
@@ -75,7 +75,7 @@ fn open(district: District, row: &Document) -> OpResult<Open> {
     Ok(Open { order: Order { district, number: number(row, "NO_O_ID")? }, customer })
 }
 
-/// What the customer owes for the order.
+/// The update that charges the customer for the order.
 fn charge(delivered: &Delivered) -> Update {
     let Delivered { customer, amount_cents } = *delivered;
     let id = Customer::id(customer);

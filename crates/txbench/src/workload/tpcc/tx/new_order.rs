@@ -1,4 +1,5 @@
-//! New-order (clause 2.4): a number from the district, what is ordered from the stocks, and the order's rows.
+//! New-order (clause 2.4): a number from the district, what is ordered from the stocks, and the
+//! order's rows.
 
 use std::collections::BTreeMap;
 
@@ -21,43 +22,43 @@ use crate::{
     },
 };
 
-/// What the terminal shows (clause 2.4.3.3).
+/// Output of the terminal (clause 2.4.3.3).
 #[derive(Clone, Debug)]
 pub struct Answer {
-    /// The new order.
+    /// Key of the new order.
     pub order: Order,
-    /// Its lines.
+    /// Lines of the new order.
     pub lines: Vec<AnswerLine>,
-    /// What the customer has to pay.
+    /// Amount that the customer has to pay.
     pub total_cents: i64,
     /// Whether an item does not exist: the transaction has to be rolled back.
     pub wrong_item: bool,
 }
 
-/// One line of it.
+/// One line of the output.
 #[derive(Clone, Debug)]
 pub struct AnswerLine {
-    /// The item's name.
+    /// Name of the item.
     pub item_name: String,
-    /// What is left of it.
+    /// Quantity that is left in the stock.
     pub stock_quantity: i64,
     /// Whether both the item's and the stock's data say that it is original.
     pub is_brand: bool,
-    /// The price of one.
+    /// Price of one item, in cents.
     pub price_cents: i64,
-    /// The price of all.
+    /// Price of the line, in cents.
     pub amount_cents: i64,
 }
 
-/// What is read of others.
+/// Documents that the order reads and does not change.
 struct Read {
     warehouse: Document,
     customer: Document,
     items: BTreeMap<i64, Document>,
 }
 
-/// All of the transaction but its begin and its end. With an item that does not exist everything is done that can be
-/// (clause 2.4.2.3), and the caller rolls back.
+/// All of the transaction but its begin and its end. With an item that does not exist everything is
+/// done that can be (clause 2.4.2.3), and the caller rolls back.
 ///
 /// # Errors
 /// Those of the target; a conflict if a row changed since it was read.

@@ -10,12 +10,12 @@ use crate::{
     workload::tpcc::{ids::Customer, input::Who},
 };
 
-/// What the terminal shows (clause 2.6.3.3), in part.
+/// Output of the terminal (clause 2.6.3.3), in part.
 #[derive(Clone, Debug)]
 pub struct Answer {
-    /// Who asks.
+    /// The customer who asks.
     pub customer: Customer,
-    /// Their balance.
+    /// Balance of the customer, in cents.
     pub balance_cents: i64,
     /// Their newest order; every customer has one.
     pub newest: Option<Shown>,

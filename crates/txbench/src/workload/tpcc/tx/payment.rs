@@ -1,5 +1,5 @@
-//! Payment (clause 2.5): what is paid goes to the warehouse's and the district's sums, the customer's balance, and the
-//! history.
+//! Payment (clause 2.5): what is paid goes to the warehouse's and the district's sums, the
+//! customer's balance, and the history.
 
 use bson::{Bson, DateTime, Document, doc};
 
@@ -41,12 +41,12 @@ const OF_CUSTOMER: &[&str] = &[
 /// The longest that a customer's data may be.
 const DATA_CHARS: usize = 500;
 
-/// What the terminal shows (clause 2.5.3.3), in part.
+/// Output of the terminal (clause 2.5.3.3), in part.
 #[derive(Clone, Debug)]
 pub struct Answer {
-    /// Who paid.
+    /// The customer who paid.
     pub customer: Customer,
-    /// Their balance now.
+    /// Balance of the customer after the payment.
     pub balance_cents: i64,
     /// Whether their credit is bad.
     pub bad_credit: bool,

@@ -18,23 +18,24 @@ use crate::{
 
 /// A stock is filled up when less than this would be left.
 const LEAST: i64 = 10;
-/// By how much.
+/// Quantity by which a stock is refilled.
 const REFILL: i64 = 91;
 
-/// What an order learns of a stock.
+/// Values of a stock that an order needs.
 #[derive(Clone, Debug)]
 pub struct Taken {
-    /// What is left.
+    /// Quantity that is left.
     pub quantity: i64,
     /// The stock's text for the district.
     pub dist_info: String,
-    /// The stock's data.
+    /// Data of the stock.
     pub data: String,
 }
 
 /// Takes what these lines order, each from its stock; `None` for a line whose stock does not exist.
 ///
-/// Together, that is one read of all stocks and one write; else each stock is changed and shown by one operation, or by two.
+/// Together, that is one read of all stocks and one write; else each stock is changed and shown by
+/// one operation, or by two.
 ///
 /// # Errors
 /// Those of the target; a conflict if a stock changed since it was read.
@@ -45,7 +46,7 @@ pub async fn take(work: &mut Work<'_>, order: &NewOrder, lines: &[&Line]) -> OpR
     }
 }
 
-/// What is left of `quantity` when so many are taken.
+/// Quantity that is left of `quantity` when `taken` are taken.
 fn left(quantity: i64, taken: i64) -> i64 {
     if quantity - taken >= LEAST { quantity - taken } else { quantity - taken + REFILL }
 }

@@ -18,7 +18,8 @@ use crate::{
 /// Orders that are looked at.
 const LAST_ORDERS: i64 = 20;
 
-/// All of the transaction but its begin and its end: how many items have a stock below the threshold.
+/// All of the transaction but its begin and its end: how many items have a stock below the
+/// threshold.
 ///
 /// # Errors
 /// Those of the target.

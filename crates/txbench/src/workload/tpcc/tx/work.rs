@@ -13,9 +13,9 @@ const CHANGED: &str = "changed since it was read";
 
 /// A session in a transaction, and how the transaction is written.
 pub struct Work<'a> {
-    /// Where it runs.
+    /// Session in which it runs.
     pub session: &'a mut dyn Session,
-    /// How it is written.
+    /// Layout and options of the queries.
     pub how: How,
 }
 
@@ -76,8 +76,8 @@ impl Work<'_> {
         self.session.find_and_modify(collection, find, Change::Update(update)).await
     }
 
-    /// Reads the row with this `_id` and changes it by an update that does not depend on it, in one operation or two;
-    /// answers the fields that do not change.
+    /// Reads the row with this `_id` and changes it by an update that does not depend on it, in one
+    /// operation or two; answers the fields that do not change.
     ///
     /// # Errors
     /// [`OpError::Fatal`] if there is none; those of the target.

@@ -1,4 +1,5 @@
-//! Orders with their lines in the customer. An order is found by its customer, or by an index into all customers' orders.
+//! Orders with their lines in the customer. An order is found by its customer, or by an index into
+//! all customers' orders.
 
 use std::ops::Range;
 

@@ -1,4 +1,5 @@
-//! Orders and their lines, wherever the schema has them. The transactions do not know where that is.
+//! Orders and their lines, wherever the schema has them. The transactions do not know where that
+//! is.
 
 mod denormalized;
 mod normalized;
@@ -26,7 +27,7 @@ use crate::{
 pub struct Shown {
     /// Its number in the district.
     pub number: i64,
-    /// Who delivers it, if anybody does.
+    /// Carrier that delivered it, if it was delivered.
     pub carrier: Option<i64>,
     /// Items and their prices in cents.
     pub lines: Vec<(i64, i64)>,
@@ -35,9 +36,9 @@ pub struct Shown {
 /// An order that is delivered now.
 #[derive(Clone, Copy, Debug)]
 pub struct Delivered {
-    /// Whose it is.
+    /// Customer of the order.
     pub customer: Customer,
-    /// What its lines cost.
+    /// Sum of the lines' amounts, in cents.
     pub amount_cents: i64,
 }
 
@@ -107,7 +108,7 @@ fn shown<'a>(order: &Document, lines: impl Iterator<Item = &'a Document>) -> OpR
     Ok(Shown { number: number(order, "O_ID")?, carrier, lines: lines.collect::<OpResult<_>>()? })
 }
 
-/// What lines cost together.
+/// Sum of the lines' amounts.
 fn amount<'a>(mut lines: impl Iterator<Item = &'a Document>) -> OpResult<i64> {
     lines.try_fold(0, |sum, line| Ok(sum + number(line, "OL_AMOUNT")?))
 }
