@@ -10,7 +10,7 @@ use std::{
 };
 
 use bson::{Document, doc};
-use mongotx::{Client, ErrorKind, Step};
+use mongotx::{ChangeStreams, Client, ClientOptions, ErrorKind, Step};
 
 use crate::common::{
     ghost,
@@ -24,7 +24,10 @@ const ACCOUNTS: i32 = 8;
 const LEASE_MS: u64 = 900;
 
 async fn world(name: &str) -> World {
-    let server = testkit::shared_standalone().await.unwrap();
+    world_on(testkit::shared_standalone().await.unwrap(), name).await
+}
+
+async fn world_on(server: &testkit::Server, name: &str) -> World {
     let world = World::new(&server.uri(), name);
     let raw = world.raw().await.database(&world.db);
     for coll in COLLECTIONS {
@@ -69,11 +72,15 @@ struct Crew {
 
 impl Crew {
     async fn start(world: &World, clients: usize) -> Self {
+        Self::start_with(world, clients, world.options(LEASE_MS)).await
+    }
+
+    async fn start_with(world: &World, clients: usize, options: ClientOptions) -> Self {
         let (stop, done) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
         let mut tasks = Vec::new();
         for which in 0..clients {
             let (world, stop, done) = (world.clone(), Arc::clone(&stop), Arc::clone(&done));
-            let client = world.client(LEASE_MS).await;
+            let client = Client::connect_with(&world.uri, options.clone()).await.unwrap();
             tasks.push(tokio::spawn(async move {
                 let mut moved = 0;
                 for n in which as u64.. {
@@ -112,7 +119,42 @@ impl Crew {
 
 #[tokio::test]
 async fn copies_are_of_one_moment_and_have_no_locks() {
-    let world = world("checkpoint").await;
+    copies_are_of_one_moment(world("checkpoint").await).await;
+}
+
+#[tokio::test]
+async fn copies_of_a_replica_set_are_of_one_moment_and_have_no_locks() {
+    copies_are_of_one_moment(world_on(testkit::shared_replica_set().await.unwrap(), "checkpoint_set").await).await;
+}
+
+/// A copy has the events of the changes that are in it, and of no others.
+#[tokio::test]
+async fn copies_have_the_events_of_what_is_in_them() {
+    let world = world("checkpoint_events").await;
+    let options = ClientOptions { change_streams: ChangeStreams::All, ..world.options(LEASE_MS) };
+    let crew = Crew::start_with(&world, 4, options).await;
+    let tool = world.client(LEASE_MS).await;
+    for _ in 0..3 {
+        crew.has_done(10).await;
+        let checkpoint = tool.checkpoint().await.unwrap();
+        let events = world.stored(&world.tx_db(), "events").await;
+        let of_b = |event: &Document| {
+            event.get_document("ns").is_ok_and(|ns| ns.get_str("coll").is_ok_and(|coll| coll == "b"))
+        };
+        let told = events.iter().filter(|event| of_b(event)).count() as i64;
+        let (sum_of_all, is_locked) = copy(&world).await;
+        let moved: i64 =
+            world.stored(&world.db, "b").await.iter().map(|b| i64::from(b.get_i32("n").unwrap())).sum::<i64>()
+                - ALL / 2;
+        assert_eq!((sum_of_all, is_locked, told), (ALL, false, moved));
+        assert!(events.iter().all(is_clean), "an event has a lock");
+        let ended = checkpoint.end().await.unwrap();
+        assert_eq!((ended.broken, ended.late), (None, 0));
+    }
+    crew.end().await;
+}
+
+async fn copies_are_of_one_moment(world: World) {
     let crew = Crew::start(&world, 4).await;
     let tool = world.client(LEASE_MS).await;
     for _ in 0..3 {
