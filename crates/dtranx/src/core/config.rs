@@ -27,7 +27,8 @@ pub struct NodeConfig {
     pub inquiry_ms: u64,
     /// How many transaction numbers are reserved by one log record.
     pub number_block: u64,
-    /// How many transactions may be under way at once, as coordinator and as participant.
+    /// How many transactions may be under way at once, as coordinator; as participant, twice as many, of which half are for other
+    /// coordinators only.
     pub max_running: usize,
     /// How many validations may be under way at once, as coordinator.
     pub max_validating: usize,

@@ -43,6 +43,16 @@ pub enum WorkId {
     Validation(ValidationId),
 }
 
+impl WorkId {
+    /// The coordinator.
+    pub(crate) const fn server(self) -> ServerId {
+        match self {
+            Self::Tranx(tranx) => tranx.server,
+            Self::Validation(validation) => validation.server,
+        }
+    }
+}
+
 impl From<TranxId> for WorkId {
     fn from(tranx: TranxId) -> Self {
         Self::Tranx(tranx)

@@ -1,4 +1,4 @@
-//! What is refused before it reaches the transaction stage, because the log has grown to its limit: its segments cannot be
+//! What is refused before it reaches the transaction stage, most of it because the log has grown to its limit: its segments cannot be
 //! collected as long as a server stays away that has not acknowledged what is in them. So clients meet a limit, and not the
 //! server a full disk.
 //!
@@ -40,6 +40,16 @@ pub(super) fn refuse_message(board: &Board, message: &Message) -> Option<Message
     let Message::Prepare { tranx, part, .. } = message else { return None };
     let refusal = if part.is_read_only() { refuse_read(board) } else { refuse_write(board) };
     refusal.map(|refusal| Message::Vote { tranx: *tranx, vote: Vote::No(refusal) })
+}
+
+/// The answer to a message of another server for which its queue has no room; `None`: it is as if it were lost on the way.
+pub(super) fn refuse_peer(message: &Message) -> Option<Message> {
+    let vote = || Vote::No(Refusal::Overloaded { limit: "requests of servers that wait".to_owned() });
+    match message {
+        Message::Prepare { tranx, .. } => Some(Message::Vote { tranx: *tranx, vote: vote() }),
+        Message::Validate { validation, .. } => Some(Message::Validated { validation: *validation, vote: vote() }),
+        _ => None,
+    }
 }
 
 fn refuse_write(board: &Board) -> Option<Refusal> {

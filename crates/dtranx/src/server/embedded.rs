@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use super::board::Board;
 use super::door;
 use super::engine::{self, Engine, Port};
-use super::event::Outgoing;
+use super::event::ToClient;
 use super::reads::Reads;
 use super::stages::BATCH;
 use super::{LogMedium, ServerConfig, ServerError, StorageKind};
@@ -64,9 +64,9 @@ impl Embedded {
         let waiting = Arc::new(Waiting::default());
         let mut ways = None;
         let engine = engine::start(config, |port| {
-            let Port { entry, reads, outgoing, .. } = port;
+            let Port { entry, reads, to_clients, .. } = port;
             ways = Some((entry, reads));
-            Ok(Box::new(LocalStage { outgoing, waiting: waiting.clone(), batch: Vec::new(), expired_at_ms: 0 }))
+            Ok(Box::new(LocalStage { to_clients, waiting: waiting.clone(), batch: Vec::new(), expired_at_ms: 0 }))
         })?;
         let client = name(&engine.board)?;
         let Some((entry, reads)) = ways else {
@@ -219,9 +219,9 @@ impl Link for LocalLink {
 
 /// Takes the place of the network.
 struct LocalStage {
-    outgoing: Source<Outgoing>,
+    to_clients: Source<ToClient>,
     waiting: Arc<Waiting>,
-    batch: Vec<Outgoing>,
+    batch: Vec<ToClient>,
     expired_at_ms: u64,
 }
 
@@ -241,17 +241,14 @@ impl Stage for LocalStage {
             self.expired_at_ms = now_ms;
             self.waiting.expire();
         }
-        let handled = self.outgoing.take(BATCH, &mut self.batch);
-        for outgoing in self.batch.drain(..) {
-            // There are no other servers.
-            if let Outgoing::Client(_, response) = outgoing {
-                self.waiting.tell(response.id, Answer::Reply(response.reply));
-            }
+        let handled = self.to_clients.take(BATCH, &mut self.batch);
+        for ToClient { response, .. } in self.batch.drain(..) {
+            self.waiting.tell(response.id, Answer::Reply(response.reply));
         }
         Ok(handled)
     }
 
     fn has_work(&self) -> bool {
-        !self.outgoing.is_empty()
+        !self.to_clients.is_empty()
     }
 }

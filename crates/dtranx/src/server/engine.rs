@@ -6,7 +6,8 @@ use std::time::Instant;
 use thiserror::Error;
 
 use super::board::Board;
-use super::event::Outgoing;
+use super::door;
+use super::event::{ToClient, ToServer};
 use super::identity::Identity;
 use super::reads::Reads;
 use super::recover::{Recovered, recover};
@@ -29,7 +30,7 @@ use crate::storage::{InMemory, Lsm, LsmOptions, Storage, StorageError};
 
 /// Internal queues: larger than what the node's limits let be under way in ordinary times; the rest waits with its sender.
 const INTERNAL_EVENTS: usize = 16 * 1024;
-/// Requests that wait to be looked at: beyond this clients are refused.
+/// Requests that wait to be looked at: beyond this whoever asks is refused. Clients and servers have such a queue each.
 const ENTRY_EVENTS: usize = 8 * 1024;
 /// What other servers acknowledge and answer, many transactions in each: beyond this they say it again.
 const SIDE_ENTRY_EVENTS: usize = 1024;
@@ -74,24 +75,36 @@ pub enum ServerError {
 pub(super) struct Port {
     pub(super) board: Arc<Board>,
     pub(super) entry: Inlet<TranxEvent>,
+    /// What other servers ask, which does not wait behind what clients ask.
+    pub(super) peers: Inlet<TranxEvent>,
     pub(super) acknowledged: Inlet<AckEvent>,
     pub(super) told: Inlet<RecoveryEvent>,
     pub(super) reads: Reads,
-    pub(super) outgoing: Source<Outgoing>,
+    pub(super) to_servers: Source<ToServer>,
+    pub(super) to_clients: Source<ToClient>,
     pub(super) signal: Arc<Signal>,
     pub(super) identity: Identity,
 }
 
 impl Port {
-    /// A message from another server goes straight to the stage that it concerns. Without room it is as if it were lost on
-    /// the way: its sender repeats it.
-    pub(super) fn receive(&self, from: ServerId, message: Message) {
+    /// A message from another server goes straight to the stage that it concerns. Without room a question for a vote is
+    /// answered with no, and anything else is as if it were lost on the way: its sender repeats it.
+    pub(super) fn receive(&self, from: ServerId, message: Message) -> Option<Message> {
         match Event::received(from, message) {
-            Event::Tranx(event) => drop(self.entry.offer(event)),
-            Event::Ack(event) => drop(self.acknowledged.offer(event)),
-            Event::Recovery(event) => drop(self.told.offer(event)),
+            Event::Tranx(event) => {
+                let refused = self.peers.offer(event).err()?;
+                if let TranxEvent::Receive { message, .. } = refused { door::refuse_peer(&message) } else { None }
+            }
+            Event::Ack(event) => {
+                drop(self.acknowledged.offer(event));
+                None
+            }
+            Event::Recovery(event) => {
+                drop(self.told.offer(event));
+                None
+            }
             // No message concerns these.
-            Event::Lock(_) | Event::Gc(_) => {}
+            Event::Lock(_) | Event::Gc(_) => None,
         }
     }
 }
@@ -99,6 +112,7 @@ impl Port {
 /// The other ends of the queues that the stage with the connections fills.
 struct Entries {
     tranx: Source<TranxEvent>,
+    peers: Source<TranxEvent>,
     acknowledged: Source<AckEvent>,
     told: Source<RecoveryEvent>,
 }
@@ -133,30 +147,34 @@ pub(super) fn start(
     let (workers, port_signal) = workers(config);
     let signals = Signals { workers: &workers };
     let (entry, from_entry) = queue("entry", ENTRY_EVENTS, signals.of("transaction"), &counters);
+    let (peers, from_peers) = queue("peers", ENTRY_EVENTS, signals.of("transaction"), &counters);
     let (acknowledged, from_acknowledged) = queue("acknowledged", SIDE_ENTRY_EVENTS, signals.of("ack"), &counters);
     let (told, from_told) = queue("told", SIDE_ENTRY_EVENTS, signals.of("recovery"), &counters);
     let (reads, from_reads) = queue("read", ENTRY_EVENTS, signals.of("read"), &counters);
-    let (outgoing, from_outgoing) = queue("outgoing", INTERNAL_EVENTS, signals.of("network"), &counters);
+    let (to_servers, for_servers) = queue("to servers", INTERNAL_EVENTS, signals.of("network"), &counters);
+    let (to_clients, for_clients) = queue("to clients", INTERNAL_EVENTS, signals.of("network"), &counters);
     let reads = Reads { storage: storage.clone(), queue: reads, board: board.clone() };
     let made = Port {
         board: board.clone(),
         entry,
+        peers,
         acknowledged,
         told,
         reads,
-        outgoing: from_outgoing,
+        to_servers: for_servers,
+        to_clients: for_clients,
         signal: port_signal,
         identity,
     };
-    let entries = Entries { tranx: from_entry, acknowledged: from_acknowledged, told: from_told };
+    let entries = Entries { tranx: from_entry, peers: from_peers, acknowledged: from_acknowledged, told: from_told };
     let mut stages = vec![port(made)?];
     stages.push(Box::new(ReadStage {
         storage: storage.clone(),
         source: from_reads,
-        outgoing: outgoing.outlet(),
+        to_clients: to_clients.outlet(),
         batch: Vec::new(),
     }));
-    let inner = Inner { config, board: &board, counters: &counters, signals, outgoing };
+    let inner = Inner { config, board: &board, counters: &counters, signals, to_servers, to_clients };
     stages.extend(inner.stages(recovered, storage, entries));
     let crew = crew(workers, stages, &counters, board.started)?;
     Ok(Engine { crew, board, recovered_records })
@@ -168,7 +186,8 @@ struct Inner<'a> {
     board: &'a Arc<Board>,
     counters: &'a Counters,
     signals: Signals<'a>,
-    outgoing: Inlet<Outgoing>,
+    to_servers: Inlet<ToServer>,
+    to_clients: Inlet<ToClient>,
 }
 
 impl Inner<'_> {
@@ -189,13 +208,14 @@ impl Inner<'_> {
         let hands = Hands {
             wal: wal.outlet(),
             storage: store.outlet(),
-            outgoing: self.outgoing.outlet(),
+            to_servers: self.to_servers.outlet(),
+            to_clients: self.to_clients.outlet(),
             lock: lock.outlet(),
             ack: ack.outlet(),
             recovery: doubt.outlet(),
             gc: garbage.clone(),
         };
-        let side_hands = || SideHands { tranx: internal.outlet(), outgoing: self.outgoing.outlet() };
+        let side_hands = || SideHands { tranx: internal.outlet(), to_servers: self.to_servers.outlet() };
         vec![
             Box::new(TransactionStage {
                 tranx,
@@ -203,6 +223,7 @@ impl Inner<'_> {
                 config: config.clone(),
                 board: self.board.clone(),
                 entry: entries.tranx,
+                peers: entries.peers,
                 internal: from_internal,
                 hands,
                 out: Outbox { commands: recovered.commands, ..Outbox::default() },
@@ -210,6 +231,7 @@ impl Inner<'_> {
                 gc_interval_ms: self.config.gc_interval_ms,
                 collect_at_ms: self.config.gc_interval_ms,
                 note_at_ms: 0,
+                held_back_ms: None,
             }),
             Box::new(LockStage {
                 locks,

@@ -32,8 +32,14 @@ pub(super) struct ReadFor {
     pub(super) ask: Ask,
 }
 
-/// To whoever has the connections.
-pub(super) enum Outgoing {
-    Server(ServerId, Message),
-    Client(ClientId, Response),
+/// To another server, for whoever has the connections.
+pub(super) struct ToServer {
+    pub(super) to: ServerId,
+    pub(super) message: Message,
+}
+
+/// To a client, for whoever has the connections.
+pub(super) struct ToClient {
+    pub(super) client: ClientId,
+    pub(super) response: Response,
 }

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!  clients, servers
-//!        │      ┌─ entry ─────────► transaction ◄───► lock
+//!        │      ┌─ entry, peers ──► transaction ◄───► lock
 //!        │      │                        ▲
 //!     network ──┼─ acknowledged ─► ack ◄─┤
 //!        ▲      │                        │
@@ -10,7 +10,8 @@
 //!        │      │                        ├───► wal ───► gc
 //!        │      └─ read ────► read       └───► storage
 //!        │                     │
-//!        └─ outgoing ◄─────────┴─ transaction, ack, recovery
+//!        └─ to clients, ◄──────┴─ transaction, ack, recovery
+//!           to servers
 //! ```
 //!
 //! `lock`, `ack`, `recovery`, `wal` and `storage` answer `transaction` through its queue `internal`.

@@ -99,6 +99,11 @@ impl<E> Outlet<E> {
         self.kept.is_empty()
     }
 
+    /// How many events wait for the stage, about.
+    pub fn waiting(&self) -> usize {
+        self.kept.len() + self.inlet.shared.ring.len()
+    }
+
     /// Is nothing kept?
     pub fn is_clear(&self) -> bool {
         self.kept.is_empty()

@@ -81,8 +81,11 @@ impl LockService {
     }
 
     fn acquire(&mut self, turn: &mut Turn<'_>, work: WorkId, locks: Locks) {
-        if self.table.len() >= turn.config.max_running {
-            let limit = format!("{} transactions under way", turn.config.max_running);
+        // Half of the slots are for other servers only: whatever this one's clients ask, there is room for a vote.
+        let is_ours = work.server() == turn.config.me;
+        let most = if is_ours { turn.config.max_running } else { turn.config.max_running.saturating_mul(2) };
+        if self.table.len() >= most {
+            let limit = format!("{most} transactions under way");
             return answer(turn, work, Some(Refusal::Overloaded { limit }));
         }
         let deadline_ms = turn.now_ms.saturating_add(turn.config.lock_wait_ms);

@@ -5,10 +5,15 @@
 use rand::{RngExt, SeedableRng, rngs::StdRng};
 
 use super::{
+    LockEvent, LockService,
     table::{Acquired, LockTable, MAX_WAITERS, WaitOver},
     wanted::Locks,
 };
-use crate::core::{Key, KeyRange, Refusal, ServerId, TranxId, WorkId};
+use crate::core::{
+    Key, KeyRange, NodeConfig, Partition, Refusal, ServerId, TranxId, WorkId,
+    machine::{Event, Outbox, Turn},
+    tranx_service::TranxEvent,
+};
 
 const DEADLINE_MS: u64 = 50;
 
@@ -181,4 +186,22 @@ fn any_requests_and_releases_leave_a_sound_table() {
     let mut events = Vec::new();
     (0..12).for_each(|number| table.release(tranx(number), &mut events));
     assert_eq!(table, LockTable::default());
+}
+
+/// As many of this server's own as there may be: there is room for as many of others.
+#[test]
+fn slots_of_other_servers_are_not_taken_by_own_transactions() {
+    let mut config = NodeConfig::new(ServerId(1), Partition::Hash(vec![ServerId(1), ServerId(2)]));
+    config.max_running = 3;
+    let (mut service, mut out) = (LockService::default(), Outbox::default());
+    let mut ask = |server: u16, number: u64| {
+        let (work, key) = (TranxId { server: ServerId(server), number }.into(), format!("{server}.{number}"));
+        let mut turn = Turn { now_ms: 0, config: &config, out: &mut out };
+        service.on(&mut turn, LockEvent::Acquire { work, locks: locks(&[], &[&key]) });
+        matches!(out.events.pop(), Some(Event::Tranx(TranxEvent::Granted { .. })))
+    };
+    let ours: Vec<bool> = (0..5).map(|number| ask(1, number)).collect();
+    assert_eq!(ours, [true, true, true, false, false]);
+    let others: Vec<bool> = (0..5).map(|number| ask(2, number)).collect();
+    assert_eq!(others, [true, true, true, false, false]);
 }

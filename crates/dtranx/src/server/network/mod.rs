@@ -21,7 +21,7 @@ use self::peers::Peers;
 use self::sessions::Sessions;
 use super::door;
 use super::engine::Port;
-use super::event::Outgoing;
+use super::event::{ToClient, ToServer};
 use super::stages::BATCH;
 use super::{ServerConfig, ServerError};
 use crate::cluster::{Cluster, MapId};
@@ -70,7 +70,8 @@ pub(super) struct NetworkStage {
     is_called: bool,
     /// What is read goes through here.
     chunk: Vec<u8>,
-    batch: Vec<Outgoing>,
+    to_servers: Vec<ToServer>,
+    to_clients: Vec<ToClient>,
     housekeeping_at_ms: u64,
     /// Clients that were told to come later; closed once they have been told.
     closing: BTreeSet<Token>,
@@ -114,7 +115,8 @@ impl NetworkStage {
             readable: BTreeSet::new(),
             is_called: false,
             chunk: vec![0; CHUNK_BYTES],
-            batch: Vec::new(),
+            to_servers: Vec::new(),
+            to_clients: Vec::new(),
             housekeeping_at_ms: 0,
             closing: BTreeSet::new(),
         })
@@ -224,19 +226,20 @@ impl NetworkStage {
 
     /// Turns outgoing events into frames.
     fn write_batch(&mut self, now_ms: u64) -> usize {
-        let mut batch = std::mem::take(&mut self.batch);
-        let handled = self.port.outgoing.take(BATCH, &mut batch);
-        for outgoing in batch.drain(..) {
-            match outgoing {
-                Outgoing::Server(server, message) => self.tell(server, &message, now_ms),
-                Outgoing::Client(client, response) => {
-                    if let Some(token) = self.sessions.token(client) {
-                        self.push(token, &response, now_ms);
-                    }
-                }
+        let mut messages = std::mem::take(&mut self.to_servers);
+        let mut handled = self.port.to_servers.take(BATCH, &mut messages);
+        for ToServer { to, message } in messages.drain(..) {
+            self.tell(to, &message, now_ms);
+        }
+        self.to_servers = messages;
+        let mut responses = std::mem::take(&mut self.to_clients);
+        handled += self.port.to_clients.take(BATCH, &mut responses);
+        for ToClient { client, response } in responses.drain(..) {
+            if let Some(token) = self.sessions.token(client) {
+                self.push(token, &response, now_ms);
             }
         }
-        self.batch = batch;
+        self.to_clients = responses;
         handled
     }
 
@@ -309,9 +312,9 @@ impl NetworkStage {
                         // As if it were lost on the way.
                         continue;
                     }
-                    match door::refuse_message(&self.port.board, &message) {
-                        Some(answer) => self.tell(from, &answer, now_ms),
-                        None => self.port.receive(from, message),
+                    let refused = door::refuse_message(&self.port.board, &message);
+                    if let Some(answer) = refused.or_else(|| self.port.receive(from, message)) {
+                        self.tell(from, &answer, now_ms);
                     }
                 }
                 // It was told why, and is not listened to any more.
@@ -379,7 +382,8 @@ impl Stage for NetworkStage {
     }
 
     fn has_work(&self) -> bool {
-        !self.port.outgoing.is_empty() || !self.readable.is_empty() || self.is_called
+        let has_outgoing = !self.port.to_servers.is_empty() || !self.port.to_clients.is_empty();
+        has_outgoing || !self.readable.is_empty() || self.is_called
     }
 
     fn deadline_ms(&self) -> Option<u64> {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::BATCH;
 use crate::core::{KeyRange, transaction::MAX_TRANSACTION_ITEMS};
-use crate::server::event::{Outgoing, ReadFor};
+use crate::server::event::{ReadFor, ToClient};
 use crate::server::reads::{self, ANSWER_LIMIT_BYTES};
 use crate::stage::{Outlet, Source, Stage};
 use crate::storage::{ScanLimit, Storage};
@@ -13,7 +13,7 @@ use crate::wire::{Ask, Reply, Response};
 pub(in crate::server) struct ReadStage {
     pub(in crate::server) storage: Arc<dyn Storage>,
     pub(in crate::server) source: Source<ReadFor>,
-    pub(in crate::server) outgoing: Outlet<Outgoing>,
+    pub(in crate::server) to_clients: Outlet<ToClient>,
     pub(in crate::server) batch: Vec<ReadFor>,
 }
 
@@ -41,21 +41,21 @@ impl Stage for ReadStage {
     }
 
     fn run(&mut self, _: u64) -> Result<usize, String> {
-        if !self.outgoing.flush() {
+        if !self.to_clients.flush() {
             return Ok(0);
         }
         let mut batch = std::mem::take(&mut self.batch);
         let handled = self.source.take(BATCH, &mut batch);
         for ReadFor { client, id, ask } in batch.drain(..) {
             let response = Response { id, reply: self.answer(ask) };
-            self.outgoing.send(Outgoing::Client(client, response));
+            self.to_clients.send(ToClient { client, response });
         }
         self.batch = batch;
-        self.outgoing.flush();
+        self.to_clients.flush();
         Ok(handled)
     }
 
     fn has_work(&self) -> bool {
-        !self.source.is_empty() || !self.outgoing.is_clear()
+        !self.source.is_empty() || !self.to_clients.is_clear()
     }
 }

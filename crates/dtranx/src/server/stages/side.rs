@@ -6,7 +6,7 @@ use super::{BATCH, unexpected};
 use crate::core::machine::{Event, Outbox, Turn};
 use crate::core::tranx_service::TranxEvent;
 use crate::core::{Command, NodeConfig};
-use crate::server::event::Outgoing;
+use crate::server::event::ToServer;
 use crate::stage::{Outlet, Source, Stage};
 
 /// Such a machine.
@@ -40,14 +40,14 @@ pub(in crate::server) struct SideStage<M: SideMachine> {
 /// Where it hands on what it wants.
 pub(in crate::server) struct SideHands {
     pub(in crate::server) tranx: Outlet<TranxEvent>,
-    pub(in crate::server) outgoing: Outlet<Outgoing>,
+    pub(in crate::server) to_servers: Outlet<ToServer>,
 }
 
 impl SideHands {
     fn hand_on(&mut self, out: &mut Outbox) -> Result<(), String> {
         for command in out.commands.drain(..) {
             match command {
-                Command::Send { to, message } => self.outgoing.send(Outgoing::Server(to, message)),
+                Command::Send { to, message } => self.to_servers.send(ToServer { to, message }),
                 command => return Err(format!("a command that it cannot carry out: {command:?}")),
             }
         }
@@ -63,11 +63,11 @@ impl SideHands {
     /// Is everything handed on?
     fn flush(&mut self) -> bool {
         let tranx = self.tranx.flush();
-        self.outgoing.flush() && tranx
+        self.to_servers.flush() && tranx
     }
 
     fn are_clear(&self) -> bool {
-        self.tranx.is_clear() && self.outgoing.is_clear()
+        self.tranx.is_clear() && self.to_servers.is_clear()
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use super::BATCH;
 use super::side::{SideHands, SideMachine, SideStage};
 use super::transaction::{Hands, TransactionStage};
 use super::wal::WalStage;
@@ -9,7 +10,10 @@ use crate::core::acknowledgement::AckEvent;
 use crate::core::lock::LockEvent;
 use crate::core::machine::{Event, Outbox, Turn};
 use crate::core::tranx_service::TranxEvent;
-use crate::core::{ClientId, Incarnation, LogTicket, Node, NodeConfig, Partition, Record, Recovery, ServerId, TranxId};
+use crate::core::{
+    ClientId, Incarnation, Key, LogTicket, Message, Node, NodeConfig, Partition, Record, Recovery, ServerId,
+    Transaction, TranxId, Write,
+};
 use crate::log::{LogError, LogOptions, Memory, TranxLog};
 use crate::server::board::Board;
 use crate::server::event::Append;
@@ -17,6 +21,7 @@ use crate::stage::{Counters, Inlet, Outlet, Signal, Source, Stage, queue};
 use crate::storage::InMemory;
 
 const ME: ServerId = ServerId(1);
+const OTHER: ServerId = ServerId(2);
 const TRANX: TranxId = TranxId { server: ME, number: 1 };
 
 fn of<E>(capacity: usize) -> (Inlet<E>, Source<E>) {
@@ -64,7 +69,7 @@ fn side_stage_with_something_left_takes_what_it_asked_for_and_nothing_new() {
         config: Arc::new(config()),
         entry: from_entry,
         internal: from_internal,
-        hands: SideHands { tranx: tranx.outlet(), outgoing: outlet() },
+        hands: SideHands { tranx: tranx.outlet(), to_servers: outlet() },
         batch: Vec::new(),
         out: Outbox::default(),
     };
@@ -87,44 +92,112 @@ fn side_stage_with_something_left_takes_what_it_asked_for_and_nothing_new() {
     assert!(taken.len() == 3 && stage.entry.is_empty() && stage.has_work());
 }
 
-#[test]
-fn transaction_stage_with_something_left_takes_what_it_asked_for_and_nothing_new() {
-    let (entry, from_entry) = of(8);
+/// The queues into a transaction stage of which the test has the other ends.
+struct Asked {
+    entry: Inlet<TranxEvent>,
+    peers: Inlet<TranxEvent>,
+    internal: Inlet<TranxEvent>,
+    wal: Inlet<Append>,
+    at_lock: Source<LockEvent>,
+    at_wal: Source<Append>,
+}
+
+/// A transaction stage with room for so many requests to the lock service, and what asks it.
+fn transaction_stage(locks: usize) -> (TransactionStage, Asked) {
+    let (entry, from_entry) = of(4096);
+    let (peers, from_peers) = of(8);
     let (internal, from_internal) = of(8);
-    let (lock, at_lock) = of(1);
+    let (lock, at_lock) = of(locks);
+    let (wal, at_wal) = of(4096);
     let Node { tranx, .. } = Recovery::new(config(), None).finish(0, &mut Vec::new());
-    let release = || Event::Lock(LockEvent::Release { work: TRANX.into() });
-    let mut stage = TransactionStage {
+    let stage = TransactionStage {
         tranx,
         config: Arc::new(config()),
         storage: Arc::new(InMemory::new()),
         board: Arc::new(Board::new(ME, "none".to_owned(), Counters::new(), u64::MAX)),
         entry: from_entry,
+        peers: from_peers,
         internal: from_internal,
         hands: Hands {
-            wal: outlet(),
+            wal: wal.outlet(),
             storage: outlet(),
-            outgoing: outlet(),
+            to_servers: outlet(),
+            to_clients: outlet(),
             lock: lock.outlet(),
             ack: outlet(),
             recovery: outlet(),
             gc: of(8).0,
         },
-        out: Outbox { events: vec![release(), release()], ..Outbox::default() },
+        out: Outbox::default(),
         batch: Vec::new(),
         gc_interval_ms: 1000,
         collect_at_ms: 5,
         note_at_ms: 0,
+        held_back_ms: None,
     };
+    (stage, Asked { entry, peers, internal, wal, at_lock, at_wal })
+}
+
+/// Something of a client.
+fn gone() -> TranxEvent {
+    TranxEvent::ClientGone { client: ClientId { incarnation: Incarnation(1), number: 1 } }
+}
+
+/// Server 2 asks for a vote.
+fn prepare(number: u64) -> TranxEvent {
+    let write = Write { key: Key::smallest(), value: None };
+    let part = Transaction { writes: vec![write], ..Transaction::default() };
+    let message = Message::Prepare { tranx: TranxId { server: OTHER, number }, participants: vec![ME, OTHER], part };
+    TranxEvent::Receive { from: OTHER, message }
+}
+
+#[test]
+fn transaction_stage_with_something_left_takes_what_it_asked_for_and_nothing_new() {
+    let (mut stage, asked) = transaction_stage(1);
+    let release = || Event::Lock(LockEvent::Release { work: TRANX.into() });
+    stage.out.events = vec![release(), release()];
     assert_eq!(stage.run(0).unwrap(), 0);
     // One of the two is left.
-    internal.offer(TranxEvent::Granted { work: TRANX.into() }).unwrap();
-    entry.offer(TranxEvent::ClientGone { client: ClientId { incarnation: Incarnation(1), number: 1 } }).unwrap();
+    asked.internal.offer(TranxEvent::Granted { work: TRANX.into() }).unwrap();
+    asked.entry.offer(gone()).unwrap();
+    asked.peers.offer(prepare(1)).unwrap();
     assert_eq!((stage.run(9).unwrap(), stage.collect_at_ms), (1, 5));
-    assert!(stage.internal.is_empty() && !stage.entry.is_empty());
-    at_lock.take(8, &mut Vec::new());
-    assert_eq!((stage.run(9).unwrap(), stage.collect_at_ms), (1, 1009));
-    assert!(stage.entry.is_empty() && !stage.has_work());
+    assert!(stage.internal.is_empty() && !stage.entry.is_empty() && !stage.peers.is_empty());
+    asked.at_lock.take(8, &mut Vec::new());
+    assert_eq!((stage.run(9).unwrap(), stage.collect_at_ms), (2, 1009));
+    asked.at_lock.take(8, &mut Vec::new());
+    assert!(stage.entry.is_empty() && stage.peers.is_empty());
+    assert!(stage.run(9).unwrap() == 0 && !stage.has_work());
+}
+
+/// More requests of clients wait than are taken at once; what a server asks after all of them is begun first.
+#[test]
+fn servers_question_is_begun_while_a_flood_of_clients_requests_waits() {
+    let (mut stage, asked) = transaction_stage(8);
+    (0..3 * BATCH).for_each(|_| asked.entry.offer(gone()).unwrap());
+    asked.peers.offer(prepare(1)).unwrap();
+    stage.run(0).unwrap();
+    let mut begun = Vec::new();
+    asked.at_lock.take(8, &mut begun);
+    assert!(matches!(begun[..], [LockEvent::Acquire { .. }]), "{begun:?}");
+    assert!(!stage.entry.is_empty(), "there was no flood");
+}
+
+/// A vote waits for the log behind what is there already: that stays little, however many requests of clients wait.
+#[test]
+fn clients_requests_wait_for_a_log_that_is_behind_and_servers_questions_do_not() {
+    let (mut stage, asked) = transaction_stage(8);
+    let record = || Append { ticket: LogTicket(1), record: Record::Reserve { through: 7 }, durable: true };
+    (0..2 * BATCH).for_each(|_| asked.wal.offer(record()).map_err(drop).unwrap());
+    asked.entry.offer(gone()).unwrap();
+    asked.peers.offer(prepare(1)).unwrap();
+    assert_eq!(stage.run(0).unwrap(), 1);
+    assert!(stage.peers.is_empty() && !stage.entry.is_empty() && !stage.has_work());
+    assert_eq!(stage.deadline_ms(), Some(1), "it looks again although nobody rings");
+    asked.at_wal.take(1, &mut Vec::new());
+    assert!(stage.has_work());
+    assert_eq!(stage.run(1).unwrap(), 1);
+    assert!(stage.entry.is_empty());
 }
 
 /// What was acknowledged last before a silence is told from a torn tail after a power failure, too.

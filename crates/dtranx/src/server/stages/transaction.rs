@@ -11,11 +11,14 @@ use crate::core::recovery::RecoveryEvent;
 use crate::core::tranx_service::{TranxEvent, TranxService};
 use crate::core::{Command, CommitAnswer, NodeConfig};
 use crate::server::board::Board;
-use crate::server::event::{Append, Garbage, Outgoing, Store};
+use crate::server::event::{Append, Garbage, Store, ToClient, ToServer};
 use crate::stage::{Inlet, Outlet, Source, Stage};
 use crate::storage::Storage;
 use crate::wire::{Reply, Response};
 
+/// As long as so many records wait for the log, nothing is begun for clients: a vote of a server would wait behind them. It is
+/// enough for the log to be always busy.
+const LOG_BACKLOG: usize = 2 * BATCH;
 /// How often the board is brought up to date.
 const NOTE_EVERY_MS: u64 = 50;
 
@@ -23,7 +26,10 @@ pub(in crate::server) struct TransactionStage {
     pub(in crate::server) tranx: TranxService,
     pub(in crate::server) config: Arc<NodeConfig>,
     pub(in crate::server) board: Arc<Board>,
+    /// What clients ask.
     pub(in crate::server) entry: Source<TranxEvent>,
+    /// What other servers ask.
+    pub(in crate::server) peers: Source<TranxEvent>,
     pub(in crate::server) internal: Source<TranxEvent>,
     pub(in crate::server) hands: Hands,
     /// What was wanted by local recovery, to begin with.
@@ -33,13 +39,16 @@ pub(in crate::server) struct TransactionStage {
     pub(in crate::server) gc_interval_ms: u64,
     pub(in crate::server) collect_at_ms: u64,
     pub(in crate::server) note_at_ms: u64,
+    /// When clients' requests were left where they are.
+    pub(in crate::server) held_back_ms: Option<u64>,
 }
 
 /// Where commands and events go.
 pub(in crate::server) struct Hands {
     pub(in crate::server) wal: Outlet<Append>,
     pub(in crate::server) storage: Outlet<Store>,
-    pub(in crate::server) outgoing: Outlet<Outgoing>,
+    pub(in crate::server) to_servers: Outlet<ToServer>,
+    pub(in crate::server) to_clients: Outlet<ToClient>,
     pub(in crate::server) lock: Outlet<LockEvent>,
     pub(in crate::server) ack: Outlet<AckEvent>,
     pub(in crate::server) recovery: Outlet<RecoveryEvent>,
@@ -49,13 +58,13 @@ pub(in crate::server) struct Hands {
 impl Hands {
     fn carry_out(&mut self, command: Command, board: &Board) -> Result<(), String> {
         match command {
-            Command::Send { to, message } => self.outgoing.send(Outgoing::Server(to, message)),
+            Command::Send { to, message } => self.to_servers.send(ToServer { to, message }),
             Command::Reply { client, message, answer } => {
                 let is_committed = matches!(answer, CommitAnswer::Committed(_) | CommitAnswer::Validated(_));
                 let tally = if is_committed { &board.committed } else { &board.refused };
                 tally.fetch_add(1, Ordering::Relaxed);
                 let response = Response { id: message.0, reply: Reply::Commit(answer) };
-                self.outgoing.send(Outgoing::Client(client, response));
+                self.to_clients.send(ToClient { client, response });
             }
             Command::Log { ticket, record, durable } => self.wal.send(Append { ticket, record, durable }),
             Command::Check { work, reads, scans } => self.storage.send(Store::Check { work, reads, scans }),
@@ -83,13 +92,15 @@ impl Hands {
     fn flush(&mut self) -> bool {
         let disks = self.wal.flush() & self.storage.flush();
         let machines = self.lock.flush() & self.ack.flush() & self.recovery.flush();
-        self.outgoing.flush() && disks && machines
+        let connections = self.to_servers.flush() & self.to_clients.flush();
+        connections && disks && machines
     }
 
     fn are_clear(&self) -> bool {
         let disks = self.wal.is_clear() && self.storage.is_clear();
         let machines = self.lock.is_clear() && self.ack.is_clear() && self.recovery.is_clear();
-        self.outgoing.is_clear() && disks && machines
+        let connections = self.to_servers.is_clear() && self.to_clients.is_clear();
+        connections && disks && machines
     }
 }
 
@@ -122,6 +133,11 @@ impl TransactionStage {
         Ok(())
     }
 
+    /// Is anything begun for clients now?
+    fn admits_clients(&self) -> bool {
+        self.hands.wal.waiting() < LOG_BACKLOG
+    }
+
     fn keep_time(&mut self, now_ms: u64) {
         if self.tranx.next_deadline_ms().is_some_and(|at_ms| at_ms <= now_ms) {
             self.tranx.tick(&mut Turn { now_ms, config: &self.config, out: &mut self.out });
@@ -149,8 +165,13 @@ impl Stage for TransactionStage {
         let mut batch = std::mem::take(&mut self.batch);
         self.internal.take(BATCH, &mut batch);
         if is_clear {
+            self.peers.take(BATCH, &mut batch);
+        }
+        let admits = self.admits_clients();
+        if is_clear && admits {
             self.entry.take(BATCH, &mut batch);
         }
+        self.held_back_ms = (!admits).then_some(now_ms);
         let handled = batch.len();
         for event in batch.drain(..) {
             let is_log = matches!(event, TranxEvent::Logged { .. });
@@ -173,11 +194,14 @@ impl Stage for TransactionStage {
     }
 
     fn has_work(&self) -> bool {
-        !self.internal.is_empty() || !self.hands.are_clear() || !self.entry.is_empty()
+        let is_asked = !self.peers.is_empty() || self.admits_clients() && !self.entry.is_empty();
+        is_asked || !self.internal.is_empty() || !self.hands.are_clear()
     }
 
     fn deadline_ms(&self) -> Option<u64> {
         let soonest = self.collect_at_ms.min(self.note_at_ms);
+        // What the log is done with is not always told.
+        let soonest = self.held_back_ms.map_or(soonest, |at_ms| soonest.min(at_ms + 1));
         Some(self.tranx.next_deadline_ms().map_or(soonest, |at_ms| at_ms.min(soonest)))
     }
 }
