@@ -1,13 +1,14 @@
 //! Numbers that stages leave for whoever asks how the server is.
 
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
 use crate::core::tranx_service::TranxService;
 use crate::core::{ClientId, Incarnation, ServerId};
 use crate::log::LogSpace;
 use crate::stage::Counters;
-use crate::wire::ServerStatus;
+use crate::wire::{Doors, ServerStatus};
 
 /// One server's numbers. Each is written by one stage.
 pub(super) struct Board {
@@ -33,6 +34,8 @@ pub(super) struct Board {
     pub(super) cached_reads: AtomicU64,
     pub(super) committed: AtomicU64,
     pub(super) refused: AtomicU64,
+    /// Written by the network stage.
+    doors: Mutex<Doors>,
 }
 
 impl Board {
@@ -58,6 +61,7 @@ impl Board {
             cached_reads: AtomicU64::new(0),
             committed: AtomicU64::new(0),
             refused: AtomicU64::new(0),
+            doors: Mutex::default(),
         }
     }
 
@@ -84,6 +88,10 @@ impl Board {
 
     pub(super) fn log_bytes(&self) -> u64 {
         self.log_bytes.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn note_doors(&self, doors: Doors) {
+        *self.doors.lock().unwrap_or_else(PoisonError::into_inner) = doors;
     }
 
     pub(super) fn note(&self, tranx: &TranxService) {
@@ -116,6 +124,7 @@ impl Board {
             cached_reads: get(&self.cached_reads),
             committed: get(&self.committed),
             refused: get(&self.refused),
+            doors: *self.doors.lock().unwrap_or_else(PoisonError::into_inner),
             peers,
             readings: self.counters.read(),
         }

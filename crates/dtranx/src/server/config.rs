@@ -65,6 +65,16 @@ pub struct ServerConfig {
     pub acknowledgement_delay_ms: u64,
     /// How many commits one client may have under way.
     pub client_window: u32,
+    /// How many connections clients may have; `None`: what the limit of open files leaves, up to 4096.
+    pub client_connections: Option<u32>,
+    /// How many bytes clients may hold together: of requests that are on the way or under way, and of answers that are not sent.
+    pub client_bytes: u64,
+    /// How long a caller may take to say who it is.
+    pub handshake_ms: u64,
+    /// How long a message may take from its first byte to its last.
+    pub frame_ms: u64,
+    /// How long a client may ask nothing before its connection is closed; 0: for ever.
+    pub client_idle_ms: u64,
     /// How threads are bound to cores.
     pub binding: Binding,
     /// Where it listens, if that is not its address in the cluster: behind a proxy.
@@ -125,6 +135,14 @@ const MAX_ITEM_CACHE_MIB: u64 = 1 << 20;
 /// Half of the time after which a decision without acknowledgement is sent again.
 const MAX_ACKNOWLEDGEMENT_DELAY_MS: u64 = 100;
 
+const MAX_CLIENT_CONNECTIONS: u32 = 65_536;
+/// Three eighths, which one client may have under way, are more than the largest message.
+const MIN_CLIENT_MIB: u64 = 64;
+const MAX_CLIENT_MIB: u64 = 1 << 20;
+const MIN_PATIENCE_MS: u64 = 100;
+const MIN_IDLE_MS: u64 = 1000;
+const MAX_IDLE_MS: u64 = 7 * 24 * 3_600_000;
+
 /// The file, as it is spelled.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -175,6 +193,11 @@ struct FileLimits {
     lock_wait_ms: u64,
     acknowledgement_delay_ms: u64,
     client_window: u32,
+    client_connections: Option<u32>,
+    client_mib: u64,
+    handshake_ms: u64,
+    frame_ms: u64,
+    client_idle_ms: u64,
 }
 
 impl Default for FileLimits {
@@ -187,6 +210,11 @@ impl Default for FileLimits {
             lock_wait_ms: 50,
             acknowledgement_delay_ms: 5,
             client_window: 1024,
+            client_connections: None,
+            client_mib: 256,
+            handshake_ms: 5000,
+            frame_ms: 60_000,
+            client_idle_ms: 600_000,
         }
     }
 }
@@ -218,6 +246,11 @@ impl ServerConfig {
             lock_wait_ms: limits.lock_wait_ms,
             acknowledgement_delay_ms: limits.acknowledgement_delay_ms,
             client_window: limits.client_window,
+            client_connections: limits.client_connections,
+            client_bytes: limits.client_mib << 20,
+            handshake_ms: limits.handshake_ms,
+            frame_ms: limits.frame_ms,
+            client_idle_ms: limits.client_idle_ms,
             binding: Binding::default(),
             listen: None,
             metrics: None,
@@ -273,6 +306,11 @@ impl ServerConfig {
         config.lock_wait_ms = file.limits.lock_wait_ms;
         config.acknowledgement_delay_ms = file.limits.acknowledgement_delay_ms;
         config.client_window = file.limits.client_window;
+        config.client_connections = file.limits.client_connections;
+        config.client_bytes = file.limits.client_mib.saturating_mul(1 << 20);
+        config.handshake_ms = file.limits.handshake_ms;
+        config.frame_ms = file.limits.frame_ms;
+        config.client_idle_ms = file.limits.client_idle_ms;
         config.binding = match (file.threads.pinned, file.threads.cores) {
             (Some(false), Some(_)) => return field("threads.cores", "threads are not bound if `pinned` is false"),
             (Some(false), None) => Binding::Unpinned,
@@ -334,10 +372,35 @@ impl ServerConfig {
         if !(1..=65_536).contains(&self.client_window) {
             return field("limits.client_window", format!("{}: 1 to 65536", self.client_window));
         }
+        self.validate_connections()?;
         for (name, address) in [("listen", self.listen), ("metrics", self.metrics)] {
             if let Some(address) = address.filter(|address| !self.allow_remote && !address.ip().is_loopback()) {
                 return field(name, format!("{address} is not of the loopback interface; allow_remote permits it"));
             }
+        }
+        Ok(())
+    }
+}
+
+/// What concerns connections.
+impl ServerConfig {
+    fn validate_connections(&self) -> Result<(), ConfigError> {
+        if let Some(number) = self.client_connections.filter(|number| !(1..=MAX_CLIENT_CONNECTIONS).contains(number)) {
+            return field("limits.client_connections", format!("{number}: 1 to {MAX_CLIENT_CONNECTIONS}"));
+        }
+        let client_mib = self.client_bytes >> 20;
+        if !(MIN_CLIENT_MIB..=MAX_CLIENT_MIB).contains(&client_mib) {
+            return field("limits.client_mib", format!("{client_mib}: {MIN_CLIENT_MIB} to {MAX_CLIENT_MIB}"));
+        }
+        for (name, ms) in [("handshake_ms", self.handshake_ms), ("frame_ms", self.frame_ms)] {
+            if !(MIN_PATIENCE_MS..=MAX_INTERVAL_MS).contains(&ms) {
+                return field(format!("limits.{name}"), format!("{ms}: {MIN_PATIENCE_MS} to {MAX_INTERVAL_MS}"));
+            }
+        }
+        let idle_ms = self.client_idle_ms;
+        if idle_ms != 0 && !(MIN_IDLE_MS..=MAX_IDLE_MS).contains(&idle_ms) {
+            let what = format!("{idle_ms}: {MIN_IDLE_MS} to {MAX_IDLE_MS}, or 0 (for ever)");
+            return field("limits.client_idle_ms", what);
         }
         Ok(())
     }

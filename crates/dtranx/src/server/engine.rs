@@ -6,6 +6,7 @@ use std::time::Instant;
 use thiserror::Error;
 
 use super::board::Board;
+use super::descriptors;
 use super::door;
 use super::event::{ToClient, ToServer};
 use super::identity::Identity;
@@ -352,7 +353,8 @@ fn storage(config: &ServerConfig, identity: &Identity) -> Result<Arc<dyn Storage
 }
 
 pub(super) fn lsm(config: &ServerConfig, store: StoreId, must_exist: bool) -> Result<Lsm, ServerError> {
-    let options = LsmOptions { item_cache_bytes: config.item_cache_bytes, store, must_exist, ..LsmOptions::default() };
+    let (item_cache_bytes, open_files) = (config.item_cache_bytes, descriptors::storage_files(descriptors::limit()));
+    let options = LsmOptions { item_cache_bytes, open_files, store, must_exist, ..LsmOptions::default() };
     Ok(Lsm::open(&config.folder.join("items"), config.server, options)?)
 }
 
@@ -363,6 +365,8 @@ pub(super) fn node_config(config: &ServerConfig) -> NodeConfig {
     node.lock_wait_ms = config.lock_wait_ms;
     node.acknowledgement_delay_ms = config.acknowledgement_delay_ms;
     node.client_window = config.client_window as usize;
+    // How many there are, the network stage knows.
+    node.max_clients = usize::MAX;
     node
 }
 

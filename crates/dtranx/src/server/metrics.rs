@@ -70,6 +70,7 @@ fn answer(mut stream: TcpStream, board: &Board) -> std::io::Result<()> {
 /// A server's numbers in Prometheus' text format.
 pub fn prometheus(status: &ServerStatus) -> String {
     let mut page = String::new();
+    let doors = &status.doors;
     let single = [
         ("dtranx_committed_total", "counter", status.committed),
         ("dtranx_refused_total", "counter", status.refused),
@@ -84,6 +85,17 @@ pub fn prometheus(status: &ServerStatus) -> String {
         ("dtranx_anomalies_total", "counter", status.anomalies),
         ("dtranx_log_segments", "gauge", status.log_segments),
         ("dtranx_log_bytes", "gauge", status.log_bytes),
+        ("dtranx_descriptors_limit", "gauge", doors.descriptors),
+        ("dtranx_client_connections", "gauge", doors.client_connections),
+        ("dtranx_client_connections_limit", "gauge", doors.most_client_connections),
+        ("dtranx_client_bytes", "gauge", doors.client_bytes),
+        ("dtranx_client_bytes_limit", "gauge", doors.most_client_bytes),
+        ("dtranx_refused_clients_total", "counter", doors.refused_clients),
+        ("dtranx_refused_requests_total", "counter", doors.refused_requests),
+        ("dtranx_closed_strangers_total", "counter", doors.closed_strangers),
+        ("dtranx_closed_slow_total", "counter", doors.closed_slow),
+        ("dtranx_closed_idle_total", "counter", doors.closed_idle),
+        ("dtranx_closed_unread_total", "counter", doors.closed_unread),
     ];
     for (name, kind, value) in single {
         // Writing to a string cannot fail.

@@ -31,6 +31,7 @@
 
 mod board;
 mod config;
+mod descriptors;
 mod door;
 mod embedded;
 mod engine;
@@ -45,6 +46,7 @@ mod stages;
 mod verify;
 
 pub use config::{ConfigError, LogMedium, ServerConfig, StorageKind};
+pub use descriptors::raise_descriptor_limit;
 pub use embedded::Embedded;
 pub use engine::ServerError;
 pub use metrics::prometheus;

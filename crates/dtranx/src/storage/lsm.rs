@@ -24,6 +24,8 @@ pub struct LsmOptions {
     pub item_cache_bytes: u64,
     /// The engine's own cache of blocks.
     pub block_cache_bytes: u64,
+    /// How many files it keeps open, at least 10.
+    pub open_files: usize,
     /// The store that it belongs to.
     pub store: StoreId,
     /// Must it be there? Otherwise one that is missing is made.
@@ -33,7 +35,7 @@ pub struct LsmOptions {
 impl Default for LsmOptions {
     fn default() -> Self {
         let (store, must_exist) = (StoreId::default(), false);
-        Self { item_cache_bytes: 64 << 20, block_cache_bytes: 32 << 20, store, must_exist }
+        Self { item_cache_bytes: 64 << 20, block_cache_bytes: 32 << 20, open_files: 900, store, must_exist }
     }
 }
 
@@ -59,7 +61,7 @@ impl Lsm {
         let failed = |error| engine(&shown, "open its files", &error);
         // Journal writes may wait for each other: `persist` says when they must be on the disk.
         let builder = Database::builder(folder).cache_size(options.block_cache_bytes).manual_journal_persist(true);
-        let database = builder.open().map_err(failed)?;
+        let database = builder.max_cached_files(Some(options.open_files.max(10))).open().map_err(failed)?;
         let keyspace = |name| database.keyspace(name, KeyspaceCreateOptions::default).map_err(failed);
         let about = keyspace("about")?;
         if options.must_exist && !about.contains_key(STORE).map_err(failed)? {

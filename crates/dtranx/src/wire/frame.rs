@@ -4,9 +4,10 @@ use serde::{Serialize, de::DeserializeOwned};
 use thiserror::Error;
 
 /// The version of everything that is sent.
-const VERSION: u16 = 3;
+const VERSION: u16 = 4;
 const MAGIC: [u8; 4] = *b"DTRX";
-const HEADER_BYTES: usize = 8;
+/// What every message begins with.
+pub(crate) const HEADER_BYTES: usize = 8;
 
 /// The length of the preface.
 pub const PREFACE_BYTES: usize = 8;
@@ -28,10 +29,12 @@ pub enum WireError {
         found: u16,
     },
     /// A message is longer than it may be.
-    #[error("a message of {bytes} bytes is longer than the limit of {FRAME_LIMIT_BYTES} bytes")]
+    #[error("a message of {bytes} bytes is longer than the limit of {limit} bytes")]
     TooLong {
         /// Its length.
         bytes: usize,
+        /// How long it may be.
+        limit: usize,
     },
     /// A message's checksum is wrong.
     #[error("a message was damaged on the way")]
@@ -87,7 +90,7 @@ pub fn encode(message: &impl Serialize, out: &mut Vec<u8>) -> Result<(), WireErr
     }
     if bytes > FRAME_LIMIT_BYTES {
         out.truncate(start);
-        return Err(WireError::TooLong { bytes });
+        return Err(WireError::TooLong { bytes, limit: FRAME_LIMIT_BYTES });
     }
     let checksum = crc32c::crc32c(&out[start + HEADER_BYTES..]);
     out[start..start + 4].copy_from_slice(&(bytes as u32).to_le_bytes());
@@ -95,18 +98,30 @@ pub fn encode(message: &impl Serialize, out: &mut Vec<u8>) -> Result<(), WireErr
     Ok(())
 }
 
+/// What a frame says about its payload.
+pub(crate) struct FrameHeader {
+    pub(crate) length: usize,
+    pub(crate) checksum: u32,
+}
+
+/// The header of the frame that `bytes` begins with, if all of it has arrived.
+pub(crate) fn frame_header(bytes: &[u8]) -> Option<FrameHeader> {
+    let header = bytes.first_chunk::<HEADER_BYTES>()?;
+    let number = |at: usize| u32::from_le_bytes([header[at], header[at + 1], header[at + 2], header[at + 3]]);
+    Some(FrameHeader { length: number(0) as usize, checksum: number(4) })
+}
+
 /// The payload of the frame that `bytes` begins with, and the frame's length; `None` if it has not all arrived.
 ///
 /// # Errors
 /// The frame is too long or damaged.
 pub fn next_frame(bytes: &[u8]) -> Result<Option<(&[u8], usize)>, WireError> {
-    let Some((header, rest)) = bytes.split_first_chunk::<HEADER_BYTES>() else { return Ok(None) };
-    let length = u32::from_le_bytes([header[0], header[1], header[2], header[3]]) as usize;
+    let Some(FrameHeader { length, checksum }) = frame_header(bytes) else { return Ok(None) };
     if length > FRAME_LIMIT_BYTES {
-        return Err(WireError::TooLong { bytes: length });
+        return Err(WireError::TooLong { bytes: length, limit: FRAME_LIMIT_BYTES });
     }
-    let Some(payload) = rest.get(..length) else { return Ok(None) };
-    if crc32c::crc32c(payload) != u32::from_le_bytes([header[4], header[5], header[6], header[7]]) {
+    let Some(payload) = bytes[HEADER_BYTES..].get(..length) else { return Ok(None) };
+    if crc32c::crc32c(payload) != checksum {
         return Err(WireError::Damaged);
     }
     Ok(Some((payload, HEADER_BYTES + length)))

@@ -100,6 +100,30 @@ pub enum Ask {
     Status,
 }
 
+/// What a request begins with, which is enough to refuse it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+pub(crate) struct RequestHead {
+    pub(crate) id: u64,
+    pub(crate) is_repeated: bool,
+    pub(crate) kind: AskKind,
+}
+
+/// Which [`Ask`] it is: the same names in the same order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+pub(crate) enum AskKind {
+    Get,
+    Scan,
+    Commit,
+    Status,
+}
+
+impl RequestHead {
+    /// That of the request whose encoding begins so.
+    pub(crate) fn of(bytes: &[u8]) -> Option<Self> {
+        postcard::take_from_bytes(bytes).ok().map(|(head, _)| head)
+    }
+}
+
 /// The answer to a request.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Response {
@@ -165,8 +189,61 @@ pub struct ServerStatus {
     pub committed: u64,
     /// Transactions that it answered with a refusal.
     pub refused: u64,
+    /// What its connections take, and how many were refused or closed.
+    pub doors: Doors,
     /// Servers that it is connected to.
     pub peers: Vec<ServerId>,
     /// The stages and queues.
     pub readings: Readings,
+}
+
+/// What a server's connections take, and what was refused or closed for it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Doors {
+    /// How many files and connections its process may have open.
+    pub descriptors: u64,
+    /// Connections of clients.
+    pub client_connections: u64,
+    /// How many there may be.
+    pub most_client_connections: u64,
+    /// Bytes that clients hold: of requests that are on the way or under way, and of answers that are not sent.
+    pub client_bytes: u64,
+    /// How many they may hold.
+    pub most_client_bytes: u64,
+    /// Clients that were refused because there were as many as there may be.
+    pub refused_clients: u64,
+    /// Requests that were refused because clients held as many bytes as they may.
+    pub refused_requests: u64,
+    /// Connections that were closed before their callers had said who they are: too late, or in favour of newer ones.
+    pub closed_strangers: u64,
+    /// Connections that were closed because the rest of a message did not come in time.
+    pub closed_slow: u64,
+    /// Connections of clients that were closed because nothing was asked for long.
+    pub closed_idle: u64,
+    /// Connections of clients that were closed because they did not take their answers.
+    pub closed_unread: u64,
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test may panic")]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn head_of_a_request_says_what_the_request_is() {
+        let asks = [
+            (Ask::Get(vec![Key::smallest()]), AskKind::Get),
+            (Ask::Scan { range: KeyRange::all(), items: 5 }, AskKind::Scan),
+            (Ask::Commit(Transaction::default()), AskKind::Commit),
+            (Ask::Status, AskKind::Status),
+        ];
+        for (ask, kind) in asks {
+            for (id, is_repeated) in [(1, false), (u64::MAX, true)] {
+                let bytes = postcard::to_stdvec(&Request { id, is_repeated, ask: ask.clone() }).unwrap();
+                let head = RequestHead::of(&bytes[..bytes.len().min(16)]);
+                assert_eq!(head, Some(RequestHead { id, is_repeated, kind }));
+            }
+        }
+        assert_eq!(RequestHead::of(&[0xff; 16]), None);
+    }
 }

@@ -17,5 +17,7 @@ mod message;
 mod secret;
 
 pub use frame::{FRAME_LIMIT_BYTES, PREFACE_BYTES, WireError, check_preface, decode, encode, next_frame, preface};
-pub use message::{Ask, Caller, Hello, Reply, Request, Response, ServerStatus, Welcome};
+pub(crate) use frame::{FrameHeader, HEADER_BYTES, frame_header};
+pub use message::{Ask, Caller, Doors, Hello, Reply, Request, Response, ServerStatus, Welcome};
+pub(crate) use message::{AskKind, RequestHead};
 pub use secret::{MAX_SECRET_BYTES, MIN_SECRET_BYTES, Nonce, Proof, Secret, Side};

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
-use dtranx::server::{Server, ServerConfig};
+use dtranx::server::{Server, ServerConfig, raise_descriptor_limit};
 
 use crate::failure::Failure;
 use crate::say::tell;
@@ -27,6 +27,15 @@ pub(crate) struct Options {
     /// Serve Prometheus at this address
     #[arg(long, value_name = "ADDRESS")]
     metrics: Option<std::net::SocketAddr>,
+    /// How many connections clients may have [default: what the limit of open files leaves, up to 4096]
+    #[arg(long, value_name = "NUMBER")]
+    client_connections: Option<u32>,
+    /// How many MiB clients may hold: requests on the way and under way, answers that are not sent [default: 256]
+    #[arg(long, value_name = "MIB")]
+    client_mib: Option<u64>,
+    /// How long a client may ask nothing before its connection is closed, in milliseconds; 0: for ever [default: 600000]
+    #[arg(long, value_name = "MS")]
+    client_idle_ms: Option<u64>,
     /// End when the standard input is closed: when the parent ends
     #[arg(long)]
     until_stdin_closes: bool,
@@ -41,6 +50,10 @@ pub(crate) fn run(options: &Options) -> Result<(), Failure> {
     }
     config.listen = options.listen.or(config.listen);
     config.metrics = options.metrics.or(config.metrics);
+    config.client_connections = options.client_connections.or(config.client_connections);
+    config.client_bytes = options.client_mib.map_or(config.client_bytes, |mib| mib.saturating_mul(1 << 20));
+    config.client_idle_ms = options.client_idle_ms.unwrap_or(config.client_idle_ms);
+    raise_descriptor_limit();
     if options.until_stdin_closes {
         std::thread::spawn(|| {
             // Whatever comes is ignored; the end counts.

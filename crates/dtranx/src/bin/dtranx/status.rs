@@ -45,6 +45,24 @@ fn print(address: &str, status: &ServerStatus) {
     );
     say!("  in doubt {}, of which it asks about {}", status.in_doubt, status.asking);
     say!("  reads answered by the cache: {}", status.cached_reads);
+    let doors = &status.doors;
+    say!(
+        "  connections of clients {} of {} ({} open files allowed), bytes held by clients {} of {}",
+        doors.client_connections,
+        doors.most_client_connections,
+        doors.descriptors,
+        doors.client_bytes,
+        doors.most_client_bytes
+    );
+    say!(
+        "  refused: clients {}, requests for their bytes {}; closed: strangers {}, slow {}, idle {}, that did not read {}",
+        doors.refused_clients,
+        doors.refused_requests,
+        doors.closed_strangers,
+        doors.closed_slow,
+        doors.closed_idle,
+        doors.closed_unread
+    );
     say!("  connected to servers: {}", if peers.is_empty() { "none".to_owned() } else { peers.join(", ") });
     say!("  {:<12} {:>12} {:>10} {:>8} {:>10}", "stage", "events", "batches", "largest", "busy ms");
     for stage in &status.readings.stages {

@@ -5,13 +5,18 @@ use std::io::{ErrorKind, Read, Write};
 use mio::net::TcpStream;
 use serde::Serialize;
 
+use super::incoming::{Frame, Incoming, KEPT_BYTES};
 use crate::core::{ClientId, ServerId};
-use crate::wire::{PREFACE_BYTES, WireError, check_preface, encode, next_frame, preface};
+use crate::wire::{FRAME_LIMIT_BYTES, WireError, encode, preface};
 
 /// What may wait to be sent on one connection. Whoever does not read that much is disconnected.
 const UNSENT_LIMIT_BYTES: usize = 64 << 20;
 /// How much is read from one connection before others have their turn.
 const TURN_BYTES: usize = 1 << 20;
+/// What may be said in one message before it is known who speaks: more than a greeting and its answer need.
+const GREETING_LIMIT_BYTES: usize = 16 << 10;
+/// After so long without a byte in or out a connection keeps no buffers.
+const REST_MS: u64 = 1000;
 /// How much one call of the system reads.
 pub(super) const CHUNK_BYTES: usize = 64 << 10;
 
@@ -47,10 +52,13 @@ pub(super) struct Connection {
     pub(super) stream: TcpStream,
     pub(super) party: Party,
     pub(super) opened_ms: u64,
-    is_preface_read: bool,
-    incoming: Vec<u8>,
-    /// From here on `incoming` has not been looked at.
-    read: usize,
+    pub(super) incoming: Incoming,
+    /// How many bytes of it the budget has counted.
+    pub(super) counted: usize,
+    /// When a byte last came or went.
+    pub(super) active_ms: u64,
+    /// Messages were left in `incoming` for the next turn.
+    pub(super) is_behind: bool,
     outgoing: Vec<u8>,
     /// Up to here `outgoing` was sent.
     sent: usize,
@@ -69,9 +77,10 @@ impl Connection {
             stream,
             party,
             opened_ms,
-            is_preface_read: false,
-            incoming: Vec::new(),
-            read: 0,
+            incoming: Incoming::default(),
+            counted: 0,
+            active_ms: opened_ms,
+            is_behind: false,
             outgoing: preface().to_vec(),
             sent: 0,
             is_readable: true,
@@ -81,8 +90,12 @@ impl Connection {
 
     /// Adds a message to what is to be sent.
     pub(super) fn push(&mut self, message: &impl Serialize) -> Result<(), Over> {
-        if self.outgoing.len() - self.sent > UNSENT_LIMIT_BYTES {
+        if self.unsent_bytes() > UNSENT_LIMIT_BYTES {
             return Err(Over::Closed);
+        }
+        if self.sent > KEPT_BYTES && self.sent > self.outgoing.len() / 2 {
+            self.outgoing.drain(..self.sent);
+            self.sent = 0;
         }
         Ok(encode(message, &mut self.outgoing)?)
     }
@@ -91,12 +104,34 @@ impl Connection {
         self.sent < self.outgoing.len()
     }
 
+    pub(super) fn unsent_bytes(&self) -> usize {
+        self.outgoing.len() - self.sent
+    }
+
+    /// What it holds of a budget.
+    pub(super) fn held_bytes(&self) -> usize {
+        self.incoming.held_bytes() + self.unsent_bytes()
+    }
+
+    /// Gives back the room of buffers that are empty and have not been used for a while.
+    pub(super) fn rest(&mut self, now_ms: u64) {
+        if now_ms.saturating_sub(self.active_ms) >= REST_MS {
+            self.incoming.rest();
+            if !self.has_unsent() {
+                (self.outgoing, self.sent) = (Vec::new(), 0);
+            }
+        }
+    }
+
     /// Sends what there is, as far as the other side takes it.
-    pub(super) fn send(&mut self) -> Result<(), Over> {
+    pub(super) fn send(&mut self, now_ms: u64) -> Result<(), Over> {
         while self.has_unsent() {
             match self.stream.write(&self.outgoing[self.sent..]) {
                 Ok(0) => return Err(Over::Closed),
-                Ok(bytes) => self.sent += bytes,
+                Ok(bytes) => {
+                    self.sent += bytes;
+                    self.active_ms = now_ms;
+                }
                 Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(()),
                 // Not connected yet: the poll says when it is.
                 Err(error) if error.kind() == ErrorKind::NotConnected => return Ok(()),
@@ -106,20 +141,21 @@ impl Connection {
         }
         // The buffer is kept for the next messages.
         self.outgoing.clear();
+        self.outgoing.shrink_to(KEPT_BYTES);
         self.sent = 0;
         Ok(())
     }
 
     /// Reads what has come, up to one turn, through `chunk`.
-    pub(super) fn receive(&mut self, chunk: &mut [u8]) -> Result<(), Over> {
-        self.incoming.drain(..self.read);
-        self.read = 0;
+    pub(super) fn receive(&mut self, chunk: &mut [u8], now_ms: u64) -> Result<(), Over> {
+        self.incoming.compact();
         let mut turn = 0;
         while turn < TURN_BYTES {
             match self.stream.read(chunk) {
                 Ok(0) => return Err(Over::Closed),
                 Ok(bytes) => {
-                    self.incoming.extend_from_slice(&chunk[..bytes]);
+                    self.incoming.extend(&chunk[..bytes]);
+                    self.active_ms = now_ms;
                     turn += bytes;
                     if bytes < chunk.len() && !self.is_ending {
                         // That was all: the poll says when more has come.
@@ -138,23 +174,12 @@ impl Connection {
         Ok(())
     }
 
-    /// The next message's payload, if a whole one is here.
-    pub(super) fn next(&mut self) -> Result<Option<&[u8]>, Over> {
-        if !self.is_preface_read {
-            let Some(bytes) = self.incoming.get(self.read..).and_then(|bytes| bytes.first_chunk::<PREFACE_BYTES>())
-            else {
-                return Ok(None);
-            };
-            check_preface(bytes)?;
-            self.is_preface_read = true;
-            self.read += PREFACE_BYTES;
-        }
-        match next_frame(&self.incoming[self.read..])? {
-            Some((payload, taken)) => {
-                self.read += taken;
-                Ok(Some(payload))
-            }
-            None => Ok(None),
-        }
+    /// The next message, if a whole one is here.
+    pub(super) fn next(&mut self) -> Result<Option<Frame<'_>>, Over> {
+        let limit = match self.party {
+            Party::Unknown | Party::Called(..) => GREETING_LIMIT_BYTES,
+            Party::Client(_) | Party::Caller(_) => FRAME_LIMIT_BYTES,
+        };
+        Ok(self.incoming.next(limit)?)
     }
 }

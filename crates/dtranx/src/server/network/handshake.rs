@@ -4,6 +4,7 @@ use mio::Token;
 
 use super::NetworkStage;
 use super::connection::{Over, Party};
+use super::doors::MOST_GONE;
 use crate::core::tranx_service::TranxEvent;
 use crate::core::{ClientId, ServerId, StoreId};
 use crate::wire::{Caller, Hello, Nonce, Proof, Secret, Side, Welcome, WireError};
@@ -43,7 +44,7 @@ impl NetworkStage {
     }
 
     fn answer(&mut self, token: Token, hello: &Hello, now_ms: u64) {
-        let welcome = self.decide(token, hello);
+        let welcome = self.decide(token, hello, now_ms);
         if let Welcome::Refused { .. } = welcome {
             // Closed as soon as it is sent.
             self.closing.insert(token);
@@ -51,7 +52,7 @@ impl NetworkStage {
         self.push(token, &welcome, now_ms);
     }
 
-    fn decide(&mut self, token: Token, hello: &Hello) -> Welcome {
+    fn decide(&mut self, token: Token, hello: &Hello, now_ms: u64) -> Welcome {
         let is_client = matches!(hello.from, Caller::Client(_));
         if hello.cluster != self.cluster.name && !(is_client && hello.cluster.is_empty()) {
             return refused(format!("this is the cluster {:?}, not {:?}", self.cluster.name, hello.cluster), false);
@@ -67,14 +68,14 @@ impl NetworkStage {
             Caller::Server { server, store } if self.peers.contains(server) => match self.meet_store(server, store) {
                 Some(why) => refused(why, false),
                 None => {
-                    self.become_party(token, Party::Caller(server));
+                    self.become_caller(token, server, now_ms);
                     Welcome::Server { store: self.port.identity.store }
                 }
             },
             Caller::Server { server, .. } => {
                 refused(format!("server {server} is not one of the cluster's others"), false)
             }
-            Caller::Client(before) => self.welcome_client(token, before),
+            Caller::Client(before) => self.welcome_client(token, before, now_ms),
         }
     }
 
@@ -87,16 +88,27 @@ impl NetworkStage {
         })
     }
 
-    fn welcome_client(&mut self, token: Token, before: Option<ClientId>) -> Welcome {
+    fn welcome_client(&mut self, token: Token, before: Option<ClientId>, now_ms: u64) -> Welcome {
         let unmet = self.port.identity.waits_for();
         if !unmet.is_empty() {
             let unmet: Vec<String> = unmet.iter().map(ServerId::to_string).collect();
             let why = format!("server {} is new: it serves once it has met server {}", self.me, unmet.join(", "));
             return refused(why, true);
         }
+        if let Some(old) = before.and_then(|client| self.sessions.token(client)) {
+            // Its client has given it up, and needs the place.
+            self.close(old, now_ms);
+        }
+        if self.doors.client_connections as usize >= self.most_clients {
+            self.doors.refused_clients += 1;
+            return refused(format!("limits.client_connections: {} clients are connected", self.most_clients), true);
+        }
         let client = match before.filter(|client| self.sessions.resume(*client, token)) {
             Some(client) => client,
             None => {
+                if !self.make_room_for_a_name() {
+                    return refused("the server is at its limit: clients that left".to_owned(), true);
+                }
                 let Some(client) = self.port.board.name_client() else {
                     return refused("the server is recovering".to_owned(), true);
                 };
@@ -111,10 +123,30 @@ impl NetworkStage {
         Welcome::Client { client, server: self.me, cluster: self.cluster.clone(), window: self.window }
     }
 
-    fn become_party(&mut self, token: Token, party: Party) {
-        if let Some(connection) = self.connections.get_mut(&token) {
-            connection.party = party;
+    /// A client more is to be remembered: of those that are away, the first is forgotten if there are too many. `false` if that
+    /// is not possible now.
+    fn make_room_for_a_name(&mut self) -> bool {
+        if self.sessions.len() >= 2 * self.most_clients
+            && let Some(gone) = self.sessions.forget_first()
+        {
+            self.forget(gone);
         }
+        self.gone.len() < MOST_GONE && self.sessions.len() < 2 * self.most_clients
+    }
+
+    /// Another server has called: what it called over before no longer counts.
+    fn become_caller(&mut self, token: Token, server: ServerId, now_ms: u64) {
+        if let Some(old) = self.callers.insert(server, token) {
+            self.close(old, now_ms);
+        }
+        self.become_party(token, Party::Caller(server));
+    }
+
+    fn become_party(&mut self, token: Token, party: Party) {
+        let Some(connection) = self.connections.get_mut(&token) else { return };
+        connection.party = party;
+        self.strangers.remove(&token);
+        self.doors.client_connections += u64::from(matches!(party, Party::Client(_)));
     }
 
     /// We called a server: who we are.

@@ -3,40 +3,44 @@
 //! It turns frames into events for the entry and read queues, and outgoing events into frames; many are written at once.
 //! Nothing here waits: a full entry queue refuses the client; a message from a server is dropped, its sender repeats it.
 
+mod budget;
 mod connection;
+mod doors;
 mod handshake;
+mod incoming;
 mod peers;
+mod requests;
 mod sessions;
+mod turns;
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test may panic")]
+mod tests;
 
 use std::collections::{BTreeSet, HashMap};
 use std::net::SocketAddr;
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use mio::net::{TcpListener, TcpStream};
+use mio::net::TcpListener;
 use mio::{Events, Interest, Poll, Token};
 
-use self::connection::{CHUNK_BYTES, Connection, Over, Party};
+use self::budget::Budget;
+use self::connection::{CHUNK_BYTES, Connection};
 use self::peers::Peers;
 use self::sessions::Sessions;
-use super::door;
+use super::descriptors;
 use super::engine::Port;
 use super::event::{ToClient, ToServer};
 use super::stages::BATCH;
 use super::{ServerConfig, ServerError};
 use crate::cluster::{Cluster, MapId};
-use crate::core::tranx_service::TranxEvent;
-use crate::core::{ClientId, CommitAnswer, Message, MessageId, Refusal, ServerId};
+use crate::core::{ClientId, Message, ServerId};
 use crate::stage::Stage;
-use crate::wire::{Ask, Hello, Nonce, Reply, Request, Response, Secret, decode};
+use crate::wire::{Doors, Hello, Nonce, Secret};
 
 const LISTENER: Token = Token(0);
 const WAKER: Token = Token(1);
 const FIRST_CONNECTION: usize = 2;
-/// More connections are closed at once.
-const MAX_CONNECTIONS: usize = 4096;
-/// Who has not said who it is for so long is disconnected.
-const HANDSHAKE_MS: u64 = 5000;
 
 pub(super) struct NetworkStage {
     cluster: Cluster,
@@ -75,6 +79,25 @@ pub(super) struct NetworkStage {
     housekeeping_at_ms: u64,
     /// Clients that were told to come later; closed once they have been told.
     closing: BTreeSet<Token>,
+    /// Those who have not said who they are, the oldest first.
+    strangers: BTreeSet<Token>,
+    /// The connections that other servers speak over.
+    callers: HashMap<ServerId, Token>,
+    /// How many connections clients may have.
+    most_clients: usize,
+    /// The bytes that clients hold.
+    budget: Budget,
+    doors: Doors,
+    handshake_ms: u64,
+    frame_ms: u64,
+    client_idle_ms: u64,
+    lock_wait_ms: u64,
+    /// Nobody is accepted before then: there was no descriptor.
+    accept_at_ms: u64,
+    /// When to look for requests that get no answer.
+    recount_at_ms: u64,
+    /// The client that is read from first.
+    first: Token,
 }
 
 impl NetworkStage {
@@ -82,6 +105,16 @@ impl NetworkStage {
         let address = config.listen.or_else(|| config.cluster.address(config.server));
         let address = address.unwrap_or_else(|| SocketAddr::from(([127, 0, 0, 1], 0)));
         let failed = |source| ServerError::Io { action: format!("listen on {address}"), source };
+        let descriptors = descriptors::limit();
+        let most_clients =
+            descriptors::client_connections(descriptors, config.cluster.servers.len(), config.client_connections)?;
+        let doors = Doors {
+            descriptors,
+            most_client_connections: most_clients as u64,
+            most_client_bytes: config.client_bytes,
+            ..Doors::default()
+        };
+        port.board.note_doors(doors);
         let mut listener = TcpListener::bind(address).map_err(failed)?;
         let address = listener.local_addr().map_err(failed)?;
         let poll = Poll::new().map_err(failed)?;
@@ -119,6 +152,18 @@ impl NetworkStage {
             to_clients: Vec::new(),
             housekeeping_at_ms: 0,
             closing: BTreeSet::new(),
+            strangers: BTreeSet::new(),
+            callers: HashMap::new(),
+            most_clients,
+            budget: Budget::new(usize::try_from(config.client_bytes).unwrap_or(usize::MAX)),
+            doors,
+            handshake_ms: config.handshake_ms,
+            frame_ms: config.frame_ms,
+            client_idle_ms: config.client_idle_ms,
+            lock_wait_ms: config.lock_wait_ms,
+            accept_at_ms: 0,
+            recount_at_ms: 0,
+            first: Token(0),
         })
     }
 
@@ -140,8 +185,9 @@ impl NetworkStage {
                     if event.is_readable() || is_ending {
                         self.readable.insert(token);
                     }
-                    if let Some(connection) = self.connections.get_mut(&token).filter(|_| is_ending) {
-                        connection.is_ending = true;
+                    if let Some(connection) = self.connections.get_mut(&token) {
+                        connection.is_readable |= event.is_readable();
+                        connection.is_ending |= is_ending;
                     }
                     if event.is_writable() {
                         self.unsent.insert(token);
@@ -149,79 +195,6 @@ impl NetworkStage {
                 }
             }
         }
-    }
-
-    fn accept(&mut self, now_ms: u64) {
-        if !self.is_called {
-            return;
-        }
-        for _ in 0..64 {
-            let Ok((stream, _)) = self.listener.accept() else {
-                self.is_called = false;
-                return;
-            };
-            if self.connections.len() < MAX_CONNECTIONS {
-                self.open(stream, Party::Unknown, now_ms);
-            }
-        }
-    }
-
-    fn open(&mut self, mut stream: TcpStream, party: Party, now_ms: u64) -> Option<Token> {
-        let token = Token(self.next_token);
-        self.next_token += 1;
-        let interest = Interest::READABLE | Interest::WRITABLE;
-        self.poll.registry().register(&mut stream, token, interest).ok()?;
-        self.connections.insert(token, Connection::new(stream, party, now_ms));
-        self.unsent.insert(token);
-        self.readable.insert(token);
-        Some(token)
-    }
-
-    fn close(&mut self, token: Token, now_ms: u64) {
-        let Some(mut connection) = self.connections.remove(&token) else { return };
-        self.unsent.remove(&token);
-        self.readable.remove(&token);
-        self.closing.remove(&token);
-        self.challenged.remove(&token);
-        self.greeted.remove(&token);
-        // The socket is closed in any case.
-        let _ = self.poll.registry().deregister(&mut connection.stream);
-        match connection.party {
-            Party::Client(client) => self.sessions.lose(client, token, now_ms),
-            Party::Called(server, _) => self.peers.lost(server, now_ms),
-            Party::Unknown | Party::Caller(_) => {}
-        }
-    }
-
-    /// Connects servers, forgets clients, drops the silent.
-    fn keep_house(&mut self, now_ms: u64) {
-        for (server, address) in self.peers.due(now_ms) {
-            let opened = TcpStream::connect(address).ok();
-            let token = opened.and_then(|stream| self.open(stream, Party::Called(server, false), now_ms));
-            match token {
-                Some(token) => {
-                    self.peers.called(server, token);
-                    self.greet(server, token);
-                }
-                None => self.peers.lost(server, now_ms),
-            }
-        }
-        if self.housekeeping_at_ms > now_ms {
-            return;
-        }
-        self.housekeeping_at_ms = now_ms + 100;
-        let silent = |connection: &Connection| {
-            let waits = matches!(connection.party, Party::Unknown | Party::Called(_, false));
-            waits && now_ms.saturating_sub(connection.opened_ms) > HANDSHAKE_MS
-        };
-        let silent: Vec<_> = self.connections.iter().filter(|(_, c)| silent(c)).map(|(token, _)| *token).collect();
-        silent.into_iter().for_each(|token| self.close(token, now_ms));
-        while let Some(client) = self.sessions.expire(now_ms) {
-            self.gone.push(client);
-        }
-        let entry = &self.port.entry;
-        self.gone.retain(|client| entry.offer(TranxEvent::ClientGone { client: *client }).is_err());
-        self.port.board.clients.store(self.sessions.len() as u64, Ordering::Relaxed);
     }
 
     /// Turns outgoing events into frames.
@@ -235,6 +208,8 @@ impl NetworkStage {
         let mut responses = std::mem::take(&mut self.to_clients);
         handled += self.port.to_clients.take(BATCH, &mut responses);
         for ToClient { client, response } in responses.drain(..) {
+            let bytes = self.sessions.end(client, response.id);
+            self.budget.end(bytes);
             if let Some(token) = self.sessions.token(client) {
                 self.push(token, &response, now_ms);
             }
@@ -253,8 +228,14 @@ impl NetworkStage {
     fn push(&mut self, token: Token, message: &impl serde::Serialize, now_ms: u64) {
         let Some(connection) = self.connections.get_mut(&token) else { return };
         match connection.push(message) {
-            Ok(()) => drop(self.unsent.insert(token)),
-            Err(_) => self.close(token, now_ms),
+            Ok(()) => {
+                self.unsent.insert(token);
+                self.recount(token);
+            }
+            Err(_) => {
+                self.doors.closed_unread += 1;
+                self.close(token, now_ms);
+            }
         }
     }
 
@@ -262,107 +243,14 @@ impl NetworkStage {
         for token in std::mem::take(&mut self.unsent) {
             let Some(connection) = self.connections.get_mut(&token) else { continue };
             // What is left is sent when the poll says that there is room.
-            let over = connection.send().is_err();
+            let over = connection.send(now_ms).is_err();
             if over || !connection.has_unsent() && self.closing.contains(&token) {
                 self.close(token, now_ms);
+            } else {
+                self.recount(token);
             }
         }
-    }
-
-    fn read_all(&mut self, now_ms: u64) -> usize {
-        let mut handled = 0;
-        for token in std::mem::take(&mut self.readable) {
-            match self.read(token, now_ms) {
-                Ok(messages) => handled += messages,
-                Err(over) => {
-                    if let Over::Wire(error) = over {
-                        eprintln!("dtranx: server {}: a connection is closed: {error}", self.me);
-                    }
-                    // Answers to what came before are sent if they can be.
-                    if let Some(connection) = self.connections.get_mut(&token) {
-                        let _ = connection.send();
-                    }
-                    self.close(token, now_ms);
-                }
-            }
-        }
-        handled
-    }
-
-    fn read(&mut self, token: Token, now_ms: u64) -> Result<usize, Over> {
-        let Some(connection) = self.connections.get_mut(&token) else { return Ok(0) };
-        connection.is_readable = true;
-        let ended = connection.receive(&mut self.chunk);
-        if connection.is_readable && ended.is_ok() {
-            self.readable.insert(token);
-        }
-        let mut messages = 0;
-        while let Some(connection) = self.connections.get_mut(&token) {
-            let party = connection.party;
-            let Some(payload) = connection.next()? else { break };
-            messages += 1;
-            match party {
-                Party::Client(client) => {
-                    let request: Request = decode(payload)?;
-                    self.serve(token, client, request, now_ms);
-                }
-                Party::Caller(from) => {
-                    let message: Message = decode(payload)?;
-                    if !self.port.identity.is_in_use() {
-                        // As if it were lost on the way.
-                        continue;
-                    }
-                    let refused = door::refuse_message(&self.port.board, &message);
-                    if let Some(answer) = refused.or_else(|| self.port.receive(from, message)) {
-                        self.tell(from, &answer, now_ms);
-                    }
-                }
-                // It was told why, and is not listened to any more.
-                Party::Unknown if self.closing.contains(&token) => {}
-                Party::Unknown if self.challenged.contains_key(&token) => {
-                    let proof = decode(payload)?;
-                    self.prove(token, &proof, now_ms)?;
-                }
-                Party::Unknown => {
-                    let hello = decode(payload)?;
-                    self.meet(token, hello, now_ms)?;
-                }
-                Party::Called(server, _) => {
-                    let welcome = decode(payload)?;
-                    self.welcomed(server, token, welcome)?;
-                }
-            }
-        }
-        // What came before the end was still handled.
-        ended.map(|()| messages)
-    }
-
-    fn serve(&mut self, token: Token, client: ClientId, request: Request, now_ms: u64) {
-        let Request { id, is_repeated, ask } = request;
-        // Or the answer at once.
-        let handed_on = match ask {
-            Ask::Commit(transaction) => {
-                if let Some(refusal) =
-                    door::refuse_commit(&self.port.board, &self.cluster.partition, &transaction, is_repeated)
-                {
-                    let reply = Reply::Commit(CommitAnswer::Refused(refusal));
-                    return self.push(token, &Response { id, reply }, now_ms);
-                }
-                let input = TranxEvent::Commit { client, message: MessageId(id), transaction };
-                let limit = || "requests that wait at the server".to_owned();
-                let refusal = |_| Reply::Commit(CommitAnswer::Refused(Refusal::Overloaded { limit: limit() }));
-                match self.port.entry.offer(input) {
-                    // The earlier copy may be under way: this one is as if it were lost, and will be sent again.
-                    Err(_) if is_repeated => return,
-                    offered => offered.map_err(refusal),
-                }
-            }
-            Ask::Status => Err(Reply::Status(Box::new(self.port.board.status(self.peers.all_ready())))),
-            ask => self.port.reads.ask(client, id, ask),
-        };
-        if let Err(reply) = handed_on {
-            self.push(token, &Response { id, reply }, now_ms);
-        }
+        self.make_room(now_ms);
     }
 }
 
@@ -383,11 +271,12 @@ impl Stage for NetworkStage {
 
     fn has_work(&self) -> bool {
         let has_outgoing = !self.port.to_servers.is_empty() || !self.port.to_clients.is_empty();
-        has_outgoing || !self.readable.is_empty() || self.is_called
+        has_outgoing || !self.readable.is_empty() || self.is_called && self.accept_at_ms == 0
     }
 
     fn deadline_ms(&self) -> Option<u64> {
-        self.peers.next_call_ms()
+        let accept_ms = self.is_called.then_some(self.accept_at_ms);
+        accept_ms.into_iter().chain(self.peers.next_call_ms()).min()
     }
 
     fn sleep(&mut self, longest: Duration) -> bool {

@@ -7,7 +7,8 @@ use dtranx::core::{
 };
 use dtranx::stage::{QueueReading, Readings, StageReading};
 use dtranx::wire::{
-    Ask, Caller, Hello, Proof, Reply, Request, Response, ServerStatus, Welcome, decode, encode, next_frame, preface,
+    Ask, Caller, Doors, Hello, Proof, Reply, Request, Response, ServerStatus, Welcome, decode, encode, next_frame,
+    preface,
 };
 use serde::Serialize;
 
@@ -116,6 +117,7 @@ fn status() -> ServerStatus {
         cached_reads: 7,
         committed: 7,
         refused: 1,
+        doors: Doors { descriptors: 1024, client_connections: 1, most_client_connections: 600, ..Doors::default() },
         peers: vec![ServerId(300)],
         readings: Readings { stages: vec![stage], queues: vec![queue] },
     }

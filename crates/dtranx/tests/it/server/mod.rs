@@ -1,6 +1,7 @@
 //! Servers and clients: embedded, alone, and three together, in this process and over real sockets.
 mod alone;
 mod asynchronous;
+mod budgets;
 mod config;
 mod embedded;
 mod exactly_once;

@@ -1,0 +1,202 @@
+//! Who gets in, and who has to go: connections are accepted within the limits of descriptors, and closed when their time is over.
+//!
+//! | limit | beyond it |
+//! | --- | --- |
+//! | connections of clients | a client is refused by name of the limit, and may try again |
+//! | connections of those who have not said who they are | the oldest is closed: so whoever greets at once gets in, a server in any case |
+//! | connections of a server | one: a new one takes the place of the old one |
+//! | time for a greeting, for the rest of a message | the connection is closed |
+//! | time without a request of a client | the connection is closed; the client calls again when it has one |
+
+use std::io::ErrorKind;
+
+use mio::net::TcpStream;
+use mio::{Interest, Token};
+
+use super::connection::{Connection, Party};
+use super::{NetworkStage, requests};
+use crate::core::ClientId;
+use crate::core::tranx_service::TranxEvent;
+use crate::server::descriptors::HANDSHAKES;
+use crate::wire::Doors;
+
+/// How many are accepted before those that are here are heard.
+const ACCEPTED_AT_ONCE: usize = HANDSHAKES as usize / 2;
+/// When the system has no descriptor for who calls, how long to wait for one.
+const PAUSE_MS: u64 = 100;
+/// How often clocks are looked at.
+const HOUSEKEEPING_MS: u64 = 100;
+/// Clients that the transaction stage has not been told are gone; with more, no new ones are let in.
+pub(super) const MOST_GONE: usize = 1024;
+/// How long a request may be under way, beside its wait for locks, before its bytes are no longer counted.
+const UNANSWERED_MS: u64 = 60_000;
+
+/// Why a connection's time is over.
+enum Overdue {
+    Greeting,
+    Message,
+    Request,
+}
+
+impl NetworkStage {
+    pub(super) fn accept(&mut self, now_ms: u64) {
+        if !self.is_called || self.accept_at_ms > now_ms {
+            return;
+        }
+        self.accept_at_ms = 0;
+        for _ in 0..ACCEPTED_AT_ONCE {
+            match self.listener.accept() {
+                Ok((stream, _)) => drop(self.open(stream, Party::Unknown, now_ms)),
+                Err(error) if error.kind() == ErrorKind::WouldBlock => {
+                    self.is_called = false;
+                    break;
+                }
+                Err(_) => {
+                    self.accept_at_ms = now_ms + PAUSE_MS;
+                    break;
+                }
+            }
+        }
+        let most = self.most_clients + HANDSHAKES as usize;
+        while self.strangers.len() + self.doors.client_connections as usize > most {
+            let Some(oldest) = self.strangers.first().copied() else { return };
+            self.doors.closed_strangers += 1;
+            self.close(oldest, now_ms);
+        }
+    }
+
+    pub(super) fn open(&mut self, mut stream: TcpStream, party: Party, now_ms: u64) -> Option<Token> {
+        let token = Token(self.next_token);
+        self.next_token += 1;
+        let interest = Interest::READABLE | Interest::WRITABLE;
+        self.poll.registry().register(&mut stream, token, interest).ok()?;
+        self.connections.insert(token, Connection::new(stream, party, now_ms));
+        if party == Party::Unknown {
+            self.strangers.insert(token);
+        }
+        self.unsent.insert(token);
+        self.readable.insert(token);
+        Some(token)
+    }
+
+    pub(super) fn close(&mut self, token: Token, now_ms: u64) {
+        let Some(mut connection) = self.connections.remove(&token) else { return };
+        self.unsent.remove(&token);
+        self.readable.remove(&token);
+        self.closing.remove(&token);
+        self.challenged.remove(&token);
+        self.greeted.remove(&token);
+        self.strangers.remove(&token);
+        self.budget.recount(connection.counted, 0);
+        // The socket is closed in any case.
+        let _ = self.poll.registry().deregister(&mut connection.stream);
+        match connection.party {
+            Party::Client(client) => {
+                self.doors.client_connections -= 1;
+                self.sessions.lose(client, token, now_ms);
+            }
+            Party::Called(server, _) => self.peers.lost(server, now_ms),
+            Party::Caller(server) => {
+                if self.callers.get(&server) == Some(&token) {
+                    self.callers.remove(&server);
+                }
+            }
+            Party::Unknown => {}
+        }
+    }
+
+    /// Connects servers, forgets clients, closes what is overdue.
+    pub(super) fn keep_house(&mut self, now_ms: u64) {
+        self.call_servers(now_ms);
+        if self.housekeeping_at_ms > now_ms {
+            return;
+        }
+        self.housekeeping_at_ms = now_ms + HOUSEKEEPING_MS;
+        let overdue: Vec<_> =
+            self.connections.iter().filter_map(|(token, c)| Some((*token, self.overdue(*token, c, now_ms)?))).collect();
+        for (token, why) in overdue {
+            self.close_overdue(token, &why, now_ms);
+        }
+        self.connections.values_mut().for_each(|connection| connection.rest(now_ms));
+        while let Some(gone) = self.sessions.expire(now_ms) {
+            self.forget(gone);
+        }
+        let entry = &self.port.entry;
+        self.gone.retain(|client| entry.offer(TranxEvent::ClientGone { client: *client }).is_err());
+        if self.recount_at_ms <= now_ms {
+            self.recount_at_ms = now_ms + UNANSWERED_MS / 10;
+            let before_ms = now_ms.saturating_sub(UNANSWERED_MS + self.lock_wait_ms);
+            self.budget.end(self.sessions.forget_unanswered(before_ms));
+        }
+        self.note_doors();
+    }
+
+    fn call_servers(&mut self, now_ms: u64) {
+        for (server, address) in self.peers.due(now_ms) {
+            let opened = TcpStream::connect(address).ok();
+            let token = opened.and_then(|stream| self.open(stream, Party::Called(server, false), now_ms));
+            match token {
+                Some(token) => {
+                    self.peers.called(server, token);
+                    self.greet(server, token);
+                }
+                None => self.peers.lost(server, now_ms),
+            }
+        }
+    }
+
+    fn overdue(&self, token: Token, connection: &Connection, now_ms: u64) -> Option<Overdue> {
+        let is_over = |since_ms: u64, limit_ms: u64| now_ms.saturating_sub(since_ms) > limit_ms;
+        let waits = matches!(connection.party, Party::Unknown | Party::Called(_, false));
+        if waits && is_over(connection.opened_ms, self.handshake_ms) {
+            return Some(Overdue::Greeting);
+        }
+        if connection.incoming.begun_ms().is_some_and(|begun_ms| is_over(begun_ms, self.frame_ms)) {
+            return Some(Overdue::Message);
+        }
+        let Party::Client(client) = connection.party else { return None };
+        let is_idle = self.client_idle_ms != 0 && is_over(connection.active_ms, self.client_idle_ms);
+        // What is under way under its name is so over this connection, unless it has another one.
+        let is_waited_for = self.sessions.token(client) == Some(token) && !self.sessions.is_idle(client);
+        (is_idle && !is_waited_for).then_some(Overdue::Request)
+    }
+
+    fn close_overdue(&mut self, token: Token, why: &Overdue, now_ms: u64) {
+        match why {
+            Overdue::Greeting => self.doors.closed_strangers += 1,
+            Overdue::Message => {
+                self.doors.closed_slow += 1;
+                let limit = format!("limits.frame_ms: the rest of it did not come within {} ms", self.frame_ms);
+                eprintln!("dtranx: server {}: a connection is closed in a message: {limit}", self.me);
+                self.refuse_part(token, limit, now_ms);
+            }
+            Overdue::Request => self.doors.closed_idle += 1,
+        }
+        self.close(token, now_ms);
+    }
+
+    /// Tells who is in the middle of a request that this is not carried out, if that can be said at once.
+    fn refuse_part(&mut self, token: Token, limit: String, now_ms: u64) {
+        let of_client = self.connections.get(&token).filter(|connection| matches!(connection.party, Party::Client(_)));
+        let head = of_client.and_then(|connection| connection.incoming.head());
+        if let Some(response) = head.and_then(|head| requests::refusal_of_head(&head, limit)) {
+            self.push(token, &response, now_ms);
+        }
+        if let Some(connection) = self.connections.get_mut(&token) {
+            let _ = connection.send(now_ms);
+        }
+    }
+
+    /// A client is no longer remembered, and what it had under way not counted.
+    pub(super) fn forget(&mut self, (client, bytes): (ClientId, usize)) {
+        self.budget.end(bytes);
+        self.gone.push(client);
+    }
+
+    pub(super) fn note_doors(&mut self) {
+        self.doors.client_bytes = self.budget.held() as u64;
+        let board = &self.port.board;
+        board.clients.store(self.sessions.len() as u64, std::sync::atomic::Ordering::Relaxed);
+        board.note_doors(Doors { ..self.doors });
+    }
+}

@@ -1,0 +1,237 @@
+//! What comes over the connections: who is read from in which order, what becomes of messages, and what is refused because there
+//! is no room.
+
+use mio::Token;
+
+use super::connection::{Over, Party};
+use super::incoming::Frame;
+use super::{NetworkStage, turns};
+use crate::core::tranx_service::TranxEvent;
+use crate::core::{ClientId, CommitAnswer, Message, MessageId, Refusal, ServerId};
+use crate::server::door;
+use crate::server::stages::BATCH;
+use crate::wire::{Ask, AskKind, Hello, Proof, Reply, Request, RequestHead, Response, Welcome, WireError, decode};
+
+/// How many messages of clients are handled in one turn: then servers are heard again.
+const TURN_MESSAGES: usize = 4 * BATCH;
+
+/// What somebody has said.
+enum Heard {
+    /// A client, with this many bytes.
+    Request(ClientId, Request, usize),
+    Message(ServerId, Message),
+    Hello(Hello),
+    Proof(Proof),
+    Welcome(ServerId, Welcome),
+    /// It was told why it is refused, and is not listened to any more.
+    Nothing,
+}
+
+fn understand(party: Party, is_closing: bool, is_challenged: bool, payload: &[u8]) -> Result<Heard, WireError> {
+    Ok(match party {
+        Party::Client(client) => Heard::Request(client, decode(payload)?, payload.len()),
+        Party::Caller(from) => Heard::Message(from, decode(payload)?),
+        Party::Unknown if is_closing => Heard::Nothing,
+        Party::Unknown if is_challenged => Heard::Proof(decode(payload)?),
+        Party::Unknown => Heard::Hello(decode(payload)?),
+        Party::Called(server, _) => Heard::Welcome(server, decode(payload)?),
+    })
+}
+
+impl NetworkStage {
+    pub(super) fn read_all(&mut self, now_ms: u64) -> usize {
+        let is_server = |token: Token| {
+            let party = self.connections.get(&token).map(|connection| connection.party);
+            matches!(party, Some(Party::Caller(_) | Party::Called(..)))
+        };
+        let readable = std::mem::take(&mut self.readable);
+        let order = turns::order(&readable, is_server, self.first);
+        let servers = order.iter().take_while(|token| is_server(**token)).count();
+        let (mut handled, mut of_clients) = (0, 0);
+        for (at, token) in order.iter().enumerate() {
+            if of_clients >= TURN_MESSAGES {
+                self.first = *token;
+                self.readable.extend(&order[at..]);
+                break;
+            }
+            let messages = self.read_or_close(*token, now_ms);
+            handled += messages;
+            of_clients += if at < servers { 0 } else { messages };
+        }
+        self.make_room(now_ms);
+        handled
+    }
+
+    fn read_or_close(&mut self, token: Token, now_ms: u64) -> usize {
+        match self.read(token, now_ms) {
+            Ok(messages) => messages,
+            Err(over) => {
+                if let Over::Wire(error) = over {
+                    eprintln!("dtranx: server {}: a connection is closed: {error}", self.me);
+                }
+                // Answers to what came before are sent if they can be.
+                if let Some(connection) = self.connections.get_mut(&token) {
+                    let _ = connection.send(now_ms);
+                }
+                self.close(token, now_ms);
+                0
+            }
+        }
+    }
+
+    fn read(&mut self, token: Token, now_ms: u64) -> Result<usize, Over> {
+        let Some(connection) = self.connections.get_mut(&token) else { return Ok(0) };
+        let mut ended = Ok(());
+        // What was left by the last turn comes first.
+        if !std::mem::take(&mut connection.is_behind) {
+            connection.is_readable = true;
+            ended = connection.receive(&mut self.chunk, now_ms);
+        }
+        if connection.is_readable && ended.is_ok() {
+            self.readable.insert(token);
+        }
+        // What came before the end is handled now or never.
+        let most = if ended.is_ok() { BATCH } else { usize::MAX };
+        let mut messages = 0;
+        while let Some(connection) = self.connections.get_mut(&token) {
+            if messages >= most {
+                connection.is_behind = true;
+                self.readable.insert(token);
+                break;
+            }
+            let party = connection.party;
+            match connection.next()? {
+                Some(Frame::Whole(payload)) => {
+                    let is_challenged = self.challenged.contains_key(&token);
+                    let heard = understand(party, self.closing.contains(&token), is_challenged, payload)?;
+                    self.handle(token, heard, now_ms)?;
+                }
+                Some(Frame::Unkept(head)) => self.refuse_unkept(token, party, &head, now_ms),
+                None => break,
+            }
+            messages += 1;
+        }
+        if let Some(connection) = self.connections.get_mut(&token) {
+            connection.incoming.note_part(messages, now_ms);
+        }
+        self.recount(token);
+        ended.map(|()| messages)
+    }
+
+    fn handle(&mut self, token: Token, heard: Heard, now_ms: u64) -> Result<(), Over> {
+        match heard {
+            Heard::Request(client, request, bytes) => self.serve(token, client, request, bytes, now_ms),
+            Heard::Message(from, message) => self.receive(from, message, now_ms),
+            Heard::Proof(proof) => self.prove(token, &proof, now_ms)?,
+            Heard::Hello(hello) => self.meet(token, hello, now_ms)?,
+            Heard::Welcome(server, welcome) => self.welcomed(server, token, welcome)?,
+            Heard::Nothing => {}
+        }
+        Ok(())
+    }
+
+    fn receive(&mut self, from: ServerId, message: Message, now_ms: u64) {
+        if !self.port.identity.is_in_use() {
+            // As if it were lost on the way.
+            return;
+        }
+        let refused = door::refuse_message(&self.port.board, &message);
+        if let Some(answer) = refused.or_else(|| self.port.receive(from, message)) {
+            self.tell(from, &answer, now_ms);
+        }
+    }
+
+    fn serve(&mut self, token: Token, client: ClientId, request: Request, bytes: usize, now_ms: u64) {
+        let Request { id, is_repeated, ask } = request;
+        if ask == Ask::Status {
+            self.note_doors();
+            let reply = Reply::Status(Box::new(self.port.board.status(self.peers.all_ready())));
+            return self.push(token, &Response { id, reply }, now_ms);
+        }
+        if !self.budget.admits(bytes, self.sessions.bytes(client)) {
+            self.doors.refused_requests += 1;
+            let kind = if matches!(ask, Ask::Commit(_)) { AskKind::Commit } else { AskKind::Get };
+            if let Some(response) = refusal(RequestHead { id, is_repeated, kind }, self.budget.refusal()) {
+                self.push(token, &response, now_ms);
+            }
+            return;
+        }
+        match self.hand_on(client, id, is_repeated, ask) {
+            Ok(()) => {
+                let added = self.sessions.begin(client, id, bytes, now_ms);
+                self.budget.begin(added);
+            }
+            Err(Some(reply)) => self.push(token, &Response { id, reply }, now_ms),
+            Err(None) => {}
+        }
+    }
+
+    /// Hands a request on to the stage that it concerns; or the answer at once, if there is to be one.
+    fn hand_on(&self, client: ClientId, id: u64, is_repeated: bool, ask: Ask) -> Result<(), Option<Reply>> {
+        let Ask::Commit(transaction) = ask else { return self.port.reads.ask(client, id, ask).map_err(Some) };
+        let refused = door::refuse_commit(&self.port.board, &self.cluster.partition, &transaction, is_repeated);
+        if let Some(refusal) = refused {
+            return Err(Some(Reply::Commit(CommitAnswer::Refused(refusal))));
+        }
+        self.port.entry.offer(TranxEvent::Commit { client, message: MessageId(id), transaction }).map_err(|_| {
+            let head = RequestHead { id, is_repeated, kind: AskKind::Commit };
+            refusal(head, "requests that wait at the server".to_owned()).map(|response| response.reply)
+        })
+    }
+
+    /// A message was read to its end and not kept. One of a server is as if it were lost on the way.
+    fn refuse_unkept(&mut self, token: Token, party: Party, head: &[u8], now_ms: u64) {
+        if let Party::Client(_) = party
+            && let Some(response) = refusal_of_head(head, self.budget.refusal())
+        {
+            self.push(token, &response, now_ms);
+        }
+    }
+
+    /// Counts what a connection of a client holds.
+    pub(super) fn recount(&mut self, token: Token) {
+        let Some(connection) = self.connections.get_mut(&token) else { return };
+        let is_server = matches!(connection.party, Party::Caller(_) | Party::Called(..));
+        let now = if is_server { 0 } else { connection.held_bytes() };
+        let before = std::mem::replace(&mut connection.counted, now);
+        self.budget.recount(before, now);
+    }
+
+    /// Clients hold more than they may: those who hold most on the way lose it. Half a message is not kept, and refused when the
+    /// rest has come; who does not take answers is disconnected.
+    pub(super) fn make_room(&mut self, now_ms: u64) {
+        while self.budget.is_exceeded() {
+            let held =
+                self.connections.iter().filter(|(_, connection)| connection.counted > 0 && !connection.is_behind);
+            let Some((&token, _)) = held.max_by_key(|(_, connection)| connection.counted) else { return };
+            let Some(connection) = self.connections.get_mut(&token) else { return };
+            let is_unread = connection.unsent_bytes() > connection.incoming.held_bytes();
+            if !is_unread && connection.incoming.unkeep() {
+                self.doors.refused_requests += 1;
+                self.recount(token);
+            } else {
+                self.doors.closed_unread += 1;
+                eprintln!("dtranx: server {}: a connection is closed: {}", self.me, self.budget.refusal());
+                self.close(token, now_ms);
+            }
+        }
+    }
+}
+
+/// What whoever asked is told; nothing if it had asked before: the earlier copy may be under way, so that this one is as if it
+/// were lost, and will be sent again.
+fn refusal(head: RequestHead, limit: String) -> Option<Response> {
+    let reply = match head.kind {
+        AskKind::Commit if head.is_repeated => return None,
+        AskKind::Commit => Reply::Commit(CommitAnswer::Refused(Refusal::Overloaded { limit })),
+        AskKind::Get | AskKind::Scan | AskKind::Status => {
+            Reply::Refused(format!("the server is at its limit: {limit}"))
+        }
+    };
+    Some(Response { id: head.id, reply })
+}
+
+/// The same for a request of which only this beginning is here.
+pub(super) fn refusal_of_head(head: &[u8], limit: String) -> Option<Response> {
+    RequestHead::of(head).and_then(|head| refusal(head, limit))
+}
