@@ -47,6 +47,8 @@ struct Shared {
     state: Mutex<State>,
     /// There is something to write, or it is over.
     written: Condvar,
+    /// There is a request and no connection, or it is over.
+    asked: Condvar,
     ended: AtomicBool,
 }
 
@@ -61,6 +63,7 @@ impl SocketLink {
             server: server.id,
             state,
             written: Condvar::new(),
+            asked: Condvar::new(),
             ended: AtomicBool::new(false),
         });
         let (reader, writer) = (shared.clone(), shared.clone());
@@ -91,6 +94,7 @@ impl Drop for SocketLink {
     fn drop(&mut self) {
         self.shared.ended.store(true, Ordering::Release);
         self.shared.written.notify_all();
+        self.shared.asked.notify_all();
         if let Some(stream) = &self.shared.lock().stream {
             // It may be closed already.
             let _ = stream.shutdown(Shutdown::Both);
@@ -136,6 +140,10 @@ impl Shared {
             return waiting.over(id, &why).tell();
         }
         state.waiting.insert(id, waiting);
+        state.asked = Some(Instant::now());
+        if state.stream.is_none() {
+            self.asked.notify_one();
+        }
         let refused = state.send(id);
         let alone = state.take_alone();
         let wakes_writer = state.can_write() && std::mem::take(&mut state.writer_sleeps);
@@ -203,10 +211,19 @@ impl Shared {
                 break;
             }
             thread::sleep(retry);
+            self.rest();
             retry = (retry * 2).min(LAST_RETRY);
         }
         let waiting = std::mem::take(&mut self.lock().waiting);
         waiting.into_iter().for_each(|(id, waiting)| waiting.over(id, "the client has ended").tell());
+    }
+
+    /// Waits as long as a connection would be of no use: a server has places for so many.
+    fn rest(&self) {
+        let mut state = self.lock();
+        while !self.is_over() && state.is_resting(Instant::now()) {
+            state = self.asked.wait_timeout(state, LAST_RETRY).unwrap_or_else(PoisonError::into_inner).0;
+        }
     }
 
     fn welcomed(&self, met: Met) -> Option<(Arc<TcpStream>, Vec<u8>)> {

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::net::TcpStream;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use crate::client::{Answer, Done, Ticket};
 use crate::core::ClientId;
@@ -11,12 +11,16 @@ use crate::wire::{Ask, Request, encode};
 
 /// What may lie here to be written, beside the last request. Requests beyond it wait where they are.
 const UNSENT_LIMIT_BYTES: usize = 16 << 20;
+/// For so long after a request a connection that is lost is made again at once; later, with the next request.
+const REST: Duration = Duration::from_secs(30);
 
 #[derive(Default)]
 pub(super) struct State {
     pub(super) stream: Option<Arc<TcpStream>>,
     pub(super) name: Option<ClientId>,
     pub(super) next_id: u64,
+    /// When something was asked last; at first, when this was made.
+    pub(super) asked: Option<Instant>,
     pub(super) waiting: BTreeMap<u64, Waiting>,
     pub(super) out: Vec<u8>,
     /// Somebody has taken bytes and is writing them: others would come in between.
@@ -65,12 +69,19 @@ impl Waiting {
 
 impl State {
     pub(super) fn new() -> Self {
-        Self { next_id: 1, ..Self::default() }
+        Self { next_id: 1, asked: Some(Instant::now()), ..Self::default() }
     }
 
     /// Is there something to write, somewhere to write it, and nobody who does?
     pub(super) fn can_write(&self) -> bool {
         !self.out.is_empty() && self.stream.is_some() && !self.is_writing
+    }
+
+    /// Is there no use in a connection now? Nothing waits, and what was asked last is so long ago that the server would not know
+    /// this client's name any more.
+    pub(super) fn is_resting(&self, now: Instant) -> bool {
+        let is_old = |at: Instant| now.saturating_duration_since(at) >= REST;
+        self.name.is_some() && self.waiting.is_empty() && self.asked.is_none_or(is_old)
     }
 
     /// What was to be written is not: its connection is lost. The requests are still waiting.
@@ -136,7 +147,6 @@ impl State {
 #[allow(clippy::unwrap_used, reason = "a test may panic")]
 pub(super) mod tests {
     use std::net::TcpListener;
-    use std::time::Duration;
 
     use super::*;
     use crate::core::{Incarnation, Key, Transaction, Value, Write};
@@ -157,6 +167,17 @@ pub(super) mod tests {
             bytes = &bytes[taken..];
         }
         ids
+    }
+
+    #[test]
+    fn connection_is_of_no_use_while_nothing_waits_and_was_asked_for_long() {
+        let mut state = State::new();
+        let asked = state.asked.unwrap();
+        assert!(!state.is_resting(asked + REST), "it has not met the server");
+        state.name = Some(ClientId { incarnation: Incarnation(1), number: 1 });
+        assert!(state.is_resting(asked + REST) && !state.is_resting(asked + REST / 2));
+        state.waiting.insert(1, waiting(1));
+        assert!(!state.is_resting(asked + REST));
     }
 
     #[test]
