@@ -233,11 +233,11 @@ impl Core {
                 if is_known || !tx.is_serializable() {
                     asked.insert(holder);
                 }
-                open.push((place, holder, stored, lock));
+                open.push((place, holder, is_known, stored, lock));
             }
         }
         let holders = self.holders(asked, by_now).await?;
-        for (place, holder, stored, lock) in open {
+        for (place, holder, was_known, stored, lock) in open {
             let (Some(part), Some(answer)) = (parts.get(place), answers.get_mut(place)) else { continue };
             let is_whole = answer.is_by_key || matches!(part, Part::Points(..));
             let status = holders.get(&holder).filter(|holder| !holder.is_news()).map(|holder| holder.status);
@@ -246,7 +246,8 @@ impl Core {
                 TxStatus::Committed => is_whole,
                 TxStatus::RolledBack | TxStatus::Finished => false,
             });
-            if status.is_none() && is_whole && answer.take_either(part, &stored, &lock)? {
+            // Those who were unknown have failed this already.
+            if status.is_none() && is_whole && was_known && answer.take_either(part, &stored, &lock)? {
                 continue;
             }
             let visible = status.and_then(|status| visible_version(&lock, None, |_| status));

@@ -276,8 +276,12 @@ impl Server {
         if let Some(line) = self.line().await? {
             return line.collect(db, &command, limit).await;
         }
-        let cursor = self.driver_cursor(db, command).await?;
-        in_time(cursor.take(limit).try_collect()).await
+        let mut cursor = self.driver_cursor(db, command).await?.take(limit);
+        let mut found = Vec::new();
+        while let Some(next) = in_time(cursor.try_next()).await? {
+            found.push(next);
+        }
+        Ok(found)
     }
 
     /// The first document that a `find` gives.

@@ -55,7 +55,8 @@ impl Tag {
         Self { part: Part::AnyBucket, ..self }
     }
 
-    /// The tag that a record names so. `None`: it is none.
+    /// The tag that a record names so. `None`: it is none. A record with a name of another form is refused: leaving it out could hide a change, so
+    /// a new form needs a new version of the stored format.
     pub(crate) fn parse(name: &str) -> Option<Self> {
         let (collection, part) = name.split_at_checked(DIGITS)?;
         let is_number = collection.bytes().all(|digit| digit.is_ascii_hexdigit());

@@ -137,11 +137,14 @@ fn acknowledgements_are_gathered_and_sent_together_or_with_a_decision() {
 
 #[test]
 fn parts_beyond_the_limit_are_refused_by_its_name() {
+    // Of other servers' transactions there may be twice as many.
     let mut rig = Rig::new(|config| config.max_running = 1);
-    rig.prepare(tranx(PEER, 1), put(&["1a"]));
-    let limit = "1 transactions under way".to_owned();
-    let no = vote(tranx(PEER, 2), Vote::No(Refusal::Overloaded { limit }));
-    assert_eq!(sent(rig.prepare(tranx(PEER, 2), put(&["1b"]))), [(PEER, no)]);
+    for (number, key) in [(1, "1a"), (2, "1b")] {
+        assert_eq!(sent(rig.prepare(tranx(PEER, number), put(&[key]))), []);
+    }
+    let limit = "2 transactions under way".to_owned();
+    let no = vote(tranx(PEER, 3), Vote::No(Refusal::Overloaded { limit }));
+    assert_eq!(sent(rig.prepare(tranx(PEER, 3), put(&["1c"]))), [(PEER, no)]);
 }
 
 #[test]
