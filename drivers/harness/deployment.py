@@ -27,6 +27,8 @@ FIND_MONGOD_LIMIT_S = 600
 REPLICA_SET = "rs0"
 # Before the address of a gateway's page, when it says where that is.
 PAGE_AT = "page at "
+# What it says when it serves.
+LISTENS = "listening on "
 # The data are in memory where there is room: suites make and drop a collection for every test, and nobody asks for the data afterwards.
 MEMORY = Path("/dev/shm")
 ROOM_BYTES = 2 * 1024**3
@@ -114,7 +116,10 @@ def data_folder(work: Path) -> Path:
 def _gateway(mongotx: Path, uri: str, port: int, work: Path, more: Sequence[str] = ()) -> Gateway:
     name, log = f"gateway {port}", work / f"gateway-{port}.log"
     command = [mongotx, "serve", "--uri", uri, "--listen", f"127.0.0.1:{port}", "--web", "127.0.0.1:0", "--enable-test-commands"]
-    return Gateway(name, port, _start(name, [*command, *more], port, log), log)
+    process = _start(name, [*command, *more], port, log)
+    # It says so when it serves. A member of a set takes its port before it is one.
+    wait_until(name, lambda: LISTENS in log.read_text(encoding="utf-8", errors="replace"), process, log)
+    return Gateway(name, port, process, log)
 
 
 def end_well(deployment: Deployment) -> None:
