@@ -1,5 +1,5 @@
 //! Documents that a query names by `_id`: fetched as they are stored, with one command when they are clean. A lock on one of
-//! them is looked into when there is one.
+//! them is looked into when there is one, unless both versions of the document show the same.
 
 use bson::{Bson, Document, RawBsonRef, RawDocument, RawDocumentBuf, doc};
 use protocol::{LockState, TxId, TxStatus, Version, lock::visible_version};

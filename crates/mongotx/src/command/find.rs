@@ -3,7 +3,7 @@
 //! | query | way | commands |
 //! | --- | --- | --- |
 //! | of one `_id` and nothing else, written by this transaction | fetch it: the lock on it is the transaction's own | 1 |
-//! | of one `_id`, not written by this transaction | fetch it ([`fetch`]), with both versions where whole documents or fields at the top are shown; a lock is looked into when there is one | 1 when clean, or committed by this client |
+//! | of one `_id`, not written by this transaction | fetch it ([`fetch`]), with both versions where whole documents or fields at the top are shown; a lock is looked into when there is one and the two versions show different things | 1 when clean, shown the same by both versions, or committed by this client |
 //! | of a few `_id`s, nothing own pending in the collection | fetch them ([`fetch`]), likewise; the next way when one is locked by a transaction that is not committed | 1 when clean, or committed by this client |
 //! | by a key of a unique index, of plain values | fetch what has the key in any version ([`fetch_key`]); locks are looked into when there are some; that there is none is left to the next way | 1 when it is there and clean |
 //! | nothing own pending in the collection | pending documents and answer in one pipeline ([`one_command`]) | 1 when nothing is pending |

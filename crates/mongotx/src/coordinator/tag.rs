@@ -24,24 +24,24 @@ pub(crate) struct Tag {
 /// Names of several change stamps.
 pub(crate) type Tags = HashSet<Tag>;
 
-/// Which documents of the collection.
+/// The documents of the collection that a tag is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 enum Part {
-    /// All of them: nothing is added.
+    /// All documents of the collection: nothing is added to its digits.
     Whole,
-    /// Those of this bucket: `0` to `f`.
+    /// Documents in the bucket of this number: `0` to `f` is added.
     Bucket(u8),
-    /// Those of any bucket: `*`. A decision about many documents sets it in place of their buckets.
+    /// Documents in any bucket: `*` is added. A decision about many documents sets this stamp in place of their buckets'.
     AnyBucket,
 }
 
 impl Tag {
-    /// Of everything in a collection.
+    /// The tag of everything in a collection.
     pub(crate) fn of(ns: &Namespace) -> Self {
         Self { collection: collection_number(&ns.db, &ns.coll), part: Part::Whole }
     }
 
-    /// Of the documents of the same collection that are in one bucket with this one.
+    /// The tag of the documents of the same collection that share a bucket with this one.
     pub(crate) fn in_bucket_of(self, document: &OwnKey) -> Self {
         let hash = match document {
             OwnKey::Whole(number) => stored_hash(&number.to_le_bytes()),
@@ -50,12 +50,12 @@ impl Tag {
         Self { part: Part::Bucket(((hash ^ (hash >> 32)) % BUCKETS) as u8), ..self }
     }
 
-    /// Of documents in any bucket of the same collection.
+    /// The tag of documents in any bucket of the same collection.
     pub(crate) fn in_any_bucket(self) -> Self {
         Self { part: Part::AnyBucket, ..self }
     }
 
-    /// The tag that a record names so. `None`: it is none. A record with a name of another form is refused: leaving it out could hide a change, so
+    /// The tag with this name in a record; `None` for any other text. A record with a name of another form is refused: leaving it out could hide a change, so
     /// a new form needs a new version of the stored format.
     pub(crate) fn parse(name: &str) -> Option<Self> {
         let (collection, part) = name.split_at_checked(DIGITS)?;

@@ -619,19 +619,22 @@ async fn fields_that_a_rival_changes_are_those_of_the_version_that_counts() {
     increment(&mut rival, &theirs, 1).await;
     theirs.delete_one(doc! {"_id": 2}).session(&mut rival).await.unwrap();
     theirs.insert_one(&doc! {"_id": 70, "n": 7}).session(&mut rival).await.unwrap();
-    let shown = async || {
-        let all = coll.find(doc! {"_id": {"$in": [1, 2, 70]}}).projection(doc! {"n": 1}).await.unwrap();
+    let shown = async |fields: Document| {
+        let all = coll.find(doc! {"_id": {"$in": [1, 2, 70]}}).projection(fields.clone()).await.unwrap();
         let together: Vec<Document> = all.try_collect().await.unwrap();
         let mut alone = Vec::new();
         for id in [1, 2, 70] {
-            alone.extend(coll.find_one(doc! {"_id": id}).projection(doc! {"n": 1}).await.unwrap());
+            alone.extend(coll.find_one(doc! {"_id": id}).projection(fields.clone()).await.unwrap());
         }
         assert_eq!(together, alone);
         alone
     };
-    assert_eq!(shown().await, [doc! {"_id": 1, "n": 1}, doc! {"_id": 2, "n": 1}]);
+    assert_eq!(shown(doc! {"n": 1}).await, [doc! {"_id": 1, "n": 1}, doc! {"_id": 2, "n": 1}]);
+    // The `_id` is in what an inserted document has of either version.
+    assert_eq!(shown(doc! {"_id": 1}).await, [doc! {"_id": 1}, doc! {"_id": 2}]);
     rival.commit().await.unwrap();
-    assert_eq!(shown().await, [doc! {"_id": 1, "n": 2}, doc! {"_id": 70, "n": 7}]);
+    assert_eq!(shown(doc! {"n": 1}).await, [doc! {"_id": 1, "n": 2}, doc! {"_id": 70, "n": 7}]);
+    assert_eq!(shown(doc! {"_id": 1}).await, [doc! {"_id": 1}, doc! {"_id": 70}]);
 }
 
 #[tokio::test]

@@ -167,7 +167,8 @@ impl Core {
         let count = i64::try_from(events.len()).unwrap_or(i64::MAX);
         let wait = tx.options.lock_wait.max(self.options.write_wait);
         let before = std::mem::replace(&mut tx.options.lock_wait, wait);
-        let written = self.number_within(tx, count, events).await;
+        let limit = self.options.commit_timeout;
+        let written = scoped::with_longest_answer(limit, self.number_within(tx, count, events)).await;
         tx.options.lock_wait = before;
         written.map_err(|error| match error.kind() {
             // The application knows of no such document.
