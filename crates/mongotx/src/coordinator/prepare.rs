@@ -230,6 +230,9 @@ impl Core {
         };
         let placed = Placed { ns: target.ns, at: target.at, uniques: touched, before: &before, inserted: None };
         let mut owned = tx.may_hold(target.ns, &target.at.id);
+        // A statement may have locked it without being the one that is answered with it: earlier, before
+        // it was refused, or to ask the copy (`attempt_blindly`).
+        let mut may_be_locked = owned || tx.has_read_locks(target.ns);
         if !touched.is_empty() {
             tx.note_rekeyed(target.ns);
         }
@@ -265,6 +268,7 @@ impl Core {
                 }
                 Ok(None) => {}
                 Err(refused) if refused.is_pending_duplicate() => {
+                    may_be_locked = true;
                     self.meet_pending_duplicate(target.ns, &collection.uniques, refused, me, &mut patience).await?;
                     tx.check_alive()?;
                     continue;
@@ -272,7 +276,12 @@ impl Core {
                 Err(refused) => return Err(refused),
             }
             match self.look(tx, target, me).await? {
-                Look::NoMatch => return Ok(Applied::default()),
+                Look::NoMatch => {
+                    if !may_be_locked {
+                        tx.not_held(target.ns, target.at);
+                    }
+                    return Ok(Applied::default());
+                }
                 Look::TryAgain => {}
                 Look::Rival(rival) => patience.wait_for(self, target.ns, &target.at.id, rival).await?,
             }

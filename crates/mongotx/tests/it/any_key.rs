@@ -487,6 +487,35 @@ async fn the_first_in_an_order_is_taken_by_one_command_and_was_the_first() {
     session.commit().await.unwrap();
 }
 
+/// Somebody else had the first one, and removed it: the next ones are taken by one command each again.
+#[tokio::test]
+async fn who_has_waited_for_a_first_one_in_vain_takes_the_next_ones_by_one_command() {
+    let client = connect(ClientOptions { isolation: Isolation::Snapshot, ..options() }).await;
+    let coll = keyed(&client, 3).await;
+    let other = connect(options()).await;
+    let theirs = through(&other, &coll);
+    let take = async |coll: &Collection<Document>, session: &mut Session| {
+        let oldest = coll.find_one_and_delete(doc! {"n": 1}).sort(doc! {"k": 1}).session(session).await;
+        oldest.unwrap().map(|oldest| oldest.get_i32("k").unwrap())
+    };
+    let mut rival = begun(&other);
+    assert_eq!(take(&theirs, &mut rival).await, Some(1));
+    let mut patient = client.session();
+    patient.begin_with(TransactionOptions { lock_wait: LONG, ..TransactionOptions::default() }).unwrap();
+    let waits = client.metrics().waits;
+    let ending = async {
+        quiet::until_waiting(&client, waits + 1).await;
+        rival.commit().await.unwrap();
+    };
+    let (taken, ()) = tokio::join!(take(&coll, &mut patient), ending);
+    assert_eq!(taken, Some(2));
+    let next = async { assert_eq!(take(&coll, &mut patient).await, Some(3)) };
+    assert_eq!(commands_of(&client, next).await, one_find_and_modify());
+    patient.commit().await.unwrap();
+    assert!(client.flush(LONG).await && other.flush(LONG).await);
+    assert_eq!(stored(&coll).await, Vec::<Document>::new());
+}
+
 /// It has lost what it had written, and others have written since: nothing of that is taken for its own.
 #[tokio::test]
 async fn a_killed_transaction_is_told_so_by_a_statement_by_key() {
