@@ -349,7 +349,7 @@ async fn free_one(
     let found = core.prepare_found(tx, ns, query, change, asked).await?;
     let Some(Found { at, shown: Some(shown), is_first }) = found else { return Ok(None) };
     if let Some(first) = first.filter(|_| is_first) {
-        validated::note_first(core, tx, ns, first, &at.id)?;
+        validated::note_first(core, tx, ns, first, (&at.id, &shown.before))?;
     }
     validated::settle_shown(core, tx, ns, &at.id, &shown.before).await?;
     Ok(Some(command.shown(picks, shown)))

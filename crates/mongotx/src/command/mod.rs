@@ -21,6 +21,7 @@ pub(crate) mod find_and_modify;
 pub(crate) mod implicit;
 pub(crate) mod insert;
 pub(crate) mod one_command;
+mod order;
 pub(crate) mod output;
 pub(crate) mod own_view;
 mod picked;

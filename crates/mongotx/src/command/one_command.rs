@@ -123,20 +123,14 @@ pub(crate) async fn find_command(
     }
 }
 
-/// The same in two parts, for a pipeline of several queries: the condition for what is pending, and
-/// the stages that answer if nothing is.
-pub(crate) async fn find_stages(
-    core: &Core,
-    ns: &Namespace,
-    query: &Query,
-    me: Option<TxId>,
-) -> Result<Option<(Document, Vec<Document>)>> {
+/// The stages that answer a query if nothing is pending, for a pipeline of several queries.
+pub(crate) async fn answer_stages(core: &Core, ns: &Namespace, query: &Query) -> Result<Option<Vec<Document>>> {
     let Some(tail) = tail_of(query)? else { return Ok(None) };
     if !is_answered_by_aggregation(core, ns, query).await? {
         return Ok(None);
     }
     core.finisher.clear_before_query(ns).await;
-    Ok(Some((core.pending_filter(ns, &query.filter, me).await?, answer_of(core, query, tail))))
+    Ok(Some(answer_of(core, query, tail)))
 }
 
 /// Order, bounds and projection; `None`: only a `find` knows the projection.

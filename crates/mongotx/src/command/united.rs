@@ -7,6 +7,7 @@
 //! | by one `_id` at serializable | the document as it is stored, whole | its lock: nobody else holds it, or its two versions answer the same |
 //! | by a key of a unique index | the documents that have it in any version, as they are stored | the same, and those of this client that are committed |
 //! | any other `find` | is something pending that it could have to see? Then: the safe versions that match | nothing is |
+//! | which document is the first in an order | the same, once for all such reads of a collection, of documents that could come before it | nothing is |
 //!
 //! A part runs after what stands before it in the pipeline is exhausted. Parts for which nobody answers, and those whose answer is
 //! another one than it was, are left to be asked by themselves: what that tells is what counts.
@@ -72,6 +73,8 @@ impl<'a> Part<'a> {
 struct Asked {
     /// What could be pending, if that has to be known before.
     pending: Option<Document>,
+    /// The documents that matter, if what is pending of them is asked for together with those of other parts.
+    matter: Option<Document>,
     answer: Vec<Document>,
     /// For whatever has a key, or the `_id`, in any version; whole.
     is_by_key: bool,
@@ -161,8 +164,39 @@ impl Core {
             let answer = vec![doc! {"$match": fetch_key::in_any_version(&query.filter)}];
             return Ok(Some(Asked { answer, is_by_key: true, ..Asked::default() }));
         }
-        let asked = one_command::find_stages(self, &entry.ns, query, tx.id()).await?;
-        Ok(asked.map(|(pending, answer)| Asked { pending: Some(pending), answer, ..Asked::default() }))
+        let Some(answer) = one_command::answer_stages(self, &entry.ns, query).await? else { return Ok(None) };
+        if let Some(ahead) = &entry.ahead {
+            let matter = doc! {"$and": [query.filter.clone(), ahead.clone()]};
+            return Ok(Some(Asked { matter: Some(matter), answer, ..Asked::default() }));
+        }
+        let pending = self.pending_filter(&entry.ns, &query.filter, tx.id()).await?;
+        Ok(Some(Asked { pending: Some(pending), answer, ..Asked::default() }))
+    }
+
+    /// Asks once for everything that is pending and matters to one of several parts, before the first of them. Answers, by the place of
+    /// that one, which they are.
+    async fn share_pending(
+        &self,
+        tx: &Transaction,
+        parts: &[Part<'_>],
+        asked: &mut [Asked],
+    ) -> Result<HashMap<usize, Vec<usize>>> {
+        let mut by_collection: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
+        for (place, (part, _)) in parts.iter().zip(&*asked).enumerate().filter(|(_, (_, asked))| asked.matter.is_some())
+        {
+            by_collection.entry(&part.ns().coll).or_default().push(place);
+        }
+        let mut shared = HashMap::new();
+        for places in by_collection.into_values() {
+            let matter: Vec<Document> = places.iter().filter_map(|place| asked.get(*place)?.matter.clone()).collect();
+            let Some((first, part)) = places.first().and_then(|first| Some((*first, parts.get(*first)?))) else {
+                continue;
+            };
+            let pending = self.pending_filter(part.ns(), &doc! {"$or": matter}, tx.id()).await?;
+            asked.get_mut(first).into_iter().for_each(|asked| asked.pending = Some(pending.clone()));
+            shared.insert(first, places);
+        }
+        Ok(shared)
     }
 
     /// The stages that fetch the documents in question, locked or not.
@@ -181,10 +215,17 @@ impl Core {
         }))
     }
 
-    async fn answers(&self, tx: &Transaction, db: &str, parts: &[Part<'_>], asked: Vec<Asked>) -> Result<Vec<Answer>> {
+    async fn answers(
+        &self,
+        tx: &Transaction,
+        db: &str,
+        parts: &[Part<'_>],
+        mut asked: Vec<Asked>,
+    ) -> Result<Vec<Answer>> {
+        let shared = self.share_pending(tx, parts, &mut asked).await?;
         let empty = |asked: &Asked| {
-            let (has_locks, is_by_key) = (asked.pending.is_none(), asked.is_by_key);
-            Answer { has_locks, is_by_key, ..Answer::default() }
+            let has_locks = asked.pending.is_none() && asked.matter.is_none();
+            Answer { has_locks, is_by_key: asked.is_by_key, ..Answer::default() }
         };
         let mut answers: Vec<Answer> = asked.iter().map(empty).collect();
         let by_now = self.finisher.by_now();
@@ -192,13 +233,15 @@ impl Core {
         while let Some(told) = found.next().await {
             let told = told?;
             let place = told.get_i32(PART).ok().and_then(|place| usize::try_from(place).ok());
-            let Some((part, answer)) = place.and_then(|place| Some((parts.get(place)?, answers.get_mut(place)?)))
-            else {
+            let Some(place) = place else { continue };
+            let Ok(document) = told.get_document(DOCUMENT) else {
+                let open = shared.get(&place).cloned().unwrap_or_else(|| vec![place]);
+                open.into_iter()
+                    .for_each(|place| answers.get_mut(place).into_iter().for_each(|part| part.is_open = true));
                 continue;
             };
-            match told.get_document(DOCUMENT) {
-                Ok(document) => answer.add(tx, part, document)?,
-                Err(_) => answer.is_open = true,
+            if let (Some(part), Some(answer)) = (parts.get(place), answers.get_mut(place)) {
+                answer.add(tx, part, document)?;
             }
         }
         self.settle_held(tx, parts, &mut answers, by_now).await?;

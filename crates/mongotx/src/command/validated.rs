@@ -15,7 +15,7 @@ use bson::{Bson, Document, RawDocument, RawDocumentBuf, doc, rawdoc};
 use super::{
     Terms,
     aggregate::{AggregateCommand, Plan},
-    chance, count, distinct, find,
+    chance, count, distinct, find, order,
     query::{Documents, Query},
 };
 use crate::{
@@ -41,7 +41,7 @@ const DISTURBED: usize = 3;
 const MAX_EXCLUDED: usize = 5_000;
 
 fn entry(ns: &Namespace, read: Read, own: usize, witness: Witness) -> Entry {
-    Entry { ns: ns.clone(), read, pinned: None, own, witness, collections: vec![ns.clone()] }
+    Entry { ns: ns.clone(), read, pinned: None, ahead: None, own, witness, collections: vec![ns.clone()] }
 }
 
 /// The `_id` of a document as it is answered.
@@ -183,11 +183,19 @@ pub(crate) fn first_of_others(tx: &Transaction, ns: &Namespace, query: &Query) -
     (of_others.limit == 1).then_some(of_others)
 }
 
-/// A write has changed the document that was the first, as far as it could see, when [`first_of_others`] was asked.
-pub(crate) fn note_first(core: &Core, tx: &mut Transaction, ns: &Namespace, first: Query, id: &Bson) -> Result<()> {
+/// A write has changed the document that was the first, as far as it could see, when [`first_of_others`] was asked, and looked like this
+/// before. It is the transaction's own: what comes behind it is of no consequence.
+pub(crate) fn note_first(
+    core: &Core,
+    tx: &mut Transaction,
+    ns: &Namespace,
+    first: Query,
+    (id, before): (&Bson, &Document),
+) -> Result<()> {
     let found = RawDocumentBuf::try_from(&doc! {"_id": id.clone()})?;
     let witness = Witness::of(Digest::of([&*found]));
-    tx.reads.note(entry(ns, Read::Find(first), 0, witness), core.options.max_documents)
+    let ahead = first.sort.as_ref().and_then(|sort| order::ahead_of(before, sort));
+    tx.reads.note(Entry { ahead, ..entry(ns, Read::Find(first), 0, witness) }, core.options.max_documents)
 }
 
 /// A write of many has locked what matched when it was locked: that must be all that was selected.

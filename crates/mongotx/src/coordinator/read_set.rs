@@ -8,7 +8,7 @@ use std::{
     sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError},
 };
 
-use bson::{Bson, RawDocument};
+use bson::{Bson, Document, RawDocument};
 use sd2v::filter::pinned_ids;
 
 use super::{
@@ -140,6 +140,8 @@ pub(crate) struct Entry {
     pub(crate) read: Read,
     /// The answer depends on the document with this `_id` alone.
     pub(crate) pinned: Option<Bson>,
+    /// Of the documents that match, the answer depends on those that fulfil this condition; `None`: on all.
+    pub(crate) ahead: Option<Document>,
     /// The answer is that of the documents other than the first so many that the transaction had made its own.
     pub(crate) own: usize,
     pub(crate) witness: Witness,

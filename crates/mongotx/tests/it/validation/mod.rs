@@ -6,11 +6,13 @@
 //! | [`kinds`] | each of them in a transaction that has written nothing, before, afterwards, or both |
 //! | [`audits`] | readers of everything beside writers that are never all decided |
 //! | [`fields`] | of a document that a rival holds, fields that it does not change |
+//! | [`firsts`] | the first document of an order, beside what is held before it and behind it |
 //! | [`losers`] | who loses again and again is given quiet |
 //! | [`overlapping`] | commits that run at the same time, and documents that change twice |
 
 mod audits;
 mod fields;
+mod firsts;
 mod kinds;
 mod losers;
 mod overlapping;
