@@ -80,6 +80,13 @@ struct Asked {
     is_by_key: bool,
 }
 
+impl Asked {
+    /// Do the documents of the answer tell themselves who holds them?
+    fn is_told_by_locks(&self) -> bool {
+        self.pending.is_none() && self.matter.is_none()
+    }
+}
+
 /// What came of a part.
 #[derive(Default)]
 struct Answer {
@@ -119,8 +126,9 @@ impl Core {
 
     async fn ask_some<'a>(&self, tx: &Transaction, db: &str, asked: Vec<(Part<'a>, Asked)>) -> Vec<Part<'a>> {
         let (parts, asked): (Vec<Part<'a>>, Vec<Asked>) = asked.into_iter().unzip();
-        // One alone has a shorter way.
-        if parts.len() < 2 {
+        // One alone has a shorter way, which would ask what has become of the transaction itself.
+        let meets_own = |part: &Part<'_>, asked: &Asked| !asked.is_told_by_locks() && tx.has_written(part.ns());
+        if parts.len() < 2 && !parts.iter().zip(&asked).any(|(part, asked)| meets_own(part, asked)) {
             return parts;
         }
         let answers = match self.answers(tx, db, &parts, asked).await {
@@ -223,9 +231,10 @@ impl Core {
         mut asked: Vec<Asked>,
     ) -> Result<Vec<Answer>> {
         let shared = self.share_pending(tx, parts, &mut asked).await?;
-        let empty = |asked: &Asked| {
-            let has_locks = asked.pending.is_none() && asked.matter.is_none();
-            Answer { has_locks, is_by_key: asked.is_by_key, ..Answer::default() }
+        let empty = |asked: &Asked| Answer {
+            has_locks: asked.is_told_by_locks(),
+            is_by_key: asked.is_by_key,
+            ..Answer::default()
         };
         let mut answers: Vec<Answer> = asked.iter().map(empty).collect();
         let by_now = self.finisher.by_now();

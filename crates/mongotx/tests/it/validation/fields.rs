@@ -96,3 +96,30 @@ async fn fields_of_a_document_that_a_rival_holds_are_one_command() {
     }
     writer.rollback().await.unwrap();
 }
+
+/// Who has found documents and changed one of them asks no more at the commit than who has changed another.
+#[tokio::test]
+async fn what_the_reader_holds_itself_costs_nothing() {
+    for isolation in [Isolation::Snapshot, Isolation::Serializable] {
+        let mut sent = Vec::new();
+        for id in [1, 2] {
+            let (client, _, coll) = stage().await;
+            coll.update_one(doc! {"_id": 2}, doc! {"$set": {"n": 5}}).await.unwrap();
+            for is_warm in [false, true] {
+                let mut reader = client.session();
+                let options = TransactionOptions { isolation: Some(isolation), ..TransactionOptions::default() };
+                reader.begin_with(options).unwrap();
+                let found = coll.find(doc! {"n": 0}).session(&mut reader).await.unwrap();
+                assert_eq!(found.try_collect().await.unwrap().len(), 2);
+                coll.update_one(doc! {"_id": id}, doc! {"$inc": {"m": 1}}).session(&mut reader).await.unwrap();
+                let committed = quiet::commands_of(&client, async { reader.commit().await.unwrap() }).await;
+                if is_warm {
+                    sent.push(committed);
+                }
+                assert!(client.flush(std::time::Duration::from_secs(60)).await);
+            }
+        }
+        assert_eq!(sent[0], sent[1], "{isolation:?}");
+        assert_eq!(sent[0].get("aggregate"), Some(&1), "{isolation:?}: {:?}", sent[0]);
+    }
+}
