@@ -120,8 +120,10 @@ async fn inside(
     let mut result = BulkWriteResult::default();
     let mut refused = Vec::new();
     let (mut index, mut keys_from, mut together_from) = (0, 0, 0);
+    // The one before which a command of several has ended.
+    let mut alone = None;
     while let Some(operation) = operations.get(index) {
-        let rest = if index < together_from { &[] } else { &operations[index..] };
+        let rest = if index < together_from || alone == Some(index) { &[] } else { &operations[index..] };
         let together = match first_statements(core, tx, ns, rest, index >= keys_from).await {
             Ok(together) => together,
             Err(error) if error.ends_transaction() => return Err(error),
@@ -139,6 +141,7 @@ async fn inside(
         if together.done > 0 {
             result.note_done(&operations[index..index + together.done]);
             index += together.done;
+            alone = (together.done < together.named).then_some(index);
             continue;
         }
         match one(core, tx, ns, operation, index, &mut result).await {

@@ -134,6 +134,8 @@ impl Core {
             // type.
             self.give_back(tx, ns, &at[done..]).await?;
         }
+        // The command was answered: it will not lock them any more.
+        at[done..].iter().for_each(|at| tx.not_held(ns, at));
         Ok(done)
     }
 }

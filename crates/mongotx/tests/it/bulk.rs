@@ -342,6 +342,30 @@ async fn what_comes_after_a_locked_document_is_given_back() {
     assert_eq!(numbers(&client, &coll).await, [2, 12, 12, 1, 1, 1]);
 }
 
+/// The second does not match: the others are sent together again, and nobody is asked whether the transaction still holds them.
+#[tokio::test]
+async fn what_comes_after_a_document_that_does_not_match_is_sent_together() {
+    let (client, coll, mut session) = place().await;
+    let unmatched = |id: i32| {
+        let update = doc! {"$inc": {"n": 1}}.into();
+        WriteModel::UpdateOne { filter: doc! {"_id": id, "n": 99}, update, upsert: false }
+    };
+    session.begin().unwrap();
+    coll.bulk_write([add(5, 1), add(6, 1)]).session(&mut session).await.unwrap();
+    let bulk = async {
+        let all = [add(1, 1), unmatched(2), add(3, 1), add(4, 1)];
+        let done = coll.bulk_write(all).session(&mut session).await.unwrap();
+        assert_eq!((done.matched_count, done.modified_count), (3, 3));
+    };
+    let sent = quiet::commands_of(&client, bulk).await;
+    // All four; what was locked behind the second is given back; the second alone, in one statement and in two; the last two. Which are
+    // held is asked once, and then why the second is not.
+    let expected = BTreeMap::from([("update".to_owned(), 5), ("find".to_owned(), 2)]);
+    assert_eq!(sent, expected);
+    session.commit().await.unwrap();
+    assert_eq!(numbers(&client, &coll).await, [2, 1, 2, 2, 2, 2]);
+}
+
 /// The server gives a bulk up when it has done a part of it: nothing of that is done again, and
 /// nothing of it stays.
 #[tokio::test]
