@@ -433,7 +433,8 @@ impl Client {
     ///
     /// # Errors
     /// [`ErrorKind::Unavailable`] when there is another checkpoint, when something cannot be finished, or when the server does
-    /// not answer; [`ErrorKind::Unsupported`] in the published layout.
+    /// not answer; [`ErrorKind::Unsupported`] in the published layout, and beside clients that write in a later version of the
+    /// stored format.
     pub async fn checkpoint(&self) -> Result<Checkpoint> {
         self.core.checkpoint().await
     }
@@ -449,7 +450,8 @@ impl Client {
     /// ```
     ///
     /// # Errors
-    /// [`ErrorKind::Unavailable`], [`ErrorKind::Corruption`].
+    /// [`ErrorKind::Unavailable`], [`ErrorKind::Corruption`]; [`ErrorKind::Unsupported`] when a
+    /// client writes in a later version of the stored format.
     pub async fn clients(&self) -> Result<Vec<ClientInfo>> {
         let found = self.core.records().read(&self.core.server, &[]).await?;
         Ok(found.into_iter().map(ClientInfo::from).collect())
@@ -459,7 +461,8 @@ impl Client {
     /// silent for the longest time. Records that cannot be read are left out.
     ///
     /// # Errors
-    /// [`ErrorKind::Unavailable`].
+    /// [`ErrorKind::Unavailable`]; [`ErrorKind::Unsupported`] when a client writes in a later
+    /// version of the stored format.
     pub async fn open_clients(&self, limit: usize) -> Result<Vec<ClientInfo>> {
         let found = self.core.records().open(&self.core.server, limit).await?;
         Ok(found.into_iter().map(ClientInfo::from).collect())
@@ -477,7 +480,8 @@ impl Client {
     /// ```
     ///
     /// # Errors
-    /// [`ErrorKind::Unavailable`], [`ErrorKind::Corruption`].
+    /// [`ErrorKind::Unavailable`], [`ErrorKind::Corruption`]; [`ErrorKind::Unsupported`] as of
+    /// [`Client::clients`].
     pub async fn client_info(&self, id: ClientId) -> Result<Option<ClientInfo>> {
         let found = self.core.records().read(&self.core.server, &[id]).await?;
         Ok(found.into_iter().next().map(ClientInfo::from))

@@ -3,6 +3,7 @@
 //! | field | type | written by | meaning |
 //! | --- | --- | --- | --- |
 //! | `_id` | ObjectId | owner | the client id |
+//! | `format` | Int32 | owner, once | version of the stored format that its client writes; see [`super::format`] |
 //! | `stamp` | Int64 | owner | its last write; see `protocol::recorder` |
 //! | `beat` | Date | owner | the server's time of its last write |
 //! | `leaseMs` | Int64 | owner | how long after `beat` rivals may fence |
@@ -25,6 +26,7 @@ use protocol::{ClientId, ClientRecord, Seq};
 
 use super::{
     changes::{Closed, Stamps, Told},
+    format::{self, FORMAT},
     quiet::StoredQuiet,
     server::{Server, as_i64},
     tag::Tag,
@@ -125,6 +127,7 @@ impl Records {
                 "$setOnInsert": {
                     "stamp": 0_i64, "leaseMs": lease_ms as i64, "low": 1_i64, "committed": [], "rolledBack": [],
                     "aborted": [], "namespaces": [ns.to_string()], "about": self.about.to_document(),
+                    format::FIELD: FORMAT,
                 },
                 "$currentDate": {"beat": true},
             },
@@ -170,7 +173,8 @@ impl Records {
         found.iter().map(parse_record).collect()
     }
 
-    /// Records that are not closed, at most `limit`, the oldest signs of life first. Those that are malformed are left out.
+    /// Records that are not closed, at most `limit`, the oldest signs of life first. Malformed ones are left out, those of a later
+    /// format are an error.
     pub(crate) async fn open(&self, server: &Server, limit: usize) -> Result<Vec<StoredRecord>> {
         let who = doc! {"low": {"$exists": true}, "closedAt": {"$exists": false}};
         let silent = doc! {"$subtract": ["$$NOW", "$beat"]};
@@ -185,7 +189,10 @@ impl Records {
         ];
         let command = doc! {"aggregate": &self.ns.coll, "pipeline": pipeline.to_vec(), "cursor": {}};
         let found = server.collect(&self.ns.db, command, limit.max(1)).await?;
-        Ok(found.iter().filter_map(|stored| parse_record(stored).ok()).collect())
+        let parsed = found.iter().map(parse_record);
+        parsed
+            .filter(|parsed| parsed.as_ref().map_or_else(|error| error.kind() != ErrorKind::Corruption, |_| true))
+            .collect()
     }
 
     /// The change stamps of all records, closed and fenced ones included but for those that are known to be closed, and where there
@@ -197,13 +204,14 @@ impl Records {
         if !known.is_empty() {
             filter.insert("_id", doc! {"$nin": known});
         }
-        let projection = doc! {"changes": 1, "quiet": 1, "closedAt": 1};
+        let projection = doc! {"changes": 1, "quiet": 1, "closedAt": 1, format::FIELD: 1};
         let mut find =
             doc! {"find": &self.ns.coll, "filter": filter, "projection": projection, "batchSize": LOOK_BATCH};
         server.nodes.only_from_primary(&mut find);
         let found = server.collect_raw(&self.ns.db, find, 100_000).await?;
         let mut told = Told::default();
         for stored in &found {
+            check_format(stored)?;
             note_changes(stored, &mut told).ok_or_else(|| {
                 let id = stored.get("_id").ok().flatten().and_then(|id| Bson::try_from(id).ok()).unwrap_or(Bson::Null);
                 let message = format!("the record {id} in txs has no proper \"_id\", \"changes\" or \"quiet\"");
@@ -219,7 +227,9 @@ impl Records {
         let longest = doc! {"$min": [LONGEST_QUIET_MS, {"$divide": ["$leaseMs", LEASES_OF_QUIET]}]};
         let quiet = doc! {"by": by, "tags": {"$literal": tags}, "until": {"$add": ["$$NOW", longest]}, "over": false, "before": "$quiet.by"};
         let unasked = doc! {"$or": [{"$ne": ["$quiet.over", false]}, {"$lte": ["$quiet.until", "$$NOW"]}]};
-        let open = doc! {"fenced": {"$exists": false}, "closedAt": {"$exists": false}, "$expr": unasked};
+        let open = doc! {
+            "fenced": {"$exists": false}, "closedAt": {"$exists": false}, format::FIELD: format::is_known(), "$expr": unasked,
+        };
         let stamps = doc! {"$ifNull": ["$changes", {"$literal": {}}]};
         let statement = doc! {"q": open, "u": [{"$set": {"quiet": quiet, "changes": stamps}}], "multi": true};
         let mut command = update(&self.ns, statement);
@@ -326,7 +336,9 @@ impl Records {
         }
     }
 
-    async fn change(&self, server: &Server, q: Document, u: Document) -> Result<bool> {
+    /// Changes one record, unless it is of a later format. True when it was changed.
+    async fn change(&self, server: &Server, mut q: Document, u: Document) -> Result<bool> {
+        q.insert(format::FIELD, format::is_known());
         let command =
             doc! {"update": &self.ns.coll, "updates": [{"q": q, "u": u}], "writeConcern": server.nodes.durable()};
         Ok(server.write_records(&self.ns, command).await?.ok()?.n == 1)
@@ -336,6 +348,14 @@ impl Records {
 /// The command of one statement.
 fn update(ns: &Namespace, statement: Document) -> Document {
     doc! {"update": &ns.coll, "updates": [statement], "ordered": true}
+}
+
+fn check_format(stored: &RawDocument) -> Result<()> {
+    let found = stored.get(format::FIELD).ok().flatten().and_then(|found| Bson::try_from(found).ok());
+    format::check(found.as_ref(), || {
+        let id = stored.get("_id").ok().flatten().and_then(|id| Bson::try_from(id).ok()).unwrap_or(Bson::Null);
+        format!("the record {id} in {TXS}")
+    })
 }
 
 /// What one record tells. `None`: one of the fields is malformed.
@@ -366,6 +386,7 @@ pub(crate) fn parse_record(stored: &Document) -> Result<StoredRecord> {
         Error::new(ErrorKind::Corruption, format!("the record {stored} in txs has no proper field {field:?}"))
     };
     let client = ClientId(stored.get_object_id("_id").map_err(|_| malformed("_id"))?.bytes());
+    format::check(stored.get(format::FIELD), || format!("the record of client {client} in {TXS}"))?;
     let number = |field: &str| stored.get_i64(field).map_err(|_| malformed(field));
     let numbers = |field: &str| match stored.get(field) {
         None => Ok(Default::default()),

@@ -12,7 +12,7 @@ use crate::common::{
     world::{COLLECTIONS, World},
 };
 
-async fn world(name: &str) -> World {
+pub(crate) async fn world(name: &str) -> World {
     let server = testkit::shared_standalone().await.unwrap();
     let world = World::new(&server.uri(), name);
     let raw = world.raw().await.database(&world.db);
@@ -29,7 +29,7 @@ async fn stranger(world: &World) -> Client {
     Client::connect_with(&world.uri, options).await.unwrap()
 }
 
-async fn change_both(world: &World, client: &Client) -> Session {
+pub(crate) async fn change_both(world: &World, client: &Client) -> Session {
     let mut session = client.session();
     session.begin().unwrap();
     for coll in COLLECTIONS {
@@ -40,7 +40,7 @@ async fn change_both(world: &World, client: &Client) -> Session {
 }
 
 /// Every way to meet the locked document answers an error with all of `words`, and changes nothing.
-async fn assert_refused(world: &World, client: &Client, kind: ErrorKind, words: &[&str]) {
+pub(crate) async fn assert_refused(world: &World, client: &Client, kind: ErrorKind, words: &[&str]) {
     let before = world.stored(&world.db, "a").await;
     let a = world.collection(client, "a");
     let errors = [
