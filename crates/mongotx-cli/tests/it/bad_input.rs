@@ -1,4 +1,5 @@
-//! What cannot be carried out is refused with status 2, in words that name the option; nothing panics or hangs.
+//! What cannot be carried out is refused with status 2, in words that name the option; nothing
+//! panics or hangs.
 
 use crate::common;
 

@@ -1,5 +1,5 @@
-//! `mongotx bench bank-files` and `mongotx bench bank` as a user runs them: files are written, and replayed by the clients of two
-//! processes.
+//! `mongotx bench bank-files` and `mongotx bench bank` as a user runs them: files are written, and
+//! replayed by the clients of two processes.
 
 use crate::common;
 

@@ -1,4 +1,5 @@
-//! `docs/workbench.md` names every command of `mongotx bench` and every option that its help names, and no others.
+//! `docs/workbench.md` names every command of `mongotx bench` and every option that its help names,
+//! and no others.
 
 use crate::common;
 

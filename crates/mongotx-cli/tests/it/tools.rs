@@ -1,4 +1,5 @@
-//! ls, show, abort and doctor on a real server, with a client that was killed in the middle of something.
+//! ls, show, abort and doctor on a real server, with a client that was killed in the middle of
+//! something.
 
 use crate::common;
 
@@ -49,7 +50,8 @@ impl Place {
         run(args.iter().copied().chain(["--uri", &uri, "--tx-database", TXS]))
     }
 
-    /// A holder with this lease: long where it has to stay alive, short where it is to be found dead.
+    /// A holder with this lease: long where it has to stay alive, short where it is to be found
+    /// dead.
     fn hold(&self, task: &str, lease_ms: &str) -> Holder {
         let args = [
             "demo-worker",

@@ -141,8 +141,8 @@ impl Client {
     ///
     /// # Errors
     /// [`ErrorKind::Unavailable`] when there is another checkpoint, when something cannot be finished, or when the server does
-    /// not answer; [`ErrorKind::Unsupported`] in the published layout, and beside clients that write in a later version of the
-    /// stored format.
+    /// not answer; [`ErrorKind::Unsupported`] in the published layout, and beside clients that
+    /// write in a later version of the stored format.
     pub async fn checkpoint(&self) -> Result<Checkpoint> {
         self.core.checkpoint().await
     }

@@ -1,5 +1,6 @@
-//! Clients that move money, each transfer in a transaction of the driver's, with a record of it, or that make deposits by
-//! single writes, which the driver sends again; and what they were told of each attempt.
+//! Clients that move money, each transfer in a transaction of the driver's, with a record of it, or
+//! that make deposits by single writes, which the driver sends again; and what they were told of
+//! each attempt.
 
 use std::{
     sync::{
@@ -108,7 +109,8 @@ pub(crate) struct Work {
 
 impl Work {
     async fn session(&self) -> ClientSession {
-        // Both gateways are used, however long one of them took to answer when the machine stood still.
+        // Both gateways are used, however long one of them took to answer when the machine stood
+        // still.
         let how = "heartbeatFrequencyMS=500&serverSelectionTimeoutMS=20000&localThresholdMS=60000";
         let uri = format!("{}/?{how}", self.uri);
         Client::with_uri_str(uri).await.unwrap().start_session().await.unwrap()
@@ -133,7 +135,8 @@ impl Work {
         }
     }
 
-    /// A write that the driver sends again when its answer is lost. What it was not told of may have happened.
+    /// A write that the driver sends again when its answer is lost. What it was not told of may
+    /// have happened.
     async fn deposit(&self, session: &mut ClientSession, number: i32) {
         let id = format!("{}-{number}", self.name);
         let accounts = session.client().database(&self.db).collection::<Document>("accounts");

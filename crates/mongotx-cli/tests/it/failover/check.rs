@@ -74,7 +74,8 @@ async fn all_of(database: &mongodb::Database, collection: &str) -> Vec<Document>
     database.collection(collection).find(doc! {}).await.unwrap().try_collect().await.unwrap()
 }
 
-/// Each acknowledged attempt is there once, each refused one not at all. One whose client was not told may be there.
+/// Each acknowledged attempt is there once, each refused one not at all. One whose client was not
+/// told may be there.
 fn told_is_true(case: &Case, made: &[String], ledger: &Ledger) {
     let count = |id: &str| made.iter().filter(|one| *one == id).count();
     for id in ledger.acknowledged.lock().unwrap().iter() {

@@ -1,5 +1,5 @@
-//! The way to a gateway: a port that hands connections on, and that can be shut. Shut, it ends them all and opens none, as
-//! a network does that has noticed that somebody is gone.
+//! The way to a gateway: a port that hands connections on, and that can be shut. Shut, it ends them
+//! all and opens none, as a network does that has noticed that somebody is gone.
 
 use std::net::SocketAddr;
 

@@ -1,8 +1,10 @@
-//! Two gateways, one store: clients of the official driver move money through both, while one gateway is killed
-//! (SIGKILL) or paused (SIGSTOP, later SIGCONT) at every step of the protocol in turn.
+//! Two gateways, one store: clients of the official driver move money through both, while one
+//! gateway is killed (SIGKILL) or paused (SIGSTOP, later SIGCONT) at every step of the protocol in
+//! turn.
 //!
-//! Clients fail over in the middle of statements and commits, with the recovery token where the commit's answer is lost. At
-//! the end each acknowledged transfer is there once, each refused one not at all, and nothing is left in doubt.
+//! Clients fail over in the middle of statements and commits, with the recovery token where the
+//! commit's answer is lost. At the end each acknowledged transfer is there once, each refused one
+//! not at all, and nothing is left in doubt.
 //!
 //! | file | what |
 //! | --- | --- |

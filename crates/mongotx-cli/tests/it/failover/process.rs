@@ -1,6 +1,8 @@
-//! A gateway as a process of its own: the test binary run again, with one exact test and a job in the environment.
+//! A gateway as a process of its own: the test binary run again, with one exact test and a job in
+//! the environment.
 //!
-//! It tells where it listens and when it is struck, in lines that begin with `@`, and ends when its input is closed.
+//! It tells where it listens and when it is struck, in lines that begin with `@`, and ends when its
+//! input is closed.
 
 use std::{
     io::{Read, Write},
@@ -75,7 +77,8 @@ impl Job {
     }
 }
 
-/// The body of the test `gateway_process`. Without a job it checks that every job can be told in words.
+/// The body of the test `gateway_process`. Without a job it checks that every job can be told in
+/// words.
 pub(crate) async fn serve_or_check_words() {
     let Some(job) = std::env::var(JOB).ok().and_then(|text| Job::decode(&text)) else {
         return check_words();
@@ -92,7 +95,8 @@ pub(crate) async fn serve_or_check_words() {
     };
     let retryable_writes = if job.durable { RetryableWrites::Durable } else { RetryableWrites::Memory };
     let listen = Some("127.0.0.1:0".parse().unwrap());
-    // A client whose answer was lost on the way to it leaves its transaction open: nobody has to wait for that for a minute.
+    // A client whose answer was lost on the way to it leaves its transaction open: nobody has to
+    // wait for that for a minute.
     let sessions = SessionLimits { transaction_lifetime: Duration::from_secs(4), ..SessionLimits::default() };
     let options = Options { uri: job.uri, listen, client, sessions, retryable_writes, ..Options::default() };
     let gateway = Gateway::start(options).await.unwrap();

@@ -1,8 +1,9 @@
 //! One record per client: the default layout (decision record 0002).
 //!
-//! A client has one live record per lease length. The writer of each ([`writer`]) is a task that sends one write at a
-//! time, as `protocol::Recorder` composes them; commits that arrive meanwhile share the next one. A record that has
-//! grown, or that was lost, is replaced by a new one under a new client id; the old one retires when it is finished.
+//! A client has one live record per lease length. The writer of each ([`writer`]) is a task that
+//! sends one write at a time, as `protocol::Recorder` composes them; commits that arrive meanwhile
+//! share the next one. A record that has grown, or that was lost, is replaced by a new one under a
+//! new client id; the old one retires when it is finished.
 
 mod asked;
 mod slot;
@@ -50,7 +51,8 @@ const ROTATE_AT: usize = 1_000;
 const MAX_LEASES: usize = 8;
 /// Decided statuses of other clients' transactions that are remembered.
 const CACHED_STATUSES: usize = 10_000;
-/// Ids tried by a client that registers. Each is taken with a probability of one to a million millions.
+/// Ids tried by a client that registers. Each is taken with a probability of one to a million
+/// millions.
 const IDS_TRIED: usize = 4;
 
 /// Between two looks whether a checkpoint holds transactions still.
@@ -59,15 +61,16 @@ const HELD_PAUSE: Duration = Duration::from_millis(200);
 /// How long a decision of the same client is waited for before the record is asked.
 const DECISION_WAIT: Duration = Duration::from_secs(1);
 
-/// How often a transaction tries to begin while connections break, and the pause between two attempts, which grows.
+/// How often a transaction tries to begin while connections break, and the pause between two
+/// attempts, which grows.
 const STARTS_TRIED: u32 = 32;
 const START_PAUSE: Duration = Duration::from_millis(5);
 
-/// Rises when a connection for record writes is begun, and when it is made: a write acknowledged in the epoch in which a
-/// transaction began ran in the same server process.
+/// Rises when a connection for record writes is begun, and when it is made: a write acknowledged in
+/// the epoch in which a transaction began ran in the same server process.
 pub(crate) type Epoch = Arc<AtomicU64>;
 
-/// What the slots and their writers share.
+/// Connections, records and limits that the slots and their writers share.
 pub(crate) struct Shared {
     /// For everything but record writes.
     pub(crate) server: Arc<Server>,
@@ -81,7 +84,7 @@ pub(crate) struct Shared {
     pub(crate) hold: Hold,
     /// When a checkpoint was seen to hold transactions, the last time.
     held_at: Mutex<Option<Instant>>,
-    /// The deployment has been told which database has the records.
+    /// Whether the database of the records is noted in `mongotx.deployment`.
     noted: AtomicBool,
     by_client: RwLock<HashMap<ClientId, Arc<Slot>>>,
     asked: Mutex<Asked>,
@@ -92,16 +95,17 @@ impl Shared {
         self.by_client.read().ok()?.get(&client).cloned()
     }
 
-    /// A command over the connection for record writes was answered; the epoch was `before` when it was sent. There is one such
-    /// connection at a time: if no other was begun meanwhile, it is the one that answered.
+    /// A command over the connection for record writes was answered; the epoch was `before` when it
+    /// was sent. There is one such connection at a time: if no other was begun meanwhile, it is the
+    /// one that answered.
     fn note_answered(&self, before: u64) {
         if self.epoch.load(SeqCst) == before {
             self.answered.fetch_max(before, SeqCst);
         }
     }
 
-    /// The epoch, if its connection has been answered. One that was begun only may end at a server process that begins later, and proves
-    /// nothing about what was done before.
+    /// The epoch, if its connection has been answered. One that was begun only may end at a server
+    /// process that begins later, and proves nothing about what was done before.
     fn answered_epoch(&self) -> Option<u64> {
         let epoch = self.epoch.load(SeqCst);
         (self.answered.load(SeqCst) == epoch).then_some(epoch)
@@ -111,7 +115,8 @@ impl Shared {
         self.asked.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// As [`Records::read_durably`]. Of a record of this client's own, nobody takes it for a rival's asking.
+    /// As [`Records::read_durably`]. The read of a record of this client's own is not taken for
+    /// that of a rival.
     async fn read_durably(&self, over: &Server, client: ClientId) -> Result<Option<StoredRecord>> {
         if self.slot(client).is_none() {
             return self.records.read_durably(over, client).await;
@@ -123,7 +128,8 @@ impl Shared {
         Ok(found)
     }
 
-    /// The number of the connection over which a write may be sent that rests on it (decision 0039).
+    /// The number of the connection over which a write may be sent that rests on it (decision
+    /// 0039).
     fn bound_to(&self) -> Option<u64> {
         self.answered_epoch().filter(|_| self.recorder.is_bound())
     }
@@ -135,7 +141,8 @@ impl Shared {
         }
     }
 
-    /// Is nobody to register now, because of a checkpoint? Who was told so lately does not ask again.
+    /// Whether a checkpoint keeps clients from registering now. If one did a moment ago, the server
+    /// is not asked again.
     async fn is_held(&self) -> Result<bool> {
         let held_at = || self.held_at.lock().unwrap_or_else(PoisonError::into_inner);
         if held_at().is_some_and(|at| at.elapsed() < HELD_PAUSE / 2) {
@@ -162,7 +169,8 @@ impl Shared {
         let client = self.insert_record(lease_ms, ns).await?;
         records.probe(recorder, client).await?;
         server.at(Step::AfterRegister).await;
-        // After the record was made: either the checkpoint is seen here, or the record is seen by the checkpoint.
+        // After the record was made: either the checkpoint is seen here, or the record is seen by
+        // the checkpoint.
         let is_held = self.is_held().await;
         if !matches!(is_held, Ok(false)) {
             records.retire(recorder, client, Some(0)).await?;
@@ -201,8 +209,9 @@ impl Drop for OwnAsking<'_> {
     }
 }
 
-/// Runs to its end, in a task of its own, what goes over the connection for record writes: a command whose future is dropped
-/// half-way breaks its connection, and with that epoch everything that the client has open would be rolled back.
+/// Runs to its end, in a task of its own, what goes over the connection for record writes: a
+/// command whose future is dropped half-way breaks its connection, and with that epoch everything
+/// that the client has open would be rolled back.
 async fn to_its_end<T: Send + 'static>(work: impl Future<Output = Result<T>> + Send + 'static) -> Result<T> {
     let stopped = |_| Err(Error::new(ErrorKind::Unavailable, "a command about a client record was stopped"));
     tokio::spawn(work.in_current_span().with_current_subscriber()).await.unwrap_or_else(stopped)
@@ -286,14 +295,15 @@ impl ClientRecordLog {
         .await
     }
 
-    /// What is known without asking the server. A decision of this client's that is under way is
-    /// waited for: its answer is there before that of a durable read of the record, which would
-    /// stand in its way, too.
+    /// The status as far as it is known without asking the server. A decision of this client's that
+    /// is under way is waited for: its answer is there before that of a durable read of the record,
+    /// which would stand in its way, too.
     async fn known_status(&self, id: TxId) -> Option<TxStatus> {
         if let Some(slot) = self.shared.slot(id.client) {
             slot.until_settled(id.seq, DECISION_WAIT).await;
-            // That it is finished, the owner knows of the server it spoke to; one that was killed since may have brought
-            // its locks back, and only the record that came back with them can say so.
+            // The owner knows from the server it spoke to that the transaction is finished. A
+            // server that was killed since may have brought its locks back, and only the record
+            // that came back with them can say so.
             return slot.status(id.seq).filter(|status| *status != TxStatus::Finished);
         }
         self.decided.lock().ok()?.get(&id).copied()
@@ -311,8 +321,9 @@ impl ClientRecordLog {
         }
     }
 
-    /// Their records. What they say besides "active" is made durable first: who acts on it changes documents, and a
-    /// server that is killed must not come back with those changes and without the reason for them.
+    /// Their records. What they say besides "active" is made durable first: who acts on it changes
+    /// documents, and a server that is killed must not come back with those changes and without the
+    /// reason for them.
     async fn ask_records(&self, ids: &[TxId]) -> Result<HashMap<ClientId, StoredRecord>> {
         let Shared { server, records, .. } = &*self.shared;
         let mut clients: Vec<ClientId> = ids.iter().map(|id| id.client).collect();
@@ -323,7 +334,8 @@ impl ClientRecordLog {
             found.into_iter().map(|record| (record.client, record)).collect();
         for client in clients {
             let Some(record) = found.get(&client) else {
-                // A new primary may not know yet how much the majority has, and one that was cut off what others have.
+                // A new primary may not know yet how much the majority has, and one that was cut
+                // off what others have.
                 match self.shared.read_durably(server, client).await? {
                     Some(record) => drop(found.insert(client, record)),
                     None => strangers::check_gone(server, &records.ns.db, client).await?,
@@ -340,7 +352,7 @@ impl ClientRecordLog {
             }
             match self.shared.read_durably(server, client).await? {
                 Some(record) => {
-                    // Whoever meets one of them will meet the next.
+                    // A client that meets one of them will meet the next.
                     let of_client = |seq: &Seq| (TxId { client, seq: *seq }, TxStatus::Committed);
                     self.remember(record.record.committed.iter().map(of_client));
                     found.insert(client, record)
@@ -374,7 +386,8 @@ impl TxLog for ClientRecordLog {
                     self.barrier(slot.client).await?;
                     continue;
                 };
-                // The last thing done here: a number whose caller has gone would stay open, and the record with it.
+                // The last thing done here: a number whose caller has gone would stay open, and the
+                // record with it.
                 if let Some(seq) = slot.allocate(epoch) {
                     let id = TxId { client: slot.client, seq };
                     return Ok(Started { id, epoch });
