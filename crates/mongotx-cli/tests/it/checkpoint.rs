@@ -171,7 +171,7 @@ async fn assert_exact(uri: &str, acknowledged: &[String], what: &str) {
     assert_eq!(locked, None, "{what}");
 }
 
-/// `mongotx checkpoint` with a command that runs until this is told to go on.
+/// A `mongotx checkpoint` with a command that runs until the test ends it.
 struct Holding {
     child: Child,
     go_on: ChildStdin,

@@ -12,8 +12,7 @@ use std::{
 use common::{mongotx, processes_with, run, told, until};
 use mongodb::bson::doc;
 
-/// A demo whose processes and files can be told from all others: by their temporary folder and by
-/// their seed.
+/// A demo whose processes and files are recognized by their temporary folder and by their seed.
 struct Traces {
     folder: tempfile::TempDir,
     seed: String,

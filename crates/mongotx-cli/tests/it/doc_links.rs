@@ -43,7 +43,7 @@ fn is_page(path: &Path) -> bool {
     path.is_file() && path.extension().is_some_and(|extension| extension == "md")
 }
 
-/// What a page links to, and the anchors that it has.
+/// The links of a page, and the anchors that it has.
 #[derive(Default)]
 struct Page {
     links: Vec<String>,

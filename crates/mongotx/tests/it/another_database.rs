@@ -1,5 +1,5 @@
-//! Clients of one deployment that keep their records in different databases, and locks whose record is not there although
-//! it must be: nobody repairs what somebody else may still commit.
+//! Clients of one deployment that keep their records in different databases, and locks whose record
+//! is not there although it must be: nobody repairs what somebody else may still commit.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -130,7 +130,8 @@ fn id_of_age(id: TxId, age: Duration) -> TxId {
     TxId { client: mongotx::ClientId(bytes), seq: id.seq }
 }
 
-/// Nobody waits for ever: what has no record any more when none need be kept is an orphan.
+/// No wait lasts for ever: a lock whose record is gone, at a time at which none need be kept, is an
+/// orphan.
 #[tokio::test]
 async fn lock_older_than_records_are_kept_is_rolled_back() {
     let world = world("removed_late").await;

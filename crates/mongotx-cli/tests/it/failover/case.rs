@@ -52,7 +52,7 @@ impl Case {
         format!("{}_tx", self.db)
     }
 
-    /// Is it a step of the repair of what somebody else has left?
+    /// Whether the step belongs to the repair of another client's leftovers.
     fn repairs(&self) -> bool {
         use Step::{AfterFence, AfterRepair, AfterRetire, BeforeFence, BeforeRepair, BeforeRetire};
         [BeforeFence, AfterFence, BeforeRepair, AfterRepair, BeforeRetire, AfterRetire].contains(&self.step)
@@ -145,7 +145,7 @@ impl Case {
         other
     }
 
-    /// Step 4.
+    /// Brings the broken gateway back: step 4.
     async fn revive(&self, mut broken: Process, door: &Door) -> Process {
         match self.blow {
             Blow::Kill => broken = Process::start(&self.job(false)),

@@ -38,7 +38,7 @@ async fn free(world: &World) {
     free.insert_many((1..=3).map(|id| doc! {"_id": id, "n": 0})).await.unwrap();
 }
 
-/// What the record says, but for when it was asked for.
+/// Content of the record, without the time at which it was asked for.
 async fn said(world: &World, id: TxId) -> Document {
     let mut record =
         records(world).await.find_one(doc! {"_id": ObjectId::from_bytes(id.client.0)}).await.unwrap().unwrap();

@@ -1,5 +1,6 @@
-//! What clients of each format have left when they died, as bytes (`left_by_format_N.bson`): the
-//! client of today reads it, finishes what was committed and undoes the rest.
+//! Stored data that clients of each format have left when they died, as bytes
+//! (`left_by_format_N.bson`): the client of today reads it, finishes what was committed and undoes
+//! the rest.
 //!
 //! A new format begins with such a file of the one before: [`write_what_is_left`] makes it with the
 //! library as it stands.
@@ -19,7 +20,7 @@ use crate::common::{
 const LEASE_MS: u64 = 300;
 /// Its records name it, so it is the same in the file and in the test.
 const DATABASE: &str = "left_by_format";
-/// The application's collections.
+/// Names of the application's collections.
 const LEFT: [&str; 3] = ["a", "b", "unique"];
 
 fn file(format: i32) -> PathBuf {
@@ -33,7 +34,7 @@ async fn empty_world() -> World {
     world
 }
 
-/// What each client of the file has done before it died.
+/// The work of each client of the file before it died.
 async fn leave(world: &World) {
     let client = world.client(60_000).await;
     for name in LEFT {

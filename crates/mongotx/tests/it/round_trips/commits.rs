@@ -87,7 +87,7 @@ async fn transactions_of_32_tasks_cost_no_more_than_alone() {
     const EACH: i32 = 10;
     const K: u64 = 2;
     let (client, _) = warm(quiet::options()).await;
-    // A document for each update: nobody meets what is not finished yet.
+    // A document for each update: no statement meets what is not finished yet.
     let coll = quiet::collection(&client, TASKS * EACH * K as i32).await;
     warm_up(&client, &coll).await;
     let before = client.metrics();

@@ -8,7 +8,8 @@ use mongotx::{ClientOptions, Isolation, Step};
 use super::{LIMIT, increment, warm, warm_up};
 use crate::quiet::{self, Gate, commands_of};
 
-/// Documents that are committed and wait to be finished: the new version comes along with the old one, and nothing is finished for it.
+/// Documents that are committed and wait to be finished: the new version comes along with the old
+/// one, and nothing is finished for it.
 #[tokio::test]
 async fn fields_of_documents_that_wait_to_be_finished_are_one_command() {
     let gate = Gate::before(&[Step::BeforeFinish]);
@@ -71,7 +72,8 @@ async fn validation_of_fields_of_documents_that_wait_to_be_finished_is_two_comma
         session.commit().await.unwrap();
     };
     let sent = commands_of(&client, transaction).await;
-    // Two reads, a look before and one after the question, which is one aggregation; a lock and the decision.
+    // Two reads, a look before and one after the question, which is one aggregation; a lock and the
+    // decision.
     let finds = sent.get("find").copied().unwrap_or_default();
     assert!((3..=4).contains(&finds), "{sent:?}");
     assert_eq!((sent.get("aggregate"), sent.get("update")), (Some(&1), Some(&2)), "{sent:?}");
@@ -79,8 +81,9 @@ async fn validation_of_fields_of_documents_that_wait_to_be_finished_is_two_comma
     assert!(client.flush(LIMIT).await);
 }
 
-/// What both versions of a held document show alike is so whatever becomes of the transaction that holds it. No record is read for it
-/// (that is an aggregation), neither by a read nor by a validation, which is one aggregation itself.
+/// Fields that both versions of a held document have alike stay so, whatever becomes of the
+/// transaction that holds it. No record is read for them (that is an aggregation), neither by a
+/// read nor by a validation, which is one aggregation itself.
 #[tokio::test]
 async fn fields_that_a_rival_leaves_as_they_are_are_read_and_validated_without_its_record() {
     let (rivals, theirs) = warm(quiet::options()).await;

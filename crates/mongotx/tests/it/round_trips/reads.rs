@@ -1,4 +1,4 @@
-//! Reads and queries of documents that nobody holds, or that the transaction itself has written.
+//! Reads and queries of documents that are free, or that the transaction itself has written.
 
 use std::collections::BTreeMap;
 
@@ -129,7 +129,7 @@ async fn query_beside_active_transactions_is_two_commands_and_repairs_nothing() 
         };
         assert_eq!(cost(&client, read).await, 2, "the query, and what became of the rival");
     }
-    // Documents that nobody holds cost what they always cost.
+    // Documents that are free cost what they always cost.
     let other = async { assert_eq!(coll.count_documents(doc! {"_id": {"$gt": 10}}).await.unwrap(), 54) };
     assert_eq!(cost(&client, other).await, 1);
     session.commit().await.unwrap();
@@ -154,8 +154,8 @@ async fn read_by_a_unique_key_beside_own_writes_is_one_command() {
         assert_eq!(found, Some(doc! {"_id": 2, "n": 1}));
     };
     assert_eq!(cost(&client, others).await, 1);
-    // What it answers from its own writes, and that there is nothing, takes a look at its record; that there is nothing is asked
-    // in two steps besides.
+    // An answer from its own writes, and an empty one, take a look at the transaction's record; an
+    // empty one is asked for in two steps besides.
     for (k, n, commands) in [(1, Some(2), 2), (77, None, 3)] {
         let own = async {
             let found = coll.find_one(doc! {"k": k}).session(&mut session).await.unwrap();
@@ -197,7 +197,8 @@ async fn aggregation_with_nothing_pending_is_one_command_however_many_collection
     // A hint binds the answer only: one command more.
     let hinted = async { drop(coll.aggregate([doc! {"$match": {"n": 1}}]).hint("_id_").await.unwrap()) };
     assert_eq!(cost(&client, hinted).await, 2);
-    // So are own writes: rivals are looked for in all collections by one command. And one look at the own record.
+    // So are own writes: rivals are looked for in all collections by one command. And one look at
+    // the own record.
     let join = || doc! {"$lookup": {"from": "copy", "localField": "_id", "foreignField": "_id", "as": "x"}};
     let mut session = client.session();
     session.begin().unwrap();

@@ -49,7 +49,7 @@ async fn find_one_and_update_that_shows_nested_fields_is_one_command() {
     let mut session = client.session();
     session.begin().unwrap();
     increment(&mut session, &first, 1).await;
-    // What is asked once about a collection is asked here.
+    // Look-ups about the collection that are made once are made here.
     coll.insert_one(&doc! {"_id": 0}).await.unwrap();
     plain.insert_one(&doc! {"_id": 0, "a": 1}).await.unwrap();
     coll.update_one(doc! {"_id": 0}, doc! {"$inc": {"a": 1}}).session(&mut session).await.unwrap();
@@ -130,7 +130,8 @@ async fn update_of_many_is_the_query_and_one_command_for_a_batch() {
         // One has that value already.
         assert_eq!((done.matched_count, done.modified_count), (44, 43));
     };
-    // The query, the statement; which were not changed, and that one: locked, and set to what it was.
+    // The query, the statement; which were not changed, and that one: locked, and set to what it
+    // was.
     assert_eq!(cost(&client, all).await, 5);
     let others = async {
         let done = coll.update_many(doc! {"_id": {"$lte": 20}}, doc! {"$inc": {"n": 1}}).session(&mut session);
