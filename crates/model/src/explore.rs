@@ -26,6 +26,7 @@ pub fn explore(plan: Plan) -> Report {
 }
 
 /// Runs an exploration and prints its result.
+#[allow(clippy::disallowed_methods, reason = "its duration is printed, and nothing depends on it")]
 pub(crate) fn told(title: &str, explore: impl FnOnce() -> Report) -> Report {
     let begun = Instant::now();
     let report = explore();

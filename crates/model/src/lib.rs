@@ -31,6 +31,8 @@
 //! else is. What the TTL monitor removes is judged: a document may go when its date is over, but no
 //! commit with it.
 
+#![warn(clippy::disallowed_methods, clippy::disallowed_types)]
+
 pub mod checkpoint;
 pub mod client;
 pub mod expiry;

@@ -1,5 +1,5 @@
-//! A command from the connection that it came over to its reply: looked up in the table once, checked, and handed to whoever
-//! answers it.
+//! A command from the connection that it came over to its reply: looked up in the table once,
+//! checked, and handed to the part that answers it.
 
 use std::{
     sync::Arc,
@@ -35,7 +35,7 @@ pub(crate) async fn run(context: &Context, connection: &Connection, request: &Ar
         Some(reply) => reply,
         None => check_and_run(context, connection, request, known).await,
     };
-    // What is not in the table has no name of its own in metrics.
+    // Commands that are not in the table have no name of their own in metrics.
     let (name, took) = (known.map_or("other", |known| known.name), since.elapsed());
     context.tx.metrics.command(name, reply.is_ok(), took);
     if context.tuning().slow.is_some_and(|slow| took >= slow) {
@@ -59,7 +59,8 @@ fn tell_slow(connection: &Connection, request: &Request, name: &str, took: Durat
     );
 }
 
-/// What needs no more than bytes passed on, where nothing but the user's privilege is to be asked. `None`: nothing was done.
+/// Runs a command that only passes bytes on, where only the user's privilege is to be checked.
+/// `None`: nothing was done.
 async fn run_quickly(
     context: &Context,
     connection: &Connection,
@@ -75,7 +76,8 @@ async fn run_quickly(
     point_write::run(context, connection, request, write).await
 }
 
-/// Whether the user of the connection may run the command: asked before anything else is done with it.
+/// Whether the user of the connection may run the command: asked before anything else is done with
+/// it.
 fn check(
     context: &Context,
     connection: &Connection,
@@ -94,7 +96,7 @@ fn check(
     access::check(user.as_deref(), request, known.command.access, command::access_of, own)
 }
 
-/// What a fail point wants done to a command, if one does.
+/// The effect of a fail point on a command, if one has any.
 fn fail_point(context: &Context, connection: &Connection, request: &Request) -> Option<Hit> {
     if !context.options.test_commands {
         return None;
@@ -125,7 +127,8 @@ fn says(body: &RawDocument, field: &str) -> bool {
     body.iter().flatten().any(|(name, _)| name.as_str() == field)
 }
 
-/// What is left of the way of a command is on the heap, here or as the table's row has it: idle connections have no use for its room.
+/// The rest of a command's way is on the heap, here or as the table's row has it: idle connections
+/// have no use for its room.
 async fn check_and_run(
     context: &Context,
     connection: &Connection,

@@ -1,6 +1,7 @@
-//! The fail points `failCommand`, `failGetMoreAfterCursorCheckout`, `onPrimaryTransactionalWrite`, `maxTimeAlwaysTimeOut` and
-//! `panicAfterCommand` (the gateway's own), for the test suites of drivers: commands fail on request, before, after or instead of being
-//! carried out, or panic when they were. `command/fail_point.rs` switches them.
+//! The fail points `failCommand`, `failGetMoreAfterCursorCheckout`, `onPrimaryTransactionalWrite`,
+//! `maxTimeAlwaysTimeOut` and `panicAfterCommand` (the gateway's own), for the test suites of
+//! drivers: commands fail on request, before, after or instead of being carried out, or panic when
+//! they were. `command/fail_point.rs` switches them.
 
 use std::{
     sync::{Mutex, PoisonError},
@@ -25,16 +26,16 @@ const LONGEST_BLOCK: Duration = Duration::from_secs(60);
 #[derive(Default)]
 pub(crate) struct FailPoints {
     on: Mutex<Option<FailCommand>>,
-    /// `failGetMoreAfterCursorCheckout`.
+    /// State of the fail point `failGetMoreAfterCursorCheckout`.
     get_mores: Mutex<Option<FailCommand>>,
     /// `onPrimaryTransactionalWrite`. In MongoDB it acts on statements, here on commands.
     writes: Mutex<Option<FailCommand>>,
-    /// `maxTimeAlwaysTimeOut`.
+    /// State of the fail point `maxTimeAlwaysTimeOut`.
     limits: Mutex<Option<FailCommand>>,
     panics: Mutex<Option<FailCommand>>,
 }
 
-/// `failCommand`.
+/// State of the fail point `failCommand`, or of one like it.
 #[derive(Clone, Debug)]
 struct FailCommand {
     commands: Vec<String>,
@@ -46,7 +47,7 @@ struct FailCommand {
     hit: Hit,
 }
 
-/// What happens to a command.
+/// Effect of a fail point on a command.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Hit {
     /// How long the command waits before anything else.
@@ -57,12 +58,13 @@ pub(crate) struct Hit {
     by: String,
     code: Option<i32>,
     labels: Option<Vec<Bson>>,
-    /// It is carried out, and this is added to its reply.
+    /// Added to the reply of the command, which is carried out.
     pub(crate) concern_error: Option<Document>,
 }
 
 impl Hit {
-    /// The reply instead of the command's own, if there is to be one. `ends`: the command commits or rolls back.
+    /// The reply instead of the command's own, if there is to be one. `ends`: the command commits
+    /// or rolls back.
     pub(crate) fn reply(&self, name: &str, ends: bool, of_changes: bool, body: &Document) -> Option<Document> {
         let code = self.code?;
         let failure = Failure::new(code, format!("Failing command via '{}' failpoint: {name}", self.by));
@@ -108,23 +110,23 @@ impl FailPoints {
             .all(|on| on.lock().unwrap_or_else(PoisonError::into_inner).is_none())
     }
 
-    /// What is to happen to this command of this client.
+    /// The effect on this command of this client.
     pub(crate) fn hit(&self, name: &str, connection: &Connection) -> Option<Hit> {
         let is_meant = |point: &FailCommand| point.is_about(name) && is_of(connection, point.app_name.as_deref());
         take(&self.on, is_meant).or_else(|| take(&self.get_mores, is_meant))
     }
 
-    /// What is to happen to a command with a limit of time.
+    /// The effect on a command with a limit of time.
     pub(crate) fn hit_limited(&self) -> Option<Hit> {
         take(&self.limits, |_| true)
     }
 
-    /// What is to happen to a retryable write that is not to be made.
+    /// The effect on a retryable write that is not to be made.
     pub(crate) fn hit_write_before(&self) -> Option<Hit> {
         take(&self.writes, |point| point.hit.code.is_some())
     }
 
-    /// What is to happen after a retryable write that was made now.
+    /// The effect after a retryable write that was made now.
     pub(crate) fn hit_write_after(&self) -> Option<Hit> {
         take(&self.writes, |point| point.hit.code.is_none())
     }
@@ -138,7 +140,7 @@ impl FailPoints {
 }
 
 impl FailCommand {
-    /// Always, to every command.
+    /// A fail point that always has this effect, on every command.
     fn of(hit: Hit) -> Self {
         Self { commands: Vec::new(), app_name: None, skip: 0, times: None, hit }
     }
@@ -173,7 +175,7 @@ fn is_of(connection: &Connection, app_name: Option<&str>) -> bool {
     application.and_then(|application| application.get_str("name").ok()) == Some(wanted)
 }
 
-/// Which fail point is meant, with its first field; `None`: it is switched off.
+/// The fail point that is meant, with its first field; `None`: it is switched off.
 type Parsed<'a> = (&'a Mutex<Option<FailCommand>>, Option<FailCommand>);
 
 fn parse(points: &FailPoints, mut fields: Fields) -> Answer<Parsed<'_>> {

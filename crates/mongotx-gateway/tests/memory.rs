@@ -1,4 +1,5 @@
-//! How much memory messages can make the codec take: no more than they may have themselves, whatever they tell.
+//! How much memory messages can make the codec take: no more than they may have themselves,
+//! whatever they tell.
 //!
 //! One test, alone in its process: it measures the peak of all that is allocated.
 
@@ -17,7 +18,8 @@ use mongotx_gateway::wire::{Compressor, HEADER_BYTES, Header, MAX_MESSAGE_BYTES,
 #[global_allocator]
 static MEMORY: Cap<System> = Cap::new(System, usize::MAX);
 
-/// The error, and the most that was allocated at any time since the process began, beyond what is allocated now.
+/// The error, and the most that was allocated at any time since the process began, beyond what is
+/// allocated now.
 fn refused(bytes: &[u8]) -> (WireError, usize) {
     let before = MEMORY.allocated();
     let (header, payload) = bytes.split_first_chunk::<HEADER_BYTES>().unwrap();
@@ -25,8 +27,8 @@ fn refused(bytes: &[u8]) -> (WireError, usize) {
     (error, MEMORY.max_allocated().saturating_sub(before))
 }
 
-/// A message that becomes 40 MB of zeros and tells that it becomes `told`. Making it takes little memory: the peak of that
-/// would hide the other one.
+/// A message that becomes 40 MB of zeros and declares that it becomes `told`. Making it takes
+/// little memory: the peak of that would hide the other one.
 fn bomb(compressor: u8, told: i32) -> Vec<u8> {
     let mut packed = Vec::new();
     match compressor {
@@ -51,7 +53,7 @@ fn messages_take_no_more_memory_than_they_may_have() {
         assert!(matches!(error, WireError::Decompress(_)), "{error}");
         assert!(peak < SMALL, "{compressor}: {peak}");
     }
-    // Those that tell much and are little.
+    // Messages that declare much and are little.
     let tiny = message(&doc! {"ping": 1, "$db": "d"}, 0);
     let limit = i32::try_from(MAX_MESSAGE_BYTES - HEADER_BYTES).unwrap();
     for compressor in Compressor::ALL {

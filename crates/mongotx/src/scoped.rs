@@ -1,8 +1,10 @@
-//! What holds for every command that a task sends: a comment, no judgement by validators, how long an answer is waited for.
+//! Settings for every command that a task sends: a comment, no judgement by validators, how long an
+//! answer is waited for.
 //!
-//! An action may send several commands, of several kinds, on ways that depend on what it meets. Both are therefore bound to the
-//! task that awaits the action, and are added where commands are sent (`coordinator::server`). What other tasks do for the
-//! action, such as writing the decision that it shares with others, is not its own and carries neither.
+//! An action may send several commands, of several kinds, on ways that depend on what it meets.
+//! Both are therefore bound to the task that awaits the action, and are added where commands are
+//! sent (`coordinator::server`). What other tasks do for the action, such as writing the decision
+//! that it shares with others, is not its own and carries neither.
 
 use std::time::Duration;
 
@@ -14,10 +16,11 @@ tokio::task_local! {
     static LONGEST_ANSWER: Duration;
 }
 
-/// Awaits `work` with `comment` in every command that it sends to the server, where the profiler, the log and `currentOp` show it.
+/// Awaits `work` with `comment` in every command that it sends to the server, where the profiler,
+/// the log and `currentOp` show it.
 ///
-/// A command that has a comment of its own keeps it. Commands that go on without the caller carry none: decisions, which several
-/// transactions share, and what finishes documents after a commit.
+/// A command that has a comment of its own keeps it. Commands that go on without the caller carry
+/// none: decisions, which several transactions share, and what finishes documents after a commit.
 ///
 /// ```no_run
 /// # async fn example(accounts: mongotx::Collection<bson::Document>) -> mongotx::Result<()> {
@@ -30,10 +33,11 @@ pub async fn with_comment<F: IntoFuture>(comment: impl Into<Bson>, work: F) -> F
     COMMENT.scope(comment.into(), work.into_future()).await
 }
 
-/// Awaits `work` without the judgement of validators (`bypassDocumentValidation`): documents that it writes may break them.
+/// Awaits `work` without the judgement of validators (`bypassDocumentValidation`): documents that
+/// it writes may break them.
 ///
-/// In a transaction this holds for the statements in `work` only. What they have written is finished at the commit as it is;
-/// a later statement that changes such a document is judged.
+/// In a transaction this holds for the statements in `work` only. What they have written is
+/// finished at the commit as it is; a later statement that changes such a document is judged.
 ///
 /// ```no_run
 /// # use bson::doc;
@@ -81,7 +85,7 @@ pub(crate) async fn with_longest_answer<F: Future>(limit: Duration, work: F) -> 
     LONGEST_ANSWER.scope(limit, work).await
 }
 
-/// How long the task waits for one answer, if it was told.
+/// How long the task waits for one answer, if that was set.
 pub(crate) fn longest_answer() -> Option<Duration> {
     LONGEST_ANSWER.try_with(|limit| *limit).ok()
 }

@@ -2,6 +2,8 @@
 //!
 //! Errors that end the connection instead are [`crate::wire::WireError`].
 
+#![warn(clippy::disallowed_methods, clippy::disallowed_types)]
+
 use std::fmt;
 
 use bson::{Bson, Document, doc};

@@ -4,6 +4,8 @@
 //! checked all of them when the request is made: reading it later neither fails half-way nor
 //! overflows a stack.
 
+#![warn(clippy::disallowed_methods, clippy::disallowed_types)]
+
 use bson::{Document, RawDocument, RawDocumentBuf};
 
 use crate::{

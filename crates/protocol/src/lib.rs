@@ -14,6 +14,8 @@
 //!
 //! What is *not* here: how a document is stored (`sd2v`) and how commands are sent (`mongotx`).
 
+#![warn(clippy::disallowed_methods, clippy::disallowed_types)]
+
 pub mod decided;
 pub mod id;
 pub mod lock;

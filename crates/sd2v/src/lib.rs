@@ -28,6 +28,8 @@
 //! What is *not* here: when a statement may be sent (`mongotx-protocol`), and sending it
 //! (`mongotx`).
 
+#![warn(clippy::disallowed_methods, clippy::disallowed_types)]
+
 pub mod difference;
 pub mod error;
 pub mod expression;

@@ -247,7 +247,7 @@ mod tests {
     fn lock_state_malformed_names_field_and_document() {
         for (field, value) in [
             (WRITER, Bson::Int32(1)),
-            (WRITER, Bson::Document(doc! {"c": ObjectId::new(), "n": 1_i32})),
+            (WRITER, Bson::Document(doc! {"c": ObjectId::from_bytes([1; 12]), "n": 1_i32})),
             (READERS, Bson::Null),
             (READERS, Bson::Array(Vec::new())),
             (INSERT, Bson::Int32(1)),

@@ -254,7 +254,7 @@ mod tests {
     fn only_the_whole_guard_beside_an_id_without_fields_counts() {
         let update = guarded(&doc! {"$set": {"a": 1}}).unwrap();
         let statement = |q: Document, u: &Document| doc! {"q": q, "u": u.clone()};
-        for id in [ObjectId::new().into(), "x".into(), 1.into(), 1_i64.into(), Bson::Double(1.0)] {
+        for id in [ObjectId::from_bytes([1; 12]).into(), "x".into(), 1.into(), 1_i64.into(), Bson::Double(1.0)] {
             assert!(is_guarded(&statement(doc! {"_id": id}, &update)));
         }
         for q in [
@@ -275,10 +275,14 @@ mod tests {
         assert!(!is_guarded(&statement(doc! {"_id": 1}, &doc! {"$set": {"a": 1}})));
     }
 
+    fn samples(seed: u8) -> Samples {
+        Samples::new(ObjectId::from_bytes([seed; 12]), DateTime::from_millis(0))
+    }
+
     #[test]
     fn samples_have_each_state_with_each_kind_of_id_and_no_id_twice() {
-        let samples = Samples::new(ObjectId::new(), DateTime::now());
-        let (ids, next) = (samples.ids(), Samples::new(ObjectId::new(), DateTime::now()));
+        let (samples, next) = (samples(1), samples(2));
+        let ids = samples.ids();
         assert!(next.ids().iter().all(|id| !ids.contains(id)));
         assert!(ids.iter().enumerate().all(|(place, id)| !ids[..place].contains(id)));
         let all = samples.documents();
@@ -300,7 +304,7 @@ mod tests {
 
     #[test]
     fn one_held_sample_that_was_changed_or_a_field_too_many_shows() {
-        let samples = Samples::new(ObjectId::new(), DateTime::now());
+        let samples = samples(1);
         let changed = doc! {"n": 2, "a": {"b": 1}, "z": 3};
         let mut found: Vec<Document> = samples.documents().to_vec();
         assert!(!samples.are_as_they_should_be(&found), "nothing was done");

@@ -19,6 +19,8 @@
 //! - `gc`: which segments of the log may go.
 //! - [`node`]: these together, for one server.
 
+#![warn(clippy::disallowed_methods, clippy::disallowed_types)]
+
 pub(crate) mod acknowledgement;
 mod clients;
 mod complete;

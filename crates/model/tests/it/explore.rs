@@ -123,7 +123,8 @@ fn restart_death_holds() {
     holds(plans::restart_death());
 }
 
-/// With both faults at once in one small plan; the two larger plans, of one fault each, where they are asked for.
+/// With both faults at once in one small plan; the two larger plans, of one fault each, where they
+/// are asked for.
 #[test]
 fn restart_late_zombie_holds() {
     holds(plans::restart_late_zombie());

@@ -1,7 +1,8 @@
-//! Explorations of the model: the protocol holds under every plan, and every deliberate breakage is found.
+//! Explorations of the model: the protocol holds under every plan, and every deliberate breakage is
+//! found.
 //!
-//! With `MODEL_DEEP=1` in the environment the plans that grow fastest have all their faults; without, one less, so that
-//! all of it takes a minute or two.
+//! With `MODEL_DEEP=1` in the environment the plans that grow fastest have all their faults;
+//! without, one less, so that all of it takes a minute or two.
 
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 

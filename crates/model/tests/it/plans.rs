@@ -52,7 +52,8 @@ pub(crate) fn sent_together_restart() -> Plan {
     }
 }
 
-/// Two transactions of one client: the second takes over what the first has left, if it comes before it is finished.
+/// Two transactions of one client: the second takes over what the first has left, if it comes
+/// before it is finished.
 fn taking_over(first: &[usize], second: &[usize], together: bool) -> Vec<TxPlan> {
     vec![updates(0, first), TxPlan { takes_over: true, together, ..updates(0, second) }]
 }
@@ -86,7 +87,8 @@ pub(crate) fn taken_over_restart() -> Plan {
     }
 }
 
-/// Two rivals find their documents by other fields than the `_id`; lock writes and their answers get lost, and a lease is found expired.
+/// Two rivals find their documents by other fields than the `_id`; lock writes and their answers
+/// get lost, and a lease is found expired.
 pub(crate) fn found_by_key() -> Plan {
     let by_key = |tx: TxPlan| TxPlan { by_key: true, ..tx };
     Plan {
@@ -97,7 +99,8 @@ pub(crate) fn found_by_key() -> Plan {
     }
 }
 
-/// The same with a transaction of the same client before it, of which it takes over what is not finished.
+/// The same with a transaction of the same client before it, of which it takes over what is not
+/// finished.
 pub(crate) fn found_by_key_and_taken_over() -> Plan {
     let mut txs = taking_over(&[0], &[0, 1], false);
     txs[1].by_key = true;
@@ -181,7 +184,8 @@ pub(crate) fn restart() -> Plan {
     Plan { name: "restart", faults: faults(|f| f.server_crashes = 1), ..rivals() }
 }
 
-/// The server restarts, and the lease of a live client is found expired; with one document in common.
+/// The server restarts, and the lease of a live client is found expired; with one document in
+/// common.
 pub(crate) fn restart_zombie() -> Plan {
     let faults = faults(|f| (f.server_crashes, f.expiries) = (1, 1));
     Plan { name: "restart_zombie", faults, ..restart_late() }
@@ -239,7 +243,8 @@ pub(crate) fn group_gives_up() -> Plan {
     Plan { name: "group_gives_up", faults, ..group_restart() }
 }
 
-/// Two transactions of one client, whose decision is refused for the quiet of a reader, while a message is late.
+/// Two transactions of one client, whose decision is refused for the quiet of a reader, while a
+/// message is late.
 pub(crate) fn group_quiet() -> Plan {
     Plan {
         name: "group_quiet",
@@ -278,7 +283,8 @@ pub(crate) fn group_kill() -> Plan {
     }
 }
 
-/// Two reads by id while two transactions of one client commit and finish and a third changes one document again.
+/// Two reads by id while two transactions of one client commit and finish and a third changes one
+/// document again.
 pub(crate) fn reads() -> Plan {
     Plan {
         name: "reads",
@@ -345,8 +351,8 @@ pub(crate) fn insert_remove_restart() -> Plan {
     Plan { name: "insert_remove_restart", reads: vec![], faults, ..insert_remove() }
 }
 
-/// One transaction writes to two collections, of which its record lists the second when it gets there; its lease is found
-/// expired though it lives, and its client dies.
+/// One transaction writes to two collections, of which its record lists the second when it gets
+/// there; its lease is found expired though it lives, and its client dies.
 pub(crate) fn enlisting() -> Plan {
     Plan {
         name: "enlisting",
@@ -364,8 +370,8 @@ pub(crate) fn enlisting_restart() -> Plan {
     Plan { name: "enlisting_restart", faults, ..enlisting() }
 }
 
-/// The last write is refused after it has locked: it is taken back, which may be late, and tried again. A rival wants the
-/// first document, and what is taken back is an insert.
+/// The last write is refused after it has locked: it is taken back, which may be late, and tried
+/// again. A rival wants the first document, and what is taken back is an insert.
 pub(crate) fn refused() -> Plan {
     let writes = vec![(0, Op::Update), (1, Op::Insert)];
     Plan {
@@ -377,7 +383,8 @@ pub(crate) fn refused() -> Plan {
     }
 }
 
-/// Documents are deleted from outside while two transactions write to them; a lease is found expired.
+/// Documents are deleted from outside while two transactions write to them; a lease is found
+/// expired.
 pub(crate) fn deleted() -> Plan {
     let faults = faults(|f| (f.deletions, f.expiries, f.client_deaths) = (1, deep(1), 1));
     Plan { name: "deleted", txs: vec![updates(0, &[0, 1]), updates(1, &[0])], faults, ..rivals() }
@@ -394,19 +401,22 @@ pub(crate) fn deleted_and_inserted() -> Plan {
     }
 }
 
-/// Documents expire while two transactions prolong them, one of which is in the other's way and may be killed.
+/// Documents expire while two transactions prolong them, one of which is in the other's way and may
+/// be killed.
 pub(crate) fn expiring() -> Plan {
     let faults = faults(|f| (f.late_messages, f.kills) = (deep(1), 1));
     Plan { name: "expiring", expires: true, txs: vec![updates(0, &[0, 1]), updates(1, &[1])], faults, ..rivals() }
 }
 
-/// Documents expire while one transaction prolongs them, the server restarts, a message is late and the client dies.
+/// Documents expire while one transaction prolongs them, the server restarts, a message is late and
+/// the client dies.
 pub(crate) fn expiring_restart() -> Plan {
     let faults = faults(|f| (f.server_crashes, f.late_messages, f.client_deaths) = (1, 1, 1));
     Plan { name: "expiring_restart", expires: true, faults, ..restart_alone() }
 }
 
-/// What expires is prolonged by one transaction and removed by another, and the second inserts besides.
+/// What expires is prolonged by one transaction and removed by another, and the second inserts
+/// besides.
 pub(crate) fn expiring_and_removed() -> Plan {
     Plan {
         name: "expiring_and_removed",
@@ -418,8 +428,8 @@ pub(crate) fn expiring_and_removed() -> Plan {
     }
 }
 
-/// Writes outside transactions are about to make locks of clean documents, which say that they wait to be inserted or
-/// removed for a transaction that is over. No transaction here removes anything.
+/// Writes outside transactions are about to make locks of clean documents, which say that they wait
+/// to be inserted or removed for a transaction that is over. No transaction here removes anything.
 pub(crate) fn forged(says: Op) -> Plan {
     let faults = faults(|f| (f.forgeries, f.expiries) = (2, 1));
     Plan { name: "forged", forged: Some(says), txs: vec![updates(0, &[0, 1]), updates(1, &[0])], faults, ..rivals() }

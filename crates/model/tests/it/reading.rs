@@ -1,5 +1,5 @@
-//! Reads inside transactions hold in every state that each plan can reach; each deliberate breakage is found, under a plan
-//! that holds without it.
+//! Reads inside transactions hold in every state that each plan can reach; each deliberate breakage
+//! is found, under a plan that holds without it.
 
 use model::reading::{
     Breakage, Faults,
@@ -44,7 +44,8 @@ mod plans {
         }
     }
 
-    /// A reader finds the document held by one rival, and free when it looks; another rival writes it afterwards.
+    /// A reader finds the document held by one rival, and free when it looks; another rival writes
+    /// it afterwards.
     pub(super) fn reader_between() -> Plan {
         let writer = committed(vec![Write(0)]);
         Plan {

@@ -1,4 +1,5 @@
-//! A replica set whose primaries change: the protocol holds under each plan, and each deliberate breakage is found.
+//! A replica set whose primaries change: the protocol holds under each plan, and each deliberate
+//! breakage is found.
 
 use model::replicas::{Breakage, Faults, Plan, explore};
 
@@ -22,7 +23,8 @@ fn there_and_back() -> Plan {
     Plan { name: "there_and_back", faults: Faults { elections: 2, ..Faults::default() }, ..Plan::default() }
 }
 
-/// The primary changes while a transaction is decided and finished; the owner's lease is found expired though it lives.
+/// The primary changes while a transaction is decided and finished; the owner's lease is found
+/// expired though it lives.
 fn zombie() -> Plan {
     Plan {
         name: "zombie",

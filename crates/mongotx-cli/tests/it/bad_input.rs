@@ -1,4 +1,5 @@
-//! What cannot be carried out is refused with status 2, in words that name the option; nothing panics or hangs.
+//! Commands that cannot be carried out are refused with status 2, in words that name the option;
+//! nothing panics or hangs.
 
 use crate::common;
 
@@ -40,7 +41,7 @@ fn malformed_ids_are_refused_with_the_form() {
 
 #[test]
 fn servers_that_cannot_be_used_are_named_by_their_option() {
-    // Port 1 of this machine refuses at once; nobody has to wait for a time limit.
+    // Port 1 of this machine refuses at once: no time limit has to be waited for.
     let nobody = "mongodb://127.0.0.1:1/?serverSelectionTimeoutMS=300";
     refused(&["demo", "--uri", nobody], &["--uri"]);
     for uri in [nobody, "nonsense", "mongodb://", ""] {

@@ -1,5 +1,5 @@
-//! `mongotx bench bank-files` and `mongotx bench bank` as a user runs them: files are written, and replayed by the clients of two
-//! processes.
+//! `mongotx bench bank-files` and `mongotx bench bank` as a user runs them: files are written, and
+//! replayed by the clients of two processes.
 
 use crate::common;
 
@@ -52,7 +52,7 @@ const SHORT: [&str; 8] = ["--targets", "mongotx", "--clients", "2", "--rounds", 
 
 #[test]
 fn the_table_is_made_on_a_replica_set_of_its_own_of_which_nothing_is_left() {
-    // Servers have their folders there, and nobody else's have.
+    // The servers of this command have their folders there, and no other servers.
     let folder = tempfile::tempdir().unwrap();
     let mut command = common::mongotx(["bench", "bank-table", "--write-concerns", "1,3", "--warm-up", "0"]);
     let done = command.args(SHORT).env("TMPDIR", folder.path()).output().unwrap();

@@ -1,4 +1,5 @@
-//! `mongotx bench transfer` as a user runs it: a short run of everything, and arguments that are refused.
+//! `mongotx bench transfer` as a user runs it: a short run of everything, and arguments that are
+//! refused.
 
 use std::process::{Command, Output};
 

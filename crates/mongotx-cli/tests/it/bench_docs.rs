@@ -1,4 +1,5 @@
-//! `docs/workbench.md` names every command of `mongotx bench` and every option that its help names, and no others.
+//! `docs/workbench.md` names every command of `mongotx bench` and every option that its help names,
+//! and no others.
 
 use crate::common;
 
@@ -32,7 +33,8 @@ fn commands() -> BTreeSet<String> {
     lines.filter_map(|line| line.split_whitespace().next()).filter(|name| *name != "help").map(str::to_owned).collect()
 }
 
-/// What the page's table says of each command, and the table of the options that several share.
+/// The options that the page's table has for each command, and the table of the options that
+/// several share.
 fn page() -> (BTreeMap<String, BTreeSet<String>>, BTreeSet<String>) {
     let section = PAGE.split("## Commands").nth(1).unwrap().split("\n## ").next().unwrap();
     let row = |line: &str| {

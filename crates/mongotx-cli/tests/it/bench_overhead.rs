@@ -1,4 +1,5 @@
-//! `mongotx bench overhead`: what is asked for is measured on all sides, and told in the table and in the file.
+//! `mongotx bench overhead`: the operations asked for are measured on all sides, and are in the
+//! table and in the file.
 
 use crate::common;
 

@@ -1,4 +1,5 @@
-//! `mongotx bench queries` as a user runs it: a tiny run of every shape, and arguments that are refused.
+//! `mongotx bench queries` as a user runs it: a tiny run of every shape, and arguments that are
+//! refused.
 
 use crate::common;
 

@@ -1,5 +1,5 @@
-//! `mongotx checkpoint` with gateways that are killed and clients that transfer: copies of every kind are exact, and can be put back on
-//! another server.
+//! `mongotx checkpoint` with gateways that are killed and clients that transfer: copies of every
+//! kind are exact, and can be put back on another server.
 
 use crate::common;
 
@@ -133,7 +133,8 @@ async fn transfer(client: &Client, n: i32, id: &str) -> mongodb::error::Result<(
     session.commit_transaction().await
 }
 
-/// A copy of the application's databases: a plain tool's, which reads one collection after the other.
+/// A copy of the application's databases: a plain tool's, which reads one collection after the
+/// other.
 async fn dump(uri: &str) -> BTreeMap<&'static str, Vec<Document>> {
     let bank = Client::with_uri_str(uri).await.unwrap().database("bank");
     let mut all = BTreeMap::new();
@@ -170,7 +171,7 @@ async fn assert_exact(uri: &str, acknowledged: &[String], what: &str) {
     assert_eq!(locked, None, "{what}");
 }
 
-/// `mongotx checkpoint` with a command that runs until this is told to go on.
+/// A `mongotx checkpoint` with a command that runs until the test ends it.
 struct Holding {
     child: Child,
     go_on: ChildStdin,
@@ -227,7 +228,8 @@ async fn copies_of_every_kind_are_exact_under_load_with_kills() {
     let gateway = Arc::new(Mutex::new(Gateway::start(&bank.server)));
     bank.begin(&gateway);
 
-    // Dumps of the server itself and through the gateway, while a checkpoint holds. A gateway was killed right before.
+    // Dumps of the server itself and through the gateway, while a checkpoint holds. A gateway was
+    // killed right before.
     for n in 0..2 {
         bank.has_done(30).await;
         if n == 0 {
@@ -249,7 +251,8 @@ async fn copies_of_every_kind_are_exact_under_load_with_kills() {
         assert_eq!(status, 0, "{said}");
     }
 
-    // Files, copied while the server is locked, without a checkpoint: another server, and the repair.
+    // Files, copied while the server is locked, without a checkpoint: another server, and the
+    // repair.
     bank.has_done(20).await;
     let admin = bank.server.client().await.unwrap().database("admin");
     admin.run_command(doc! {"fsync": 1, "lock": true}).await.unwrap();

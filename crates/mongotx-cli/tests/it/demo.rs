@@ -1,4 +1,5 @@
-//! The demo as a whole: promises kept, a planted violation found, nothing left behind however it ends.
+//! The demo as a whole: promises kept, a planted violation found, nothing left behind however it
+//! ends.
 
 use crate::common;
 
@@ -11,7 +12,7 @@ use std::{
 use common::{mongotx, processes_with, run, told, until};
 use mongodb::bson::doc;
 
-/// A demo whose processes and files can be told from all others: by their temporary folder and by their seed.
+/// A demo whose processes and files are recognized by their temporary folder and by their seed.
 struct Traces {
     folder: tempfile::TempDir,
     seed: String,

@@ -1,5 +1,6 @@
-//! Every relative link in the project's pages leads to a file, and to a heading of it where it names one; every page of `docs` is in the
-//! book. Without a network: links to other hosts are not followed.
+//! Every relative link in the project's pages leads to a file, and to a heading of it where it
+//! names one; every page of `docs` is in the book. Without a network: links to other hosts are not
+//! followed.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -9,7 +10,8 @@ use std::{
 
 use pulldown_cmark::{Event, Options, Parser, Tag, TagEnd};
 
-/// Folders with pages of the project. Those below `target` and of installed packages are not the project's.
+/// Folders with pages of the project. Those below `target` and of installed packages are not the
+/// project's.
 const FOLDERS: [&str; 5] = ["docs", "drivers", "crates", "packages", "packaging"];
 const SKIPPED: [&str; 4] = ["target", "node_modules", "dist", "build"];
 
@@ -41,7 +43,7 @@ fn is_page(path: &Path) -> bool {
     path.is_file() && path.extension().is_some_and(|extension| extension == "md")
 }
 
-/// What a page links to, and the anchors that it has.
+/// The links of a page, and the anchors that it has.
 #[derive(Default)]
 struct Page {
     links: Vec<String>,

@@ -1,4 +1,5 @@
-//! `mongotx serve`, as a process: it says where it listens, answers, ends on a signal, and leaves nothing behind.
+//! `mongotx serve`, as a process: it says where it listens, answers, ends on a signal, and leaves
+//! nothing behind.
 
 use crate::common;
 

@@ -26,7 +26,7 @@ impl Serving {
         Self { child, lines }
     }
 
-    /// What follows these words in the next line.
+    /// The rest of the next line that begins with these words.
     fn line(&mut self, words: &str) -> String {
         let mut line = String::new();
         self.lines.read_line(&mut line).unwrap();
@@ -61,7 +61,7 @@ async fn options_come_from_a_file_and_events_go_to_a_log() {
         server.uri()
     );
     std::fs::write(&config, text).unwrap();
-    // The flag wins: nobody may listen on port 1.
+    // The flag wins: port 1 is not free to listen on.
     let mut serving = Serving::start(&["--config", config.to_str().unwrap(), "--listen", "127.0.0.1:0"]);
     let uri = serving.line("listening on ");
     let metrics = serving.line("metrics at http://");
@@ -116,7 +116,7 @@ async fn whose_a_transaction_is_stands_in_the_log_and_in_what_the_tools_tell() {
         assert_eq!(changed.is_ok(), application == "first", "{changed:?}");
         open.push(session);
     }
-    // The store is told of transactions that are older than a second.
+    // The store has the transactions that are older than a second.
     let mut listed = String::new();
     until("the transaction is listed with its owner", || {
         (_, listed) = run(["ls"].iter().chain(&place).copied());

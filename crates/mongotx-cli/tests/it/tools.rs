@@ -1,4 +1,5 @@
-//! ls, show, abort and doctor on a real server, with a client that was killed in the middle of something.
+//! ls, show, abort and doctor on a real server, with a client that was killed in the middle of
+//! something.
 
 use crate::common;
 
@@ -49,7 +50,8 @@ impl Place {
         run(args.iter().copied().chain(["--uri", &uri, "--tx-database", TXS]))
     }
 
-    /// A holder with this lease: long where it has to stay alive, short where it is to be found dead.
+    /// A holder with this lease: long where it has to stay alive, short where it is to be found
+    /// dead.
     fn hold(&self, task: &str, lease_ms: &str) -> Holder {
         let args = [
             "demo-worker",
@@ -224,7 +226,7 @@ async fn doctor_names_damaged_documents_and_strips_them_when_asked() {
     assert_eq!(things.count_documents(doc! {}).await.unwrap(), 5);
     let (status, said) = place.tool(&["doctor", "--repair"]);
     assert!(status == 0 && said.contains("Healthy") && !said.contains('\u{1b}'), "{said:?}");
-    // What was taken away can be had from what was printed.
+    // The fields that were taken away can be had from the output.
     for told in ["document 2 of \"_unsafe\"", r#"{ "_id": 2, "n": 1 }"#] {
         assert!(said.contains(told), "{said}");
     }
@@ -243,7 +245,7 @@ async fn doctor_names_damaged_documents_and_strips_them_when_asked() {
     assert_eq!(all, expected);
 }
 
-/// A transaction that lives has not stored it so, but nobody can be sure what it will do.
+/// A transaction that lives has not stored it so, but it is not certain what it will do.
 #[tokio::test]
 async fn doctor_strips_nothing_that_has_the_number_of_a_known_client() {
     let place = Place::new().await;
@@ -281,7 +283,8 @@ async fn doctor_leaves_transactions_alone_whose_records_are_elsewhere() {
     assert_eq!(place.balances().await, [Bson::Int64(999), Bson::Int64(1_001)]);
 }
 
-/// What MongoTx stores for indexes and validators is no damage, in documents that are held either.
+/// Forms that MongoTx stores for indexes and validators are no damage, in documents that are held
+/// either.
 #[tokio::test]
 async fn doctor_knows_every_stored_form() {
     let place = Place::new().await;
@@ -347,7 +350,7 @@ async fn doctor_lets_documents_be_locked_again_after_a_renaming_that_was_interru
     let db = place.driver.database(DB);
     let indexes = sd2v::index::freeze(bson::oid::ObjectId::new()).to_vec();
     db.run_command(doc! {"createIndexes": "accounts", "indexes": indexes}).await.unwrap();
-    // It may be under way.
+    // The renaming may be under way.
     let (status, said) = place.tool(&["doctor", "--repair"]);
     assert!(status == 0 && said.contains("it is being renamed"), "{said}");
     let (status, said) = place.tool(&["doctor", "--index-age", "0"]);

@@ -14,7 +14,7 @@ fn with_password(action: &[&str], users: &Path, password: &str, more: &[&str]) -
     let file = ["--users", users.to_str().unwrap()];
     let mut command = mongotx(["user"].iter().chain(action).chain(&file).chain(more).copied());
     let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-    // It may have ended without reading.
+    // The command may have ended without reading.
     let _ = child.stdin.take().unwrap().write_all(password.as_bytes());
     told(&child.wait_with_output().unwrap())
 }

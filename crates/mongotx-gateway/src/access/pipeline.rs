@@ -1,4 +1,5 @@
-//! What a pipeline needs: its stages may read and write other collections, of other databases too. Pure.
+//! The privileges that a pipeline needs: its stages may read and write other collections, of other
+//! databases too. Pure.
 
 use bson::{Bson, Document};
 
@@ -51,8 +52,8 @@ pub(super) fn begins_with_operations(pipeline: Option<&Bson>) -> bool {
     first.and_then(Bson::as_document).is_some_and(|stage| stage.contains_key("$currentOp"))
 }
 
-/// Adds what such a pipeline needs: nothing for the user's own operations, for those of others what `currentOp` needs. Anywhere else the
-/// stage would show what the server does.
+/// Adds what such a pipeline needs: nothing for the user's own operations, for those of others what
+/// `currentOp` needs. Anywhere else the stage would show what the server does.
 pub(super) fn add_operations(demands: &mut Demands<'_>, pipeline: Option<&Bson>) {
     let Some(Bson::Array(stages)) = pipeline else { return };
     let options = stages.first().and_then(Bson::as_document).and_then(|stage| stage.get_document("$currentOp").ok());
@@ -105,7 +106,8 @@ fn add_source(demands: &mut Demands<'_>, from: &Bson) {
     demands.add(if is_plain { Need::Read } else { Need::Root });
 }
 
-/// Where the results of a `mapReduce` go: a collection, `{inline: 1}`, or `{HOW: collection, db: …}`.
+/// Adds the collection that the results of a `mapReduce` go to: a name, `{inline: 1}`, or `{HOW:
+/// collection, db: …}`.
 pub(super) fn add_results(demands: &mut Demands<'_>, out: Option<&Bson>) {
     let Some(Bson::Document(out)) = out else { return out.into_iter().for_each(|name| add_target(demands, name)) };
     for (_, name) in out.iter().filter(|(field, _)| ["replace", "merge", "reduce"].contains(&field.as_str())) {

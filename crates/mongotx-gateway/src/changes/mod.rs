@@ -1,4 +1,5 @@
-//! Change streams: what is read of the events that committed transactions leave ([decision 0048]), as drivers expect it.
+//! Change streams: what is read of the events that committed transactions leave ([decision 0048]),
+//! as drivers expect it.
 //!
 //! | file | |
 //! | --- | --- |
@@ -21,7 +22,7 @@ pub(crate) use self::{
     token::Token,
 };
 
-/// What a stream is about.
+/// The collections whose changes a stream shows.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Scope {
     Collection(Namespace),
@@ -29,21 +30,21 @@ pub(crate) enum Scope {
     Deployment,
 }
 
-/// Which document a version of which is shown beside an event.
+/// The version of the changed document that is shown beside an event.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Image {
-    /// None.
+    /// No version is shown.
     #[default]
     Off,
-    /// That in the event, if there is one.
+    /// The version that is in the event, if there is one.
     WhenAvailable,
-    /// That in the event, or the stream ends.
+    /// The version that is in the event; the stream ends if there is none.
     Required,
     /// Of an update: what the document is now.
     Lookup,
 }
 
-/// Where a stream begins.
+/// The place where a stream begins.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Start {
     /// With what is committed from now on.
@@ -54,14 +55,14 @@ pub(crate) enum Start {
     At(Timestamp),
 }
 
-/// What a client asks.
+/// The options of a stream, as its client has given them.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Asked {
     pub(crate) scope: Scope,
     pub(crate) after: Image,
     pub(crate) before: Image,
     pub(crate) start: Start,
-    /// What is done to each event, and in which terms.
+    /// Stages that are applied to each event, as the client has given them.
     pub(crate) stages: Vec<Document>,
     pub(crate) collation: Option<Document>,
     pub(crate) variables: Option<Document>,

@@ -87,7 +87,7 @@ fn image(shaped: &mut Document, field: &str, asked: Image, kept: Option<&Bson>, 
     Ok(())
 }
 
-/// What follows an event that ends the stream.
+/// The event `invalidate`, which follows an event that ends the stream.
 pub(super) fn invalidate(event: &Event) -> Document {
     let token = Token { position: event.position, kind: Kind::Invalidate };
     let mut shaped = bson::doc! {"_id": token.to_document(), "operationType": "invalidate"};

@@ -1,8 +1,10 @@
-//! An open change stream: it reads events behind its position, and makes batches of those that are its own.
+//! An open change stream: it reads events behind its position, and makes batches of those that are
+//! its own.
 //!
 //! 1. Read the next events. None: wait, until the batch is due.
 //! 2. Those of its scope get MongoDB's shape; documents that are to be looked up are.
-//! 3. The client's stages, if there are any, are run by the server, on the shaped events as literals.
+//! 3. The client's stages, if there are any, are run by the server, on the shaped events as
+//!    literals.
 
 use std::{collections::VecDeque, sync::Arc, time::Duration};
 
@@ -27,26 +29,26 @@ const STAGED_BYTES: usize = 4 * 1024 * 1024;
 /// Bytes of one batch; a single event may be larger.
 const BATCH_BYTES: usize = 16 * 1024 * 1024;
 
-/// An open stream.
+/// An open change stream.
 pub(crate) struct ChangeStream {
     asked: Arc<Asked>,
     /// Behind all that was read.
     position: Position,
-    /// Read, and not told.
+    /// Events that are read and not delivered.
     ready: VecDeque<(Token, RawDocumentBuf)>,
     /// Nothing comes behind what is ready.
     is_over: bool,
 }
 
-/// One batch.
+/// The documents and the token of one batch.
 pub(crate) struct Delivery {
     pub(crate) documents: Vec<RawDocumentBuf>,
-    /// Behind what was told.
+    /// The token behind the last event delivered.
     pub(crate) token: Token,
     pub(crate) is_over: bool,
 }
 
-/// What a stream reads from.
+/// The client, the server connections and the database that a stream reads from.
 #[derive(Clone, Copy)]
 pub(crate) struct Sources<'a> {
     pub(crate) client: &'a Client,
@@ -59,7 +61,8 @@ impl ChangeStream {
     /// Opens it: nothing is read yet.
     ///
     /// # Errors
-    /// 286 for events that were removed, 260 for a token of a stream that has ended, and the server's for stages that it refuses.
+    /// 286 for events that were removed, 260 for a token of a stream that has ended, and the
+    /// server's for stages that it refuses.
     pub(crate) async fn open(asked: Asked, from: Sources<'_>) -> Answer<Self> {
         let changes = from.client.changes();
         let now = changes.now().await.map_err(failed)?;
@@ -130,14 +133,15 @@ impl ChangeStream {
         let token = match last {
             Some(token) if !self.ready.is_empty() || self.is_over => token,
             Some(token) if token.position == behind.position => token,
-            // Something is ready, and was not asked for: what was told before is not known here any more.
+            // Events are ready that were not asked for: the place of the last delivered one is not
+            // known here any more.
             None if !self.ready.is_empty() => self.ready.front().map_or(behind, |(first, _)| before(*first)),
             _ => behind,
         };
         Delivery { documents, token, is_over: self.is_over && self.ready.is_empty() }
     }
 
-    /// Steps 2 and 3.
+    /// Shapes the events and applies the client's stages: steps 2 and 3.
     async fn take(&mut self, events: Vec<Event>, from: Sources<'_>) -> Answer<()> {
         let (mut shaped, mut bytes) = (Vec::new(), 0);
         for event in events {
@@ -175,7 +179,8 @@ impl ChangeStream {
         Ok(())
     }
 
-    /// What the client's stages make of these events. They come out of the one document that is there whenever events are.
+    /// The result of the client's stages for these events. The pipeline gets them from the one
+    /// document that is there whenever events are.
     async fn staged(&self, shaped: Vec<Document>, from: Sources<'_>) -> Answer<Vec<Document>> {
         let literal: Vec<Bson> = shaped.into_iter().map(Bson::Document).collect();
         let mut pipeline = vec![

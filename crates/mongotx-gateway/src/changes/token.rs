@@ -1,7 +1,7 @@
 //! Resume tokens: a place in the events of a deployment, as a client keeps it. Pure.
 //!
-//! `{_data: "82" NUMBER KIND ERA}`, in hexadecimal digits: 16 for the number, 2 for the kind, 24 for the era. Tokens of one era are in the
-//! order of their texts.
+//! `{_data: "82" NUMBER KIND ERA}`, in hexadecimal digits: 16 for the number, 2 for the kind, 24
+//! for the era. Tokens of one era are in the order of their texts.
 
 use bson::{Bson, Document, doc, oid::ObjectId};
 use mongotx::Position;
@@ -11,10 +11,10 @@ use crate::failure::{Answer, Failure, codes};
 const VERSION: &str = "82";
 const LENGTH: usize = 44;
 
-/// What a token was told with.
+/// Kind of the event or batch that a token was delivered with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
-    /// A batch: everything up to there was told.
+    /// A batch: every event up to there was delivered.
     Batch,
     Event,
     /// The end of a stream, which an event has brought about.
@@ -29,7 +29,7 @@ pub(crate) struct Token {
 }
 
 impl Token {
-    /// As clients get it.
+    /// The token in the form that clients get.
     pub(crate) fn to_document(self) -> Document {
         let kind = match self.kind {
             Kind::Batch => 0x10,

@@ -18,7 +18,7 @@ pub(crate) struct Open {
     ahead: Option<RawDocumentBuf>,
     /// Documents that may still be sent; `None`: all there are.
     left: Option<u64>,
-    /// What the moment is called that all documents are of, if they are of one.
+    /// Name of the moment that all documents are of, if they are of one.
     pub(crate) moment: Option<Timestamp>,
 }
 
@@ -35,7 +35,7 @@ enum Source {
 /// Documents for one reply.
 pub(crate) struct Batch {
     pub(crate) documents: RawArrayBuf,
-    /// There are no more.
+    /// Whether there are no more documents.
     pub(crate) is_last: bool,
 }
 
@@ -60,7 +60,7 @@ impl Open {
         Self { documents: Source::Server(cursor), ahead: None, left: None, moment: None }
     }
 
-    /// A change stream.
+    /// The cursor of a change stream.
     pub(crate) fn of_changes(stream: ChangeStream) -> Self {
         Self { documents: Source::Changes(Box::new(stream)), ahead: None, left: None, moment: None }
     }
@@ -112,8 +112,8 @@ impl Open {
         }
     }
 
-    /// The next documents, at most `size` (`None`: as many as fit). As in the server, a batch that is full does not tell
-    /// whether it is the last one, unless the limit is reached.
+    /// The next documents, at most `size` (`None`: as many as fit). As in the server, a batch that
+    /// is full does not tell whether it is the last one, unless the limit is reached.
     pub(crate) async fn batch(&mut self, size: Option<usize>) -> Answer<Batch> {
         let mut documents = RawArrayBuf::new();
         let (mut count, mut bytes) = (0, 0);

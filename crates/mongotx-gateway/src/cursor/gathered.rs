@@ -1,4 +1,5 @@
-//! An answer that was read to its end before any of it is sent, and what it may take of the gateway's memory.
+//! An answer that was read to its end before any of it is sent, and what it may take of the
+//! gateway's memory.
 
 use bson::RawDocumentBuf;
 
@@ -82,7 +83,7 @@ impl Gathered {
     }
 }
 
-/// What a document takes in memory: small ones take more than their bytes.
+/// Memory that a document takes: small ones take more than their bytes.
 fn size(document: &RawDocumentBuf) -> usize {
     size_of::<RawDocumentBuf>() + document.as_bytes().len()
 }

@@ -1,9 +1,10 @@
 //! The open cursors of all clients, by their ids.
 //!
-//! A user who logs in may have half of them at most: nobody stops the others' reads.
+//! A user who logs in may have half of them at most, so that one user cannot stop the reads of
+//! others.
 //!
-//! A cursor that a command works on is out of the table's hands until it is given back; what is killed meanwhile is not
-//! taken back.
+//! While a command works on a cursor, the cursor is not in the table; one that is killed meanwhile
+//! is not taken back.
 
 use std::{
     collections::HashMap,
@@ -28,24 +29,24 @@ const USER_PART: usize = 2;
 pub(crate) struct CursorLimits {
     /// Cursors that are open at a time.
     pub(crate) cursors: usize,
-    /// How long one is kept that nobody uses.
+    /// How long an unused cursor is kept.
     pub(crate) timeout: Duration,
     /// How long one is kept that was opened with `noCursorTimeout`: as long as a session is.
     pub(crate) longest: Duration,
 }
 
-/// Whose cursor it is.
+/// The namespace, user, session and transaction that a cursor belongs to.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Owner {
-    /// What it reads.
+    /// Namespace that the cursor reads.
     pub(crate) namespace: Namespace,
-    /// Whose it is: the user's digest; empty where nobody logs in.
+    /// The user's digest; empty where users do not log in.
     pub(crate) user: Vec<u8>,
     /// The session that opened it.
     pub(crate) lsid: Option<Lsid>,
     /// The transaction that opened it.
     pub(crate) number: Option<i64>,
-    /// What the command that opened it has said of the API.
+    /// API parameters of the command that opened the cursor.
     pub(crate) api: ApiParameters,
 }
 
@@ -77,7 +78,8 @@ impl CursorTable {
         *self.limits.read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Keeps a cursor and answers its id. `expires`: not without the client saying `noCursorTimeout`.
+    /// Keeps a cursor and answers its id. `expires`: not without the client saying
+    /// `noCursorTimeout`.
     ///
     /// # Errors
     /// When there are too many, of all users or of this one.
@@ -109,7 +111,8 @@ impl CursorTable {
     /// Takes a cursor to work on it.
     ///
     /// # Errors
-    /// The server's: 43, and those for cursors of other collections, sessions, transactions and API versions.
+    /// The server's: 43, and those for cursors of other collections, sessions, transactions and API
+    /// versions.
     pub(crate) fn check_out(
         &self,
         id: i64,
@@ -148,12 +151,12 @@ impl CursorTable {
         self.entries().remove(&id).is_some()
     }
 
-    /// How many there are.
+    /// Number of open cursors.
     pub(crate) fn count(&self) -> usize {
         self.entries().len()
     }
 
-    /// Whose it is.
+    /// The owner of this cursor.
     pub(crate) fn owner(&self, id: i64) -> Option<Owner> {
         self.entries().get(&id).map(|entry| entry.owner.clone())
     }
@@ -183,7 +186,7 @@ impl CursorTable {
         self.entries().retain(|_, entry| entry.owner.lsid.is_none());
     }
 
-    /// Ends those that nobody has used for too long.
+    /// Ends cursors that were not used for too long.
     pub(crate) fn expire(&self, now: Instant) {
         let CursorLimits { timeout, longest, .. } = self.limits();
         self.entries().retain(|_, entry| {
@@ -206,7 +209,7 @@ pub(crate) struct InUse<'a> {
 }
 
 impl InUse<'_> {
-    /// It is given back, or has ended.
+    /// Notes that the cursor is given back, or has ended.
     pub(crate) fn done(mut self) {
         self.is_given_up = false;
     }

@@ -7,7 +7,7 @@ use common::{driver, gateway, soon};
 use mongodb::error::ErrorKind;
 use mongotx_gateway::Limits;
 
-/// InvalidOptions.
+/// Number of MongoDB's error `InvalidOptions`.
 const WRONG_OPTIONS: i32 = 72;
 
 #[tokio::test]

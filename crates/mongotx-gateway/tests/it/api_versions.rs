@@ -1,4 +1,5 @@
-//! `apiVersion`, `apiStrict`, `apiDeprecationErrors`: taken and refused as by a one-node replica set.
+//! `apiVersion`, `apiStrict`, `apiDeprecationErrors`: taken and refused as by a one-node replica
+//! set.
 
 use bson::{Bson, Document, doc};
 
@@ -161,7 +162,8 @@ async fn commands_are_in_the_versions_that_the_server_says() {
     assert!(compared > 50, "{compared}");
 }
 
-/// Commands of a transaction say the same. Another version does not end it, a field outside the version does.
+/// Commands of a transaction say the same. Another version does not end it, a field outside the
+/// version does.
 #[tokio::test]
 async fn transactions_keep_to_what_their_first_command_says() {
     let mut pair = Pair::start("api_tx").await;
@@ -223,7 +225,7 @@ async fn nonces_are_answered_as_by_the_server() {
     assert!(ours.keys().eq(theirs.keys()), "{ours} {theirs}");
 }
 
-/// What writes nothing takes no write concern.
+/// Commands that write nothing take no write concern.
 #[tokio::test]
 async fn write_concerns_are_taken_where_something_is_written() {
     let mut commands = vec![doc! {"insert": "c", "documents": [{"_id": 1}]}];

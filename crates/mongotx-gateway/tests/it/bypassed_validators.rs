@@ -1,5 +1,6 @@
-//! `bypassDocumentValidation`, beside a one-node replica set: what it lets in, in and outside transactions, and what is judged
-//! afterwards. Documents that break the validator are finished and given back like others.
+//! `bypassDocumentValidation`, beside a one-node replica set: what it lets in, in and outside
+//! transactions, and what is judged afterwards. Documents that break the validator are finished and
+//! given back like others.
 
 use bson::{Bson, Document, doc};
 
@@ -55,7 +56,7 @@ async fn outside_transactions_it_is_heeded_as_by_the_server() {
         pair.same(bypassing(command)).await;
         pair.same(doc! {"find": target, "sort": {"_id": 1}}).await;
     }
-    // What is not said is judged.
+    // Documents are judged if the option is not set.
     for off in [Bson::Boolean(false), 0.into(), Bson::Null] {
         let mut command = doc! {"insert": "c", "documents": [{"_id": 9, "n": -1}]};
         command.insert("bypassDocumentValidation", off);
@@ -71,7 +72,8 @@ async fn outside_transactions_it_is_heeded_as_by_the_server() {
     }
 }
 
-/// A unique index makes of each write a transaction of its own: there the pending version is judged.
+/// A unique index makes of each write a transaction of its own: there the pending version is
+/// judged.
 #[tokio::test]
 async fn beside_a_unique_index_it_is_heeded_as_by_the_server() {
     let mut pair = Pair::start("bypass_unique").await;
@@ -107,7 +109,8 @@ async fn in_transactions_it_is_heeded_as_by_the_server() {
     }
 }
 
-/// A statement that does not bypass the validator is judged, also of a document that the transaction has written past it.
+/// A statement that does not bypass the validator is judged, also of a document that the
+/// transaction has written past it.
 #[tokio::test]
 async fn later_statements_of_a_transaction_are_judged() {
     let mut pair = Pair::start("bypass_later").await;
@@ -129,7 +132,8 @@ async fn later_statements_of_a_transaction_are_judged() {
     }
 }
 
-/// Nothing is left of the transaction in what it has written past the validator, whether it was committed or rolled back.
+/// Nothing is left of the transaction in what it has written past the validator, whether it was
+/// committed or rolled back.
 #[tokio::test]
 async fn documents_that_break_the_validator_are_finished() {
     let client = Client::start("bypass_finished").await;

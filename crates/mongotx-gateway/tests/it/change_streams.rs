@@ -1,4 +1,5 @@
-//! `watch()` by the official driver: on a collection, a database and the deployment, on a standalone server.
+//! `watch()` by the official driver: on a collection, a database and the deployment, on a
+//! standalone server.
 
 use std::time::{Duration, Instant};
 
@@ -132,7 +133,8 @@ async fn events_are_as_mongodb_has_them() {
     assert_eq!(option, &doc! {"enabled": true});
 }
 
-/// Statements of one command outside a transaction, which go to the server together where nothing is watched.
+/// Statements of one command outside a transaction, which go to the server together where nothing
+/// is watched.
 #[tokio::test]
 async fn statements_of_one_command_are_told_one_by_one() {
     let place = Place::new("watched_bulk", ChangeStreams::All).await;
@@ -281,7 +283,7 @@ async fn a_token_is_good_at_another_gateway_and_after_the_server_was_killed() {
     let theirs = at_other.database(place.database.name()).collection::<Document>("a");
     let mut resumed = theirs.watch().resume_after(token.clone()).await.unwrap();
     assert_eq!(next(&mut resumed).await, "insert 1");
-    // Nobody says goodbye to the first one's clients.
+    // The first gateway's clients are not disconnected.
     drop(place.gateway);
     server.kill().unwrap();
     server.restart().await.unwrap();

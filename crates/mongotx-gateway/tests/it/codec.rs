@@ -90,7 +90,7 @@ fn any_command() -> impl Strategy<Value = Command> {
     })
 }
 
-/// It can be read to its end: into a document, unless that could not hold all of it.
+/// The request can be read to its end: into a document, unless that could not hold all of it.
 fn looked_through(request: &Request) {
     if let Err(refused) = request.to_document() {
         assert_eq!(refused.code.number, 22, "{refused:?}");

@@ -1,4 +1,5 @@
-//! `comment`: it reaches the server with the commands that the gateway sends for the client's, and the profiler shows it there.
+//! `comment`: it reaches the server with the commands that the gateway sends for the client's, and
+//! the profiler shows it there.
 
 use bson::{Bson, Document, Timestamp, doc};
 use futures_util::TryStreamExt;
@@ -15,7 +16,8 @@ async fn profiled(test: &str) -> (Client, mongodb::Database) {
     (client, stored)
 }
 
-/// Kinds of operations (`insert`, `query`, ...) of the collection that the profiler has seen with this comment.
+/// Kinds of operations (`insert`, `query`, ...) of the collection that the profiler has seen with
+/// this comment.
 async fn seen(stored: &mongodb::Database, comment: &Bson) -> Vec<String> {
     let profile = stored.collection::<Document>("system.profile");
     let filter = doc! {"command.comment": {"$eq": comment}, "ns": format!("{}.c", stored.name())};
@@ -54,7 +56,8 @@ async fn commands_outside_transactions_carry_their_comments() {
         command.insert("comment", comment.clone());
         client.ok(command.clone()).await;
         let seen = seen(&stored, &comment).await;
-        // A query may be sent as a pipeline. Several documents may be a transaction of their own, whose locks are updates.
+        // A query may be sent as a pipeline. Several documents may be a transaction of their own,
+        // whose locks are updates.
         let or =
             [("query", "command"), ("insert", "update")].into_iter().find(|(one, _)| *one == kind).map(|(_, or)| or);
         assert!(seen.iter().any(|one| one == kind || or.is_some_and(|or| one == or)), "{command}: {seen:?}");

@@ -1,5 +1,5 @@
-//! The fuzzer's corpus, replayed and changed at random without a fuzzer, a bounded number of times; and thrown at a
-//! gateway that serves somebody else meanwhile.
+//! The fuzzer's corpus, replayed and changed at random without a fuzzer, a bounded number of times;
+//! and thrown at a gateway that serves somebody else meanwhile.
 
 use crate::common;
 #[path = "../../../../fuzz/harness.rs"]
@@ -150,7 +150,7 @@ fn targets() -> [Target; 4] {
 
 #[test]
 fn corpus_is_what_the_encoder_makes() {
-    // What a compressor makes changes with its version; that it can be read is enough.
+    // The output of a compressor changes with its version; that it can be read is enough.
     compare(&targets(), |name| Compressor::ALL.iter().all(|compressor| compressor.name() != name));
 }
 
@@ -167,7 +167,7 @@ fn fit_length(bytes: &mut [u8], random: &mut impl Rng) {
     }
 }
 
-/// What stays BSON gets further than what does not.
+/// A body that stays BSON gets further than one that does not.
 #[test]
 fn commands_with_values_changed_at_any_depth_are_read_or_refused() {
     let mut random = StdRng::seed_from_u64(11);

@@ -1,5 +1,5 @@
-//! Top-level fields that begin with `$`, outside transactions, beside a one-node replica set: upserts insert them, and updates of
-//! documents that are there do not make any.
+//! Top-level fields that begin with `$`, outside transactions, beside a one-node replica set:
+//! upserts insert them, and updates of documents that are there do not make any.
 
 use bson::{Document, doc};
 
@@ -42,7 +42,7 @@ async fn upserts_insert_fields_that_begin_with_a_dollar() {
             }
             pair.same(find.clone()).await;
         }
-        // Where none is inserted.
+        // An upsert that inserts nothing.
         let statement = doc! {"q": {"_id": 77}, "u": change};
         pair.same(doc! {"update": &collection, "updates": [statement]}).await;
     }

@@ -1,5 +1,5 @@
-//! Retryable writes that every gateway remembers: sent to one and again to another, at the same time or after the first
-//! one's end, they are made once.
+//! Retryable writes that every gateway remembers: sent to one and again to another, at the same
+//! time or after the first one's end, they are made once.
 
 use crate::common;
 

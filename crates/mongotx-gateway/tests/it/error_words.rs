@@ -1,5 +1,6 @@
-//! What errors say: the server's words where the server refuses, nothing of what MongoTx stores, nothing of how a driver or this program
-//! shows its memory, and the option by which a limit is set.
+//! The words of errors: the server's where the server refuses, nothing of what MongoTx stores,
+//! nothing of how a driver or this program shows its memory, and the option by which a limit is
+//! set.
 
 use bson::{Document, doc};
 use mongotx::ClientOptions;
@@ -66,7 +67,7 @@ async fn prepared(test: &str) -> Pair {
     pair
 }
 
-/// Where the server has rewritten a query, what it says of the query is left out.
+/// Where the server has rewritten a query, its words about the query are left out.
 fn without_tree(words: &str) -> String {
     let begins = "error processing query: ";
     let reason = words.split_once("planner returned error").map(|(_, reason)| reason);
@@ -189,7 +190,8 @@ async fn a_conflict_names_the_option_that_limits_its_wait() {
     assert!(reply.get_str("errmsg").unwrap().contains("--lock-wait-ms"), "{reply}");
 }
 
-/// What is too large for a transaction is refused by the server's code, and the option is the gateway's.
+/// A transaction that is too large is refused by the server's code, and the option is the
+/// gateway's.
 #[tokio::test]
 async fn a_transaction_that_is_too_large_names_the_option() {
     let few = ClientOptions { max_documents: 2, ..ClientOptions::default() };
@@ -218,7 +220,7 @@ async fn conflicts_about_records_do_not_name_them() {
     let session = Session::new();
     let insert = |id: i32| doc! {"insert": "c", "documents": [{"_id": id}]};
     client.ok(session.write(insert(1))).await;
-    // Whoever holds the record is another gateway's transaction, as far as this one can tell.
+    // For this gateway the record's holder is another gateway's transaction.
     let server = testkit::shared_standalone().await.unwrap();
     let database = format!("{}_tx", client.db);
     let holder = ClientOptions { tx_database: database.clone(), sweep: false, ..ClientOptions::default() };

@@ -1,4 +1,4 @@
-//! What the test suites of drivers want to fail, fails.
+//! Failures that the test suites of drivers ask for.
 
 use std::net::SocketAddr;
 
@@ -57,7 +57,7 @@ async fn the_answer_of_a_retryable_write_is_lost_and_told_when_it_is_sent_again(
     assert!(is_ok(&stage.ask(insert(1)).await.unwrap()), "a write without a number is not meant");
     for command in [insert(2), doc! {"findAndModify": "c", "query": {"_id": 2}, "update": {"$set": {"a": 1}}}] {
         assert_eq!(stage.ask(session.write(command.clone())).await, None, "{command}");
-        // What was made already does not count.
+        // A write that was made already does not count.
         let again = stage.ask(session.again(command)).await.unwrap();
         assert!(again.contains_key("retriedStmtIds") || again.contains_key("retriedStmtId"), "{again}");
     }

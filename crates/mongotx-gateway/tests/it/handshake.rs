@@ -1,4 +1,5 @@
-//! The official driver through the gateway: handshake, commands that are passed on, compression, limits of size.
+//! The official driver through the gateway: handshake, commands that are passed on, compression,
+//! limits of size.
 
 use crate::common;
 
@@ -86,7 +87,7 @@ async fn server_that_is_gone_is_an_error_that_names_it() {
     server.kill().unwrap();
     let (code, why) = code_of(&client, doc! {"buildInfo": 1}).await;
     assert!(code == 6 && why.contains(&server.port().to_string()), "{code} {why}");
-    // It is used again when it is there again.
+    // The server is used again when it is there again.
     server.restart().await.unwrap();
     soon(client.database("admin").run_command(doc! {"buildInfo": 1})).await.unwrap();
 }

@@ -1,8 +1,9 @@
-//! Clients of the official driver work on the same documents through two gateways, in an order that nobody decides: lists
-//! that are judged by `adya` and by counting, and upserts of the same values. The same through the library, and more of it,
-//! is in `mongotx`'s own `histories`.
+//! Clients of the official driver work on the same documents through two gateways, in an order that
+//! nobody decides: lists that are judged by `adya` and by counting, and upserts of the same values.
+//! The same through the library, and more of it, is in `mongotx`'s own `histories`.
 //!
-//! `MONGOTX_HISTORIES_SECONDS=600 cargo test -p mongotx-gateway --test it -- histories` goes on for ten minutes a test.
+//! `MONGOTX_HISTORIES_SECONDS=600 cargo test -p mongotx-gateway --test it -- histories` goes on for
+//! ten minutes a test.
 
 use std::{
     sync::Arc,
@@ -24,7 +25,8 @@ use txcheck::lists::{End, Lists, Op, Recorder};
 use crate::common;
 
 const KEYS: i64 = 3;
-/// Transactions that are to be acknowledged before a run ends, on a slow machine too, and the longest that is waited for them.
+/// Transactions that are to be acknowledged before a run ends, on a slow machine too, and the
+/// longest that is waited for them.
 const ENOUGH: usize = 30;
 const LIMIT: Duration = Duration::from_secs(90);
 
@@ -58,7 +60,7 @@ fn values(list: &Document) -> Vec<u64> {
     list.get_array("list").unwrap().iter().map(|value| value.as_i64().unwrap() as u64).collect()
 }
 
-/// What a client asks for, as drivers do: `local`, `snapshot` or `linearizable`.
+/// The read concerns that a client asks for, as drivers do: `local`, `snapshot` or `linearizable`.
 type Level = fn() -> ReadConcern;
 
 /// One client: the lists by `_id`, in sessions of its own.
@@ -91,7 +93,8 @@ impl Worker {
             match end {
                 End::Committed(_) => refusals = 0,
                 End::Refused => {
-                    // Those that have all read what all of them want to write are in each other's way until one is alone.
+                    // Transactions that have all read what all of them want to write are in each
+                    // other's way until one is alone.
                     refusals += 1;
                     let pause = self.random.random_range(0..10_u64 << refusals.min(6));
                     tokio::time::sleep(Duration::from_millis(pause)).await;
@@ -220,7 +223,8 @@ async fn lists_at_all_levels_through_two_gateways() {
     lists(&[ReadConcern::local, ReadConcern::snapshot, ReadConcern::linearizable], "strong-read-committed").await;
 }
 
-/// The driver is told of no duplicate key, outside transactions and inside, where the server alone would tell of none.
+/// The driver gets no duplicate key, outside transactions and inside, where it would get none from
+/// the server alone.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn upserts_of_one_unique_value_through_two_gateways() {
     const EACH: i32 = 8;

@@ -1,4 +1,4 @@
-//! Clients that take what there is, and keep it: they lock nobody else out.
+//! Clients that take all there is, and keep it: they lock no other client out.
 
 use bson::{Bson, Document, doc};
 use mongotx_gateway::{Gateway, Limits, SessionLimits};
@@ -66,10 +66,11 @@ async fn where_no_session_can_make_room_the_limit_is_named_and_killing_works() {
     client.ok(open.first(insert())).await;
     let refused = client.run(Session::new().plain(find())).await;
     assert!(code(&refused) == 261 && refused.get_str("errmsg").unwrap().contains("--max-sessions"), "{refused}");
-    // Those who end sessions, or kill them, need no room for their own.
+    // Clients that end sessions, or kill them, need no room for their own.
     client.ok(Session::new().plain(doc! {"killAllSessions": []})).await;
     client.ok(Session::new().plain(find())).await;
-    // What was committed can be asked for again; what was open is gone, and is said to be.
+    // A transaction that was committed can be asked for again; one that was open is gone, and its
+    // error says so.
     assert!(is_ok(&client.run_on("admin", first.commit()).await));
     assert_eq!(code(&client.run_on("admin", open.commit()).await), 251);
     client.ok(Session::new().plain(doc! {"endSessions": [first.lsid.clone(), last.lsid.clone()]})).await;
@@ -133,7 +134,7 @@ async fn connections_that_do_not_log_in_make_room_for_those_that_do() {
     }
     let ann = logging_in(address, "ann", &format!("ann{PASSWORD}"), "admin", "").await;
     soon(ann.database("admin").run_command(doc! {"ping": 1})).await.unwrap();
-    // More silent ones disturb each other and nobody else.
+    // More silent ones disturb only each other.
     for _ in 0..20 {
         silent.push(Raw::connect(address).await);
     }
@@ -150,7 +151,7 @@ async fn who_does_not_log_in_and_says_nothing_loses_the_connection() {
     let mut silent = Raw::connect(gateway.address().unwrap()).await;
     silent.ask(doc! {"hello": 1, "$db": "admin"}).await.unwrap();
     assert!(silent.is_closed().await);
-    // Who has logged in may be silent.
+    // A client that has logged in may be silent.
     let ann = User::log_in(&gateway, "ann").await;
     assert!(is_ok(&ann.run("admin", doc! {"ping": 1}).await));
 }

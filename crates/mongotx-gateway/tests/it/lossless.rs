@@ -1,5 +1,5 @@
-//! Through a gateway, what is stored and what is read is to the byte what the server itself would store and answer, also
-//! where an object looks like Extended JSON (`{$numberLong: "5"}`).
+//! Through a gateway, what is stored and what is read is to the byte what the server itself would
+//! store and answer, also where an object looks like Extended JSON (`{$numberLong: "5"}`).
 
 use bson::{Bson, Document, RawDocumentBuf, doc, rawdoc};
 use futures_util::TryStreamExt;
@@ -16,7 +16,7 @@ async fn world(test: &str) -> (Gateway, mongodb::Client, mongodb::Client, String
     (gateway, driver(address, "").await, server, testkit::unique_db(test))
 }
 
-/// What the command was answered. (The driver reads replies to `run_command` by their bytes.)
+/// The answer to the command. (The driver reads replies to `run_command` by their bytes.)
 async fn ask(db: &Database, session: Option<&mut ClientSession>, command: &Document) -> Document {
     let action = db.run_command(command.clone());
     let answer = match session {
@@ -70,7 +70,8 @@ async fn in_transactions() {
             if ["code", "refused"].iter().any(|refused| expected.contains_key(refused)) {
                 continue;
             }
-            // The inserts first; then documents that are committed are met, and then the transaction's own.
+            // The inserts first; then documents that are committed are met, and then the
+            // transaction's own.
             if [2, 9].contains(&place) {
                 session.commit_transaction().await.unwrap();
                 session.start_transaction().await.unwrap();

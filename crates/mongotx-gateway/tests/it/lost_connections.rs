@@ -1,5 +1,5 @@
-//! A client that goes away in the middle of a statement leaves no locks behind, and nothing that runs on the server; one that comes
-//! back between two goes on.
+//! A client that goes away in the middle of a statement leaves no locks behind, and nothing that
+//! runs on the server; one that comes back between two goes on.
 
 use crate::common;
 
@@ -69,7 +69,8 @@ async fn a_statement_whose_client_is_gone_is_rolled_back_with_its_transaction() 
         gate.doors.open.add_permits(1);
     };
     soon(async { tokio::join!(running, leaving) }).await;
-    // Not after the 60 seconds that a transaction may be open: a rival in a transaction does not wait for locks at all.
+    // Not after the 60 seconds that a transaction may be open: a rival in a transaction does not
+    // wait for locks at all.
     let theirs = Session::new();
     rival.ok(theirs.first(update(1, 2))).await;
     rival.ok(theirs.next(update(2, 2))).await;

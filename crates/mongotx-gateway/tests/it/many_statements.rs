@@ -1,5 +1,5 @@
-//! Commands of several statements outside transactions: one command to the server where nobody holds what they change, and
-//! each statement by itself all the same.
+//! Commands of several statements outside transactions: one command to the server where the
+//! documents are free, and each statement by itself all the same.
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
@@ -32,7 +32,7 @@ fn upserts(ids: impl IntoIterator<Item = i32>, ordered: bool) -> Document {
     doc! {"update": "c", "updates": ids.into_iter().map(replaced).collect::<Vec<_>>(), "ordered": ordered}
 }
 
-/// Of a client that waits `wait` for documents that somebody holds, in front of the shared server.
+/// A client that waits `wait` for documents that are held, in front of the shared server.
 async fn patient(db: String, wait: Duration) -> Client {
     let client = ClientOptions { write_wait: wait, ..Options::default().client };
     Client::with_options(db, Options { client, ..Options::default() }).await
@@ -82,7 +82,8 @@ async fn ten_statements_are_one_command() {
     assert_eq!(values(&client).await[1..], each(1..=2_500, |_| 1));
 }
 
-/// Nothing behind the document that is held is changed in order, and everything else otherwise. Sent again, nothing is done twice.
+/// Nothing behind the document that is held is changed in order, and everything else otherwise.
+/// Sent again, nothing is done twice.
 #[tokio::test]
 async fn a_document_that_is_held_stops_an_ordered_command_and_no_other() {
     for ordered in [true, false] {
@@ -164,7 +165,8 @@ async fn what_was_committed_just_before_is_seen_by_every_statement() {
     }
 }
 
-/// Of the `_id`s that are taken, those of committed documents are asked about together; one that waits to be inserted is waited for.
+/// Of the `_id`s that are taken, those of committed documents are asked about together; one that
+/// waits to be inserted is waited for.
 #[tokio::test]
 async fn inserts_beside_duplicates_and_one_that_waits_to_be_inserted() {
     let client = impatient("many_inserts").await;
@@ -185,7 +187,8 @@ async fn inserts_beside_duplicates_and_one_that_waits_to_be_inserted() {
     assert_eq!(client.ok(inserts([10, 13], true)).await.get_i32("n").unwrap(), 2);
 }
 
-/// In order a statement that waits is not overtaken by one about the same document; without an order, neither.
+/// In order a statement that waits is not overtaken by one about the same document; without an
+/// order, neither.
 #[tokio::test]
 async fn statements_about_one_document_keep_their_order() {
     for ordered in [true, false] {
@@ -214,7 +217,8 @@ async fn until(client: &Client, id: i32, n: i32) {
     }
 }
 
-/// What was done before the client was stopped stays done, and what nobody knows is not done again.
+/// Statements that were done before the client was stopped stay done, and those that may have been
+/// done are not done again.
 #[tokio::test]
 async fn a_command_that_is_stopped_in_the_middle_is_not_done_again() {
     let db = testkit::unique_db("many_stopped");
@@ -242,7 +246,8 @@ async fn until_sent(client: &Client, count: u64) {
     }
 }
 
-/// The command is with the server, which stands still, when the session is killed, or the server is.
+/// The command is with the server, which stands still, when the session is killed, or the server
+/// is.
 #[tokio::test]
 async fn a_command_that_was_not_answered_is_not_sent_again() {
     for is_server_killed in [false, true] {
@@ -275,7 +280,8 @@ async fn a_command_that_was_not_answered_is_not_sent_again() {
     }
 }
 
-/// Commands of several statements and transactions about the same documents, through two gateways: nothing is lost, nothing is done twice.
+/// Commands of several statements and transactions about the same documents, through two gateways:
+/// nothing is lost, nothing is done twice.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn increases_beside_transactions_add_up() {
     const ROUNDS: i32 = 15;

@@ -1,5 +1,5 @@
-//! The limit on what all connections hold together: who would exceed it is answered with an error and goes on; and how much strangers may
-//! say before they log in.
+//! The limit on what all connections hold together: who would exceed it is answered with an error
+//! and goes on; and how much strangers may say before they log in.
 
 use crate::common;
 
@@ -60,7 +60,8 @@ async fn requests_over_the_limit_are_refused_and_the_connection_stays() {
     raw.send(&message(&insert(&db, 2, 2 * LIMIT_BYTES), MORE_TO_COME)).await;
     let pong = raw.ask(doc! {"whatsmyuri": 1, "$db": "admin"}).await.unwrap();
     assert!(pong.contains_key("you"), "{pong}");
-    // What it becomes counts. Whether an answer is wanted cannot be known: the connection is closed.
+    // The size after decompression counts. Whether an answer is wanted cannot be known: the
+    // connection is closed.
     raw.send(&compress(&message(&insert(&db, 2, 2 * LIMIT_BYTES), 0), Compressor::ALL[1])).await;
     assert!(raw.is_closed().await);
     let count = Raw::connect(address).await.ask(doc! {"count": "c", "$db": &db}).await.unwrap();

@@ -1,4 +1,4 @@
-//! What the gateway tells about itself: metrics and health over HTTP, `serverStatus`, `currentOp`.
+//! Reports of the gateway about itself: metrics and health over HTTP, `serverStatus`, `currentOp`.
 
 use crate::common;
 

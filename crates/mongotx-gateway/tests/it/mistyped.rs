@@ -1,4 +1,5 @@
-//! Every field of every command with values of every type: an answer each time, and never the one that means a panic.
+//! Every field of every command with values of every type: an answer each time, and never the one
+//! that means a panic.
 
 use crate::common;
 

@@ -1,5 +1,6 @@
-//! The modules of the gateway use each other in one direction: no two that stand side by side, in the crate or in one of its folders,
-//! need each other, over others or by themselves. (What tests use does not count.)
+//! The modules of the gateway use each other in one direction: no two that stand side by side, in
+//! the crate or in one of its folders, need each other, over others or by themselves. (What tests
+//! use does not count.)
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -78,7 +79,8 @@ fn named_in(text: &str, module: &Module) -> Vec<Module> {
     named
 }
 
-/// Reads one path, or several with a common beginning (`a::{b, c::d}`), and answers what comes after them.
+/// Reads one path, or several with a common beginning (`a::{b, c::d}`), and answers what comes
+/// after them.
 fn read_tree<'a>(text: &'a str, mut path: Module, leaves: &mut Vec<Module>) -> &'a str {
     let text = text.trim_start();
     if let Some(mut rest) = text.strip_prefix('{') {
@@ -119,7 +121,7 @@ fn from_root(path: Module, module: &Module) -> Option<Module> {
     Some(base)
 }
 
-/// What is left when all were taken away, again and again, that use nobody who is left.
+/// The modules that are left after all were taken away, again and again, that use none of the rest.
 fn in_circles<'a>(mut uses: BTreeMap<&'a str, BTreeSet<&'a str>>) -> BTreeMap<&'a str, BTreeSet<&'a str>> {
     loop {
         let done: BTreeSet<&str> = uses.iter().filter(|(_, used)| used.is_empty()).map(|(name, _)| *name).collect();

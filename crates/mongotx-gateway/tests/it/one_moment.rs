@@ -1,8 +1,8 @@
-//! Reads outside transactions at `snapshot` and `linearizable`, while money is moved through another gateway: what one read is answered is of
-//! one moment, so the total never changes.
+//! Reads outside transactions at `snapshot` and `linearizable`, while money is moved through
+//! another gateway: what one read is answered is of one moment, so the total never changes.
 //!
-//! Reads at `local` show that the money moves while they run: their totals have to be wrong, time and again. Whatever takes however
-//! long, no total of the others may be.
+//! Reads at `local` show that the money moves while they run: their totals have to be wrong, time
+//! and again. Whatever takes however long, no total of the others may be.
 
 use crate::common;
 
@@ -53,7 +53,8 @@ impl Bank {
         driver.database(&accounts.namespace().db).collection_with_options(accounts.name(), options)
     }
 
-    /// A total, while money is moved through the second gateway at some time within so long. `None`: the reader has given up.
+    /// A total, while money is moved through the second gateway at some time within so long.
+    /// `None`: the reader has given up.
     async fn total(&mut self, level: &ReadConcern, within: Duration) -> Option<i64> {
         let (accounts, pause) = (self.accounts(level), within.mul_f64(self.random.random_range(0.0..1.0)));
         let amount = if self.random.random() { 1 } else { -1 };

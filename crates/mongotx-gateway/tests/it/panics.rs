@@ -1,4 +1,5 @@
-//! A command that panics, which would be a defect, is answered with an error. Its transaction is over; everybody else goes on.
+//! A command that panics, which would be a defect, is answered with an error. Its transaction is
+//! over; everybody else goes on.
 
 use crate::common;
 
@@ -30,13 +31,13 @@ impl Stage {
         Self { gateway, db: testkit::unique_db("gw_panics"), one, other }
     }
 
-    /// The first connection's command.
+    /// Sends a command on the first connection.
     async fn ask(&mut self, mut command: Document) -> Document {
         command.insert("$db", &self.db);
         self.one.ask(command).await.unwrap()
     }
 
-    /// The other one's.
+    /// Sends a command on the other connection.
     async fn ask_other(&mut self, mut command: Document) -> Document {
         command.insert("$db", &self.db);
         self.other.ask(command).await.unwrap()

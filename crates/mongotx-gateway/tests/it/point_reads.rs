@@ -1,4 +1,5 @@
-//! A `find` of one `_id` takes a shorter way through the gateway, and answers what the long one answers.
+//! A `find` of one `_id` takes a shorter way through the gateway, and answers what the long one
+//! answers.
 
 use bson::{Binary, Document, Timestamp, doc, spec::BinarySubtype};
 
@@ -42,7 +43,8 @@ async fn both_ways_answer_the_same() {
         assert_eq!(batch(&find(&gateway, besides).await), [doc! {"_id": 1, "n": 1}]);
     }
     assert_eq!(batch(&find(&gateway, doc! {"filter": {"_id": "x"}}).await), [doc! {"_id": "x"}]);
-    // What somebody is about to change is as it was, and is what it became when he has committed.
+    // A document that a transaction is about to change is as it was, and is as it became when that
+    // has committed.
     let statement = |command: Document, starts: bool| {
         let mut command = command;
         command.extend(doc! {"lsid": session(), "txnNumber": 1_i64, "autocommit": false});

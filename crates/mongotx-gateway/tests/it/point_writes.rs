@@ -1,4 +1,5 @@
-//! Writes of one document take a shorter way through the gateway, and do and answer what they do by the long one.
+//! Writes of one document take a shorter way through the gateway, and do and answer what they do by
+//! the long one.
 
 use bson::{Binary, Document, doc, spec::BinarySubtype};
 
@@ -10,7 +11,8 @@ fn long(mut command: Document) -> Document {
     command
 }
 
-/// The reply by the short way, in one collection, which is that by the long way in another that is alike.
+/// The reply by the short way, in one collection, which is that by the long way in another that is
+/// alike.
 async fn run(gateway: &Client, command: Document) -> Document {
     let renamed = |coll: &str| {
         let mut command = command.clone();
@@ -29,7 +31,7 @@ async fn run(gateway: &Client, command: Document) -> Document {
 /// Texts of errors have the collection's name in them.
 fn unnamed(reply: &Document, coll: &str) -> String {
     let text = reply.to_string().replace(&format!(".{coll}"), ".c");
-    // Who holds a document is another transaction each time.
+    // The holder of a document is another transaction each time.
     text.split("is held by").next().unwrap().to_owned()
 }
 

@@ -1,4 +1,5 @@
-//! What each role may do, command by command; and that users have nothing to do with each other's sessions and cursors.
+//! The privileges of each role, command by command; and that users have nothing to do with each
+//! other's sessions and cursors.
 
 use crate::common;
 
@@ -96,7 +97,7 @@ async fn roles_allow_what_they_are_for_and_nothing_else() {
             let refused = code(&users[name].run(&db, command.clone()).await) == 13;
             assert_eq!(refused, name != "root" && !allowed.contains(&name), "{name}: {command}");
         }
-        // Nobody's role reaches another database.
+        // No role reaches another database.
         for name in &NAMES[1..] {
             let elsewhere = code(&users[name].run(&other, command.clone()).await);
             let is_own =

@@ -1,4 +1,5 @@
-//! The same bytes to the gateway and to a real mongod: refused with the same code and the same name, or taken by both.
+//! The same bytes to the gateway and to a real mongod: refused with the same code and the same
+//! name, or taken by both.
 
 use crate::common;
 
@@ -11,7 +12,8 @@ use common::{
 };
 use mongotx_gateway::{Limits, wire::OpCode};
 
-/// What each answers on a connection of its own to a message: its code and its name, or that it closed the connection.
+/// The refusal of a message on a connection of its own: its code and its name, or that the
+/// connection was closed.
 async fn refusal(address: SocketAddr, messages: &[Vec<u8>]) -> Option<(Option<Bson>, Option<Bson>)> {
     let mut raw = Raw::connect(address).await;
     let mut last = None;
@@ -26,7 +28,7 @@ async fn refusal(address: SocketAddr, messages: &[Vec<u8>]) -> Option<(Option<Bs
     Some((answer.get("code").cloned(), answer.get("codeName").cloned()))
 }
 
-/// What a client says about itself.
+/// A client's description of itself.
 fn client(application: &str, more: Document) -> Document {
     let mut client = doc! {
         "application": {"name": application}, "driver": {"name": "d", "version": "1"}, "os": {"type": "Linux"},

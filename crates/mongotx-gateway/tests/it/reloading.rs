@@ -125,7 +125,7 @@ async fn limits_are_changed_while_the_gateway_runs() {
     gateway.tune(Tuning { limits, sessions, slow, lock_wait });
     let limit = async |option: &str| metric(metrics, &format!("mongotx_gateway_limit{{option=\"{option}\"}}")).await;
     assert_eq!((limit("max-connections").await, limit("max-cursors").await), (Some(1.0), Some(1.0)));
-    // Who is there stays; nobody else comes in.
+    // Connections that are there stay; no further one comes in.
     let mut second = Raw::connect(address).await;
     assert!(second.is_closed().await);
     let db = testkit::unique_db("tuned");
@@ -161,7 +161,7 @@ async fn limits_that_end_a_transaction_are_named() {
     let mut find = session.first(doc! {"find": "c"});
     find.insert("$db", &db);
     let begun = client.ask(find).await.unwrap();
-    // Told by the statement itself, or by the next one when the gateway has rolled it back.
+    // In the error of the statement itself, or of the next one when the gateway has rolled it back.
     let told = if is_ok(&begun) {
         tokio::time::sleep(std::time::Duration::from_millis(50)).await;
         let mut next = session.next(doc! {"find": "c"});

@@ -1,5 +1,5 @@
-//! A gateway that shows itself as a replica set of one member: the official driver finds it by the set's name, and uses sessions, transactions
-//! and retryable writes as with any set.
+//! A gateway that shows itself as a replica set of one member: the official driver finds it by the
+//! set's name, and uses sessions, transactions and retryable writes as with any set.
 
 use std::time::Duration;
 
@@ -62,7 +62,7 @@ async fn another_name_is_not_found_and_neither_is_a_router() {
     }
 }
 
-/// Drivers go where they are told, not where they came from.
+/// Drivers go to the address that the gateway names, not to the one that they came by.
 #[tokio::test]
 async fn drivers_go_to_the_address_that_is_advertised() {
     let member = start(face("rs0", None)).await.unwrap();
@@ -93,7 +93,8 @@ async fn names_and_addresses_that_no_driver_could_use_are_refused() {
     }
 }
 
-/// No driver hands on a recovery token to a set: another gateway can say nothing of the transaction, and it must not be run again.
+/// No driver hands on a recovery token to a set: another gateway can say nothing of the
+/// transaction, and it must not be run again.
 #[tokio::test]
 async fn a_commit_that_comes_to_another_gateway_may_have_been_made() {
     let (db, session) = (testkit::unique_db("gw_face_commit"), Session::new());
@@ -122,7 +123,8 @@ impl Member {
     /// In front of the shared server, with this database for its records.
     async fn join(set: &str, tx_database: &str) -> Self {
         let server = testkit::shared_standalone().await.unwrap();
-        // The port is known before the gateway listens there: somebody else may take it in between.
+        // The port is known before the gateway listens there: another process may take it in
+        // between.
         for _ in 0..20 {
             let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
             let mut options = options(&server.uri(), Limits::default());
@@ -138,7 +140,7 @@ impl Member {
         panic!("no port stays free");
     }
 
-    /// What it says of the set to whoever asks it alone.
+    /// Its answer to `hello` over a connection to it alone.
     async fn hello(&self) -> Document {
         let client = driver(self.gateway.address().unwrap(), "directConnection=true&").await;
         soon(client.database("admin").run_command(doc! {"hello": 1})).await.unwrap()
@@ -213,7 +215,7 @@ async fn drivers_go_on_at_another_member_when_the_primary_is_gone() {
         assert!(before.get_object_id("electionId").unwrap() < after.get_object_id("electionId").unwrap());
         insert(2).await;
         assert_eq!(soon(coll.count_documents(doc! {})).await.unwrap(), 2);
-        // Whoever comes later finds a primary.
+        // A member that comes later finds a primary.
         let third = Member::join("rs0", &records).await;
         assert!(!is_primary(&third.hello().await));
     }

@@ -1,4 +1,5 @@
-//! In front of three nodes: what only the old primary has is told as the server tells it, and is no commit.
+//! In front of three nodes: a write that only the old primary has is answered as the server answers
+//! it, and is no commit.
 
 use crate::common;
 
@@ -172,7 +173,7 @@ async fn write_that_is_lost(set: &ReplicaSet) {
             _ => assert_eq!(told.get_i32("nModified").unwrap(), 1, "{told}"),
         }
     }
-    // Nobody may say that it was made.
+    // No answer may say that it was made.
     for again in [session.again(increment(1)), other.again(several)] {
         let again = gateway.run(again).await;
         assert_eq!(code(&again), 89, "{again}");

@@ -141,7 +141,7 @@ async fn inside_transactions_nothing_is_stored() {
     assert_eq!(place.stored().await, before);
 }
 
-/// What is no such write goes through as before.
+/// Writes of other kinds go through as before.
 #[tokio::test]
 async fn other_writes_to_a_capped_collection_are_the_servers_own() {
     let place = Place::filled().await;

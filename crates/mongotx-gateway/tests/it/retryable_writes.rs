@@ -81,13 +81,14 @@ async fn writes_to_collections_in_which_nothing_is_locked_are_made_once() {
     let (first, again) = twice(&client, &session, modify).await;
     assert_eq!(first.get("value"), again.get("value"));
     assert_eq!(client.all("capped").await, [doc! {"_id": 1, "n": 2}]);
-    // What was refused as a whole was not made.
+    // A write that was refused as a whole was not made.
     let nonsense = doc! {"update": "capped", "updates": [{"q": {"_id": 1}, "u": {"$nonsense": {"n": 1}}}]};
     let (first, again) = twice(&client, &session, nonsense).await;
     assert_eq!(first, again);
 }
 
-/// What an attempt has sent that was stopped may arrive yet: nobody knows, and it is not sent a second time.
+/// Messages of an attempt that was stopped may arrive yet: its outcome is not known, and it is not
+/// sent a second time.
 #[tokio::test]
 async fn a_write_that_was_interrupted_is_not_tried_again() {
     let client = Client::start("gw_retry_stopped").await;

@@ -1,4 +1,5 @@
-//! Clients that speak oddly, badly or not at all; and one that behaves well, whom they do not disturb.
+//! Clients that speak oddly, badly or not at all; and one that behaves well, whom they do not
+//! disturb.
 
 use crate::common;
 
@@ -101,7 +102,7 @@ async fn questions_sent_ahead_are_answered_in_their_order() {
     assert!(raw.answer().await.unwrap().contains_key("you"));
 }
 
-/// Messages after which nobody can know where the next one begins.
+/// Messages after which it cannot be known where the next one begins.
 fn bad_messages() -> Vec<(&'static str, Vec<u8>)> {
     let good = message(&ping(), 0);
     let with = |at: usize, bytes: &[u8]| {
@@ -215,7 +216,7 @@ async fn shutdown_answers_what_was_asked_and_closes_the_rest() {
 async fn unix_socket_is_served_and_cleaned_up() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("mongotx.sock");
-    // What a killed process leaves.
+    // A socket as a killed process leaves it.
     drop(std::os::unix::net::UnixListener::bind(&path).unwrap());
     let server = testkit::shared_standalone().await.unwrap();
     let mut options = common::options(&server.uri(), Limits::default());

@@ -1,4 +1,4 @@
-//! Encrypted connections: to clients that know the certificate, and to nobody else.
+//! Encrypted connections: only clients that know the certificate are served.
 
 use crate::common;
 
@@ -83,7 +83,8 @@ async fn clients_that_know_the_certificate_are_served_and_others_disturb_nobody(
     let tls = Tls { certificate: authority.signed("localhost"), key: None, client_ca: None };
     let limits = Limits { first_message: Duration::from_secs(1), ..Limits::default() };
     let (gateway, address) = encrypted(tls, limits).await;
-    // Says nothing; speaks the protocol, but not TLS; trusts somebody else.
+    // Clients that say nothing; that speak the protocol, but not TLS; that trust another
+    // certificate.
     let mut silent = Raw::connect(address).await;
     let mut plain = Raw::connect(address).await;
     plain.send(&common::raw::message(&doc! {"ping": 1, "$db": "admin"}, 0)).await;

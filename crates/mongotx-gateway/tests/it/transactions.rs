@@ -213,7 +213,8 @@ async fn killing_a_session_rolls_back_and_closes() {
     assert_eq!(client.all("c").await, Vec::<Document>::new());
 }
 
-/// The order in which sessions are killed is no order: the own one is hardly ever the last of so many.
+/// The order in which sessions are killed is no order: the own one is hardly ever the last of so
+/// many.
 #[tokio::test]
 async fn killing_all_sessions_from_within_one_reaches_the_others() {
     let client = Client::start("gw_kill_all").await;
@@ -234,7 +235,7 @@ async fn a_transaction_that_nobody_ends_is_rolled_back_when_its_time_is_over() {
     let client = Client::with_limits(testkit::unique_db("gw_lifetime"), limits).await;
     client.ok(doc! {"insert": "c", "documents": [{"_id": 1}]}).await;
     let session = Session::new();
-    // It may be over before it has written anything.
+    // The transaction may be over before it has written anything.
     client.run(session.first(doc! {"update": "c", "updates": [{"q": {"_id": 1}, "u": {"$set": {"a": 1}}}]})).await;
     let freed = doc! {"findAndModify": "c", "query": {"_id": 1}, "update": {"$set": {"b": 1}}, "new": true};
     let reply = common::soon(client.run(freed)).await;
@@ -295,7 +296,7 @@ async fn another_gateway_finishes_what_this_one_began() {
     let token = reply.get_document("recoveryToken").unwrap().clone();
     let learnt = two.run_on("admin", with_token(&token)).await;
     assert!(code(&learnt) == 251 && has_label(&learnt, TRANSIENT), "{learnt}");
-    // What was answered is true for ever, for the gateway that had it open, too.
+    // The answer is true for ever, for the gateway that had the transaction open, too.
     let late = one.run_on("admin", session.commit()).await;
     assert!(code(&late) == 251 && has_label(&late, TRANSIENT), "{late}");
     assert_eq!(one.all("c").await, [doc! {"_id": 1}]);

@@ -1,4 +1,5 @@
-//! The way to the backing server: through connections of the gateway's own, or through the official driver.
+//! The way to the backing server: through connections of the gateway's own, or through the official
+//! driver.
 
 use crate::common;
 
@@ -37,7 +38,8 @@ async fn replica_set_is_reached_through_the_driver() {
     assert_eq!(refused.kind.to_string(), own.kind.to_string());
 }
 
-/// Both ask. One takes the only connection to the server, and waits: answers that one, and what the other is told.
+/// Both ask. One takes the only connection to the server, and waits: returns that one, and the
+/// answer to the other.
 async fn one_waits(mut one: Raw, mut two: Raw) -> (Raw, Document) {
     for raw in [&mut one, &mut two] {
         raw.send(&message(&build_info(), 0)).await;
@@ -67,7 +69,8 @@ async fn connections_to_the_server_are_limited_and_come_back_when_clients_leave(
     assert_refused(&told);
     // The gateway itself is there.
     assert_eq!(other.ask(doc! {"ping": 1, "$db": "admin"}).await.unwrap().get_f64("ok").unwrap(), 1.0);
-    // Whoever goes frees the connection, though the server has not answered: another one waits for it instead.
+    // A client that goes frees the connection, though the server has not answered: another one
+    // waits for it instead.
     drop(waiting);
     soon(async {
         while metric(metrics, "mongotx_gateway_connections").await != Some(1.0) {

@@ -1,5 +1,5 @@
-//! Reads outside transactions with read concern `snapshot` or `linearizable`: what they are answered, from where the rest of it comes, and
-//! what is refused.
+//! Reads outside transactions with read concern `snapshot` or `linearizable`: what they are
+//! answered, from where the rest of it comes, and what is refused.
 
 use crate::common;
 
@@ -228,7 +228,8 @@ async fn where_the_levels_cannot_be_had_the_refusal_says_why() {
     client.ok(at("majority", sorted(9))).await;
 }
 
-/// Somebody who is not decided holds what is read: after a while it is passed by, and read as it was.
+/// A rival that is not decided holds the document read: after a while it is passed by, and the
+/// document is read as it was.
 #[tokio::test]
 async fn a_linearizable_read_passes_by_a_rival_that_is_not_decided() {
     let client = Client::start("gw_validated_rival").await;
@@ -250,7 +251,7 @@ async fn a_linearizable_read_passes_by_a_rival_that_is_not_decided() {
     let mut bounded = at("linearizable", find(1));
     bounded.insert("maxTimeMS", 50);
     assert_eq!(code(&client.run(bounded).await), 50);
-    // Nobody else waits.
+    // No other reader waits.
     client.ok(at("linearizable", find(0))).await;
     assert_eq!(documents(&client.ok(at("snapshot", find(1))).await, "firstBatch"), [doc! {"_id": 1, "a": 1, "v": 1}]);
     assert!(is_ok(&client.run_on("admin", rival.commit()).await));

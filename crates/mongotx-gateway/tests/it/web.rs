@@ -1,4 +1,5 @@
-//! The page for operators: who may see it, what it tells, and what its buttons do. (`drivers/browser` tries it in a browser.)
+//! The page for operators: who may see it, what it tells, and what its buttons do.
+//! (`drivers/browser` tries it in a browser.)
 
 use crate::common;
 
@@ -28,14 +29,14 @@ async fn start() -> (Gateway, Page) {
     (gateway, page)
 }
 
-/// What asks for the page.
+/// A client of the page.
 #[derive(Clone)]
 struct Page {
     address: SocketAddr,
     headers: Vec<(String, String)>,
 }
 
-/// An answer.
+/// An answer over HTTP.
 struct Answered {
     status: u16,
     head: String,
@@ -66,7 +67,7 @@ impl Page {
         let request =
             format!("{method} {path} HTTP/1.1\r\n{headers}Content-Length: {length}\r\nConnection: close\r\n\r\n{body}");
         let mut stream = soon(TcpStream::connect(self.address)).await.unwrap();
-        // What is refused may be refused before it is read to its end.
+        // A request may be refused before it is read to its end.
         let _ = soon(stream.write_all(request.as_bytes())).await;
         let mut answer = Vec::new();
         let _ = soon(stream.read_to_end(&mut answer)).await;
@@ -123,7 +124,7 @@ async fn the_page_needs_nothing_from_elsewhere_and_no_other_page_may_use_it() {
         assert_eq!(page.with("Host", host).get("/").await.status, 403, "{host}");
     }
     assert_eq!(page.with("Host", "localhost:5").get("/").await.status, 200);
-    // A page of somebody else.
+    // A page of another origin.
     let token = page.with_token().await;
     for (header, value) in [("Origin", "http://evil.example"), ("Origin", "null"), ("Sec-Fetch-Site", "cross-site")] {
         assert_eq!(token.with(header, value).get("/state").await.status, 403, "{header}");
@@ -174,7 +175,7 @@ async fn what_is_in_flight_is_told_and_rolled_back_by_a_button() {
     assert_eq!((&ended["was"]["who"]["application"], &ended["reason"]), (&json!("<shop>"), &json!("session_ended")));
     assert_eq!(token.act("/abort", meant).await.0, 400, "it is over");
 
-    // By its id, as one of another gateway or client.
+    // Ended by its id, as one of another gateway or client.
     let _ = session.abort_transaction().await;
     session.start_transaction().await.unwrap();
     collection.insert_one(doc! {"_id": 3}).session(&mut session).await.unwrap();

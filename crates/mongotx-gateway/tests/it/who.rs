@@ -1,4 +1,5 @@
-//! Who does what: operations name the user, the application, the host, the collection and the shape of the query, and whom they wait for.
+//! Activity: operations name the user, the application, the host, the collection and the shape of
+//! the query, and the transaction that they wait for.
 
 use crate::common;
 
@@ -13,7 +14,7 @@ use common::{
 use mongodb::{ClientSession, Collection, Database};
 use mongotx_gateway::{Gateway, Limits, Options};
 
-/// Long enough that nobody stops waiting while the test looks.
+/// Long enough that no command stops waiting while the test looks.
 const LOCK_WAIT: Duration = Duration::from_secs(60);
 
 /// The operations that the stage `$currentOp` and this one behind it give.
@@ -94,7 +95,7 @@ async fn who_waits_for_whom_is_shown_with_their_applications_and_queries() {
     let idle: Vec<Document> = futures_util::TryStreamExt::try_collect(idle).await.unwrap();
     assert!(idle.iter().any(|one| !one.get_bool("active").unwrap() && one.contains_key("connectionId")), "{idle:?}");
 
-    // The store is told of it, for tools that see only the store, until it is over.
+    // The store has it, for tools that see only the store, until it is over.
     let stored = mongodb::Client::with_uri_str(server.uri()).await.unwrap();
     let records = stored.database(&records).collection::<Document>("activity");
     let told = doc! {"transactions": {"$elemMatch": {"id": held, "application": "first", "namespace": &namespace}}};

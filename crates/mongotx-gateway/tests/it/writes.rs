@@ -1,4 +1,5 @@
-//! Writes over the wire: without a wish for an answer, with documents beside the body, large, compressed.
+//! Writes over the wire: without a wish for an answer, with documents beside the body, large,
+//! compressed.
 
 use crate::common;
 
@@ -30,7 +31,7 @@ async fn writes_without_an_answer_are_done_in_their_order() {
     for n in 0..5 {
         raw.send(&insert(&database, n * 10..n * 10 + 10, MORE_TO_COME)).await;
     }
-    // Refused, and nobody is told.
+    // Refused, without an answer.
     raw.send(&insert(&database, 0..1, MORE_TO_COME)).await;
     let count = doc! {"count": "c", "query": {}, "$db": &database};
     assert_eq!(raw.ask(count).await.unwrap().get_i32("n").unwrap(), 50);

@@ -1,15 +1,18 @@
 //! Change stamps: when transactions last changed each collection.
 //!
-//! A record write that decides transactions sets, in the same update, `changes.<tag>` to its own stamp for every collection
-//! in which one of them has written. Stamps are never used again for another content. So a collection whose stamps are the same
-//! at two looks, in every record, was changed by no transaction between the answer of the first and the sending of the second,
-//! if one server process answered both: see docs/isolation.md, "How validation works".
+//! A record write that decides transactions sets, in the same update, `changes.<tag>` to its own
+//! stamp for every collection in which one of them has written. Stamps are never used again for
+//! another content. So a collection whose stamps are the same at two looks, in every record, was
+//! changed by no transaction between the answer of the first and the sending of the second, if one
+//! server process answered both: see docs/isolation.md, "How validation works".
 //!
-//! So that reads of single documents are not disturbed by every decision, a decision about a few documents also sets the stamps
-//! of their buckets: `<tag>0` to `<tag>f`, by the hash of the `_id`. One about many sets `<tag>*`, which stands for all buckets.
+//! So that reads of single documents are not disturbed by every decision, a decision about a few
+//! documents also sets the stamps of their buckets: `<tag>0` to `<tag>f`, by the hash of the `_id`.
+//! One about many sets `<tag>*`, which stands for all buckets.
 //!
-//! A closed record decides nothing any more, so its stamps stay as they are until it is removed. A look does not ask for records that
-//! an earlier look has found closed, but takes their stamps over: clients that have ended cost the others nothing.
+//! A closed record decides nothing any more, so its stamps stay as they are until it is removed. A
+//! look does not ask for records that an earlier look has found closed, but takes their stamps
+//! over: clients that have ended cost the others nothing.
 
 use std::{
     collections::HashMap,
@@ -36,7 +39,7 @@ pub(crate) type Stamps = HashMap<Tag, i64>;
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Changes(pub(crate) HashMap<ClientId, Arc<Stamps>>);
 
-/// What the records tell at one look.
+/// Change stamps and requests for quiet that one look at the records has found.
 #[derive(Debug, Default)]
 pub(crate) struct Told {
     pub(crate) changes: Changes,
@@ -60,7 +63,8 @@ impl Closed {
         self.0.keys().copied()
     }
 
-    /// With those that a look has found besides, which was sent at `asked`; without those that were removed since.
+    /// With those that a look has found besides, which was sent at `asked`; without those that were
+    /// removed since.
     fn with(&self, told: &Told, asked: Instant) -> Self {
         let is_there = |found: &Instant| asked.saturating_duration_since(*found) < CLOSED_FOR;
         let mut all = self.clone();
@@ -77,7 +81,8 @@ impl Closed {
 }
 
 impl Changes {
-    /// The stamps of these names, as far as there are any; and where `newer` has one that is later, that.
+    /// The stamps of these names, as far as there are any; and where `newer` has one that is later,
+    /// that.
     fn of(&self, newer: &Self, tags: &Tags) -> HashMap<(ClientId, Tag), i64> {
         let mut stamps = HashMap::new();
         for (client, of_client) in self.0.iter().chain(&newer.0) {
@@ -90,8 +95,8 @@ impl Changes {
     }
 }
 
-/// The connections that there were at a moment: data connections and record connections. A server process that ends takes all of
-/// them along.
+/// The connections that there were at a moment: data connections and record connections. A server
+/// process that ends takes all of them along.
 type Connections = (u64, u64);
 
 /// One look at the change stamps.
@@ -99,7 +104,7 @@ pub(crate) struct ChangeLook {
     asked: Instant,
     before: Connections,
     after: Connections,
-    /// It has waited for the majority.
+    /// Whether the look has waited for the majority of the members.
     by_majority: bool,
     changes: Changes,
     quiet: HashMap<ClientId, ObjectId>,
@@ -107,8 +112,8 @@ pub(crate) struct ChangeLook {
 }
 
 impl ChangeLook {
-    /// A look that was sent at `asked`; the connections that there were then, and when it was answered. It has not asked for the records
-    /// that were known to be closed.
+    /// A look that was sent at `asked`; the connections that there were then, and when it was
+    /// answered. It has not asked for the records that were known to be closed.
     pub(crate) fn new(
         asked: Instant,
         [before, after]: [Connections; 2],
@@ -127,7 +132,7 @@ impl ChangeLook {
         &self.closed
     }
 
-    /// Who is being given quiet by this client?
+    /// The name of the quiet that this client's record is asked for, if there is one.
     pub(crate) fn quiet_of(&self, client: ClientId) -> Option<ObjectId> {
         self.quiet.get(&client).copied()
     }
@@ -150,7 +155,8 @@ impl ChangeLook {
         self.before == now
     }
 
-    /// Has nobody but the owner of these stamps set one of this name, unless in a record that is closed?
+    /// Whether only the owner of these stamps has set one of these names, records that are closed
+    /// excepted.
     pub(crate) fn is_silent(&self, own: &Changes, tags: &Tags) -> bool {
         let is_open = |client: &ClientId| !self.closed.0.contains_key(client);
         let others = self.changes.0.iter().filter(|(client, _)| !own.0.contains_key(client) && is_open(client));
@@ -158,11 +164,11 @@ impl ChangeLook {
     }
 }
 
-/// What shows that both looks, and what was read between them, were answered by one server process.
+/// Evidence that both looks, and the reads between them, were answered by one server process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum SameServer {
-    /// The commit's evidence will: the transaction has locked something before. Or several servers keep the data, and each look
-    /// waits for the majority.
+    /// The commit's evidence will: the transaction has locked something before. Or several servers
+    /// keep the data, and each look waits for the majority.
     Elsewhere,
     /// No connection was begun since the first look.
     Connections,
@@ -172,8 +178,9 @@ pub(crate) enum SameServer {
 const LONGEST_APART: Duration = Duration::from_secs(15 * 60);
 
 impl ChangeLook {
-    /// Which of these stamps did transactions set from the answer of this look to the sending of the later one? `known`: what was
-    /// acknowledged in between, and is of no importance. `None`: that cannot be said.
+    /// The stamps of these names that transactions have set between the answer of this look and the
+    /// sending of the later one. `known`: stamps that were acknowledged in between, which do not
+    /// count. `None`: that cannot be said.
     pub(crate) fn changed_at(&self, later: &Self, known: &Changes, tags: &Tags, same: SameServer) -> Option<Tags> {
         let one_server = same == SameServer::Elsewhere || self.before == later.after;
         let near = later.asked.duration_since(self.asked) < LONGEST_APART;
@@ -191,8 +198,9 @@ impl ChangeLook {
 /// Documents of one collection that a decision names by their buckets.
 const FEW: usize = 16;
 
-/// The stamps that a decision sets which has changed these documents of a collection: that of the whole, and those of the buckets
-/// of a few documents, or the one that stands for any bucket. `None`: documents whose `_id`s may equal others.
+/// The stamps that a decision sets which has changed these documents of a collection: that of the
+/// whole, and those of the buckets of a few documents, or the one that stands for any bucket.
+/// `None`: documents whose `_id`s may equal others.
 pub(crate) fn stamps_of_changes(ns: &Namespace, documents: Option<&[OwnKey]>) -> Tags {
     let whole = Tag::of(ns);
     let mut stamps: Tags = match documents.filter(|documents| documents.len() <= FEW) {
@@ -212,7 +220,7 @@ pub(crate) fn stamps_of_reads(ns: &Namespace, documents: Option<&[OwnKey]>) -> V
 }
 
 impl Core {
-    /// What will show that looks of this transaction are answered by one server.
+    /// The evidence that looks of this transaction will have of being answered by one server.
     pub(crate) fn same_server(&self, tx: &Transaction) -> SameServer {
         match tx.id().is_some() || self.server.nodes.are_several() {
             true => SameServer::Elsewhere,

@@ -1,14 +1,18 @@
-//! A checkpoint: everything that was decided is finished, nothing is locked, and no transaction is decided until it ends. A plain
-//! copy of the application's databases is then right, and of one moment as far as transactions have written them. See decision 0049.
+//! A checkpoint: everything that was decided is finished, nothing is locked, and no transaction is
+//! decided until it ends. A plain copy of the application's databases is then right, and of one
+//! moment as far as transactions have written them. See decision 0049.
 //!
 //! 1. The hold is written ([`super::hold`]): from now on no client registers.
-//! 2. Every record that is open is fenced, whether its client lives or not. What was not decided is rolled back.
+//! 2. Every record that is open is fenced, whether its client lives or not. What was not decided is
+//!    rolled back.
 //! 3. A sweep finishes what they have decided, undoes the rest and closes them ([`super::sweep`]).
-//! 4. Owners that live learn of the fence by their next sign of life, a third of their lease later at most. Until then they may
-//!    still lock documents, in vain: after that time nothing may be locked in any of their collections. Otherwise again from 2.
-//! 5. The change stamps of all records are noted. Each record that has any has to be closed: otherwise the hold has lapsed already, and again
-//!    from 2. The hold is renewed, and each time the stamps have to be the same: nothing was
-//!    decided. So a hold that has lapsed, for whatever reason, is noticed.
+//! 4. Owners that live learn of the fence by their next sign of life, a third of their lease later
+//!    at most. Until then they may still lock documents, in vain: after that time nothing may be
+//!    locked in any of their collections. Otherwise again from 2.
+//! 5. The change stamps of all records are noted. Each record that has any has to be closed:
+//!    otherwise the hold has lapsed already, and again from 2. The hold is renewed, and each time
+//!    the stamps have to be the same: nothing was decided. So a hold that has lapsed, for whatever
+//!    reason, is noticed.
 //! 6. At the end the same once more, and whether a message that came late has locked a document.
 
 use std::{
@@ -40,7 +44,7 @@ const BEAT: Duration = Duration::from_secs(2);
 const SETTLING: Duration = Duration::from_secs(60);
 /// Between two rounds of these steps.
 const PAUSE: Duration = Duration::from_millis(100);
-/// What an owner's sign of life may be late by.
+/// The longest delay of an owner's sign of life.
 const LATE: Duration = Duration::from_millis(500);
 /// Documents that a message which came late has locked, as far as they are counted in a collection.
 const COUNTED: usize = 1_000;
@@ -48,7 +52,7 @@ const COUNTED: usize = 1_000;
 /// The change stamps of all records that have any.
 type Decided = HashMap<ClientId, Arc<Stamps>>;
 
-/// What the records tell of decisions.
+/// The decisions that the records show.
 struct ToldDecided {
     stamps: Decided,
     /// Everything that they have decided is finished.
@@ -68,7 +72,7 @@ pub struct Checkpoint {
     has_ended: bool,
 }
 
-/// What had to be done before the checkpoint could begin.
+/// The work that was necessary before the checkpoint could begin.
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct Settled {
@@ -76,7 +80,8 @@ pub struct Settled {
     pub fenced: usize,
     /// Documents that were finished, undone or unlocked.
     pub repaired: usize,
-    /// The collections in which clients may have locked documents in the last 30 minutes. None is locked.
+    /// The collections in which clients may have locked documents in the last 30 minutes. None is
+    /// locked.
     pub collections: BTreeSet<Namespace>,
 }
 
@@ -86,12 +91,13 @@ pub struct Settled {
 pub struct Ended {
     /// Why what was copied meanwhile may be of several moments.
     pub broken: Option<String>,
-    /// Documents that a message which came late has locked meanwhile: copies of them may have reserved fields. Their values are right.
+    /// Documents that a message which came late has locked meanwhile: copies of them may have
+    /// reserved fields. Their values are right.
     pub late: usize,
 }
 
 impl Checkpoint {
-    /// What had to be done before it could begin.
+    /// The work that was necessary before it could begin.
     pub fn settled(&self) -> &Settled {
         &self.settled
     }
@@ -105,10 +111,11 @@ impl Checkpoint {
         }
     }
 
-    /// Lets transactions go on, and tells whether it has held.
+    /// Lets transactions go on, and says whether the checkpoint has held.
     ///
     /// # Errors
-    /// [`ErrorKind::Unavailable`] when the server does not answer: then nobody knows whether it has held, and it ends by itself.
+    /// [`ErrorKind::Unavailable`] when the server does not answer: then it is not known whether it
+    /// has held, and it ends by itself.
     pub async fn end(mut self) -> Result<Ended> {
         self.keeper.abort();
         let mut broken = self.broken.borrow().clone();
@@ -147,7 +154,7 @@ fn lapsed() -> String {
 }
 
 impl Core {
-    /// Steps 1 to 5.
+    /// Begins a checkpoint: steps 1 to 5.
     pub(crate) async fn checkpoint(self: &Arc<Self>) -> Result<Checkpoint> {
         if self.options.layout == Layout::Published {
             return Err(Error::unsupported("there are no checkpoints in the published layout"));
@@ -242,7 +249,8 @@ impl Core {
         Ok(ToldDecided { stamps, are_closed })
     }
 
-    /// Why what is copied is not of one moment: a transaction was decided since. (A record that was closed long ago may be gone.)
+    /// Why what is copied is not of one moment: a transaction was decided since. (A record that was
+    /// closed long ago may be gone.)
     async fn disturbed(&self, before: &Decided) -> Result<Option<String>> {
         let now = self.decided().await?.stamps;
         let disturber = now.iter().find(|(client, stamps)| before.get(*client) != Some(*stamps));
@@ -261,7 +269,8 @@ impl Core {
     }
 }
 
-/// Renews the hold; once there is something to compare with, looks whether anything was decided. Tells why it has ended too early.
+/// Renews the hold; once there is something to compare with, looks whether anything was decided.
+/// Tells why it has ended too early.
 async fn keep(
     core: Arc<Core>,
     (hold, by): (Hold, ObjectId),

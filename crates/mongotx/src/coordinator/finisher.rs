@@ -5,13 +5,21 @@
 //! lock is gone: because of this finish, or one before it, or because a later transaction of this
 //! client has taken the document over. Interrupted anywhere, the rest is finished by clients that
 //! meet it: every statement is conditional on the lock it removes.
+//!
+//! | module | content |
+//! | --- | --- |
+//! | [`backlog`] | which transactions wait, and when their documents are due |
+//! | [`flights`] | the task that takes what is due, and what it does when the server refuses or is away |
+//! | [`commands`] | the commands that make documents clean |
+//! | [`work`], [`done`] | one transaction while it is being finished, and for a moment after it |
 
 mod backlog;
+mod commands;
 mod done;
+mod flights;
 mod work;
 
 use std::{
-    collections::{BTreeMap, HashSet},
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicBool, Ordering::SeqCst},
@@ -19,36 +27,26 @@ use std::{
     time::Duration,
 };
 
-use futures_util::future;
 use protocol::{Decided, TxId};
-use sd2v::statement;
-use tokio::{sync::Notify, task::JoinHandle, time::Instant};
+use tokio::{sync::Notify, time::Instant};
 
+pub(crate) use self::commands::IDS_PER_STATEMENT;
 use self::{
-    backlog::{Backlog, Flight, LARGE, MAX_LARGE, MAX_WAITING, Next},
+    backlog::{Backlog, LARGE, MAX_LARGE, MAX_WAITING, Next},
+    commands::{Whose, finish_all, split},
+    flights::{dispatch, epoch_before},
     work::{Part, Work},
 };
-use super::{
-    address::{Address, among},
-    roll,
-    server::Server,
-    siblings::Claims,
-    txlog::TxLog,
-};
+use super::{address::Address, server::Server, siblings::Claims, txlog::TxLog};
 use crate::{
     error::{Error, ErrorKind, Result},
     options::Namespace,
-    steps::Step,
 };
 
-/// Documents named in one statement.
-pub(crate) const IDS_PER_STATEMENT: usize = 1_000;
 /// How long a caller waits until its documents are free.
 const PATIENCE: Duration = Duration::from_secs(5);
 /// How long a reader waits for what is being finished before it does it itself.
 const MOMENT: Duration = Duration::from_millis(100);
-/// Pauses between two attempts while the server is away: the first, and the longest.
-const PAUSE: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(5));
 
 /// Documents that a transaction has locked in one collection.
 #[derive(Clone, Debug, Default)]
@@ -332,278 +330,4 @@ impl Desk {
         backlog.close(&part.work);
         backlog.keep(part, Instant::now());
     }
-}
-
-async fn dispatch(desk: Arc<Desk>) {
-    loop {
-        match desk.next() {
-            Next::Fly(flights) => {
-                for flight in flights {
-                    tokio::spawn(fly(Arc::clone(&desk), flight));
-                }
-            }
-            Next::TryAgain(parts) => drop(tokio::spawn(try_again(Arc::clone(&desk), parts))),
-            Next::Sleep(None) => desk.wake.notified().await,
-            Next::Sleep(Some(until)) => drop(tokio::time::timeout_at(until, desk.wake.notified()).await),
-            Next::End => return,
-        }
-    }
-}
-
-/// Finds out whether rivals have asked this client's record about holders of documents (a rival
-/// that reads a document by its `_id` finishes nothing). The look goes on when no caller waits for
-/// it: stopped half-way, it would take its connection along.
-fn look_for_rivals(desk: &Arc<Desk>) -> JoinHandle<()> {
-    let looking = Arc::clone(desk);
-    tokio::spawn(async move {
-        let asked = looking.log.was_asked().await;
-        let mut backlog = looking.backlog();
-        backlog.has_looked();
-        match asked {
-            Ok(true) => {
-                backlog.met_by_rivals(Instant::now());
-                looking.wake.notify_one();
-            }
-            Ok(false) => {}
-            Err(error) => tracing::debug!(%error, "the client records could not be looked at"),
-        }
-    })
-}
-
-async fn fly(desk: Arc<Desk>, mut flight: Flight) {
-    if !flight.is_urgent && desk.backlog().looks_now(Instant::now()) {
-        // Finishing does not wait long for a server that has only the records.
-        let _ = tokio::time::timeout(MOMENT, look_for_rivals(&desk)).await;
-    }
-    finish_parts(&desk, std::mem::take(&mut flight.parts)).await;
-    desk.backlog().ended(&flight);
-    desk.done.notify_waiters();
-    desk.wake.notify_one();
-}
-
-/// While the server is away, this goes on for as long as the client lives: a number that is not
-/// finished would keep its record open. What the server refuses is kept; the others are done.
-async fn finish_parts(desk: &Arc<Desk>, parts: Vec<Part>) {
-    let mut pause = PAUSE.0;
-    let id = parts.first().map(|part| part.work.id.id());
-    let epoch = async || match id {
-        Some(id) => epoch_before(&*desk.log, id).await,
-        None => 0,
-    };
-    let mut before_it = epoch().await;
-    for attempt in 1.. {
-        let locked = || parts.iter().map(Part::locked).sum::<usize>();
-        let before = locked();
-        match finish_all(&desk.server, &whose(&parts)).await {
-            Ok(finished) => {
-                // Rivals may have finished the others; so may a transaction of this client that has
-                // taken a document over and has not noted it yet.
-                if attempt == 1 && finished < before.min(locked()) && desk.backlog().looks_now(Instant::now()) {
-                    drop(look_for_rivals(desk));
-                }
-                break;
-            }
-            Err(error) if error.kind() == ErrorKind::Unavailable && !desk.backlog().is_shut() => {
-                tracing::debug!(%error, attempt, "finishing waits for the server");
-            }
-            Err(error) if error.kind() == ErrorKind::Unavailable => {
-                let mut backlog = desk.backlog();
-                return parts.iter().for_each(|part| backlog.close(&part.work));
-            }
-            Err(_) if parts.len() > 1 => return finish_each(desk, parts).await,
-            Err(error) => {
-                tracing::warn!(%error, "a document of a decided transaction cannot be finished");
-                return finish_apart(desk, parts).await;
-            }
-        }
-        tokio::time::sleep(pause).await;
-        pause = (pause * 2).min(PAUSE.1);
-        before_it = epoch().await;
-    }
-    for part in parts {
-        desk.clean(part, before_it).await;
-    }
-}
-
-/// The connection epoch in which documents are going to be finished. What is finished in one that
-/// has not been answered proves nothing: the record of `id` would be given up for it, with whatever
-/// else is open in it.
-async fn epoch_before(log: &dyn TxLog, id: TxId) -> u64 {
-    // The first answer over a connection tells nothing of the epoch that began with it.
-    for _ in 0..2 {
-        let epoch = log.answered_epoch();
-        if epoch != 0 {
-            return epoch;
-        }
-        // The documents are not to wait for that, if their server answers and the other connection
-        // cannot be made.
-        if !matches!(tokio::time::timeout(PATIENCE, log.barrier(id.client)).await, Ok(Ok(_))) {
-            tracing::debug!(transaction = %id, "its record could not be read before it is finished");
-        }
-    }
-    log.answered_epoch()
-}
-
-/// The server refuses something of one of them; the others do not wait until it gives in.
-async fn finish_each(desk: &Arc<Desk>, parts: Vec<Part>) {
-    for part in parts {
-        Box::pin(finish_parts(desk, vec![part])).await;
-    }
-}
-
-/// Finishes each document by itself, because the server refuses one of them. No transaction of this
-/// client waits for the rest.
-async fn finish_apart(desk: &Desk, parts: Vec<Part>) {
-    for part in parts {
-        for held in split(&part.held) {
-            let whose = [Whose { id: part.work.id, committed: part.work.committed, held: &held }];
-            if let Err(error) = finish_all(&desk.server, &whose).await {
-                tracing::debug!(%error, transaction = %part.work.id.id(), "this document cannot be finished");
-            }
-        }
-        desk.keep(part);
-    }
-}
-
-/// Tries once more to finish the parts that the server has refused, each by itself.
-async fn try_again(desk: Arc<Desk>, parts: Vec<Part>) {
-    let mut left = Vec::new();
-    for part in parts {
-        let epoch = epoch_before(&*desk.log, part.work.id.id()).await;
-        match finish_all(&desk.server, &whose(std::slice::from_ref(&part))).await {
-            Ok(_) => {
-                if let Some(epoch) = part.work.part_is_clean(epoch) {
-                    desk.log.clean(part.work.id.id(), epoch).await;
-                }
-            }
-            Err(_) => left.push(part),
-        }
-    }
-    desk.backlog().keep_again(left, Instant::now());
-    desk.wake.notify_one();
-}
-
-/// Documents that a transaction has left, and its decision.
-struct Whose<'a> {
-    id: Decided,
-    committed: bool,
-    held: &'a [(Namespace, Held)],
-}
-
-fn whose(parts: &[Part]) -> Vec<Whose<'_>> {
-    parts.iter().map(|part| Whose { id: part.work.id, committed: part.work.committed, held: &part.held }).collect()
-}
-
-/// The same documents in groups of one, so that one that the server refuses holds up no other.
-fn split(held: &[(Namespace, Held)]) -> Vec<Vec<(Namespace, Held)>> {
-    let documents = held.iter().flat_map(|(ns, held)| {
-        let flags = Held { inserts: held.inserts, removes: held.removes, ..Held::default() };
-        let written = held.written.iter().map(move |at| (ns, Held { written: vec![at.clone()], ..flags.clone() }));
-        let read = held.read.iter().map(move |at| (ns, Held { read: vec![at.clone()], ..Held::default() }));
-        written.chain(read)
-    });
-    documents.map(|(ns, held)| vec![(ns.clone(), held)]).collect()
-}
-
-/// All parts that are finished together, merged by collection.
-#[derive(Default)]
-struct Merged {
-    forward: Side,
-    back: Side,
-    readers: Vec<Decided>,
-    read: Vec<Address>,
-}
-
-#[derive(Default)]
-struct Side {
-    writers: Vec<Decided>,
-    at: Vec<Address>,
-    deletes: bool,
-}
-
-/// Answers how many documents it has rolled forward.
-async fn finish_all(server: &Server, all: &[Whose<'_>]) -> Result<usize> {
-    match all {
-        [one] if one.held.iter().any(|(_, held)| held.written.len() + held.read.len() > IDS_PER_STATEMENT) => {
-            finish_large(server, one).await
-        }
-        all => finish_together(server, all).await,
-    }
-}
-
-/// Finishes what one transaction has left, as many documents at a time as a statement names: all of
-/// them together would take their memory once more.
-async fn finish_large(server: &Server, Whose { id, committed, held }: &Whose<'_>) -> Result<usize> {
-    let mut finished = 0;
-    for (ns, held) in *held {
-        let flags = Held { inserts: held.inserts, removes: held.removes, ..Held::default() };
-        let written = held.written.chunks(IDS_PER_STATEMENT);
-        let written = written.map(|some| Held { written: some.to_vec(), ..flags.clone() });
-        let read = held.read.chunks(IDS_PER_STATEMENT).map(|some| Held { read: some.to_vec(), ..Held::default() });
-        for piece in written.chain(read) {
-            let held = [(ns.clone(), piece)];
-            finished += finish_together(server, &[Whose { id: *id, committed: *committed, held: &held }]).await?;
-        }
-    }
-    Ok(finished)
-}
-
-async fn finish_together(server: &Server, all: &[Whose<'_>]) -> Result<usize> {
-    let mut merged: BTreeMap<&Namespace, Merged> = BTreeMap::new();
-    for Whose { id, committed, held } in all {
-        for (ns, held) in *held {
-            let entry = merged.entry(ns).or_default();
-            if !held.written.is_empty() {
-                let side = if *committed { &mut entry.forward } else { &mut entry.back };
-                side.writers.push(*id);
-                side.at.extend(held.written.iter().cloned());
-                side.deletes |= if *committed { held.removes } else { held.inserts };
-            }
-            if !held.read.is_empty() {
-                entry.readers.push(*id);
-                entry.read.extend(held.read.iter().cloned());
-            }
-        }
-    }
-    // Together, so that what was locked first is not free last. Each goes to its end even if
-    // another fails.
-    let each = merged.into_iter().map(|(ns, merged)| finish_collection(server, ns, merged));
-    future::join_all(each).await.into_iter().sum()
-}
-
-async fn finish_collection(server: &Server, ns: &Namespace, merged: Merged) -> Result<usize> {
-    let Merged { mut forward, mut back, readers, read } = merged;
-    let mut finished = 0;
-    if !forward.at.is_empty() {
-        server.at(Step::BeforeFinish).await;
-        finished = roll(server, ns, &mut forward, true).await?;
-        server.at(Step::AfterFinish).await;
-    }
-    if !back.at.is_empty() {
-        server.at(Step::BeforeUndo).await;
-        roll(server, ns, &mut back, false).await?;
-        server.at(Step::AfterUndo).await;
-    }
-    for some in read.chunks(IDS_PER_STATEMENT) {
-        server.repair(ns, vec![statement::unlock_readers(among(some), &readers)]).await?.ok()?;
-    }
-    Ok(finished)
-}
-
-async fn roll(server: &Server, ns: &Namespace, side: &mut Side, forward: bool) -> Result<usize> {
-    name_once(&mut side.at);
-    let mut rolled = 0;
-    for some in side.at.chunks(IDS_PER_STATEMENT) {
-        match forward {
-            true => rolled += roll::forward_at(server, ns, some, &side.writers, side.deletes).await?,
-            false => rolled += roll::back(server, ns, &among(some), &side.writers, side.deletes).await?,
-        }
-    }
-    Ok(usize::try_from(rolled).unwrap_or(0))
-}
-
-/// A document that several transactions have changed, one after the other, is named once.
-fn name_once(at: &mut Vec<Address>) {
-    let mut named = HashSet::new();
-    at.retain(|at| at.filter().to_vec().map_or(true, |name| named.insert(name)));
 }

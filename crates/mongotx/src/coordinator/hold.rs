@@ -10,6 +10,7 @@
 //! | `since` | date | when the hold began, by the server's clock |
 //! | `until` | date | until then, unless it is renewed, by the server's clock |
 //! | `over` | bool | it was ended before that |
+//! | `format` | int | below this version of the stored format no client may register ([`super::format`]); nothing sets it yet |
 //!
 //! A client looks for it *after* its record was inserted, and before it uses the record. The
 //! checkpoint writes it *before* it reads which records there are. So either the client sees the
@@ -19,7 +20,10 @@ use std::time::Duration;
 
 use bson::{Document, doc, oid::ObjectId};
 
-use super::server::Server;
+use super::{
+    format::{self, FORMAT},
+    server::Server,
+};
 use crate::{
     error::{Error, ErrorKind, Result},
     options::Namespace,
@@ -45,17 +49,30 @@ impl Hold {
     }
 
     /// Whether a hold stands now.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Unsupported`] when clients of a later stored format are to be alone here.
     pub(crate) async fn stands(&self, server: &Server) -> Result<bool> {
-        let standing = doc! {"_id": HOLD, "over": false, "$expr": {"$gt": ["$until", "$$NOW"]}};
-        Ok(self.find(server, standing).await?.is_some())
+        let standing = doc! {"over": false, "$expr": {"$gt": ["$until", "$$NOW"]}};
+        let is_later = doc! {format::FIELD: {"$gt": FORMAT}};
+        let Some(found) = self.find(server, doc! {"_id": HOLD, "$or": [standing, is_later]}).await? else {
+            return Ok(false);
+        };
+        self.check(&found).map(|()| true)
+    }
+
+    fn check(&self, found: &Document) -> Result<()> {
+        format::check(found.get(format::FIELD), || format!("the document {HOLD:?} of {}", self.ns))
     }
 
     /// Begins to hold, durably.
     ///
     /// # Errors
-    /// [`ErrorKind::Unavailable`] when another hold stands.
+    /// [`ErrorKind::Unavailable`] when another hold stands; [`ErrorKind::Unsupported`] as of
+    /// [`Hold::stands`].
     pub(crate) async fn take(&self, server: &Server, by: ObjectId) -> Result<()> {
         let free = doc! {"$or": [{"$ne": ["$over", false]}, {"$lte": ["$until", "$$NOW"]}]};
+        let free = doc! {"_id": HOLD, format::FIELD: format::is_known(), "$expr": free};
         let begins = doc! {"$set": {"by": by, "since": "$$NOW", "until": until(), "over": false}};
         let first = doc! {"q": {"_id": HOLD}, "u": {"$setOnInsert": {"over": true}}, "upsert": true};
         match self.write(server, first).await {
@@ -63,7 +80,7 @@ impl Hold {
             Err(error) if !error.is_duplicate_key() => return Err(error),
             _ => {}
         }
-        match self.write(server, doc! {"q": {"_id": HOLD, "$expr": free}, "u": [begins]}).await? {
+        match self.write(server, doc! {"q": free, "u": [begins]}).await? {
             true => Ok(()),
             false => Err(self.taken(server).await),
         }
@@ -95,8 +112,11 @@ impl Hold {
     }
 
     async fn taken(&self, server: &Server) -> Error {
-        let since = self.find(server, doc! {"_id": HOLD}).await.ok().flatten();
-        let since = since.and_then(|hold| hold.get_datetime("since").ok()?.try_to_rfc3339_string().ok());
+        let found = self.find(server, doc! {"_id": HOLD}).await.ok().flatten();
+        if let Some(Err(later)) = found.as_ref().map(|found| self.check(found)) {
+            return later;
+        }
+        let since = found.and_then(|hold| hold.get_datetime("since").ok()?.try_to_rfc3339_string().ok());
         let since = since.map_or(String::new(), |since| format!(", since {since}"));
         let message = format!("another checkpoint holds transactions{since} ({}); one at a time can", self.ns);
         Error::new(ErrorKind::Unavailable, message)

@@ -1,8 +1,9 @@
 //! Looks at the change stamps: shared by those who need one at the same time, and remembered.
 //!
-//! Who needs a look while another is under way waits for the next one, with everybody else who comes meanwhile: a look that is
-//! already under way may have passed by what they have to see. The last one is remembered. With what the own record has
-//! acknowledged since, it is a first look as good as a new one, and costs no command.
+//! Who needs a look while another is under way waits for the next one, with everybody else who
+//! comes meanwhile: a look that is already under way may have passed by what they have to see. The
+//! last one is remembered. With what the own record has acknowledged since, it is a first look as
+//! good as a new one, and costs no command.
 
 use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
@@ -24,7 +25,8 @@ use super::{
 };
 use crate::error::Result;
 
-/// How old a remembered look may be where other clients change the same collections: an older one has probably missed something.
+/// How old a remembered look may be where other clients change the same collections: an older one
+/// has probably missed something.
 const RECENT: Duration = Duration::from_millis(5);
 
 /// How long a look waits for the one before it.
@@ -54,7 +56,8 @@ fn locked(state: &Mutex<State>) -> MutexGuard<'_, State> {
 }
 
 impl Looks {
-    /// A look that has not begun yet. Whoever waits for it drives it, so that it ends when somebody's future is dropped.
+    /// A look that has not begun yet. Each caller that waits for it drives it, so that it ends
+    /// although the future of another one is dropped.
     fn next(&self, server: &Arc<Server>, log: &Arc<dyn TxLog>) -> SharedLook {
         let mut state = locked(&self.state);
         if let Some(next) = &state.next {
@@ -78,7 +81,8 @@ async fn look_after(
     log: Arc<dyn TxLog>,
 ) -> Result<Arc<ChangeLook>> {
     if let Some(before) = before {
-        // Its answer is for those who asked before, and so is its error. A connection that swallows it stops nobody else.
+        // Its answer is for the callers that asked before, and so is its error. A connection that
+        // swallows it stops no other caller.
         let _ = tokio::time::timeout(LONGEST_WAIT, before).await;
     }
     let (mut number, mut last) = (0, None);
@@ -116,13 +120,14 @@ fn connections(server: &Server, log: &dyn TxLog) -> (u64, u64) {
 /// The look before what is asked again.
 pub(crate) struct FirstLook {
     look: Arc<ChangeLook>,
-    /// What the client's own records have acknowledged since.
+    /// Stamps that the client's own records have acknowledged since.
     own: Changes,
     same: SameServer,
 }
 
 impl FirstLook {
-    /// Which of these stamps did transactions set from then to the sending of the later look? `None`: that cannot be said.
+    /// The stamps of these names that transactions have set between that look and the sending of
+    /// the later one. `None`: that cannot be said.
     pub(crate) fn changed_at(&self, later: &ChangeLook, tags: &Tags) -> Option<Tags> {
         self.look.changed_at(later, &self.own, tags, self.same)
     }
@@ -137,13 +142,14 @@ impl Core {
     /// A look at these change stamps: the last one, if it will do, or a new one.
     pub(crate) async fn first_look(&self, tx: &Transaction, tags: &Tags) -> Result<FirstLook> {
         let (own, several) = (self.log.own_changes(tags), self.server.nodes.are_several());
-        // Where several servers keep the data, nothing but a look of its own shows a transaction without locks that what it has read
-        // was the latest.
+        // Where several servers keep the data, only a look of its own shows a transaction without
+        // locks that it has read the latest.
         if !(several && tx.id().is_none())
             && let Some(look) = self.looks.last()
             && self.is_still_good(&look, &own, tags)
         {
-            // It may be older than the transaction's first lock, from which on the commit's evidence tells of restarts.
+            // The look may be older than the transaction's first lock, from which on the commit's
+            // evidence shows restarts.
             let same = if several { SameServer::Elsewhere } else { SameServer::Connections };
             return Ok(FirstLook { look, own, same });
         }

@@ -46,6 +46,7 @@ pub(crate) mod client_record;
 pub(crate) mod events;
 pub(crate) mod expiry;
 pub(crate) mod finisher;
+pub(crate) mod format;
 pub(crate) mod freshness;
 pub(crate) mod hold;
 pub(crate) mod holders;

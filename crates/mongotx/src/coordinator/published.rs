@@ -1,11 +1,13 @@
 //! One record per transaction, as section 4.1 of paper 000 publishes it: the baseline.
 //!
-//! `{_id: {c, n}, state: "active" | "committed" | "rolledback", ts: <server time>, leaseMs, stamp}`: inserted before the
-//! first write, changed once by `findAndModify`, deleted when every document is clean. Departures from the paper, for
-//! safety: time is the server's; a stamp between the last prepared write and the decision shows that the server has
-//! not lost a prepared write since, which needs connections of its own ([`LANES`]). Not kept, as in the paper: outcomes after the end, leases that are extended, and a
-//! commit whose server is killed while its documents are being finished (the record may be deleted although a document
-//! was not finished). For measuring, not for keeping data.
+//! `{_id: {c, n}, state: "active" | "committed" | "rolledback", ts: <server time>, leaseMs,
+//! stamp}`: inserted before the first write, changed once by `findAndModify`, deleted when every
+//! document is clean. Departures from the paper, for safety: time is the server's; a stamp between
+//! the last prepared write and the decision shows that the server has not lost a prepared write
+//! since, which needs connections of its own ([`LANES`]). Not kept, as in the paper: outcomes after
+//! the end, leases that are extended, and a commit whose server is killed while its documents are
+//! being finished (the record may be deleted although a document was not finished). For measuring,
+//! not for keeping data.
 
 use std::sync::{
     Arc,
@@ -34,8 +36,9 @@ use crate::{
     steps::Step,
 };
 
-/// Transactions share this many connections for their records, each by its number: a connection that is made anew must
-/// be noticed by those who began before, and by nobody else. Enough that the server is the limit, not the lanes.
+/// Number of connections that transactions share for their records, each by its number: when a
+/// connection is made anew, only the transactions that began on it before must notice. With so many
+/// the server is the limit, not the lanes.
 pub(crate) const LANES: usize = 16;
 
 /// A connection for record writes, and how many times it was begun.
@@ -247,7 +250,8 @@ impl TxLog for PublishedLog {
             for id in ids.iter().filter(|id| status(id).is_none()) {
                 strangers::check_tag(&self.server, &self.ns.db, id.client).await?;
             }
-            // A record that is gone: finished, or an orphan of one that is. The document tells when it is fetched again.
+            // A record that is gone: finished, or an orphan of one that is. The document tells when
+            // it is fetched again.
             Ok(ids.iter().map(|id| status(id).unwrap_or(TxStatus::Finished)).collect())
         })
     }

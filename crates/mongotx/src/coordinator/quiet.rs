@@ -1,18 +1,23 @@
-//! Quiet for a reader that has lost its validation again and again: for a moment nothing is decided where it reads.
+//! Quiet for a reader that has lost its validation again and again: for a moment nothing is decided
+//! where it reads.
 //!
-//! 1. It asks every open record, by one command, to take no decision that sets one of these change stamps, until a moment that is
-//!    soon by the server's clock. One reader at a time has a record's ear.
-//! 2. An owner whose decision is refused for that leaves out the transactions in question and sends the others; it tries again a
-//!    little later ([`super::client_record`]).
-//! 3. The reader ends it when its validation has come to its end, before it waits for anybody, and before its own first lock.
+//! 1. It asks every open record, by one command, to take no decision that sets one of these change
+//!    stamps, until a moment that is soon by the server's clock. One reader at a time has a
+//!    record's ear.
+//! 2. An owner whose decision is refused for that leaves out the transactions in question and sends
+//!    the others; it tries again a little later ([`super::client_record`]).
+//! 3. The reader ends it when its validation has come to its end, before it waits for anybody, and
+//!    before its own first lock.
 //!
-//! What was read is validated all the same. A record that does not hear of it (made meanwhile, or asked by somebody
-//! else), a reader that dies, a clock that jumps cost time and no more.
+//! What was read is validated all the same. A record that does not hear of it (made meanwhile, or
+//! asked by somebody else), a reader that dies, a clock that jumps cost time and no more.
 //!
-//! A serializable reader in quiet need not wait for rivals that hold what it has read, if its second look shows that their
-//! records are asked by it still: a decision at serializable demands that no quiet was asked for where it writes, or that it
-//! was over when its own validation began ([`Heard`], [`Conditions`]). Otherwise the transaction is validated again, and what it has read
-//! may not have been changed by then. Clocks decide when quiet is to end, but it is over when the record says so.
+//! A serializable reader in quiet need not wait for rivals that hold what it has read, if its
+//! second look shows that their records are asked by it still: a decision at serializable demands
+//! that no quiet was asked for where it writes, or that it was over when its own validation began
+//! ([`Heard`], [`Conditions`]). Otherwise the transaction is validated again, and what it has read
+//! may not have been changed by then. Clocks decide when quiet is to end, but it is over when the
+//! record says so.
 
 use std::{
     collections::BTreeSet,
@@ -34,8 +39,9 @@ use crate::steps::Step;
 /// Validations that a session loses one after the other before its next transaction asks for quiet.
 const PATIENCE: u32 = 2;
 
-/// How the last transactions of a session have ended: one that has lost its validation several times in a row is given quiet.
-/// Whoever makes a new session for each attempt hands this on, with [`crate::Session::after`].
+/// How the last transactions of a session have ended: a session that has lost its validation
+/// several times in a row is given quiet. A program that makes a new session for each attempt hands
+/// this on, with [`crate::Session::after`].
 #[derive(Clone, Debug, Default)]
 pub struct Attempts(Arc<Mutex<Lost>>);
 
@@ -69,7 +75,8 @@ impl Attempts {
         self.state().in_a_row > 0
     }
 
-    /// Where the next one needs quiet. It is given once, and again only after another loss.
+    /// The collections in which the next transaction needs quiet. It is given once, and again only
+    /// after another loss.
     fn take_wanted(&self) -> Option<Tags> {
         let mut lost = self.state();
         if lost.in_a_row < PATIENCE || lost.stamps.is_empty() {
@@ -102,7 +109,8 @@ impl Quiet {
         self.is_asked && !self.is_over
     }
 
-    /// Does this look show that all these rivals will be validated again before they are decided, if they change what has these stamps?
+    /// Does this look show that all these rivals will be validated again before they are decided,
+    /// if they change what has these stamps?
     pub(crate) fn covers(&self, rivals: &BTreeSet<TxId>, stamps: &Tags, look: &ChangeLook) -> bool {
         let is_asked = |rival: &TxId| look.quiet_of(rival.client) == Some(self.by);
         self.stands() && stamps.is_subset(&self.stamps) && rivals.iter().all(is_asked)
@@ -128,10 +136,16 @@ impl Heard {
     }
 }
 
-/// What those of a group demand that have to be validated again after quiet that they have not heard of.
+/// Conditions on the record of the transactions in a group that have to be validated again after a
+/// quiet that they have not heard of.
 ///
-/// Names only advance: a quiet that was asked for is the last one, or the one before it, or forgotten together with these. So a
-/// group that has heard of neither, [`Verdict::Deaf`], is never decided as it is, nor is a late copy of its decision.
+/// Names only advance: a quiet that was asked for is the last one, or the one before it, or
+/// forgotten together with these. So a group that has heard of neither, [`Verdict::Deaf`], is never
+/// decided as it is, nor is a late copy of its decision.
+///
+/// Names only advance: a quiet that was asked for is the last one, or the one before it, or
+/// forgotten together with these. So a group that has heard of neither, [`Verdict::Deaf`], is never
+/// decided as it is, nor is a late copy of its decision.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Conditions {
     /// The change stamps that they set.
@@ -140,14 +154,15 @@ pub(crate) struct Conditions {
     heard: BTreeSet<ObjectId>,
 }
 
-/// What the quiet in its record means for a group.
+/// The consequence of the quiet in its record for a group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Verdict {
     /// No quiet concerns the transaction: it can be decided.
     Free,
     /// The transaction has to wait until the quiet is over.
     Waits,
-    /// Those who have not heard of this quiet, which is over, have to be validated again.
+    /// The transactions that have not heard of this quiet, which is over, have to be validated
+    /// again.
     Deaf(ObjectId),
 }
 
@@ -182,7 +197,7 @@ impl Conditions {
         }
     }
 
-    /// What the record must be for the group to be decided. `None`: anything.
+    /// The condition on the record for the group to be decided. `None`: any record will do.
     pub(crate) fn expression(&self) -> Option<Document> {
         if self.changed.is_empty() {
             return None;
@@ -197,7 +212,8 @@ impl Conditions {
     }
 }
 
-/// Is there, or was there last, to be quiet where one of these stamps is set? Where nobody has asked, the intersection is null.
+/// Whether there is, or was last, to be quiet where one of these stamps is set. If quiet was never
+/// asked for, the intersection is null.
 pub(crate) fn disturbs(changed: &BTreeSet<Tag>) -> Document {
     let changed: Vec<String> = changed.iter().map(Tag::to_string).collect();
     doc! {"$gt": [{"$size": {"$ifNull": [{"$setIntersection": ["$quiet.tags", changed]}, []]}}, 0]}
@@ -212,12 +228,12 @@ pub(crate) struct StoredQuiet {
     pub(crate) is_over: bool,
     /// The quiet whose place it has taken.
     before: Option<ObjectId>,
-    /// By the time at which the record was read (if it was read durably) it should be.
+    /// Whether it should be over by the time at which the record was read (if it was read durably).
     pub(crate) is_late: bool,
 }
 
 impl StoredQuiet {
-    /// `None`: nobody has asked for quiet yet.
+    /// The quiet in a record. `None`: none was asked for yet.
     pub(crate) fn of(record: &Document) -> Option<Self> {
         let quiet = record.get_document("quiet").ok()?;
         let tags = quiet.get_array("tags").into_iter().flatten().filter_map(|tag| Tag::parse(tag.as_str()?));

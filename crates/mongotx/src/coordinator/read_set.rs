@@ -1,5 +1,6 @@
-//! What a transaction has read, as far as it is validated at the commit: for each read the command and a digest of what it was
-//! answered, never the documents themselves. See docs/isolation.md, "How validation works".
+//! The reads of a transaction that are validated at the commit: for each read the command and a
+//! digest of its answer, never the documents themselves. See docs/isolation.md, "How validation
+//! works".
 
 use std::{
     collections::{HashMap, HashSet},
@@ -28,14 +29,14 @@ use crate::{
 pub(crate) struct Digest {
     pub(crate) documents: u64,
     sum: u64,
-    /// It was read to its end.
+    /// Whether the answer was read to its end.
     pub(crate) complete: bool,
 }
 
 /// Reads that another one is compared with.
 const COMPARED: usize = 64;
 
-/// Different in each process, so that nobody can make two documents with the same hash.
+/// Different in each process, so that no two documents with the same hash can be prepared.
 static HASH: LazyLock<RandomState> = LazyLock::new(RandomState::new);
 
 impl Digest {
@@ -61,7 +62,7 @@ struct Seen {
     digest: Digest,
     /// So many documents answer the query if there are that many: it names a key of each.
     keys: usize,
-    /// Those that were seen, as long as they can be that.
+    /// Documents that were seen, as long as they may be the only ones.
     documents: HashSet<OwnKey>,
 }
 
@@ -104,7 +105,8 @@ impl Witness {
         self.state().digest
     }
 
-    /// An answer that is still being read depends on its whole collection from now on, even if it is read to its end later.
+    /// An answer that is still being read depends on its whole collection from now on, even if it
+    /// is read to its end later.
     fn fix(&self) {
         let mut seen = self.state();
         if !seen.digest.complete {
@@ -112,8 +114,8 @@ impl Witness {
         }
     }
 
-    /// The documents that the answer depends on, if there is one for each key that the query allows: while these are as they are,
-    /// no other document can have one of the keys.
+    /// The documents that the answer depends on, if there is one for each key that the query
+    /// allows: while these are as they are, no other document can have one of the keys.
     fn documents(&self) -> Option<Vec<OwnKey>> {
         let seen = self.state();
         // One that was seen twice was changed meanwhile.
@@ -124,7 +126,7 @@ impl Witness {
     }
 }
 
-/// What was asked. It is asked again as if by somebody who has written nothing.
+/// The command of a read. It is sent again as if by a client that has written nothing.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Read {
     Find(Query),
@@ -140,9 +142,11 @@ pub(crate) struct Entry {
     pub(crate) read: Read,
     /// The answer depends on the document with this `_id` alone.
     pub(crate) pinned: Option<Bson>,
-    /// Of the documents that match, the answer depends on those that fulfil this condition; `None`: on all.
+    /// Of the documents that match, the answer depends on those that fulfil this condition; `None`:
+    /// on all.
     pub(crate) ahead: Option<Document>,
-    /// The answer is that of the documents other than the first so many that the transaction had made its own.
+    /// The answer is that of the documents other than the first so many that the transaction had
+    /// made its own.
     pub(crate) own: usize,
     pub(crate) witness: Witness,
     /// The collections that it reads.
@@ -150,7 +154,8 @@ pub(crate) struct Entry {
 }
 
 impl Entry {
-    /// The documents that the answer depends on, if they are named one by one, by their `_id`s or by keys of a unique index.
+    /// The documents that the answer depends on, if they are named one by one, by their `_id`s or
+    /// by keys of a unique index.
     fn documents(&self) -> Option<Vec<OwnKey>> {
         match self.ids() {
             Some(ids) => ids.iter().map(OwnKey::of_simple).collect(),
@@ -233,7 +238,7 @@ impl ReadSet {
         Ok(())
     }
 
-    /// Notes any other read.
+    /// Notes any read besides those by `_id`.
     pub(crate) fn note(&mut self, entry: Entry, limit: usize) -> Result<()> {
         self.check_room(limit)?;
         self.entries.push(entry);
@@ -248,14 +253,16 @@ impl ReadSet {
         Err(Error::too_large(message))
     }
 
-    /// The answer to the same command, if it was read to its end and nothing of its collection was the transaction's own.
+    /// The answer to the same command, if it was read to its end and nothing of its collection was
+    /// the transaction's own.
     pub(crate) fn same(&self, ns: &Namespace, read: &Read, own: usize) -> Option<Digest> {
         let recent = self.entries.iter().rev().take(COMPARED).filter(|entry| own == 0 && entry.own == 0);
         let same = recent.filter(|entry| entry.ns == *ns && entry.read == *read);
         same.map(|entry| entry.witness.digest()).find(|digest| digest.complete)
     }
 
-    /// Validation begins: what the reads depend on does not change any more while it lasts, whoever goes on reading a cursor.
+    /// Validation begins: the conditions of the reads do not change any more while it lasts, even
+    /// if a cursor is read on.
     pub(crate) fn fix(&self) {
         self.entries.iter().for_each(|entry| entry.witness.fix());
     }
@@ -265,29 +272,29 @@ impl ReadSet {
         self.entries.len()
     }
 
-    /// What was read since the mark was of no consequence.
+    /// Forgets the reads since the mark: they are of no consequence.
     pub(crate) fn forget_since(&mut self, mark: usize) {
         self.entries.truncate(mark);
     }
 }
 
-/// Which of the reads of a transaction are meant.
+/// Selection of a transaction's reads.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Wanted {
     All,
-    /// Those of what the transaction does not hold.
+    /// Reads of documents that the transaction does not hold.
     Loose,
 }
 
 /// A read that others can disturb, and by what.
 struct Loose {
-    /// It is one document, or none.
+    /// Whether it is a read of one document, or none.
     is_one: bool,
     stamps: Vec<Tag>,
 }
 
 impl Transaction {
-    /// What it has read and does not hold, or everything.
+    /// The reads of documents that the transaction does not hold, or all reads.
     fn reads_that(&self, are: Wanted) -> impl Iterator<Item = Loose> {
         let all = are == Wanted::All;
         let points = self.reads.points().flat_map(move |(ns, points)| {
@@ -325,15 +332,16 @@ impl Transaction {
         self.loose_reads().flat_map(|read| read.stamps).collect()
     }
 
-    /// Is everything that is left to validate one moment by itself: what the transaction holds, and at most one document beside
-    /// it?
+    /// Is everything that is left to validate one moment by itself: what the transaction holds, and
+    /// at most one document beside it?
     pub(crate) fn reads_one_moment(&self) -> bool {
         are_one(self.loose_reads())
     }
 
-    /// Was what it has read of one moment, if of its change stamps only these have changed while it was asked for again? One document
-    /// may have been disturbed: the moment is that at which it was asked for. At serializable only if there is nothing else:
-    /// rivals of the rest were looked for before that moment.
+    /// Was what it has read of one moment, if of its change stamps only these have changed while it
+    /// was asked for again? One document may have been disturbed: the moment is that at which it
+    /// was asked for. At serializable only if there is nothing else: rivals of the rest were looked
+    /// for before that moment.
     pub(crate) fn is_of_one_moment(&self, changed: &Tags) -> bool {
         let disturbed = || self.loose_reads().filter(|read| read.stamps.iter().any(|tag| changed.contains(tag)));
         match self.is_serializable() {
@@ -352,7 +360,7 @@ fn are_one(mut reads: impl Iterator<Item = Loose>) -> bool {
     reads.next().is_none_or(|read| read.is_one) && reads.next().is_none()
 }
 
-/// What was read is not so any more.
+/// The error for a read whose answer would be another one now.
 pub(crate) fn changed(ns: &Namespace, id: Option<&Bson>) -> Error {
     let what = match id {
         Some(id) => format!("the document {{_id: {id}}} of {ns}"),

@@ -3,6 +3,7 @@
 //! | field | type | written by | meaning |
 //! | --- | --- | --- | --- |
 //! | `_id` | ObjectId | owner | the client id |
+//! | `format` | Int32 | owner, once | version of the stored format that its client writes; see [`super::format`] |
 //! | `stamp` | Int64 | owner | its last write; see `protocol::recorder` |
 //! | `beat` | Date | owner | the server's time of its last write |
 //! | `leaseMs` | Int64 | owner | how long after `beat` rivals may fence |
@@ -16,7 +17,7 @@
 //! | `killed` | [Int64] | others | numbers rolled back one by one |
 //! | `fenced`, `fencedAt` | Bool, Date | others (or the owner, giving up) | nothing can be decided any more |
 //! | `closedAt` | Date | owner or sweep | every document is clean; removed 30 minutes later by a TTL index |
-//! | `askedAt` | Date | anybody | makes what was read durable before it is told |
+//! | `askedAt` | Date | any client | makes durable what a client has read, before it acts on it |
 
 use std::{collections::HashMap, sync::Arc};
 
@@ -25,6 +26,7 @@ use protocol::{ClientId, ClientRecord, Seq};
 
 use super::{
     changes::{Closed, Stamps, Told},
+    format::{self, FORMAT},
     quiet::StoredQuiet,
     server::{Server, as_i64},
     tag::Tag,
@@ -36,7 +38,7 @@ use crate::{
     steps::Step,
 };
 
-/// The collection's name.
+/// Name of the collection.
 pub(crate) const TXS: &str = "txs";
 /// How long outcomes can be asked for after a client is gone.
 pub(crate) const RETENTION_SECONDS: i64 = 30 * 60;
@@ -45,11 +47,13 @@ pub(crate) const RETENTION_SECONDS: i64 = 30 * 60;
 const LONGEST_QUIET_MS: i64 = 500;
 const LEASES_OF_QUIET: i64 = 8;
 
-/// How long the index on an almost empty collection may take: as long as the majority of the members is away.
+/// How long the index on an almost empty collection may take: as long as the majority of the
+/// members is away.
 const LONGEST_BUILD_MS: i32 = 30_000;
-/// Records that one batch of a look brings: it is enough unless very many clients have ended within the last half hour.
+/// Records that one batch of a look brings: it is enough unless very many clients have ended within
+/// the last half hour.
 const LOOK_BATCH: i32 = 1_000;
-/// MaxTimeMSExpired.
+/// Number of MongoDB's error `MaxTimeMSExpired`.
 const MAX_TIME_EXPIRED: i32 = 50;
 
 /// A record as stored, with what decides nothing.
@@ -59,7 +63,7 @@ pub(crate) struct StoredRecord {
     pub(crate) record: ClientRecord,
     pub(crate) expired: bool,
     pub(crate) closed: bool,
-    /// When somebody asked for it durably the last time.
+    /// Time at which a client asked for it durably last.
     pub(crate) asked_at: Option<DateTime>,
     pub(crate) lease_ms: i64,
     pub(crate) silent_ms: i64,
@@ -73,7 +77,7 @@ pub(crate) struct StoredRecord {
 #[derive(Clone)]
 pub(crate) struct Records {
     pub(crate) ns: Namespace,
-    /// What is said in records of this client's own.
+    /// Description of this client in records of its own.
     about: About,
 }
 
@@ -108,8 +112,8 @@ impl Records {
         })
     }
 
-    /// Makes a client's record, durably: a lock that outlives a restart of the server finds its record. False when there is a
-    /// record of that id already, which is left as it is.
+    /// Makes a client's record, durably: a lock that outlives a restart of the server finds its
+    /// record. False when there is a record of that id already, which is left as it is.
     pub(crate) async fn insert(
         &self,
         server: &Server,
@@ -117,14 +121,16 @@ impl Records {
         lease_ms: u64,
         ns: &Namespace,
     ) -> Result<bool> {
-        // `$currentDate` needs an update: the lease runs by the server's clock from the first moment. No record is without
-        // a stamp, so that one that is there is not matched, and its `_id` refuses another.
+        // `$currentDate` needs an update: the lease runs by the server's clock from the first
+        // moment. No record is without a stamp, so that one that is there is not matched, and its
+        // `_id` refuses another.
         let statement = doc! {
             "q": {"_id": object_id(client), "stamp": {"$exists": false}},
             "u": {
                 "$setOnInsert": {
                     "stamp": 0_i64, "leaseMs": lease_ms as i64, "low": 1_i64, "committed": [], "rolledBack": [],
                     "aborted": [], "namespaces": [ns.to_string()], "about": self.about.to_document(),
+                    format::FIELD: FORMAT,
                 },
                 "$currentDate": {"beat": true},
             },
@@ -138,8 +144,9 @@ impl Records {
         }
     }
 
-    /// Locks and record writes count as done if the server says that they have modified the document: a server that calls
-    /// an unchanged document modified would hand out locks that are not there.
+    /// Locks and record writes count as done if the server says that they have modified the
+    /// document: a server that calls an unchanged document modified would hand out locks that are
+    /// not there.
     pub(crate) async fn probe(&self, server: &Server, client: ClientId) -> Result<()> {
         let unchanged = doc! {"$replaceWith": {"$cond": [{"$eq": ["$low", 0_i64]}, {}, "$$ROOT"]}};
         let statement = doc! {"q": {"_id": object_id(client)}, "u": [unchanged]};
@@ -164,13 +171,14 @@ impl Records {
         };
         let silent = doc! {"$subtract": ["$$NOW", "$beat"]};
         let pipeline = [doc! {"$match": who}, doc! {"$set": {"silentMs": silent}}];
-        // What the primary has, as the documents are read: what the majority has may be older than they are.
+        // Read from the primary, as the documents are: the majority may have an older state.
         let command = doc! {"aggregate": &self.ns.coll, "pipeline": pipeline.to_vec(), "cursor": {}};
         let found = server.collect(&self.ns.db, command, 100_000).await?;
         found.iter().map(parse_record).collect()
     }
 
-    /// Records that are not closed, at most `limit`, the oldest signs of life first. Those that are malformed are left out.
+    /// Records that are not closed, at most `limit`, the oldest signs of life first. Malformed ones
+    /// are left out, those of a later format are an error.
     pub(crate) async fn open(&self, server: &Server, limit: usize) -> Result<Vec<StoredRecord>> {
         let who = doc! {"low": {"$exists": true}, "closedAt": {"$exists": false}};
         let silent = doc! {"$subtract": ["$$NOW", "$beat"]};
@@ -185,25 +193,30 @@ impl Records {
         ];
         let command = doc! {"aggregate": &self.ns.coll, "pipeline": pipeline.to_vec(), "cursor": {}};
         let found = server.collect(&self.ns.db, command, limit.max(1)).await?;
-        Ok(found.iter().filter_map(|stored| parse_record(stored).ok()).collect())
+        let parsed = found.iter().map(parse_record);
+        parsed
+            .filter(|parsed| parsed.as_ref().map_or_else(|error| error.kind() != ErrorKind::Corruption, |_| true))
+            .collect()
     }
 
-    /// The change stamps of all records, closed and fenced ones included but for those that are known to be closed, and where there
-    /// is to be quiet.
+    /// The change stamps of all records, closed and fenced ones included but for those that are
+    /// known to be closed, and where there is to be quiet.
     pub(crate) async fn changes(&self, server: &Server, known: &Closed) -> Result<Told> {
-        // Who was asked for quiet has some, too. One condition, and no paths in the projection: that halves the server's work.
+        // Clients that were asked for quiet have some, too. One condition, and no paths in the
+        // projection: that halves the server's work.
         let mut filter = doc! {"changes": {"$exists": true}};
         let known: Vec<Bson> = known.clients().map(|client| object_id(client).into()).collect();
         if !known.is_empty() {
             filter.insert("_id", doc! {"$nin": known});
         }
-        let projection = doc! {"changes": 1, "quiet": 1, "closedAt": 1};
+        let projection = doc! {"changes": 1, "quiet": 1, "closedAt": 1, format::FIELD: 1};
         let mut find =
             doc! {"find": &self.ns.coll, "filter": filter, "projection": projection, "batchSize": LOOK_BATCH};
         server.nodes.only_from_primary(&mut find);
         let found = server.collect_raw(&self.ns.db, find, 100_000).await?;
         let mut told = Told::default();
         for stored in &found {
+            check_format(stored)?;
             note_changes(stored, &mut told).ok_or_else(|| {
                 let id = stored.get("_id").ok().flatten().and_then(|id| Bson::try_from(id).ok()).unwrap_or(Bson::Null);
                 let message = format!("the record {id} in txs has no proper \"_id\", \"changes\" or \"quiet\"");
@@ -213,13 +226,16 @@ impl Records {
         Ok(told)
     }
 
-    /// Asks all open records for quiet, those that somebody else has asked before excepted. Durably: who was asked and is not decided
-    /// has to be validated again. The name of the quiet whose place it takes is kept.
+    /// Asks all open records for quiet, except those that another reader has asked before. Durably:
+    /// a transaction whose record was asked, and that is not decided, has to be validated again.
+    /// The name of the quiet before it is kept.
     pub(crate) async fn ask_for_quiet(&self, server: &Server, by: ObjectId, tags: Vec<Bson>) -> Result<()> {
         let longest = doc! {"$min": [LONGEST_QUIET_MS, {"$divide": ["$leaseMs", LEASES_OF_QUIET]}]};
         let quiet = doc! {"by": by, "tags": {"$literal": tags}, "until": {"$add": ["$$NOW", longest]}, "over": false, "before": "$quiet.by"};
         let unasked = doc! {"$or": [{"$ne": ["$quiet.over", false]}, {"$lte": ["$quiet.until", "$$NOW"]}]};
-        let open = doc! {"fenced": {"$exists": false}, "closedAt": {"$exists": false}, "$expr": unasked};
+        let open = doc! {
+            "fenced": {"$exists": false}, "closedAt": {"$exists": false}, format::FIELD: format::is_known(), "$expr": unasked,
+        };
         let stamps = doc! {"$ifNull": ["$changes", {"$literal": {}}]};
         let statement = doc! {"q": open, "u": [{"$set": {"quiet": quiet, "changes": stamps}}], "multi": true};
         let mut command = update(&self.ns, statement);
@@ -227,7 +243,8 @@ impl Records {
         server.write_records(&self.ns, command).await?.ok().map(drop)
     }
 
-    /// The quiet of this name is over. It is kept until somebody else asks: who was validated before is to know of it.
+    /// Ends the quiet of this name. It is kept until another reader asks, for transactions that
+    /// were validated before.
     pub(crate) async fn end_quiet(&self, server: &Server, by: ObjectId) -> Result<()> {
         let statement = doc! {"q": {"quiet.by": by}, "u": {"$set": {"quiet.over": true}}, "multi": true};
         server.write_records(&self.ns, update(&self.ns, statement)).await?.ok().map(drop)
@@ -239,7 +256,7 @@ impl Records {
         server.write_records(&self.ns, update(&self.ns, statement)).await?.ok().map(drop)
     }
 
-    /// Fences a record whose lease has expired. Journaled, because somebody will be told.
+    /// Fences a record whose lease has expired. Journaled, because clients will act on it.
     pub(crate) async fn fence_expired(&self, server: &Server, client: ClientId) -> Result<bool> {
         let expired = doc! {"$gt": [{"$subtract": ["$$NOW", "$beat"]}, "$leaseMs"]};
         let condition = doc! {"_id": object_id(client), "fenced": {"$exists": false}, "$expr": expired};
@@ -270,9 +287,10 @@ impl Records {
         self.change(server, condition, doc! {"$addToSet": {"killed": seq}}).await
     }
 
-    /// Every document is clean: the record goes when its outcomes need not be kept any longer. The owner closes a record
-    /// that has its last stamp, a sweep one that is fenced: a server that was killed may have brought back an earlier
-    /// state, with locks. False when the record is not what it should be.
+    /// Every document is clean: the record goes when its outcomes need not be kept any longer. The
+    /// owner closes a record that has its last stamp, a sweep one that is fenced: a server that was
+    /// killed may have brought back an earlier state, with locks. False when the record is not what
+    /// it should be.
     pub(crate) async fn retire(&self, server: &Server, client: ClientId, by_owner: Option<u64>) -> Result<bool> {
         server.at(Step::BeforeRetire).await;
         let mut condition = doc! {"_id": object_id(client), "closedAt": {"$exists": false}};
@@ -285,8 +303,8 @@ impl Records {
         Ok(retired)
     }
 
-    /// What the record says, durably: read by a durable write that changes nothing of importance. Where several servers
-    /// keep the data it also shows that the one that was asked is the primary still.
+    /// Reads the record durably, by a durable write that changes nothing of importance. Where
+    /// several servers keep the data it also shows that the one that answers is the primary still.
     pub(crate) async fn read_durably(&self, server: &Server, client: ClientId) -> Result<Option<StoredRecord>> {
         let command = doc! {
             "findAndModify": &self.ns.coll, "query": {"_id": object_id(client)}, "update": {"$currentDate": {"askedAt": true}},
@@ -298,7 +316,7 @@ impl Records {
         }
     }
 
-    /// When somebody has asked durably for one of these records, the last time.
+    /// Time at which a client has asked durably for each of these records last.
     pub(crate) async fn asked_at(&self, server: &Server, clients: &[ClientId]) -> Result<HashMap<ClientId, DateTime>> {
         let ids: Vec<Bson> = clients.iter().map(|client| object_id(*client).into()).collect();
         let mut find = doc! {"find": &self.ns.coll, "filter": {"_id": {"$in": ids}}, "projection": {"askedAt": 1}};
@@ -311,10 +329,11 @@ impl Records {
         Ok(found.iter().filter_map(asked).collect())
     }
 
-    /// Waits until everything that the server has acknowledged so far satisfies a write concern. Answers the server's
-    /// `writeConcernError` if that does not come true. Changes nothing.
+    /// Waits until everything that the server has acknowledged so far satisfies a write concern.
+    /// Answers the server's `writeConcernError` if that does not come true. Changes nothing.
     pub(crate) async fn await_concern(&self, server: &Server, concern: Document) -> Result<Option<Document>> {
-        // No record has such an `_id`. A write that matches nothing waits for what was written last.
+        // No record has such an `_id`. A write that matches nothing waits for what was written
+        // last.
         let nothing = doc! {"q": {"_id": 0}, "u": {"$unset": {"nothing": 1}}};
         let command = doc! {"update": &self.ns.coll, "updates": [nothing], "writeConcern": concern};
         match server.write_records_as_asked(&self.ns, command).await {
@@ -326,7 +345,9 @@ impl Records {
         }
     }
 
-    async fn change(&self, server: &Server, q: Document, u: Document) -> Result<bool> {
+    /// Changes one record, unless it is of a later format. True when it was changed.
+    async fn change(&self, server: &Server, mut q: Document, u: Document) -> Result<bool> {
+        q.insert(format::FIELD, format::is_known());
         let command =
             doc! {"update": &self.ns.coll, "updates": [{"q": q, "u": u}], "writeConcern": server.nodes.durable()};
         Ok(server.write_records(&self.ns, command).await?.ok()?.n == 1)
@@ -338,7 +359,15 @@ fn update(ns: &Namespace, statement: Document) -> Document {
     doc! {"update": &ns.coll, "updates": [statement], "ordered": true}
 }
 
-/// What one record tells. `None`: one of the fields is malformed.
+fn check_format(stored: &RawDocument) -> Result<()> {
+    let found = stored.get(format::FIELD).ok().flatten().and_then(|found| Bson::try_from(found).ok());
+    format::check(found.as_ref(), || {
+        let id = stored.get("_id").ok().flatten().and_then(|id| Bson::try_from(id).ok()).unwrap_or(Bson::Null);
+        format!("the record {id} in {TXS}")
+    })
+}
+
+/// Notes the stamps and the quiet of one record. `None`: one of the fields is malformed.
 fn note_changes(stored: &RawDocument, told: &mut Told) -> Option<()> {
     let client = ClientId(stored.get("_id").ok()??.as_object_id()?.bytes());
     let mut stamps = Stamps::new();
@@ -366,6 +395,7 @@ pub(crate) fn parse_record(stored: &Document) -> Result<StoredRecord> {
         Error::new(ErrorKind::Corruption, format!("the record {stored} in txs has no proper field {field:?}"))
     };
     let client = ClientId(stored.get_object_id("_id").map_err(|_| malformed("_id"))?.bytes());
+    format::check(stored.get(format::FIELD), || format!("the record of client {client} in {TXS}"))?;
     let number = |field: &str| stored.get_i64(field).map_err(|_| malformed(field));
     let numbers = |field: &str| match stored.get(field) {
         None => Ok(Default::default()),

@@ -1,15 +1,18 @@
 //! Commands to the server: sending, counting, and sorting what comes back.
 //!
-//! Every command of this crate is sent once. The driver's own retries of writes are off: a lock write that arrived
-//! twice could lock a document again after its transaction was finished. Commands go over connections of this library's own
-//! ([`lean`]) where that can be, and else over the driver.
+//! Every command of this crate is sent once. The driver's own retries of writes are off: a lock
+//! write that arrived twice could lock a document again after its transaction was finished.
+//! Commands go over connections of this library's own ([`lean`]) where that can be, and else over
+//! the driver.
 //!
 //! Commands that change documents go through one of three doors, and there is no other:
-//! - [`live`]: whatever a transaction that is not decided changes. It is in doubt while the command is under way.
+//! - [`live`]: whatever a transaction that is not decided changes. It is in doubt while the command
+//!   is under way.
 //! - [`repair`]: what decided transactions have left. Its statements take decided writers only.
 //! - [`direct`]: outside transactions, and the records of transactions.
 //!
-//! What [`guarded`] asks a server with is in a collection of its own, which no transaction writes to.
+//! What [`guarded`] asks a server with is in a collection of its own, which no transaction writes
+//! to.
 
 pub(crate) mod direct;
 pub(crate) mod guarded;
@@ -48,17 +51,17 @@ use crate::{
     steps::{Step, StepHook},
 };
 
-/// DocumentValidationFailure.
+/// Number of MongoDB's error `DocumentValidationFailure`.
 const BREAKS_VALIDATOR: i32 = 121;
-/// The server's code `BSONObjectTooLarge`.
+/// Number of MongoDB's error `BSONObjectTooLarge`.
 const TOO_LARGE: i32 = 10_334;
 
 /// The option of commands that validators do not judge.
 const BYPASS_VALIDATION: &str = "bypassDocumentValidation";
-/// Commands that have it.
+/// Commands that have the field `bypassDocumentValidation`.
 const JUDGED: [&str; 4] = ["insert", "update", "findAndModify", "aggregate"];
 
-/// What an `update`, `insert` or `delete` command answers.
+/// The answer to an `update`, `insert` or `delete` command.
 #[derive(Debug, Default)]
 pub(crate) struct WriteAnswer {
     /// Documents matched (inserted, deleted), over all statements.
@@ -72,7 +75,8 @@ pub(crate) struct WriteAnswer {
 }
 
 impl WriteAnswer {
-    /// The answer to a write that stores both versions of a document: where they are too large, it says so.
+    /// The answer to a write that stores both versions of a document: where they are too large, it
+    /// says so.
     fn of_held(self) -> Self {
         let errors = self.errors.into_iter().map(|(place, error)| (place, too_large_with_both(error)));
         Self { errors: errors.collect(), ..self }
@@ -101,7 +105,7 @@ impl WriteAnswer {
         }
     }
 
-    /// What the command of this name has done.
+    /// The counts of a write by the command of this name.
     fn progress(&self, command: &str) -> Progress {
         let n = u64::try_from(self.n).unwrap_or(0);
         let upserted = self.upserted.len() as u64;
@@ -169,8 +173,8 @@ impl Server {
         self.connections.load(SeqCst)
     }
 
-    /// Whether what is sent over one of its connections, or not at all, proves that the same server process was there all the time
-    /// (decision 0039).
+    /// Whether what is sent over one of its connections, or not at all, proves that the same server
+    /// process was there all the time (decision 0039).
     pub(crate) fn is_bound(&self) -> bool {
         self.lean.is_some() && self.nodes.is_one_process()
     }
@@ -205,7 +209,8 @@ impl Server {
         self.lean.as_ref().is_some_and(|lean| lean.is_kept_since(number))
     }
 
-    /// The same, over the connection that is there since [`Server::connections`] was `number`, or not at all.
+    /// The same, over the connection that is there since [`Server::connections`] was `number`, or
+    /// not at all.
     async fn send_over(&self, db: &str, command: &Document, number: u64) -> Result<Document> {
         let Some(lean) = self.lean.as_ref().filter(|_| self.is_bound()) else {
             return Err(Error::new(ErrorKind::Unavailable, "no connection leads to one server process for certain"));
@@ -213,7 +218,8 @@ impl Server {
         document::parse(&lean.line_since(number).await?.ask(db, command).await?)
     }
 
-    /// One command of a door. What was done and may be lost again (`writeConcernError`) counts as unanswered.
+    /// One command of a door. What was done and may be lost again (`writeConcernError`) counts as
+    /// unanswered.
     async fn send_kept(&self, db: &str, command: Document) -> Result<Document> {
         kept(self.send(db, command).await?)
     }
@@ -230,8 +236,9 @@ impl Server {
         command
     }
 
-    /// A command of a live transaction or of none, judged by the collection's validator unless the application has it bypassed.
-    /// Repairs are never asked for it: they judge, and go on where a document breaks the validator.
+    /// A command of a live transaction or of none, judged by the collection's validator unless the
+    /// application has it bypassed. Repairs are never asked for it: they judge, and go on where a
+    /// document breaks the validator.
     fn judged_as_asked(command: &mut Document) {
         let can_bypass = command.keys().next().is_some_and(|name| JUDGED.contains(&name.as_str()));
         if can_bypass && scoped::bypasses_validation() {
@@ -239,7 +246,7 @@ impl Server {
         }
     }
 
-    /// The documents that `find` or `aggregate` answers, as somebody asks for them.
+    /// The documents that `find` or `aggregate` answers, fetched as the caller asks for them.
     pub(crate) async fn cursor(self: &Arc<Self>, db: &str, command: Document) -> Result<Stream> {
         let Some(mut line) = self.line().await? else {
             return Ok(Stream::Driver(Box::new(self.driver_cursor(db, command).await?)));
@@ -259,7 +266,8 @@ impl Server {
         }
     }
 
-    /// Of bytes: the driver's cursor of documents reads them through serde, which takes objects for what they look like (see
+    /// Of bytes: the driver's cursor of documents reads them through serde, which takes objects for
+    /// what they look like (see
     /// [`document`]).
     async fn driver_cursor(&self, db: &str, mut command: Document) -> Result<Cursor<RawDocumentBuf>> {
         scoped::add_comment(&mut command);
@@ -271,7 +279,7 @@ impl Server {
         self.collect_raw(db, command, limit).await?.iter().map(|raw| document::parse(raw)).collect()
     }
 
-    /// The same as bytes.
+    /// As [`Server::collect`], but the documents are bytes.
     pub(crate) async fn collect_raw(&self, db: &str, command: Document, limit: usize) -> Result<Vec<RawDocumentBuf>> {
         if let Some(line) = self.line().await? {
             return line.collect(db, &command, limit).await;
@@ -289,7 +297,8 @@ impl Server {
         self.find_first_raw(ns, find).await?.map(|raw| document::parse(&raw)).transpose()
     }
 
-    /// The document of one `_id`, as it is stored. The `_id` is neither a document nor a pattern, which would be a condition.
+    /// The document of one `_id`, as it is stored. The `_id` is neither a document nor a pattern,
+    /// which would be a condition.
     pub(crate) async fn find_stored(&self, ns: &Namespace, id: RawBsonRef<'_>) -> Result<Option<RawDocumentBuf>> {
         let Some(mut line) = self.line().await? else {
             let find = doc! {"find": &ns.coll, "filter": {"_id": Bson::try_from(id)?}};
@@ -309,8 +318,8 @@ impl Server {
     }
 }
 
-/// The longest that anybody waits for one answer: a server that stands still, or a network that swallows packets, breaks no
-/// connection.
+/// The longest that anybody waits for one answer: a server that stands still, or a network that
+/// swallows packets, breaks no connection.
 const LONGEST_ANSWER: Duration = Duration::from_secs(300);
 
 /// The longest that this task waits for one answer.
@@ -318,7 +327,7 @@ fn longest_answer() -> Duration {
     scoped::longest_answer().map_or(LONGEST_ANSWER, |limit| limit.min(LONGEST_ANSWER))
 }
 
-/// What the driver answers, or an error when that takes too long.
+/// The driver's answer, or an error when that takes too long.
 pub(crate) async fn in_time<T>(answer: impl IntoFuture<Output = mongodb::error::Result<T>>) -> Result<T> {
     let limit = longest_answer();
     match tokio::time::timeout(limit, answer.into_future()).await {
@@ -331,7 +340,8 @@ pub(crate) async fn in_time<T>(answer: impl IntoFuture<Output = mongodb::error::
     }
 }
 
-/// The answer, unless what it tells of may be lost again: only this server has it yet, and it may cease to be the primary.
+/// The answer, unless what it tells of may be lost again: only this server has it yet, and it may
+/// cease to be the primary.
 fn kept(answer: Document) -> Result<Document> {
     match answer.get_document("writeConcernError") {
         Err(_) => Ok(answer),
@@ -385,7 +395,7 @@ fn refused_answer(refusal: &Refusal, answer: &RawDocument) -> Error {
     refused_command(refusal.code, &refusal.message, Document::try_from(answer).ok().as_ref())
 }
 
-/// `details`: the server's answer.
+/// The error for a command that the server refused. `details`: the server's answer.
 fn refused_command(code: i32, message: &str, details: Option<&Document>) -> Error {
     let sorted = refused_by_server(code, message);
     let sorted = if REFUSED_AT_ONCE.contains(&code) { sorted } else { sorted.maybe_done() };
@@ -406,8 +416,8 @@ fn refused_by_server(code: i32, message: &str) -> Error {
     }
 }
 
-/// LockTimeout, MaxTimeMSExpired, CursorKilled, ClientDisconnect, InterruptedDueToStorageChange, Interrupted, ClientMarkedKilled:
-/// the server gave the whole command up, wherever it was.
+/// LockTimeout, MaxTimeMSExpired, CursorKilled, ClientDisconnect, InterruptedDueToStorageChange,
+/// Interrupted, ClientMarkedKilled: the server gave the whole command up, wherever it was.
 const INTERRUPTED: [i32; 7] = [24, 50, 237, 279, 355, 11_601, 46_841];
 
 /// Some documents may have been changed before the command was given up, so that this is no answer.
@@ -420,7 +430,8 @@ fn interrupted(error: Error) -> Error {
     }
 }
 
-/// What the server says to a stored document that is too large, of one that a transaction holds: the application's is smaller.
+/// The server's error about a stored document that is too large, where a transaction holds it: the
+/// application's document is smaller.
 fn too_large_with_both(error: Error) -> Error {
     let told = error.message().strip_prefix("BSONObj size: ").filter(|_| error.code() == Some(TOO_LARGE));
     let Some((size, rest)) = told.and_then(|told| told.split_once(' ')) else { return error };
@@ -433,7 +444,7 @@ fn too_large_with_both(error: Error) -> Error {
     Error::invalid(TOO_LARGE, message)
 }
 
-/// What the server has against a statement, in the application's terms.
+/// The server's objection to a statement, in the application's terms.
 fn invalid(code: i32, message: &str) -> Error {
     if index::is_frozen(code, message) {
         return Error::frozen();

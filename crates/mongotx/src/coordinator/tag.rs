@@ -7,7 +7,7 @@ use protocol::id::{collection_number, stored_hash};
 use super::own_key::OwnKey;
 use crate::options::Namespace;
 
-/// Documents of a collection that are told apart in its stamps: one in so many.
+/// Number of buckets into which the stamps divide a collection's documents.
 const BUCKETS: u64 = 16;
 /// Digits of a collection's number.
 const DIGITS: usize = 8;
@@ -31,7 +31,8 @@ enum Part {
     Whole,
     /// Documents in the bucket of this number: `0` to `f` is added.
     Bucket(u8),
-    /// Documents in any bucket: `*` is added. A decision about many documents sets this stamp in place of their buckets'.
+    /// Documents in any bucket: `*` is added. A decision about many documents sets this stamp in
+    /// place of their buckets'.
     AnyBucket,
 }
 
@@ -55,8 +56,9 @@ impl Tag {
         Self { part: Part::AnyBucket, ..self }
     }
 
-    /// The tag with this name in a record; `None` for any other text. A record with a name of another form is refused: leaving it out could hide a change, so
-    /// a new form needs a new version of the stored format.
+    /// The tag with this name in a record; `None` for any other text. A record with a name of
+    /// another form is refused: leaving it out could hide a change, so a new form needs a new
+    /// version of the stored format.
     pub(crate) fn parse(name: &str) -> Option<Self> {
         let (collection, part) = name.split_at_checked(DIGITS)?;
         let is_number = collection.bytes().all(|digit| digit.is_ascii_hexdigit());

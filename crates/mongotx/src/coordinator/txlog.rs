@@ -1,6 +1,7 @@
 //! The one way in for decisions about the status of transactions.
 //!
-//! Two layouts implement it: [`super::client_record`] (the default) and [`super::published`] (the baseline).
+//! Two layouts implement it: [`super::client_record`] (the default) and [`super::published`] (the
+//! baseline).
 
 use bson::{Bson, oid::ObjectId};
 use futures_util::future::BoxFuture;
@@ -31,18 +32,19 @@ pub enum Fate {
     Committed,
     /// Not committed, and never will be: the transaction may be run again.
     RolledBack,
-    /// Nothing is stored about it: it never existed, or it ended longer ago than outcomes are kept (30 minutes), or
-    /// its client keeps its record in another database.
+    /// Nothing is stored about it: it never existed, or it ended longer ago than outcomes are kept
+    /// (30 minutes), or its client keeps its record in another database.
     Unknown,
 }
 
-/// What was found at a barrier.
+/// State of the record and the connection at a barrier.
 #[derive(Clone, Debug)]
 pub(crate) struct Barrier {
     pub(crate) epoch: u64,
     /// The client's record is fenced, durably.
     pub(crate) fenced: bool,
-    /// The collections that the record lists. A fenced record takes no more of them, an open one may.
+    /// The collections that the record lists. A fenced record takes no more of them, an open one
+    /// may.
     pub(crate) namespaces: Vec<Namespace>,
 }
 
@@ -53,9 +55,10 @@ impl Barrier {
     }
 }
 
-/// Where the fate of transactions is stored.
+/// The store of the transactions' fates.
 pub(crate) trait TxLog: Send + Sync {
-    /// A new transaction, able to write to `ns`. `lease_ms`: how long rivals leave it alone without a sign of life.
+    /// A new transaction, able to write to `ns`. `lease_ms`: how long rivals leave it alone without
+    /// a sign of life.
     fn start(&self, lease_ms: u64, ns: &Namespace) -> BoxFuture<'_, Result<Started>>;
 
     /// Before the first prepared write to a further collection.
@@ -64,14 +67,17 @@ pub(crate) trait TxLog: Send + Sync {
     /// Is it a live record of this client?
     fn owns(&self, client: ClientId) -> bool;
 
-    /// What is known of a transaction of this client without asking the server.
+    /// Whether a transaction of this client can still be committed, as far as that is known without
+    /// asking the server.
     fn standing(&self, started: Started) -> Standing;
 
-    /// An error if the transaction cannot be committed any more: its record says so, or the server was replaced.
+    /// An error if the transaction cannot be committed any more: its record says so, or the server
+    /// was replaced.
     fn vouch(&self, started: Started, look: Look) -> BoxFuture<'_, Result<()>>;
 
-    /// Decides. Every prepared write was acknowledged before. `changed`: the tags of the collections that it has written to.
-    /// `None`: a reader has had quiet there that it has not heard of, and what it has read is to be validated again.
+    /// Decides. Every prepared write was acknowledged before. `changed`: the tags of the
+    /// collections that it has written to. `None`: a reader has had quiet there that it has not
+    /// heard of, and what it has read is to be validated again.
     fn commit(
         &self,
         started: Started,
@@ -80,7 +86,8 @@ pub(crate) trait TxLog: Send + Sync {
         heard: Heard,
     ) -> BoxFuture<'_, Result<Option<Decided>>>;
 
-    /// What all clients' records tell, but for those that are known to be closed: change stamps, and where there is to be quiet.
+    /// Change stamps and requests for quiet in all clients' records, those excepted that are known
+    /// to be closed.
     fn changes<'a>(&'a self, known: &'a Closed) -> BoxFuture<'a, Result<Told>>;
 
     /// The change stamps with these names that this client's own records have acknowledged.
@@ -101,25 +108,28 @@ pub(crate) trait TxLog: Send + Sync {
     /// The connection epoch now; see `protocol::recorder`.
     fn epoch(&self) -> u64;
 
-    /// The same; 0, which is no epoch of any connection, if the connection has not been answered: then it proves nothing about what is
-    /// done meanwhile.
+    /// The same; 0, which is no epoch of any connection, if the connection has not been answered:
+    /// then it proves nothing about what is done meanwhile.
     fn answered_epoch(&self) -> u64 {
         self.epoch()
     }
 
-    /// No document carries its locks any more. `epoch` is [`TxLog::answered_epoch`] before the first of them was finished.
+    /// No document carries its locks any more. `epoch` is [`TxLog::answered_epoch`] before the
+    /// first of them was finished.
     fn clean(&self, id: TxId, epoch: u64) -> BoxFuture<'_, ()>;
 
-    /// Everything that was acknowledged before is durable when this returns, if the epoch that it answers is the one it
-    /// answered before: between two equal answers the server was not replaced.
+    /// Everything that was acknowledged before is durable when this returns, if the epoch that it
+    /// answers is the one it answered before: between two equal answers the server was not
+    /// replaced.
     fn barrier(&self, client: ClientId) -> BoxFuture<'_, Result<Barrier>>;
 
-    /// The statuses of these transactions, each read after this call began. Clients whose lease has expired are fenced
-    /// first, so that `Active` means alive. Any other status is durable: a server that is killed comes back with it.
+    /// The statuses of these transactions, each read after this call began. Clients whose lease has
+    /// expired are fenced first, so that `Active` means alive. Any other status is durable: a
+    /// server that is killed comes back with it.
     fn statuses<'a>(&'a self, ids: &'a [TxId]) -> BoxFuture<'a, Result<Vec<TxStatus>>>;
 
-    /// Has somebody asked durably, since this was called last, what became of transactions of this
-    /// client? Then he has met what they have left locked.
+    /// Whether another client has asked durably, since the last call, for the fate of transactions
+    /// of this client. If so, it has met documents that they have left locked.
     fn was_asked(&self) -> BoxFuture<'_, Result<bool>> {
         Box::pin(async { Ok(false) })
     }
@@ -127,7 +137,7 @@ pub(crate) trait TxLog: Send + Sync {
     /// The durable truth about one transaction.
     fn fate(&self, id: TxId) -> BoxFuture<'_, Result<Fate>>;
 
-    /// Rolls one transaction back, whoever runs it, if it is not decided.
+    /// Rolls back one transaction of any client, if it is not decided.
     fn kill(&self, id: TxId) -> BoxFuture<'_, Result<Fate>>;
 
     /// Writes what is still to be written and says goodbye.

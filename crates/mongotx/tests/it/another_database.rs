@@ -1,5 +1,5 @@
-//! Clients of one deployment that keep their records in different databases, and locks whose record is not there although
-//! it must be: nobody repairs what somebody else may still commit.
+//! Clients of one deployment that keep their records in different databases, and locks whose record
+//! is not there although it must be: nobody repairs what somebody else may still commit.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -12,7 +12,7 @@ use crate::common::{
     world::{COLLECTIONS, World},
 };
 
-async fn world(name: &str) -> World {
+pub(crate) async fn world(name: &str) -> World {
     let server = testkit::shared_standalone().await.unwrap();
     let world = World::new(&server.uri(), name);
     let raw = world.raw().await.database(&world.db);
@@ -29,7 +29,7 @@ async fn stranger(world: &World) -> Client {
     Client::connect_with(&world.uri, options).await.unwrap()
 }
 
-async fn change_both(world: &World, client: &Client) -> Session {
+pub(crate) async fn change_both(world: &World, client: &Client) -> Session {
     let mut session = client.session();
     session.begin().unwrap();
     for coll in COLLECTIONS {
@@ -40,7 +40,7 @@ async fn change_both(world: &World, client: &Client) -> Session {
 }
 
 /// Every way to meet the locked document answers an error with all of `words`, and changes nothing.
-async fn assert_refused(world: &World, client: &Client, kind: ErrorKind, words: &[&str]) {
+pub(crate) async fn assert_refused(world: &World, client: &Client, kind: ErrorKind, words: &[&str]) {
     let before = world.stored(&world.db, "a").await;
     let a = world.collection(client, "a");
     let errors = [
@@ -130,7 +130,8 @@ fn id_of_age(id: TxId, age: Duration) -> TxId {
     TxId { client: mongotx::ClientId(bytes), seq: id.seq }
 }
 
-/// Nobody waits for ever: what has no record any more when none need be kept is an orphan.
+/// No wait lasts for ever: a lock whose record is gone, at a time at which none need be kept, is an
+/// orphan.
 #[tokio::test]
 async fn lock_older_than_records_are_kept_is_rolled_back() {
     let world = world("removed_late").await;

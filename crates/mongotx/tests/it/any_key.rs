@@ -1,5 +1,6 @@
-//! Writes of one document that is found by other fields than its `_id` (decision 0037): one command finds, locks and changes it, and says
-//! which one it was; whatever that command may not decide goes the long way.
+//! Writes of one document that is found by other fields than its `_id` (decision 0037): one command
+//! finds, locks and changes it, and says which one it was; whatever that command may not decide
+//! goes the long way.
 
 use crate::{late::proxy::Proxy, quiet};
 
@@ -15,7 +16,8 @@ use quiet::{Gate, commands_of, connect, options, through};
 
 const LONG: Duration = Duration::from_secs(60);
 
-/// The documents `{_id: 10 * k, k, n: 1}` with `k` from 1 on, of which a unique index makes `k` the natural key.
+/// The documents `{_id: 10 * k, k, n: 1}` with `k` from 1 on, of which a unique index makes `k` the
+/// natural key.
 async fn keyed(client: &Client, count: i32) -> Collection<Document> {
     let coll = client.database(&testkit::unique_db("any_key")).collection("docs");
     coll.create_index(IndexModel::new(doc! {"k": 1}).unique(true)).await.unwrap();
@@ -96,7 +98,8 @@ async fn a_write_by_a_natural_key_is_one_command_each() {
     let client = connect(options()).await;
     let coll = keyed(&client, 8).await;
     let mut session = begun(&client);
-    // Also in a collection to which the transaction has written: nobody else can have the key.
+    // Also in a collection to which the transaction has written: no other transaction can have the
+    // key.
     for k in 1..=3 {
         let update = async { assert_eq!(add(&coll, &mut session, k, 1).await.unwrap(), 1) };
         assert_eq!(commands_of(&client, update).await, one_find_and_modify(), "{k}");
@@ -180,7 +183,7 @@ async fn a_document_that_a_rival_holds_is_a_conflict_by_its_key() {
     add(&theirs, &mut rival, 2, 10).await.unwrap();
     let refused = add(&coll, &mut session, 2, 1).await.unwrap_err();
     assert_eq!((refused.kind(), refused.conflict().unwrap().rival), (ErrorKind::Conflict, rival.id().unwrap()));
-    // What it will have if the rival commits is nobody's yet.
+    // The value that the document will have if the rival commits is free still.
     theirs.update_one(doc! {"k": 3}, doc! {"$set": {"k": 33}}).session(&mut rival).await.unwrap();
     let mut session = begun(&client);
     assert_eq!(add(&coll, &mut session, 33, 1).await.unwrap(), 0);
@@ -283,7 +286,8 @@ async fn a_document_that_it_has_read_locked_is_written_under_that_lock() {
     assert_eq!(stored(&coll).await, [doc! {"_id": 10, "k": 1, "n": 2}, doc! {"_id": 20, "k": 2, "n": 2}]);
 }
 
-/// Sessions of two clients that add to the same few documents, and to an account of what was acknowledged.
+/// Sessions of two clients that add to the same few documents, and to an account of what was
+/// acknowledged.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn rivals_by_a_natural_key_lose_nothing_and_do_nothing_twice() {
     const SESSIONS: usize = 8;
@@ -334,7 +338,8 @@ fn who_waits(client: &Client) -> Session {
     session
 }
 
-/// Who wants a key that was wanted in vain before knows where to stand, without a command.
+/// A transaction that wants a key that was wanted in vain before knows where to stand, without a
+/// command.
 #[tokio::test]
 async fn who_wants_a_natural_key_waits_in_turn_and_then_sends_one_command() {
     let client = connect(options()).await;
@@ -358,7 +363,7 @@ async fn who_wants_a_natural_key_waits_in_turn_and_then_sends_one_command() {
     assert_eq!(n_of(&coll, 2).await, 4);
 }
 
-/// What is remembered of a key is no more than a guess.
+/// The document remembered for a key is no more than a guess.
 #[tokio::test]
 async fn key_that_another_document_has_by_now_is_found_there() {
     let client = connect(options()).await;
@@ -423,7 +428,7 @@ async fn what_an_answer_that_was_lost_had_locked_is_free_again_when_the_transact
     }
 }
 
-/// Nobody looks but the server's own tools.
+/// Only the server's own tools look at the collection.
 async fn until_clean(client: &Client, coll: &Collection<Document>, name: &str) {
     let deadline = std::time::Instant::now() + LONG;
     loop {
@@ -461,7 +466,8 @@ async fn the_first_in_an_order_is_taken_by_one_command_and_was_the_first() {
     assert_eq!(held.unwrap_err().kind(), ErrorKind::Conflict);
     rival.commit().await.unwrap();
     assert!(other.flush(LONG).await);
-    // Who is ready to wait gets it when it is free, from a transaction of the same client, too.
+    // A caller that is ready to wait gets it when it is free, from a transaction of the same
+    // client, too.
     let mut first = begun(&client);
     coll.update_one(doc! {"_id": 30}, doc! {"$set": {"x": 2}}).session(&mut first).await.unwrap();
     let mut patient = client.session();
@@ -478,7 +484,7 @@ async fn the_first_in_an_order_is_taken_by_one_command_and_was_the_first() {
     assert!(client.flush(LONG).await && other.flush(LONG).await);
     let left: Vec<i32> = stored(&coll).await.iter().map(|document| document.get_i32("k").unwrap()).collect();
     assert_eq!(left, [0, 3, 4, 5]);
-    // What the same client has committed a moment ago, and not finished, has its place.
+    // A document that the same client has committed a moment ago, and not finished, has its place.
     let mut session = begun(&client);
     coll.insert_one(&doc! {"_id": 2, "k": -1, "n": 1}).session(&mut session).await.unwrap();
     session.commit().await.unwrap();
@@ -487,7 +493,8 @@ async fn the_first_in_an_order_is_taken_by_one_command_and_was_the_first() {
     session.commit().await.unwrap();
 }
 
-/// Somebody else had the first one, and removed it: the next ones are taken by one command each again.
+/// Another client had the first one, and removed it: the next ones are taken by one command each
+/// again.
 #[tokio::test]
 async fn who_has_waited_for_a_first_one_in_vain_takes_the_next_ones_by_one_command() {
     let client = connect(ClientOptions { isolation: Isolation::Snapshot, ..options() }).await;
@@ -516,7 +523,8 @@ async fn who_has_waited_for_a_first_one_in_vain_takes_the_next_ones_by_one_comma
     assert_eq!(stored(&coll).await, Vec::<Document>::new());
 }
 
-/// It has lost what it had written, and others have written since: nothing of that is taken for its own.
+/// The transaction has lost what it had written, and others have written since: none of that is
+/// taken for its own.
 #[tokio::test]
 async fn a_killed_transaction_is_told_so_by_a_statement_by_key() {
     let (client, other) = (connect(options()).await, connect(options()).await);
@@ -527,7 +535,8 @@ async fn a_killed_transaction_is_told_so_by_a_statement_by_key() {
         false => add(&coll, session, k, 1).await.map(drop),
     };
     for (at, reads) in [(0, false), (1, true)] {
-        // One has a document of its own in place of the rival's, one has changed the document itself.
+        // One has a document of its own in place of the rival's, one has changed the document
+        // itself.
         let (mut inserted, mut changed) = (begun(&client), begun(&client));
         let k = 50 + at;
         coll.insert_one(&doc! {"_id": 1_000 + at, "k": k, "n": 1}).session(&mut inserted).await.unwrap();

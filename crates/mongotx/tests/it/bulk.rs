@@ -1,4 +1,5 @@
-//! Updates of several documents that a bulk write sends together: in order, whatever becomes of them.
+//! Updates of several documents that a bulk write sends together: in order, whatever becomes of
+//! them.
 
 use crate::quiet;
 
@@ -37,7 +38,8 @@ async fn updates_by_id_are_one_command_until_one_is_not_for_one_statement() {
     let done = coll.bulk_write([add(1, 1), add(2, 2), add(3, 3)]).session(&mut session).await.unwrap();
     assert_eq!((done.matched_count, done.modified_count), (3, 3));
     assert_eq!(client.metrics().commands.values().sum::<u64>() - before, 1);
-    // One of them again, and one that is held: each takes the way of single documents, after those before it.
+    // One of them again, and one that is held: each takes the way of single documents, after those
+    // before it.
     let done = coll.bulk_write([add(4, 1), add(5, 1), add(1, 1), add(6, 1)]).session(&mut session).await.unwrap();
     assert_eq!((done.matched_count, done.modified_count), (4, 4));
     session.commit().await.unwrap();
@@ -133,13 +135,14 @@ async fn updates_by_the_keys_of_a_unique_index_are_two_commands() {
     };
     let sent = BTreeMap::from([("find".to_owned(), 1), ("update".to_owned(), 1)]);
     assert_eq!(quiet::commands_of(&client, together).await, sent);
-    // One that is held, one that is not there, and one twice: each takes the way of single documents.
+    // One that is held, one that is not there, and one twice: each takes the way of single
+    // documents.
     let all =
         [add_by_key(1, 4, 4), add_by_key(1, 6, 10), add_by_key(2, 4, 1), add_by_key(1, 5, 5), add_by_key(1, 5, 6)];
     let done = coll.bulk_write(all).session(&mut session).await.unwrap();
     assert_eq!((done.matched_count, done.modified_count), (4, 4));
     session.commit().await.unwrap();
-    // By `_id`, from the last key to the first.
+    // Written by `_id`, from the last key to the first.
     assert_eq!(numbers(&client, &coll).await, [12, 12, 5, 4, 3, 2]);
 }
 
@@ -174,7 +177,7 @@ async fn updates_by_keys_that_the_transaction_has_read_are_one_command() {
         assert_eq!(sent, asked, "{isolation:?}: the answer has not shown where the last one is");
         session.commit().await.unwrap();
     }
-    // What has the key by now is changed, not what had it when it was read.
+    // The document that has the key by now is changed, not the one that had it when it was read.
     let mut session = client.session();
     session.begin().unwrap();
     let read = coll.find(doc! {"w": 1}).session(&mut session).await.unwrap();
@@ -190,7 +193,8 @@ async fn updates_by_keys_that_the_transaction_has_read_are_one_command() {
     assert_eq!(numbers(&client, &coll).await, [3, 13, 3, 11, 3, 3]);
 }
 
-/// A number of another type names the same document: what the transaction has written to it stays, and is built upon.
+/// A number of another type names the same document: what the transaction has written to it stays,
+/// and is built upon.
 #[tokio::test]
 async fn own_documents_are_known_by_numbers_of_every_type() {
     let client = quiet::connect(quiet::options()).await;
@@ -217,8 +221,8 @@ async fn own_documents_are_known_by_numbers_of_every_type() {
     assert_eq!(numbers(&client, &coll).await, [2221, 2221, 2220, 2000]);
 }
 
-/// What was locked behind a statement that matched nothing is given back, and changed once,
-/// whatever type of number names it.
+/// Documents locked behind a statement that matched nothing are given back, and changed once,
+/// whatever type of number names them.
 #[tokio::test]
 async fn what_is_given_back_is_known_by_numbers_of_every_type() {
     let client = quiet::connect(quiet::options()).await;
@@ -261,7 +265,7 @@ async fn what_the_server_refuses_is_refused_at_its_place() {
     assert_eq!(numbers(&client, &coll).await, [2, 2, 1, 1, 1, 1]);
 }
 
-/// Where a document was a moment ago is not where it is: what the statement demands counts.
+/// The place where a document was a moment ago does not matter: the statement's condition counts.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn updates_by_keys_that_are_moved_meanwhile_change_what_has_the_key() {
     let gate = quiet::Gate::before(&[Step::BeforeLock]);
@@ -319,7 +323,7 @@ async fn updates_that_match_nothing_or_change_nothing_are_counted_as_such() {
     assert_eq!(numbers(&client, &coll).await, [2, 1, 2, 1, 1, 1]);
 }
 
-/// Who waits for the second must not hold the third: the rival wants that next.
+/// A transaction that waits for the second must not hold the third: the rival wants that next.
 #[tokio::test]
 async fn what_comes_after_a_locked_document_is_given_back() {
     let (client, coll, mut session) = place().await;
@@ -406,7 +410,7 @@ async fn bulk_that_the_server_interrupts_is_not_done_twice() {
             false => assert!(session.commit().await.is_err(), "nobody knows what it has done"),
             true => session.commit().await.unwrap(),
         }
-        // What is left of it is undone before the next one is counted.
+        // The rest of it is undone before the next one is counted.
         assert!(client.flush(LONG).await);
     }
     assert_eq!(numbers(&client, &coll).await, [1, 1, 1, 11]);

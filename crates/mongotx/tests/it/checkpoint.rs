@@ -1,5 +1,6 @@
-//! Checkpoints: copies of the databases as they are stored, made while one holds, are of one moment and have no locks; whoever
-//! dies, joins or wakes meanwhile. (With processes that are killed: `mongotx-cli`, `tests/it/checkpoint.rs`.)
+//! Checkpoints: copies of the databases as they are stored, made while one holds, are of one moment
+//! and have no locks; whoever dies, joins or wakes meanwhile. (With processes that are killed:
+//! `mongotx-cli`, `tests/it/checkpoint.rs`.)
 
 use std::{
     sync::{
@@ -37,7 +38,8 @@ async fn world_on(server: &testkit::Server, name: &str) -> World {
     world
 }
 
-/// The sum of both collections, read one after the other as they are stored, and whether a document was locked.
+/// The sum of both collections, read one after the other as they are stored, and whether a document
+/// was locked.
 async fn copy(world: &World) -> (i64, bool) {
     let (mut sum, mut is_locked) = (0, false);
     for coll in COLLECTIONS {
@@ -207,7 +209,8 @@ async fn open_transactions_are_rolled_back_and_told_so() {
     assert_eq!(checkpoint.end().await.unwrap().broken, None);
 }
 
-/// It has seen no checkpoint before it inserted its record, and decides nothing all the same.
+/// The client has seen no checkpoint before it inserted its record, and decides nothing all the
+/// same.
 #[tokio::test]
 async fn who_registers_meanwhile_waits() {
     let world = world("checkpoint_joins").await;
@@ -243,7 +246,7 @@ async fn one_checkpoint_at_a_time_and_a_dropped_one_ends() {
     let _next = until("the dropped checkpoint has ended", async || two.checkpoint().await.ok()).await;
 }
 
-/// Whoever waits for longer than a commit may take is told what holds it.
+/// A commit that waits for longer than it may names in its error what holds it.
 #[tokio::test]
 async fn nobody_waits_for_ever() {
     let world = world("checkpoint_waits").await;
@@ -254,7 +257,7 @@ async fn nobody_waits_for_ever() {
     let error = transfer(&world, &client, 1).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Unavailable);
     assert!(error.to_string().contains("checkpoint"), "{error}");
-    // Outside transactions nobody is held.
+    // Writes outside transactions are not held.
     world.collection(&client, "a").update_one(doc! {"_id": 1}, doc! {"$set": {"x": 1}}).await.unwrap();
     assert_eq!(checkpoint.end().await.unwrap().broken, None);
     transfer(&world, &client, 1).await.unwrap();
@@ -274,7 +277,7 @@ async fn a_hold_that_has_lapsed_is_told() {
     assert!(checkpoint.end().await.unwrap().broken.is_some());
 }
 
-/// A clock that was set back, or a hold that somebody has written back: what was decided shows it.
+/// A clock that was set back, or a hold that was written back: the decisions themselves show it.
 #[tokio::test]
 async fn what_was_decided_meanwhile_is_told_though_the_hold_stands() {
     let world = world("checkpoint_jumps").await;

@@ -1,5 +1,5 @@
-//! The differences from a plain collection that stay: each test shows one of `docs/differences.md`, by its number, and
-//! fails when it is gone.
+//! The differences from a plain collection that stay: each test shows one of `docs/differences.md`,
+//! by its number, and fails when it is gone.
 
 use bson::{Bson, Document, Timestamp, doc};
 use futures_util::TryStreamExt;
@@ -14,7 +14,7 @@ struct Both {
     session: Session,
 }
 
-/// What the transaction has changed: a document that no test looks at.
+/// `_id` of the document that the transaction has changed, and that no test looks at.
 const WRITTEN: i32 = 100;
 
 async fn both(documents: &[Document]) -> Both {

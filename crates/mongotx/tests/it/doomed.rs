@@ -1,9 +1,10 @@
-//! Transactions that cannot be committed any more: fenced, killed, or robbed of what they had prepared by a server that was
-//! killed. Whatever statement comes next, it fails, or shows what the transaction itself has written, never what a rival has put
-//! in its place.
+//! Transactions that cannot be committed any more: fenced, killed, or robbed of what they had
+//! prepared by a server that was killed. Whatever statement comes next, it fails, or shows what the
+//! transaction itself has written, never what a rival has put in its place.
 //!
-//! All statements are tried before a test fails, so that it names each that goes on. With `Core::vouch` and `Core::check_standing`
-//! that find nothing wrong those are the reads, in all three tests; with `Core::vouch_for_lock` besides, the writes as well.
+//! All statements are tried before a test fails, so that it names each that goes on. With
+//! `Core::vouch` and `Core::check_standing` that find nothing wrong those are the reads, in all
+//! three tests; with `Core::vouch_for_lock` besides, the writes as well.
 
 use crate::quiet;
 
@@ -16,12 +17,13 @@ use quiet::Gate;
 use testkit::Server;
 
 const LEASE: Duration = Duration::from_secs(3);
-/// What a transaction has written, what a rival has, and what was there before.
+/// Values that the transaction has written, that a rival has, and that were there before.
 const OWN: i32 = 5;
 const RIVALS: i32 = 9;
 const BEFORE: i32 = 1;
 
-/// The statement that comes next, of a transaction that has updated its document and inserted another.
+/// The statement that comes next, of a transaction that has updated its document and inserted
+/// another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Statement {
     FindById,
@@ -132,8 +134,8 @@ async fn take_over(coll: &Collection<Document>) {
     }
 }
 
-/// What is wrong with the answer. `unnoticed`: the statements that may be answered, because they neither show nor change what
-/// the transaction holds.
+/// The fault of an answer, if it has one. `unnoticed`: the statements that may be answered, because
+/// they neither show nor change what the transaction holds.
 fn judge(
     statement: Statement,
     answer: Result<bool, Error>,
@@ -151,8 +153,8 @@ fn judge(
     (!right).then_some(shown)
 }
 
-/// Every statement is told what has happened, and no commit succeeds. The last is tried only where `commits`: it may have to
-/// wait for what the test holds.
+/// Every statement is told what has happened, and no commit succeeds. The last is tried only where
+/// `commits`: it may have to wait for what the test holds.
 async fn all_fail(
     coll: &Collection<Document>,
     open: Vec<(Statement, Session)>,
@@ -206,7 +208,7 @@ async fn a_fenced_transaction_is_told_so_by_its_next_statement() {
     gate.until_held().await;
     let rival = quiet::connect(ClientOptions { write_wait: Duration::from_secs(60), ..quiet::options() }).await;
     take_over(&quiet::through(&rival, &coll)).await;
-    // The record's writer stands still: nobody has told the client that it is fenced.
+    // The record's writer stands still: the client does not know yet that its record is fenced.
     all_fail(&coll, open, &[ErrorKind::Expired], &[], false).await;
     gate.open();
 }
@@ -219,7 +221,8 @@ async fn a_transaction_whose_server_was_replaced_is_told_so_by_its_next_statemen
     let open = open_all(&client, &coll).await;
     server.kill().unwrap();
     server.restart().await.unwrap();
-    // Prepared writes wait for no journal: this is what a server that has lost them comes back with.
+    // Prepared writes wait for no journal: this is what a server that has lost them comes back
+    // with.
     let plain = server.client().await.unwrap();
     let stored = plain.database(&coll.namespace().db).collection::<Document>(&coll.namespace().coll);
     let left: Vec<Document> = stored.find(doc! {}).await.unwrap().try_collect().await.unwrap();

@@ -1,4 +1,5 @@
-//! The documents of committed transactions are finished together, and at once for whoever wants them (decision 0038).
+//! The documents of committed transactions are finished together, and at once for whoever wants
+//! them (decision 0038).
 
 use crate::{common::until, quiet};
 
@@ -133,7 +134,8 @@ async fn reads_by_id_of_what_is_committed_and_locked_are_one_command() {
     lazy.flush().await;
 }
 
-/// A transaction that was not committed when the document was fetched may have written to it again since.
+/// A transaction that was not committed when the document was fetched may have written to it again
+/// since.
 #[tokio::test]
 async fn read_by_id_fetches_again_what_was_committed_meanwhile() {
     let gate = Gate::before(&[Step::BeforeStatus]);
@@ -150,7 +152,8 @@ async fn read_by_id_fetches_again_what_was_committed_meanwhile() {
     assert_eq!(reader.await.unwrap(), Some(doc! {"_id": 1, "n": 3}));
 }
 
-/// What was committed before it was fetched, and is finished before anybody asks, is known to have been committed.
+/// A document that was committed before it was fetched, and is finished before its status is asked,
+/// is known to have been committed.
 #[tokio::test]
 async fn read_by_id_asks_nobody_about_what_is_finished_meanwhile() {
     let gate = Gate::before(&[Step::BeforeStatus]);
@@ -168,13 +171,14 @@ async fn read_by_id_asks_nobody_about_what_is_finished_meanwhile() {
     assert_eq!(lazy.commands_of(read).await, only([("find", 1), ("update", 1)]), "the document, and its finishing");
 }
 
-/// A client that asks for its own record durably, as it does when it meets a lock of a transaction that it has finished, is no rival of
-/// itself: what it commits goes on waiting for others.
+/// A client that asks for its own record durably, as it does when it meets a lock of a transaction
+/// that it has finished, is no rival of itself: what it commits goes on waiting for others.
 #[tokio::test]
 async fn a_client_that_asks_for_its_own_record_does_not_become_quick() {
     let lazy = Lazy::new().await;
     let looked = async |n: i32| {
-        // Enough for a command that nobody has asked for: only before such a one the client looks whether rivals have asked.
+        // Enough for a command that was not asked for: only before such a one the client looks
+        // whether rivals have asked.
         let mut session = lazy.begun();
         let some = doc! {"_id": {"$gt": 100}};
         lazy.coll.update_many(some, doc! {"$set": {"n": n}}).session(&mut session).await.unwrap();
@@ -195,7 +199,7 @@ async fn a_client_that_asks_for_its_own_record_does_not_become_quick() {
     let asked = lazy.commands_of(asks).await;
     assert!(asked.contains_key("findAndModify"), "{asked:?}");
     assert_eq!(lazy.locked().await, 0, "and it has rolled back the late lock");
-    // It looks ten times a second, at most.
+    // The client looks ten times a second, at most.
     tokio::time::sleep(Duration::from_millis(150)).await;
     looked(11).await;
     lazy.commit(&[2]).await;
@@ -292,7 +296,8 @@ async fn validation_takes_what_is_committed_for_the_same_finished_or_not() {
     assert_eq!(lazy.coll.find_one(doc! {"_id": 10}).await.unwrap(), Some(doc! {"_id": 10, "n": 3}));
 }
 
-/// What one statement cannot take over is finished with everything else that waits, not by itself.
+/// Documents that one statement cannot take over are finished with everything else that waits, not
+/// by themselves.
 #[tokio::test]
 async fn who_cannot_take_over_has_everything_finished() {
     let lazy = Lazy::new().await;
@@ -304,7 +309,7 @@ async fn who_cannot_take_over_has_everything_finished() {
     };
     assert_eq!(lazy.commands_of(push).await, only([("update", 2)]), "one to finish, one to lock and change");
     second.commit().await.unwrap();
-    // The same outside a transaction, where nobody claims anything.
+    // The same outside a transaction, where nothing is claimed.
     lazy.flush().await;
     lazy.commit(&[1, 2, 3]).await;
     lazy.coll.update_one(doc! {"_id": 1}, doc! {"$set": {"n": 9}}).await.unwrap();
@@ -377,7 +382,7 @@ async fn rivals_of_other_clients_finish_what_they_meet_and_go_on() {
     assert_eq!(lazy.coll.find_one(doc! {"_id": 4}).await.unwrap(), Some(doc! {"_id": 4, "n": 7}));
 }
 
-/// Who reads by `_id` finishes nothing, but the owner learns of it with what it finishes next, and
+/// A read by `_id` finishes nothing, but the owner learns of it with what it finishes next, and
 /// lets nothing wait for a second.
 #[tokio::test]
 async fn rivals_that_read_by_id_make_the_owner_quick() {
@@ -389,7 +394,8 @@ async fn rivals_that_read_by_id_make_the_owner_quick() {
         let before = updates(&lazy).await;
         for id in ids {
             lazy.commit(&[*id]).await;
-            // A transaction that waits for nobody is finished by the time that this has come round.
+            // A transaction that waits for no other is finished by the time that this has come
+            // round.
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
         lazy.flush().await;
@@ -401,7 +407,7 @@ async fn rivals_that_read_by_id_make_the_owner_quick() {
     until("the owner to be quick", async || {
         lazy.commit(&[6]).await;
         assert!(theirs.find_one(doc! {"_id": 6}).await.unwrap().is_some());
-        // Nobody asks for it to be finished.
+        // Nothing asks for it to be finished.
         until("it to be finished", async || (lazy.locked().await == 0).then_some(())).await;
         let alone = counted(&[7, 8, 9, 10, 11]).await;
         (alone > together).then_some(())

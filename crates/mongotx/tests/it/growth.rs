@@ -1,5 +1,6 @@
-//! No bookkeeping grows (P7, P11): after 100,000 transactions there is one small record and clean documents; a record
-//! stays small while a long transaction keeps its numbers, and when most transactions are rolled back.
+//! No bookkeeping grows (P7, P11): after 100,000 transactions there is one small record and clean
+//! documents; a record stays small while a long transaction keeps its numbers, and when most
+//! transactions are rolled back.
 
 use crate::common;
 
@@ -17,7 +18,7 @@ use tokio::task::JoinSet;
 
 use common::{LIMIT, until, verify::is_clean, world::World};
 
-/// `MONGOTX_GROWTH` may say otherwise.
+/// Number of transactions; `MONGOTX_GROWTH` may set another.
 const TRANSACTIONS: usize = 5_000;
 const TASKS: usize = 128;
 /// A record of 1,000 listed numbers takes a little more than 20 bytes for each.
@@ -168,7 +169,7 @@ async fn many_aborts_are_kept_apart_in_small_records() {
     growth.assert_records_settle().await;
 }
 
-/// What single calls leave: those on several documents are transactions, too.
+/// Single calls leave nothing: those on several documents are transactions, too.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn calls_outside_transactions_leave_nothing() {
     let growth = Growth::set_up(20).await;

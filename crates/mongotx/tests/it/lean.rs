@@ -1,5 +1,5 @@
-//! Connections of the library's own: that commands go over them, that they follow the connection string, that they come back with the
-//! server, and that they go with the client.
+//! Connections of the library's own: that commands go over them, that they follow the connection
+//! string, that they come back with the server, and that they go with the client.
 
 use std::{net::SocketAddr, time::Duration};
 
@@ -83,7 +83,8 @@ async fn commands_wait_for_a_server_that_comes_back_and_not_for_one_that_does_no
     assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
 }
 
-/// An answer of several batches is read to its end, or as far as it is wanted, over one connection, and leaves no cursor behind.
+/// An answer of several batches is read to its end, or as far as it is wanted, over one connection,
+/// and leaves no cursor behind.
 #[tokio::test]
 async fn long_answers_are_read_batch_by_batch_and_leave_nothing_open() {
     let server = Server::standalone().await.unwrap();
@@ -106,7 +107,7 @@ async fn open_cursors(plain: &mongodb::Client) -> i64 {
     cursors.get_document("open").unwrap().get_i64("total").unwrap()
 }
 
-/// Whoever waits for the next document may cease to.
+/// A caller that waits for the next document may stop waiting.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_read_that_is_dropped_half_way_loses_no_document_and_leaves_no_cursor() {
     let server = Server::standalone().await.unwrap();

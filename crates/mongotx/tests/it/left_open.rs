@@ -105,7 +105,8 @@ async fn idle_limit_is_for_transactions_with_locks_and_can_be_longer_for_one() {
     world.drop().await;
 }
 
-/// A statement that takes longer than the limit is not interrupted, and the limit runs from its end.
+/// A statement that takes longer than the limit is not interrupted, and the limit runs from its
+/// end.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn statement_under_way_is_not_idle() {
     let (world, _) = scene("busy").await;
@@ -130,7 +131,7 @@ async fn statement_under_way_is_not_idle() {
     until("the limit is over for the other", async || (!other.is_open()).then_some(())).await;
     gate.open();
     let session = statement.await.unwrap().unwrap();
-    // What ended late was parked late.
+    // A statement that ended late was parked late.
     assert!(session.is_open());
     world.drop().await;
 }

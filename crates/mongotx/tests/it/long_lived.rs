@@ -1,7 +1,8 @@
 //! A transaction that stays open for many leases of its client: an hour is some hundred of them.
 //!
-//! Meanwhile its client commits more others than one record lists, so that its record is not the one that they are decided in any more, and
-//! another client looks for leftovers and wants what it holds.
+//! Meanwhile its client commits more others than one record lists, so that its record is not the
+//! one that they are decided in any more, and another client looks for leftovers and wants what it
+//! holds.
 
 use std::{env, time::Duration};
 
@@ -19,7 +20,7 @@ fn leases() -> i64 {
     env::var("MONGOTX_LEASES").map_or(4, |leases| leases.parse().unwrap())
 }
 
-/// Whoever looks at all records finds that none has expired, and sweeps.
+/// A client that looks at all records finds that none has expired, and sweeps.
 async fn look_for_leftovers(rival: &Client) {
     let expired: Vec<_> = rival.clients().await.unwrap().into_iter().filter(|client| client.expired).collect();
     assert!(expired.is_empty(), "{:?}", expired.iter().map(|client| (client.id, client.silent)).collect::<Vec<_>>());

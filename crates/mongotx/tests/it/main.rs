@@ -18,6 +18,7 @@ mod doomed;
 mod examples;
 mod expressions;
 mod finishing;
+mod formats;
 mod geo;
 mod growth;
 mod histories;

@@ -51,7 +51,7 @@ async fn commits_and_rollbacks_of_callers_are_counted() {
     session.begin().unwrap();
     coll.find_one(doc! {"_id": 1}).session(&mut session).await.unwrap();
     session.commit().await.unwrap();
-    // What is finished already is not rolled forward by the next.
+    // A document that is finished already is not rolled forward by the next.
     assert!(client.flush(Duration::from_secs(60)).await);
     coll.update_many(doc! {}, add_one()).await.unwrap();
     assert_eq!(events(&client), expect(&before, |m| m.commits += 3));
@@ -134,7 +134,7 @@ async fn documents_finished_for_others_are_counted_as_rolled_forward() {
     }
     session.commit().await.unwrap();
     let rivals = through(&rival, &coll);
-    // By a writer, and by a query.
+    // Finished by a writer, and by a query.
     rivals.update_one(doc! {"_id": 1}, add_one()).await.unwrap();
     assert_eq!(rival.metrics().rolled_forward, 1);
     assert_eq!(rivals.find(doc! {"n": 2}).await.unwrap().try_collect().await.unwrap().len(), 2);
@@ -247,7 +247,7 @@ async fn a_server_that_goes_is_counted_as_unavailable_and_a_decision_without_ans
     let start = Instant::now();
     let (error, ()) = futures_util::future::join(commit, kill).await;
     assert_eq!(error.kind(), ErrorKind::Indeterminate, "{error}");
-    // What it had written may be lost with the server.
+    // The writes of the transaction may be lost with the server.
     let error = update(&coll, &mut writing, 1).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Expired, "{error}");
     let mut fresh = client.session();

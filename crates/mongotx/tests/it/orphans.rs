@@ -1,5 +1,6 @@
-//! Late messages: locks under a number below the low-water mark, and under an id whose record is not there, written by
-//! hand with the plain driver. Readers and writers take them for dead and roll them back, never forward (3.12).
+//! Late messages: locks under a number below the low-water mark, and under an id whose record is
+//! not there, written by hand with the plain driver. Readers and writers take them for dead and
+//! roll them back, never forward (3.12).
 
 use crate::common;
 
@@ -173,7 +174,8 @@ async fn lock_of_another_shape_is_corruption_and_left_alone() {
     assert!(stored.iter().all(|document| !is_clean(document)));
 }
 
-/// Nothing is undone silently: a backup that was put back without the records of its time has locks like these.
+/// Nothing is undone silently: a backup that was put back without the records of its time has locks
+/// like these.
 #[tokio::test]
 async fn what_they_were_to_become_is_kept() {
     let (scene, ids) = Scene::set_up().await;

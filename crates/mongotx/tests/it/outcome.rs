@@ -1,4 +1,5 @@
-//! Honest outcomes (P9): whoever knows an id is told the truth, through any client, before and after the owner is gone.
+//! Honest outcomes (P9): any client that asks by an id gets the truth, before and after the owner
+//! is gone.
 
 use crate::common;
 
@@ -23,7 +24,8 @@ impl Scene {
         let server = testkit::shared_standalone().await.unwrap();
         let world = World::new(&server.uri(), "outcome");
         Scenario::Single.set_up(&world).await;
-        // A lease that no pause of the machine outlasts: whoever is declared dead here died before.
+        // A lease that no pause of the machine outlasts: a client that is declared dead here died
+        // before.
         let (client, other) = (world.client(10_000).await, world.client(10_000).await);
         let a = world.collection(&client, "a");
         Self { world, client, other, a }
@@ -37,7 +39,7 @@ impl Scene {
         (session, id)
     }
 
-    /// The other client is told this in the end, and never anything that contradicts it.
+    /// The other client gets this answer in the end, and never one that contradicts it.
     async fn is_told(&self, id: TxId, expected: Fate) {
         let told = until("a decided outcome", async || {
             Some(self.other.outcome(id).await.unwrap()).filter(|fate| *fate != Fate::Active)
@@ -73,7 +75,7 @@ async fn rolled_back_is_told_and_stays_after_shutdown() {
     assert_eq!(scene.client.outcome(id).await.unwrap(), Fate::RolledBack);
 }
 
-/// It holds read locks, and is decided like any other.
+/// The transaction holds read locks, and is decided like any other.
 #[tokio::test]
 async fn read_only_repeatable_transaction_is_committed() {
     let scene = Scene::set_up().await;

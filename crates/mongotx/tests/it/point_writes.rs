@@ -1,5 +1,6 @@
-//! `insert_one_raw`, `update_by_id_raw` and `delete_by_id_raw`: they do what `insert_one`, `update_one` (`replace_one`) and `delete_one` do
-//! to the same document, whatever that is, and whoever holds it.
+//! `insert_one_raw`, `update_by_id_raw` and `delete_by_id_raw`: they do what `insert_one`,
+//! `update_one` (`replace_one`) and `delete_one` do to the same document, whatever that is, and
+//! whoever holds it.
 
 use std::{sync::Arc, time::Duration};
 
@@ -18,7 +19,7 @@ enum Write {
 
 use Write::{Delete, Insert, Update};
 
-/// What came of it: as far as that can be the same of two collections.
+/// The outcome of a write: as far as that can be the same of two collections.
 #[derive(Debug, PartialEq)]
 enum Outcome {
     Inserted(Option<Bson>),
@@ -51,7 +52,7 @@ impl Write {
             Delete(id) => coll.delete_one(doc! {"_id": {"$eq": id.clone()}}).await.map(Outcome::Deleted),
         };
         done.unwrap_or_else(|error| {
-            // Whoever holds the document is another one each time.
+            // The holder of the document is another one each time.
             let message = error.message().split(", is held by").next().unwrap_or_default();
             let message = message.replace(&coll.namespace().to_string(), "db.coll");
             Outcome::Refused(error.kind(), error.code(), message)
@@ -248,7 +249,7 @@ async fn a_field_that_is_there_twice_is_refused_by_name() {
     assert_eq!(all(&coll).await.len(), 2);
 }
 
-/// Reserved fields that are nobody's are in the way, as of every other write.
+/// Reserved fields that belong to no transaction are in the way, as of every other write.
 #[tokio::test]
 async fn read_locks_are_respected() {
     let client = quiet::connect(ClientOptions { write_wait: Duration::from_millis(20), ..quiet::options() }).await;

@@ -1,4 +1,5 @@
-//! `find_by_id_raw`: the document that `find_one` finds by the same `_id`, whatever that is, and whoever holds it.
+//! `find_by_id_raw`: the document that `find_one` finds by the same `_id`, whatever that is, and
+//! whoever holds it.
 
 use std::sync::Arc;
 
@@ -101,7 +102,7 @@ async fn who_holds_a_document_shows_nothing_before_his_commit_and_everything_aft
     gate.open();
 }
 
-/// Read locks are not the application's; what is in no state that MongoTx leaves is told.
+/// Read locks are not the application's; a document in no state that MongoTx leaves is an error.
 #[tokio::test]
 async fn what_is_mongotx_s_own_is_not_shown() {
     let (client, coll) = stage().await;

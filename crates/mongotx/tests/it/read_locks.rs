@@ -1,5 +1,5 @@
-//! Read locks of repeatable reads, where a rival comes or goes between two commands of one operation. Who goes first is
-//! decided by gates.
+//! Read locks of repeatable reads, where a rival comes or goes between two commands of one
+//! operation. Who goes first is decided by gates.
 
 use bson::{Document, doc};
 use mongotx::{Client, ClientOptions, Collection, ErrorKind, Isolation, Session, Step, TransactionOptions};
@@ -9,7 +9,7 @@ use crate::{
     quiet::{collection, connect, options, through},
 };
 
-/// A reader that is held at a step, and somebody else, both of their own client.
+/// A reader that is held at a step, and a rival, both of their own client.
 struct Scene {
     readers: Collection<Document>,
     session: Session,
@@ -19,7 +19,8 @@ struct Scene {
 }
 
 impl Scene {
-    /// Documents `{_id: 1, n: 1}` to `{_id: 3, n: 1}`; the reader stops when it reaches `step` first.
+    /// Documents `{_id: 1, n: 1}` to `{_id: 3, n: 1}`; the reader stops when it reaches `step`
+    /// first.
     async fn held_at(step: Step) -> Self {
         let (gate, hook) = Gate::at(step, 1, false);
         let reader = connect(ClientOptions { hook: Some(hook), ..options() }).await;

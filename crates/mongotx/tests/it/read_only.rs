@@ -1,4 +1,5 @@
-//! Repeatable read of a transaction that writes nothing: what it read together must have been true together.
+//! Repeatable read of a transaction that writes nothing: what it read together must have been true
+//! together.
 
 use bson::{Document, doc};
 use mongotx::{Client, ClientOptions, Collection, ErrorKind, Isolation, TransactionOptions};
@@ -20,7 +21,7 @@ async fn commit_of_a_reader_whose_locks_were_taken_away_is_expired() {
     let first = read.find_one(doc! {"_id": 1}).session(&mut session).await.unwrap().unwrap();
     assert_eq!(first, doc! {"_id": 1, "n": 10});
 
-    // What a rival does when the reader's lease has ended.
+    // The update by which a rival fences when the reader's lease has ended.
     let id = bson::oid::ObjectId::from_bytes(session.id().unwrap().client.0);
     let records = server.client().await.unwrap().database(&db).collection::<Document>("txs");
     records.update_one(doc! {"_id": id}, doc! {"$set": {"fenced": true}}).await.unwrap();

@@ -1,4 +1,5 @@
-//! Reads of one document by a key of a unique index: one `find`, whoever has locked what, of the version that is to be seen.
+//! Reads of one document by a key of a unique index: one `find`, whoever has locked what, of the
+//! version that is to be seen.
 
 use std::{
     sync::{
@@ -17,7 +18,8 @@ use crate::quiet::{Gate, commands_of, through};
 
 const LONG: Duration = Duration::from_secs(60);
 
-/// The documents `{_id: 10 * k, k, n: 1}` with `k` from 1 on, unique, through a client whose commits are finished when the gate is open.
+/// The documents `{_id: 10 * k, k, n: 1}` with `k` from 1 on, unique, through a client whose
+/// commits are finished when the gate is open.
 struct Place {
     gate: Arc<Gate>,
     client: Client,
@@ -41,7 +43,7 @@ async fn place_at(uri: &str, count: i32) -> Place {
     let other = Client::connect_with(uri, crate::quiet::options()).await.unwrap();
     let place = Place { gate, client, other, coll };
     for client in [&place.client, &place.other] {
-        // What is asked once is asked.
+        // Look-ups that are made once are made now.
         assert!(read(&through(client, &place.coll), None, 1).await.is_some());
     }
     assert!(place.client.flush(LONG).await);
@@ -60,7 +62,7 @@ impl Place {
         assert_eq!(done.matched_count, 1);
     }
 
-    /// What both clients read at key `k`, outside transactions.
+    /// The document that both clients read at key `k`, outside transactions.
     async fn seen(&self, k: i32) -> Option<Document> {
         let [one, other] = [&self.client, &self.other].map(|client| through(client, &self.coll));
         let (one, other) = (read(&one, None, k).await, read(&other, None, k).await);
@@ -151,7 +153,8 @@ async fn version_that_was_rolled_back_is_never_seen() {
     assert_eq!(place.seen(1).await, one(10, 1, 1));
 }
 
-/// A key that goes from one document to the other and back is always at one of them, and nobody sees half of a move.
+/// A key that goes from one document to the other and back is always at one of them, and no reader
+/// sees half of a move.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn key_that_moves_is_at_one_document_at_every_moment() {
     const MOVES: i32 = 150;

@@ -1,4 +1,5 @@
-//! `$where`: the same documents as the plain driver finds among the visible versions, whatever form the script has.
+//! `$where`: the same documents as the plain driver finds among the visible versions, whatever form
+//! the script has.
 
 use crate::common;
 
@@ -56,8 +57,8 @@ fn documents() -> Vec<Document> {
     (0..12).map(|id| doc! {"_id": id, "a": id % 4, "s": texts[id as usize % 4]}).collect()
 }
 
-/// Of the documents 0 and 1, and a new one, somebody is writing versions for which most scripts fail; 2 and 3 are committed
-/// and not finished.
+/// Of the documents 0 and 1, and a new one, somebody is writing versions for which most scripts
+/// fail; 2 and 3 are committed and not finished.
 async fn scene() -> Scene {
     let server = testkit::shared_standalone().await.unwrap();
     let world = World::new(&server.uri(), "where");
@@ -200,7 +201,7 @@ async fn a_script_costs_one_command_when_nothing_that_could_match_is_pending() {
         scene.ours.find(filter.clone()).await.unwrap().try_collect().await.unwrap();
         scene.client.metrics().commands_sent() - before
     };
-    // What is known of the collection is asked once.
+    // Look-ups about the collection are made once.
     cost().await;
     assert_eq!(cost().await, 1);
     let wanted: Vec<Bson> = scene.plain.distinct("s", doc! {"$where": "this.a == 2"}).await.unwrap();
@@ -219,7 +220,7 @@ async fn scripts_are_refused_where_and_as_the_server_does() {
         let plain = scene.plain.find_one(filter.clone()).await.unwrap_err();
         let mongodb::error::ErrorKind::Command(plain) = *plain.kind else { panic!("{plain}") };
         let ours = scene.ours.find_one(filter.clone()).await.unwrap_err();
-        // What fails while documents are read is sent in the words of an aggregation.
+        // An error while documents are read is in the words of an aggregation.
         assert_eq!((ours.kind(), ours.code()), (ErrorKind::Invalid, Some(plain.code)), "{filter}: {ours}");
     }
     let counted = scene.ours.count_documents(doc! {"$where": "true"}).await.unwrap_err();

@@ -1,4 +1,5 @@
-//! Transactions of one client that want the same document: who comes second is told so, or waits, without a command.
+//! Transactions of one client that want the same document: the second one fails or waits, without a
+//! command.
 
 use crate::quiet;
 
@@ -21,7 +22,8 @@ struct Siblings {
     second: Session,
 }
 
-/// Two sessions of one client; the first has written document 1, the second, which is ready to wait so long, document 2.
+/// Two sessions of one client; the first has written document 1, the second, which is ready to wait
+/// so long, document 2.
 async fn two(wait: Duration) -> Siblings {
     let client = connect(options()).await;
     let coll = collection(&client, 3).await;
@@ -116,7 +118,8 @@ async fn a_document_that_does_not_exist_is_nobodys() {
     second.commit().await.unwrap();
 }
 
-/// An update whose future is dropped while it waits, or a session that is dropped, leaves the way free.
+/// An update whose future is dropped while it waits, or a session that is dropped, leaves the way
+/// free.
 #[tokio::test]
 async fn who_gives_up_is_in_nobodys_way() {
     let Siblings { client, coll, mut first, mut second } = two(LONG).await;

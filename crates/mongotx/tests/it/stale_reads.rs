@@ -119,7 +119,7 @@ async fn stale_read_does_not_go_back_behind_what_was_read_by_id() {
         if other {
             assert_eq!(n(reader, Some(HOUR)).await, before + 1, "by another client");
         } else {
-            // It cannot be finished here, so that it takes as long as it is waited for.
+            // The document cannot be finished here, so the read takes as long as it is waited for.
             let reading = tokio::time::timeout(Duration::from_secs(2), n(reader, Some(HOUR)));
             assert!(reading.await.is_ok_and(|seen| seen == before + 1), "by the same client");
         }

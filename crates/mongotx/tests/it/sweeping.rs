@@ -1,4 +1,4 @@
-//! What a sweep relies on: the record that it has fenced, not the one that it looked at before.
+//! A sweep relies on the record that it has fenced, not on the one that it looked at before.
 
 use std::sync::Arc;
 
@@ -15,8 +15,9 @@ use crate::common::{
     world::{COLLECTIONS, World},
 };
 
-/// The sweep has read the record of a client whose lease has ended. The client wakes, writes to a further collection,
-/// commits, and dies with nothing finished. The collection is not in the list that the sweep has read.
+/// The sweep has read the record of a client whose lease has ended. The client wakes, writes to a
+/// further collection, commits, and dies with nothing finished. The collection is not in the list
+/// that the sweep has read.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn collection_listed_before_the_fence_is_cleaned_up() {
     let server = testkit::shared_standalone().await.unwrap();

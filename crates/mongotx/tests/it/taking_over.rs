@@ -1,5 +1,6 @@
-//! What a committed transaction has left locked, the next one of the same client takes over in the statement that it sends
-//! anyway (decision 0012): nobody waits until it is finished.
+//! Documents that a committed transaction has left locked are taken over by the next one of the
+//! same client in the statement that it sends anyway (decision 0012): no transaction waits until
+//! they are finished.
 
 use crate::quiet;
 
@@ -11,7 +12,7 @@ use quiet::{Gate, collection, connect, options, through};
 
 const LONG: Duration = Duration::from_secs(60);
 
-/// A client whose finished documents can be held back, and somebody else.
+/// A client whose finished documents can be held back, and another client.
 struct World {
     client: Client,
     coll: Collection<Document>,
@@ -94,7 +95,7 @@ async fn rollback_after_taking_over_leaves_what_the_first_committed() {
     assert_eq!(world.stored().await[0], doc! {"_id": 1, "n": 11});
 }
 
-/// What is asked of the document besides its `_id` is asked of what the first transaction has made of it.
+/// Conditions besides the `_id` are asked of the version that the first transaction has made.
 #[tokio::test]
 async fn update_by_id_and_values_takes_over_what_has_them() {
     let world = left().await;
@@ -147,7 +148,8 @@ async fn bulk_and_read_for_update_take_over() {
     assert_eq!(numbers, [11, 16, 12]);
 }
 
-/// What one statement cannot do is done all the same: the writer finishes what it meets, as it would for a stranger.
+/// A statement that cannot take a document over is done all the same: the writer finishes what it
+/// meets, as it would for a stranger.
 #[tokio::test]
 async fn what_cannot_be_taken_over_is_finished_first() {
     let world = left().await;

@@ -1,5 +1,5 @@
-//! Committed documents that the server refuses to finish: an index that another tool made while they were locked cannot
-//! hold them.
+//! Committed documents that the server refuses to finish: an index that another tool made while
+//! they were locked cannot hold them.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use mongotx::{Client, ErrorKind, Step};
 
 use crate::common::{hooks::Gate, until, world::World};
 
-/// What stands in the way of what.
+/// Causes for which a document cannot be finished.
 #[derive(Clone, Copy, Debug)]
 enum Way {
     Text,
@@ -110,7 +110,7 @@ impl Scene {
     }
 }
 
-/// By a transaction with writes of its own.
+/// The same by a transaction with writes of its own.
 async fn assert_seen_and_not_written(scene: &Scene, client: &Client) {
     let a = scene.world.collection(client, "a");
     let mut session = client.session();
@@ -139,7 +139,8 @@ async fn committed_and_read(way: Way) {
     match way {
         Way::Text => assert_seen_and_not_written(&scene, other).await,
         Way::Compound => {
-            // The same index on the unsafe versions cannot be made: nothing is written in transactions meanwhile.
+            // The same index on the unsafe versions cannot be made: nothing is written in
+            // transactions meanwhile.
             let mut session = other.session();
             session.begin().unwrap();
             let write = a.update_one(doc! {"_id": 3}, doc! {"$set": {"n": 7}}).session(&mut session).await;
@@ -148,7 +149,7 @@ async fn committed_and_read(way: Way) {
         }
     }
 
-    // The cause goes, and whoever comes next finishes it.
+    // The cause goes, and the next client that comes finishes it.
     let raw = scene.world.raw().await.database(&scene.world.db).collection::<Document>("a");
     raw.drop_index("in_the_way").await.unwrap();
     a.update_one(doc! {"_id": 1}, doc! {"$inc": {"n": 1}}).await.unwrap();
@@ -171,7 +172,8 @@ async fn compound_index_in_the_way() {
     committed_and_read(Way::Compound).await;
 }
 
-/// A sweep cleans what it can, goes on, and keeps the record without which the rest would be taken for dead.
+/// A sweep cleans what it can, goes on, and keeps the record without which the rest would be taken
+/// for dead.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn sweep_goes_on_and_keeps_the_record() {
     let Scene { world, owner, way, other } = scene(Way::Text).await;

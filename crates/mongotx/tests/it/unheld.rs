@@ -1,5 +1,6 @@
-//! Updates by `_id` that the server refuses where the document is held (decision 0047): that they are sent where the server was seen to refuse them and
-//! nowhere else, and that nothing that is held is changed.
+//! Updates by `_id` that the server refuses where the document is held (decision 0047): that they
+//! are sent where the server was seen to refuse them and nowhere else, and that nothing that is
+//! held is changed.
 
 use std::{net::SocketAddr, sync::Arc, time::Duration};
 
@@ -65,7 +66,8 @@ impl Stage {
         self.plain.database(db).run_command(doc! {"profile": 2}).await.unwrap();
     }
 
-    /// What it was sent of one kind (`update`, `insert`) in a collection of this database.
+    /// Statements of one kind (`update`, `insert`) that the server got in a collection of this
+    /// database.
     async fn seen(&self, db: &str, kind: &str, coll: &str) -> Vec<Document> {
         let profile = self.plain.database(db).collection::<Document>("system.profile");
         let mut cursor = profile.find(doc! {"op": kind, "ns": format!("{db}.{coll}")}).await.unwrap();
@@ -76,7 +78,8 @@ impl Stage {
         all
     }
 
-    /// Of each update that the server was sent, whether it has the guard, and no condition beside the `_id`.
+    /// Of each update that the server was sent, whether it has the guard, and no condition beside
+    /// the `_id`.
     async fn guards(&self) -> Vec<bool> {
         let all = self.seen(&self.coll.namespace().db, "update", "docs").await;
         let is_guarded = |seen: &Document| {
@@ -153,7 +156,7 @@ async fn whatever_is_out_of_the_ordinary_keeps_its_form() {
     assert_eq!(stage.guards_of_filters().await, [false; 4]);
 }
 
-/// A document that is not there has no lock: nobody has to look for one.
+/// A document that is not there has no lock: no command looks for one.
 #[tokio::test]
 async fn an_update_of_no_document_is_one_command() {
     let server = testkit::shared_standalone().await.unwrap();
@@ -166,7 +169,7 @@ async fn an_update_of_no_document_is_one_command() {
     assert_eq!(sent.await.into_iter().collect::<Vec<_>>(), [("update".to_owned(), 1)]);
 }
 
-/// Reserved fields that are nobody's: each of them, with values of all kinds.
+/// Reserved fields that belong to no transaction: each of them, with values of all kinds.
 #[tokio::test]
 async fn damaged_documents_stay_as_they_are() {
     let server = testkit::shared_standalone().await.unwrap();
@@ -191,7 +194,7 @@ async fn damaged_documents_stay_as_they_are() {
     assert_eq!(stage.all_stored().await, before);
 }
 
-/// What the application's own operators do not like in a document that is held is nobody's business but the holder's.
+/// An operator that would fail on the version of a document's holder concerns only the holder.
 #[tokio::test]
 async fn an_operator_that_fails_on_a_held_document_is_waited_for_and_fails_on_a_free_one() {
     let server = testkit::shared_standalone().await.unwrap();
@@ -277,13 +280,13 @@ async fn a_server_that_was_started_again_is_asked_again() {
         assert_eq!(stage.asked().await, before + 1);
         server.stop().await.unwrap();
         server.restart().await.unwrap();
-        // Connections that were there are found broken by somebody.
+        // A read finds the broken connections.
         while stage.coll.find_one(doc! {"_id": 1}).await.is_err() {}
     }
 }
 
-/// Each command of the first update, and of a later one, is held in the network while its sender gives up. What arrives late changes nothing that is
-/// held by then.
+/// Each command of the first update, and of a later one, is held in the network while its sender
+/// gives up. What arrives late changes nothing that is held by then.
 #[tokio::test]
 async fn messages_that_arrive_late_change_nothing_that_is_held() {
     let server = testkit::shared_standalone().await.unwrap();
@@ -317,7 +320,7 @@ async fn messages_that_arrive_late_change_nothing_that_is_held() {
         };
         assert!(rival.flush(LIMIT).await);
         assert_eq!(stage.all_stored().await, [doc! {"_id": 1, "n": expected}], "{held:?}, after {before} commands");
-        // Whoever comes next asks anew, and the guard is used in the end.
+        // The next client asks anew, and the guard is used in the end.
         increase(&stage.coll, 1).await.unwrap();
         stage.watch(&stage.coll.namespace().db).await;
         increase(&stage.coll, 1).await.unwrap();

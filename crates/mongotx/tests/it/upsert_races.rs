@@ -1,4 +1,5 @@
-//! Upserts that lose a race to another one: they match again and update, as the server's own do. A real duplicate stays one.
+//! Upserts that lose a race to another one: they match again and update, as the server's own do. A
+//! real duplicate stays one.
 
 use std::{future::Future, time::Duration};
 
@@ -11,7 +12,8 @@ use crate::{
     quiet::{collection, connect, options, through},
 };
 
-/// A collection with a unique index on `k`, and a client that stops before it locks for the nth time.
+/// A collection with a unique index on `k`, and a client that stops before it locks for the nth
+/// time.
 async fn scene(nth: usize) -> (Gate, Session, Collection<Document>, Collection<Document>) {
     let (gate, hook) = Gate::at(Step::BeforeLock, nth, false);
     let upserter = connect(ClientOptions { hook: Some(hook), ..options() }).await;
@@ -113,7 +115,7 @@ async fn a_real_duplicate_stays_one_and_the_transaction_goes_on() {
     assert_eq!(refused.code(), Some(11000), "{refused}");
 }
 
-/// What the server guarantees for single statements: every one is carried out, on one document.
+/// The server's guarantee for single statements: every one is carried out, on one document.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn upserts_of_one_unique_value_at_once_all_succeed() {
     const CLIENTS: usize = 12;

@@ -1,7 +1,7 @@
 //! Who waits for whom, for how long, and what the one who does not get through is told.
 //!
-//! Who goes first is decided by the tests: a rival ends its transaction when the counter of waits says that the other
-//! one has met it.
+//! Who goes first is decided by the tests: a rival ends its transaction when the counter of waits
+//! says that the other one has met it.
 
 use crate::quiet;
 
@@ -22,7 +22,8 @@ use quiet::{Both, Gate, collection, connect, options, through, until_waiting};
 const LONG: Duration = Duration::from_secs(20);
 const SHORT: Duration = Duration::from_millis(30);
 
-/// A rival with a transaction that has set `n` of document 1 to 10, and somebody else, both of their own client.
+/// A rival with a transaction that has set `n` of document 1 to 10, and a waiter, both of their own
+/// client.
 struct Two {
     rival: Session,
     rivals: Collection<Document>,
@@ -320,8 +321,8 @@ async fn time_of_a_rollback() -> Duration {
     took
 }
 
-/// One that waits gives up after half a second, each time. One that does not may be slowed down by the machine, but hardly
-/// each time.
+/// One that waits gives up after half a second, each time. One that does not may be slowed down by
+/// the machine, but hardly each time.
 #[tokio::test]
 async fn rollback_does_not_wait_for_what_comes_after_it() {
     let mut took = Vec::new();

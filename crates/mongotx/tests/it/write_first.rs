@@ -1,5 +1,6 @@
-//! `write_first`: several writes outside transactions by one command, each by itself. Whatever holds a document is told apart from
-//! a document that is not there, and nothing that is held is changed.
+//! `write_first`: several writes outside transactions by one command, each by itself. Whatever
+//! holds a document is told apart from a document that is not there, and nothing that is held is
+//! changed.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -160,7 +161,8 @@ async fn what_is_decided_and_not_finished_is_left() {
     gate.open();
 }
 
-/// Without an order, too: the second one would be carried out before the first, if that one is left.
+/// Without an order, too: the second one would be carried out before the first, if that one is
+/// left.
 #[tokio::test]
 async fn writes_of_one_document_are_not_sent_together_without_an_order() {
     let client = quiet::connect(quiet::options()).await;

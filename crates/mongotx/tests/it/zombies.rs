@@ -1,7 +1,8 @@
-//! Zombies: a client that is stopped (SIGSTOP) at a step, declared dead when its lease has ended, and woken (SIGCONT)
-//! after a rival has repaired what it held and written its own values.
+//! Zombies: a client that is stopped (SIGSTOP) at a step, declared dead when its lease has ended,
+//! and woken (SIGCONT) after a rival has repaired what it held and written its own values.
 //!
-//! Unless it was decided before, it does not commit; what it still writes is dead; nothing of the rival's is lost.
+//! Unless it was decided before, it does not commit; what it still writes is dead; nothing of the
+//! rival's is lost.
 
 use crate::common;
 
@@ -23,8 +24,8 @@ use common::{
 const LEASE_MS: u64 = 500;
 const AT_A_TIME: usize = 6;
 
-/// The steps that the scenario reaches, the first and the last time each; unless all are asked for, one of these, at every other
-/// step.
+/// The steps that the scenario reaches, the first and the last time each; unless all are asked for,
+/// one of these, at every other step.
 async fn steps_of(scenario: Scenario, uri: &str) -> Vec<(Step, usize)> {
     let (world, hook) = (World::new(uri, "plan"), Hook::counting());
     scenario.set_up(&world).await;

@@ -5,6 +5,8 @@
 //! | `mechanism` | the arithmetic, which both sides do |
 //! | `client` | the client's side of an exchange |
 
+#![warn(clippy::disallowed_methods, clippy::disallowed_types)]
+
 mod client;
 mod mechanism;
 

@@ -16,6 +16,8 @@
 //! The format is MongoDB's "Wire Protocol" specification, with the "OP_COMPRESSED" and "OP_MSG"
 //! specifications of its drivers.
 
+#![warn(clippy::disallowed_methods, clippy::disallowed_types)]
+
 pub(crate) mod check;
 mod compressed;
 mod cursor;

@@ -1,4 +1,5 @@
-//! Futures that are dropped at every place: the connection is not used again, and its place in the pool is free.
+//! Futures that are dropped at every place: the connection is not used again, and its place in the
+//! pool is free.
 
 use std::{
     future::{Future, poll_fn},
@@ -27,8 +28,8 @@ async fn until(work: impl Future, end: impl Future) {
     .await;
 }
 
-/// After so many bytes of the answer its future is dropped. What comes next is answered to whoever asked it, over another
-/// connection.
+/// After so many bytes of the answer its future is dropped. What comes next is answered to whoever
+/// asked it, over another connection.
 #[tokio::test]
 async fn a_command_that_is_given_up_takes_its_connection_with_it() {
     for sent in [0, 1, 16, 17, 25] {

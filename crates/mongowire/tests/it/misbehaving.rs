@@ -1,4 +1,5 @@
-//! Servers that answer something else than was asked, or nothing: each is an error within its time, and says what is known.
+//! Servers that answer something else than was asked, or nothing: each is an error within its time,
+//! and says what is known.
 
 use std::time::Duration;
 

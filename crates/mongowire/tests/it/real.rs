@@ -64,7 +64,8 @@ async fn a_connection_knows_the_process_that_it_leads_to() {
 async fn servers_are_reached_by_unix_sockets() {
     let folder = tempfile::tempdir().unwrap();
     let server = testkit::Options::standalone().start().await.unwrap();
-    // The shared options say `--nounixsocket`: a socket of the test's own, which passes on what comes.
+    // The shared options say `--nounixsocket`: a socket of the test's own, which passes on what
+    // comes.
     let path = folder.path().join("s.sock");
     let listener = tokio::net::UnixListener::bind(&path).unwrap();
     let port = server.port();

@@ -51,7 +51,8 @@ async fn opened(server: &testkit::Server, more: &str) -> Result<Connection, Fail
     Connection::open(Arc::new(settings(&uri).await), 1).await
 }
 
-/// `preferTLS`, so that the testkit itself gets in; without a CA file, which would ask it for a certificate.
+/// `preferTLS`, so that the testkit itself gets in; without a CA file, which would ask it for a
+/// certificate.
 #[tokio::test]
 async fn the_servers_certificate_is_looked_at_as_the_options_say() {
     let certificates = Certificates::new();

@@ -12,7 +12,8 @@ use testkit::{Server, signal};
 const HOLDER: &str = "TESTKIT_HOLD_A_SERVER";
 const MARK: &str = "held: ";
 
-/// The other process: starts a server, says which, and waits to be killed. Passes at once in an ordinary run.
+/// The other process: starts a server, says which, and waits to be killed. Passes at once in an
+/// ordinary run.
 #[tokio::test]
 async fn hold_a_server() {
     if std::env::var_os(HOLDER).is_none() {
@@ -48,7 +49,8 @@ fn killed_parent_server_and_folder_gone() {
     assert!(gone, "mongod {pid} or {dbpath} is left");
 }
 
-/// Not running is also what ended and was not waited for: who waits for an orphan is not ours to say.
+/// Not running is also what ended and was not waited for: who waits for an orphan is not ours to
+/// say.
 fn is_running(pid: u32) -> bool {
     let state = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
     signal::exists(pid) && !state.contains(") Z ")

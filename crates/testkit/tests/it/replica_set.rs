@@ -1,4 +1,5 @@
-//! A replica set of several nodes: complete when it is there, alive with one node less, gone with its handle.
+//! A replica set of several nodes: complete when it is there, alive with one node less, gone with
+//! its handle.
 
 use std::time::Duration;
 

@@ -1,4 +1,5 @@
-//! A server is what it says it is: standalone or replica set, killed or alive, with the data that it acknowledged.
+//! A server is what it says it is: standalone or replica set, killed or alive, with the data that
+//! it acknowledged.
 
 use mongodb::Client;
 use mongodb::bson::{Document, doc};

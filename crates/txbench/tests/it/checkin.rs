@@ -1,4 +1,5 @@
-//! Check-ins on real servers: every acknowledged one is counted, and a target that loses one is found out.
+//! Check-ins on real servers: every acknowledged one is counted, and a target that loses one is
+//! found out.
 use bson::{Document, doc};
 use clap::Parser;
 use txbench::{
@@ -127,7 +128,8 @@ async fn points_of_a_file_are_loaded_and_too_few_are_refused() {
     let mut session = target.session().await.unwrap();
     workload.check(&mut *session, &acknowledged(20)).await.unwrap();
     let found = session.find("points", Find::new(doc! {"checkins": {"$gt": 0}})).await.unwrap();
-    // Of all three: C is never the second nearest. Each is left out of twenty visits but by a chance of 1 in 1,000.
+    // Of all three: C is never the second nearest. Each is left out of twenty visits but by a
+    // chance of 1 in 1,000.
     assert_eq!(found.len(), 3);
     target.close().await.unwrap();
 }

@@ -7,7 +7,8 @@ use std::time::Instant;
 use common::{bench, parse, try_parse};
 use txbench::{BenchError, report::result::BenchResult};
 
-/// Runs what a command line says, on the shared server; the shortest time that is measured, unless it says more.
+/// Runs what a command line says, on the shared server; the shortest time that is measured, unless
+/// it says more.
 async fn run(line: &str) -> Result<BenchResult, BenchError> {
     let uri = testkit::shared_standalone().await.unwrap().uri();
     bench(&format!("{line} --uri {uri} --seconds 1 --warm-up 0")).await
@@ -73,7 +74,8 @@ async fn commands_are_counted_by_name() {
     let result = run("transfer --documents 100 --targets plain --clients 2 --rounds 1").await.unwrap();
     let run = &result.runs[0];
     let (updates, transfers) = (run.commands["update"], run.counts.committed());
-    // Transfers that begin before the time measured, or end after it, have some of their commands in it.
+    // Transfers that begin before the time measured, or end after it, have some of their commands
+    // in it.
     assert!(updates.abs_diff(2 * transfers) <= 4, "{updates} updates for {transfers} transfers");
     assert!(!run.commands.contains_key("insert"), "loading is not measured: {:?}", run.commands);
 }

@@ -1,4 +1,5 @@
-//! Every workload on every target: a small run whose data is whole afterwards, or a refusal that says why not.
+//! Every workload on every target: a small run whose data is whole afterwards, or a refusal that
+//! says why not.
 
 use crate::common;
 
@@ -17,7 +18,8 @@ struct Row {
 
 const GENERAL: (&str, &str) = ("recipe", "do other work than moving amounts");
 
-/// Small, and without what no target without transactions could keep: orders rolled back, several clients.
+/// Small, and without what no target without transactions could keep: orders rolled back, several
+/// clients.
 const ROWS: &[Row] = &[
     Row { workload: "bank --operations 60", refused: &[("mvcc", "keep a unique index")] },
     Row { workload: "bank --operations 60 --account-index plain", refused: &[] },

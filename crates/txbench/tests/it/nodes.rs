@@ -1,4 +1,5 @@
-//! What a commit waits for, on a replica set of three nodes: when all are there, while one is down, and when it is back.
+//! What a commit waits for, on a replica set of three nodes: when all are there, while one is down,
+//! and when it is back.
 
 use std::time::{Duration, Instant};
 
@@ -18,7 +19,8 @@ const DOCS: &str = "docs";
 /// No commit may take longer than this where one node is missing.
 const LIMIT: Duration = Duration::from_secs(20);
 
-/// All but the published layout, whose decisions are on one node, and the gateway, whose decisions are on most of them.
+/// All but the published layout, whose decisions are on one node, and the gateway, whose decisions
+/// are on most of them.
 fn entries() -> impl Iterator<Item = &'static Entry> {
     TARGETS.iter().copied().filter(|entry| !["mongotx-published", "gateway"].contains(&entry.traits.name))
 }

@@ -1,5 +1,5 @@
-//! Values stay unique in every state that each plan can reach; and each deliberate breakage is found, under a plan that
-//! holds without it.
+//! Values stay unique in every state that each plan can reach; and each deliberate breakage is
+//! found, under a plan that holds without it.
 
 mod every;
 mod plans;

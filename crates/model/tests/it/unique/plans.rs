@@ -70,7 +70,8 @@ pub(crate) fn nulls() -> Plan {
     }
 }
 
-/// An insert against an update to the same value, while a third inserts the value that the update gives up.
+/// An insert against an update to the same value, while a third inserts the value that the update
+/// gives up.
 pub(crate) fn insert_update() -> Plan {
     Plan {
         name: "insert_update",
@@ -211,7 +212,8 @@ pub(crate) fn chain_alone() -> Plan {
     }
 }
 
-/// Values move along a chain; one rival inserts the first of them, and another changes a document of the chain.
+/// Values move along a chain; one rival inserts the first of them, and another changes a document
+/// of the chain.
 pub(crate) fn chain_insert() -> Plan {
     Plan {
         name: "chain_insert",
@@ -226,7 +228,8 @@ pub(crate) fn outside_insert() -> Plan {
     Plan { name: "outside_insert", txs: vec![tx(&[Update(0, 2)]), outside(Insert(1, 2))], ..move_away() }
 }
 
-/// A write outside a transaction moves a document away and another to the value that a transaction inserts.
+/// A write outside a transaction moves a document away and another to the value that a transaction
+/// inserts.
 pub(crate) fn outside_update() -> Plan {
     Plan {
         name: "outside_update",

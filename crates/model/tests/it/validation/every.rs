@@ -1,4 +1,5 @@
-//! Every transaction of two statements beside every other, so that nobody has to think of the histories first.
+//! Every transaction of two statements beside every other, so that nobody has to think of the
+//! histories first.
 
 use std::time::Instant;
 
@@ -21,7 +22,8 @@ fn tx(client: usize, ops: &[Op], level: Level) -> TxPlan {
     TxPlan { ops: ops.to_vec(), level, client, ..TxPlan::default() }
 }
 
-/// Unless long explorations were asked for: no divisor of the number of pairs, so that each statement meets every other.
+/// Unless long explorations were asked for: no divisor of the number of pairs, so that each
+/// statement meets every other.
 const STRIDE: usize = 5;
 
 /// Every fifth of these holds, unless all are asked for, and in some of them everybody can commit.

@@ -1,5 +1,5 @@
-//! Snapshot and serializable by validation hold in every state that each plan can reach; each deliberate breakage is found,
-//! under a plan that holds without it.
+//! Snapshot and serializable by validation hold in every state that each plan can reach; each
+//! deliberate breakage is found, under a plan that holds without it.
 
 mod every;
 mod plans;

@@ -51,8 +51,8 @@ pub(super) fn two_points() -> Plan {
     plan
 }
 
-/// A reader of a key and of a document beside it, and a client whose transactions move the key, and change the document, there and
-/// back again. Stamps are of documents.
+/// A reader of a key and of a document beside it, and a client whose transactions move the key, and
+/// change the document, there and back again. Stamps are of documents.
 pub(super) fn moved_key() -> Plan {
     let moved = |from, to, value| snapshot(1, &[Write(from, ZERO), Write(to, ONE), Write(2, value)]);
     let beside = Start { ns: 1, value: ZERO };
@@ -70,7 +70,8 @@ pub(super) fn moved_key() -> Plan {
     }
 }
 
-/// A reader of a key, which a client gives to a document now and then, together with a change of the document beside it.
+/// A reader of a key, which a client gives to a document now and then, together with a change of
+/// the document beside it.
 pub(super) fn key_comes_and_goes() -> Plan {
     let both = |value| snapshot(1, &[Write(0, value), Write(1, value)]);
     let mut plan = Plan { name: "key_comes_and_goes", by_document: true, ..values_come_back() };
@@ -90,8 +91,8 @@ pub(super) fn torn_key() -> Plan {
     }
 }
 
-/// A reader of a key that stays where it is, and of another document; the document that has the key is changed by itself, and others
-/// of its collection all the while.
+/// A reader of a key that stays where it is, and of another document; the document that has the key
+/// is changed by itself, and others of its collection all the while.
 pub(super) fn key_stays() -> Plan {
     Plan {
         name: "key_stays",
@@ -107,7 +108,8 @@ pub(super) fn key_stays() -> Plan {
     }
 }
 
-/// A reader of all documents with a value, and of a document beside them; another document gets the value together with a change of that.
+/// A reader of all documents with a value, and of a document beside them; another document gets the
+/// value together with a change of that.
 pub(super) fn another_matches() -> Plan {
     let both = |value| snapshot(1, &[Write(1, value), Write(2, value)]);
     Plan {
@@ -176,7 +178,8 @@ pub(super) fn two_collections() -> Plan {
     plan
 }
 
-/// A reader of two collections, and a client that may decide its changes of both by one write, to and fro.
+/// A reader of two collections, and a client that may decide its changes of both by one write, to
+/// and fro.
 pub(super) fn decided_together() -> Plan {
     let change = |doc, value| snapshot(1, &[Write(doc, value)]);
     Plan {
@@ -292,8 +295,8 @@ pub(super) fn quiet_elsewhere() -> Plan {
     plan
 }
 
-/// A reader of two documents whose order in the validation is the other way round; one of them is changed there and back again, the
-/// other is written by who has read the first in between.
+/// A reader of two documents whose order in the validation is the other way round; one of them is
+/// changed there and back again, the other is written by who has read the first in between.
 pub(super) fn disturbed_after_rivals() -> Plan {
     Plan {
         name: "disturbed_after_rivals",

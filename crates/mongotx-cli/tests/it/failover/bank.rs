@@ -1,5 +1,6 @@
-//! Clients that move money, each transfer in a transaction of the driver's, with a record of it, or that make deposits by
-//! single writes, which the driver sends again; and what they were told of each attempt.
+//! Clients that move money, each transfer in a transaction of the driver's, with a record of it, or
+//! that make deposits by single writes, which the driver sends again; and the answers to their
+//! attempts.
 
 use std::{
     sync::{
@@ -21,19 +22,19 @@ use super::LIMIT;
 
 pub(crate) const ACCOUNTS: i32 = 4;
 pub(crate) const BEGINNING: i64 = 1_000;
-/// Between two attempts.
+/// Pause between two attempts.
 const PAUSE: Duration = Duration::from_millis(5);
 
-/// What clients were told of their attempts, by the names of these.
+/// The answers to the clients' attempts, by the names of these.
 #[derive(Debug, Default)]
 pub(crate) struct Ledger {
     pub(crate) acknowledged: Mutex<Vec<String>>,
     pub(crate) refused: Mutex<Vec<String>>,
-    /// Why the last one was refused, for whoever looks for a reason.
+    /// Reason for which the last one was refused, for messages.
     last: Mutex<String>,
 }
 
-/// A client that moves money until it is told to stop.
+/// A client that moves money until the test stops it.
 pub(crate) struct Customer {
     pub(crate) name: String,
     pub(crate) made: watch::Receiver<usize>,
@@ -47,14 +48,14 @@ async fn leave(session: ClientSession) {
     client.shutdown().immediate(true).await;
 }
 
-/// What customers do.
+/// The kinds of work of a customer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Business {
     Transfers,
     Deposits,
 }
 
-/// How an attempt ended.
+/// The answer to an attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum End {
     Acknowledged,
@@ -97,7 +98,7 @@ impl Customer {
     }
 }
 
-/// What one customer does, and where.
+/// The work of one customer, and its gateways.
 pub(crate) struct Work {
     pub(crate) business: Business,
     pub(crate) name: String,
@@ -108,7 +109,8 @@ pub(crate) struct Work {
 
 impl Work {
     async fn session(&self) -> ClientSession {
-        // Both gateways are used, however long one of them took to answer when the machine stood still.
+        // Both gateways are used, however long one of them took to answer when the machine stood
+        // still.
         let how = "heartbeatFrequencyMS=500&serverSelectionTimeoutMS=20000&localThresholdMS=60000";
         let uri = format!("{}/?{how}", self.uri);
         Client::with_uri_str(uri).await.unwrap().start_session().await.unwrap()
@@ -133,7 +135,8 @@ impl Work {
         }
     }
 
-    /// A write that the driver sends again when its answer is lost. What it was not told of may have happened.
+    /// A write that the driver sends again when its answer is lost. A write without an answer may
+    /// have happened.
     async fn deposit(&self, session: &mut ClientSession, number: i32) {
         let id = format!("{}-{number}", self.name);
         let accounts = session.client().database(&self.db).collection::<Document>("accounts");

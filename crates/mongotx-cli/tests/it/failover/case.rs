@@ -1,10 +1,13 @@
 //! One case: a gateway is broken at a step while clients use it and another one, and comes back.
 //!
-//! 1. Both gateways serve; each client's transfers go to either. (Where the step belongs to the repair of what a dead
-//!    client has left, the other gateway starts only after 2: it would do the repair itself.)
-//! 2. One reaches its step and is killed or paused. The network closes its connections and opens none to it.
+//! 1. Both gateways serve; each client's transfers go to either. (Where the step belongs to the
+//!    repair of what a dead client has left, the other gateway starts only after 2: it would do the
+//!    repair itself.)
+//! 2. One reaches its step and is killed or paused. The network closes its connections and opens
+//!    none to it.
 //! 3. All clients make transfers through the other one.
-//! 4. The broken one is started again, or goes on. All make transfers through both; one goes to it alone.
+//! 4. The broken one is started again, or goes on. All make transfers through both; one goes to it
+//!    alone.
 //! 5. Both end, and the store is looked at.
 
 use std::sync::{Arc, atomic::AtomicBool};
@@ -49,14 +52,15 @@ impl Case {
         format!("{}_tx", self.db)
     }
 
-    /// Is it a step of the repair of what somebody else has left?
+    /// Whether the step belongs to the repair of another client's leftovers.
     fn repairs(&self) -> bool {
         use Step::{AfterFence, AfterRepair, AfterRetire, BeforeFence, BeforeRepair, BeforeRetire};
         [BeforeFence, AfterFence, BeforeRepair, AfterRepair, BeforeRetire, AfterRetire].contains(&self.step)
     }
 
     fn job(&self, breaks: bool) -> Job {
-        // Kills at the first time, pauses at the second, of what happens more than once in a gateway's life.
+        // Kills at the first time, pauses at the second, of what happens more than once in a
+        // gateway's life.
         let once = self.repairs() || [Step::BeforeRegister, Step::AfterRegister].contains(&self.step);
         let nth = if self.blow == Blow::Kill || once { 1 } else { 2 };
         Job {
@@ -121,7 +125,8 @@ impl Case {
         }
     }
 
-    /// A gateway that dies with a decided transfer whose documents are not finished, and others under way.
+    /// A gateway that dies with a decided transfer whose documents are not finished, and others
+    /// under way.
     async fn leave_something(&self, ledger: &Arc<Ledger>) {
         let breaks = Some((Step::BeforeFinish, 1, Blow::Kill));
         let mut dead = Process::start(&Job { breaks, ..self.job(false) });
@@ -140,7 +145,7 @@ impl Case {
         other
     }
 
-    /// Step 4.
+    /// Brings the broken gateway back: step 4.
     async fn revive(&self, mut broken: Process, door: &Door) -> Process {
         match self.blow {
             Blow::Kill => broken = Process::start(&self.job(false)),

@@ -1,4 +1,4 @@
-//! What must be true when everybody has ended.
+//! Conditions that hold when all clients have ended.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,7 +13,7 @@ use super::{
 };
 use crate::common::run;
 
-/// Everything.
+/// Checks all conditions.
 pub(crate) async fn all(case: &Case, ledger: &Ledger) {
     nothing_in_doubt(case).await;
     let client = mongodb::Client::with_uri_str(&case.uri).await.unwrap();
@@ -74,7 +74,8 @@ async fn all_of(database: &mongodb::Database, collection: &str) -> Vec<Document>
     database.collection(collection).find(doc! {}).await.unwrap().try_collect().await.unwrap()
 }
 
-/// Each acknowledged attempt is there once, each refused one not at all. One whose client was not told may be there.
+/// Each acknowledged attempt is there once, each refused one not at all. One without an answer may
+/// be there.
 fn told_is_true(case: &Case, made: &[String], ledger: &Ledger) {
     let count = |id: &str| made.iter().filter(|one| *one == id).count();
     for id in ledger.acknowledged.lock().unwrap().iter() {

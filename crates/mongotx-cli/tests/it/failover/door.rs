@@ -1,5 +1,5 @@
-//! The way to a gateway: a port that hands connections on, and that can be shut. Shut, it ends them all and opens none, as
-//! a network does that has noticed that somebody is gone.
+//! The way to a gateway: a port that hands connections on, and that can be shut. Shut, it ends them
+//! all and opens none, as a network does that has noticed that a machine is gone.
 
 use std::net::SocketAddr;
 
@@ -15,7 +15,7 @@ pub(crate) struct Door {
 }
 
 impl Door {
-    /// Shut.
+    /// A door that is shut.
     pub(crate) async fn new() -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
@@ -24,7 +24,7 @@ impl Door {
         Self { address, to }
     }
 
-    /// Where clients knock.
+    /// The address that clients connect to.
     pub(crate) fn address(&self) -> SocketAddr {
         self.address
     }
@@ -58,7 +58,7 @@ async fn closed(mut target: watch::Receiver<Option<SocketAddr>>) {
 async fn connect(mut client: TcpStream, to: SocketAddr, mut target: watch::Receiver<Option<SocketAddr>>) {
     let talk = async {
         if let Ok(mut gateway) = TcpStream::connect(to).await {
-            // Whoever is still there notices when the other side ends.
+            // The side that is still there notices when the other one ends.
             let _ = tokio::io::copy_bidirectional(&mut client, &mut gateway).await;
         }
     };

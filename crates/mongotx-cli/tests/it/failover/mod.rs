@@ -1,16 +1,18 @@
-//! Two gateways, one store: clients of the official driver move money through both, while one gateway is killed
-//! (SIGKILL) or paused (SIGSTOP, later SIGCONT) at every step of the protocol in turn.
+//! Two gateways, one store: clients of the official driver move money through both, while one
+//! gateway is killed (SIGKILL) or paused (SIGSTOP, later SIGCONT) at every step of the protocol in
+//! turn.
 //!
-//! Clients fail over in the middle of statements and commits, with the recovery token where the commit's answer is lost. At
-//! the end each acknowledged transfer is there once, each refused one not at all, and nothing is left in doubt.
+//! Clients fail over in the middle of statements and commits, with the recovery token where the
+//! commit's answer is lost. At the end each acknowledged transfer is there once, each refused one
+//! not at all, and nothing is left in doubt.
 //!
-//! | file | what |
+//! | file | content |
 //! | --- | --- |
 //! | `process` | a gateway as a process of its own |
 //! | `door` | the way to a gateway, which can be shut |
-//! | `bank` | clients, and what they were told |
+//! | `bank` | clients, and the answers that they got |
 //! | `case` | one gateway broken at one step |
-//! | `check` | what must be true afterwards |
+//! | `check` | conditions that hold afterwards |
 
 mod bank;
 mod case;
@@ -30,13 +32,13 @@ use process::Blow;
 const LIMIT: Duration = Duration::from_secs(60);
 const AT_A_TIME: usize = 5;
 
-/// What runs in the processes that are broken.
+/// The program of the processes that are broken.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn gateway_process() {
     process::serve_or_check_words().await;
 }
 
-/// Those that a gateway takes: its transactions take no read locks.
+/// Steps that a gateway takes: its transactions take no read locks.
 fn of_a_gateway() -> Vec<Step> {
     let no_read_locks = |step: &Step| ![Step::BeforeReadLock, Step::AfterReadLock].contains(step);
     Step::ALL.into_iter().filter(no_read_locks).collect()
@@ -59,7 +61,7 @@ async fn gateway_paused_at_any_step_loses_and_doubles_nothing() {
     break_everywhere(Business::Transfers, Blow::Stop, &in_turns(Blow::Stop)).await;
 }
 
-/// Those that a single write takes.
+/// Steps that a single write takes.
 const OF_A_WRITE: [Step; 7] = [
     Step::AfterRegister,
     Step::BeforeLock,

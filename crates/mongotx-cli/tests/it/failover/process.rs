@@ -1,6 +1,8 @@
-//! A gateway as a process of its own: the test binary run again, with one exact test and a job in the environment.
+//! A gateway as a process of its own: the test binary run again, with one exact test and a job in
+//! the environment.
 //!
-//! It tells where it listens and when it is struck, in lines that begin with `@`, and ends when its input is closed.
+//! It tells where it listens and when it is struck, in lines that begin with `@`, and ends when its
+//! input is closed.
 
 use std::{
     io::{Read, Write},
@@ -28,14 +30,14 @@ use super::LIMIT;
 const JOB: &str = "MONGOTX_GATEWAY_JOB";
 const TEST: &str = "failover::gateway_process";
 
-/// What happens to the gateway when it reaches its step.
+/// The end or pause of the gateway when it reaches its step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Blow {
     Kill,
     Stop,
 }
 
-/// What a gateway is told.
+/// The options of a gateway's process.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Job {
     pub(crate) uri: String,
@@ -43,7 +45,7 @@ pub(crate) struct Job {
     pub(crate) lease_ms: u64,
     /// Retryable writes are remembered in the store.
     pub(crate) durable: bool,
-    /// Where it is broken: the step, which time it is reached, and how.
+    /// The step at which it is broken, which time it is reached, and how.
     pub(crate) breaks: Option<(Step, usize, Blow)>,
 }
 
@@ -75,7 +77,8 @@ impl Job {
     }
 }
 
-/// The body of the test `gateway_process`. Without a job it checks that every job can be told in words.
+/// The body of the test `gateway_process`. Without a job it checks that every job can be told in
+/// words.
 pub(crate) async fn serve_or_check_words() {
     let Some(job) = std::env::var(JOB).ok().and_then(|text| Job::decode(&text)) else {
         return check_words();
@@ -92,7 +95,8 @@ pub(crate) async fn serve_or_check_words() {
     };
     let retryable_writes = if job.durable { RetryableWrites::Durable } else { RetryableWrites::Memory };
     let listen = Some("127.0.0.1:0".parse().unwrap());
-    // A client whose answer was lost on the way to it leaves its transaction open: nobody has to wait for that for a minute.
+    // A client whose answer was lost on the way to it leaves its transaction open: nothing has to
+    // wait a minute for that.
     let sessions = SessionLimits { transaction_lifetime: Duration::from_secs(4), ..SessionLimits::default() };
     let options = Options { uri: job.uri, listen, client, sessions, retryable_writes, ..Options::default() };
     let gateway = Gateway::start(options).await.unwrap();
@@ -149,13 +153,13 @@ impl StepHook for Strike {
     }
 }
 
-/// What a gateway has told so far.
+/// Reports of a gateway so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Told {
     pub(crate) listening: Option<SocketAddr>,
     pub(crate) struck: bool,
     pub(crate) left: bool,
-    /// It says nothing more.
+    /// Whether the gateway has closed its output.
     pub(crate) silent: bool,
 }
 
@@ -190,7 +194,7 @@ impl Process {
         self.child.id().unwrap()
     }
 
-    /// Waits until it has told this, or says nothing more.
+    /// Waits until the gateway has reported this, or says nothing more.
     pub(crate) async fn until(&mut self, what: &str, done: impl Fn(&Told) -> bool) -> Told {
         let waiting = self.told.wait_for(|told| told.silent || done(told));
         let told = tokio::time::timeout(LIMIT, waiting).await;

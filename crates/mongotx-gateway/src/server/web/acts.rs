@@ -1,4 +1,4 @@
-//! What the buttons of the page do. Each act is in the log, with who has asked for it.
+//! The actions of the page's buttons. Each is in the log, with the user who has asked for it.
 
 use std::{collections::BTreeMap, net::SocketAddr, time::Duration};
 
@@ -11,25 +11,26 @@ use crate::{context::Context, state::Interrupted};
 
 /// How long it may take to look for what a client holds.
 const LOOK_LIMIT: Duration = Duration::from_secs(5);
-/// The most collections in which is looked, the most documents of each, and the most transactions that are told.
+/// Limits of an answer: collections that are looked into, documents of each, and transactions.
 const MOST_COLLECTIONS: usize = 20;
 const MOST_DOCUMENTS: usize = 500;
 const MOST_TRANSACTIONS: usize = 50;
 
-/// Who has asked.
+/// The user who has asked for an action, and from where.
 pub(super) struct By {
     pub(super) user: String,
     pub(super) peer: SocketAddr,
 }
 
-/// What was done, or in words why not.
+/// The result of an action, or in words why it was not done.
 type Done = Result<Value, String>;
 
 fn text<'a>(said: &'a Value, field: &str) -> Option<&'a str> {
     said.get(field).and_then(Value::as_str)
 }
 
-/// Rolls back a transaction: one that is open at this gateway, by its session and its number, or any that is not decided, by its id.
+/// Rolls back a transaction: one that is open at this gateway, by its session and its number, or
+/// any that is not decided, by its id.
 pub(super) async fn abort(context: &Context, said: &Value, by: &By) -> Done {
     if let Some(session) = text(said, "session") {
         let lsid = session_of(session).ok_or("there is no such session")?;

@@ -1,12 +1,14 @@
-//! Who may ask at all, and what browsers are told to refuse. Pure.
+//! The requests that are answered at all, and the headers that make browsers refuse others. Pure.
 //!
-//! A browser on the machine of an operator also shows pages of strangers, and these can make it send requests here. So:
+//! A browser on the machine of an operator also shows pages of strangers, and these can make it
+//! send requests here. So:
 //!
-//! - A request has to name this host by an address, as `localhost`, or by a name that the gateway was given: a stranger's name that was
-//!   made to lead here (DNS rebinding) is none of them.
-//! - Nothing but the page itself is shown to, and nothing is done for, a page of another origin; what changes something has to bring a token
-//!   besides, which only this gateway's own page knows.
-//! - No other page may frame this one, and this one loads nothing from elsewhere and runs no script but its own.
+//! - A request has to name this host by an address, as `localhost`, or by a name that the gateway
+//!   was given: a stranger's name that was made to lead here (DNS rebinding) is none of them.
+//! - Nothing but the page itself is shown to, and nothing is done for, a page of another origin;
+//!   what changes something has to bring a token besides, which only this gateway's own page knows.
+//! - No other page may frame this one, and this one loads nothing from elsewhere and runs no script
+//!   but its own.
 
 use std::net::Ipv6Addr;
 
@@ -19,7 +21,7 @@ use subtle::ConstantTimeEq;
 /// The header that brings the token.
 pub(super) const TOKEN: &str = "x-mongotx-token";
 
-/// What browsers are told of every answer.
+/// Headers of every answer, for browsers.
 const SEALS: [(HeaderName, &str); 7] = [
     (
         header::CONTENT_SECURITY_POLICY,
@@ -34,7 +36,7 @@ const SEALS: [(HeaderName, &str); 7] = [
     (HeaderName::from_static("cross-origin-opener-policy"), "same-origin"),
 ];
 
-/// Where a request was sent to, as the browser sees it.
+/// The origin that a request was sent to, as the browser sees it.
 pub(super) struct Origin(String);
 
 impl Origin {

@@ -1,7 +1,9 @@
-//! Users of the gateway log in to the page by HTTP Basic: a name and a password with each request, checked as for commands.
+//! Users of the gateway log in to the page by HTTP Basic: a name and a password with each request,
+//! checked as for commands.
 //!
-//! To check a password costs as much work as it is meant to cost whoever guesses, so that one that was right is known for some minutes, by
-//! a digest under a key that nobody else has; and no more than a few are checked at a time.
+//! To check a password is slow on purpose, so that guessing is slow. A password that was right is
+//! therefore known for some minutes, by a digest under a key of this process; and only a few are
+//! checked at a time.
 
 use std::{
     collections::HashMap,
@@ -33,13 +35,13 @@ const PENALTY: Duration = Duration::from_secs(1);
 /// The longest header, in bytes.
 const LONGEST_BYTES: usize = 2 * 1024;
 
-/// Where a user belongs who names no database.
+/// The database of a user who names none.
 const DEFAULT_DATABASE: &str = "admin";
 
-/// Who has logged in with what, by its digest, and when.
+/// Users that have logged in, and when, by the digest of name and password.
 type Known = HashMap<Vec<u8>, (Arc<User>, Instant)>;
 
-/// Those who have logged in lately.
+/// Users that have logged in lately.
 pub(super) struct Logins {
     key: [u8; 32],
     known: Mutex<Known>,
@@ -84,7 +86,8 @@ impl Logins {
         Ok(user)
     }
 
-    /// The user of that name, if the password is right. It takes the same time whether the user is there or not.
+    /// The user of that name, if the password is right. It takes the same time whether the user is
+    /// there or not.
     async fn find(&self, users: &Roster, name: UserName, password: String) -> Result<Option<Arc<User>>, Refusal> {
         let busy = || (StatusCode::SERVICE_UNAVAILABLE, "too many log in at a time; try it again".to_owned());
         let _permit = timeout(LONGEST_WAIT, self.checks.acquire()).await.map_err(|_| busy())?.map_err(|_| busy())?;

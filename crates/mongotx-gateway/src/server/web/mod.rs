@@ -1,18 +1,20 @@
-//! A page for operators, over HTTP on a socket of its own: what is in flight, who waits for whom, what dead clients have left, rates and
-//! latencies; and buttons that end what is in the way.
+//! A page for operators, over HTTP on a socket of its own: transactions and commands in flight, who
+//! waits for whom, locks of dead clients, rates and latencies; and buttons that abort and repair.
 //!
-//! | file | what |
+//! | file | content |
 //! | --- | --- |
-//! | this one | connections, and what is asked of which part |
-//! | `guard` | who may ask at all: names of the host, origins (pure), and what browsers are told to refuse |
+//! | this one | connections, and the part that answers each request |
+//! | `guard` | requests that are answered at all, by names of the host and origins (pure), and
+//! headers for browsers |
 //! | `login` | users of the gateway, by HTTP Basic |
-//! | `page` | the page itself, and what it needs: nothing comes from anywhere else |
-//! | `now` | what goes on at this gateway, as JSON |
-//! | `store` | the clients that the store knows, as JSON, looked at every other second while somebody has the page open |
-//! | `acts` | what the buttons do |
+//! | `page` | the page itself, and its files: nothing comes from anywhere else |
+//! | `now` | activity at this gateway, as JSON |
+//! | `store` | the clients that the store knows, as JSON, looked at every other second while a page
+//! is open |
+//! | `acts` | the actions of the buttons |
 //!
-//! Whoever asks here holds no client up: there are few connections at a time, what they send is short and has little time, and every list
-//! is bounded.
+//! Requests to the page hold no client of the gateway up: there are few connections at a time,
+//! requests are short and have little time, and every list is bounded.
 
 mod acts;
 mod guard;
@@ -50,7 +52,7 @@ const LONGEST: Duration = Duration::from_secs(300);
 const SLOWEST: Duration = Duration::from_secs(10);
 /// The longest body of a request.
 const MOST_BYTES: usize = 4 * 1024;
-/// What anything asked here may take.
+/// The longest that a request may take.
 const LONGEST_ACT: Duration = Duration::from_secs(30);
 /// After it could not accept a connection.
 const PAUSE: Duration = Duration::from_millis(100);
@@ -64,18 +66,18 @@ pub(crate) struct Web {
     address: SocketAddr,
 }
 
-/// What all connections for the page share.
+/// State that all connections for the page share.
 struct Desk {
     server: Arc<Server>,
     names: Vec<String>,
-    /// What a page of this gateway knows, and a page of anybody else does not.
+    /// Token that only pages of this gateway know.
     token: String,
     logins: Logins,
     store: Store,
 }
 
 type Answer = Response<Full<Bytes>>;
-/// What refuses a request: its status, and why.
+/// A refused request: its status, and the reason.
 type Refusal = (StatusCode, String);
 
 impl Web {
@@ -87,7 +89,7 @@ impl Web {
         Ok(Self { listener, address })
     }
 
-    /// Where, with the port that was taken.
+    /// Address of the page, with the port that was taken.
     pub(crate) fn address(&self) -> SocketAddr {
         self.address
     }

@@ -1,4 +1,4 @@
-//! What goes on at this gateway now, as JSON for the page.
+//! Activity at this gateway now, as JSON for the page.
 
 use std::{collections::HashSet, time::Duration};
 
@@ -17,11 +17,13 @@ use crate::{
     session::Lsid,
 };
 
-/// The most operations that are looked at, and of these the most that are shown: those that wait first, then the longest.
+/// The most operations that are looked at, and of these the most that are shown: those that wait
+/// first, then the longest.
 const MOST_SEEN: usize = 2_000;
 const MOST_SHOWN: usize = 100;
 
-/// All that the page shows. `since`: the end of the last second that it knows, in milliseconds since 1970.
+/// All that the page shows. `since`: the end of the last second that it knows, in milliseconds
+/// since 1970.
 pub(super) fn state(context: &Context, since: u64, user: Option<&User>, clients: &Value) -> Value {
     let wanted = Wanted { user: None, idle_connections: false, idle_transactions: true, most: MOST_SEEN };
     let mut found = look(&context.tx, wanted);

@@ -4,7 +4,7 @@ use maud::{DOCTYPE, Markup, html};
 
 /// How it looks, in light and in dark.
 pub(super) const STYLE: &str = include_str!("assets/page.css");
-/// What it does: charts, tables, and asking.
+/// Scripts of the page: charts, tables, and requests.
 const SCRIPTS: [&str; 3] =
     [include_str!("assets/charts.js"), include_str!("assets/tables.js"), include_str!("assets/page.js")];
 

@@ -1,5 +1,6 @@
-//! The clients that the store knows, those of other gateways among them, as JSON for the page: who is alive, and what those who are not have
-//! left. However many pages are open, the store is asked once every other second, with one command.
+//! The clients that the store knows, those of other gateways among them, as JSON for the page: who
+//! is alive, and what those who are not have left. However many pages are open, the store is asked
+//! once every other second, with one command.
 
 use std::time::{Duration, Instant};
 
@@ -10,7 +11,7 @@ use tokio::{sync::Mutex, time::timeout};
 use super::now::millis;
 use crate::context::Context;
 
-/// What was told of the store is as old as that, at most.
+/// The longest time for which an answer about the store is shown again.
 const FRESH: Duration = Duration::from_secs(2);
 /// How long the store may take.
 const LIMIT: Duration = Duration::from_secs(2);
@@ -19,7 +20,7 @@ const MOST: usize = 100;
 /// The most collections of one client that are named.
 const MOST_NAMES: usize = 20;
 
-/// What was told last.
+/// The last answer about the store.
 #[derive(Default)]
 pub(super) struct Store {
     told: Mutex<Option<(Instant, Value)>>,

@@ -1,4 +1,5 @@
-//! A gateway in front of the shared standalone server, and commands to it as a driver would send them.
+//! A gateway in front of the shared standalone server, and commands to it as a driver would send
+//! them.
 
 use std::{
     collections::BTreeMap,
@@ -17,7 +18,7 @@ pub struct Client {
 }
 
 impl Client {
-    /// With a gateway of its own, and a database that nobody else has.
+    /// A client with a gateway and a database of its own.
     pub async fn start(test: &str) -> Self {
         Self::with_database(testkit::unique_db(test)).await
     }
@@ -46,7 +47,7 @@ impl Client {
         Self { gateway, connection, db }
     }
 
-    /// The connection is lost.
+    /// Drops the client's connection.
     pub async fn disconnect(&self) {
         self.gateway.disconnect(&self.connection).await;
     }
@@ -57,7 +58,7 @@ impl Client {
         self.connection = self.gateway.connect();
     }
 
-    /// Ends the gateway.
+    /// Shuts the gateway down.
     pub async fn shutdown(self) -> mongotx::Result<()> {
         self.gateway.shutdown(super::LIMIT).await
     }
@@ -103,12 +104,12 @@ pub fn documents(reply: &Document, batch: &str) -> Vec<Document> {
     batch.iter().map(|one| one.as_document().unwrap().clone()).collect()
 }
 
-/// A cursor's id.
+/// The id of the cursor in a reply.
 pub fn cursor_id(reply: &Document) -> i64 {
     reply.get_document("cursor").unwrap().get_i64("id").unwrap()
 }
 
-/// `ok: 1`.
+/// Whether the reply has `ok: 1`.
 pub fn is_ok(reply: &Document) -> bool {
     reply.get_f64("ok").is_ok_and(|ok| ok == 1.0)
 }
@@ -157,7 +158,7 @@ impl Session {
         command
     }
 
-    /// A later statement.
+    /// The command as a later statement.
     pub fn next(&self, command: Document) -> Document {
         let mut command = self.plain(command);
         command.insert("txnNumber", self.number());
@@ -171,7 +172,7 @@ impl Session {
         self.again(command)
     }
 
-    /// The same write again.
+    /// The same write, sent again.
     pub fn again(&self, command: Document) -> Document {
         let mut command = self.plain(command);
         command.insert("txnNumber", self.number());

@@ -46,7 +46,7 @@ pub fn commands() -> Vec<Document> {
     ]
 }
 
-/// What every command may carry.
+/// The fields that every command may carry.
 pub fn generic() -> Document {
     doc! {
         "lsid": {"id": bson::Uuid::from_bytes([8; 16])}, "txnNumber": 1_i64, "autocommit": false, "startTransaction": true,

@@ -1,4 +1,4 @@
-//! What a gateway tells about itself over HTTP.
+//! Requests over HTTP to a gateway.
 
 use std::net::SocketAddr;
 
@@ -18,7 +18,7 @@ pub async fn with_metrics(uri: &str, limits: Limits) -> (Gateway, SocketAddr) {
     (gateway, address)
 }
 
-/// Status and body.
+/// The status and the body of an answer.
 pub async fn http(address: SocketAddr, method: &str, path: &str) -> (u16, String) {
     let mut stream = soon(TcpStream::connect(address)).await.unwrap();
     let request = format!("{method} {path} HTTP/1.1\r\nHost: here\r\n\r\n");

@@ -46,8 +46,8 @@ pub async fn soon<F: IntoFuture>(what: F) -> F::Output {
     tokio::time::timeout(LIMIT, what.into_future()).await.expect("not within the test's limit")
 }
 
-/// Waits until nobody holds a document of the collection. Some writes outside transactions are transactions of their own, and
-/// those are finished after their answer, as every transaction is.
+/// Waits until all documents of the collection are free. Some writes outside transactions are
+/// transactions of their own, and those are finished after their answer, as every transaction is.
 pub async fn until_free(database: &mongodb::Database, collection: &str) {
     const FINISHED: Duration = Duration::from_secs(90);
     let stored = database.collection::<RawDocumentBuf>(collection);

@@ -11,7 +11,7 @@ use tokio::{
 
 use super::soon;
 
-/// A connection.
+/// A connection whose messages a test writes.
 pub struct Raw {
     pub stream: TcpStream,
 }
@@ -36,7 +36,7 @@ impl Raw {
         Some((header, payload))
     }
 
-    /// The next answer's document.
+    /// The document of the next answer.
     pub async fn answer(&mut self) -> Option<Document> {
         let (header, payload) = self.receive().await?;
         let body = op_msg::decode_answer(&header, &payload).unwrap();

@@ -1,4 +1,4 @@
-//! A file of users, and a gateway that lets in nobody else.
+//! A file of users, and a gateway that lets in only these.
 
 use std::net::SocketAddr;
 
@@ -58,7 +58,7 @@ pub async fn logging_in(
     mongodb::Client::with_options(options).unwrap()
 }
 
-/// A client inside this process that has logged in by SCRAM-SHA-256, or as nobody knows.
+/// A client inside this process that has logged in by SCRAM-SHA-256, or has not logged in.
 pub struct User<'a> {
     gateway: &'a Gateway,
     connection: Connection,

@@ -1,4 +1,4 @@
-//! Commands outside transactions.
+//! Commands outside transactions, at both.
 
 use bson::{Bson, Document, Regex, Timestamp, doc};
 
@@ -241,7 +241,8 @@ async fn collections_and_indexes_are_answered_the_same() {
     .await;
 }
 
-/// Of a collection with a unique index, writes are transactions: there the version that is judged is the pending one.
+/// Of a collection with a unique index, writes are transactions: there the version that is judged
+/// is the pending one.
 #[tokio::test]
 async fn validators_are_changed_and_explained_the_same() {
     let positive = || doc! {"n": {"$gt": 0}};

@@ -1,4 +1,5 @@
-//! What the gateway answers otherwise than a replica set, on purpose. Each test fails when the difference is gone.
+//! Intended differences between the gateway's answers and those of a replica set. Each test fails
+//! when the difference is gone.
 
 use bson::{Document, Timestamp, doc};
 use mongotx_gateway::Options;
@@ -101,7 +102,7 @@ async fn difference_g9_what_others_have_changed_since_is_a_conflict_when_it_is_r
             first.insert("readConcern", doc! {"level": level});
         }
         pair.same(first).await;
-        // Nobody waits for who only reads.
+        // No writer waits for a transaction that only reads.
         let update = doc! {"update": "c", "updates": [{"q": {"_id": 1}, "u": {"$inc": {"a": 1}}}]};
         pair.same(update).await;
         let (ours, theirs) = pair.ask(reader.next(find())).await;

@@ -1,4 +1,5 @@
-//! `explain`: the server's own shape, for what the application wrote, on indexes that MongoTx stores otherwise.
+//! `explain`: the server's own shape, for what the application wrote, on indexes that MongoTx
+//! stores otherwise.
 
 use bson::{Bson, Document, doc};
 
@@ -65,7 +66,8 @@ fn writes() -> Vec<Document> {
     ]
 }
 
-/// What no two servers agree in: who they are, how long they took, when they yielded, and which plans they have cached.
+/// Fields in which no two servers agree: who they are, how long they took, when they yielded, and
+/// which plans they have cached.
 const OWN: [&str; 10] = [
     "executionTimeMillis",
     "executionTimeMillisEstimate",
@@ -79,8 +81,8 @@ const OWN: [&str; 10] = [
     "mongotx",
 ];
 
-/// The plan without [`OWN`]. Stages of a slot-based plan (version 2) have the numbers of slots, which are not the same on a replica
-/// set, in their fields' values and names.
+/// The plan without [`OWN`]. Stages of a slot-based plan (version 2) have the numbers of slots,
+/// which are not the same on a replica set, in their fields' values and names.
 fn normal(plan: &Document) -> Bson {
     let is_slot_based = plan.get_str("explainVersion").is_ok_and(|version| version == "2");
     let left_out: Vec<&str> = OWN.into_iter().chain(is_slot_based.then_some("executionStages")).collect();

@@ -1,4 +1,5 @@
-//! `find` with what only it can do: bounds of an index (`min`, `max`), its keys (`returnKey`), places (`showRecordId`).
+//! `find` with what only it can do: bounds of an index (`min`, `max`), its keys (`returnKey`),
+//! places (`showRecordId`).
 
 use bson::{Document, doc};
 
@@ -79,7 +80,8 @@ async fn bounds_and_keys_of_indexes_are_answered_the_same() {
     }
 }
 
-/// What others have written and not committed is not seen; what they have committed is, in its new place.
+/// Writes of others that are not committed are not seen; those that are committed are, in their new
+/// place.
 #[tokio::test]
 async fn bounds_beside_a_rival_are_of_what_is_committed() {
     let mut pair = indexed("cmp_bounds_rival").await;
@@ -107,7 +109,8 @@ async fn bounds_in_a_transaction_are_validated() {
     let (ours, theirs) =
         pair.ask(reader.next(doc! {"update": "c", "updates": [{"q": {"_id": 5}, "u": {"$set": {"x": 1}}}]})).await;
     assert_eq!((code(&ours), code(&theirs)), (0, 0));
-    // A replica set lets the reader write beside what has changed; here everything that was read is validated.
+    // A replica set lets the reader write beside what has changed; here everything that was read is
+    // validated.
     let (ours, theirs) = pair.ask(reader.commit()).await;
     assert_eq!((code(&ours), code(&theirs)), (112, 0));
 }

@@ -1,6 +1,6 @@
-//! The same commands to the gateway and to a real replica set: the same replies, but for what no two servers agree in
-//! (times, ids of cursors) and the words of errors. Intended differences are in `differences.rs`, numbered as in
-//! `docs/gateway.md`.
+//! The same commands to the gateway and to a real replica set: the same replies, but for what no
+//! two servers agree in (times, ids of cursors) and the words of errors. Intended differences are
+//! in `differences.rs`, numbered as in `docs/gateway.md`.
 
 mod commands;
 mod differences;

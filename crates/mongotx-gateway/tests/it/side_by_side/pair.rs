@@ -44,7 +44,8 @@ impl Pair {
         self.answers(command.clone(), command).await
     }
 
-    /// Both errors' words: those of the first refused statement, or of the command. Empty: there is no error.
+    /// Both errors' words: those of the first refused statement, or of the command. Empty: there is
+    /// no error.
     pub(crate) async fn errors_words(&mut self, command: Document) -> (String, String) {
         let words = |reply: Document| {
             let refused = reply.get_array("writeErrors").ok().and_then(|errors| errors.first()?.as_document());
@@ -70,7 +71,7 @@ impl Pair {
         (self.ours.ask(ours).await.unwrap(), self.theirs.ask(theirs).await.unwrap())
     }
 
-    /// Both reply the same.
+    /// Sends the command to both, which reply the same.
     pub(crate) async fn same(&mut self, command: Document) -> Document {
         let (ours, theirs) = self.ask(command.clone()).await;
         assert_eq!(ours, theirs, "{command}\nours:   {ours}\ntheirs: {theirs}");

@@ -1,4 +1,4 @@
-//! `renameCollection`.
+//! The command `renameCollection`, at both.
 
 use std::time::Duration;
 

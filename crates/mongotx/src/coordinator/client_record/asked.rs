@@ -1,5 +1,5 @@
-//! Has a rival asked for a record of this client's? Each durable read of a record leaves its time there; the client's own reads do, too,
-//! and are no rival's.
+//! Has a rival asked for a record of this client's? Each durable read of a record leaves its time
+//! there; the client's own reads do, too, and are no rival's.
 
 use std::collections::HashMap;
 
@@ -9,10 +9,11 @@ use protocol::ClientId;
 /// When each record was asked for.
 pub(super) type Times = HashMap<ClientId, DateTime>;
 
-/// What this client knows of the times in its records.
+/// The times in this client's records, as far as it knows them.
 #[derive(Default)]
 pub(super) struct Asked {
-    /// `None`: nobody had asked when it was looked at.
+    /// Time at which each record was asked for last. `None`: it had not been asked for when it was
+    /// looked at.
     seen: HashMap<ClientId, Option<DateTime>>,
     /// Own reads that were begun.
     begun: u64,
@@ -33,7 +34,7 @@ impl Asked {
         self.begun += 1;
     }
 
-    /// It was answered, and left this time there; or it was given up.
+    /// The read was answered, and left this time in the record; or it was given up.
     pub(super) fn end(&mut self, left: Option<(ClientId, Option<DateTime>)>) {
         self.ended += 1;
         if let Some((client, at)) = left
@@ -48,8 +49,9 @@ impl Asked {
         Looking { begun: self.begun, is_alone: self.begun == self.ended }
     }
 
-    /// The records of these clients were looked at. True if a rival has asked since the last look. What a record said when it was looked
-    /// at first was long past; what an own read may have changed meanwhile is taken for that.
+    /// The records of these clients were looked at. True if a rival has asked since the last look.
+    /// What a record said when it was looked at first was long past; what an own read may have
+    /// changed meanwhile is taken for that.
     pub(super) fn looked(&mut self, look: &Looking, clients: &[ClientId], found: &Times) -> bool {
         self.seen.retain(|client, _| clients.contains(client));
         let is_conclusive = look.is_alone && look.begun == self.begun;

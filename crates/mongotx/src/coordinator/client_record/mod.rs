@@ -1,35 +1,41 @@
 //! One record per client: the default layout (decision record 0002).
 //!
-//! A client has one live record per lease length. The writer of each ([`writer`]) is a task that sends one write at a
-//! time, as `protocol::Recorder` composes them; commits that arrive meanwhile share the next one. A record that has
-//! grown, or that was lost, is replaced by a new one under a new client id; the old one retires when it is finished.
+//! A client has one live record per lease length. The writer of each ([`writer`]) is a task that
+//! sends one write at a time, as `protocol::Recorder` composes them; commits that arrive meanwhile
+//! share the next one. A record that has grown, or that was lost, is replaced by a new one under a
+//! new client id; the old one retires when it is finished.
+//!
+//! | module | content |
+//! | --- | --- |
+//! | this one | the interface of the log: transactions of this client, and the fates of others' |
+//! | [`shared`] | connections and records that all parts use; registering, and reading records |
+//! | [`slot`] | one live record: the state machine, and the transactions that wait for it |
+//! | [`writer`] | the task that sends the writes of one record |
+//! | [`asked`] | whether a rival has asked for a record of this client's |
 
 mod asked;
+mod shared;
 mod slot;
 mod writer;
 
 use std::{
     collections::HashMap,
-    sync::{
-        Arc, Mutex, MutexGuard, PoisonError, RwLock,
-        atomic::{AtomicBool, AtomicU64, Ordering::SeqCst},
-    },
+    sync::{Arc, Mutex, PoisonError, atomic::Ordering::SeqCst},
     time::{Duration, Instant},
 };
 
-use bson::{Bson, DateTime, oid::ObjectId};
+use bson::{Bson, oid::ObjectId};
 use futures_util::future::{BoxFuture, join_all};
-use protocol::{ClientId, Concern, Decided, Seq, TxId, TxStatus, id::database_tag, status::status_of};
+use protocol::{ClientId, Concern, Decided, Seq, TxId, TxStatus, status::status_of};
 use tokio::sync::Mutex as AsyncMutex;
-use tracing::{Instrument, instrument::WithSubscriber};
 
+pub(crate) use self::shared::Epoch;
 use self::{
-    asked::Asked,
+    shared::{HELD_PAUSE, Shared, to_its_end},
     slot::{Answer, Asks, Slot},
 };
 use super::{
     changes::{Changes, Closed, Told},
-    hold::Hold,
     quiet::Heard,
     records::{Records, StoredRecord},
     server::Server,
@@ -41,7 +47,6 @@ use super::{
 use crate::{
     error::{Error, ErrorKind, Result},
     options::Namespace,
-    steps::Step,
 };
 
 /// A record that lists more numbers than this is replaced by a new one.
@@ -50,162 +55,13 @@ const ROTATE_AT: usize = 1_000;
 const MAX_LEASES: usize = 8;
 /// Decided statuses of other clients' transactions that are remembered.
 const CACHED_STATUSES: usize = 10_000;
-/// Ids tried by a client that registers. Each is taken with a probability of one to a million millions.
-const IDS_TRIED: usize = 4;
-
-/// Between two looks whether a checkpoint holds transactions still.
-const HELD_PAUSE: Duration = Duration::from_millis(200);
-
 /// How long a decision of the same client is waited for before the record is asked.
 const DECISION_WAIT: Duration = Duration::from_secs(1);
 
-/// How often a transaction tries to begin while connections break, and the pause between two attempts, which grows.
+/// How often a transaction tries to begin while connections break, and the pause between two
+/// attempts, which grows.
 const STARTS_TRIED: u32 = 32;
 const START_PAUSE: Duration = Duration::from_millis(5);
-
-/// Rises when a connection for record writes is begun, and when it is made: a write acknowledged in the epoch in which a
-/// transaction began ran in the same server process.
-pub(crate) type Epoch = Arc<AtomicU64>;
-
-/// What the slots and their writers share.
-pub(crate) struct Shared {
-    /// For everything but record writes.
-    pub(crate) server: Arc<Server>,
-    /// For record writes alone: one connection.
-    pub(crate) recorder: Server,
-    pub(crate) epoch: Epoch,
-    /// The last epoch in which a command over that connection was answered.
-    answered: AtomicU64,
-    pub(crate) records: Records,
-    pub(crate) commit_timeout: Duration,
-    pub(crate) hold: Hold,
-    /// When a checkpoint was seen to hold transactions, the last time.
-    held_at: Mutex<Option<Instant>>,
-    /// The deployment has been told which database has the records.
-    noted: AtomicBool,
-    by_client: RwLock<HashMap<ClientId, Arc<Slot>>>,
-    asked: Mutex<Asked>,
-}
-
-impl Shared {
-    fn slot(&self, client: ClientId) -> Option<Arc<Slot>> {
-        self.by_client.read().ok()?.get(&client).cloned()
-    }
-
-    /// A command over the connection for record writes was answered; the epoch was `before` when it was sent. There is one such
-    /// connection at a time: if no other was begun meanwhile, it is the one that answered.
-    fn note_answered(&self, before: u64) {
-        if self.epoch.load(SeqCst) == before {
-            self.answered.fetch_max(before, SeqCst);
-        }
-    }
-
-    /// The epoch, if its connection has been answered. One that was begun only may end at a server process that begins later, and proves
-    /// nothing about what was done before.
-    fn answered_epoch(&self) -> Option<u64> {
-        let epoch = self.epoch.load(SeqCst);
-        (self.answered.load(SeqCst) == epoch).then_some(epoch)
-    }
-
-    fn asked(&self) -> MutexGuard<'_, Asked> {
-        self.asked.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// As [`Records::read_durably`]. Of a record of this client's own, nobody takes it for a rival's asking.
-    async fn read_durably(&self, over: &Server, client: ClientId) -> Result<Option<StoredRecord>> {
-        if self.slot(client).is_none() {
-            return self.records.read_durably(over, client).await;
-        }
-        self.asked().begin();
-        let mut own = OwnAsking { shared: self, left: None };
-        let found = self.records.read_durably(over, client).await?;
-        own.left = found.as_ref().map(|record| (client, record.asked_at));
-        Ok(found)
-    }
-
-    /// The number of the connection over which a write may be sent that rests on it (decision 0039).
-    fn bound_to(&self) -> Option<u64> {
-        self.answered_epoch().filter(|_| self.recorder.is_bound())
-    }
-
-    /// From now on the server is asked about this client's transactions, as about anybody's.
-    fn forget(&self, client: ClientId) {
-        if let Ok(mut slots) = self.by_client.write() {
-            slots.remove(&client);
-        }
-    }
-
-    /// Is nobody to register now, because of a checkpoint? Who was told so lately does not ask again.
-    async fn is_held(&self) -> Result<bool> {
-        let held_at = || self.held_at.lock().unwrap_or_else(PoisonError::into_inner);
-        if held_at().is_some_and(|at| at.elapsed() < HELD_PAUSE / 2) {
-            return Ok(true);
-        }
-        let is_held = self.hold.stands(&self.recorder).await?;
-        *held_at() = is_held.then(Instant::now);
-        Ok(is_held)
-    }
-
-    /// A record for transactions that are to come. `None`: a checkpoint holds them.
-    async fn register(&self, lease_ms: u64, ns: &Namespace) -> Result<Option<Slot>> {
-        if self.is_held().await? {
-            return Ok(None);
-        }
-        let Self { server, recorder, records, .. } = self;
-        let since = Instant::now();
-        server.at(Step::BeforeRegister).await;
-        records.prepare(recorder).await?;
-        if !self.noted.load(SeqCst) {
-            strangers::note_database(recorder, &records.ns.db).await;
-            self.noted.store(true, SeqCst);
-        }
-        let client = self.insert_record(lease_ms, ns).await?;
-        records.probe(recorder, client).await?;
-        server.at(Step::AfterRegister).await;
-        // After the record was made: either the checkpoint is seen here, or the record is seen by the checkpoint.
-        if self.is_held().await? {
-            records.retire(recorder, client, Some(0)).await?;
-            return Ok(None);
-        }
-        tracing::debug!(%client, "registered");
-        Ok(Some(Slot::new(client, lease_ms, ns.clone(), since)))
-    }
-
-    /// A record under an id that no other has.
-    async fn insert_record(&self, lease_ms: u64, ns: &Namespace) -> Result<ClientId> {
-        let Self { recorder, records, .. } = self;
-        let tag = database_tag(&records.ns.db);
-        for _ in 0..IDS_TRIED {
-            let before = self.epoch.load(SeqCst);
-            let made = strangers::server_seconds(recorder).await?;
-            self.note_answered(before);
-            let client = ClientId::compose(u32::try_from(made).unwrap_or(0), tag, rand::random());
-            if records.insert(recorder, client, lease_ms, ns).await? {
-                return Ok(client);
-            }
-        }
-        Err(Error::new(ErrorKind::Unavailable, format!("{IDS_TRIED} client ids were taken, one after the other")))
-    }
-}
-
-/// A durable read of a record of the client's own, until it is answered or given up.
-struct OwnAsking<'a> {
-    shared: &'a Shared,
-    left: Option<(ClientId, Option<DateTime>)>,
-}
-
-impl Drop for OwnAsking<'_> {
-    fn drop(&mut self) {
-        self.shared.asked().end(self.left.take());
-    }
-}
-
-/// Runs to its end, in a task of its own, what goes over the connection for record writes: a command whose future is dropped
-/// half-way breaks its connection, and with that epoch everything that the client has open would be rolled back.
-async fn to_its_end<T: Send + 'static>(work: impl Future<Output = Result<T>> + Send + 'static) -> Result<T> {
-    let stopped = |_| Err(Error::new(ErrorKind::Unavailable, "a command about a client record was stopped"));
-    tokio::spawn(work.in_current_span().with_current_subscriber()).await.unwrap_or_else(stopped)
-}
 
 pub(crate) struct ClientRecordLog {
     shared: Arc<Shared>,
@@ -221,22 +77,7 @@ impl ClientRecordLog {
         records: Records,
         commit_timeout: Duration,
     ) -> Self {
-        let noted = AtomicBool::new(false);
-        let (answered, by_client, asked) = (AtomicU64::new(0), RwLock::default(), Mutex::default());
-        let (hold, held_at) = (Hold::new(&records.ns.db), Mutex::default());
-        let shared = Shared {
-            server,
-            recorder,
-            epoch,
-            answered,
-            records,
-            commit_timeout,
-            hold,
-            held_at,
-            noted,
-            by_client,
-            asked,
-        };
+        let shared = Shared::new(server, recorder, epoch, records, commit_timeout);
         Self { shared: Arc::new(shared), current: Arc::default(), decided: Mutex::default() }
     }
 
@@ -285,14 +126,15 @@ impl ClientRecordLog {
         .await
     }
 
-    /// What is known without asking the server. A decision of this client's that is under way is
-    /// waited for: its answer is there before that of a durable read of the record, which would
-    /// stand in its way, too.
+    /// The status as far as it is known without asking the server. A decision of this client's that
+    /// is under way is waited for: its answer is there before that of a durable read of the record,
+    /// which would stand in its way, too.
     async fn known_status(&self, id: TxId) -> Option<TxStatus> {
         if let Some(slot) = self.shared.slot(id.client) {
             slot.until_settled(id.seq, DECISION_WAIT).await;
-            // That it is finished, the owner knows of the server it spoke to; one that was killed since may have brought
-            // its locks back, and only the record that came back with them can say so.
+            // The owner knows from the server it spoke to that the transaction is finished. A
+            // server that was killed since may have brought its locks back, and only the record
+            // that came back with them can say so.
             return slot.status(id.seq).filter(|status| *status != TxStatus::Finished);
         }
         self.decided.lock().ok()?.get(&id).copied()
@@ -310,8 +152,9 @@ impl ClientRecordLog {
         }
     }
 
-    /// Their records. What they say besides "active" is made durable first: who acts on it changes documents, and a
-    /// server that is killed must not come back with those changes and without the reason for them.
+    /// Their records. What they say besides "active" is made durable first: who acts on it changes
+    /// documents, and a server that is killed must not come back with those changes and without the
+    /// reason for them.
     async fn ask_records(&self, ids: &[TxId]) -> Result<HashMap<ClientId, StoredRecord>> {
         let Shared { server, records, .. } = &*self.shared;
         let mut clients: Vec<ClientId> = ids.iter().map(|id| id.client).collect();
@@ -322,7 +165,8 @@ impl ClientRecordLog {
             found.into_iter().map(|record| (record.client, record)).collect();
         for client in clients {
             let Some(record) = found.get(&client) else {
-                // A new primary may not know yet how much the majority has, and one that was cut off what others have.
+                // A new primary may not know yet how much the majority has, and one that was cut
+                // off what others have.
                 match self.shared.read_durably(server, client).await? {
                     Some(record) => drop(found.insert(client, record)),
                     None => strangers::check_gone(server, &records.ns.db, client).await?,
@@ -339,7 +183,7 @@ impl ClientRecordLog {
             }
             match self.shared.read_durably(server, client).await? {
                 Some(record) => {
-                    // Whoever meets one of them will meet the next.
+                    // A client that meets one of them will meet the next.
                     let of_client = |seq: &Seq| (TxId { client, seq: *seq }, TxStatus::Committed);
                     self.remember(record.record.committed.iter().map(of_client));
                     found.insert(client, record)
@@ -373,7 +217,8 @@ impl TxLog for ClientRecordLog {
                     self.barrier(slot.client).await?;
                     continue;
                 };
-                // The last thing done here: a number whose caller has gone would stay open, and the record with it.
+                // The last thing done here: a number whose caller has gone would stay open, and the
+                // record with it.
                 if let Some(seq) = slot.allocate(epoch) {
                     let id = TxId { client: slot.client, seq };
                     return Ok(Started { id, epoch });

@@ -40,9 +40,9 @@ pub(crate) struct Slot {
     pub(crate) client: ClientId,
     lease: Duration,
     state: Mutex<State>,
-    /// Something to write.
+    /// Wakes the writer: there is something to write.
     pub(super) wake: Notify,
-    /// It is known what became of a record write.
+    /// Reports that the outcome of a record write is known.
     pub(super) settled: Notify,
     closed: Notify,
 }
@@ -50,11 +50,11 @@ pub(crate) struct Slot {
 struct State {
     recorder: Recorder,
     waiters: HashMap<Seq, oneshot::Sender<Result<Answer>>>,
-    /// What each of those who wait has asked.
+    /// The conditions of each transaction that waits to be decided.
     asks: HashMap<Seq, Asks>,
     /// The last quiet in the record of which it is known that it is over.
     heard: Option<ObjectId>,
-    /// Those that were held back for the quiet of a reader, since when.
+    /// Transactions held back for the quiet of a reader, and since when.
     held: HashMap<Seq, Instant>,
     /// When they are tried again.
     again: Option<Instant>,
@@ -65,13 +65,14 @@ struct State {
     last_write: Instant,
     /// When the write that is under way was composed.
     composed: Instant,
-    /// When the last write that was acknowledged was composed: the record's sign of life is no older.
+    /// When the last write that was acknowledged was composed: the record's sign of life is no
+    /// older.
     alive: Instant,
     retiring: bool,
     closed: bool,
 }
 
-/// What the writer has to do next.
+/// The writer's next action.
 pub(super) enum Todo {
     /// Send this record write, which also lists these collections.
     Write(RecordWrite, Vec<Namespace>),
@@ -154,7 +155,8 @@ impl Slot {
             && state.recorder.listed() < rotate_at
     }
 
-    /// `None` when the record has been replaced meanwhile, or is of no use in this connection epoch.
+    /// `None` when the record has been replaced meanwhile, or is of no use in this connection
+    /// epoch.
     pub(super) fn allocate(&self, epoch: u64) -> Option<Seq> {
         let mut state = self.state();
         let usable =
@@ -173,18 +175,19 @@ impl Slot {
                 settled.await;
             }
         };
-        // Who has waited for too long asks the record.
+        // A caller that has waited for too long asks the record.
         let _ = tokio::time::timeout(limit, settled).await;
     }
 
-    /// `None` while a decision about it is under way: others may have seen it on the server already, and then nobody may
-    /// be told that it is active.
+    /// The status of this number. `None` while a decision about it is under way: others may have
+    /// seen it on the server already, and then it must not be reported as active.
     pub(super) fn status(&self, seq: Seq) -> Option<TxStatus> {
         let state = self.state();
         (!state.recorder.is_being_decided(seq)).then(|| state.recorder.status(seq))
     }
 
-    /// Can the number still be committed? An eighth of the lease is left to clocks that do not run alike.
+    /// Can the number still be committed? An eighth of the lease is left to clocks that do not run
+    /// alike.
     pub(super) fn standing(&self, seq: Seq) -> Standing {
         let state = self.state();
         match state.recorder.status(seq) {
@@ -246,13 +249,14 @@ impl Slot {
         decided.await.unwrap_or_else(|_| Err(gone())).map_err(|error| error.for_transaction(Some(started.id)))
     }
 
-    /// The tags of the collections that these transactions have written to: they wait, so these are known.
+    /// The tags of the collections that these transactions have written to: they wait, so these are
+    /// known.
     pub(super) fn changed_by(&self, decided: &[Seq]) -> BTreeSet<Tag> {
         let state = self.state();
         decided.iter().filter_map(|seq| state.asks.get(seq)).flat_map(|asks| asks.changed.iter().copied()).collect()
     }
 
-    /// What these transactions ask of quiet in their record.
+    /// The conditions of these transactions about quiet in their record.
     pub(super) fn conditions(&self, decided: &[Seq]) -> Conditions {
         self.state().conditions(decided)
     }
@@ -262,7 +266,8 @@ impl Slot {
         self.state().heard
     }
 
-    /// A write with this stamp was acknowledged, which decides these transactions: to be told before they are.
+    /// Notes that a write with this stamp was acknowledged, which decides these transactions. It is
+    /// called before the transactions hear of it.
     pub(super) fn note_stamps(&self, decided: &[Seq], stamp: u64) {
         let changed = self.changed_by(decided);
         self.state().stamps.extend(changed.into_iter().map(|tag| (tag, stamp as i64)));
@@ -274,7 +279,8 @@ impl Slot {
         tags.iter().filter_map(|tag| Some((*tag, *state.stamps.get(tag)?))).collect()
     }
 
-    /// Has the server refused this write because of a reader's quiet? `may_arrive`: a copy of it was not answered.
+    /// Has the server refused this write because of a reader's quiet? `may_arrive`: a copy of it
+    /// was not answered.
     pub(super) fn heed(&self, write: &RecordWrite, found: &StoredRecord, may_arrive: bool) -> Refusal {
         let ClientRecord { stamp, fenced, killed, .. } = &found.record;
         let is_as_demanded =
@@ -345,7 +351,7 @@ impl Slot {
         Todo::Sleep(beat.saturating_sub(idle).min(again.unwrap_or(beat)))
     }
 
-    /// The write was acknowledged.
+    /// Notes that the write was acknowledged.
     pub(super) fn acknowledged(&self, epoch: u64, names: &[Namespace]) -> recorder::Verdict {
         let mut state = self.state();
         state.last_write = Instant::now();
@@ -383,8 +389,8 @@ impl Slot {
         }
     }
 
-    /// The server has not settled the write in time: whoever it would have decided does not know, the others know that
-    /// they are not committed.
+    /// The server has not settled the write in time: the transactions that it would have decided
+    /// have an unknown outcome, the others are known not to be committed.
     pub(super) fn give_up(&self) {
         let mut state = self.state();
         let outcomes = state.recorder.abandon(None);
@@ -420,8 +426,9 @@ impl State {
         }))
     }
 
-    /// Those that would change what is to be quiet, and all that have to be validated again if that is what they wait for. Notes the
-    /// time at which each was kept back first.
+    /// The transactions that would change a collection where there is to be quiet, and all that
+    /// have to be validated again if that is what they wait for. Notes the time at which each was
+    /// kept back first.
     fn kept_back(&mut self, decided: &[Seq], quiet: &StoredQuiet, strict: bool) -> Vec<Seq> {
         let waits = |seq: &&Seq| {
             let asks = self.asks.get(seq);
@@ -443,8 +450,9 @@ impl State {
         Refusal::Held(count)
     }
 
-    /// Those that have not heard of the quiet are validated again. The write cannot be applied any more, late copies of it included:
-    /// what it demands of the quiet in the record does not come back.
+    /// Withdraws the transactions that have not heard of the quiet, to be validated again. The
+    /// write cannot be applied any more, late copies of it included: the quiet that it demands in
+    /// the record does not come back.
     fn withdraw(&mut self, decided: &[Seq], by: ObjectId) -> Refusal {
         let is_deaf =
             |seq: &&Seq| self.asks.get(seq).is_some_and(|asks| !asks.changed.is_empty() && !asks.heard.knows(by));

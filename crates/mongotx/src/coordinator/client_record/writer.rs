@@ -1,5 +1,5 @@
-//! The task that sends the writes of one record, one at a time, and finds out what became of those that were not
-//! answered.
+//! The task that sends the writes of one record, one at a time, and finds out what became of those
+//! that were not answered.
 
 use std::{
     collections::BTreeSet,
@@ -62,7 +62,8 @@ async fn retire(shared: &Shared, slot: &Slot) {
     slot.finish_closing();
 }
 
-/// Sends one write until it is known what became of it, at most for the commit time limit. What rests on its connection is sent once.
+/// Sends one write until it is known what became of it, at most for the commit time limit. What
+/// rests on its connection is sent once.
 #[tracing::instrument(name = "mongotx.record_write", level = "debug", skip_all, fields(client = %slot.client, decides = write.decides.len()))]
 async fn settle(shared: &Shared, slot: &Slot, write: &RecordWrite, names: &[Namespace]) {
     let deadline = Instant::now() + shared.commit_timeout;
@@ -101,7 +102,8 @@ async fn settle(shared: &Shared, slot: &Slot, write: &RecordWrite, names: &[Name
     }
 }
 
-/// Sends the write. True: it was applied, and what follows is done. `may_arrive`: a copy of it was not answered.
+/// Sends the write. True: it was applied, and what follows is done. `may_arrive`: a copy of it was
+/// not answered.
 async fn attempt(
     shared: &Shared,
     slot: &Slot,
@@ -128,7 +130,8 @@ async fn attempt(
         Err(error) => {
             tracing::debug!(client = %slot.client, %error, "a write to the client record was not answered");
             if let Some(connection) = write.over {
-                // Nobody may begin by a connection that is gone. (The server may have answered with an error.)
+                // No transaction may begin by a connection that is gone. (The server may have
+                // answered with an error.)
                 if !shared.recorder.is_kept_since(connection) {
                     let _ = shared.epoch.compare_exchange(connection, connection + 1, SeqCst, SeqCst);
                 }
@@ -139,7 +142,7 @@ async fn attempt(
     answer
 }
 
-/// What the record says of a write that was not answered, or refused.
+/// Reads the record to learn the outcome of a write that was not answered, or refused.
 async fn examine(
     shared: &Shared,
     slot: &Slot,
@@ -147,7 +150,7 @@ async fn examine(
     (found, may_arrive, deadline): (Option<StoredRecord>, bool, Instant),
 ) -> Verdict {
     let counters = &shared.server.counters;
-    // Whether a write that rests on a lost connection was refused, nobody can tell.
+    // It cannot be known whether a write that rests on a lost connection was refused.
     let heeded = found.as_ref().filter(|_| write.over.is_none() || !may_arrive);
     match heeded.map_or(Refusal::Another, |found| slot.heed(write, found, may_arrive)) {
         Refusal::Another => slot.examined(found.as_ref().map(|found| &found.record)),
@@ -169,7 +172,8 @@ async fn examine(
     }
 }
 
-/// A server that stands still keeps its connections and answers nothing: the driver would wait for ever.
+/// A server that stands still keeps its connections and answers nothing: the driver would wait for
+/// ever.
 async fn in_time<T>(deadline: Instant, answer: impl Future<Output = Result<T>>) -> Result<T> {
     let late = |_| Err(Error::new(ErrorKind::Unavailable, "the server did not answer in time"));
     tokio::time::timeout_at(deadline.into(), answer).await.unwrap_or_else(late)
@@ -211,17 +215,18 @@ async fn send(
     Ok(answer.ok()?.modified == 1)
 }
 
-/// What a record write has to do because of quiet in the record.
+/// The rules of a record write about quiet in the record.
 struct Quiet {
-    /// It waits until quiet is over.
+    /// Whether the write waits until quiet is over.
     is_patient: bool,
-    /// Those of the group who have to be validated again after it.
+    /// Conditions of the transactions in the group that have to be validated again after it.
     conditions: Conditions,
 }
 
-/// The record afterwards, if it has the stamp that the write demands, is not fenced, none of the group is killed, and quiet where they
-/// have written is heeded; otherwise the record as it was, which counts as not modified. The conditions stand here and not in the
-/// query, because a query that says nothing but the `_id` takes the server's shortest way.
+/// The record afterwards, if it has the stamp that the write demands, is not fenced, none of the
+/// group is killed, and quiet where they have written is heeded; otherwise the record as it was,
+/// which counts as not modified. The conditions stand here and not in the query, because a query
+/// that says nothing but the `_id` takes the server's shortest way.
 fn pipeline(write: &RecordWrite, names: &[Namespace], changed: &BTreeSet<Tag>, quiet: &Quiet) -> Document {
     let numbers = |list: &[u64]| list.iter().map(|n| *n as i64).collect::<Vec<_>>();
     let killed = doc! {"$ifNull": ["$killed", []]};
@@ -255,8 +260,9 @@ fn pipeline(write: &RecordWrite, names: &[Namespace], changed: &BTreeSet<Tag>, q
     doc! {"$replaceWith": {"$cond": [{"$and": conditions}, {"$mergeObjects": ["$$ROOT", fields]}, "$$ROOT"]}}
 }
 
-/// Where several servers keep the data every write of the owner waits for the majority, whatever was asked: others act on a
-/// decision as soon as it is known, and its evidence must be of the same line of primaries.
+/// The write concern of a record write. Where several servers keep the data every write of the
+/// owner waits for the majority, whatever was asked: others act on a decision as soon as it is
+/// known, and its evidence must be of the same line of primaries.
 fn write_concern(nodes: &Nodes, concern: Concern) -> Option<Document> {
     Some(match concern {
         _ if nodes.are_several() => nodes.durable(),

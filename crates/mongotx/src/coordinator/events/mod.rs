@@ -1,11 +1,14 @@
-//! Events of change streams: what committed transactions have changed in watched collections (decision 0048).
+//! Events of change streams: the changes of committed transactions in watched collections (decision
+//! 0048).
 //!
-//! A transaction that changes a watched collection writes its events as documents of its own, in [`EVENTS`], when its commit is asked for
-//! and before it is validated:
+//! A transaction that changes a watched collection writes its events as documents of its own, in
+//! [`EVENTS`], when its commit is asked for and before it is validated:
 //!
-//! 1. Fetch what it holds there: the two versions of each document are what its event tells ([`told`]).
-//! 2. Take numbers: lock the document [`SEQUENCE`] and increment it. Others who commit changes of watched collections wait there until this
-//!    one is decided, so numbers have no gaps, and their order agrees with that of the commits.
+//! 1. Fetch what it holds there: the two versions of each document are what its event tells
+//!    ([`told`]).
+//! 2. Take numbers: lock the document [`SEQUENCE`] and increment it. Others who commit changes of
+//!    watched collections wait there until this one is decided, so numbers have no gaps, and their
+//!    order agrees with that of the commits.
 //! 3. Insert the events, by their numbers.
 //!
 //! [`read`] reads them in order. The oldest are removed where there are more than [`ClientOptions::change_events`].
@@ -68,10 +71,10 @@ const SEQUENCE: &str = "sequence";
 /// Old events are removed once for so many new ones.
 const TRIM_EVERY: i64 = 1_000;
 
-/// What a client knows of the events.
+/// Positions, limits and waiters of this client's change streams.
 pub(crate) struct Events {
     ns: Namespace,
-    /// The largest number that this client has committed: who waits for events is told.
+    /// The largest number that this client has committed. Callers that wait for events watch it.
     latest: watch::Sender<i64>,
     /// Is the sequence known to be there?
     has_sequence: AtomicBool,
@@ -89,7 +92,7 @@ impl Events {
     }
 }
 
-/// What a transaction has taken of the sequence.
+/// Numbers that a transaction has taken of the sequence.
 struct Taken {
     era: ObjectId,
     first: i64,
@@ -97,10 +100,11 @@ struct Taken {
     time: Timestamp,
 }
 
-/// What was recorded of a transaction.
+/// The events that a transaction has recorded.
 #[derive(Default)]
 pub(crate) struct Recorded {
-    /// What is known of its watched collections: whoever switches one on waits for those who go by what was known before.
+    /// The descriptions of its watched collections: a client that switches change streams on for
+    /// one waits for those that go by an older description.
     _known: Vec<Arc<Collection>>,
     /// Its numbers, if it has any.
     numbers: Option<(i64, i64)>,
@@ -129,7 +133,7 @@ impl Core {
         Ok(Recorded { _known: known, numbers })
     }
 
-    /// Step 1.
+    /// Step 1: the events of the documents that the transaction holds.
     async fn told(&self, tx: &Transaction, me: TxId, watched: &HashMap<Namespace, Watch>) -> Result<Vec<Document>> {
         let mut events = Vec::new();
         for ns in tx.in_order(watched.keys().cloned().collect()) {
@@ -203,7 +207,7 @@ impl Core {
         Ok((first, last))
     }
 
-    /// Step 2.
+    /// Step 2: takes numbers for the events.
     async fn take_numbers(self: &Arc<Self>, tx: &mut Transaction, count: i64) -> Result<Taken> {
         self.ensure_sequence().await?;
         let time = self.events.clock.now();
@@ -220,7 +224,8 @@ impl Core {
         Ok(Taken { era, first, time })
     }
 
-    /// Locks and changes the sequence. Answers what it was before. (Boxed: outside a transaction, the command commits one.)
+    /// Locks and changes the sequence. Answers what it was before. (Boxed: outside a transaction,
+    /// the command commits one.)
     fn change_sequence<'a>(
         self: &'a Arc<Self>,
         tx: &'a mut Transaction,
@@ -244,7 +249,7 @@ impl Core {
         .boxed()
     }
 
-    /// It is made again with the next commit.
+    /// The error for a sequence that is gone. It is made again with the next commit.
     fn no_sequence(&self) -> Error {
         self.events.has_sequence.store(false, SeqCst);
         let message = format!("the document {SEQUENCE:?} of {} is gone, which numbers change events", self.events.ns);
@@ -271,7 +276,8 @@ impl Core {
         Ok(())
     }
 
-    /// The transaction is committed: those who wait for events are told, and old ones go.
+    /// Notes that the transaction is committed: callers that wait for events go on, and old events
+    /// are removed.
     pub(crate) fn events_are_committed(&self, recorded: &Recorded) {
         let Some((first, last)) = recorded.numbers else { return };
         self.events.latest.send_if_modified(|latest| {
@@ -286,7 +292,8 @@ impl Core {
         }
     }
 
-    /// Removes the oldest events. Those that somebody holds are decided, and go the next time.
+    /// Removes the oldest events. Those that a transaction holds are decided, and are removed the
+    /// next time.
     async fn trim_events(&self, last: i64) {
         let kept = i64::try_from(self.options.change_events).unwrap_or(i64::MAX);
         let mut old = doc! {"_id": {"$lte": last - kept}};
@@ -299,8 +306,9 @@ impl Core {
         }
     }
 
-    /// A collection or a database is dropped or renamed by `change`: its events are behind all that was committed before, and before all that
-    /// is committed later. If the change is refused, there are none.
+    /// A collection or a database is dropped or renamed by `change`: its events are behind all that
+    /// was committed before, and before all that is committed later. If the change is refused,
+    /// there are none.
     pub(crate) async fn with_events<T>(
         self: &Arc<Self>,
         events: Vec<Document>,

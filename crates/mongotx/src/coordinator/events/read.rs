@@ -1,10 +1,10 @@
 //! Reading events in their order.
 //!
 //! 1. Read those above the position, by number, at read committed.
-//! 2. Accept the first ones, as long as each number follows the last: a scan that passes a number before that is committed may find a later
-//!    one.
-//! 3. The first one is not the next number: ask for that by its `_id`. What was committed later is there, so this one is as well, unless it
-//!    was removed.
+//! 2. Accept the first ones, as long as each number follows the last: a scan that passes a number
+//!    before that is committed may find a later one.
+//! 3. The first one is not the next number: ask for that by its `_id`. What was committed later is
+//!    there, so this one is as well, unless it was removed.
 
 use std::{sync::atomic::Ordering::SeqCst, time::Duration};
 
@@ -19,17 +19,17 @@ use crate::{
     error::{Error, Result},
 };
 
-/// ChangeStreamHistoryLost.
+/// Number of MongoDB's error `ChangeStreamHistoryLost`.
 const HISTORY_LOST: i32 = 286;
 /// Bytes of events that are read at a time; the last of them may be larger.
 const READ_BYTES: usize = 16 * 1024 * 1024;
-/// How often somebody who waits looks for events of other clients.
+/// How often a caller that waits looks for events of other clients.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 
 /// A place in the events of a deployment: behind the one with this number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Position {
-    /// Which collection of events it is: another one if that was dropped and made anew.
+    /// Era of the collection of events: another one if that was dropped and made anew.
     pub era: ObjectId,
     /// Number of the last event before it; zero at the beginning.
     pub number: i64,
@@ -39,10 +39,10 @@ pub struct Position {
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Event {
-    /// The place behind it.
+    /// The position behind the event.
     pub position: Position,
-    /// `operationType`, `ns`, `documentKey`, `clusterTime` and so on, under MongoDB's names; `origin` if the transaction has one; of an
-    /// update `postImage` where images are kept.
+    /// `operationType`, `ns`, `documentKey`, `clusterTime` and so on, under MongoDB's names;
+    /// `origin` if the transaction has one; of an update `postImage` where images are kept.
     pub document: Document,
 }
 
@@ -60,7 +60,8 @@ impl Core {
         Ok(Position { era, number: sequence.get("n").map_or(0, as_i64) })
     }
 
-    /// The next events, at most `limit`, and as many as take [`READ_BYTES`]; none if there are none yet.
+    /// The next events, at most `limit`, and as many as take [`READ_BYTES`]; none if there are none
+    /// yet.
     pub(crate) async fn events_after(&self, position: Position, limit: u32) -> Result<Vec<Event>> {
         let mut next = position.number + 1;
         let mut found = self.read_events(doc! {"_id": {"$gt": position.number}}, limit).await?;
@@ -81,7 +82,7 @@ impl Core {
         Ok(events)
     }
 
-    /// The event behind this position, which somebody has seen before. `None`: it was removed.
+    /// The event behind this position, which a client has seen before. `None`: it was removed.
     pub(crate) async fn event_at(&self, position: Position) -> Result<Option<Event>> {
         let found = self.read_events(doc! {"_id": position.number}, 1).await?.pop();
         found.map(|document| event(position, document)).transpose()
@@ -100,7 +101,7 @@ impl Core {
         while low < high {
             let middle = low + (high - low) / 2;
             let found = self.event_at(Position { number: middle, ..last }).await?;
-            // What was removed meanwhile is earlier than all that is kept.
+            // Events that were removed meanwhile are earlier than all that are kept.
             match found {
                 Some(event) if time_of(&event) >= time => high = middle,
                 _ => low = middle + 1,

@@ -1,4 +1,4 @@
-//! What an event tells of one document. Pure.
+//! The content of an event about one document. Pure.
 
 use bson::{Bson, Document, doc};
 use protocol::Version;

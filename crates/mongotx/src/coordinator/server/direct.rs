@@ -1,5 +1,6 @@
-//! Writes outside transactions, and writes to the records of transactions. Neither changes a document that a transaction holds:
-//! the first demand that the document has no lock, or are refused if it has one, the second are in a collection that no transaction writes to.
+//! Writes outside transactions, and writes to the records of transactions. Neither changes a
+//! document that a transaction holds: the first demand that the document has no lock, or are
+//! refused if it has one, the second are in a collection that no transaction writes to.
 
 use bson::{Bson, Document, RawArrayBuf, RawBsonRef, RawDocument, RawDocumentBuf, raw::cstr, rawdoc};
 use sd2v::{
@@ -26,7 +27,8 @@ pub(super) fn is_write(command: &Document) -> bool {
     command.keys().next().is_some_and(|name| WRITES.contains(&name.as_str()))
 }
 
-/// Does every statement demand that its document has no lock, or that there is none, or fail where it has one?
+/// Does every statement demand that its document has no lock, or that there is none, or fail where
+/// it has one?
 fn spares_locked(command: &Document) -> bool {
     let mut statements = ["updates", "deletes"].into_iter().filter_map(|list| command.get_array(list).ok()).flatten();
     let spares = |filter: &Bson| {
@@ -58,8 +60,8 @@ fn refused(command: &Document, why: &str) -> Error {
 }
 
 impl Server {
-    /// A write of the application's own, outside a transaction. What the server refused was not done; what it did and may
-    /// lose again is told with what was done.
+    /// A write of the application's own, outside a transaction. A write that the server refused was
+    /// not done; of one that it did and may lose again, the error has the counts.
     pub(crate) async fn write_directly(&self, db: &str, mut command: Document) -> Result<WriteAnswer> {
         self.nodes.on_majority(&mut command);
         Self::judged_as_asked(&mut command);
@@ -67,8 +69,8 @@ impl Server {
         self.as_asked(db, command).await
     }
 
-    /// As [`Server::write_directly`], for a command of several statements, of which some may be done when the server gives it up. `line`: the connection
-    /// that it was made for, if any.
+    /// As [`Server::write_directly`], for a command of several statements, of which some may be
+    /// done when the server gives it up. `line`: the connection that it was made for, if any.
     pub(crate) async fn write_several_directly(
         &self,
         db: &str,
@@ -87,8 +89,8 @@ impl Server {
         judge_several(&name, answer)
     }
 
-    /// Inserts one document outside a transaction, as bytes. `None`: nothing was sent, for commands go over the driver, or
-    /// the validator is to be bypassed.
+    /// Inserts one document outside a transaction, as bytes. `None`: nothing was sent, for commands
+    /// go over the driver, or the validator is to be bypassed.
     pub(crate) async fn insert_raw(&self, ns: &Namespace, document: &RawDocument) -> Result<Option<WriteAnswer>> {
         let mut documents = RawArrayBuf::new();
         documents.push(document);
@@ -96,8 +98,8 @@ impl Server {
         send_raw(line, &ns.db, "insert", rawdoc! {"insert": &*ns.coll, "documents": documents}).await.map(Some)
     }
 
-    /// Updates the document with this `_id` outside a transaction, if nobody holds it. `home`: the database of the records. `None`: as
-    /// [`Server::insert_raw`].
+    /// Updates the document with this `_id` outside a transaction, if no transaction holds it.
+    /// `home`: the database of the records. `None`: as [`Server::insert_raw`].
     pub(crate) async fn update_raw(
         &self,
         ns: &Namespace,
@@ -125,7 +127,8 @@ impl Server {
         Ok(Some(PointUpdate { answer, is_guarded: guarded.is_some() }))
     }
 
-    /// Deletes the document with this `_id` outside a transaction, if nobody holds it. `None`: as [`Server::insert_raw`].
+    /// Deletes the document with this `_id` outside a transaction, if no transaction holds it.
+    /// `None`: as [`Server::insert_raw`].
     pub(crate) async fn delete_raw(&self, ns: &Namespace, id: RawBsonRef<'_>) -> Result<Option<WriteAnswer>> {
         let mut statements = RawArrayBuf::new();
         statements.push(rawdoc! {"q": raw::unlocked(id), "limit": 1});
@@ -164,7 +167,8 @@ impl Server {
         WriteAnswer::parse_write(&self.run_on_records(ns, command).await?)
     }
 
-    /// The same over the connection that is there since [`Server::connections`] was `number`, or not at all. It is sent once.
+    /// The same over the connection that is there since [`Server::connections`] was `number`, or
+    /// not at all. It is sent once.
     pub(crate) async fn write_records_over(
         &self,
         ns: &Namespace,
@@ -175,7 +179,8 @@ impl Server {
         WriteAnswer::parse_write(&kept(self.send_over(&ns.db, &command, number).await?)?)
     }
 
-    /// The same, told as a write of the application's own is: whether its write concern was satisfied.
+    /// The same, answered as a write of the application's own is: with whether its write concern
+    /// was satisfied.
     pub(crate) async fn write_records_as_asked(&self, ns: &Namespace, command: Document) -> Result<WriteAnswer> {
         check_records(ns, &command)?;
         self.as_asked(&ns.db, command).await
@@ -187,7 +192,8 @@ impl Server {
         self.write_records(ns, command).await
     }
 
-    /// Any command that changes no documents. What was done and may be lost again (`writeConcernError`) counts as unanswered.
+    /// Any command that changes no documents. What was done and may be lost again
+    /// (`writeConcernError`) counts as unanswered.
     pub(crate) async fn run(&self, db: &str, command: Document) -> Result<Document> {
         if is_write(&command) {
             return Err(refused(&command, "writes have ways of their own"));
@@ -199,17 +205,20 @@ impl Server {
 /// The server's answer to an update of one `_id`.
 pub(crate) struct PointUpdate {
     pub(crate) answer: WriteAnswer,
-    /// The server has refused the statement, if the document is held. Otherwise it has matched nothing.
+    /// The server has refused the statement, if the document is held. Otherwise it has matched
+    /// nothing.
     pub(crate) is_guarded: bool,
 }
 
-/// Over a connection of this library's own, which leads to a server that keeps the data alone: no write concern is named.
+/// Over a connection of this library's own, which leads to a server that keeps the data alone: no
+/// write concern is named.
 async fn send_raw(mut line: Line<'_>, db: &str, name: &str, command: RawDocumentBuf) -> Result<WriteAnswer> {
     let answer = line.ask_raw(db, &command).await.map_err(Error::or_indeterminate)?;
     judge(name, document::parse(&answer)?)
 }
 
-/// What a write of the application's own has done, by its answer, and whether that may be lost again.
+/// The result of a write of the application's own, by its answer, and whether that may be lost
+/// again.
 fn judge(name: &str, answer: Document) -> Result<WriteAnswer> {
     let written = WriteAnswer::parse_write(&answer).map_err(|away| away.maybe_done().or_indeterminate())?;
     if written.errors.is_empty() {
@@ -218,7 +227,8 @@ fn judge(name: &str, answer: Document) -> Result<WriteAnswer> {
     Ok(written)
 }
 
-/// The same of several statements: where some have failed, what the others have done may be lost again, too.
+/// The same of several statements: where some have failed, what the others have done may be lost
+/// again, too.
 fn judge_several(name: &str, answer: Document) -> Result<WriteAnswer> {
     let concern_error = answer.get_document("writeConcernError").ok().cloned();
     let written = judge(name, answer)?;

@@ -1,8 +1,9 @@
-//! Which server process may be sent updates that it has to refuse where the document is held ([`sd2v::unheld`], decision 0047): one that was
-//! seen to refuse them, for documents in every state, and to change all others as they have to be changed.
+//! The server process that may be sent updates which it has to refuse where the document is held
+//! ([`sd2v::unheld`], decision 0047): one that was seen to refuse them, for documents in every
+//! state, and to change all others as they have to be changed.
 //!
-//! A connection leads to one process, which has said which one it is when the connection began. The answer is about that process: another one, started later or
-//! elsewhere, is asked anew.
+//! A connection leads to one process, which has said which one it is when the connection began. The
+//! answer is about that process: another one, started later or elsewhere, is asked anew.
 
 use std::{
     sync::{
@@ -21,15 +22,16 @@ use super::{
 };
 use crate::{document, error::Result};
 
-/// The collection, in the database of the records, of the documents that a server is asked with: for the time of the question.
+/// The collection, in the database of the records, of the documents that a server is asked with:
+/// for the time of the question.
 pub(crate) const GUARDS: &str = "guards";
 
 /// A server that did not do as it should, or could not be asked, is asked again after this time.
 const PAUSE: Duration = Duration::from_secs(60);
-/// What somebody has left who was interrupted is removed after this time.
+/// Documents that an interrupted client has left are removed after this time.
 const LEFT_MS: i64 = 60 * 60 * 1_000;
 
-/// What is known of the server process that was asked last.
+/// The verdict about the server process that was asked last.
 #[derive(Default)]
 pub(super) struct Trust {
     known: Mutex<Option<Known>>,
@@ -44,9 +46,9 @@ struct Known {
 
 #[derive(Clone, Copy)]
 enum Verdict {
-    /// It refuses what it has to refuse.
+    /// The process refuses what it has to refuse.
     Trusted,
-    /// It does not, or nobody knows, until then.
+    /// It does not, or that is not known, until then.
     Not(Instant),
 }
 
@@ -88,7 +90,7 @@ impl Trust {
     }
 }
 
-/// Whoever asks may be interrupted.
+/// A question under way: the caller may be interrupted.
 struct Asking<'a>(&'a AtomicBool);
 
 impl Drop for Asking<'_> {
@@ -98,7 +100,8 @@ impl Drop for Asking<'_> {
 }
 
 impl Server {
-    /// A connection of this library's own, where there are some, and whether guarded updates may be sent over it. `home`: the database of the records.
+    /// A connection of this library's own, where there are some, and whether guarded updates may be
+    /// sent over it. `home`: the database of the records.
     pub(crate) async fn guarded_line(&self, home: &str) -> Result<Option<(Line<'_>, bool)>> {
         let Some(line) = self.line().await? else { return Ok(None) };
         let process = line.process().filter(|_| self.is_bound());

@@ -1,8 +1,10 @@
-//! Connections of this library's own to a deployment that is one server: no other task stands between a caller and the server.
+//! Connections of this library's own to a deployment that is one server: no other task stands
+//! between a caller and the server.
 //!
-//! The official driver finds the server and says whether it may be written to; it is asked when a connection cannot be made, and
-//! waits as long as its options say. Where several servers keep the data, or the server wants to be spoken to in another way
-//! than `mongowire` knows, all commands go over the driver.
+//! The official driver finds the server and says whether it may be written to; it is asked when a
+//! connection cannot be made, and waits as long as its options say. Where several servers keep the
+//! data, or the server wants to be spoken to in another way than `mongowire` knows, all commands go
+//! over the driver.
 
 use std::{
     sync::{
@@ -27,11 +29,12 @@ use crate::{
 
 /// As many as the driver's pool has by default.
 const MOST: usize = 10;
-/// How long a connection is kept that nobody uses.
+/// How long an unused connection is kept.
 const IDLE: Duration = Duration::from_secs(60);
 /// As long as the driver waits by default for a server that can be used.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// How long to wait where the driver has found the server, and it can not be used all the same: doubled each time.
+/// How long to wait where the driver has found the server, and it can not be used all the same:
+/// doubled each time.
 const FIRST_PAUSE: Duration = Duration::from_millis(5);
 const LONGEST_PAUSE: Duration = Duration::from_millis(500);
 
@@ -59,8 +62,8 @@ pub(crate) struct Lean {
 }
 
 impl Lean {
-    /// None is made yet. `hello`: what the server has said to the driver. `begun`: see [`Pool::new`]. `None`: these options, or
-    /// this server, are for the driver.
+    /// None is made yet. `hello`: what the server has said to the driver. `begun`: see
+    /// [`Pool::new`]. `None`: these options, or this server, are for the driver.
     pub(crate) fn new(
         options: &DriverOptions,
         hello: &Document,
@@ -97,7 +100,8 @@ impl Lean {
         Self { counters: counters.cloned(), ..self }
     }
 
-    /// A connection. `None`: several servers keep the data now, and the driver has to be asked. Nothing was sent after an error.
+    /// A connection. `None`: several servers keep the data now, and the driver has to be asked.
+    /// Nothing was sent after an error.
     pub(crate) async fn line(&self) -> Result<Option<Line<'_>>> {
         let deadline = Instant::now() + self.patience;
         let mut pause = FIRST_PAUSE;
@@ -117,18 +121,19 @@ impl Lean {
         Ok(None)
     }
 
-    /// The connection that is there since `begun` was `number`; none is opened. Only for a pool of one connection. Nothing was sent after
-    /// an error.
+    /// The connection that is there since `begun` was `number`; none is opened. Only for a pool of
+    /// one connection. Nothing was sent after an error.
     pub(crate) async fn line_since(&self, number: u64) -> Result<Line<'_>> {
         let lent = self.pool.get_kept().await.map_err(|failure| from_wire(&failure))?;
-        // Nobody else opens one as long as this one is lent.
+        // No other caller opens one as long as this one is lent.
         match lent.filter(|_| self.begun.load(SeqCst) == number) {
             Some(lent) => Ok(Line { lean: self, lent }),
             None => Err(Error::new(ErrorKind::Unavailable, "the connection for record writes is another one by now")),
         }
     }
 
-    /// The connection is there that was since `begun` was `number`: what it was asked last was answered.
+    /// The connection is there that was since `begun` was `number`: what it was asked last was
+    /// answered.
     pub(super) fn is_kept_since(&self, number: u64) -> bool {
         self.pool.has_idle() && self.begun.load(SeqCst) == number
     }
@@ -148,7 +153,8 @@ impl Lean {
         Ok(Line { lean: self, lent })
     }
 
-    /// Waits until the driver has found a server. `failure`: why that is needed, for when there is no more time.
+    /// Waits until the driver has found a server. `failure`: why that is needed, for when there is
+    /// no more time.
     async fn find(&self, deadline: Instant, failure: Error) -> Result<()> {
         let left = deadline.saturating_duration_since(Instant::now());
         if left.is_zero() {
@@ -164,7 +170,7 @@ impl Lean {
             // The driver's own connections may be as old as these: it has to be asked again.
             Ok(Err(error)) if error.kind() == ErrorKind::Unavailable && Instant::now() < deadline => Ok(()),
             Ok(Err(error)) if error.kind() != ErrorKind::Unavailable => Err(error),
-            // What was wrong with the connection tells more than that there is no server.
+            // The fault of the connection says more than that there is no server.
             Ok(Err(_)) | Err(_) => Err(failure),
         }
     }
@@ -177,7 +183,7 @@ impl Lean {
     }
 }
 
-/// Where the set says that its primary is.
+/// The address of the primary, by what a member of the set says.
 fn primary(hello: &Document) -> Option<Address> {
     Address::parse(hello.get_str("primary").ok()?)
 }
@@ -213,7 +219,8 @@ impl Line<'_> {
         self.exchange(db, commented.as_deref().unwrap_or(command)).await
     }
 
-    /// As [`Line::ask`], for what this library wants to know for itself: it is not counted, and no comment of the application's goes along.
+    /// As [`Line::ask`], for what this library wants to know for itself: it is not counted, and no
+    /// comment of the application's goes along.
     pub(super) async fn ask_aside(&mut self, db: &str, command: &Document) -> Result<RawDocumentBuf> {
         self.exchange(db, &RawDocumentBuf::try_from(command)?).await
     }
@@ -258,7 +265,7 @@ impl Line<'_> {
                 return Ok(found);
             }
             if found.len() >= limit {
-                // Whether or not it is heard: cursors that nobody asks end after a while.
+                // The answer does not matter: cursors that are not used end after a while.
                 let _ = self.ask(&db, &doc! {"killCursors": &coll, "cursors": [id]}).await;
                 return Ok(found);
             }
@@ -276,7 +283,8 @@ pub(super) struct Batch<'a> {
 }
 
 impl<'a> Batch<'a> {
-    /// The batch in a server's answer to a query (`batch` is `firstBatch`) or to a `getMore` (`nextBatch`).
+    /// The batch in a server's answer to a query (`batch` is `firstBatch`) or to a `getMore`
+    /// (`nextBatch`).
     pub(super) fn of(answer: &'a RawDocument, batch: &str) -> Result<Self> {
         let cursor = answer.get_document("cursor").map_err(|_| unreadable())?;
         let id = cursor.get("id").ok().flatten();

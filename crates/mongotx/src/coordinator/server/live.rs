@@ -1,12 +1,14 @@
-//! The one way in which a live transaction changes documents: its locks, its changes, and what it gives back or takes back.
+//! The one way in which a live transaction changes documents: its locks, its changes, and what it
+//! gives back or takes back.
 //!
-//! 1. The transaction is in doubt before the command is sent: whatever happens to the future from here on, it is known.
+//! 1. The transaction is in doubt before the command is sent: whatever happens to the future from
+//!    here on, it is known.
 //! 2. The command is sent once.
-//! 3. Answered: the transaction can go on. Not answered: it stays in doubt, is rolled back, and what the command may still do
-//!    when it arrives is an orphan's, which anybody rolls back.
+//! 3. Answered: the transaction can go on. Not answered: it stays in doubt and is rolled back; the
+//!    changes of a command that arrives then are an orphan's, which any client rolls back.
 //!
-//! Without 1 a future that is dropped leaves a message that nobody waits for: a lock that is given back late would undo what the
-//! transaction has written, and acknowledged, since.
+//! Without 1 a future that is dropped leaves a message that no caller waits for: a lock that is
+//! given back late would undo what the transaction has written, and acknowledged, since.
 
 use bson::{Bson, Document, doc};
 use sd2v::statement;
@@ -23,11 +25,12 @@ use crate::{
     steps::Step,
 };
 
-/// What a prepared write that answers the document has told.
+/// The answer to a prepared write that shows the document.
 pub(crate) enum Told {
-    /// The document, or those fields of it that were asked for: locked by this write, or by somebody else.
+    /// The document, or those fields of it that were asked for: locked by this write, or by another
+    /// transaction.
     Found(Document),
-    /// It has matched nothing, and changed nothing.
+    /// The write has matched nothing, and changed nothing.
     Nothing,
     /// The server has something against it, which the long way says in the user's terms.
     Refused,
@@ -57,8 +60,8 @@ impl Core {
         answer.map(WriteAnswer::of_held)
     }
 
-    /// Sends a prepared write that answers the document, or those `fields` of it that the statement names, once. Of several, the first by
-    /// the statement's `sort`.
+    /// Sends a prepared write that answers the document, or those `fields` of it that the statement
+    /// names, once. Of several, the first by the statement's `sort`.
     pub(crate) async fn send_shown(&self, tx: &mut Transaction, ns: &Namespace, statement: &Document) -> Result<Told> {
         let part = |name| statement.get(name).cloned().unwrap_or(Bson::Null);
         let mut command = doc! {"findAndModify": &ns.coll, "query": part("q"), "update": part("u"), "new": true};
@@ -84,7 +87,7 @@ impl Core {
         }
     }
 
-    /// Takes read locks, once.
+    /// Takes read locks by one command, which is sent once.
     pub(crate) async fn send_read_lock(
         &self,
         tx: &mut Transaction,
@@ -103,8 +106,8 @@ impl Core {
         answer
     }
 
-    /// Gives documents back that the transaction has locked and not inserted. What they are afterwards was judged by the
-    /// collection's validator when it was written, or is older.
+    /// Gives documents back that the transaction has locked and not inserted. What they are
+    /// afterwards was judged by the collection's validator when it was written, or is older.
     pub(crate) async fn give_back(&self, tx: &mut Transaction, ns: &Namespace, at: &[Address]) -> Result<()> {
         let Some(me) = tx.id() else { return Ok(()) };
         let statement = statement::give_back(among(at), me);

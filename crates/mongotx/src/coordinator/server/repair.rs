@@ -1,5 +1,5 @@
-//! The one way to change what decided transactions have left in documents. A message that arrives late does what was to be done
-//! anyway, so nobody has to wait for its answer: see `protocol::decided`.
+//! The one way to change documents that decided transactions have left. A message that arrives late
+//! does what was to be done anyway, so its answer need not be waited for: see `protocol::decided`.
 
 use bson::{Document, doc};
 use sd2v::statement::RepairStatement;
@@ -12,8 +12,8 @@ fn documents(statements: Vec<RepairStatement>) -> Vec<Document> {
 }
 
 impl Server {
-    /// Carries out these statements, in order. They must not fail because a document breaks the collection's validator: it was
-    /// judged when it was written, or is older than the validator.
+    /// Carries out these statements, in order. They must not fail because a document breaks the
+    /// collection's validator: it was judged when it was written, or is older than the validator.
     pub(crate) async fn repair(&self, ns: &Namespace, statements: Vec<RepairStatement>) -> Result<WriteAnswer> {
         let command = doc! {"update": &ns.coll, "updates": documents(statements), "ordered": true};
         let answer = self.prepare(ns, command.clone()).await?;

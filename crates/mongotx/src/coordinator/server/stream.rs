@@ -1,4 +1,4 @@
-//! The answer of a query, read batch by batch as somebody asks for more.
+//! The answer of a query, read batch by batch as the caller asks for more.
 
 use std::{collections::VecDeque, sync::Arc};
 
@@ -42,14 +42,16 @@ impl Stream {
     }
 }
 
-/// A cursor that is asked for more over any connection to the server. Dropped, it is closed at the server.
+/// A cursor that is asked for more over any connection to the server. Dropped, it is closed at the
+/// server.
 pub(crate) struct LeanCursor {
     server: Arc<Server>,
     runtime: Handle,
-    /// Database and collection that the server keeps the cursor under, and its id there; `None`: the server has no more.
+    /// Database and collection that the server keeps the cursor under, and its id there; `None`:
+    /// the server has no more.
     open: Option<(String, String, i64)>,
     ready: VecDeque<RawDocumentBuf>,
-    /// The next batch, on its way: whoever asks may cease to wait, and ask again.
+    /// The next batch, on its way: a caller may stop waiting, and ask again.
     coming: Option<JoinHandle<Result<RawDocumentBuf>>>,
 }
 
@@ -81,7 +83,8 @@ impl LeanCursor {
                 return Ok(None);
             }
             if let Err(error) = self.read_on().await {
-                // What was under way is lost: nothing that could come after it is an answer.
+                // The batch that was under way is lost: nothing that could come after it is an
+                // answer.
                 self.coming = None;
                 self.ready.clear();
                 self.close();
@@ -95,7 +98,8 @@ impl LeanCursor {
         let server = &self.server;
         let coming = self.coming.get_or_insert_with(|| {
             let (server, mut command) = (Arc::clone(server), doc! {"getMore": id, "collection": coll});
-            // Here, because the task that sends it is another one. Without, the server goes on with the comment of the query.
+            // Here, because the task that sends it is another one. Without, the server goes on with
+            // the comment of the query.
             scoped::add_comment(&mut command);
             self.runtime.spawn(async move { server.ask_raw(&db, &command).await })
         });
@@ -116,7 +120,7 @@ impl LeanCursor {
         Ok(())
     }
 
-    /// Whether or not it is heard: cursors that nobody asks end after a while.
+    /// Ends the cursor. The answer does not matter: cursors that are not used end after a while.
     fn close(&mut self) {
         let Some((db, coll, id)) = self.open.take() else { return };
         let (server, coming) = (Arc::clone(&self.server), self.coming.take());

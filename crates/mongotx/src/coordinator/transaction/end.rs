@@ -1,7 +1,9 @@
 //! The end of a transaction: its commit, or its roll-back.
 //!
-//! `commit` records what was changed in watched collections ([`crate::coordinator::events`]), validates what was read ([`crate::command::validation`]), looks after what may expire ([`crate::coordinator::expiry`]),
-//! decides through the log, then hands what is held to the finisher. `roll_back` tells the log, then undoes what is held.
+//! `commit` records what was changed in watched collections ([`crate::coordinator::events`]),
+//! validates what was read ([`crate::command::validation`]), looks after what may expire
+//! ([`crate::coordinator::expiry`]), decides through the log, then hands what is held to the
+//! finisher. `roll_back` tells the log, then undoes what is held.
 
 use std::{collections::HashSet, sync::Arc};
 
@@ -24,14 +26,14 @@ use crate::{
 const VALIDATIONS: usize = 16;
 
 impl Transaction {
-    /// What it holds will be free within moments.
+    /// Notes that the transaction's documents will be free within moments.
     fn ending(&self) {
         if let Some(claims) = &self.claims {
             claims.ending();
         }
     }
 
-    /// What is left to do, once it is decided.
+    /// The job for the finisher, once the transaction is decided.
     fn into_job(self, id: Decided, committed: bool) -> Job {
         self.ending();
         let held = self.held.into_iter().map(|(ns, set)| (ns, set.into_held()));
@@ -83,7 +85,8 @@ impl Core {
         }
     }
 
-    /// Validates the transaction and decides it; again, when a reader has had quiet in between. `None`: there was nothing to decide.
+    /// Validates the transaction and decides it; again, when a reader has had quiet in between.
+    /// `None`: there was nothing to decide.
     async fn validate_and_decide(self: &Arc<Self>, tx: &mut Transaction) -> Result<Option<Decided>> {
         let recorded = self.record_events(tx).await?;
         for _ in 0..VALIDATIONS {
@@ -109,8 +112,8 @@ impl Core {
         Err(Error::new(ErrorKind::Conflict, message))
     }
 
-    /// As long as the read locks of a transaction that only read are there, nobody else can tell that it has ended: the
-    /// answer waits for that.
+    /// Finishes the transaction. As long as the read locks of a transaction that only read are
+    /// there, other clients cannot know that it has ended: the answer waits for that.
     async fn finish(&self, tx: Transaction, decided: Decided) {
         let wrote = tx.has_written_anything();
         let job = tx.into_job(decided, true);
@@ -139,7 +142,8 @@ impl Core {
         }
     }
 
-    /// Step 4, waiting until the documents are free again (or handed to the finisher when the server is away).
+    /// Step 4, waiting until the documents are free again (or handed to the finisher when the
+    /// server is away).
     #[tracing::instrument(name = "mongotx.rollback", level = "debug", skip_all, fields(transaction = tx.id().map(tracing::field::display)))]
     pub(crate) async fn roll_back(&self, tx: Transaction) {
         if let Some(id) = tx.id() {
@@ -167,7 +171,8 @@ impl Core {
         counters.add(counter, 1);
     }
 
-    /// What was decided is on the majority. Waits for more members than that, where they were asked for.
+    /// The decision is on the majority. Waits for more members than that, where they were asked
+    /// for.
     async fn spread(&self, concern: Concern) -> Result<()> {
         let Concern::Nodes(n) = concern else { return Ok(()) };
         if n < 2 {
@@ -183,8 +188,8 @@ impl Core {
     }
 }
 
-/// A transaction dropped without commit is rolled back in the background, on the client's own runtime: whoever drops it may
-/// be where none runs.
+/// Rolls back, in the background, a transaction that was dropped without commit. It runs on the
+/// client's own runtime: the caller may be where none runs.
 pub(crate) fn abandon(core: &Arc<Core>, tx: Transaction) {
     if tx.id().is_some() {
         let this = Arc::clone(core);

@@ -1,7 +1,8 @@
 //! The documents that a transaction holds, or may hold.
 //!
-//! Every document is noted *before* the command that may lock it is sent. Where only the answer tells which one it is, it is noted
-//! that there may be one that is not known ([`Transaction::hold_unknown`]).
+//! Every document is noted *before* the command that may lock it is sent. Where only the answer
+//! tells which one it is, it is noted that there may be one that is not known
+//! ([`Transaction::hold_unknown`]).
 
 use std::collections::{HashMap, HashSet};
 
@@ -32,9 +33,11 @@ pub(super) struct HeldSet {
     locked: HashSet<Vec<u8>>,
     /// Of the written ones, those that are known to be removed.
     removed: HashSet<Vec<u8>>,
-    /// Of the read-locked ones, those of which the server has said so: what is read under these locks must not change.
+    /// Of the read-locked ones, those of which the server has said so: what is read under these
+    /// locks must not change.
     kept: HashSet<Vec<u8>>,
-    /// Of the written ones: those that are known to be this transaction's until it ends, in the order in which they became so.
+    /// Of the written ones: those that are known to be this transaction's until it ends, in the
+    /// order in which they became so.
     own: HashMap<OwnKey, usize>,
     /// Of these, those that were replaced as a whole when they became so.
     replaced: HashSet<OwnKey>,
@@ -42,16 +45,18 @@ pub(super) struct HeldSet {
     place: usize,
     inserts: bool,
     removes: bool,
-    /// A command is under way, or was never answered, that may have locked a document which only its answer names.
+    /// A command is under way, or was never answered, that may have locked a document which only
+    /// its answer names.
     unknown: bool,
-    /// Some of the written ones have `_id`s that equal others of another type, which are not told apart here.
+    /// Some of the written ones have `_id`s that equal others of another type, and cannot be
+    /// distinguished from them here.
     unsure_ids: bool,
     /// Some of the written ones may have been given other keys of unique indexes.
     rekeyed: bool,
 }
 
 impl HeldSet {
-    /// What is left of it to finish, once the transaction is decided.
+    /// The documents to finish, once the transaction is decided.
     pub(super) fn into_held(self) -> Held {
         let unknown = self.unknown.then(Address::any_held);
         Held {
@@ -83,7 +88,8 @@ impl Transaction {
         self.held.get(ns).is_some_and(|held| held.written.contains_key(&id_key(id)))
     }
 
-    /// Is it certain that the transaction has not written to this document, by whatever number of another type its `_id` was called?
+    /// Is it certain that the transaction has not written to this document, by whatever number of
+    /// another type its `_id` was called?
     pub(crate) fn is_untouched(&self, ns: &Namespace, id: &Bson) -> bool {
         self.held.get(ns).is_none_or(|held| {
             held.written.is_empty()
@@ -113,13 +119,14 @@ impl Transaction {
         kept.extend(at.into_iter().map(|at| id_key(&at.id)));
     }
 
-    /// Where a document is that it holds already.
+    /// The address of a document that the transaction holds already.
     pub(crate) fn address_of(&self, ns: &Namespace, id: &Bson) -> Option<&Address> {
         let (held, key) = (self.held.get(ns)?, id_key(id));
         held.written.get(&key).or_else(|| held.read.get(&key))
     }
 
-    /// Notes documents that the next command may lock, unless they are too many, or no server would store them.
+    /// Notes documents that the next command may lock, unless they are too many, or no server would
+    /// store them.
     pub(crate) fn hold(&mut self, core: &Core, ns: &Namespace, at: &[Address], what: Hold) -> Result<()> {
         if what == Hold::Insert {
             at.iter().try_for_each(|at| check_id(&at.id))?;
@@ -150,7 +157,8 @@ impl Transaction {
         Ok(())
     }
 
-    /// The one command that might have locked this document, which was not held before, was answered: it has not.
+    /// The one command that might have locked this document, which was not held before, was
+    /// answered: it has not.
     pub(crate) fn not_held(&mut self, ns: &Namespace, at: &Address) {
         let Some(held) = self.held.get_mut(ns) else { return };
         if held.written.remove(&id_key(&at.id)).is_some() {
@@ -158,15 +166,16 @@ impl Transaction {
         }
     }
 
-    /// The next command may lock a document that only its answer names. Until [`Self::hold_found`] the transaction can only be rolled
-    /// back, and whatever it holds in this collection is looked for by its id.
+    /// The next command may lock a document that only its answer names. Until [`Self::hold_found`]
+    /// the transaction can only be rolled back, and whatever it holds in this collection is looked
+    /// for by its id.
     pub(crate) fn hold_unknown(&mut self, core: &Core, ns: &Namespace) -> Result<()> {
         self.check_room(core, 1)?;
         self.held.entry(ns.clone()).or_default().unknown = true;
         Ok(())
     }
 
-    /// That command was answered: it has locked this document, or none.
+    /// Notes that the command was answered: it has locked this document, or none.
     pub(crate) fn hold_found(
         &mut self,
         core: &Core,
@@ -217,7 +226,8 @@ impl Transaction {
         self.note_own(ns, at.iter().map(|at| &at.id));
     }
 
-    /// These documents are this transaction's until it ends: locked, or inserted, by commands that were answered.
+    /// These documents are this transaction's until it ends: locked, or inserted, by commands that
+    /// were answered.
     pub(crate) fn note_own<'a>(&mut self, ns: &Namespace, ids: impl IntoIterator<Item = &'a Bson>) {
         let Some(held) = self.held.get_mut(ns) else { return };
         for id in ids {
@@ -272,7 +282,8 @@ impl Transaction {
         some
     }
 
-    /// The documents that it may have written to in this collection, in the order in which they became its own.
+    /// The documents that it may have written to in this collection, in the order in which they
+    /// became its own.
     pub(crate) fn written(&self, ns: &Namespace) -> Vec<Address> {
         let Some(held) = self.held.get(ns) else { return Vec::new() };
         let mut all: Vec<_> = held.written.values().cloned().collect();
@@ -333,8 +344,8 @@ fn learn(ns: &Namespace, held: &mut Address, at: &Address) -> Result<()> {
     )))
 }
 
-/// Does no other `_id` name the same document? A number equals numbers of other types, a string those that a collation
-/// makes equal.
+/// Does no other `_id` name the same document? A number equals numbers of other types, a string
+/// those that a collation makes equal.
 fn is_equal_only_to_itself(id: &Bson) -> bool {
     matches!(id, Bson::ObjectId(_) | Bson::Binary(_) | Bson::Boolean(_) | Bson::DateTime(_) | Bson::Timestamp(_))
 }

@@ -5,7 +5,8 @@ use mongotx::Verbosity;
 
 use crate::aggregate::{World, begun};
 
-/// The names of the plan's stages on the user's documents, wherever they stand; probes of pending documents apart.
+/// The names of the plan's stages on the user's documents, wherever they stand; probes of pending
+/// documents apart.
 fn stages(explained: &Document) -> Vec<String> {
     let mut found = Vec::new();
     collect(&Bson::Document(explained.clone()), &mut found);
@@ -91,7 +92,8 @@ async fn safe_views_use_the_index_and_do_not_sort_with_and_without_pending_docum
     check_all(&world, "a rival is active").await;
 }
 
-/// After an own write the safe part of a sorted top still comes from the index; its few documents are sorted once more.
+/// After an own write the safe part of a sorted top still comes from the index; its few documents
+/// are sorted once more.
 #[tokio::test]
 async fn own_view_of_a_sorted_top_uses_the_index() {
     let world = indexed().await;

@@ -1,11 +1,12 @@
-//! What a pipeline at repeatable read keeps still.
+//! Documents that a pipeline at repeatable read has read stay as they are.
 
 use bson::{Bson, doc};
 use mongotx::ErrorKind;
 
 use crate::aggregate::{World, all, begun, repeatable};
 
-/// What is read stays until the transaction ends: rivals cannot change it, in any collection that was read.
+/// The documents read stay until the transaction ends: rivals cannot change them, in any collection
+/// that was read.
 #[tokio::test]
 async fn what_a_pipeline_has_read_does_not_change() {
     let world = World::filled().await;

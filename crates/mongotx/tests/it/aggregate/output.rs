@@ -1,4 +1,4 @@
-//! `$out` and `$merge`.
+//! The stages `$out` and `$merge`.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! What is refused, by name, and leaves the transaction as it is.
+//! Stages that are refused, by name, and leave the transaction as it is.
 
 use bson::{Document, doc};
 use mongotx::ErrorKind;

@@ -1,4 +1,4 @@
-//! The server's views.
+//! Reads of the server's views.
 
 use bson::{Bson, Document, doc};
 use mongotx::ErrorKind;

@@ -1,4 +1,4 @@
-//! Which versions a pipeline sees.
+//! The versions that a pipeline sees.
 
 use std::time::Duration;
 
@@ -10,7 +10,8 @@ use crate::aggregate::{World, all, begun, change};
 /// Its name, its stages, and two answers.
 type Case = (&'static str, Vec<Document>, Vec<Document>, Vec<Document>);
 
-/// Pipelines on `a`, each with what it answers of the documents as they were, and of the changed ones.
+/// Pipelines on `a`, each with what it answers of the documents as they were, and of the changed
+/// ones.
 fn cases() -> Vec<Case> {
     let sum = doc! {"$group": {"_id": Bson::Null, "n": {"$sum": "$n"}}};
     let sum_of = |n: i32| vec![doc! {"_id": Bson::Null, "n": n}];
@@ -119,7 +120,8 @@ async fn what_a_rival_has_committed_is_seen_before_it_is_finished() {
     }
 }
 
-/// A collection that the transaction has written to is joined with one that only a rival has written to.
+/// A collection that the transaction has written to is joined with one that only a rival has
+/// written to.
 #[tokio::test]
 async fn own_writes_and_a_rivals_are_told_apart_in_one_pipeline() {
     let world = World::filled().await;
@@ -217,7 +219,7 @@ async fn options_reach_the_server() {
     assert_eq!(typed.await.unwrap().next().await.unwrap().unwrap()["n"], 10);
 }
 
-/// Nobody is told of an error in what is not committed.
+/// No reader meets an error in a version that is not committed.
 #[tokio::test]
 async fn an_expression_that_fails_on_a_rivals_version_does_not_fail_the_reader() {
     let world = World::new().await;

@@ -1,4 +1,5 @@
-//! Many writers, and somebody who watches: what is told, applied to an empty copy, is the collection.
+//! Many writers, and somebody who watches: what is told, applied to an empty copy, is the
+//! collection.
 
 use std::{
     sync::{
@@ -33,8 +34,9 @@ async fn accounts(place: &Watched) -> Position {
     start
 }
 
-/// A transfer in a transaction, now and then given up, or a note by a single write, which another one changes or removes. Whatever goes wrong
-/// goes wrong: it is told or not, as it was done or not.
+/// A transfer in a transaction, now and then given up, or a note by a single write, which another
+/// one changes or removes. Whatever goes wrong goes wrong: it is told or not, as it was done or
+/// not.
 async fn write(client: &Client, db: &str, random: &mut StdRng) {
     let database = client.database(db);
     let (accounts, notes) = (database.collection::<Document>("accounts"), database.collection::<Document>("notes"));
@@ -71,7 +73,8 @@ async fn write(client: &Client, db: &str, random: &mut StdRng) {
     }
 }
 
-/// Reads on until `is_over` and nothing more comes. Each event is told once, in the order of the numbers ([`Copy::apply`] looks at both).
+/// Reads on until `is_over` and nothing more comes. Each event is told once, in the order of the
+/// numbers ([`Copy::apply`] looks at both).
 async fn watch(client: Client, mut position: Position, is_over: Arc<AtomicBool>) -> Vec<Event> {
     let mut all = Vec::new();
     loop {
@@ -149,7 +152,8 @@ async fn what_two_clients_write_is_told_once_and_in_order() {
     check(&place, &events).await;
 }
 
-/// A client dies when it has taken numbers and is not decided, and one when it is decided and has finished nothing.
+/// A client dies when it has taken numbers and is not decided, and one when it is decided and has
+/// finished nothing.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn clients_that_die_leave_all_of_their_events_or_none() {
     let place = Watched::with("agree_ghosts", options()).await;
@@ -175,7 +179,7 @@ async fn clients_that_die_leave_all_of_their_events_or_none() {
             id
         })
         .await;
-        // Whoever commits next waits for it, and repairs what it has left.
+        // The next client to commit waits for it, and repairs the documents that it has left.
         place.coll("notes").insert_one(&doc! {"_id": format!("{step:?}")}).await.unwrap();
         let events = place.since(start).await;
         assert_eq!(events.len(), before + 1 + if is_told { 2 } else { 0 }, "{id} at {step:?}");
@@ -185,7 +189,8 @@ async fn clients_that_die_leave_all_of_their_events_or_none() {
     check(&place, &events).await;
 }
 
-/// What the server had acknowledged and not made durable is lost, with its events or without any.
+/// Changes that the server had acknowledged and not made durable are lost, with their events or
+/// without any.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn a_server_that_is_killed_keeps_changes_and_events_together() {
     let server = testkit::Server::standalone().await.unwrap();

@@ -1,5 +1,5 @@
-//! Commits of watched changes of which one command after the other is held in the network: the change and its event are there
-//! together, or neither is, whoever has stopped waiting meanwhile.
+//! Commits of watched changes of which one command after the other is held in the network: the
+//! change and its event are there together, or neither is, whoever has stopped waiting meanwhile.
 
 use std::{
     net::SocketAddr,
@@ -31,7 +31,7 @@ impl Scene {
         let watched = Watched::on(server, name, options).await;
         let client = Client::connect_with(&proxy.uri(), watched.options.clone()).await.unwrap();
         let scene = Self { watched, proxy, client };
-        // What is asked once is asked now.
+        // Look-ups that are made once are made now.
         scene.inserting(-1).await.commit().await.unwrap();
         scene
     }

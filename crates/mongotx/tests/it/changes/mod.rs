@@ -1,9 +1,10 @@
-//! Events of watched collections (decision 0048): each committed change has one, in an order that agrees with the commits'.
+//! Events of watched collections (decision 0048): each committed change has one, in an order that
+//! agrees with the commits'.
 //!
 //! | file | what |
 //! | --- | --- |
 //! | [`copied`] | events that are applied to an empty copy |
-//! | [`told`] | what the event of each kind of write says |
+//! | [`told`] | the event of each kind of write |
 //! | [`switched`] | collections that are switched on, dropped and renamed |
 //! | [`agreement`] | many writers, of which some give up, die, or lose their server |
 //! | [`kept`] | old events that are removed, and positions that are of another time |

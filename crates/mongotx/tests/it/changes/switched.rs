@@ -35,7 +35,8 @@ async fn a_collection_that_is_created_with_images_is_watched_with_them() {
     assert_eq!(listed.iter().find(|one| one.name == "a").unwrap().options, doc! {IMAGES: on()});
 }
 
-/// Every write from the answer of the switch on has its event, by whichever client. Before it, some may have.
+/// Every write from the answer of the switch on has its event, by whichever client. Before it, some
+/// may have.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn from_the_switch_on_every_write_is_told() {
     let place = Watched::with("switched_on", crate::quiet::at_read_committed()).await;
@@ -70,7 +71,8 @@ async fn from_the_switch_on_every_write_is_told() {
     assert!(place.since(before).await.is_empty());
 }
 
-/// A transaction that has locked before the switch, and whose client asks nobody any more, cannot commit behind it without an event.
+/// A transaction that has locked before the switch, and whose client asks nobody any more, cannot
+/// commit behind it without an event.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn the_switch_waits_for_what_is_locked() {
     let options = ClientOptions { write_wait: Duration::from_millis(500), ..crate::quiet::at_read_committed() };
@@ -122,7 +124,8 @@ async fn drops_and_renames_are_told_between_the_changes() {
     assert_eq!(place.since(start).await.len(), events.len());
 }
 
-/// A watcher that begins, and then reads the collection, misses nothing, also not what is just about to be decided.
+/// A watcher that begins, and then reads the collection, misses nothing, also not what is just
+/// about to be decided.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn a_copy_that_is_begun_in_between_is_complete() {
     let place = Watched::new("switched_between").await;
@@ -139,7 +142,7 @@ async fn a_copy_that_is_begun_in_between_is_complete() {
     while !writer.is_finished() {
         let position = place.now().await;
         let read: Vec<Document> = place.coll("a").find(doc! {}).await.unwrap().try_collect().await.unwrap();
-        // What is told after the first event behind the position shows whether that was left out.
+        // The events after the first one behind the position show whether that was left out.
         tokio::time::sleep(Duration::from_millis(50)).await;
         let events = place.since(position).await;
         let told = Copy::of(&events).documents(&place.named("a"));

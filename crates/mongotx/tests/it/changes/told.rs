@@ -1,4 +1,4 @@
-//! What events say of each kind of write, in transactions and outside.
+//! The events of each kind of write, in transactions and outside.
 
 use bson::{Document, doc};
 use mongotx::{ClientOptions, ErrorKind, TransactionOptions, WriteModel};
@@ -91,7 +91,7 @@ async fn many_documents_are_told_in_their_order() {
     assert_eq!(Copy::of(&events).documents(&place.named("a")), place.stored("a").await);
 }
 
-/// What cannot be told as changes of fields is told as a whole.
+/// Changes that cannot be described field by field are described as a whole.
 #[tokio::test]
 async fn a_copy_is_the_same_to_the_byte() {
     let place = Watched::new("told_bytes").await;
@@ -144,7 +144,8 @@ async fn writes_to_other_collections_leave_none() {
     assert!(place.since(start).await.is_empty());
 }
 
-/// Besides its own command and the decision: one for the versions, one for the numbers, one for the events, however many there are.
+/// Besides its own command and the decision: one for the versions, one for the numbers, one for the
+/// events, however many there are.
 #[tokio::test]
 async fn what_a_watched_change_sends() {
     let place = Watched::new("told_cost").await;

@@ -20,7 +20,7 @@ async fn validator_is_stored_wrapped_and_listed_as_it_was_given() {
     assert_eq!(sd2v::validator::unwrap(stored), Some(validator.clone()));
     let listed = place.ours.list_collections().await.unwrap();
     assert_eq!(info(&listed, "c").options, doc! {"validator": validator});
-    // It judges from the first write on, in a transaction and outside.
+    // The validator judges from the first write on, in a transaction and outside.
     let mut session = place.begin();
     for n in [0, 1] {
         let outside = place.coll("c").insert_one(&doc! {"_id": n, "n": n}).await;
@@ -45,14 +45,15 @@ async fn validator_that_is_changed_is_stored_wrapped_and_judges_at_once() {
     assert_eq!(listed.get_document("validator").unwrap(), &validator);
     let refused = place.coll("c").insert_one(&doc! {"_id": 3, "n": 0}).session(&mut session).await;
     assert_eq!(refused.map_err(|error| error.code()).err(), Some(Some(121)));
-    // What was written before is not judged.
+    // Documents that were written before are not judged.
     session.commit().await.unwrap();
     assert_eq!(place.stored("c").await, [doc! {"_id": 1, "n": 0}, doc! {"_id": 2, "n": 0}]);
     place.ours.modify_collection("c").option("validator", doc! {}).await.unwrap();
     place.coll("c").insert_one(&doc! {"_id": 3, "n": 0}).await.unwrap();
 }
 
-/// The server never removes what a transaction holds: the expiry is on an index of its own, whatever is changed.
+/// The server never removes what a transaction holds: the expiry is on an index of its own,
+/// whatever is changed.
 #[tokio::test]
 async fn expiry_that_is_changed_stays_on_the_index_of_unlocked_documents() {
     let place = Place::new("changed_index").await;

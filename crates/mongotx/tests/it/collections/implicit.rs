@@ -50,7 +50,8 @@ async fn the_first_write_of_a_transaction_makes_the_collection() {
     }
 }
 
-/// A unique index waits for what is pending, the caller's own transaction included; other indexes do not.
+/// A unique index waits for what is pending, the caller's own transaction included; other indexes
+/// do not.
 #[tokio::test]
 async fn a_unique_index_waits_for_the_transaction_that_made_the_collection() {
     let place = Place::new("implicit_unique").await;

@@ -1,4 +1,5 @@
-//! Collections that are renamed: with everything that belongs to them, and without losing what a transaction holds.
+//! Collections that are renamed: with everything that belongs to them, and without losing what a
+//! transaction holds.
 
 use std::{
     sync::{
@@ -115,7 +116,7 @@ async fn a_lock_that_comes_in_between_is_not_moved_away_from_its_transaction() {
     let mut session = place.begin();
     a.update_one(doc! {"_id": 1}, doc! {"$set": {"x": 1}}).session(&mut session).await.unwrap();
     gate.open();
-    // It goes on waiting: the document is where the transaction has left it.
+    // The rename goes on waiting: the document is where the transaction has left it.
     place.coll("journal").insert_one(&doc! {"_id": 1}).session(&mut session).await.unwrap();
     session.commit().await.unwrap();
     renaming.await.unwrap().unwrap();
@@ -154,7 +155,7 @@ async fn no_document_is_locked_while_its_collection_is_renamed() {
     reader.begin_with(repeatable).unwrap();
     is_conflict(a.find_one(doc! {"_id": 1}).session(&mut reader).await.unwrap_err());
     is_conflict(rename(&a, "c").await.unwrap_err());
-    // What locks nothing goes on.
+    // Statements that lock nothing go on.
     a.update_one(doc! {"_id": 1}, doc! {"$inc": {"y": 1}}).await.unwrap();
     assert_eq!(a.find_one(doc! {"_id": 1}).await.unwrap(), Some(doc! {"_id": 1, "x": 0, "y": 1}));
     gate.open();
@@ -165,7 +166,8 @@ async fn no_document_is_locked_while_its_collection_is_renamed() {
     assert_eq!(place.stored("b").await, [doc! {"_id": 1, "x": 1, "y": 1}]);
 }
 
-/// A client died after the freeze: the indexes are there, and `mongotx doctor` finds them by their names.
+/// A client died after the freeze: the indexes are there, and `mongotx doctor` finds them by their
+/// names.
 #[tokio::test]
 async fn an_interrupted_renaming_is_told_until_its_indexes_are_dropped() {
     let place = Place::new("renamed_left").await;
@@ -187,7 +189,8 @@ async fn an_interrupted_renaming_is_told_until_its_indexes_are_dropped() {
     rename(&a, "b").await.unwrap();
 }
 
-/// Each transaction counts in a collection that goes to and fro between two names, and notes that in another one.
+/// Each transaction counts in a collection that goes to and fro between two names, and notes that
+/// in another one.
 async fn count_until(stop: Arc<AtomicBool>, committed: Arc<AtomicI64>, db: String, name: &'static str) {
     let client = client_with(Hook::counting()).await;
     let counter: Collection<Document> = client.database(&db).collection(name);
@@ -202,7 +205,7 @@ async fn count_until(stop: Arc<AtomicBool>, committed: Arc<AtomicI64>, db: Strin
         } else if session.is_open() && session.commit().await.is_ok() {
             committed.fetch_add(1, SeqCst);
         }
-        // Now and then nobody holds the document.
+        // Now and then the document is free.
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
     assert!(client.flush(Duration::from_secs(20)).await);
@@ -222,7 +225,7 @@ async fn transactions_stay_whole_while_their_collection_is_renamed_again_and_aga
     for _ in 0..ROUNDS {
         let names = ["a", "b"];
         let collection: Collection<Document> = renamer.database(place.ours.name()).collection(names[at]);
-        // Somebody may hold the one document for as long as it waits.
+        // A transaction may hold the one document for as long as it waits.
         match rename(&collection, names[1 - at]).await {
             Ok(()) => (at, renamed) = (1 - at, renamed + 1),
             Err(error) => assert_eq!(error.kind(), ErrorKind::Conflict, "{error}"),

@@ -1,4 +1,5 @@
-//! Clients that die in this process: their runtime ends under them, and with it their signs of life.
+//! Clients that die in this process: their runtime ends under them, and with it their signs of
+//! life.
 
 use bson::doc;
 use mongotx::{Step, TxId};

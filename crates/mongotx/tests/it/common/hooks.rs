@@ -36,7 +36,7 @@ impl Hook {
         Arc::new(Self { counts: Mutex::default(), action: Box::new(action) })
     }
 
-    /// Counts only.
+    /// A hook that only counts.
     pub(crate) fn counting() -> Arc<Self> {
         Self::new(|_, _| Box::pin(ready(())))
     }

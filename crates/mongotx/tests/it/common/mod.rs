@@ -1,10 +1,11 @@
-//! What the tests that break things share. Each of them uses a part of it.
+//! Parts that the tests which break things share. Each of them uses some.
 //!
-//! | file | what it does |
+//! | file | content |
 //! | --- | --- |
 //! | [`hooks`] | something happens when a client reaches a step for the nth time |
-//! | [`world`] | where a case lives: a server, a database and a `txs` of its own |
-//! | [`scenario`] | what the client that is to be broken does, and both states its documents may be in |
+//! | [`world`] | surroundings of a case: a server, a database and a `txs` of its own |
+//! | [`scenario`] | the work of the client that is to be broken, and both states its documents may
+//! be in |
 //! | [`ghost`] | clients that die in this process and leave their locks |
 //! | [`worker`] | the same client as a process of its own |
 //! | [`verify`] | the properties P1, P3, P7, P9 and P10, checked through other clients |

@@ -1,4 +1,5 @@
-//! What the client that is to be broken does, and the two states in which its documents may be found afterwards.
+//! The work of the client that is to be broken, and the two states in which its documents may be
+//! found afterwards.
 
 use std::time::Duration;
 
@@ -10,12 +11,13 @@ use super::{
     world::{COLLECTIONS, State, World, state_of},
 };
 
-/// A client's life.
+/// The kinds of work of a client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Scenario {
-    /// Updates in two collections, an insert, a removal, by a session that has lost twice and is given quiet.
+    /// Updates in two collections, an insert, a removal, by a session that has lost twice and is
+    /// given quiet.
     Several,
-    /// One document.
+    /// Updates of one document.
     Single,
     /// Repeatable read: read locks, then two writes, one of them on a document it has read.
     Repeatable,
@@ -23,9 +25,10 @@ pub(crate) enum Scenario {
     Rollback,
     /// Meets what two dead clients have left, one undecided, one committed and not finished.
     Repair,
-    /// One transaction, and goodbye.
+    /// One transaction, and then a shutdown.
     Shutdown,
-    /// Two documents exchange the values of a unique index, and a new one takes over that of a removed one.
+    /// Two documents exchange the values of a unique index, and a new one takes over that of a
+    /// removed one.
     Exchange,
 }
 
@@ -37,7 +40,7 @@ pub(crate) enum End {
     Failed(ErrorKind),
 }
 
-/// What is told while it goes on.
+/// Reports of the client while it works.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Told {
     Id(TxId),
@@ -52,7 +55,7 @@ impl Scenario {
         Self::ALL.into_iter().find(|scenario| format!("{scenario:?}") == name)
     }
 
-    /// What is there before it begins, durably.
+    /// Makes the documents that the scenario begins with, durably.
     pub(crate) async fn set_up(self, world: &World) {
         let database = world.raw().await.database(&world.db);
         for name in COLLECTIONS {
@@ -116,7 +119,7 @@ impl Scenario {
         end
     }
 
-    /// What follows it, until the client has nothing left to do.
+    /// Work after it, until the client has nothing left to do.
     pub(crate) async fn leave(self, client: &Client) {
         if self == Self::Shutdown {
             client.shutdown().await.unwrap();

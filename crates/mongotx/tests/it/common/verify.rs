@@ -1,4 +1,4 @@
-//! The properties of `docs/protocol.md`, checked through other clients after somebody was broken.
+//! The properties of `docs/protocol.md`, checked through other clients after one was broken.
 
 use std::{
     sync::Mutex,
@@ -14,7 +14,7 @@ use super::{
     world::{COLLECTIONS, State, World},
 };
 
-/// What the broken client has told.
+/// Answers that the broken client has reported.
 #[derive(Debug, Default)]
 pub(crate) struct Report(Mutex<(Option<TxId>, Option<End>)>);
 
@@ -36,7 +36,7 @@ impl Report {
     }
 }
 
-/// One case: who lived in which world, what was told, and words for the messages.
+/// One case: its world and scenario, the client's answers, and words for the messages.
 pub(crate) struct Case<'a> {
     pub(crate) world: &'a World,
     pub(crate) scenario: Scenario,

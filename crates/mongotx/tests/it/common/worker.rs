@@ -1,6 +1,8 @@
-//! A client as a process of its own: the test binary run again, with one exact test and a job in the environment.
+//! A client as a process of its own: the test binary run again, with one exact test and a job in
+//! the environment.
 //!
-//! It tells what happens in lines that begin with `@`, and ends or stops itself when it reaches its step.
+//! It tells what happens in lines that begin with `@`, and ends or stops itself when it reaches its
+//! step.
 
 use std::{
     io::{BufRead, BufReader, Write},
@@ -22,7 +24,7 @@ use super::{
 const JOB: &str = "MONGOTX_WORKER_JOB";
 const TEST: &str = "common::worker::worker_process";
 
-/// What happens to the worker when it reaches its step.
+/// The end or pause of a worker when it reaches its step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Blow {
     Kill,
@@ -59,7 +61,8 @@ impl Job {
     }
 }
 
-/// What runs in the processes that are killed or stopped. Without a job it checks that every job can be told in words.
+/// The program of the processes that are killed or stopped. Without a job it checks that every job
+/// can be written as words.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn worker_process() {
     let Some(job) = std::env::var(JOB).ok().and_then(|text| Job::decode(&text)) else {
@@ -99,7 +102,7 @@ fn check_words() {
     }
 }
 
-/// To whoever has started this process.
+/// Sends words to the process that has started this one.
 pub(crate) fn say(words: &str) {
     let mut out = std::io::stdout().lock();
     writeln!(out, "\n@{words}").and_then(|()| out.flush()).unwrap();
@@ -149,7 +152,7 @@ impl Worker {
     pub(crate) fn start(job: &Job) -> Self {
         let mut child = again(TEST, JOB, &job.encode()).stdin(Stdio::null()).spawn().unwrap();
         let (hear, words) = channel();
-        // Whoever drops the worker does not hear the rest.
+        // If the worker is dropped, the rest is not heard.
         listen(child.stdout.take().unwrap(), move |words| drop(hear.send(words)));
         Self { child, words, report: Report::default(), struck: false, left: false }
     }
@@ -184,7 +187,7 @@ impl Worker {
 
 impl Drop for Worker {
     fn drop(&mut self) {
-        // It may have ended by itself.
+        // The process may have ended by itself.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

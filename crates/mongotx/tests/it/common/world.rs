@@ -1,11 +1,13 @@
-//! Where a case lives: a server, a database and a `txs` of its own, so that nothing else is in the way of its checks.
+//! The surroundings of a case: a server, a database and a `txs` of its own, so that nothing else is
+//! in the way of its checks.
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use bson::{Bson, Document, doc};
 use mongotx::{Client, ClientOptions, Collection, StepHook};
 
-/// The state of all documents: collection and `_id`, and the number in it modulo 100. (Rivals add hundreds.)
+/// The state of all documents: collection and `_id`, and the number in it modulo 100. (Rivals add
+/// hundreds.)
 pub(crate) type State = BTreeMap<String, i32>;
 
 pub(crate) const COLLECTIONS: [&str; 2] = ["a", "b"];
@@ -36,7 +38,7 @@ impl World {
         }
     }
 
-    /// A client that sweeps only when told to.
+    /// A client that sweeps only when a test calls for it.
     pub(crate) async fn client(&self, lease_ms: u64) -> Client {
         Client::connect_with(&self.uri, self.options(lease_ms)).await.unwrap()
     }
@@ -50,7 +52,7 @@ impl World {
         client.database(&self.db).collection(name)
     }
 
-    /// What is stored, by the plain driver.
+    /// The plain driver, for what is stored.
     pub(crate) async fn raw(&self) -> mongodb::Client {
         mongodb::Client::with_uri_str(&self.uri).await.unwrap()
     }

@@ -1,5 +1,5 @@
-//! The client's process dies (SIGKILL) at each step that its scenario reaches, the first or the last time it reaches it. Unless all
-//! are asked for, at every other step of each scenario.
+//! The client's process dies (SIGKILL) at each step that its scenario reaches, the first or the
+//! last time it reaches it. Unless all are asked for, at every other step of each scenario.
 
 use std::os::unix::process::ExitStatusExt;
 
@@ -45,7 +45,8 @@ async fn run(job: Job) {
     })
     .await
     .unwrap();
-    // Signs of life fall where they like: how often a step is reached for them may differ, but it is reached.
+    // Signs of life fall where they like: how often a step is reached for them may differ, but it
+    // is reached.
     assert!(worker.struck || job.nth > 1, "{name}: the step was not reached");
     assert_eq!(status.signal() == Some(9), worker.struck, "{name}: {status}");
     Case { world: &job.world, scenario: job.scenario, report: &worker.report, name }.check_all().await;

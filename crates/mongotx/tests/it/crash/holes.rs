@@ -1,5 +1,5 @@
-//! What a restart takes away: prepared writes, read locks and finished documents that were acknowledged and not yet in
-//! the journal (protocol notes 3.13 and 3.14).
+//! Losses at a restart: prepared writes, read locks and finished documents that were acknowledged
+//! and not yet in the journal (protocol notes 3.13 and 3.14).
 
 use std::time::Duration;
 
@@ -83,7 +83,8 @@ async fn killed_between_writes_with_a_sign_of_life_between_commits_without_a_hol
     scene.add_one(&mut session, 1).await.unwrap();
     crash(&scene.server).await;
     let writes = scene.client.metrics().record_writes;
-    // A client that stood still while the server was away gives the record up, and cannot tell it that.
+    // A client that stood still while the server was away gives the record up, and cannot tell it
+    // that.
     const GIVEN_UP: Duration = Duration::from_secs(25);
     until("signs of life, or the end of the record", async || {
         let records = scene.client.clients().await.unwrap();
@@ -112,7 +113,7 @@ async fn killed_after_a_read_lock_does_not_commit_on_it() {
     let rival = scene.world.client(LEASE_MS).await;
     let theirs = scene.world.collection(&rival, "a");
     let free = theirs.update_one(doc! {"_id": 1}, doc! {"$inc": {"n": 100}});
-    // It may have to wait for a read lock that was not lost.
+    // The write may have to wait for a read lock that was not lost.
     let changed = tokio::time::timeout(Duration::from_secs(2), async { free.await.unwrap() }).await.is_ok();
     let done = match scene.add_one(&mut session, 2).await {
         Ok(()) => session.commit().await,
@@ -122,8 +123,8 @@ async fn killed_after_a_read_lock_does_not_commit_on_it() {
     assert_eq!(scene.numbers().await.1, 0);
 }
 
-/// The transaction's number leaves the record, and that is not in the journal, nor are its finished documents: afterwards
-/// the owner remembers more than the server does.
+/// The transaction's number leaves the record, and that is not in the journal, nor are its finished
+/// documents: afterwards the owner remembers more than the server does.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn killed_after_finishing_owner_does_not_roll_back_what_came_back() {
     let scene = Scene::set_up(LEASE_MS).await;
@@ -142,8 +143,8 @@ async fn killed_after_finishing_owner_does_not_roll_back_what_came_back() {
             .await
             .unwrap();
         assert!(scene.client.flush(Duration::from_secs(10)).await);
-        // A collection that is new to the record takes a write to it that does not wait for the journal: the first is the
-        // evidence, the second raises the mark.
+        // A collection that is new to the record takes a write to it that does not wait for the
+        // journal: the first is the evidence, the second raises the mark.
         let mut next = scene.client.session();
         next.begin().unwrap();
         for more in 1..=2 {

@@ -1,4 +1,4 @@
-//! Which steps a scenario reaches, and how often.
+//! The steps that a scenario reaches, and how often.
 
 use std::collections::BTreeSet;
 

@@ -1,4 +1,5 @@
-//! mongod dies (SIGKILL) while a client stands at a step, and comes back with its journal; then the client goes on.
+//! mongod dies (SIGKILL) while a client stands at a step, and comes back with its journal; then the
+//! client goes on.
 
 use std::{sync::Arc, time::Duration};
 
@@ -25,12 +26,13 @@ pub(crate) async fn crash(server: &Server) {
     server.restart().await.unwrap();
 }
 
-/// Lives that end before they reach their step: what a scenario meets on its way (a lease that ends, a connection of the server
-/// before, what is finished together) is not the same each time, nor is how often a step is reached: an earlier time will do then.
+/// Lives that end before they reach their step: what a scenario meets on its way (a lease that
+/// ends, a connection of the server before, what is finished together) is not the same each time,
+/// nor is how often a step is reached: an earlier time will do then.
 const LIVES: usize = 20;
 
-/// The first and the last time at which each step is reached; unless all are asked for, the first or the last one of every
-/// third step, in turns.
+/// The first and the last time at which each step is reached; unless all are asked for, the first
+/// or the last one of every third step, in turns.
 async fn crash_everywhere(scenario: Scenario) {
     let server = forgetful_server().await;
     let are_all_asked_for = std::env::var_os("MONGOTX_CRASH_ALL").is_some();

@@ -1,8 +1,9 @@
-//! Random pipelines through MongoTx and through the plain driver, which finds the same documents written plainly.
+//! Random pipelines through MongoTx and through the plain driver, which finds the same documents
+//! written plainly.
 //!
-//! Two databases hold the collections `c` and `d`. Before each few pipelines both are changed in the same way: plainly;
-//! by a rival that has committed and not finished; by the transaction that asks; or, in one of them only, by a rival that
-//! is still active.
+//! Two databases hold the collections `c` and `d`. Before each few pipelines both are changed in
+//! the same way: plainly; by a rival that has committed and not finished; by the transaction that
+//! asks; or, in one of them only, by a rival that is still active.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -64,7 +65,7 @@ struct Tally {
 /// One pipeline with its options.
 #[derive(Debug)]
 struct Asked {
-    /// `None`: of the database.
+    /// `None`: a pipeline of the database.
     collection: Option<&'static str>,
     stages: Vec<Document>,
     variables: Option<Document>,
@@ -258,7 +259,7 @@ impl Sequence {
         done.await.map_or_else(crate::differential::ours::refused, |found| answer(asked, found))
     }
 
-    /// For messages.
+    /// The state in words, for messages.
     async fn state(&self) -> String {
         let mut state = String::new();
         for (of, database) in [("plain", &self.plain), ("stored", &self.stored)] {
@@ -274,8 +275,8 @@ impl Sequence {
     }
 }
 
-/// Order within arrays often follows from the order of documents, which is not promised. Where `$lookup` puts a field
-/// that is there already depends on how the server runs it.
+/// Order within arrays often follows from the order of documents, which is not promised. Where
+/// `$lookup` puts a field that is there already depends on how the server runs it.
 fn answer(asked: &Asked, documents: Vec<Document>) -> Answer {
     let any_order = format!("{:?}", asked.stages).contains("$lookup");
     Answer::Values(documents.into_iter().map(|document| compare::loose(&document.into(), any_order)).collect())

@@ -1,11 +1,12 @@
-//! When two answers are the same: to the byte, the order of fields included, but for what the server makes anew
-//! (ObjectIds, the current date).
+//! When two answers are the same: to the byte, the order of fields included, but for what the
+//! server makes anew (ObjectIds, the current date).
 
 use bson::{Bson, Document, doc, oid::ObjectId};
 
 use crate::differential::subject::{Answer, Written};
 
-/// ObjectIds of the generated data begin with four zero bytes, those made by a server or a driver with the time.
+/// ObjectIds of the generated data begin with four zero bytes, those made by a server or a driver
+/// with the time.
 pub(crate) fn is_made_anew(value: &Bson) -> bool {
     matches!(value, Bson::ObjectId(id) if id.bytes()[..4] != [0; 4])
 }
@@ -15,7 +16,8 @@ pub(crate) fn same(one: &Document, other: &Document) -> bool {
     bytes(&one.clone().into()) == bytes(&other.clone().into())
 }
 
-/// Both stopped. At which of several documents, and so with which code, is not promised to an update of many.
+/// Both stopped. At which of several documents, and so with which code, is not promised to an
+/// update of many.
 pub(crate) fn both_refused(plain: &Answer, ours: &Answer) -> bool {
     let places = |answer: &Answer| match answer {
         Answer::Refused { writes, .. } => Some(writes.iter().map(|(index, _)| *index).collect::<Vec<_>>()),
@@ -32,7 +34,7 @@ pub(crate) fn difference(plain: &Answer, ours: &Answer, ordered: bool) -> Option
             same_lists(bytes(plain), bytes(ours), ordered)
         }
         (Answer::Values(plain), Answer::Values(ours)) => {
-            // Which of 1 and 1.0 is shown depends on which was met first.
+            // Whether 1 or 1.0 is shown depends on which was met first.
             let bytes = |value| bytes(&same_numbers(value));
             same_lists(plain.iter().map(bytes).collect(), ours.iter().map(bytes).collect(), ordered)
         }
@@ -47,7 +49,7 @@ pub(crate) fn difference(plain: &Answer, ours: &Answer, ordered: bool) -> Option
     (!same).then(|| format!("plain:   {}\nMongoTx: {}", show(plain), show(ours)))
 }
 
-/// What the driver refuses has no code of the server.
+/// Errors of the driver itself have no code of the server.
 fn same_codes(
     plain: Option<i32>,
     plain_writes: &[(usize, i32)],
@@ -63,7 +65,8 @@ fn same_codes(
                 .all(|(one, other)| one.0 == other.0 && same_code(Some(one.1), Some(other.1)))
 }
 
-/// A document may have two faults: a key that another one has, and a value that another index refuses (difference D10).
+/// A document may have two faults: a key that another one has, and a value that another index
+/// refuses (difference D10).
 fn same_code(plain: Option<i32>, ours: Option<i32>) -> bool {
     const OF_INDEXES: [i32; 5] = [11000, 171, 16755, 16766, 17262];
     let of_index = |code: Option<i32>| code.is_some_and(|code| OF_INDEXES.contains(&code));
@@ -146,7 +149,7 @@ pub(crate) fn loose(value: &Bson, any_order: bool) -> Bson {
     }
 }
 
-/// What is made anew becomes one value of its type.
+/// Values that are made anew become one value of their type.
 pub(crate) fn normal(value: &Bson) -> Bson {
     const LONG_AGO_MS: i64 = 1_700_000_000_000;
     match value {

@@ -1,12 +1,13 @@
-//! Differential tests: the same random operations through the plain driver and through MongoTx give the same answers,
-//! the same errors and the same stored documents.
+//! Differential tests: the same random operations through the plain driver and through MongoTx give
+//! the same answers, the same errors and the same stored documents.
 //!
-//! `MONGOTX_DIFF_SEED=n` runs the sequence of one seed, `MONGOTX_DIFF_RUNS=n` so many per test instead of the default.
+//! `MONGOTX_DIFF_SEED=n` runs the sequence of one seed, `MONGOTX_DIFF_RUNS=n` so many per test
+//! instead of the default.
 //!
 //! - `generate`: the operations. `operation`: what they are.
 //! - `subject`, `plain`, `ours`: who carries them out. `compare`: when two answers are the same.
-//! - `aggregation`: random pipelines. `sequence`: the order of things. Differences that are meant are listed in `docs/differences.md` and shown in
-//!   `tests/differences.rs`.
+//! - `aggregation`: random pipelines. `sequence`: the order of things. Differences that are meant
+//!   are listed in `docs/differences.md` and shown in `tests/differences.rs`.
 
 #![expect(clippy::unwrap_used, reason = "a test")]
 

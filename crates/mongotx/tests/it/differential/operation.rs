@@ -2,7 +2,7 @@
 
 use bson::{Bson, Document};
 
-/// What the filter and the update mean besides their own words.
+/// Options that change the meaning of the filter and the update.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Terms {
     pub(crate) collation: Option<Document>,
@@ -95,7 +95,8 @@ impl Operation {
         }
     }
 
-    /// Does it change several documents by one update? Where that stops when one of them is refused is not promised.
+    /// Does it change several documents by one update? Where that stops when one of them is refused
+    /// is not promised.
     pub(crate) fn updates_many(&self) -> bool {
         match self {
             Self::Update(update) => update.many,

@@ -12,7 +12,7 @@ use crate::differential::{
 
 pub(crate) struct Ours {
     pub(crate) collection: Collection<Document>,
-    /// `None`: outside transactions.
+    /// `None`: operations run outside transactions.
     pub(crate) session: Option<Session>,
 }
 

@@ -1,9 +1,10 @@
 //! The plain driver on a plain collection: how it should be.
 //!
-//! It reads raw documents: the driver's documents come from serde, which takes `{$numberLong: "5"}` for a number.
+//! It reads raw documents: the driver's documents come from serde, which takes `{$numberLong: "5"}`
+//! for a number.
 //!
-//! The driver has no bulk write for servers before 8.0: a bulk is its writes, one by one, up to the first refused one
-//! if it is ordered.
+//! The driver has no bulk write for servers before 8.0: a bulk is its writes, one by one, up to the
+//! first refused one if it is ordered.
 
 use bson::{Bson, Document, RawDocumentBuf, doc};
 use futures_util::TryStreamExt;
@@ -60,7 +61,7 @@ impl Plain {
         self.0.clone_with_type()
     }
 
-    /// Everything that is stored.
+    /// All documents that are stored.
     pub(crate) async fn all(&self) -> Vec<Document> {
         let found: Vec<RawDocumentBuf> =
             self.raw().find(doc! {}).sort(doc! {"_id": 1}).await.unwrap().try_collect().await.unwrap();

@@ -1,10 +1,11 @@
 //! One sequence: random operations on two collections that begin equal, compared after every step.
 //!
 //! 1. Both collections get the same documents and indexes.
-//! 2. Groups of operations, each outside transactions or in one: every answer is compared, and after every write the
-//!    whole view.
-//! 3. At the end of a transaction nobody outside has seen anything of it. It is committed, and the stored collections
-//!    are equal; or it is rolled back, and the stored collection is what it was. The plain one is then put back.
+//! 2. Groups of operations, each outside transactions or in one: every answer is compared, and
+//!    after every write the whole view.
+//! 3. At the end of a transaction nobody outside has seen anything of it. It is committed, and the
+//!    stored collections are equal; or it is rolled back, and the stored collection is what it was.
+//!    The plain one is then put back.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -25,12 +26,12 @@ use crate::differential::{
 };
 use crate::random::Random;
 
-/// What a sequence consists of.
+/// Contents of a sequence.
 #[derive(Clone, Debug)]
 pub(crate) struct Plan {
     pub(crate) groups: usize,
     pub(crate) group_size: usize,
-    /// `None`: outside transactions.
+    /// `None`: all operations are outside transactions.
     pub(crate) transaction: Option<TransactionOptions>,
     /// Of a hundred transactions, how many are rolled back.
     pub(crate) rolled_back: usize,
@@ -38,13 +39,13 @@ pub(crate) struct Plan {
     pub(crate) every_index: bool,
 }
 
-/// What has been compared.
+/// Counts of what was compared.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Tally {
     pub(crate) operations: usize,
-    /// By both.
+    /// Operations that both sides refused.
     pub(crate) refused: usize,
-    /// By MongoTx, with its reason: not compared.
+    /// Operations that MongoTx refused as unsupported, by reason: not compared.
     pub(crate) unsupported: BTreeMap<String, usize>,
 }
 
@@ -59,14 +60,14 @@ pub(crate) struct Sequence {
     tally: Tally,
     /// The documents before the operation, for messages.
     view: Vec<Document>,
-    /// Which of them refuses a document that none of them would take is not promised.
+    /// With several unique indexes it is not promised which of them refuses a document.
     several_uniques: bool,
 }
 
 const LIMIT: Duration = Duration::from_secs(20);
 
 impl Sequence {
-    /// Step 1.
+    /// Makes both collections: step 1.
     pub(crate) async fn begin(driver: &mongodb::Client, client: &Client, plan: Plan, seed: u64) -> Self {
         let db = testkit::unique_db("differential");
         let mut random = Random::of_seed(seed);
@@ -111,7 +112,7 @@ impl Sequence {
         Ok(self.tally)
     }
 
-    /// Step 2.
+    /// Runs a group of operations: step 2.
     async fn group(&mut self) -> Result<(), String> {
         for _ in 0..self.plan.group_size {
             let operation = self.make.next();
@@ -120,7 +121,7 @@ impl Sequence {
         Ok(())
     }
 
-    /// Step 3.
+    /// Runs a group in a transaction: step 3.
     async fn transaction(&mut self, options: TransactionOptions) -> Result<(), String> {
         let before = self.plain.all().await;
         let mut session = self.client.session_with(options);
@@ -178,8 +179,8 @@ impl Sequence {
         if operation.is_write() { self.same_views(operation).await } else { Ok(()) }
     }
 
-    /// After an update of many that stopped half way: each document is as it was or as it should be, and the plain
-    /// collection takes over which is which.
+    /// After an update of many that stopped half way: each document is as it was or as it should
+    /// be, and the plain collection takes over which is which.
     async fn level(&mut self, operation: &Operation) -> Result<(), String> {
         let (plain, ours) = (self.plain.run(&everything()).await, self.ours.run(&everything()).await);
         let (Answer::Documents(plain), Answer::Documents(ours)) = (plain, ours) else {
@@ -281,8 +282,8 @@ fn differs(plain: &Answer, ours: &Answer, ordered: bool, what: &str) -> Result<(
     compare::difference(plain, ours, ordered).map_or(Ok(()), |difference| Err(format!("{what}:\n{difference}")))
 }
 
-/// At most one document may have an id that the server made: among several, their order would be left to chance.
-/// Answers how many were deleted.
+/// At most one document may have an id that the server made: among several, their order would be
+/// left to chance. Answers how many were deleted.
 async fn remove_made_anew(subject: &mut impl Subject, view: &Answer) -> Option<u64> {
     let Answer::Documents(documents) = view else { return None };
     let made: Vec<_> = documents.iter().map(id_of).filter(compare::is_made_anew).collect();

@@ -1,4 +1,4 @@
-//! What is compared: something that carries out operations, and its answers.
+//! The sides of the comparison: each carries out operations, and gives answers.
 
 use std::future::Future;
 
@@ -6,7 +6,7 @@ use bson::{Bson, Document};
 
 use crate::differential::operation::Operation;
 
-/// What a write says it did.
+/// The answer of a write.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Written {
     pub(crate) inserted: Vec<(usize, Bson)>,
@@ -22,7 +22,8 @@ pub(crate) enum Answer {
     Values(Vec<Bson>),
     Count(u64),
     Written(Written),
-    /// `code`: `None` when the driver itself refused to send it. `writes`: index and code of each refused write.
+    /// `code`: `None` when the driver itself refused to send it. `writes`: index and code of each
+    /// refused write.
     Refused {
         code: Option<i32>,
         writes: Vec<(usize, i32)>,

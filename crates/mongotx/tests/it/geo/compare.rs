@@ -29,7 +29,8 @@ fn ids(documents: &[Document]) -> Vec<i32> {
     documents.iter().map(|document| document.get_i32("_id").unwrap()).collect()
 }
 
-/// The answer is the nearest documents in their order, as the application wrote them. Equal distances have no order.
+/// The answer is the nearest documents in their order, as the application wrote them. Equal
+/// distances have no order.
 fn check(answer: &[Document], view: &View, query: &Query) {
     let mut all = nearest(view, query);
     if query.by_id {

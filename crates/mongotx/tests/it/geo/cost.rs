@@ -1,4 +1,4 @@
-//! What queries by place cost, which indexes they use, and what they are refused for.
+//! The commands of queries by place, the indexes that they use, and the queries that are refused.
 
 use bson::{Document, doc};
 use mongotx::{ErrorKind, Isolation, Verbosity};

@@ -5,14 +5,14 @@ use bson::{Document, doc};
 use crate::geo::earth::Point;
 use crate::random::Random;
 
-/// What the index is.
+/// Kind of the index.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Kind {
     Sphere,
     Plane,
 }
 
-/// What distances are in.
+/// Unit of the distances.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Measure {
     Metres,
@@ -31,7 +31,7 @@ pub(crate) struct Query {
     pub(crate) below: Option<i32>,
     pub(crate) skip: u64,
     pub(crate) limit: u64,
-    /// By `_id` instead of by distance.
+    /// Sorted by `_id` instead of by distance.
     pub(crate) by_id: bool,
 }
 

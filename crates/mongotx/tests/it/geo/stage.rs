@@ -12,7 +12,7 @@ use crate::geo::{
 };
 use crate::random::Random;
 
-/// What the user's stage says, for a query of the others.
+/// The stage `$geoNear` that means the same as a query.
 fn stage_of(query: &Query) -> Document {
     let mut stage = match query.measure {
         Measure::Metres => doc! {"near": geo_json(query.centre)},

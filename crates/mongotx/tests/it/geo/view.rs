@@ -1,4 +1,4 @@
-//! The documents that somebody may see, and what a query by place has to answer.
+//! The documents that a reader may see, and the right answer to a query by place.
 
 use std::collections::BTreeMap;
 

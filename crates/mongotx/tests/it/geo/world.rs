@@ -1,5 +1,5 @@
-//! A collection with a geospatial index, and everybody at work on it: who is active, who is committed and
-//! not finished, who is dead, and the transaction whose view is tested.
+//! A collection with a geospatial index, and everybody at work on it: who is active, who is
+//! committed and not finished, who is dead, and the transaction whose view is tested.
 
 use bson::{Bson, Document, doc};
 use mongotx::{Client, Collection, Isolation, Session, Step, TransactionOptions};
@@ -24,9 +24,9 @@ pub(crate) struct Scene {
     pub(crate) client: Client,
     pub(crate) coll: Collection<Document>,
     pub(crate) session: Session,
-    /// What is committed.
+    /// Documents that are committed.
     pub(crate) committed: View,
-    /// What the session sees.
+    /// Documents that the session sees.
     pub(crate) own: View,
     unfinished: (Gate, Client),
     active: Vec<(Client, Session)>,
@@ -61,7 +61,7 @@ impl Scene {
         Self { world, kind, raw, client, coll, session, committed, own, unfinished, active: Vec::new() }
     }
 
-    /// Somebody writes and stays undecided, somebody writes and dies.
+    /// One rival writes and stays undecided, another writes and dies.
     pub(crate) async fn let_rivals_in(&mut self, random: &mut Random) {
         let client = self.world.client(LEASE_MS).await;
         let coll = self.world.collection(&client, "places");
@@ -84,7 +84,7 @@ impl Scene {
         .await;
     }
 
-    /// Somebody commits and does not finish.
+    /// A rival commits and does not finish.
     pub(crate) async fn commit_unfinished(&mut self, random: &mut Random) {
         let client = &self.unfinished.1;
         let coll = self.world.collection(client, "places");
@@ -102,7 +102,7 @@ impl Scene {
         self.committed = changed;
     }
 
-    /// The session writes.
+    /// Writes in the session's transaction.
     pub(crate) async fn write_own(&mut self, random: &mut Random) {
         write(random, self.kind, &self.coll, &mut self.session, &mut self.own, 3).await;
     }

@@ -10,7 +10,7 @@ use txcheck::lists::{End, Lists, Op, Recorder};
 use super::{Member, assert_clean, crew, step_aside};
 use crate::random::Random;
 
-/// So many lists.
+/// Number of lists.
 const KEYS: i64 = 3;
 
 struct Run {
@@ -19,7 +19,8 @@ struct Run {
     until: super::End,
 }
 
-/// Clients of these levels in turn work on the same lists; `model`: what all of them together are promised.
+/// Clients of these levels in turn work on the same lists; `model`: what all of them together are
+/// promised.
 async fn run(isolations: &[Isolation], model: &str) {
     let crew = crew(4).await;
     crew[0].coll.insert_many(&empty()).await.unwrap();
@@ -113,7 +114,8 @@ pub(super) async fn carry_out(
         match op {
             Op::Read(key, _) => done.push(Op::Read(*key, Some(read(*key, random, coll, session).await?))),
             Op::Append(key, value) => {
-                // At read committed nothing keeps what was read from changing before it is written over.
+                // At read committed nothing keeps what was read from changing before it is written
+                // over.
                 if isolation != Isolation::ReadCommitted && random.chance(60) {
                     let seen = write_back(*key, *value, random, coll, session).await?;
                     done.push(Op::Read(*key, Some(seen)));
@@ -195,7 +197,8 @@ async fn lists_at_read_committed() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn lists_at_repeatable_read() {
-    // Documents that are there already and stay: without phantoms, repeatable read is all that there is to wish for.
+    // Documents that are there already and stay: without phantoms, repeatable read is all that
+    // there is to wish for.
     run(&[Isolation::RepeatableRead], "strict-serializable").await;
 }
 

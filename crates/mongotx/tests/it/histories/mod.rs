@@ -1,5 +1,6 @@
-//! Several clients at once, in an order that nobody decides: what a serial interleaving of whole operations cannot show are
-//! races between two commands of one operation. The judges look at what happened, whatever it was.
+//! Several clients at once, in an order that nobody decides: what a serial interleaving of whole
+//! operations cannot show are races between two commands of one operation. The judges look at what
+//! happened, whatever it was.
 //!
 //! | file | what |
 //! | --- | --- |
@@ -9,12 +10,12 @@
 //! | `processes` | the same lists by clients that are processes of their own, killed and paused at random |
 //! | `single` | single statements outside transactions, the same load on MongoTx and on the server alone |
 //!
-//! With a document taken for removed because no rival holds it *any more* (decision 0017), the lists at repeatable read and at
-//! both levels were red within their two seconds. With records that take a decision although they are fenced, the lists of
-//! processes were.
+//! With a document taken for removed because no rival holds it *any more* (decision 0017), the
+//! lists at repeatable read and at both levels were red within their two seconds. With records that
+//! take a decision although they are fenced, the lists of processes were.
 //!
-//! `MONGOTX_HISTORIES_SECONDS=600 cargo test -p mongotx --test it -- histories` goes on for ten minutes a test; 2
-//! seconds are the rule.
+//! `MONGOTX_HISTORIES_SECONDS=600 cargo test -p mongotx --test it -- histories` goes on for ten
+//! minutes a test; 2 seconds are the rule.
 
 mod lists;
 mod processes;
@@ -29,7 +30,8 @@ use mongotx::{Client, ClientOptions, Collection};
 
 use crate::{quiet, random::Random};
 
-/// Transactions that are to be acknowledged before a run ends, on a slow machine too, and the longest that is waited for them.
+/// Transactions that are to be acknowledged before a run ends, on a slow machine too, and the
+/// longest that is waited for them.
 const ENOUGH: usize = 40;
 const LIMIT: Duration = Duration::from_secs(90);
 
@@ -39,7 +41,7 @@ fn seconds() -> Duration {
     Duration::from_secs(asked.map_or(2, |seconds| seconds.parse().expect("MONGOTX_HISTORIES_SECONDS is no number")))
 }
 
-/// When to stop.
+/// The time at which a test stops.
 #[derive(Clone, Copy)]
 struct End {
     asked: Instant,
@@ -59,14 +61,14 @@ impl End {
     }
 }
 
-/// After so many refusals in a row. Transactions that have all read what all of them want to write are in each other's way
-/// until one of them is alone.
+/// After so many refusals in a row. Transactions that have all read what all of them want to write
+/// are in each other's way until one of them is alone.
 async fn step_aside(refusals: u32, random: &mut Random) {
     let most = 10 << refusals.min(6);
     tokio::time::sleep(Duration::from_millis(random.below(most) as u64)).await;
 }
 
-/// Somebody with a client of their own, and the collection that all of them work on.
+/// One client, and the collection that all of them work on.
 struct Member {
     client: Client,
     coll: Collection<Document>,

@@ -1,4 +1,5 @@
-//! Documents that come and go under queries of a range: what is counted and summed there must be of one moment.
+//! Documents that come and go under queries of a range: what is counted and summed there must be of
+//! one moment.
 
 use std::sync::atomic::Ordering::SeqCst;
 
@@ -11,7 +12,7 @@ use super::{
 };
 use crate::random::Random;
 
-/// What all coins together are worth, wherever they are.
+/// Worth of all coins together, wherever they are.
 const WORTH: i64 = 600;
 const COINS: i64 = 6;
 /// Places are from 0 to here, in the order of an index.
@@ -37,7 +38,8 @@ async fn worth(coll: &Collection<Document>, session: &mut Session, random: &mut 
     Ok(found.iter().map(|coin| coin.get_i64("n").unwrap()).sum())
 }
 
-/// Takes a coin out of one place and puts as much into another: moved, or melted and struck again under another `_id`.
+/// Takes a coin out of one place and puts as much into another: moved, or melted and struck again
+/// under another `_id`.
 async fn carry(coll: &Collection<Document>, session: &mut Session, random: &mut Random) -> Result<()> {
     let (from, to) = (random.below(PLACES as usize) as i64, random.below(PLACES as usize) as i64);
     let next = doc! {"place": {"$gte": from}};
@@ -89,7 +91,7 @@ async fn sums_over_documents_that_come_and_go_are_of_one_moment_at_serializable(
 /// Times that an anomaly is looked for which comes by chance.
 const ATTEMPTS: usize = 20;
 
-/// What the same load shows where nothing is validated.
+/// The same load without validation shows wrong sums.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn sums_over_documents_that_come_and_go_are_wrong_at_read_committed() {
     for _ in 0..ATTEMPTS {
@@ -100,8 +102,8 @@ async fn sums_over_documents_that_come_and_go_are_wrong_at_read_committed() {
     panic!("{ATTEMPTS} times no wrong sum was committed");
 }
 
-/// Who counts a free seat takes it, by a document of its own; others get up. Answers the most that ever were taken when
-/// somebody counted, and how many are in the end.
+/// A transaction that counts a free seat takes it, by a document of its own; others get up. Answers
+/// the most that ever were taken when a transaction counted, and how many are in the end.
 async fn most_seats_taken(isolation: Isolation) -> u64 {
     let crew = crew(4).await;
     let told = work(&crew, isolation, |nth, coll, mut session, mut random| async move {

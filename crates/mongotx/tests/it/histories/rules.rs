@@ -1,5 +1,5 @@
-//! Rules that hold whoever was faster: counters that miss no acknowledged step, somebody always on call, one document for
-//! each unique value.
+//! Rules that hold whoever was faster: counters that miss no acknowledged step, somebody always on
+//! call, one document for each unique value.
 
 use std::{
     future::Future,
@@ -17,7 +17,7 @@ use mongotx::{Collection, ErrorKind, IndexModel, Isolation, Result, ReturnDocume
 use super::{End, Member, assert_clean, crew, step_aside};
 use crate::random::Random;
 
-/// What was acknowledged, and what nobody knows.
+/// Acknowledged steps, and those of which the outcome is not known.
 #[derive(Default)]
 pub(super) struct Told {
     pub(super) done: AtomicI64,
@@ -33,8 +33,8 @@ impl Told {
     }
 }
 
-/// Six tasks run transactions of `isolation` until the time is over: each what `one` does in its session. It answers what a
-/// commit of it adds.
+/// Six tasks run transactions of `isolation` until the time is over: each what `one` does in its
+/// session. It answers what a commit of it adds.
 pub(super) async fn work<F, Fut>(crew: &[Member], isolation: Isolation, one: F) -> Arc<Told>
 where
     F: Fn(usize, Collection<Document>, Session, Random) -> Fut + Clone + Send + 'static,
@@ -126,7 +126,7 @@ async fn counters_by_find_and_modify_and_by_upserts() {
         let step = async {
             let (k, add) = (random.between(1, 2), doc! {"$inc": {"n": 1_i64}});
             let before = match random.below(3) {
-                // What shows a counter shows what it has made of it.
+                // An operation that shows a counter shows it as it has become.
                 0 => {
                     let ask = coll.find_one_and_update(doc! {"k": k}, add).upsert(true);
                     let shown = ask.return_document(ReturnDocument::After).session(&mut session).await?;
@@ -143,7 +143,7 @@ async fn counters_by_find_and_modify_and_by_upserts() {
             };
             assert!(before >= 0);
             if random.chance(5) {
-                // Somebody begins anew, and takes back what was counted.
+                // A transaction begins anew, and takes back what was counted.
                 let removed = coll.find_one_and_delete(doc! {"k": k}).session(&mut session).await?.unwrap();
                 return Ok(1 - removed.get_i64("n").unwrap());
             }
@@ -162,7 +162,7 @@ async fn counters_by_find_and_modify_and_by_upserts() {
     told.assert_is(sum);
 }
 
-/// Whoever has counted two on call may leave; nobody leaves last.
+/// A transaction that has counted two on call may leave; one always stays.
 async fn somebody_is_always_on_call(isolation: Isolation) {
     let crew = crew(4).await;
     for id in 0..3 {

@@ -1,5 +1,5 @@
-//! Single statements outside transactions, sent by many at once: what comes of them is what the server alone guarantees. The
-//! same load runs on both, and the same judge looks at it.
+//! Single statements outside transactions, sent by many at once: what comes of them is what the
+//! server alone guarantees. The same load runs on both, and the same judge looks at it.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +13,7 @@ use super::{Member, assert_clean, crew};
 const EACH: i32 = 12;
 const CLIENTS: usize = 10;
 
-/// Who carries out the statements.
+/// The side that carries out the statements.
 #[derive(Clone)]
 enum Target {
     Ours(Collection<Document>),
@@ -86,7 +86,7 @@ impl Target {
     }
 }
 
-/// Each client does `one`; answers what each was told.
+/// Each client does `one`; answers the result of each.
 async fn at_once<T: Send + 'static, Fut: Future<Output = T> + Send + 'static>(
     targets: &[Target],
     one: impl Fn(usize, Target) -> Fut,
@@ -123,7 +123,8 @@ async fn upserts_of_a_unique_value_are_all_carried_out() {
     on_both(true, |targets| async move {
         at_once(&targets, |nth, target| async move {
             for turn in 0..EACH {
-                // The same values for everybody, in the same order: all of them are there to see each inserted.
+                // The same values for everybody, in the same order: all of them are there to see
+                // each inserted.
                 let filter = if (nth + turn as usize).is_multiple_of(2) {
                     doc! {"k": turn}
                 } else {

@@ -29,7 +29,8 @@ async fn expired_document_that_a_transaction_holds_is_not_removed() {
     session.begin_with(options).unwrap();
     place.coll.update_one(doc! {"_id": "held"}, doc! {"$set": {"n": 1}}).session(&mut session).await.unwrap();
     place.coll.find_one(doc! {"_id": "read"}).session(&mut session).await.unwrap();
-    // Both expire while they are held; a third one, that nobody holds, shows when the server has looked.
+    // Both expire while they are held; a third one, which is free, shows when the server has
+    // looked.
     let past = DateTime::from_millis(0);
     place.plain.update_many(doc! {}, doc! {"$set": {"at": past}}).await.unwrap();
     place.plain.insert_one(doc! {"_id": "free", "at": past}).await.unwrap();
@@ -40,7 +41,8 @@ async fn expired_document_that_a_transaction_holds_is_not_removed() {
     }
     assert!(!gone("held").await && !gone("read").await);
     session.commit().await.unwrap();
-    // What was read is free, and goes; what was written has the time that it was written with.
+    // The document that was read is free, and is removed; the one that was written has the time
+    // that it was written with.
     until(async || gone("read").await).await;
     assert_eq!(
         place.coll.find_one(doc! {"_id": "held"}).await.unwrap(),
@@ -48,7 +50,8 @@ async fn expired_document_that_a_transaction_holds_is_not_removed() {
     );
 }
 
-/// One document, under `_id`s that are equal to the server: nothing is missing when a transaction ends.
+/// One document, under `_id`s that are equal to the server: nothing is missing when a transaction
+/// ends.
 #[tokio::test]
 async fn equal_numbers_and_strings_are_one_document() {
     let place = Place::new("expiry_equal").await;

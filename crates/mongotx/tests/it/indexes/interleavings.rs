@@ -1,8 +1,9 @@
-//! Every interleaving of short transactions that want the same values of a unique index, on the real server.
+//! Every interleaving of short transactions that want the same values of a unique index, on the
+//! real server.
 //!
-//! The test keeps the book itself: what is committed, and what each open transaction would make of it. A duplicate is
-//! answered only where the book has one; what commits is unique and is all there; a transaction that nobody can be in the
-//! way of is not refused.
+//! The test keeps the book itself: what is committed, and what each open transaction would make of
+//! it. A duplicate is answered only where the book has one; what commits is unique and is all
+//! there; a transaction that nobody can be in the way of is not refused.
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
@@ -52,7 +53,7 @@ const EACH: i32 = 100;
 
 type Values = BTreeMap<i32, i32>;
 
-/// What a transaction has made of the documents so far, and whether it goes on.
+/// The documents as a transaction has changed them so far, and whether it goes on.
 struct Book {
     written: BTreeMap<i32, Option<i32>>,
     open: bool,

@@ -101,7 +101,7 @@ async fn hint_by_name_or_key_finds_a_unique_index() {
     session.commit().await.unwrap();
 }
 
-/// What the server is asked to look at has the same key twice.
+/// The server gets the same key twice.
 #[tokio::test]
 async fn hint_by_the_key_of_an_expiring_index_means_one() {
     let place = Place::new("listing_hint_ttl").await;

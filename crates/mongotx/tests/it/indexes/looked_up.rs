@@ -8,15 +8,15 @@ use mongotx::{Client, Collection, IndexModel};
 use super::assert_duplicate;
 use crate::{common::LIMIT, late::proxy::Proxy, quiet};
 
-/// A client has asked the server which indexes there are, and has no answer yet, when a unique one is made by another client
-/// that finds no record with the collection. Then it begins to write there: by the indexes of now, whatever it is still told of
-/// the ones before.
+/// A client has asked the server which indexes there are, and has no answer yet, when a unique one
+/// is made by another client that finds no record with the collection. Then it begins to write
+/// there: by the indexes of now, whatever it is still told of the ones before.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_answer_from_before_the_index_does_not_count_after_it() {
     let server = testkit::shared_standalone().await.unwrap();
     let maker = quiet::connect(quiet::options()).await;
     let made = quiet::collection(&maker, 0).await;
-    // Where there is a mirrored index, a look at what is pending follows the look at the indexes.
+    // Where there is a mirrored index, a look at pending documents follows the look at the indexes.
     made.create_index(IndexModel::new(doc! {"b": 1}).mirrored(true)).await.unwrap();
     let proxy = Proxy::to(SocketAddr::from(([127, 0, 0, 1], server.port()))).await;
     let client = Client::connect_with(&proxy.uri(), quiet::options()).await.unwrap();

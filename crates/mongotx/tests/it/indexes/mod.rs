@@ -1,4 +1,5 @@
-//! Indexes and validators: created, listed and dropped, and honoured between pending and committed versions.
+//! Indexes and validators: created, listed and dropped, and honoured between pending and committed
+//! versions.
 //!
 //! | file | what |
 //! | --- | --- |

@@ -88,7 +88,7 @@ impl Place {
         self.fail_point("hangTTLMonitorBetweenPasses", on).await;
     }
 
-    /// It goes on, to the end of its pass.
+    /// The monitor goes on, to the end of its pass.
     async fn let_the_monitor_go_on(&self) {
         let passes = self.fail_point("hangTTLMonitorBetweenPasses", doc! {"mode": "alwaysOn"}).await;
         self.fail_point("setYieldAllLocksHang", doc! {"mode": "off"}).await;
@@ -147,8 +147,8 @@ async fn document_that_was_prolonged_is_not_removed_any_more() {
     assert_eq!(stored.keys().collect::<Vec<_>>(), ["_id", "at", "n"]);
 }
 
-/// What has expired goes with the transaction that is rolled back after that; everything else stays
-/// as it was.
+/// Expired documents are removed with the transaction that is rolled back after that; everything
+/// else stays as it was.
 #[tokio::test]
 async fn commit_that_fails_leaves_expired_documents_to_their_end() {
     let place = Place::new().await;
@@ -164,7 +164,7 @@ async fn commit_that_fails_leaves_expired_documents_to_their_end() {
     let mut session = place.prolonging().await;
     let all = doc! {"_id": {"$in": ["array", "alive", "no date"]}};
     place.coll.update_many(all, doc! {"$set": {"n": 2}}).session(&mut session).await.unwrap();
-    // Deleted by somebody who does not know of locks: nothing is decided.
+    // Deleted by a program that does not know of locks: nothing is decided.
     place.plain.delete_one(doc! {"_id": "other"}).await.unwrap();
     let error = session.commit().await.unwrap_err();
     assert!(error.kind() == ErrorKind::Conflict && error.to_string().contains("other"), "{error}");
@@ -174,8 +174,8 @@ async fn commit_that_fails_leaves_expired_documents_to_their_end() {
     assert_eq!(place.stored("no date").await.as_ref(), Some(&several[3]));
 }
 
-/// No index removes anything there: whoever deletes a locked document has deleted it, and the
-/// others are whole.
+/// No index removes anything there: a locked document that is deleted is gone, and the others are
+/// whole.
 #[tokio::test]
 async fn locked_document_that_vanishes_keeps_nobody_from_the_others() {
     let client = crate::quiet::connect(crate::quiet::options()).await;

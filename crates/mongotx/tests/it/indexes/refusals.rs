@@ -1,4 +1,5 @@
-//! Documents that an index cannot hold are refused by the server at the write, not when they are finished.
+//! Documents that an index cannot hold are refused by the server at the write, not when they are
+//! finished.
 
 use bson::{Document, doc};
 use mongotx::{ErrorKind, IndexModel};

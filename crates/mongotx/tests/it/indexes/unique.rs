@@ -219,7 +219,8 @@ async fn arrays_partial_sparse_and_collated_indexes_are_honoured() {
     assert_eq!(place.stored().await.len(), 7);
 }
 
-/// What keeps documents that wait to be inserted apart must be no null, and no string that a collation takes for another.
+/// The value that keeps waiting documents apart must be no null, and no string that a collation
+/// takes for another.
 #[tokio::test]
 async fn waiting_documents_with_any_ids_are_kept_apart() {
     let place = Place::new("unique_ids").await;

@@ -1,7 +1,8 @@
 //! Steps of a planned history as calls of MongoTx.
 //!
-//! An item is a document `{_id, run, log: [0, …], last}`; a write appends to `log`. With [`Form::Fused`] it sets a field
-//! of its own instead (`v102: 1`), which MongoTx does in one statement; the order of the fields is then the log.
+//! An item is a document `{_id, run, log: [0, …], last}`; a write appends to `log`. With
+//! [`Form::Fused`] it sets a field of its own instead (`v102: 1`), which MongoTx does in one
+//! statement; the order of the fields is then the log.
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
@@ -17,14 +18,14 @@ use txcheck::{Executor, Item, Log, Refused, Tx, Value};
 pub(crate) enum Form {
     /// `$push` and `$set`: lock, copy and change in two statements.
     Push,
-    /// `$set` alone: one statement.
+    /// Update by `$set` alone: one statement.
     Fused,
 }
 
-/// Who runs the transactions, and how.
+/// The clients that run the transactions, and their options.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Setting {
-    /// One client for all.
+    /// One client for all transactions.
     OneClient,
     /// A client for each: what they know of each other is what is stored.
     ClientEach,
@@ -40,7 +41,7 @@ impl Setting {
     }
 }
 
-/// Finishes late.
+/// A hook that makes finishing late.
 struct Slow;
 
 impl StepHook for Slow {
@@ -163,7 +164,7 @@ pub(crate) fn item_of(document: &Document) -> Item {
     Item(char::from(u8::try_from(letter).unwrap()))
 }
 
-/// What was written to it.
+/// The log of writes in a document.
 pub(crate) fn log_of(document: &Document) -> Log {
     let number = |value: &Bson| Value(value.as_i32().unwrap() as u32);
     match document.get_array("log") {
@@ -203,7 +204,7 @@ impl Executor for Run<'_> {
         let document = self.document(item, value);
         match self.coll[tx.0].insert_one(&document).session(&mut self.sessions[tx.0]).await {
             Ok(_) => Ok(true),
-            // Where what was read is validated, a refused statement ends the transaction.
+            // At levels that validate reads, a refused statement ends the transaction.
             Err(error) if error.code() == Some(11000) && self.levels[tx.0].validates() => {
                 Err(Refused(error.to_string()))
             }

@@ -1,4 +1,4 @@
-//! What each level forbids, and the comparison of that with every interleaving.
+//! The anomalies that each level forbids, and the comparison of that with every interleaving.
 
 use std::{collections::BTreeMap, time::Instant};
 
@@ -16,7 +16,7 @@ const MOST: usize = 2_000;
 /// Interleavings under way at a time, each on documents of its own.
 const AT_A_TIME: usize = 8;
 
-/// What no level lets happen.
+/// Anomalies that no level allows.
 const NEVER: [Anomaly; 9] = [
     Anomaly::DirtyWrite,
     Anomaly::DirtyRead,
@@ -28,10 +28,10 @@ const NEVER: [Anomaly; 9] = [
     Anomaly::MissedOwnWrite,
     Anomaly::LostWrite,
 ];
-/// What repeatable read forbids besides.
+/// Anomalies that repeatable read forbids besides.
 const REPEATABLE: [Anomaly; 4] = [Anomaly::LostUpdate, Anomaly::NonRepeatableRead, Anomaly::GSingle, Anomaly::G2Item];
 
-/// What snapshot forbids besides.
+/// Anomalies that snapshot forbids besides.
 const SNAPSHOT: [Anomaly; 4] = [Anomaly::LostUpdate, Anomaly::NonRepeatableRead, Anomaly::GSingle, Anomaly::Phantom];
 
 /// May it not happen at this level?
@@ -45,8 +45,8 @@ pub(crate) fn forbids(level: Isolation, anomaly: Anomaly) -> bool {
     NEVER.contains(&anomaly) || besides
 }
 
-/// Runs every interleaving of a history in every setting at one level. What the level forbids never happens; exactly
-/// `shown` of what it allows does happen, in one interleaving at least.
+/// Runs every interleaving of a history in every setting at one level. What the level forbids never
+/// happens; exactly `shown` of what it allows does happen, in one interleaving at least.
 pub(crate) async fn check(level: Isolation, texts: &[&str], shown: &[Anomaly]) {
     compare(level, texts, shown, all_anomalies(&vec![level; texts.len()], texts, Begins::Anybody).await);
 }
@@ -56,12 +56,12 @@ pub(crate) async fn check_ring(level: Isolation, texts: &[&str], shown: &[Anomal
     compare(level, texts, shown, all_anomalies(&vec![level; texts.len()], texts, Begins::First).await);
 }
 
-/// Which interleavings are run.
+/// The interleavings that are run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Begins {
-    /// Every order, whoever begins.
+    /// Every order, whichever transaction begins.
     Anybody,
-    /// Those that T1 begins; the others are the same with other names.
+    /// Orders that T1 begins; the others are the same with other names.
     First,
 }
 
@@ -112,8 +112,9 @@ const LONG: usize = 20;
 const VERY_LONG: usize = 60;
 const STRIDE: usize = 8;
 
-/// Every setting; the hardest one only for the long lists, and where read committed, whose reads and writes they are, has been
-/// through all of them: the clients know of each other what is stored, and meet what is not finished.
+/// Every setting; the hardest one only for the long lists, and where read committed, whose reads
+/// and writes they are, has been through all of them: the clients know of each other what is
+/// stored, and meet what is not finished.
 fn settings_for(orders: usize, levels: &[Isolation]) -> &'static [Setting] {
     let is_long = orders > LONG && !are_all_asked_for();
     if is_long || levels.iter().all(|level| level.validates()) { &[Setting::SlowFinish] } else { &Setting::ALL }
@@ -151,7 +152,8 @@ fn is_of_others(event: &Event) -> bool {
     matches!(event, Event::Refused(why) if why.contains("E11000") || why.contains("while it was validated"))
 }
 
-/// Where what was read is validated at the commit, reads of a transaction that is not committed are promised to nobody.
+/// At levels that validate reads at the commit, nothing is promised about the reads of a
+/// transaction that is not committed.
 fn as_promised(history: &History, levels: &[Isolation]) -> History {
     let counts = |tx: &Tx| history.is_committed(*tx) || !levels[tx.0].validates();
     let is_read = |event: &Event| matches!(event, Event::Read(..) | Event::Scan(_));

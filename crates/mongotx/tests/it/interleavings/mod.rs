@@ -1,9 +1,10 @@
-//! Which anomalies each isolation level forbids and which it allows, shown by every interleaving of short histories.
+//! The anomalies that each isolation level forbids and allows, shown by every interleaving of short
+//! histories.
 //!
-//! | file | what |
+//! | file | content |
 //! | --- | --- |
 //! | [`executor`] | steps of a planned history as calls of MongoTx |
-//! | [`levels`] | what each level forbids; runs all interleavings and compares |
+//! | [`levels`] | anomalies that each level forbids; runs all interleavings and compares |
 //! | [`two`], [`three`] | the histories, of two and of three transactions |
 //! | [`mixed`] | transactions of different levels against each other |
 //! | [`native`] | the same histories on MongoDB's own transactions, for the comparison in `docs/isolation.md` |

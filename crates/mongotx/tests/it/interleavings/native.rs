@@ -1,5 +1,5 @@
-//! The same histories on MongoDB's own transactions (snapshot isolation, one-node replica set), through the plain
-//! driver: the column "native" of `docs/isolation.md`.
+//! The same histories on MongoDB's own transactions (snapshot isolation, one-node replica set),
+//! through the plain driver: the column "native" of `docs/isolation.md`.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -18,7 +18,7 @@ use txcheck::{
 
 use super::executor::{item_of, log_of};
 
-/// What native transactions let happen.
+/// Anomalies that native transactions allow.
 const ALLOWED: [Anomaly; 3] = [G2Item, G2, StaleRead];
 
 struct Native {

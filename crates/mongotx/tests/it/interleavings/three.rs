@@ -13,7 +13,7 @@ const READER: [&str; 3] = ["W(A) C", "W(A) C", "R(A) R(A) C"];
 const READ_ONLY: [&str; 3] = ["R(A) W(B) C", "W(A) C", "R(A,B) C"];
 /// A ring: each reads what another one writes.
 const RING: [&str; 3] = ["R(A) W(B) C", "R(B) W(C) C", "R(C) W(A) C"];
-/// Somebody deletes what somebody else changes while a third one looks.
+/// One transaction deletes what another one changes while a third one looks.
 const DELETE: [&str; 3] = ["D(A) C", "W(A) C", "P() C"];
 /// Two try to insert the same document, one of them in vain, while a third one looks twice.
 const INSERT: [&str; 3] = ["I(C) A", "I(C) C", "P() P() C"];

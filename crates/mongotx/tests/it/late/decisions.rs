@@ -1,5 +1,5 @@
-//! Decisions that rest on the connection they are sent over (decision 0039): it breaks before them, during them, and before their
-//! answer.
+//! Decisions that rest on the connection they are sent over (decision 0039): it breaks before them,
+//! during them, and before their answer.
 
 use bson::{Document, doc};
 use mongotx::{Client, Collection, ErrorKind, Fate, Result, Session, TxId};
@@ -44,7 +44,7 @@ impl Scene {
         (id, commit)
     }
 
-    /// What the server has, and what everybody is told: `n`, and the transaction's fate.
+    /// The stored `n`, the `n` that every client reads, and the transaction's fate are these.
     async fn assert_told(&self, id: TxId, fate: Fate, n: i32) {
         assert!(self.client.flush(LIMIT).await);
         let plain = self.world.client(5_000).await;

@@ -1,5 +1,5 @@
-//! A look at the change stamps that the network swallows: who shares the looks of the client is not kept waiting by it, nor by the
-//! future that was dropped while it waited for its answer.
+//! A look at the change stamps that the network swallows: who shares the looks of the client is not
+//! kept waiting by it, nor by the future that was dropped while it waited for its answer.
 
 use std::net::SocketAddr;
 
@@ -38,7 +38,7 @@ async fn a_look_that_is_swallowed_or_dropped_keeps_nobody_waiting() {
             _ = &mut validating => panic!("the look was not held"),
         };
         assert_eq!(held, "find", "the look");
-        // Shared with nobody, and with the first one still waiting.
+        // A look that is not shared, with the first one still waiting.
         let beside = tokio::time::timeout(LIMIT, second.validate()).await;
         beside.expect("it waits for a look that is swallowed").unwrap();
     }

@@ -1,6 +1,7 @@
-//! Futures that are dropped, and messages that arrive long after: for every operation in a transaction, and every command that
-//! it sends, the command is held in the network and the future dropped. The transaction goes on, as far as it may, and commits;
-//! the late command arrives before the commit, or after it. Whatever was acknowledged is there afterwards, and nothing else.
+//! Futures that are dropped, and messages that arrive long after: for every operation in a
+//! transaction, and every command that it sends, the command is held in the network and the future
+//! dropped. The transaction goes on, as far as it may, and commits; the late command arrives before
+//! the commit, or after it. Whatever was acknowledged is there afterwards, and nothing else.
 
 mod decisions;
 mod looks;
@@ -41,17 +42,17 @@ fn documents() -> Vec<Document> {
     some.chain([doc! {"_id": FIRST, "n": 1, "k": 1_000}]).collect()
 }
 
-/// Where one operation is tried.
+/// Surroundings of one operation.
 struct Place {
     operation: Operation,
     proxy: Proxy,
-    /// Behind the proxy.
+    /// The client behind the proxy.
     client: Client,
     coll: Collection<Document>,
-    /// Beside it.
+    /// A client beside the proxy.
     other: Client,
     others: Collection<Document>,
-    /// What the server has stored.
+    /// The collection as it is stored.
     stored: mongodb::Collection<Document>,
 }
 
@@ -69,7 +70,8 @@ impl Place {
         place
     }
 
-    /// What is asked once is asked now, so that the commands of the operation are always the same.
+    /// Look-ups that are made once are made now, so that the commands of the operation are always
+    /// the same.
     async fn warm_up(&self) {
         if self.operation.is_unique() {
             self.coll.create_index(IndexModel::new(doc! {"k": 1}).unique(true)).await.unwrap();
@@ -87,7 +89,8 @@ impl Place {
         self.stored.insert_many(documents()).await.unwrap();
     }
 
-    /// Holds the command after the first `before` ones. False: the operation sends no more than those.
+    /// Holds the command after the first `before` ones. False: the operation sends no more than
+    /// those.
     async fn run(&self, before: usize, arrival: Arrival) -> bool {
         self.reset().await;
         let mut rival = self.rival().await;
@@ -156,13 +159,13 @@ impl Place {
         match committed {
             Some(true) => assert_eq!(found, expected, "{name}: committed"),
             Some(false) => assert_eq!(found, documents(), "{name}: not committed"),
-            // The operation was itself the end of the transaction, and nobody was told which.
+            // The operation was itself the end of the transaction, and its outcome is not known.
             None => assert!(found == documents() || found == expected, "{name}: {found:?}"),
         }
     }
 
-    /// What is stored, clean. What the late command has left is repaired by its owner: others may not be told yet that it is
-    /// rolled back.
+    /// The stored documents, when they are clean. Documents that the late command has left are
+    /// repaired by its owner: others may not hear yet that it is rolled back.
     async fn settled(&self, name: &str) -> Vec<Document> {
         let deadline = std::time::Instant::now() + LIMIT;
         loop {
@@ -190,7 +193,7 @@ async fn behind_proxy(name: &str) -> (World, Proxy, Client, Collection<Document>
     (world, proxy, client, coll)
 }
 
-/// Did a document match?
+/// Answers whether a document matched.
 async fn set_late(coll: &Collection<Document>, session: &mut Session, id: i32) -> mongotx::Result<bool> {
     let done = coll.update_one(doc! {"_id": id}, doc! {"$set": {"late": true}}).session(session).await?;
     Ok(done.matched_count == 1)

@@ -5,7 +5,7 @@ use std::time::Duration;
 use bson::{Document, doc};
 use mongotx::{Collection, Isolation, Result, ReturnDocument, Session, WriteModel};
 
-/// What is interrupted. The names say what is done, to the documents 1 to 6.
+/// Operations that are interrupted. The names say what is done, to the documents 1 to 6.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Operation {
     InsertOne,
@@ -129,7 +129,7 @@ impl Operation {
         }
     }
 
-    /// Does somebody else hold document 2?
+    /// Whether another transaction holds document 2.
     pub(super) fn meets_rival(self) -> bool {
         matches!(self, UpdateManyBehindRival | BulkBehindRival | BulkWaitingForRival | UniqueBulkByKeyBehindRival)
     }
@@ -147,7 +147,7 @@ impl Operation {
         }
     }
 
-    /// What the transaction has written before, acknowledged; done to `expected`, too.
+    /// Writes that the transaction has made before, acknowledged; made in `expected`, too.
     pub(super) async fn prepare(
         self,
         coll: &Collection<Document>,
@@ -171,7 +171,8 @@ impl Operation {
         Ok(())
     }
 
-    /// What it answers is nobody's business here: it is interrupted, or found to be at its end.
+    /// Runs the operation. Its answer does not matter: it is interrupted, or found to be at its
+    /// end.
     pub(super) async fn run(self, coll: &Collection<Document>, session: &mut Session) {
         let _ = match self {
             Commit => session.commit().await,
@@ -293,7 +294,7 @@ impl Operation {
     }
 }
 
-/// Documents with these `_id`s.
+/// Inserts documents with these `_id`s.
 async fn insert(coll: &Collection<Document>, session: &mut Session, ids: &[i32]) -> Result<()> {
     let all: Vec<Document> = ids.iter().map(|id| doc! {"_id": *id, "n": 1}).collect();
     coll.insert_many(&all).session(session).await.map(drop)

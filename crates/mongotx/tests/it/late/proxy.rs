@@ -1,6 +1,6 @@
-//! A network that delays one message: a port between a client and its server that hands everything on but the nth command,
-//! which arrives when the test says so, even if its sender has hung up long ago. It can break its clients' connections, and lose the
-//! answer to what it held.
+//! A network that delays one message: a port between a client and its server that hands everything
+//! on but the nth command, which arrives when the test says so, even if its sender has hung up long
+//! ago. It can break its clients' connections, and lose the answer to what it held.
 
 use std::{
     net::SocketAddr,
@@ -25,7 +25,7 @@ const LIMIT: Duration = Duration::from_secs(60);
 const IDLE_TALK: [&str; 6] = ["hello", "isMaster", "ismaster", "ping", "endSessions", "killCursors"];
 const OP_MSG: i32 = 2013;
 
-/// What becomes of the message that is to be delayed.
+/// State of the message that is to be delayed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Stage {
     /// None is, or it has not come yet.
@@ -38,7 +38,7 @@ enum Stage {
 struct State {
     /// Commands that still pass before one is held; `None`: all pass.
     left: Option<usize>,
-    /// What was held.
+    /// Name of the command that was held.
     name: String,
     request: i32,
     /// The answer to it is not handed on.
@@ -58,7 +58,8 @@ pub(crate) struct Proxy {
 struct Shared {
     state: Arc<Mutex<State>>,
     stage: watch::Sender<Stage>,
-    /// For each connection of a client: to whom it is to be told that it is to break, and who is told when it is broken.
+    /// For each connection of a client: the channel by which it is ordered to break, which brings
+    /// the channel for the report that it is broken.
     breaks: Arc<Mutex<Vec<oneshot::Sender<oneshot::Sender<()>>>>>,
 }
 
@@ -114,13 +115,14 @@ impl Proxy {
         let all: Vec<_> = self.shared.breaks.lock().unwrap().drain(..).collect();
         for one in all {
             let (broken, is_broken) = oneshot::channel();
-            // Those that have ended by themselves hear nothing.
+            // Connections that have ended by themselves do not hear it.
             let _ = one.send(broken);
             let _ = is_broken.await;
         }
     }
 
-    /// Lets the held command go on to the server, and breaks the connections of clients when the server has answered it.
+    /// Lets the held command go on to the server, and breaks the connections of clients when the
+    /// server has answered it.
     pub(crate) async fn deliver_and_lose_the_answer(&self) {
         self.shared.state.lock().unwrap().loses_answer = true;
         self.deliver().await;
@@ -214,13 +216,14 @@ async fn pass_commands(mut from: OwnedReadHalf, mut to: OwnedWriteHalf, shared: 
             return;
         }
         if held {
-            // The server drops what comes over a connection that is closed before it has looked at it.
+            // The server drops what comes over a connection that is closed before it has looked at
+            // it.
             shared.until(Stage::Answered).await;
         }
     }
 }
 
-/// Whether or not somebody is still there to hear them.
+/// Passes answers on, whether or not the client is still there.
 async fn pass_answers(mut answers: OwnedReadHalf, back: OwnedWriteHalf, shared: Shared) {
     let (tell, mut told) = oneshot::channel::<oneshot::Sender<()>>();
     shared.breaks.lock().unwrap().push(tell);

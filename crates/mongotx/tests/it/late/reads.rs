@@ -1,4 +1,5 @@
-//! A read that takes long between its look at a document and its look at the record of whoever holds it.
+//! A read that takes long between its look at a document and its look at the record of the
+//! document's holder.
 
 use std::net::SocketAddr;
 
@@ -8,7 +9,8 @@ use mongotx::{Client, Collection, Result, Session, UpdateResult};
 use super::{LIMIT, proxy::Proxy};
 use crate::quiet;
 
-/// The holder writes to the document again in between, and commits: its earlier version was never committed.
+/// The holder writes to the document again in between, and commits: its earlier version was never
+/// committed.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_version_that_its_own_transaction_has_written_over_is_not_read() {
     let server = testkit::shared_standalone().await.unwrap();

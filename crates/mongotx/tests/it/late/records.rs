@@ -1,5 +1,5 @@
-//! Futures that are dropped while they use the connection for record writes. Whatever else the client has open goes on: a
-//! connection that broke would have ended it all.
+//! Futures that are dropped while they use the connection for record writes. Whatever else the
+//! client has open goes on: a connection that broke would have ended it all.
 
 use bson::{Document, doc, oid::ObjectId};
 use mongotx::{Client, Collection, Session, TransactionOptions};
@@ -7,7 +7,7 @@ use mongotx::{Client, Collection, Session, TransactionOptions};
 use super::{LIMIT, behind_proxy, proxy::Proxy};
 use crate::common::world::World;
 
-/// Whoever has left something.
+/// Id of a client that has left locks.
 const DEAD: [u8; 12] = [7; 12];
 
 /// A client behind the proxy, with a transaction that is open.
@@ -30,7 +30,8 @@ impl Scene {
         Self { world, proxy, client, coll, session }
     }
 
-    /// What a client has left whose lease ended long ago: a document that is committed and not finished.
+    /// A dead client's leftovers, whose lease ended long ago: a document that is committed and not
+    /// finished.
     async fn leave_something(&self) {
         let raw = self.world.raw().await;
         let (owner, long_ago) = (ObjectId::from_bytes(DEAD), bson::DateTime::from_millis(0));
@@ -76,7 +77,7 @@ async fn a_sweep_dropped_at_any_command_ends_no_transaction_of_its_client() {
         let name = format!("dropped at {held}, after {before} commands");
         println!("{name}");
         scene.commit(&name).await;
-        // Somebody else's sweep finds nothing in its way.
+        // The sweep of another client finds nothing in its way.
         scene.client.sweep().await.unwrap();
         assert_eq!(scene.seen(9).await, Some(doc! {"_id": 9, "n": 1}), "{name}");
         assert!(scene.client.client_info(mongotx::ClientId(DEAD)).await.unwrap().unwrap().closed, "{name}");

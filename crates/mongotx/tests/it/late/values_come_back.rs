@@ -1,5 +1,5 @@
-//! A validation whose second question takes long, while values come back: the answers are those that were read, and of no one
-//! moment all the same. Only the looks at the change stamps can tell.
+//! A validation whose second question takes long, while values come back: the answers are those
+//! that were read, and of no one moment all the same. Only the looks at the change stamps can tell.
 
 use std::net::SocketAddr;
 
@@ -38,7 +38,8 @@ async fn torn_twice_in_the_same_way(isolation: Isolation) {
     set_both(&writer, &written, 2).await;
     assert_eq!(count(&read[1], &mut session).await, 1, "it has seen two moments");
     set_both(&writer, &written, 1).await;
-    // At snapshot the look and the first question pass. At serializable each question is preceded by one for rivals.
+    // At snapshot the look and the first question pass. At serializable each question is preceded
+    // by one for rivals.
     proxy.hold_after(if isolation == Isolation::Serializable { 4 } else { 2 });
     let committing = tokio::spawn(async move { session.commit().await });
     tokio::time::timeout(LIMIT, proxy.until_held()).await.unwrap();

@@ -8,7 +8,8 @@ use mongotx::ErrorKind;
 use crate::common::{ghost, until, world::World};
 use crate::limits::Scene;
 
-/// The server's clock may not be moved here, so it is asked: what it says before and after enclose every stored time.
+/// The server's clock may not be moved here, so it is asked: what it says before and after enclose
+/// every stored time.
 async fn server_now(world: &World) -> bson::DateTime {
     let hello: Document = world.raw().await.database("admin").run_command(doc! {"hello": 1}).await.unwrap();
     *hello.get_datetime("localTime").unwrap()
@@ -33,8 +34,8 @@ async fn times_of_the_record_are_the_servers() {
     assert!(record.get_datetime("beat").is_ok() && record.get_datetime("closedAt").is_ok());
 }
 
-/// A record whose sign of life lies in the server's future or past, as a client with a wrong clock would leave it if its
-/// own time were stored: only the server's clock counts.
+/// A record whose sign of life lies in the server's future or past, as a client with a wrong clock
+/// would leave it if its own time were stored: only the server's clock counts.
 #[tokio::test]
 async fn expiry_is_the_servers_subtraction() {
     let scene = Scene::set_up().await;

@@ -38,7 +38,8 @@ async fn session_dropped_in_a_transaction_rolls_back() {
     assert_eq!(scene.client.outcome(id).await.unwrap(), Fate::RolledBack);
 }
 
-/// The future of a write is dropped before it was sent and after it was answered: nobody can know which.
+/// The future of a write is dropped before it was sent and after it was answered: it cannot be
+/// known which.
 #[tokio::test]
 async fn write_dropped_half_way_leaves_a_transaction_that_cannot_commit() {
     for step in [Step::BeforeLock, Step::AfterLock] {
@@ -134,7 +135,8 @@ async fn read_lock_dropped_half_way_leaves_a_transaction_that_cannot_commit() {
     }
 }
 
-/// Its commit was asked for: it may or may not come through, its id tells, and nothing stays locked.
+/// Its commit was asked for: it may or may not come through, its id tells, and nothing stays
+/// locked.
 #[tokio::test]
 async fn commit_dropped_half_way_is_decided_and_finished_all_the_same() {
     for step in [Step::BeforeDecision, Step::AfterDecision, Step::BeforeFinish] {

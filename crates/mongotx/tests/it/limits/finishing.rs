@@ -14,8 +14,8 @@ async fn commit_one(client: &Client, coll: &Collection<Document>, id: i32, chang
     id
 }
 
-/// Three commits of a collection come while the first is being finished; the server refuses one of them, because a unique index has been
-/// made since it was prepared.
+/// Three commits of a collection come while the first is being finished; the server refuses one of
+/// them, because a unique index has been made since it was prepared.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn one_that_cannot_be_finished_does_not_hold_up_the_others() {
     let server = testkit::shared_standalone().await.unwrap();

@@ -42,7 +42,7 @@ impl Scene {
         Self { world, client, a }
     }
 
-    /// What another client sees of a document.
+    /// A document as another client sees it.
     pub(crate) async fn seen(&self, id: i32) -> Option<Document> {
         let other = self.world.client(5_000).await;
         self.world.collection(&other, "a").find_one(doc! {"_id": id}).await.unwrap()

@@ -1,4 +1,5 @@
-//! Reserved names are refused wherever they could be written or asked for, with an error that names them.
+//! Reserved names are refused wherever they could be written or asked for, with an error that names
+//! them.
 
 use bson::{Bson, Document, doc};
 use mongotx::{Error, ErrorKind, Session};

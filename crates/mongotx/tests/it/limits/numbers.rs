@@ -1,4 +1,5 @@
-//! Limits on numbers: documents of one transaction, leases of one client, write concerns, the length of a life.
+//! Limits on numbers: documents of one transaction, leases of one client, write concerns, the
+//! length of a life.
 
 use std::time::Duration;
 
@@ -68,7 +69,7 @@ async fn one_document_too_many_is_refused_and_the_rest_commits() {
     assert!(error.to_string().contains("at most 3 documents"), "{error}");
     let error = scene.a.insert_one(&doc! {"_id": 5}).session(&mut session).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Invalid, "{error}");
-    // What it holds it may go on changing.
+    // Documents that it holds can still be changed.
     scene.a.update_one(doc! {"_id": 1}, doc! {"$inc": {"n": 1}}).session(&mut session).await.unwrap();
     session.commit().await.unwrap();
     for (id, n) in [(1, 2), (2, 1), (3, 1), (4, 0)] {

@@ -55,7 +55,7 @@ async fn everything_after_a_conflict_is_closed_until_begin() {
     let id = second.id().unwrap();
     let lost = scene.a.update_one(doc! {"_id": 1}, add.clone()).session(&mut second).await.unwrap_err();
     assert_eq!((lost.kind(), lost.transaction()), (ErrorKind::Conflict, Some(id)));
-    // It is rolled back at once: others get at its documents.
+    // The transaction is rolled back at once: others get at its documents.
     scene.a.update_one(doc! {"_id": 2}, doc! {"$inc": {"n": 10}}).await.unwrap();
     assert_closed(&scene.a.update_one(doc! {"_id": 3}, add.clone()).session(&mut second).await.unwrap_err());
     assert_closed(&scene.a.find_one(doc! {"_id": 3}).session(&mut second).await.unwrap_err());

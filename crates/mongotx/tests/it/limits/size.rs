@@ -1,4 +1,5 @@
-//! Large documents: the server's limit is 16 MB, and a document doubles while it is locked for an update.
+//! Large documents: the server's limit is 16 MB, and a document doubles while it is locked for an
+//! update.
 
 use bson::{Document, doc};
 use mongotx::{Error, ErrorKind, Isolation, Session, TransactionOptions};
@@ -20,7 +21,8 @@ fn assert_too_large(error: &Error) {
     assert!(error.to_string().len() < 2_000, "the message holds the document");
 }
 
-/// After a refusal the transaction goes on: what it wrote before and what it writes then is committed.
+/// After a refusal the transaction goes on: what it wrote before and what it writes then is
+/// committed.
 async fn goes_on(scene: &Scene, mut session: Session) {
     scene.a.update_one(doc! {"_id": 2}, doc! {"$inc": {"n": 1}}).session(&mut session).await.unwrap();
     session.commit().await.unwrap();
@@ -130,7 +132,8 @@ async fn update_of_a_document_that_cannot_double_is_refused_and_loses_nothing() 
         let error = scene.a.find_one_and_update(doc! {"_id": id}, pushed).session(&mut session).await.unwrap_err();
         assert_too_large(&error);
         let small = doc! {"_id": id, "n": 1};
-        // A replacement needs no copy of what it replaces, if the library can tell; either way nothing is lost.
+        // A replacement needs no copy of what it replaces, if the library can tell; either way
+        // nothing is lost.
         let replaced = scene.a.replace_one(doc! {"_id": id}, &small).session(&mut session).await;
         replaced.as_ref().err().into_iter().for_each(assert_too_large);
         session.rollback().await.unwrap();
@@ -150,7 +153,7 @@ async fn update_that_grows_both_versions_beyond_the_limit_is_refused() {
     let grow = doc! {"$set": {"more": "y".repeat(6 * MB)}};
     let error = scene.a.update_one(doc! {"_id": 20}, grow).session(&mut session).await.unwrap_err();
     assert_too_large(&error);
-    // It may be locked; it can still be changed within the limit.
+    // The document may be locked; it can still be changed within the limit.
     scene.a.update_one(doc! {"_id": 20}, doc! {"$inc": {"n": 5}}).session(&mut session).await.unwrap();
     goes_on(&scene, session).await;
     let after = scene.seen(20).await.unwrap();
@@ -175,7 +178,8 @@ async fn removal_of_a_document_without_room_for_a_lock_is_refused_and_loses_noth
     let scene = Scene::set_up().await;
     store(&scene, &document_of(21, LARGEST)).await;
     let mut session = open(&scene).await;
-    // The server lets internal growth pass for some bytes beyond the limit; whichever it is, nothing is lost.
+    // The server lets internal growth pass for some bytes beyond the limit; whichever it is,
+    // nothing is lost.
     let done = scene.a.delete_one(doc! {"_id": 21}).session(&mut session).await;
     done.as_ref().err().into_iter().for_each(assert_too_large);
     goes_on(&scene, session).await;

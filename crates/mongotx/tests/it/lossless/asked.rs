@@ -1,10 +1,11 @@
-//! A server's command, asked through the library's methods, and its answer in the form of [`testkit::lookalikes::told`].
+//! A server's command, asked through the library's methods, and its answer in the form of
+//! [`testkit::lookalikes::told`].
 
 use bson::{Bson, Document, RawDocumentBuf, doc};
 use mongotx::{Collection, ErrorKind, Modification, Modified, ReturnDocument, Session, UpdateResult};
 use serde::{Serialize, de::DeserializeOwned};
 
-/// What a collection may be of.
+/// Types of which a collection may be.
 pub(super) trait Kind: Serialize + DeserializeOwned + 'static {
     fn of(document: &Document) -> Self;
     fn document(&self) -> Document;
@@ -158,7 +159,8 @@ async fn delete<T: Kind>(
     Ok(doc! {"n": deleted as i32})
 }
 
-/// The document, once decoded by its type and once as `in_full` has it: each command is asked one way, by its fields.
+/// The document, once decoded by its type and once as `in_full` has it: each command is asked one
+/// way, by its fields.
 async fn modify<T: Kind>(
     coll: &Collection<T>,
     session: Option<&mut Session>,

@@ -10,7 +10,7 @@ use super::{
 };
 use crate::common::LIMIT;
 
-/// What the server itself tells, in the library's words.
+/// The server's own answer, in the library's words.
 async fn plainly(db: &mongodb::Database, command: &Document) -> Document {
     let mut answer = match db.run_command(command.clone()).await {
         Ok(reply) => told(&reply),
@@ -31,7 +31,8 @@ fn check(command: &Document, expected: &Document, got: &Document) {
     assert!(plain == ours, "{command}\nplain:   {expected}\nMongoTx: {got}");
 }
 
-/// In a database of this name with `p` behind it for the server's own commands, and with `o` for ours.
+/// In a database of this name with `p` behind it for the server's own commands, and with `o` for
+/// ours.
 pub(super) async fn check_outside<T: Kind>(client: &Client, driver: &mongodb::Client, name: &str, value: &Bson) {
     let (plain, ours) = (format!("{name}p"), format!("{name}o"));
     let coll = client.database(&ours).collection::<T>("c");
@@ -45,8 +46,8 @@ pub(super) async fn check_outside<T: Kind>(client: &Client, driver: &mongodb::Cl
     }
 }
 
-/// The same in three transactions: the first inserts, then one meets documents that are committed, and one those that it
-/// has written itself.
+/// The same in three transactions: the first inserts, then one meets documents that are committed,
+/// and one those that it has written itself.
 pub(super) async fn check_inside<T: Kind>(
     client: &Client,
     driver: &mongodb::Client,
@@ -108,7 +109,8 @@ async fn raw_documents_in_transactions_at_repeatable_read() {
     inside::<RawDocumentBuf>("lossless_rr", Isolation::RepeatableRead).await;
 }
 
-/// What is stored already is read as it is, whoever stored it, also where the driver cannot read it into documents.
+/// Stored documents are read as they are, whoever stored them, also where the driver cannot read
+/// them into documents.
 #[tokio::test]
 async fn stored_documents_stay_readable() {
     let (client, driver, name) = world("lossless_stored").await;
@@ -131,7 +133,7 @@ async fn stored_documents_stay_readable() {
     assert_eq!(read, stored);
 }
 
-/// What the server refuses for its `_id` does not stand in the way of the rest.
+/// A document that the server refuses for its `_id` does not stand in the way of the rest.
 #[tokio::test]
 async fn refused_ids_are_not_held() {
     let (client, driver, name) = world("lossless_ids").await;

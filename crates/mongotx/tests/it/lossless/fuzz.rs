@@ -1,5 +1,5 @@
-//! Random values full of names that Extended JSON uses, written and read in every way. `PROPTEST_CASES=5000 cargo test -p
-//! mongotx --test it lossless::fuzz` runs for longer.
+//! Random values full of names that Extended JSON uses, written and read in every way.
+//! `PROPTEST_CASES=5000 cargo test -p mongotx --test it lossless::fuzz` runs for longer.
 
 use bson::{Binary, Bson, DateTime, Decimal128, Document, Timestamp, oid::ObjectId, spec::BinarySubtype};
 use mongotx::Isolation;
@@ -14,7 +14,7 @@ use super::{
     world,
 };
 
-/// Values in the gate.
+/// Number of values in the gate.
 const CASES: u32 = 12;
 
 const NAMES: [&str; 24] = [

@@ -1,13 +1,14 @@
-//! What is stored and what is read is to the byte what the application gave and what the server holds, also where an object
-//! looks like Extended JSON (`{$numberLong: "5"}`).
+//! Stored and read documents are to the byte what the application gave and what the server holds,
+//! also where an object looks like Extended JSON (`{$numberLong: "5"}`).
 //!
-//! | file | what |
+//! | file | content |
 //! | --- | --- |
 //! | [`asked`] | a server's command, asked through the library's methods |
 //! | [`compare`] | the same commands, sent to the server and asked through the library: same answers, same stored bytes |
 //! | [`fuzz`] | the same with random documents |
 //! | [`structs`] | an application's own types: as the official driver reads and writes them |
-//! | [`unreadable`] | what a `Document` cannot hold: text that is not UTF-8, a field that is there twice |
+//! | [`unreadable`] | documents that a `Document` cannot hold: text that is not UTF-8, a field that
+//! is there twice |
 
 mod asked;
 mod compare;

@@ -1,4 +1,5 @@
-//! An application's own types: what is stored, and what is read, is what the official driver makes of them.
+//! An application's own types: what is stored, and what is read, is what the official driver makes
+//! of them.
 
 use bson::{Bson, Document, RawDocumentBuf, doc, rawdoc};
 use serde::{Deserialize, Serialize};

@@ -1,5 +1,6 @@
-//! What a `Document` cannot hold and a server does: text that is not UTF-8, a field that is there twice. Raw documents hold
-//! it and are read untouched; elsewhere the error names the field, on that document only.
+//! Documents that a `Document` cannot hold and a server does: text that is not UTF-8, a field that
+//! is there twice. Raw documents hold them and are read untouched; elsewhere the error names the
+//! field, on that document only.
 
 use bson::{Document, RawDocumentBuf, doc, rawdoc};
 use mongotx::{Collection, ErrorKind};
@@ -30,7 +31,7 @@ async fn raw_documents_are_read_untouched() {
     let mut session = client.session();
     session.begin().unwrap();
     coll.update_many(doc! {}, doc! {"$set": {"z": 2}}).session(&mut session).await.unwrap();
-    // Locked by somebody else, and outside.
+    // Locked by another client, and outside.
     assert_eq!(all().await, before);
     for document in &before {
         let id = doc! {"_id": document.get_i32("_id").unwrap()};

@@ -1,5 +1,5 @@
-//! Clients that send nothing of their own accord, and a gate at one step of the protocol, for tests that count commands
-//! or decide who goes first.
+//! Clients that send nothing of their own accord, and a gate at one step of the protocol, for tests
+//! that count commands or decide who goes first.
 
 #![allow(dead_code, reason = "each test program uses a part of it")]
 
@@ -14,13 +14,13 @@ use futures_util::future::BoxFuture;
 use mongotx::{Client, ClientOptions, Collection, Isolation, Step, StepHook};
 use tokio::sync::watch;
 
-/// The longest that a step of somebody else is waited for.
+/// The longest that a step of another client is waited for.
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// The defaults at read committed: for tests of what is there at every level, which go on after a statement that is refused, and
-/// count commands.
+/// The defaults at read committed: for tests of what is there at every level, which go on after a
+/// statement that is refused, and count commands.
 pub(crate) fn at_read_committed() -> ClientOptions {
-    // What is committed is finished at once, as good as: tests break servers in between.
+    // Committed documents are finished almost at once: tests break servers in between.
     let finish_delay = Duration::from_millis(5);
     ClientOptions { isolation: Isolation::ReadCommitted, finish_delay, ..ClientOptions::default() }
 }
@@ -36,7 +36,8 @@ pub(crate) async fn connect(options: ClientOptions) -> Client {
     Client::connect_with(&server.uri(), options).await.unwrap()
 }
 
-/// A client of the server at `uri`, which says how long it is looked for at a time. At first that may take several times.
+/// A client of the server at `uri`, which says how long it is looked for at a time. At first that
+/// may take several times.
 pub(crate) async fn connect_in_the_end(uri: &str, options: ClientOptions) -> Client {
     let begun = Instant::now();
     loop {
@@ -83,7 +84,7 @@ pub(crate) struct Gate {
 }
 
 impl Gate {
-    /// An open gate.
+    /// An open gate before these steps.
     pub(crate) fn before(steps: &[Step]) -> Arc<Self> {
         Arc::new(Self { steps: steps.to_vec(), shut: watch::Sender::new(false), held: watch::Sender::new(0) })
     }
@@ -96,7 +97,7 @@ impl Gate {
         self.shut.send_replace(false);
     }
 
-    /// Waits until somebody stands before it.
+    /// Waits until a client stands before it.
     pub(crate) async fn until_held(&self) {
         let mut held = self.held.subscribe();
         let reached = tokio::time::timeout(LIMIT, held.wait_for(|held| *held > 0)).await;
@@ -118,7 +119,8 @@ impl StepHook for Gate {
     }
 }
 
-/// Waits until this client has had to wait for a rival `times` times: the counter is the only sign of it.
+/// Waits until this client has had to wait for a rival `times` times: the counter is the only sign
+/// of it.
 pub(crate) async fn until_waiting(client: &Client, times: u64) {
     let deadline = Instant::now() + LIMIT;
     while client.metrics().waits < times {

@@ -1,4 +1,4 @@
-//! One of three members is down: the majority is there, so nobody waits.
+//! One of three members is down: the majority is there, so nothing waits.
 
 use std::time::{Duration, Instant};
 

@@ -1,8 +1,10 @@
-//! Transfers between accounts, each noted in the lists of both, while members step down, are killed, paused and come back.
+//! Transfers between accounts, each noted in the lists of both, while members step down, are
+//! killed, paused and come back.
 //!
-//! An account is `{_id, n, log: [transfer]}`. Afterwards: the sum is kept, every transfer is in both lists of its accounts
-//! once or in none, an acknowledged one is there and a refused one is not (P1, P3); outcomes agree with the lists (P9); there is an
-//! order of all transfers that every list keeps; whoever comes gets at every account (P10); nothing is left over (P7).
+//! An account is `{_id, n, log: [transfer]}`. Afterwards: the sum is kept, every transfer is in
+//! both lists of its accounts once or in none, an acknowledged one is there and a refused one is
+//! not (P1, P3); outcomes agree with the lists (P9); there is an order of all transfers that every
+//! list keeps; whoever comes gets at every account (P10); nothing is left over (P7).
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -27,7 +29,7 @@ const BALANCE: i32 = 100;
 /// How long, in seconds, unless `MONGOTX_REPLICAS` says otherwise.
 const SECONDS: u64 = 12;
 
-/// What a client was told about one transfer.
+/// The answer of a client about one transfer.
 #[derive(Debug)]
 struct Told {
     transfer: i32,
@@ -74,7 +76,7 @@ async fn live(world: World, number: i32, history: Arc<History>) {
         }
         history.told.lock().unwrap().push(told);
     }
-    // What it has left is for others, as if it had died.
+    // Leftovers are for others, as if the client had died.
 }
 
 fn log_of(account: &Document) -> Vec<i32> {
@@ -92,7 +94,7 @@ async fn break_it(set: &Turn, time: Duration) {
         let (primary, other) = set.roles().await;
         let pause = async || tokio::time::sleep(Duration::from_millis(700)).await;
         match round % 5 {
-            // What the old primary has not passed on yet is lost.
+            // Writes that the old primary has not passed on yet are lost.
             0 => {
                 set.stop_replication(other).await.unwrap();
                 pause().await;
@@ -112,7 +114,7 @@ async fn break_it(set: &Turn, time: Duration) {
                 set.wait().await.unwrap();
                 set.fail_over().await.unwrap();
             }
-            // It goes on as if it were the primary.
+            // The old primary goes on as if it were the primary.
             3 => {
                 primary.pause().unwrap();
                 set.elect(&others(set, primary)).await.unwrap();

@@ -1,5 +1,5 @@
-//! What only the old primary has is gone after the failover: nothing of it may have been acknowledged, and nothing that was
-//! acknowledged may rest on it.
+//! Writes that only the old primary has are gone after the failover: none of them may have been
+//! acknowledged, and no acknowledged write may rest on them.
 
 use std::sync::Arc;
 
@@ -21,12 +21,12 @@ const TIMES_A_TO_B_TO_A: usize = 4;
 async fn two_documents(world: &World, client: &Client) -> Collection<Document> {
     let coll = world.collection(client, "a");
     coll.insert_many(&[doc! {"_id": 1, "n": 0}, doc! {"_id": 2, "n": 0}]).await.unwrap();
-    // What the members have from now on is what the tests do.
+    // From now on only the tests decide which members have a write.
     assert!(client.flush(LIMIT).await);
     coll
 }
 
-/// What another client sees of both.
+/// Both documents as another client sees them.
 async fn seen(world: &World) -> Vec<i32> {
     let client = world.client(1_000).await;
     let mut seen = Vec::new();
@@ -46,7 +46,7 @@ async fn is_lost(next: &Server, world: &World, id: i32) {
     assert_eq!(locked, None, "what only the old primary had is gone");
 }
 
-/// Both at every step.
+/// Runs both hooks at every step.
 struct Both(Arc<dyn StepHook>, Arc<dyn StepHook>);
 
 impl StepHook for Both {
@@ -59,8 +59,8 @@ impl StepHook for Both {
     }
 }
 
-/// The decision reaches the primary alone, which steps down before anybody has it. The owner finishes nothing, as if it had
-/// died: what it was told counts, and what a rival finds.
+/// The decision reaches the primary alone, which steps down before anybody has it. The owner
+/// finishes nothing, as if it had died: what it was told counts, and what a rival finds.
 async fn decision_that_is_lost(concern: Concern) {
     let set = set().await;
     let world = World::new(&set.uri(), "lost_decision");
@@ -103,8 +103,8 @@ async fn nor_is_one_that_was_to_wait_for_the_majority() {
     decision_that_is_lost(Concern::Majority).await;
 }
 
-/// A has to take the second write back, and closes all its connections for that, which would be noticed. The client was
-/// told before that the write may be lost.
+/// A has to take the second write back, and closes all its connections for that, which would be
+/// noticed. The client was told before that the write may be lost.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn primary_a_then_b_then_a_again_is_no_half_commit() {
     let set = set().await;
@@ -126,7 +126,8 @@ async fn primary_a_then_b_then_a_again_is_no_half_commit() {
     is_lost(next, &world, 2).await;
     let (done, mut session) = second.await.unwrap();
     set.heal().await;
-    // Otherwise A could be elected as it was, with the write, and B's first one would be taken back instead.
+    // Otherwise A could be elected as it was, with the write, and B's first one would be taken back
+    // instead.
     set.until_all_follow(&world).await;
     set.fail_over_to(old).await.unwrap();
     set.heal().await;
@@ -138,9 +139,10 @@ async fn primary_a_then_b_then_a_again_is_no_half_commit() {
     world.drop().await;
 }
 
-/// Here the second write is lost with B. A never hears of it: it has nothing to take back, so it closes no connection,
-/// and the record is written over the one from before. Nothing there shows that B was primary in between, as the commit
-/// of another transaction tells, whose one write was kept: the lost write itself must not be taken for done.
+/// Here the second write is lost with B. A never hears of it: it has nothing to take back, so it
+/// closes no connection, and the record is written over the one from before. Nothing there shows
+/// that B was primary in between, as the commit of another transaction tells, whose one write was
+/// kept: the lost write itself must not be taken for done.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn primary_a_then_b_then_a_again_over_the_same_connections_is_no_half_commit() {
     let set = set().await;
@@ -155,14 +157,15 @@ async fn primary_a_then_b_then_a_again_over_the_same_connections_is_no_half_comm
     panic!("the connection to A was made anew each time, so nothing was tried");
 }
 
-/// Was the record written over the connection from before?
+/// Answers whether the record was written over the connection from before.
 ///
 /// 1. A: two transactions write a document each, which all members have.
-/// 2. B, which nobody follows: the first transaction writes another document. Its client is held before it hears of
-///    that.
+/// 2. B, which nobody follows: the first transaction writes another document. Its client is held
+///    before it hears of that.
 /// 3. A: it goes on, and both commit.
 async fn a_to_b_to_a(set: &Turn, world: &World) -> bool {
-    // The third lock is answered, or not, before A is primary again, and the client hears of it afterwards.
+    // The third lock is answered, or not, before A is primary again, and the client hears of it
+    // afterwards.
     let (answered, hook) = Gate::at(Step::AfterLock, 3, false);
     let client = world.client_with(LEASE_MS, hook).await;
     let coll = world.collection(&client, "a");

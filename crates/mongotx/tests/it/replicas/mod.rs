@@ -1,4 +1,5 @@
-//! Three nodes that keep the data: primaries that step down with what only they have, members that are killed and paused.
+//! Three nodes that keep the data: primaries that step down with what only they have, members that
+//! are killed and paused.
 //!
 //! | file | |
 //! | --- | --- |
@@ -75,7 +76,7 @@ impl Turn {
     }
 }
 
-/// What one member has, whatever the others know.
+/// The data of one member, whatever the others know.
 pub(crate) async fn alone(member: &Server) -> mongodb::Client {
     let uri = format!("mongodb://127.0.0.1:{}/?directConnection=true", member.port());
     mongodb::Client::with_uri_str(uri).await.unwrap()

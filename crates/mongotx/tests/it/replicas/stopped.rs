@@ -19,8 +19,8 @@ const LEASE_MS: u64 = 120_000;
 enum Still {
     /// The old primary stands still for half a second.
     Shortly,
-    /// The old primary stands still until another client has committed. (The third member notices only after some ten seconds that it has to follow
-    /// another primary.)
+    /// The old primary stands still until another client has committed. (The third member notices
+    /// only after some ten seconds that it has to follow another primary.)
     WhileOthersCommit,
 }
 
@@ -49,7 +49,7 @@ async fn add_to_both(world: World, client: Client) -> (Option<TxId>, Result<()>)
     (tx, session.commit().await)
 }
 
-/// What another client sees of the three documents.
+/// The three documents as another client sees them.
 async fn seen(world: &World, client: &Client) -> Vec<i32> {
     let all = until("the documents", async || {
         let found = world.collection(client, "a").find(doc! {}).sort(doc! {"_id": 1}).await.ok()?;

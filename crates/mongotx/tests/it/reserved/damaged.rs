@@ -1,12 +1,12 @@
-//! Documents that have reserved fields which no transaction of ours has given them: told, and left
-//! as they are.
+//! Documents that have reserved fields which no transaction of ours has given them: reported, and
+//! left as they are.
 
 use bson::{Bson, Document, doc};
 use mongotx::{Error, ErrorKind};
 
 use super::Place;
 
-/// What an earlier version stored, or another tool: no transaction's in any way.
+/// Fields that an earlier version stored, or another tool: they belong to no transaction.
 fn damages() -> Vec<Document> {
     vec![
         doc! {"_remove": true},
@@ -58,13 +58,14 @@ async fn writers_leave_damaged_documents_as_they_are_and_say_so() {
             assert_told(updated, &format!("update of many, {damage}"));
         }
         assert_eq!(place.stored("c").await, [stored.clone()], "{damage}");
-        // What looks like a lock of nobody may go; the application's own fields stay.
+        // Fields that look like a lock, and belong to no transaction, may go; the application's own
+        // fields stay.
         let _ = coll.find(doc! {"a": 1}).await.map(drop);
         assert_eq!(place.stored("c").await[0].get("a"), stored.get("a"), "{damage}");
     }
 }
 
-/// One such document keeps nobody from the others.
+/// One such document does not keep readers from the others.
 #[tokio::test]
 async fn other_documents_of_the_collection_are_served() {
     let place = Place::new().await;

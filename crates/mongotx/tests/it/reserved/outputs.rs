@@ -68,7 +68,8 @@ async fn merge_leaves_its_target_as_it_was() {
     assert_eq!(place.stored("target").await, [doc! {"_id": 1, "there": true}]);
 }
 
-/// Where nothing is ever locked, it would still hide what the application stores.
+/// In collections where nothing is ever locked, such a name would still hide what the application
+/// stores.
 #[tokio::test]
 async fn special_collections_take_no_reserved_name() {
     let place = Place::new().await;

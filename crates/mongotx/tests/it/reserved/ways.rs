@@ -71,7 +71,7 @@ async fn upsert(place: &Place, name: &str, mut session: Option<&mut Session>) ->
     done
 }
 
-/// What has the name in it is refused without the server.
+/// A command that has the name in it is refused without the server.
 async fn spell(place: &Place, name: &str, mut session: Option<&mut Session>) -> Outcomes {
     let coll = place.coll("c");
     let (filter, value, set) = (doc! {"_id": name}, value_of(name), doc! {"$set": {"b": 1}});

@@ -1,4 +1,4 @@
-//! Which keys are refused, and what would change one.
+//! Shard keys that are refused, and statements that would change one.
 
 use std::collections::HashMap;
 

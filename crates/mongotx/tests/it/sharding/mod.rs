@@ -1,4 +1,5 @@
-//! Collections with a shard key. No router is needed: what the server was sent is read from its profiler.
+//! Collections with a shard key. No router is needed: what the server was sent is read from its
+//! profiler.
 //!
 //! | file | what |
 //! | --- | --- |

@@ -145,7 +145,8 @@ async fn repairs_by_whoever_meets_a_lock_are_targeted() {
     let rival = place.client().await;
     let coll = place.collection(&rival);
     let wire = Wire::tap(&place.db).await;
-    // Met by a read, by writes inside and outside a transaction, and by inserts with the same `_id`.
+    // Met by a read, by writes inside and outside a transaction, and by inserts with the same
+    // `_id`.
     let filter = Document::from_iter(one(1, 1, 7).into_iter().chain(doc! {"n": {"$gte": 0}}));
     assert_eq!(coll.find_one(filter).await.unwrap().unwrap().get_i32("n").unwrap(), 1);
     let mut session = begin(&rival);

@@ -1,11 +1,13 @@
-//! What the server received, by its profiler: is the shard key in every command about a known document?
+//! What the server received, by its profiler: is the shard key in every command about a known
+//! document?
 
 use std::collections::BTreeMap;
 
 use bson::{Bson, Document, doc};
 use futures_util::TryStreamExt;
 
-/// The profiler of one database: a level of 2 records every operation there, with the statements of updates one by one.
+/// The profiler of one database: a level of 2 records every operation there, with the statements of
+/// updates one by one.
 pub(crate) struct Wire {
     db: mongodb::Database,
 }
@@ -33,13 +35,13 @@ impl Wire {
     }
 }
 
-/// The kind of command, if it names an `_id`. Fails the test if it names no key beside it. (Aggregations are queries, and
-/// go wherever the application's filter leads.)
+/// The kind of command, if it names an `_id`. Fails the test if it names no key beside it.
+/// (Aggregations are queries, and go wherever the application's filter leads.)
 fn targeted_kind(entry: &Document) -> Option<String> {
     let command = entry.get_document("command").unwrap();
     let conditions = ["q", "filter", "query"].into_iter().filter_map(|place| command.get_document(place).ok());
     let named: Vec<&Document> = conditions.filter(|condition| names_id(condition)).collect();
-    // Where a document is, is asked by its `_id` alone.
+    // The place of a document is asked for by its `_id` alone.
     let asks_where = command.get_document("projection").is_ok_and(|shown| shown.contains_key("owner.id"));
     for condition in &named {
         assert!(is_targeted(condition) || asks_where, "without the key: {condition} in {entry}");

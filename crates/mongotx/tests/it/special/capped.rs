@@ -35,7 +35,7 @@ async fn repeatable_read_locks_nothing_in_a_capped_collection() {
     assert_eq!(stored, [doc! {"_id": 1}]);
 }
 
-/// What is never pending needs no mirrored index, and the constraint is the server's own.
+/// Documents that are never pending need no mirrored index, and the constraint is the server's own.
 #[tokio::test]
 async fn indexes_of_a_capped_collection_are_stored_as_they_are() {
     let place = Place::with("capped_indexes", doc! {"capped": true, "size": 4096_i64}).await;

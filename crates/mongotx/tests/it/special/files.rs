@@ -1,4 +1,5 @@
-//! GridFS as its drivers store it: a file is a document in `fs.files`, its bytes are documents in `fs.chunks`.
+//! GridFS as its drivers store it: a file is a document in `fs.files`, its bytes are documents in
+//! `fs.chunks`.
 
 use bson::{Binary, Bson, Document, doc, oid::ObjectId, spec::BinarySubtype};
 use mongotx::{ErrorKind, IndexModel, Isolation, Result, Session};
@@ -41,7 +42,8 @@ async fn remove(place: &Place, id: i32, session: &mut Session) {
     assert_eq!(chunks, 4);
 }
 
-/// What the plain driver's own GridFS reads, when everything decided is finished.
+/// Length of the file as the plain driver's own GridFS reads it, when everything decided is
+/// finished.
 async fn read_by_driver(place: &Place, id: i32) -> Option<usize> {
     use futures_util::io::AsyncReadExt;
     assert!(place.client.flush(std::time::Duration::from_secs(20)).await);

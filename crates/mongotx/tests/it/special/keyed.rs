@@ -46,7 +46,8 @@ async fn clustered_collection_is_like_any_other() {
     }
 }
 
-/// The server removes documents by their `_id`, and an index over unlocked documents only cannot take its place.
+/// The server removes documents by their `_id`, and an index over unlocked documents only cannot
+/// take its place.
 #[tokio::test]
 async fn clustered_collection_that_expires_is_not_written_in_transactions() {
     let clustered = doc! {"clusteredIndex": {"key": {"_id": 1}, "unique": true}, "expireAfterSeconds": 3600_i64};

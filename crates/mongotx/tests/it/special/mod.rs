@@ -1,4 +1,5 @@
-//! Collections of special kinds: each works, or is refused with the reason. See `docs/special-collections.md`.
+//! Collections of special kinds: each works, or is refused with the reason. See
+//! `docs/special-collections.md`.
 //!
 //! | file | what |
 //! | --- | --- |
@@ -78,8 +79,9 @@ pub(crate) fn assert_refused(error: &Error, reason: &str) {
     assert!(error.to_string().contains(reason), "{error}");
 }
 
-/// Every way to write in a transaction is refused with this reason, and so is what outside of one would be one of its own;
-/// the session's transaction goes on. `there`: a filter that finds a document.
+/// Every way to write in a transaction is refused with this reason, and so is what outside of one
+/// would be one of its own; the session's transaction goes on. `there`: a filter that finds a
+/// document.
 pub(crate) async fn assert_writes_refused(
     coll: &Collection<Document>,
     there: Document,

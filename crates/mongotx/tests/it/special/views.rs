@@ -3,7 +3,7 @@ use mongotx::Isolation;
 
 use super::{Place, all, assert_writes_refused};
 
-/// What views show of transactions is in `tests/aggregate/views.rs`.
+/// `tests/it/aggregate/views.rs` tests what views show of transactions.
 #[tokio::test]
 async fn view_made_by_mongotx_is_read_and_not_written() {
     let place = Place::with("views", doc! {"viewOn": "base", "pipeline": [{"$match": {"a": 1}}]}).await;

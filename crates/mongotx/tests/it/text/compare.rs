@@ -1,4 +1,4 @@
-//! Random searches.
+//! Random text searches.
 
 use bson::{Document, doc};
 use futures_util::TryStreamExt;
@@ -48,7 +48,7 @@ fn search(random: &mut Random) -> Search {
         doc! {"d": 0, "score": score},
         doc! {"s": 1},
     ];
-    // What is sorted by score shows it.
+    // Results that are sorted by score show it.
     let projection = match sort.contains_key("score") {
         true => Some(projections[random.below(4)].clone()),
         false => random.maybe(80, |random| random.pick(&projections).clone()),

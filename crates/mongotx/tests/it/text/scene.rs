@@ -1,4 +1,5 @@
-//! Two collections with the same text index: one that transactions work on, and a plain copy of what is to be seen of it.
+//! Two collections with the same text index: one that transactions work on, and a plain copy of
+//! what is to be seen of it.
 
 use bson::{Document, doc};
 use mongotx::{Client, Collection, Isolation, Session, Step, TransactionOptions};
@@ -40,7 +41,7 @@ pub(crate) fn document(random: &mut Random, id: i32) -> Document {
 }
 
 impl Scene {
-    /// Some documents; the first four are held by somebody who is active.
+    /// Some documents; the first four are held by an active transaction.
     pub(crate) async fn new(random: &mut Random) -> Self {
         let server = testkit::shared_standalone().await.unwrap();
         let world = World::new(&server.uri(), "text");
@@ -70,12 +71,12 @@ impl Scene {
         Self { world, client, ours, plain, stored, gate, unfinished, active: (rival, session) }
     }
 
-    /// Nobody is active any more.
+    /// Rolls the rival back: no transaction is active any more.
     pub(crate) async fn roll_rival_back(&mut self) {
         self.active.1.rollback().await.unwrap();
     }
 
-    /// Somebody changes some documents, commits, and does not finish.
+    /// A rival changes some documents, commits, and does not finish.
     pub(crate) async fn commit_unfinished(&self, random: &mut Random) {
         let theirs = self.world.collection(&self.unfinished, "a");
         let mut session = self.unfinished.session();

@@ -1,4 +1,4 @@
-//! What a search costs, and what it leaves.
+//! The commands of a search, and what it leaves.
 
 use bson::{Document, doc};
 use mongotx::{ErrorKind, Isolation, Session};

@@ -88,7 +88,8 @@ async fn gets_through_beside_eight_writers(isolation: Isolation) {
     assert!(clients[0].metrics().quiets > 0);
 }
 
-/// A writer that has read document 1 and written document 2, is validated, and stands before its decision.
+/// A writer that has read document 1 and written document 2, is validated, and stands before its
+/// decision.
 struct Writer {
     gate: Arc<Gate>,
     client: Client,
@@ -118,7 +119,7 @@ impl Writer {
     }
 }
 
-/// What an auditor sees that does not wait for the writer.
+/// The documents as an auditor sees them that does not wait for the writer.
 async fn audit(client: &Client, coll: &Collection<Document>) -> Vec<i32> {
     let mut auditor = session(client, Isolation::Serializable);
     let all = auditor.with_transaction(async |session| {
@@ -130,8 +131,9 @@ async fn audit(client: &Client, coll: &Collection<Document>) -> Vec<i32> {
     seen
 }
 
-/// Another has changed what the writer has read, and the audit has seen that and not what the writer has written: were the
-/// writer committed, each of the three would have to come before the next.
+/// Another has changed what the writer has read, and the audit has seen that and not what the
+/// writer has written: were the writer committed, each of the three would have to come before the
+/// next.
 #[tokio::test]
 async fn writer_who_was_passed_by_and_read_what_has_changed_is_refused() {
     let client = quiet::connect(quiet::options()).await;

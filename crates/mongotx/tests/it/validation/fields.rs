@@ -1,4 +1,5 @@
-//! At serializable, who has read some fields of a document does not wait for a rival that is about to change others of them.
+//! At serializable, who has read some fields of a document does not wait for a rival that is about
+//! to change others of them.
 
 use bson::{Document, doc};
 use mongotx::{Client, Collection, ErrorKind, IndexModel, Isolation, Session, TransactionOptions};
@@ -22,8 +23,8 @@ async fn stage() -> (Client, Client, Collection<Document>) {
     (reader, rival, coll)
 }
 
-/// Reads everything but `m` of two documents, the first by this filter, and writes the third while a rival holds the first. What
-/// the commit answers, and the commands that it sent.
+/// Reads everything but `m` of two documents, the first by this filter, and writes the third while
+/// a rival holds the first. What the commit answers, and the commands that it sent.
 async fn commit_beside(by: Document, shown: Document, change: Option<Document>) -> (mongotx::Result<()>, u64) {
     let (client, rival, coll) = stage().await;
     let mut reader = begun(&client);

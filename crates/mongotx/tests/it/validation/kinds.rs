@@ -21,15 +21,15 @@ enum Writes {
 
 const WRITES: [Writes; 4] = [Writes::Nothing, Writes::Before, Writes::After, Writes::Within];
 
-/// What a rival does, and commits, after the read.
+/// Changes that a rival makes, and commits, after the read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Rival {
     Nothing,
-    /// Changes a document that nobody looks at.
+    /// Changes a document that no read looks at.
     Beside,
     /// Changes what the read has shown.
     Changes,
-    /// Makes a document appear.
+    /// Inserts a document that the read would find.
     Inserts,
     /// Another transaction, by the same client, as the last.
     ChangesAsSibling,
@@ -106,7 +106,8 @@ fn matches_later(read: &Read) -> bool {
     read.name.contains("changes nothing")
 }
 
-/// What a `$lookup` looks up is not known. Where it shows the transaction's own writes, all of the collection goes into it.
+/// Fields that a `$lookup` looks up are not known. Where it shows the transaction's own writes, all
+/// of the collection goes into it.
 fn rests_on_all(rival: Rival, read: &Read, writes: Writes) -> bool {
     let sees_own = matches!(writes, Writes::Before | Writes::Within);
     rival == Rival::Beside && sees_own && read.name.contains("$lookup")
@@ -136,7 +137,8 @@ async fn one(clients: &(Client, Client), isolation: Isolation, read: &Read, writ
     };
     let done = done.await;
     let case = format!("{isolation:?}, {}, writes {writes:?}, rival {rival:?}", read.name);
-    // One document that was read by its `_id`, and nothing else, is of one moment whatever comes after.
+    // One document that was read by its `_id`, and nothing else, is of one moment whatever comes
+    // after.
     let exempt = writes == Writes::Nothing && read.name.starts_with("find_one") && isolation == Isolation::Snapshot;
     match done {
         Ok(()) => assert!(!matters(rival, read) || exempt, "committed: {case}"),
@@ -147,8 +149,8 @@ async fn one(clients: &(Client, Client), isolation: Isolation, read: &Read, writ
     }
 }
 
-/// Every kind of read beside every rival, in transactions that write so: at the two levels in turns, unless both are
-/// asked for.
+/// Every kind of read beside every rival, in transactions that write so: at the two levels in
+/// turns, unless both are asked for.
 async fn all_kinds(writes: Writes) {
     let clients = (quiet::connect(quiet::options()).await, quiet::connect(quiet::options()).await);
     let are_both_asked_for = std::env::var_os("MONGOTX_KINDS_ALL").is_some();

@@ -1,4 +1,5 @@
-//! Who loses its validation again and again is given quiet: for a moment nobody decides where it reads.
+//! A transaction that loses its validation again and again is given quiet: for a moment nothing is
+//! decided where it reads.
 
 use std::time::Duration;
 
@@ -64,13 +65,15 @@ async fn rivals_decide_when_the_reader_who_was_given_quiet_has_ended() {
     }
 }
 
-/// A record whose reader has died, by a clock that was set back: the decision waits for a bounded time, others do not wait.
+/// A record whose reader has died, by a clock that was set back: the decision waits for a bounded
+/// time, others do not wait.
 #[tokio::test]
 async fn quiet_that_nobody_ends_is_not_heeded_for_ever() {
     not_heeded_for_ever(Isolation::Snapshot).await;
 }
 
-/// At serializable what was read is validated again, once the owner of the record has ended the quiet.
+/// At serializable what was read is validated again, once the owner of the record has ended the
+/// quiet.
 #[tokio::test]
 async fn quiet_that_nobody_ends_is_ended_by_who_has_to_be_validated_again() {
     let client = not_heeded_for_ever(Isolation::Serializable).await;

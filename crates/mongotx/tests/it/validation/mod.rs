@@ -1,13 +1,14 @@
-//! What was read is validated at the commit: every kind of read, by rivals whose changes matter to it and by others.
+//! Reads are validated at the commit: every kind of read, by rivals whose changes matter to it and
+//! by others.
 //!
-//! | file | what |
+//! | file | content |
 //! | --- | --- |
 //! | [`reads`] | the kinds of reads, each with what makes it another and what does not |
 //! | [`kinds`] | each of them in a transaction that has written nothing, before, afterwards, or both |
 //! | [`audits`] | readers of everything beside writers that are never all decided |
 //! | [`fields`] | of a document that a rival holds, fields that it does not change |
 //! | [`firsts`] | the first document of an order, beside what is held before it and behind it |
-//! | [`losers`] | who loses again and again is given quiet |
+//! | [`losers`] | transactions that lose again and again are given quiet |
 //! | [`overlapping`] | commits that run at the same time, and documents that change twice |
 
 mod audits;

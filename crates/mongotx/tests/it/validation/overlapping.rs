@@ -32,8 +32,8 @@ async fn read_both_write(coll: &Collection<Document>, session: &mut Session, id:
     coll.update_one(doc! {"_id": id}, doc! {"$set": {"n": 9}}).session(session).await.map(drop)
 }
 
-/// Two transactions that each read what the other writes; the first has validated when the second does so. What the second
-/// commit answers, and the first.
+/// Two transactions that each read what the other writes; the first has validated when the second
+/// does so. What the second commit answers, and the first.
 async fn overlap(isolation: Isolation) -> (mongotx::Result<()>, mongotx::Result<()>) {
     let (gate, client, coll) = gated(Step::AfterValidation, 2).await;
     let rival = quiet::connect(quiet::options()).await;
@@ -64,8 +64,8 @@ async fn write_skew_of_commits_that_overlap_is_forbidden_at_serializable() {
     assert!(refused.contains_label("TransientTransactionError"));
 }
 
-/// Between the fetch of a document that a rival has locked and the question what became of the rival, that one changes it once
-/// more and commits.
+/// Between the fetch of a document that a rival has locked and the question what became of the
+/// rival, that one changes it once more and commits.
 async fn read_between(change: Document) -> (Option<Document>, Option<Document>) {
     let (gate, _client, coll) = gated(Step::BeforeStatus, 1).await;
     let rival = quiet::connect(quiet::options()).await;

@@ -1,10 +1,11 @@
-//! Kinds of reads.
+//! The kinds of reads.
 
 use bson::{Document, doc};
 use futures_util::future::BoxFuture;
 use mongotx::{Collection, Result, Session};
 
-/// What is read, changed and written to: documents `{_id, k, n}` with `k = 10 _id`, of which `n` is 1 for all but the last two.
+/// Documents that are read, changed and written to: `{_id, k, n}` with `k = 10 _id`, of which `n`
+/// is 1 for all but the last two.
 pub(crate) fn documents() -> Vec<Document> {
     (1..=8).map(|id| doc! {"_id": id, "k": id * 10, "n": if id > 6 { 2 } else { 1 }}).collect()
 }
@@ -15,7 +16,7 @@ type Run = for<'a> fn(&'a Collection<Document>, &'a mut Session) -> BoxFuture<'a
 pub(crate) struct Read {
     pub(crate) name: &'static str,
     pub(crate) run: Run,
-    /// It shows every document in the range.
+    /// Whether it shows every document in the range.
     pub(crate) shows_range: bool,
 }
 

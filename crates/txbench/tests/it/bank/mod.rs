@@ -1,5 +1,5 @@
-//! The bank on real servers: what is acknowledged is checked exactly, however a run ends, and a target that loses something
-//! is found out.
+//! The bank on real servers: what is acknowledged is checked exactly, however a run ends, and a
+//! target that loses something is found out.
 mod faults;
 mod run;
 

@@ -1,4 +1,5 @@
-//! A small run: clients that take turns as the server lets them, until all is done or each has done so much.
+//! A small run: clients that take turns as the server lets them, until all is done or each has done
+//! so much.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,5 @@
-//! The workload and the target that `docs/workbench.md` adds, as they stand there: they compile, and do what it says.
+//! The workload and the target that `docs/workbench.md` adds, as they stand there: they compile,
+//! and do what it says.
 
 #![allow(clippy::unwrap_used, unreachable_pub, reason = "a test may panic; the examples are those of a library")]
 

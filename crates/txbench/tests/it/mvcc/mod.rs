@@ -1,4 +1,5 @@
-//! The baseline with versions, when its clients die: what they leave behind is resolved by whoever meets it.
+//! The baseline with versions, when its clients die: what they leave behind is resolved by whoever
+//! meets it.
 
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 

@@ -131,7 +131,8 @@ async fn orders_that_are_rolled_back_leave_nothing_with_transactions_and_break_t
 
 #[tokio::test]
 async fn without_rollbacks_and_crashes_nothing_is_broken_without_transactions_either() {
-    // In a batch, a stock that a rival has changed ends the whole attempt, of which half would stay.
+    // In a batch, a stock that a rival has changed ends the whole attempt, of which half would
+    // stay.
     assert_eq!(run("plain", "--rollback-percent 0 --batch false", 4).await.1, None);
 }
 

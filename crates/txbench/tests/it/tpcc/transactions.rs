@@ -71,7 +71,8 @@ async fn five(setting: &Setting) {
     let paid = transaction!(setting, work, payment::run(work, &input, now));
     assert_eq!((paid.customer, paid.balance_cents), (asked.customer, asked.balance_cents - 12_345));
 
-    // The oldest order of each district is number 22; the eleventh delivery of a district has the new one.
+    // The oldest order of each district is number 22; the eleventh delivery of a district has the
+    // new one.
     for _ in 22..=31 {
         let input = Delivery { warehouse: 1, carrier: 3 };
         transaction!(setting, work, delivery::run(work, &input, now));

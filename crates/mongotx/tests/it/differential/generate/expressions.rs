@@ -1,4 +1,5 @@
-//! Aggregation expressions. Most cannot fail, so that whole pipelines have answers to compare; some can.
+//! Aggregation expressions. Most cannot fail, so that whole pipelines have answers to compare; some
+//! can.
 
 use bson::{Bson, Document, doc};
 
@@ -74,7 +75,7 @@ pub(crate) fn condition(random: &mut Random) -> Bson {
     }
 }
 
-/// Of any type.
+/// An expression of any type.
 pub(crate) fn any(random: &mut Random) -> Bson {
     match random.below(16) {
         0..=3 => path(random),
@@ -92,7 +93,7 @@ pub(crate) fn any(random: &mut Random) -> Bson {
     }
 }
 
-/// What reads the document as a whole.
+/// An expression that reads the document as a whole.
 fn whole(random: &mut Random) -> Bson {
     match random.below(4) {
         0 => "$$ROOT".into(),
@@ -102,7 +103,7 @@ fn whole(random: &mut Random) -> Bson {
     }
 }
 
-/// What may fail on some documents.
+/// An expression that may fail on some documents.
 pub(crate) fn risky(random: &mut Random) -> Bson {
     match random.below(4) {
         0 => doc! {"$size": "$t"}.into(),

@@ -1,4 +1,4 @@
-//! Filters.
+//! Random filters.
 
 use bson::{Bson, Document, Regex, doc};
 
@@ -66,7 +66,8 @@ fn condition(random: &mut Random, path: &str) -> Bson {
         4..=7 => {
             let operator = *random.pick(&["$gt", "$gte", "$lt", "$lte", "$ne", "$eq"]);
             match one(random) {
-                // By a wildcard index the server finds less than by others, and which of them it takes is chance.
+                // By a wildcard index the server finds less than by others, and which of them it
+                // takes is chance.
                 Bson::Null if operator.ends_with("te") => Bson::Null,
                 operand => doc! {operator: operand}.into(),
             }
@@ -115,7 +116,8 @@ fn pattern(random: &mut Random) -> Bson {
     }
 }
 
-/// An expression for `$expr`. `$$five` and `$$word` are constants of `let`, which the caller then adds.
+/// An expression for `$expr`. `$$five` and `$$word` are constants of `let`, which the caller then
+/// adds.
 fn expression(random: &mut Random) -> Bson {
     match random.below(13) {
         0 => doc! {"$gt": ["$n", "$m"]}.into(),
@@ -132,7 +134,7 @@ fn expression(random: &mut Random) -> Bson {
         8 => doc! {"$gt": ["$$CURRENT.n", 1]}.into(),
         9 => doc! {"$ne": [{"$literal": "$n"}, "$s"]}.into(),
         10 => doc! {"$eq": [{"$type": "$$CURRENT.none"}, "missing"]}.into(),
-        // It fails where there is no document at all.
+        // The expression fails where there is no document at all.
         11 => doc! {"$in": ["_id", {"$map": {"input": {"$objectToArray": "$$CURRENT"}, "in": "$$this.k"}}]}.into(),
         _ => doc! {"$lt": ["$n", random.between(0, 4)]}.into(),
     }

@@ -1,4 +1,4 @@
-//! Operations with their options.
+//! Random operations with their options.
 
 use bson::{Bson, Document, doc};
 
@@ -6,7 +6,8 @@ use super::{filters, updates, values};
 use crate::differential::operation::{Change, Delete, FindAndModify, Modify, Operation, Query, Terms, Update};
 use crate::random::Random;
 
-/// The indexes that a collection may have, by name and key. None can refuse a document of the generator.
+/// The indexes that a collection may have, by name and key. None can refuse a document of the
+/// generator.
 pub(crate) fn indexes() -> Vec<Document> {
     vec![doc! {"n": 1}, doc! {"t": 1}, doc! {"d.x": 1}, doc! {"s": 1, "_id": -1}, doc! {"l.k": -1}, doc! {"a": 1}]
 }
@@ -17,7 +18,7 @@ const NO_INDEX: &str = "no_such_index";
 pub(crate) struct Operations {
     pub(crate) random: Random,
     pub(crate) indexes: Vec<Document>,
-    /// Those that queries may name.
+    /// Indexes that queries may name.
     pub(crate) hints: Vec<Document>,
 }
 
@@ -144,11 +145,13 @@ impl Operations {
     fn distinct(&mut self) -> Operation {
         let field =
             *self.random.pick(&["a", "n", "s", "t", "d", "d.x", "d.t", "l.k", "l", "_id", "none", "t.0", "a.x"]);
-        // Which of several values that are equal under a collation is shown depends on the order of the documents, and
-        // so does which of 1 and 1.0 is: these fields are asked for without.
+        // The order of the documents decides which of several values that are equal under a
+        // collation is shown, and whether 1 or 1.0 is: these fields are asked for without a
+        // collation.
         let mut query = Query { filter: filters::filter(&mut self.random), ..Query::default() };
         if self.indexes.iter().any(|keys| keys.contains_key(field)) {
-            // From an index alone the server answers null for documents without the field: difference D9.
+            // From an index alone the server answers null for documents without the field:
+            // difference D9.
             query.filter = doc! {"$and": [query.filter, {field: {"$exists": true}}]};
         }
         Operation::Distinct { field: field.to_owned(), query }
@@ -196,7 +199,8 @@ impl Operations {
         Update { filter, change, many: false, upsert: self.random.chance(15), array_filters, terms }
     }
 
-    /// A filter for one document. Under a loose collation some string ids are equal to others: not `b`.
+    /// A filter for one document. Under a loose collation some string ids are equal to others: not
+    /// `b`.
     fn one(&mut self) -> (Document, Terms) {
         let mut terms = self.terms();
         let filter = match &terms.collation {
@@ -218,7 +222,8 @@ impl Operations {
         Update { filter, change, many: true, upsert: self.random.chance(8), array_filters, terms }
     }
 
-    /// An update that the server cannot refuse, where its hint or its filter is what it has to refuse: difference D10.
+    /// An update that the server cannot refuse, where its hint or its filter is what it has to
+    /// refuse: difference D10.
     fn of_one_fault(mut update: Update) -> Update {
         let bad_hint = matches!(&update.terms.hint, Some(Bson::String(name)) if name == NO_INDEX);
         if bad_hint || update.upsert && format!("{:?}", update.filter).contains("$expr") {

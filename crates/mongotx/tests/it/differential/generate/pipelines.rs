@@ -1,4 +1,5 @@
-//! Pipelines of every stage whose answer does not depend on chance, on the collections `c` and `d` and some views.
+//! Pipelines of every stage whose answer does not depend on chance, on the collections `c` and `d`
+//! and some views.
 //!
 //! Where an answer could depend on the order of documents, they are sorted by a unique key before.
 
@@ -31,7 +32,7 @@ struct Draft<'a> {
     /// Each document has another `_id`.
     unique: bool,
     depth: usize,
-    /// Nothing follows.
+    /// True when no further stage may follow.
     complete: bool,
 }
 
@@ -184,7 +185,7 @@ impl Draft<'_> {
             4 => doc! {"$avg": expressions::number(random)},
             5 => doc! {"$count": {}},
             6 => doc! {"$maxN": {"input": expressions::number(random), "n": 2}},
-            // It is rounded on its way, and the way is an order.
+            // The result is rounded on its way, and the way is an order.
             7 => doc! {"$stdDevPop": expressions::number(random)},
             8 => doc! {"$first": value},
             9 => doc! {"$last": value},
@@ -287,8 +288,8 @@ impl Draft<'_> {
         self.unique = false;
     }
 
-    /// In a filter it would be left to the server which condition is asked first, and before other stages whether what
-    /// fails is needed at all.
+    /// In a filter it would be left to the server which condition is asked first, and before other
+    /// stages whether what fails is needed at all.
     fn risk(&mut self) {
         if self.depth > 0 {
             return;
@@ -302,7 +303,7 @@ impl Draft<'_> {
         source(self.random)
     }
 
-    /// What it finds is put in order, which no server promises.
+    /// The documents found are sorted: no server promises their order.
     fn lookup(&mut self) {
         let mut lookup = doc! {"from": self.from()};
         let kind = self.random.below(4);

@@ -1,4 +1,4 @@
-//! Values and documents.
+//! Random values and documents.
 
 use bson::{Binary, Bson, DateTime, Decimal128, Document, Regex, Timestamp, doc, oid::ObjectId, spec::BinarySubtype};
 

@@ -1,6 +1,7 @@
-//! A client as a process of its own: it carries out the transactions that it is told, several at a time, until nobody tells
-//! it any more, and says how each has ended. At some steps of the protocol, mostly at those of a commit, it kills or stops
-//! itself: blows from outside fall between two commands too rarely.
+//! A client as a process of its own: it carries out the transactions that it is told, several at a
+//! time, until nobody tells it any more, and says how each has ended. At some steps of the
+//! protocol, mostly at those of a commit, it kills or stops itself: blows from outside fall between
+//! two commands too rarely.
 
 use std::{
     io::{BufRead, Write},
@@ -36,7 +37,7 @@ const TEST: &str = "histories::processes::member::member_process";
 /// Transactions at a time in one process.
 pub(super) const LANES: usize = 2;
 
-/// Where a process works, and how.
+/// The options of a process.
 #[derive(Clone, Debug)]
 pub(super) struct Job {
     pub(super) world: World,
@@ -86,14 +87,14 @@ impl StepHook for Fate {
     }
 }
 
-/// What runs in the processes. Without a job it checks that what is said is understood.
+/// The program of the processes. Without a job it checks that words are understood.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn member_process() {
     let Ok(job) = std::env::var(JOB) else {
         return words::check();
     };
     let job = Job::decode(&job).unwrap();
-    // It also cleans up after the others.
+    // The process also cleans up after the others.
     let hook: Arc<dyn StepHook> = Arc::new(Fate(Mutex::new(Random::of_seed(job.seed))));
     let options = ClientOptions { sweep: true, hook: Some(hook), ..job.world.options(LEASE_MS) };
     let client = Client::connect_with(&job.world.uri, options).await.unwrap();
@@ -104,16 +105,16 @@ async fn member_process() {
         lines.for_each(|line| pass_on(&tell, &line));
     });
     let lanes = told.into_iter().enumerate().map(|(lane, told)| serve(lane, &job, &client, &coll, told));
-    // In this task: whoever panics ends the process.
+    // In this task: a panic ends the process.
     join_all(lanes).await;
-    // Where it cannot, a sweep will.
+    // If that fails, a sweep will do it.
     let _ = client.shutdown().await;
 }
 
-/// `<lane> <words>` to whoever is responsible.
+/// Passes `<lane> <words>` on to the lane.
 fn pass_on(lanes: &[UnboundedSender<String>], line: &str) {
     let (lane, words) = line.split_once(' ').unwrap();
-    // Nobody is left who would want to know.
+    // The lane may have ended.
     let _ = lanes[lane.parse::<usize>().unwrap()].send(words.to_owned());
 }
 
@@ -179,7 +180,8 @@ impl Member {
         (member, lanes, blows)
     }
 
-    /// What became of the transaction; `None` when the process was killed before it could say so.
+    /// The outcome of the transaction; `None` when the process was killed before it could report
+    /// it.
     pub(super) async fn carry_out(&self, lane: &mut Lane, planned: &[Op]) -> Option<End> {
         let line = format!("{} {}\n", lane.nth, words::of_ops(planned));
         if let Some(input) = &mut *self.input.lock().unwrap() {
@@ -208,11 +210,12 @@ impl Member {
         signal::cont(self.child.id()).unwrap();
     }
 
-    /// Tells it nothing any more, and waits until it has ended. It ends as it should, unless it was killed.
+    /// Tells it nothing any more, and waits until it has ended. It ends as it should, unless it was
+    /// killed.
     pub(super) async fn leave(mut self) {
         drop(self.input.lock().unwrap().take());
         let ended: ExitStatus = until("a process ends", async || {
-            // It may stand still, or stop itself even now.
+            // The process may stand still, or stop itself even now.
             self.wake();
             self.child.try_wait().unwrap()
         })
@@ -223,7 +226,7 @@ impl Member {
 
 impl Drop for Member {
     fn drop(&mut self) {
-        // It may have ended by itself.
+        // The process may have ended by itself.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

@@ -1,8 +1,10 @@
-//! Clients that are processes of their own, killed (SIGKILL) and paused (SIGSTOP, longer than their lease) at random, at any time
-//! and at the steps of the protocol, while they append to lists and read them. The histories are judged as all others are; what a killed process was about is in doubt: it
-//! is there as a whole, or not at all.
+//! Clients that are processes of their own, killed (SIGKILL) and paused (SIGSTOP, longer than their
+//! lease) at random, at any time and at the steps of the protocol, while they append to lists and
+//! read them. The histories are judged as all others are; what a killed process was about is in
+//! doubt: it is there as a whole, or not at all.
 //!
-//! The test plans, writes down and tells the processes what to do, so that the order of what it has written down is true.
+//! The test plans, writes down and tells the processes what to do, so that the order of what it has
+//! written down is true.
 
 mod member;
 mod words;
@@ -105,7 +107,8 @@ impl Run {
         }
     }
 
-    /// Kills the process at some time, or stops it for longer than its lease, unless it does so itself before.
+    /// Kills the process at some time, or stops it for longer than its lease, unless it does so
+    /// itself before.
     async fn strike(&self, member: &Member, mut blows: Blows, random: &mut Random) -> Infallible {
         loop {
             let patience = Duration::from_millis(random.below(3 * LEASE_MS as usize) as u64);
@@ -128,7 +131,7 @@ impl Run {
         }
     }
 
-    /// What is there when nobody is left and everything is cleaned up.
+    /// The documents when all processes have ended and everything is cleaned up.
     async fn what_is_left(&self) -> Vec<Document> {
         let client = self.world.client(60_000).await;
         until("all records are closed", async || {

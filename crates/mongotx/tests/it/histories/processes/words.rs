@@ -1,4 +1,4 @@
-//! What a process is told to do, and tells of it, in words.
+//! Orders to a process, and its reports, in words.
 
 use txcheck::lists::{End, Op};
 

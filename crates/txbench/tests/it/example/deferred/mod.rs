@@ -1,5 +1,5 @@
-//! The plain driver, but updates wait for the commit, which sends those of a collection in one command. No transactions:
-//! a client that dies in a commit leaves half of it.
+//! The plain driver, but updates wait for the commit, which sends those of a collection in one
+//! command. No transactions: a client that dies in a commit leaves half of it.
 
 use std::collections::BTreeMap;
 

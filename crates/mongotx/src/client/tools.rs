@@ -1,0 +1,366 @@
+//! Questions about clients and locked documents, repairs, sweeps and checkpoints: for tools.
+
+use std::time::Duration;
+
+use bson::{Bson, Document, doc};
+use protocol::{ClientId, LockState, TxId};
+
+use super::Client;
+use crate::{
+    about::About,
+    coordinator::{
+        address::Address,
+        checkpoint::Checkpoint,
+        records::StoredRecord,
+        strangers,
+        sweep::{Cleaned, Swept, any_lock},
+        txlog::Fate,
+    },
+    error::Result,
+    options::Namespace,
+};
+#[cfg(doc)]
+use crate::{error::ErrorKind, options::ClientOptions};
+
+/// Content of a client's record, for people and tools: see [`Client::clients`].
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct ClientInfo {
+    /// Id of the client, part of the ids of its transactions.
+    pub id: ClientId,
+    /// Time after the last sign of life from which rivals may roll back what the client left
+    /// undecided.
+    pub lease: Duration,
+    /// Time since the last sign of life, by the server's clock.
+    pub silent: Duration,
+    /// True when the lease has expired.
+    pub expired: bool,
+    /// True when the record is fenced: none of its transactions can be decided any more.
+    pub fenced: bool,
+    /// True when the client has ended and all its documents are clean; the record is kept for
+    /// outcomes only.
+    pub closed: bool,
+    /// Low-water mark: every transaction number below it is decided and finished.
+    pub low: u64,
+    /// Numbers of committed transactions that may not be finished yet.
+    pub committed: Vec<u64>,
+    /// Numbers of transactions that are rolled back, by the client itself or by others.
+    pub rolled_back: Vec<u64>,
+    /// Namespaces of the collections in which the client may have locked documents.
+    pub namespaces: Vec<Namespace>,
+    /// The client's description of itself. `None`: its version does not store one.
+    pub about: Option<About>,
+}
+
+impl From<StoredRecord> for ClientInfo {
+    fn from(found: StoredRecord) -> Self {
+        let ms = |n: i64| Duration::from_millis(u64::try_from(n).unwrap_or(0));
+        let record = found.record;
+        Self {
+            id: found.client,
+            lease: ms(found.lease_ms),
+            silent: ms(found.silent_ms),
+            expired: found.expired,
+            fenced: record.fenced,
+            closed: found.closed,
+            low: record.low,
+            committed: record.committed.into_iter().collect(),
+            rolled_back: record.rolled_back.into_iter().chain(record.killed).chain(record.aborted).collect(),
+            namespaces: found.namespaces,
+            about: found.about,
+        }
+    }
+}
+
+/// A document that a transaction has locked.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct LockedDocument {
+    /// Namespace of the locked document.
+    pub namespace: Namespace,
+    /// `_id` of the locked document.
+    pub id: Bson,
+    /// Transactions that hold the lock.
+    pub lock: LockState,
+}
+
+impl Client {
+    /// Rolls back a transaction of any client if it is not decided, and answers its outcome.
+    ///
+    /// ```no_run
+    /// # async fn example(client: mongotx::Client, id: mongotx::TxId) -> mongotx::Result<()> {
+    /// if client.kill(id).await? == mongotx::Fate::Committed {
+    ///     println!("too late: {id} is committed");
+    /// }
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// # Errors
+    /// [`ErrorKind::Unavailable`] when the server cannot be asked.
+    pub async fn kill(&self, id: TxId) -> Result<Fate> {
+        let fate = self.core.log.kill(id).await?;
+        if fate == Fate::RolledBack {
+            for (ns, at, lock) in self.held_by(id, 1_000).await? {
+                self.core.clear_locks(&ns, &at, &lock, None).await?;
+            }
+        }
+        Ok(fate)
+    }
+
+    /// Looks for locks of dead clients in all collections that their records name, and finishes or
+    /// undoes them now. A client does so by itself at its start and every few leases, unless
+    /// [`ClientOptions::sweep`] is off.
+    ///
+    /// ```no_run
+    /// # async fn example(client: mongotx::Client) -> mongotx::Result<()> {
+    /// let swept = client.sweep().await?;
+    /// println!("{swept:?}");
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// # Errors
+    /// [`ErrorKind::Unavailable`]; what was done so far stays done.
+    pub async fn sweep(&self) -> Result<Swept> {
+        self.core.sweep().await
+    }
+
+    /// Finishes everything that was decided, and lets no transaction be decided until the
+    /// checkpoint ends: what is copied meanwhile from the application's databases has no locks, and
+    /// is of one moment as far as transactions have written it. What open transactions of all
+    /// clients had done is rolled back. New ones wait for up to [`ClientOptions::commit_timeout`].
+    /// Writes outside transactions go on.
+    ///
+    /// ```no_run
+    /// # async fn example(client: mongotx::Client) -> mongotx::Result<()> {
+    /// let checkpoint = client.checkpoint().await?;
+    /// // Copy the application's databases here, by any tool.
+    /// let ended = checkpoint.end().await?;
+    /// assert!(ended.broken.is_none() && ended.late == 0, "not to be used: {ended:?}");
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// # Errors
+    /// [`ErrorKind::Unavailable`] when there is another checkpoint, when something cannot be finished, or when the server does
+    /// not answer; [`ErrorKind::Unsupported`] in the published layout, and beside clients that
+    /// write in a later version of the stored format.
+    pub async fn checkpoint(&self) -> Result<Checkpoint> {
+        self.core.checkpoint().await
+    }
+
+    /// All clients that have records, dead ones included.
+    ///
+    /// ```no_run
+    /// # async fn example(client: mongotx::Client) -> mongotx::Result<()> {
+    /// for info in client.clients().await? {
+    ///     println!("{}: silent for {:?}, expired: {}", info.id, info.silent, info.expired);
+    /// }
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// # Errors
+    /// [`ErrorKind::Unavailable`], [`ErrorKind::Corruption`]; [`ErrorKind::Unsupported`] when a
+    /// client writes in a later version of the stored format.
+    pub async fn clients(&self) -> Result<Vec<ClientInfo>> {
+        let found = self.core.records().read(&self.core.server, &[]).await?;
+        Ok(found.into_iter().map(ClientInfo::from).collect())
+    }
+
+    /// Some of the clients whose records are not closed, at most `limit`, those first that were
+    /// silent for the longest time. Records that cannot be read are left out.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Unavailable`]; [`ErrorKind::Unsupported`] when a client writes in a later
+    /// version of the stored format.
+    pub async fn open_clients(&self, limit: usize) -> Result<Vec<ClientInfo>> {
+        let found = self.core.records().open(&self.core.server, limit).await?;
+        Ok(found.into_iter().map(ClientInfo::from).collect())
+    }
+
+    /// The record of one client, or `None` when there is none. Changes nothing: an expired client
+    /// is not fenced.
+    ///
+    /// ```no_run
+    /// # async fn example(client: mongotx::Client, id: mongotx::TxId) -> mongotx::Result<()> {
+    /// if let Some(info) = client.client_info(id.client).await? {
+    ///     println!("{id} was begun by a client with {} committed transactions to finish", info.committed.len());
+    /// }
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// # Errors
+    /// [`ErrorKind::Unavailable`], [`ErrorKind::Corruption`]; [`ErrorKind::Unsupported`] as of
+    /// [`Client::clients`].
+    pub async fn client_info(&self, id: ClientId) -> Result<Option<ClientInfo>> {
+        let found = self.core.records().read(&self.core.server, &[id]).await?;
+        Ok(found.into_iter().next().map(ClientInfo::from))
+    }
+
+    /// The databases in which clients of this deployment have registered, as far as they could note
+    /// it in `mongotx.deployment`: at most 20, the one that was registered in last first. More than
+    /// one is a mistake, unless their clients never meet.
+    ///
+    /// ```no_run
+    /// # async fn example(client: mongotx::Client) -> mongotx::Result<()> {
+    /// let databases = client.record_databases().await?;
+    /// assert!(databases.len() <= 1, "clients of one deployment keep their records in several databases: {databases:?}");
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// # Errors
+    /// [`ErrorKind::Unavailable`]; [`ErrorKind::Invalid`] when the server does not let this user read them.
+    pub async fn record_databases(&self) -> Result<Vec<String>> {
+        strangers::noted_databases(&self.core.server).await
+    }
+
+    /// The locked documents of a collection, at most `limit`.
+    ///
+    /// ```no_run
+    /// # async fn example(client: mongotx::Client, accounts: mongotx::Collection) -> mongotx::Result<()> {
+    /// for locked in client.locked_documents(accounts.namespace(), 100).await? {
+    ///     println!("{} {{_id: {}}} is locked: {:?}", locked.namespace, locked.id, locked.lock);
+    /// }
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// # Errors
+    /// [`ErrorKind::Unavailable`], [`ErrorKind::Corruption`].
+    pub async fn locked_documents(&self, namespace: &Namespace, limit: usize) -> Result<Vec<LockedDocument>> {
+        let found = self.core.locked_documents(namespace, limit).await?;
+        Ok(found
+            .into_iter()
+            .map(|(at, lock)| LockedDocument { namespace: namespace.clone(), id: at.id, lock })
+            .collect())
+    }
+
+    /// The documents that a transaction holds, at most `limit` of each collection that its client's
+    /// record names.
+    ///
+    /// ```no_run
+    /// # async fn example(client: mongotx::Client, session: mongotx::Session) -> mongotx::Result<()> {
+    /// if let Some(id) = session.id() {
+    ///     println!("{id} holds {} documents", client.documents_of(id, 1_000).await?.len());
+    /// }
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// # Errors
+    /// [`ErrorKind::Unavailable`], [`ErrorKind::Corruption`].
+    pub async fn documents_of(&self, id: TxId, limit: usize) -> Result<Vec<LockedDocument>> {
+        let held = self.held_by(id, limit).await?;
+        Ok(held.into_iter().map(|(namespace, at, lock)| LockedDocument { namespace, id: at.id, lock }).collect())
+    }
+
+    async fn held_by(&self, id: TxId, limit: usize) -> Result<Vec<(Namespace, Address, LockState)>> {
+        let clients = self.core.records().read(&self.core.server, &[id.client]).await?;
+        let namespaces = clients.first().map(|client| client.namespaces.clone()).unwrap_or_default();
+        self.core.held_by(id, &namespaces, limit).await
+    }
+
+    /// Repairs every document of a collection whose transaction is decided, or whose client is
+    /// dead. Answers how many are free now.
+    ///
+    /// ```no_run
+    /// # async fn example(client: mongotx::Client, accounts: mongotx::Collection) -> mongotx::Result<()> {
+    /// let freed = client.repair_collection(accounts.namespace()).await?;
+    /// println!("{freed} documents were locked by transactions that are over");
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// # Errors
+    /// [`ErrorKind::Unavailable`]. For documents that cannot be repaired, when all others are: [`ErrorKind::Corruption`], and
+    /// [`ErrorKind::Invalid`] for those that the server refuses to finish and those of clients whose records are in
+    /// another database. The message names the first and the number of others.
+    pub async fn repair_collection(&self, namespace: &Namespace) -> Result<usize> {
+        self.repair(namespace, Document::new()).await
+    }
+
+    /// Repairs the documents of a collection that have this `_id`, as a read of them would. Answers
+    /// how many are free now.
+    ///
+    /// ```no_run
+    /// # async fn example(client: mongotx::Client, accounts: mongotx::Collection) -> mongotx::Result<()> {
+    /// client.repair_document(accounts.namespace(), &1.into()).await?;
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Client::repair_collection`].
+    pub async fn repair_document(&self, namespace: &Namespace, id: &Bson) -> Result<usize> {
+        self.repair(namespace, doc! {"_id": id.clone()}).await
+    }
+
+    async fn repair(&self, namespace: &Namespace, mut filter: Document) -> Result<usize> {
+        filter.insert("$or", any_lock());
+        let Cleaned { repaired, mut refused, .. } = self.core.repair_where(namespace, filter).await?;
+        if refused.is_empty() {
+            return Ok(repaired);
+        }
+        let others = refused.len() - 1;
+        let first = refused.swap_remove(0);
+        Err(if others > 0 { first.and_others(others) } else { first })
+    }
+
+    /// All collections that transactions may have touched and that exist, for tools: those that
+    /// records name, and those of the deployment that have the index on pending documents or any
+    /// locked document.
+    ///
+    /// ```no_run
+    /// # async fn example(client: mongotx::Client) -> mongotx::Result<()> {
+    /// for namespace in client.all_collections().await? {
+    ///     client.repair_collection(&namespace).await?;
+    /// }
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// # Errors
+    /// [`ErrorKind::Unavailable`].
+    pub async fn all_collections(&self) -> Result<Vec<Namespace>> {
+        let databases = self.core.server.run("admin", doc! {"listDatabases": 1, "nameOnly": true}).await?;
+        let mut all = Vec::new();
+        for db in databases
+            .get_array("databases")
+            .into_iter()
+            .flatten()
+            .filter_map(|db| db.as_document()?.get_str("name").ok())
+        {
+            if ["admin", "local", "config", &self.core.options.tx_database].contains(&db) {
+                continue;
+            }
+            let list = doc! {"listCollections": 1, "nameOnly": true, "filter": {"type": "collection"}, "cursor": {}};
+            for info in self.core.server.collect(db, list, 100_000).await? {
+                if let Ok(name) = info.get_str("name")
+                    && !name.starts_with("system.")
+                {
+                    all.push(Namespace::new(db, name));
+                }
+            }
+        }
+        Ok(all)
+    }
+
+    /// Why no transaction can lock a document of this collection, if none can: then nothing is ever
+    /// pending in it, and what is stored there is what the application wrote. See
+    /// `docs/special-collections.md`.
+    ///
+    /// ```no_run
+    /// # async fn example(client: mongotx::Client, accounts: mongotx::Collection) -> mongotx::Result<()> {
+    /// if let Some(reason) = client.cannot_lock(accounts.namespace()).await? {
+    ///     println!("transactions cannot write to {}: {reason}", accounts.namespace());
+    /// }
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// # Errors
+    /// [`ErrorKind::Unavailable`] when the server cannot be asked.
+    pub async fn cannot_lock(&self, namespace: &Namespace) -> Result<Option<String>> {
+        Ok(self.core.catalog.look_up(&self.core.server, namespace).await?.unlockable.clone())
+    }
+
+    /// Whether changes of this collection leave events for change streams.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Unavailable`] when the server cannot be asked.
+    pub async fn is_watched(&self, namespace: &Namespace) -> Result<bool> {
+        Ok(self.core.catalog.look_up(&self.core.server, namespace).await?.watch.is_some())
+    }
+}
