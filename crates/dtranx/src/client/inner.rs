@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -21,12 +22,14 @@ pub(super) struct Inner {
     pub(super) options: ClientOptions,
     pub(super) cache: Cache,
     links: BTreeMap<ServerId, Arc<dyn Link>>,
+    snapshots: AtomicUsize,
 }
 
 impl Inner {
     pub(super) fn new(cluster: Cluster, links: BTreeMap<ServerId, Arc<dyn Link>>, options: ClientOptions) -> Self {
         let cache = Cache::new(options.cache_items);
-        Self { cluster, options, cache, links }
+        let snapshots = AtomicUsize::new(rand::random_range(0..links.len().max(1)));
+        Self { cluster, options, cache, links, snapshots }
     }
 
     /// A link to each server; they connect by themselves.
@@ -42,6 +45,12 @@ impl Inner {
     pub(super) fn link(&self, server: ServerId) -> Result<&Arc<dyn Link>> {
         let missing = || Error::Unavailable { server, why: "it is not of this cluster".to_owned() };
         self.links.get(&server).ok_or_else(missing)
+    }
+
+    /// Who is to make the next snapshot: one server after the other.
+    pub(super) fn snapshot_maker(&self) -> ServerId {
+        let turn = self.snapshots.fetch_add(1, Ordering::Relaxed) % self.links.len().max(1);
+        self.links.keys().nth(turn).copied().unwrap_or(ServerId(0))
     }
 
     /// When a request that is sent now must be answered.

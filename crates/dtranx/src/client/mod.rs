@@ -36,8 +36,8 @@ mod socket;
 mod state;
 mod unknown;
 
-pub use asynchronous::{AsyncClient, AsyncTransaction};
-pub use blocking::{Client, Transaction};
+pub use asynchronous::{AsyncClient, AsyncSnapshot, AsyncTransaction};
+pub use blocking::{Client, Snapshot, Transaction};
 pub use error::{Error, Result};
 pub use options::ClientOptions;
 pub use outcome::{Committed, Scanned};

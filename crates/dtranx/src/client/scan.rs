@@ -36,6 +36,23 @@ impl Scan {
         Ok(Self { rest: range.clone(), range, limit, found: BTreeMap::new(), through: None })
     }
 
+    /// A scan of any length, which no transaction has to hold.
+    ///
+    /// # Errors
+    /// `limit` is 0.
+    pub(super) fn of_snapshot(range: KeyRange, limit: usize) -> Result<Self> {
+        if limit == 0 {
+            return Err(Error::Limit(LimitError::TooManyItems { items: limit }));
+        }
+        Ok(Self { rest: range.clone(), range, limit, found: BTreeMap::new(), through: None })
+    }
+
+    /// What was found, once it is over.
+    pub(super) fn finish(self) -> Scanned {
+        let items = self.found.into_iter().map(|(key, item)| (Bytes::from(key), item.value.into()));
+        Scanned { items: items.collect(), complete: self.through.is_none() }
+    }
+
     /// What to ask for in the next round: the range, and how many items.
     pub(super) fn next(&self) -> (&KeyRange, usize) {
         (&self.rest, self.limit - self.found.len())
@@ -67,6 +84,11 @@ impl Round {
     /// Takes in what one server found, in order, and whether that was all.
     pub(super) fn add(&mut self, items: Vec<(Key, Item)>, complete: bool) {
         let last = items.last().map(|(key, _)| key.clone()).filter(|_| !complete);
+        self.add_through(items, last);
+    }
+
+    /// Takes in what one server found, in order, and the last key that it looked at, if that was not all.
+    pub(super) fn add_through(&mut self, items: Vec<(Key, Item)>, last: Option<Key>) {
         self.through = [self.through.take(), last].into_iter().flatten().min();
         self.items.extend(items);
     }

@@ -15,7 +15,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::{
     flaw::Flaw,
-    id::{ServerId, TranxId},
+    id::{Epoch, ServerId, TranxId},
     machine::{Event, Turn},
     message::{MAX_BATCH, Message, Outcome},
     tranx_service::TranxEvent,
@@ -43,11 +43,17 @@ pub(crate) struct AckService {
     parcels: BTreeMap<ServerId, Parcel>,
     send_at_ms: Option<u64>,
     /// This server's commits, and who has not acknowledged them.
-    waiting: BTreeMap<u64, Vec<ServerId>>,
+    waiting: BTreeMap<u64, Waiting>,
     /// The same by server, and when to send them again.
     unacknowledged: BTreeMap<ServerId, Unacknowledged>,
     /// Complete since the transaction service was told last.
     complete: Vec<u64>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct Waiting {
+    epoch: Epoch,
+    servers: Vec<ServerId>,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
@@ -81,7 +87,8 @@ impl AckService {
             }
             #[cfg(test)]
             AckEvent::Inquired { from, tranx } => {
-                let outcome = if self.waiting.contains_key(&tranx.number) { Outcome::Commit } else { Outcome::Abort };
+                let waiting = self.waiting.get(&tranx.number);
+                let outcome = waiting.map_or(Outcome::Abort, |waiting| Outcome::Commit(waiting.epoch));
                 turn.send(from, Message::Told { tranx, outcome: Some(outcome) });
             }
         }
@@ -102,8 +109,11 @@ impl AckService {
         let me = turn.config.me;
         for (to, server) in &mut self.unacknowledged {
             if server.send_at_ms <= turn.now_ms {
-                let commit = |number: &u64| (TranxId { server: me, number: *number }, Outcome::Commit);
-                let decisions = server.numbers.iter().take(MAX_BATCH).map(commit).collect();
+                let commit = |number: &u64| {
+                    let epoch = self.waiting.get(number)?.epoch;
+                    Some((TranxId { server: me, number: *number }, Outcome::Commit(epoch)))
+                };
+                let decisions = server.numbers.iter().take(MAX_BATCH).filter_map(commit).collect();
                 server.send_at_ms = turn.now_ms.saturating_add(turn.config.decision_resend_ms);
                 turn.send(*to, Message::Decisions(decisions));
             }
@@ -118,17 +128,17 @@ impl AckService {
     }
 
     /// A commit from the log that these have not acknowledged, as far as is known. They are told at once.
-    pub(crate) fn restore(&mut self, number: u64, participants: Vec<ServerId>) {
+    pub(crate) fn restore(&mut self, number: u64, participants: Vec<ServerId>, epoch: Epoch) {
         for server in &participants {
             self.wait_for(*server, number, 0);
         }
-        self.waiting.insert(number, participants);
+        self.waiting.insert(number, Waiting { epoch, servers: participants });
     }
 
     fn decided(&mut self, turn: &mut Turn<'_>, tranx: TranxId, outcome: Outcome, participants: Vec<ServerId>) {
         let again_at_ms = turn.now_ms.saturating_add(turn.config.decision_resend_ms);
         for server in participants.iter().filter(|server| **server != turn.config.me) {
-            if outcome == Outcome::Commit && !turn.config.has(Flaw::DecisionsSentOnce) {
+            if outcome.is_commit() && !turn.config.has(Flaw::DecisionsSentOnce) {
                 self.wait_for(*server, tranx.number, again_at_ms);
             }
             let parcel = self.parcels.entry(*server).or_default();
@@ -136,11 +146,11 @@ impl AckService {
             let is_full = parcel.decisions.len() >= MAX_BATCH;
             self.send_within(turn, 0, is_full);
         }
-        if outcome == Outcome::Commit {
+        if let Outcome::Commit(epoch) = outcome {
             if turn.config.has(Flaw::CompleteBeforeAcknowledged) {
                 self.complete.push(tranx.number);
             }
-            self.waiting.insert(tranx.number, participants);
+            self.waiting.insert(tranx.number, Waiting { epoch, servers: participants });
         }
     }
 
@@ -157,8 +167,8 @@ impl AckService {
             }
         }
         let Some(waiting) = self.waiting.get_mut(&number) else { return };
-        waiting.retain(|server| *server != from);
-        if waiting.is_empty() || turn.config.has(Flaw::CompleteAtFirstAcknowledgement) {
+        waiting.servers.retain(|server| *server != from);
+        if waiting.servers.is_empty() || turn.config.has(Flaw::CompleteAtFirstAcknowledgement) {
             self.waiting.remove(&number);
             self.complete.push(number);
         }

@@ -37,6 +37,15 @@ pub struct NodeConfig {
     pub max_incomplete: usize,
     /// How many transactions a participant remembers before it votes for no new one.
     pub max_remembered: usize,
+    /// How many epochs are reserved by one log record.
+    pub epoch_block: u64,
+    /// For how long commits of an epoch are not answered while a snapshot is made at its beginning. Without an end of that the
+    /// snapshot begins anew.
+    pub snapshot_hold_ms: u64,
+    /// How often a snapshot is begun before it is refused.
+    pub snapshot_attempts: u32,
+    /// How many clients may wait for a snapshot.
+    pub max_snapshots: usize,
     /// How many requests of one client are remembered, with their answers.
     pub client_window: usize,
     /// How many clients may be connected.
@@ -67,6 +76,10 @@ impl NodeConfig {
             max_validating: 1 << 14,
             max_incomplete: 1 << 16,
             max_remembered: 1 << 20,
+            epoch_block: 1 << 10,
+            snapshot_hold_ms: 100,
+            snapshot_attempts: 10,
+            max_snapshots: 1 << 14,
             client_window: 64,
             max_clients: 1 << 12,
             #[cfg(test)]

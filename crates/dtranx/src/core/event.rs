@@ -6,7 +6,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::{
-    id::{ClientId, LogTicket, MessageId, SegmentId, ServerId, TranxId, ValidationId, WorkId},
+    id::{ClientId, Epoch, LogTicket, MessageId, SegmentId, ServerId, TranxId, ValidationId, WorkId},
     item::Current,
     message::Message,
     record::{GcRecord, Record, SegmentSummary},
@@ -26,6 +26,15 @@ pub enum CommitAnswer {
     /// The request came under a client's name that this incarnation of the server did not give. It is not carried out,
     /// but an earlier copy of it may have been, before the server was restarted: nobody knows.
     Indeterminate,
+}
+
+/// The answer to a client that wants a snapshot.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum SnapshotAnswer {
+    /// The end of this epoch: every server can be read as of then, as long as it keeps that.
+    Made(Epoch),
+    /// There is none, and nothing has happened.
+    Refused(Refusal),
 }
 
 /// What the storage found when it checked a part.
@@ -59,6 +68,13 @@ pub enum Input {
         message: MessageId,
         /// What it read and writes.
         transaction: Transaction,
+    },
+    /// A client wants a snapshot of all that is committed now. It may be asked for again at any time.
+    Snapshot {
+        /// The client's name.
+        client: ClientId,
+        /// The request's.
+        message: MessageId,
     },
     /// A message from another server.
     Receive {
@@ -120,6 +136,15 @@ pub enum Command {
         /// The answer.
         answer: CommitAnswer,
     },
+    /// To a client that wants a snapshot; dropped if it is gone.
+    ReplySnapshot {
+        /// The client.
+        client: ClientId,
+        /// Its request.
+        message: MessageId,
+        /// The answer.
+        answer: SnapshotAnswer,
+    },
     /// To the log: append this record, in the order of the tickets. It is durable only if all before it are. Answered by
     /// [`Input::Logged`], as soon as possible if `durable`, otherwise when it suits the log (but ever; records that are
     /// not in a hurry wait for one that is, or for some milliseconds).
@@ -146,6 +171,8 @@ pub enum Command {
     Apply {
         /// The transaction.
         tranx: TranxId,
+        /// The epoch in which it takes place: for whoever reads as of an earlier one, what is there now must be kept.
+        epoch: Epoch,
         /// Its writes on this server.
         writes: Vec<Write>,
     },

@@ -56,4 +56,20 @@ pub(crate) enum Flaw {
     AbortReleasesOnlyGranted,
     /// Decisions are sent once.
     DecisionsSentOnce,
+    /// A participant takes its own epoch for the transaction's.
+    EpochOfParticipant,
+    /// A participant does not enter the epoch of a commit that it is told.
+    EpochNotEntered,
+    /// A server that makes a snapshot does not ask the others which epoch they are in.
+    EpochNotAsked,
+    /// A restarted server begins with the epochs from the first one on.
+    EpochsReused,
+    /// A snapshot does not wait for what is accepted and not decided.
+    SnapshotNotSettled,
+    /// Commits are answered whether or not all servers are in their epoch, and the snapshot that this disturbs does not notice.
+    SnapshotDisturbedUnnoticed,
+    /// Parts of a validation may be looked at in different epochs.
+    ValidationInTwoEpochs,
+    /// A server that was restarted while a snapshot was made is asked on as if it had not.
+    SnapshotOverRestart,
 }

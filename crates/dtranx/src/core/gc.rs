@@ -73,7 +73,10 @@ impl Gc {
     fn collect(&mut self, turn: &mut Turn<'_>, record: GcRecord) {
         let low_water: BTreeMap<ServerId, u64> = record.low_water.iter().copied().collect();
         let is_complete = |(server, number): (ServerId, u64)| low_water.get(&server).is_some_and(|low| number <= *low);
-        let complete = self.segments.iter().take_while(|(_, summary)| summary.largest().all(is_complete));
+        // The marks may be older than the segment: what it reserves must be in the record, too.
+        let is_superfluous =
+            |summary: &SegmentSummary| summary.largest().all(is_complete) && summary.is_reserved_by(&record);
+        let complete = self.segments.iter().take_while(|(_, summary)| is_superfluous(summary));
         let Some(last) = complete.last().map(|(segment, _)| *segment).filter(|_| self.step == Step::Idle) else {
             return;
         };

@@ -84,6 +84,12 @@ pub struct ClientId {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct MessageId(pub u64);
 
+/// A span of the cluster's life, between two snapshots that somebody asked for. Every committed transaction takes place in one: the
+/// largest that any participant was in when it accepted its part. A snapshot is the end of an epoch: all transactions of it and of
+/// those before. Epochs are counted by the servers together, and end only when a snapshot is asked for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct Epoch(pub u64);
+
 /// Which record of the log: records are appended in the order of their tickets, counted from 1 in each incarnation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct LogTicket(pub u64);
@@ -93,6 +99,19 @@ pub struct LogTicket(pub u64);
 pub struct SegmentId(pub u64);
 
 impl fmt::Display for ServerId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.0)
+    }
+}
+
+impl Epoch {
+    /// The one after it.
+    pub const fn next(self) -> Self {
+        Self(self.0.saturating_add(1))
+    }
+}
+
+impl fmt::Display for Epoch {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", self.0)
     }

@@ -5,8 +5,9 @@ use std::collections::{BTreeMap, VecDeque};
 
 use super::{
     config::NodeConfig,
+    epochs::Epochs,
     event::Command,
-    id::{LogTicket, ServerId, TranxId},
+    id::{Epoch, LogTicket, ServerId, TranxId},
     machine::{Event, Outbox},
     message::Message,
     record::Record,
@@ -28,6 +29,8 @@ pub(crate) enum Wait {
     Outcome(TranxId),
     /// The participant answers its peers.
     Promise(TranxId),
+    /// Epochs up to this one may be entered.
+    Epochs(Epoch),
 }
 
 /// The end of the log.
@@ -51,6 +54,7 @@ pub(crate) struct Context<'a> {
     pub(crate) now_ms: u64,
     pub(crate) config: &'a NodeConfig,
     pub(crate) journal: &'a mut Journal,
+    pub(crate) epochs: &'a mut Epochs,
     pub(crate) local: &'a mut VecDeque<Local>,
     pub(crate) out: &'a mut Outbox,
 }

@@ -7,12 +7,14 @@
 //! | `Decisions` | coordinator | participant | `Acknowledge`, of commits |
 //! | `Inquire` | participant in doubt | coordinator, then participants | `Told` |
 //! | `LowWater` | coordinator | everybody | |
+//! | `Snapshot` | server that makes a snapshot | everybody | `Snapshot` |
 
 use serde::{Deserialize, Serialize};
 
 use super::{
-    id::{ServerId, TranxId, ValidationId},
+    id::{Epoch, ServerId, TranxId, ValidationId},
     refusal::Refusal,
+    snapshot::SnapshotMessage,
     transaction::Transaction,
 };
 
@@ -22,8 +24,8 @@ pub const MAX_BATCH: usize = 512;
 /// What became of a transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum Outcome {
-    /// All of its writes are or will be there.
-    Commit,
+    /// All of its writes are or will be there, and it takes place in this epoch.
+    Commit(Epoch),
     /// None of its writes is or will be there.
     Abort,
 }
@@ -56,6 +58,8 @@ pub enum Message {
         validation: ValidationId,
         /// The receiver's part.
         part: Transaction,
+        /// The largest epoch that another participant has answered in: the receiver must have reached it before it begins.
+        epoch: Epoch,
     },
     /// See [`Vote`].
     Vote {
@@ -63,6 +67,8 @@ pub enum Message {
         tranx: TranxId,
         /// The vote.
         vote: Vote,
+        /// The epoch in which the part was accepted, if the vote is yes.
+        epoch: Epoch,
     },
     /// The answer to `Validate`.
     Validated {
@@ -70,6 +76,8 @@ pub enum Message {
         validation: ValidationId,
         /// The vote.
         vote: Vote,
+        /// The epoch in which the answering server began to look.
+        epoch: Epoch,
     },
     /// The second phase, many transactions at once (section 4.5: Batch Ack Phase). All are the sender's own.
     Decisions(Vec<(TranxId, Outcome)>),
@@ -97,4 +105,13 @@ pub enum Message {
         /// Those up to there that are not complete, in order.
         incomplete: Vec<u64>,
     },
+    /// How a snapshot comes about.
+    Snapshot(SnapshotMessage),
+}
+
+impl Outcome {
+    /// Is it committed?
+    pub const fn is_commit(self) -> bool {
+        matches!(self, Self::Commit(_))
+    }
 }

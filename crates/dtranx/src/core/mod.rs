@@ -12,7 +12,8 @@
 //!
 //! Then the machines, which share nothing and tell each other events (`machine`):
 //! - `tranx_service`: votes and decisions. In it, `complete`: which of a coordinator's numbers are done with; `coordinator`: transactions as a whole; `participant`: one server's parts
-//!   of them; `journal`: the end of the log; `clients`: whose requests were carried out.
+//!   of them; `epochs`: which epoch it is here, and [`snapshot`]: how the servers end one together; `journal`: the end of the log; `clients`: whose requests
+//!   were carried out.
 //! - `lock`: who may read and write which keys and ranges.
 //! - `acknowledgement`: the second phase, many transactions at once.
 //! - `recovery`: a node from a log ([`recovery`]), and what others know about it.
@@ -26,6 +27,7 @@ mod clients;
 mod complete;
 pub mod config;
 mod coordinator;
+mod epochs;
 pub mod event;
 pub(crate) mod flaw;
 pub(crate) mod gc;
@@ -42,13 +44,14 @@ pub mod range;
 pub mod record;
 pub mod recovery;
 pub mod refusal;
+pub mod snapshot;
 pub mod transaction;
 pub(crate) mod tranx_service;
 
 pub use config::NodeConfig;
-pub use event::{CheckAnswer, Command, CommitAnswer, Input};
+pub use event::{CheckAnswer, Command, CommitAnswer, Input, SnapshotAnswer};
 pub use id::{
-    ClientId, Incarnation, LogTicket, MessageId, SegmentId, ServerId, StoreId, TranxId, ValidationId, WorkId,
+    ClientId, Epoch, Incarnation, LogTicket, MessageId, SegmentId, ServerId, StoreId, TranxId, ValidationId, WorkId,
 };
 pub use item::{Current, Item, Key, Value};
 pub use message::{Message, Outcome, Vote};
@@ -58,6 +61,7 @@ pub use range::KeyRange;
 pub use record::{GcRecord, Record, SegmentSummary};
 pub use recovery::Recovery;
 pub use refusal::{Advice, Refusal};
+pub use snapshot::{Settlement, SnapshotMessage};
 pub use transaction::{LimitError, Read, ScanRead, Transaction, Write};
 
 #[cfg(test)]

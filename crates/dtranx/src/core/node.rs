@@ -86,6 +86,9 @@ impl Node {
             Input::Commit { client, message, transaction } => {
                 self.tranx(now_ms, TranxEvent::Commit { client, message, transaction }, commands);
             }
+            Input::Snapshot { client, message } => {
+                self.tranx(now_ms, TranxEvent::Snapshot { client, message }, commands);
+            }
             Input::Receive { from, message } => {
                 let event = Event::received(from, message);
                 #[cfg(test)]

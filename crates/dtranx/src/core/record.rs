@@ -7,6 +7,7 @@
 //! | `Ready` | participant | voted yes; locks and writes as told here |
 //! | `Commit` | coordinator | committed; a `Ready` of the same server goes with it |
 //! | `Outcome` | participant | what it was told of somebody else's transaction, or promised a peer |
+//! | `Epochs` | everybody | this server may have been in these epochs |
 //!
 //! No record says that a coordinator prepares or aborts: what it has reserved and not committed is aborted.
 
@@ -15,7 +16,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    id::{ServerId, TranxId},
+    id::{Epoch, ServerId, TranxId},
     item::Key,
     message::Outcome,
     range::KeyRange,
@@ -57,6 +58,8 @@ pub enum Record {
         tranx: TranxId,
         /// Every participant, in order.
         participants: Vec<ServerId>,
+        /// The epoch in which it takes place.
+        epoch: Epoch,
     },
     /// This server, a participant, knows what became of a transaction of another coordinator: it was told, or, for
     /// `Abort`, it has promised a peer in doubt that it will never vote yes.
@@ -66,13 +69,18 @@ pub enum Record {
         /// What became of it.
         outcome: Outcome,
     },
+    /// This server may have been in epochs up to `through`: it begins above them after a restart.
+    Epochs {
+        /// The last epoch of the block.
+        through: Epoch,
+    },
 }
 
 impl Record {
     /// The transaction that it is about.
     pub const fn tranx(&self) -> Option<TranxId> {
         match self {
-            Self::Reserve { .. } => None,
+            Self::Reserve { .. } | Self::Epochs { .. } => None,
             Self::OnePhase { tranx, .. }
             | Self::Ready { tranx, .. }
             | Self::Commit { tranx, .. }
@@ -88,6 +96,8 @@ pub struct GcRecord {
     pub reserved_through: u64,
     /// Each server's low-water mark, this one's among them, in the order of the servers.
     pub low_water: Vec<(ServerId, u64)>,
+    /// This server may have been in epochs up to this one.
+    pub epochs_through: Epoch,
 }
 
 /// What a segment of the log refers to: for each coordinator, its largest transaction number in there. Once every
@@ -95,15 +105,28 @@ pub struct GcRecord {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct SegmentSummary {
     largest: BTreeMap<ServerId, u64>,
+    /// The last number and the last epoch that it reserves; 0 if it reserves none.
+    reserved_through: u64,
+    epochs_through: Epoch,
 }
 
 impl SegmentSummary {
     /// A record was appended to the segment.
     pub fn note(&mut self, record: &Record) {
+        match record {
+            Record::Reserve { through } => self.reserved_through = self.reserved_through.max(*through),
+            Record::Epochs { through } => self.epochs_through = self.epochs_through.max(*through),
+            _ => {}
+        }
         if let Some(tranx) = record.tranx() {
             let largest = self.largest.entry(tranx.server).or_default();
             *largest = tranx.number.max(*largest);
         }
+    }
+
+    /// Does a GC record say at least as much about what is reserved?
+    pub(crate) fn is_reserved_by(&self, record: &GcRecord) -> bool {
+        self.reserved_through <= record.reserved_through && self.epochs_through <= record.epochs_through
     }
 
     /// For each coordinator, its largest number in the segment.

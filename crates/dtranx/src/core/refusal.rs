@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 use super::{
-    id::ServerId,
+    id::{ServerId, TranxId},
     item::{Current, Key},
     transaction::LimitError,
 };
@@ -57,6 +57,28 @@ pub enum Refusal {
     /// The transaction cannot be committed by anybody at any time.
     #[error("{0}")]
     Invalid(LimitError),
+    /// There is no snapshot, because a server does not know in time what became of a transaction that belongs to it or not.
+    #[error("no snapshot: server {server} does not know what became of transaction {tranx}")]
+    SnapshotInDoubt {
+        /// The server.
+        server: ServerId,
+        /// The transaction.
+        tranx: TranxId,
+    },
+    /// There is no snapshot, because commits were answered all the time before every server knew that it was being made.
+    #[error("no snapshot: {attempts} times commits were answered while servers did not yet know of it")]
+    SnapshotDisturbed {
+        /// How often it was tried.
+        attempts: u32,
+    },
+    /// A server does not keep what a snapshot shows any more.
+    #[error("snapshot too old: server {server} {why}")]
+    SnapshotTooOld {
+        /// The server.
+        server: ServerId,
+        /// What has ended it: the limit's name, or a restart.
+        why: String,
+    },
 }
 
 /// What a client does with a refused transaction (section 3.2 of the paper).
@@ -74,10 +96,13 @@ impl Refusal {
     /// What the client should do.
     pub const fn advice(&self) -> Advice {
         match self {
-            Self::ReadLocked { .. } | Self::Stale { .. } => Advice::Restart,
-            Self::WriteLocked { .. } | Self::LockWaitExpired | Self::NoVote { .. } | Self::Overloaded { .. } => {
-                Advice::RetryLater
-            }
+            Self::ReadLocked { .. } | Self::Stale { .. } | Self::SnapshotTooOld { .. } => Advice::Restart,
+            Self::WriteLocked { .. }
+            | Self::LockWaitExpired
+            | Self::NoVote { .. }
+            | Self::Overloaded { .. }
+            | Self::SnapshotInDoubt { .. }
+            | Self::SnapshotDisturbed { .. } => Advice::RetryLater,
             Self::NotHere { .. } | Self::Invalid(_) => Advice::GiveUp,
         }
     }

@@ -6,6 +6,7 @@ use std::collections::VecDeque;
 use super::{
     complete::Complete,
     coordinator::Coordinator,
+    epochs::Epochs,
     event::{CheckAnswer, Command},
     gc::GcEvent,
     id::{ClientId, LogTicket, MessageId, ServerId, TranxId, WorkId},
@@ -15,6 +16,7 @@ use super::{
     participant::Participant,
     record::GcRecord,
     refusal::Refusal,
+    snapshot,
     transaction::Transaction,
 };
 
@@ -33,7 +35,11 @@ pub(crate) enum TranxEvent {
         message: MessageId,
         transaction: Transaction,
     },
-    /// A message about votes, decisions, inquiries or low-water marks.
+    Snapshot {
+        client: ClientId,
+        message: MessageId,
+    },
+    /// A message about votes, decisions, inquiries, low-water marks or snapshots.
     Receive {
         from: ServerId,
         message: Message,
@@ -76,6 +82,7 @@ pub(crate) struct TranxService {
     pub(crate) coordinator: Coordinator,
     pub(crate) participant: Participant,
     pub(crate) journal: Journal,
+    pub(crate) epochs: Epochs,
 }
 
 impl TranxService {
@@ -86,6 +93,7 @@ impl TranxService {
             TranxEvent::Commit { client, message, transaction } => {
                 coordinator.commit(ctx, client, message, transaction);
             }
+            TranxEvent::Snapshot { client, message } => coordinator.snapshot(ctx, client, message),
             TranxEvent::Receive { from, message } => receive(coordinator, participant, ctx, from, message),
             TranxEvent::Logged { through } => {
                 for wait in ctx.journal.logged(through) {
@@ -133,12 +141,14 @@ impl TranxService {
         turn: &mut Turn<'_>,
         handle: impl FnOnce(&mut Coordinator, &mut Participant, &mut Context<'_>),
     ) {
-        let Self { coordinator, participant, journal } = self;
+        let Self { coordinator, participant, journal, epochs } = self;
         let (now_ms, config) = (turn.now_ms, turn.config);
         let mut local = VecDeque::new();
-        let mut ctx = Context { now_ms, config, journal, local: &mut local, out: turn.out };
+        let mut ctx = Context { now_ms, config, journal, epochs, local: &mut local, out: turn.out };
         handle(coordinator, participant, &mut ctx);
-        while let Some(message) = ctx.local.pop_front() {
+        loop {
+            snapshot::settle(&mut ctx, coordinator.incarnation());
+            let Some(message) = ctx.local.pop_front() else { break };
             match message {
                 Local::Message(message) => receive(coordinator, participant, &mut ctx, config.me, message),
                 Local::OnePhase { tranx, part } => participant.one_phase(&mut ctx, tranx, part),
@@ -163,9 +173,9 @@ fn receive(
         Message::Vote { tranx, .. } if tranx.server != me => {}
         Message::Validated { validation, .. } if validation.server != me => {}
         Message::Prepare { tranx, participants, part } => participant.prepare(ctx, tranx, participants, part),
-        Message::Validate { validation, part } => participant.validate(ctx, validation, part),
-        Message::Validated { validation, vote } => coordinator.validated(ctx, from, validation, vote),
-        Message::Vote { tranx, vote } => coordinator.voted(ctx, from, tranx, vote),
+        Message::Validate { validation, part, epoch } => participant.validate(ctx, validation, part, epoch),
+        Message::Validated { validation, vote, epoch } => coordinator.validated(ctx, from, validation, (vote, epoch)),
+        Message::Vote { tranx, vote, epoch } => coordinator.voted(ctx, from, tranx, (vote, epoch)),
         Message::Decisions(decisions) => {
             for (tranx, outcome) in decisions.into_iter().filter(|(tranx, _)| tranx.server == from) {
                 participant.decide(ctx, tranx, outcome, false);
@@ -176,6 +186,7 @@ fn receive(
         Message::LowWater { through, incomplete } => {
             participant.completed(ctx, from, &Complete::but_for(through, incomplete));
         }
+        Message::Snapshot(message) => coordinator.snapshot_told(ctx, from, &message),
         // For other machines.
         Message::Acknowledge(_) | Message::Told { .. } => {}
     }
@@ -189,6 +200,10 @@ fn logged(coordinator: &mut Coordinator, participant: &mut Participant, ctx: &mu
         Wait::Commit(tranx) => coordinator.commit_logged(ctx, tranx),
         Wait::Outcome(tranx) => participant.outcome_logged(ctx, tranx),
         Wait::Promise(tranx) => participant.promise_logged(ctx, tranx),
+        Wait::Epochs(through) => {
+            ctx.epochs.reserve_logged(through);
+            snapshot::raised(ctx);
+        }
     }
 }
 
@@ -200,6 +215,7 @@ fn collect_garbage(coordinator: &Coordinator, participant: &mut Participant, ctx
         ctx.out.commands.push(Command::Send { to: *to, message: complete.told() });
     }
     let low_water = ctx.config.servers.iter().map(|server| (*server, participant.low_water(*server))).collect();
-    let record = GcRecord { reserved_through: coordinator.reserved(), low_water };
+    let epochs_through = ctx.epochs.reserved();
+    let record = GcRecord { reserved_through: coordinator.reserved(), low_water, epochs_through };
     ctx.event(Event::Gc(GcEvent::Collect(record)));
 }

@@ -4,7 +4,7 @@ use super::{LogError, Result};
 use crate::core::StoreId;
 
 /// The version of everything the log writes, the records included.
-pub const FORMAT_VERSION: u16 = 3;
+pub const FORMAT_VERSION: u16 = 4;
 
 /// Everything begins at multiples of this: a block never shares a cache line with the one before.
 pub(super) const ALIGN_BYTES: usize = 64;

@@ -13,11 +13,25 @@ pub(crate) struct Tx {
     pub(crate) after: Option<usize>,
 }
 
+/// A snapshot that a client asks for, and then reads these keys of.
+#[derive(Clone, Debug)]
+pub(crate) struct Snap {
+    pub(crate) maker: ServerId,
+    pub(crate) keys: Vec<Key>,
+    /// It begins only when this transaction has been answered.
+    pub(crate) after: Option<usize>,
+}
+
 /// What is explored.
 #[derive(Clone, Debug)]
 pub(crate) struct Plan {
     pub(crate) servers: u16,
     pub(crate) txs: Vec<Tx>,
+    /// Their numbers follow those of the transactions.
+    pub(crate) snaps: Vec<Snap>,
+    /// Are commits of an epoch answered only when every server is known to have entered it? Otherwise at once, so that they disturb
+    /// snapshots.
+    pub(crate) holds: bool,
     /// How often a server may crash.
     pub(crate) crashes: u8,
     /// Only this one may.
@@ -50,11 +64,18 @@ pub(crate) fn tx(coordinator: u16, reads: &[&str], puts: &[&str]) -> Tx {
     Tx { coordinator: ServerId(coordinator), reads: keys(reads), puts: keys(puts), deletes: vec![], after: None }
 }
 
+/// A snapshot: who makes it, what is read of it.
+pub(crate) fn snap(maker: u16, keys: &[&str]) -> Snap {
+    Snap { maker: ServerId(maker), keys: keys.iter().map(|name| key(name)).collect(), after: None }
+}
+
 impl Plan {
     pub(crate) fn new(servers: u16, txs: Vec<Tx>) -> Self {
         Self {
             servers,
             txs,
+            snaps: vec![],
+            holds: false,
             crashes: 0,
             crash_only: None,
             losses: 0,
@@ -84,6 +105,9 @@ impl Plan {
         config.decision_resend_ms = 0;
         config.inquiry_ms = 0;
         config.number_block = 4;
+        config.epoch_block = 2;
+        config.snapshot_hold_ms = u64::from(self.holds);
+        config.snapshot_attempts = 2;
         config.flaw = self.flaw;
         config
     }

@@ -1,13 +1,13 @@
 //! What must be true whenever nothing is on its way: if nothing more goes wrong, the cluster comes to rest, and then
 //! everything is in order.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::{
     plan::Plan,
     state::{Action, State},
 };
-use crate::core::{CommitAnswer, Key, WorkId};
+use crate::core::{CommitAnswer, Key, TranxId, WorkId};
 
 /// How many steps the cluster may take to come to rest.
 const MAX_STEPS: usize = 400;
@@ -92,17 +92,22 @@ fn not_serializable(plan: &Plan, state: &State) -> Option<String> {
         .flat_map(|server| &server.items)
         .map(|(key, item)| (key.clone(), item.version.into()))
         .collect();
-    let all: Vec<usize> = committed.keys().copied().collect();
+    let whole = |at: &usize| {
+        let (snap, reader) = (&plan.snaps[*at], &state.readers[*at]);
+        reader.snapshot.is_some() && !reader.is_refused && reader.seen.len() == snap.keys.len()
+    };
+    let snapshots = (0..plan.snaps.len()).filter(whole).map(|at| at + plan.txs.len());
+    let all: Vec<usize> = committed.keys().copied().chain(snapshots).collect();
     let fits = |order: &[usize]| {
         let mut items: BTreeMap<Key, WorkId> = BTreeMap::new();
         for (place, at) in order.iter().enumerate() {
-            let (client, tx) = (&state.clients[*at], &plan.txs[*at]);
-            let overtaken = order[place + 1..].iter().any(|later| client.after.contains(later));
-            let as_read =
-                tx.reads.iter().zip(&client.seen).all(|(key, seen)| items.get(key).copied() == seen.map(WorkId::Tranx));
+            let (reads, seen, after) = what_it_saw(plan, state, *at);
+            let overtaken = order[place + 1..].iter().any(|later| after.contains(later));
+            let as_read = reads.iter().zip(seen).all(|(key, seen)| items.get(key).copied() == seen.map(WorkId::Tranx));
             if overtaken || !as_read {
                 return false;
             }
+            let Some(tx) = plan.txs.get(*at) else { continue };
             items.extend(tx.puts.iter().map(|key| (key.clone(), committed[at])));
             items.retain(|key, _| !tx.deletes.contains(key));
         }
@@ -113,7 +118,23 @@ fn not_serializable(plan: &Plan, state: &State) -> Option<String> {
         orders = orders.iter().flat_map(|order: &Vec<usize>| insertions(order, at)).collect();
     }
     let found = orders.iter().any(|order| fits(order));
-    (!found).then(|| format!("not strictly serializable: {committed:?} {:?} {stored:?}", state.clients))
+    let (clients, readers) = (&state.clients, &state.readers);
+    (!found).then(|| format!("not strictly serializable: {committed:?} {clients:?} {readers:?} {stored:?}"))
+}
+
+/// What a transaction or a snapshot read, what it saw there, and who had been answered when it began.
+fn what_it_saw<'a>(
+    plan: &'a Plan,
+    state: &'a State,
+    at: usize,
+) -> (&'a [Key], &'a [Option<TranxId>], &'a BTreeSet<usize>) {
+    match (plan.txs.get(at), state.clients.get(at)) {
+        (Some(tx), Some(client)) => (&tx.reads, &client.seen, &client.after),
+        _ => {
+            let (snap, reader) = (&plan.snaps[at - plan.txs.len()], &state.readers[at - plan.txs.len()]);
+            (&snap.keys, &reader.seen, &reader.after)
+        }
+    }
 }
 
 /// `order` with `at` inserted in every place.

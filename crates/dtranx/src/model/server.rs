@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 use super::plan::Plan;
 use crate::core::{
-    CheckAnswer, Command, Current, GcRecord, Input, Item, Key, LogTicket, Node, Record, Recovery, SegmentId,
+    CheckAnswer, Command, Current, Epoch, GcRecord, Input, Item, Key, LogTicket, Node, Record, Recovery, SegmentId,
     SegmentSummary, ServerId, TranxId, Write, node::Link,
 };
 
@@ -25,6 +25,9 @@ pub(crate) struct Server {
     gc_record: Option<GcRecord>,
     pub(crate) items: BTreeMap<Key, Item>,
     persisted: BTreeMap<Key, Item>,
+    /// What each key held before the first write of each epoch, from the end of `snapshots_from` on.
+    replaced: BTreeMap<Key, Vec<(Epoch, Option<TranxId>)>>,
+    snapshots_from: Epoch,
     /// What the garbage collection wants done.
     pub(crate) chores: VecDeque<Command>,
 }
@@ -45,6 +48,8 @@ impl Server {
             gc_record: None,
             items: BTreeMap::new(),
             persisted: BTreeMap::new(),
+            replaced: BTreeMap::new(),
+            snapshots_from: Epoch(0),
             chores: VecDeque::new(),
         }
     }
@@ -60,7 +65,9 @@ impl Server {
         }
         self.tickets_from = self.log.len();
         let mut commands = Vec::new();
-        self.node = Some(recovery.finish(0, &mut commands));
+        let node = recovery.finish(0, &mut commands);
+        self.snapshots_from = node.tranx.epochs.now();
+        self.node = Some(node);
         self.carry_out(commands, out, applied);
     }
 
@@ -70,6 +77,7 @@ impl Server {
         self.chores.clear();
         self.asked.clear();
         self.answers.clear();
+        self.replaced.clear();
         self.log.truncate(self.durable + kept);
         self.durable = self.log.len();
         if persists {
@@ -157,6 +165,26 @@ impl Server {
         self.on(answer, out, applied);
     }
 
+    /// Keeps what is going to be replaced.
+    fn keep(&mut self, epoch: Epoch, writes: &[Write]) {
+        for Write { key, .. } in writes.iter().filter(|_| epoch > self.snapshots_from) {
+            let version = self.items.get(key).map(|item| item.version);
+            let replaced = self.replaced.entry(key.clone()).or_default();
+            if replaced.last().is_none_or(|(written, _)| *written < epoch) {
+                replaced.push((epoch, version));
+            }
+        }
+    }
+
+    /// What a key held at the end of an epoch; `None`: nobody knows any more.
+    pub(crate) fn read_at(&self, epoch: Epoch, key: &Key) -> Option<Option<TranxId>> {
+        if epoch < self.snapshots_from {
+            return None;
+        }
+        let replaced = self.replaced.get(key).and_then(|replaced| replaced.iter().find(|(at, _)| *at > epoch));
+        Some(replaced.map_or_else(|| self.items.get(key).map(|item| item.version), |(_, version)| *version))
+    }
+
     fn store(&mut self, command: Command, applied: &mut Vec<(TranxId, Vec<Write>)>) -> Option<Input> {
         match command {
             Command::Check { work, reads, scans } => {
@@ -169,7 +197,8 @@ impl Server {
                 let answer = CheckAnswer { stale: reads.iter().filter_map(stale).collect(), stale_scans: false };
                 Some(Input::Checked { work, answer })
             }
-            Command::Apply { tranx, writes } => {
+            Command::Apply { tranx, epoch, writes } => {
+                self.keep(epoch, &writes);
                 write(&mut self.items, tranx, &writes);
                 applied.push((tranx, writes));
                 Some(Input::Applied { tranx })
@@ -197,7 +226,7 @@ impl Server {
                 Command::PersistStorage | Command::WriteGcRecord(_) | Command::RemoveSegments { .. } => {
                     self.chores.push_back(command);
                 }
-                Command::Send { .. } | Command::Reply { .. } => out.push(command),
+                Command::Send { .. } | Command::Reply { .. } | Command::ReplySnapshot { .. } => out.push(command),
             }
         }
     }

@@ -6,12 +6,12 @@ use std::{
 };
 
 use super::{
-    plan::{Plan, Tx},
+    plan::{Plan, Snap, Tx},
     server::Server,
 };
 use crate::core::{
-    ClientId, Command, CommitAnswer, Input, Message, MessageId, Read, ServerId, Transaction, TranxId, Value, Write,
-    node::Link,
+    ClientId, Command, CommitAnswer, Epoch, Input, Message, MessageId, Read, ServerId, SnapshotAnswer, Transaction,
+    TranxId, Value, Write, node::Link,
 };
 
 /// The whole cluster.
@@ -21,6 +21,7 @@ pub(crate) struct State {
     /// What is on its way, by its digest: equal messages are one.
     pub(crate) network: BTreeMap<u64, Post>,
     pub(crate) clients: Vec<Client>,
+    pub(crate) readers: Vec<Reader>,
     /// Which transaction was applied as what, in the end or before a crash.
     pub(crate) applied: BTreeMap<TranxId, usize>,
     pub(crate) crashes: u8,
@@ -49,11 +50,25 @@ pub(crate) struct Client {
     pub(crate) after: BTreeSet<usize>,
 }
 
+/// A client that reads one snapshot.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub(crate) struct Reader {
+    pub(crate) asked_as: Option<ClientId>,
+    /// What it has, unless it was refused, then or later.
+    pub(crate) snapshot: Option<Epoch>,
+    pub(crate) is_refused: bool,
+    pub(crate) seen: Vec<Option<TranxId>>,
+    /// Who had been answered when it began.
+    pub(crate) after: BTreeSet<usize>,
+}
+
 /// Something that can happen.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Action {
     Read(usize),
     Commit(usize),
+    AskSnapshot(usize),
+    ReadSnapshot(usize),
     Deliver(Post),
     Duplicate(Post),
     Lose(Post),
@@ -80,6 +95,7 @@ impl State {
             servers: (1..=plan.servers).map(|id| Server::new(ServerId(id), plan)).collect(),
             network: BTreeMap::new(),
             clients: vec![Client::default(); plan.txs.len()],
+            readers: vec![Reader::default(); plan.snaps.len()],
             applied: BTreeMap::new(),
             crashes: plan.crashes,
             losses: plan.losses,
@@ -120,6 +136,16 @@ impl State {
                 }
             }
         }
+        actions.extend(plan.snaps.iter().zip(&self.readers).enumerate().filter_map(|(at, (snap, reader))| {
+            let may_begin = snap.after.is_none_or(|before| self.clients[before].answer.is_some());
+            if reader.asked_as.is_none() && may_begin && self.is_serving(snap.maker) {
+                Some(Action::AskSnapshot(at))
+            } else if reader.is_reading(snap) && self.is_up(plan.partition().server_of(&snap.keys[reader.seen.len()])) {
+                Some(Action::ReadSnapshot(at))
+            } else {
+                None
+            }
+        }));
         if self.is_silent() {
             actions.extend(self.ticks());
         }
@@ -172,7 +198,11 @@ impl State {
     }
 
     fn is_open(&self, tx: &Tx) -> bool {
-        self.servers[index(tx.coordinator)].node.as_ref().is_some_and(|node| node.incarnation().is_some())
+        self.is_serving(tx.coordinator)
+    }
+
+    fn is_serving(&self, id: ServerId) -> bool {
+        self.servers[index(id)].node.as_ref().is_some_and(|node| node.incarnation().is_some())
     }
 
     fn holder(&self, plan: &Plan, tx: &Tx, client: &Client) -> ServerId {
@@ -194,6 +224,12 @@ impl State {
                 on(&mut self.servers, server, Input::ClientConnected { client });
                 on(&mut self.servers, server, Input::Commit { client, message: MessageId(1), transaction });
             }
+            Action::AskSnapshot(at) => {
+                let (server, client) = self.ask_snapshot(plan, at);
+                on(&mut self.servers, server, Input::ClientConnected { client });
+                on(&mut self.servers, server, Input::Snapshot { client, message: MessageId(1) });
+            }
+            Action::ReadSnapshot(at) => self.read_snapshot(plan, at),
             Action::Deliver(post) => {
                 self.network.remove(&post.digest());
                 on(&mut self.servers, index(post.to), Input::Receive { from: post.from, message: post.message });
@@ -263,6 +299,16 @@ impl State {
                         client.answer = Some(answer);
                     }
                 }
+                Command::ReplySnapshot { client, answer, .. } => {
+                    let asked = |other: &&mut Reader| other.asked_as == Some(client);
+                    let unanswered = |reader: &&mut Reader| reader.snapshot.is_none() && !reader.is_refused;
+                    if let Some(reader) = self.readers.iter_mut().find(asked).filter(unanswered) {
+                        match answer {
+                            SnapshotAnswer::Made(epoch) => reader.snapshot = Some(epoch),
+                            SnapshotAnswer::Refused(_) => reader.is_refused = true,
+                        }
+                    }
+                }
                 _ => {}
             }
         }
@@ -282,8 +328,28 @@ impl State {
         self.clients[at].seen.push(version);
     }
 
+    fn ask_snapshot(&mut self, plan: &Plan, at: usize) -> (usize, ClientId) {
+        let (server, answered) = (index(plan.snaps[at].maker), self.answered());
+        let incarnation = self.servers[server].node.as_ref().and_then(|node| node.incarnation()).unwrap();
+        let client = ClientId { incarnation, number: 100 + at as u64 };
+        self.readers[at] = Reader { asked_as: Some(client), after: answered, ..Reader::default() };
+        (server, client)
+    }
+
+    fn read_snapshot(&mut self, plan: &Plan, at: usize) {
+        let reader = &mut self.readers[at];
+        let (Some(epoch), key) = (reader.snapshot, &plan.snaps[at].keys[reader.seen.len()]) else { return };
+        match self.servers[index(plan.partition().server_of(key))].read_at(epoch, key) {
+            Some(version) => reader.seen.push(version),
+            None => reader.is_refused = true,
+        }
+    }
+
+    /// Who has been answered; snapshots, to the end. Their numbers follow those of the transactions.
     fn answered(&self) -> BTreeSet<usize> {
-        self.clients.iter().enumerate().filter(|(_, client)| client.answer.is_some()).map(|(at, _)| at).collect()
+        let clients = self.clients.iter().map(|client| client.answer.is_some());
+        let readers = self.readers.iter().map(|reader| reader.snapshot.is_some());
+        clients.chain(readers).enumerate().filter(|(_, is_answered)| *is_answered).map(|(at, _)| at).collect()
     }
 
     fn commit(&mut self, plan: &Plan, at: usize) -> (usize, ClientId, Transaction) {
@@ -311,6 +377,13 @@ impl State {
 
 fn index(id: ServerId) -> usize {
     usize::from(id.0) - 1
+}
+
+impl Reader {
+    /// Has it something left to be read?
+    fn is_reading(&self, snap: &Snap) -> bool {
+        self.snapshot.is_some() && !self.is_refused && self.seen.len() < snap.keys.len()
+    }
 }
 
 impl Post {

@@ -2,7 +2,7 @@
 
 use super::{
     explore::explore,
-    plan::{Plan, Tx, key, tx},
+    plan::{Plan, Snap, Tx, key, snap, tx},
 };
 use crate::core::flaw::Flaw;
 
@@ -87,6 +87,37 @@ fn transfer_then_increment() -> Plan {
     Plan::new(2, vec![tx(1, &[], &["1a", "2b"]), then])
 }
 
+/// A transfer between two servers beside a snapshot of both.
+fn transfer_and_snapshot() -> Plan {
+    Plan { snaps: vec![snap(2, &["1a", "2b"])], ..Plan::new(2, vec![tx(1, &[], &["1a", "2b"])]) }
+}
+
+/// The same, and what reads the transfer writes something else on one server, which the snapshot reads instead.
+fn transfer_and_dependent_and_snapshot() -> Plan {
+    let txs = vec![tx(1, &[], &["1a", "2b"]), tx(2, &["2b"], &["2c"])];
+    Plan { snaps: vec![snap(1, &["1a", "2c"])], holds: true, ..Plan::new(2, txs) }
+}
+
+/// One write after the other, on different servers, the second when the first was answered; by a coordinator that holds nothing,
+/// for the first.
+fn one_after_the_other_and_snapshot() -> Plan {
+    let txs = vec![tx(3, &[], &["2b"]), Tx { after: Some(0), ..tx(1, &[], &["1a"]) }];
+    Plan { snaps: vec![snap(1, &["1a", "2b"])], ..Plan::new(3, txs) }
+}
+
+/// Somebody who only reads sees a new write on one server and an old one on the other, which is replaced after that.
+fn audit_between_two_writes_and_snapshot() -> Plan {
+    let after = |before, tx| Tx { after: Some(before), ..tx };
+    let txs = vec![
+        tx(2, &[], &["2b"]),
+        after(0, tx(1, &[], &["1a"])),
+        after(0, tx(1, &["1a", "2b"], &[])),
+        after(0, tx(2, &[], &["2b"])),
+    ];
+    let snaps = vec![Snap { after: Some(0), ..snap(1, &["1a", "2b"]) }];
+    Plan { snaps, holds: true, ..Plan::new(2, txs) }
+}
+
 #[test]
 fn write_skew_with_crash() {
     holds(Plan { crashes: 1, ..write_skew() });
@@ -95,6 +126,37 @@ fn write_skew_with_crash() {
 #[test]
 fn write_skew_from_afar_with_crash() {
     holds(write_skew_from_afar());
+}
+
+#[test]
+fn transfer_and_snapshot_with_crash() {
+    holds(Plan { crashes: 1, ..transfer_and_snapshot() });
+}
+
+#[test]
+fn transfer_and_snapshot_with_loss_and_duplicate() {
+    holds(Plan { losses: 1, duplicates: 1, ..transfer_and_snapshot() });
+}
+
+#[test]
+fn transfer_and_dependent_and_snapshot_undisturbed() {
+    holds(transfer_and_dependent_and_snapshot());
+}
+
+#[test]
+fn one_after_the_other_and_snapshot_undisturbed() {
+    holds(one_after_the_other_and_snapshot());
+    holds(Plan { holds: true, ..one_after_the_other_and_snapshot() });
+}
+
+#[test]
+fn one_after_the_other_and_snapshot_with_crash_of_coordinator() {
+    holds(Plan { crashes: 1, crash_only: Some(3), ..one_after_the_other_and_snapshot() });
+}
+
+#[test]
+fn audit_between_two_writes_and_snapshot_undisturbed() {
+    holds(audit_between_two_writes_and_snapshot());
 }
 
 #[test]
@@ -271,4 +333,35 @@ flaws! {
         Plan { crashes: 1, collections: 2, ..one_participant() },
     flaw_validations_renamed_is_noticed: ValidationsRenamed in two_audits_from_afar(),
     flaw_numbers_reused_is_noticed: NumbersReused in Plan { crashes: 1, ..one_participant() },
+}
+
+#[test]
+fn flaw_epoch_of_participant_is_noticed() {
+    is_noticed(transfer_and_snapshot(), Flaw::EpochOfParticipant);
+}
+
+#[test]
+fn flaw_epoch_not_entered_is_noticed() {
+    is_noticed(transfer_and_dependent_and_snapshot(), Flaw::EpochNotEntered);
+}
+
+#[test]
+fn flaw_snapshot_not_settled_is_noticed() {
+    is_noticed(transfer_and_snapshot(), Flaw::SnapshotNotSettled);
+}
+
+#[test]
+fn flaw_snapshot_disturbed_unnoticed_is_noticed() {
+    is_noticed(one_after_the_other_and_snapshot(), Flaw::SnapshotDisturbedUnnoticed);
+}
+
+#[test]
+fn flaw_snapshot_over_restart_is_noticed() {
+    let plan = Plan { crashes: 1, crash_only: Some(3), ..one_after_the_other_and_snapshot() };
+    is_noticed(plan, Flaw::SnapshotOverRestart);
+}
+
+#[test]
+fn flaw_validation_in_two_epochs_is_noticed() {
+    is_noticed(audit_between_two_writes_and_snapshot(), Flaw::ValidationInTwoEpochs);
 }

@@ -5,7 +5,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
 use crate::core::tranx_service::TranxService;
-use crate::core::{ClientId, Incarnation, ServerId};
+use crate::core::{ClientId, Epoch, Incarnation, ServerId};
 use crate::log::LogSpace;
 use crate::stage::Counters;
 use crate::wire::{Doors, ServerStatus};
@@ -30,6 +30,11 @@ pub(super) struct Board {
     asking: AtomicU64,
     pub(super) locking: AtomicU64,
     anomalies: AtomicU64,
+    /// In which epoch the server is.
+    epoch: AtomicU64,
+    /// Bytes of what was replaced and is kept for snapshots, and the end of the first epoch that can be read.
+    kept_bytes: AtomicU64,
+    kept_from: AtomicU64,
     pub(super) clients: AtomicU64,
     pub(super) cached_reads: AtomicU64,
     pub(super) committed: AtomicU64,
@@ -57,6 +62,9 @@ impl Board {
             asking: AtomicU64::new(0),
             locking: AtomicU64::new(0),
             anomalies: AtomicU64::new(0),
+            epoch: AtomicU64::new(0),
+            kept_bytes: AtomicU64::new(0),
+            kept_from: AtomicU64::new(0),
             clients: AtomicU64::new(0),
             cached_reads: AtomicU64::new(0),
             committed: AtomicU64::new(0),
@@ -90,6 +98,19 @@ impl Board {
         self.log_bytes.load(Ordering::Relaxed)
     }
 
+    pub(super) fn enter(&self, epoch: Epoch) {
+        self.epoch.store(epoch.0, Ordering::Release);
+    }
+
+    pub(super) fn epoch(&self) -> Epoch {
+        Epoch(self.epoch.load(Ordering::Acquire))
+    }
+
+    pub(super) fn note_kept(&self, bytes: u64, from: Epoch) {
+        self.kept_bytes.store(bytes, Ordering::Relaxed);
+        self.kept_from.store(from.0, Ordering::Relaxed);
+    }
+
     pub(super) fn note_doors(&self, doors: Doors) {
         *self.doors.lock().unwrap_or_else(PoisonError::into_inner) = doors;
     }
@@ -120,6 +141,9 @@ impl Board {
             asking: get(&self.asking),
             locking: get(&self.locking),
             anomalies: get(&self.anomalies),
+            epoch: Epoch(get(&self.epoch)),
+            snapshots_from: Epoch(get(&self.kept_from)),
+            snapshot_bytes: get(&self.kept_bytes),
             clients: get(&self.clients),
             cached_reads: get(&self.cached_reads),
             committed: get(&self.committed),

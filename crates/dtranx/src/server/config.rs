@@ -75,6 +75,10 @@ pub struct ServerConfig {
     pub frame_ms: u64,
     /// How long a client may ask nothing before its connection is closed; 0: for ever.
     pub client_idle_ms: u64,
+    /// For how long a snapshot can be read, from the first write after it on.
+    pub snapshot_window_ms: u64,
+    /// How many bytes of what is replaced are kept for snapshots.
+    pub snapshot_bytes: u64,
     /// How threads are bound to cores.
     pub binding: Binding,
     /// Where it listens, if that is not its address in the cluster: behind a proxy.
@@ -139,6 +143,8 @@ const MAX_CLIENT_CONNECTIONS: u32 = 65_536;
 /// Three eighths, which one client may have under way, are more than the largest message.
 const MIN_CLIENT_MIB: u64 = 64;
 const MAX_CLIENT_MIB: u64 = 1 << 20;
+const MAX_SNAPSHOT_WINDOW_MS: u64 = 24 * 3_600_000;
+const MAX_SNAPSHOT_MIB: u64 = 1 << 20;
 const MIN_PATIENCE_MS: u64 = 100;
 const MIN_IDLE_MS: u64 = 1000;
 const MAX_IDLE_MS: u64 = 7 * 24 * 3_600_000;
@@ -198,6 +204,8 @@ struct FileLimits {
     handshake_ms: u64,
     frame_ms: u64,
     client_idle_ms: u64,
+    snapshot_window_ms: u64,
+    snapshot_mib: u64,
 }
 
 impl Default for FileLimits {
@@ -215,6 +223,8 @@ impl Default for FileLimits {
             handshake_ms: 5000,
             frame_ms: 60_000,
             client_idle_ms: 600_000,
+            snapshot_window_ms: 300_000,
+            snapshot_mib: 256,
         }
     }
 }
@@ -251,6 +261,8 @@ impl ServerConfig {
             handshake_ms: limits.handshake_ms,
             frame_ms: limits.frame_ms,
             client_idle_ms: limits.client_idle_ms,
+            snapshot_window_ms: limits.snapshot_window_ms,
+            snapshot_bytes: limits.snapshot_mib << 20,
             binding: Binding::default(),
             listen: None,
             metrics: None,
@@ -311,6 +323,8 @@ impl ServerConfig {
         config.handshake_ms = file.limits.handshake_ms;
         config.frame_ms = file.limits.frame_ms;
         config.client_idle_ms = file.limits.client_idle_ms;
+        config.snapshot_window_ms = file.limits.snapshot_window_ms;
+        config.snapshot_bytes = file.limits.snapshot_mib.saturating_mul(1 << 20);
         config.binding = match (file.threads.pinned, file.threads.cores) {
             (Some(false), Some(_)) => return field("threads.cores", "threads are not bound if `pinned` is false"),
             (Some(false), None) => Binding::Unpinned,
@@ -371,6 +385,14 @@ impl ServerConfig {
         }
         if !(1..=65_536).contains(&self.client_window) {
             return field("limits.client_window", format!("{}: 1 to 65536", self.client_window));
+        }
+        if !(MIN_PATIENCE_MS..=MAX_SNAPSHOT_WINDOW_MS).contains(&self.snapshot_window_ms) {
+            let what = format!("{}: {MIN_PATIENCE_MS} to {MAX_SNAPSHOT_WINDOW_MS}", self.snapshot_window_ms);
+            return field("limits.snapshot_window_ms", what);
+        }
+        if self.snapshot_bytes >> 20 > MAX_SNAPSHOT_MIB {
+            let snapshot_mib = self.snapshot_bytes >> 20;
+            return field("limits.snapshot_mib", format!("{snapshot_mib}: 0 to {MAX_SNAPSHOT_MIB}"));
         }
         self.validate_connections()?;
         for (name, address) in [("listen", self.listen), ("metrics", self.metrics)] {

@@ -16,7 +16,7 @@
 //!   decided, it may abort. The participant, in doubt, asks it.
 
 use super::board::Board;
-use crate::core::{Message, Partition, Refusal, Transaction, Vote};
+use crate::core::{Epoch, Message, Partition, Refusal, Transaction, Vote};
 
 /// Why a client's request to commit is not let in.
 pub(super) fn refuse_commit(
@@ -39,15 +39,18 @@ pub(super) fn refuse_commit(
 pub(super) fn refuse_message(board: &Board, message: &Message) -> Option<Message> {
     let Message::Prepare { tranx, part, .. } = message else { return None };
     let refusal = if part.is_read_only() { refuse_read(board) } else { refuse_write(board) };
-    refusal.map(|refusal| Message::Vote { tranx: *tranx, vote: Vote::No(refusal) })
+    refusal.map(|refusal| Message::Vote { tranx: *tranx, vote: Vote::No(refusal), epoch: Epoch(0) })
 }
 
 /// The answer to a message of another server for which its queue has no room; `None`: it is as if it were lost on the way.
 pub(super) fn refuse_peer(message: &Message) -> Option<Message> {
     let vote = || Vote::No(Refusal::Overloaded { limit: "requests of servers that wait".to_owned() });
+    let epoch = Epoch(0);
     match message {
-        Message::Prepare { tranx, .. } => Some(Message::Vote { tranx: *tranx, vote: vote() }),
-        Message::Validate { validation, .. } => Some(Message::Validated { validation: *validation, vote: vote() }),
+        Message::Prepare { tranx, .. } => Some(Message::Vote { tranx: *tranx, vote: vote(), epoch }),
+        Message::Validate { validation, .. } => {
+            Some(Message::Validated { validation: *validation, vote: vote(), epoch })
+        }
         _ => None,
     }
 }
@@ -152,7 +155,7 @@ mod tests {
     fn what_completes_transactions_and_what_is_repeated_is_never_refused() {
         let board = board(u64::MAX);
         let messages = [
-            Message::Validate { validation: VALIDATION, part: absent(&["a"]) },
+            Message::Validate { validation: VALIDATION, part: absent(&["a"]), epoch: Epoch(0) },
             Message::Inquire { tranx: TRANX },
             Message::Acknowledge(vec![TRANX]),
         ];

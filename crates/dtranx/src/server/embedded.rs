@@ -186,6 +186,10 @@ impl LocalLink {
                 let refusal = Refusal::Overloaded { limit };
                 self.entry.offer(input).map_err(|_| Reply::Commit(CommitAnswer::Refused(refusal)))
             }
+            Ask::Snapshot => {
+                let full = |_| Reply::Refused("the server is at its limit: requests that wait".to_owned());
+                self.entry.offer(TranxEvent::Snapshot { client, message: MessageId(id) }).map_err(full)
+            }
             ask => self.reads.ask(client, id, ask),
         }
     }

@@ -27,7 +27,7 @@ use crate::core::tranx_service::TranxEvent;
 use crate::core::{Message, Node, NodeConfig, ServerId, StoreId};
 use crate::log::{Disk, LogError, LogOptions, Medium, Memory, PersistentMemory};
 use crate::stage::{Counters, Crew, Inlet, Layout, Signal, Source, Stage, StageError, Worker, cores, layout, queue};
-use crate::storage::{InMemory, Lsm, LsmOptions, Storage, StorageError};
+use crate::storage::{History, HistoryLimits, InMemory, Lsm, LsmOptions, Storage, StorageError};
 
 /// Internal queues: larger than what the node's limits let be under way in ordinary times; the rest waits with its sender.
 const INTERNAL_EVENTS: usize = 16 * 1024;
@@ -145,6 +145,10 @@ pub(super) fn start(
     let recovered = recover(node_config, medium, &options, &*storage)?;
     identity.settle()?;
     let recovered_records = recovered.records;
+    let epoch = recovered.node.tranx.epochs.now();
+    board.enter(epoch);
+    let limits = HistoryLimits { window_ms: config.snapshot_window_ms, bytes: config.snapshot_bytes };
+    let history = Arc::new(History::new(limits, epoch));
     let (workers, port_signal) = workers(config);
     let signals = Signals { workers: &workers };
     let (entry, from_entry) = queue("entry", ENTRY_EVENTS, signals.of("transaction"), &counters);
@@ -171,11 +175,13 @@ pub(super) fn start(
     let mut stages = vec![port(made)?];
     stages.push(Box::new(ReadStage {
         storage: storage.clone(),
+        history: history.clone(),
+        board: board.clone(),
         source: from_reads,
         to_clients: to_clients.outlet(),
         batch: Vec::new(),
     }));
-    let inner = Inner { config, board: &board, counters: &counters, signals, to_servers, to_clients };
+    let inner = Inner { config, board: &board, counters: &counters, signals, history, to_servers, to_clients };
     stages.extend(inner.stages(recovered, storage, entries));
     let crew = crew(workers, stages, &counters, board.started)?;
     Ok(Engine { crew, board, recovered_records })
@@ -187,6 +193,7 @@ struct Inner<'a> {
     board: &'a Arc<Board>,
     counters: &'a Counters,
     signals: Signals<'a>,
+    history: Arc<History>,
     to_servers: Inlet<ToServer>,
     to_clients: Inlet<ToClient>,
 }
@@ -255,10 +262,12 @@ impl Inner<'_> {
             Box::new(WalStage::new(recovered.log, self.board.clone(), from_wal, internal.outlet(), garbage.outlet())),
             Box::new(StorageStage {
                 storage: storage.clone(),
+                history: self.history.clone(),
                 source: from_store,
                 tell: internal.outlet(),
                 batch: Vec::new(),
                 commits: Vec::new(),
+                epochs: Vec::new(),
             }),
             Box::new(SideStage {
                 machine: recovery,
@@ -273,6 +282,7 @@ impl Inner<'_> {
                 gc,
                 config,
                 storage,
+                history: self.history,
                 collector: recovered.collector,
                 board: self.board.clone(),
                 source: from_garbage,

@@ -1,7 +1,7 @@
 //! What the stages of a server send each other, beside the events of the machines (`core::machine`).
 
 use crate::core::gc::GcEvent;
-use crate::core::{ClientId, LogTicket, Message, Read, Record, ScanRead, ServerId, TranxId, WorkId, Write};
+use crate::core::{ClientId, Epoch, LogTicket, Message, Read, Record, ScanRead, ServerId, TranxId, WorkId, Write};
 use crate::wire::{Ask, Response};
 
 /// To the log.
@@ -14,7 +14,7 @@ pub(super) struct Append {
 /// To the storage. What is checked waits for nothing that is still to be applied: the protocol's locks see to that.
 pub(super) enum Store {
     Check { work: WorkId, reads: Vec<Read>, scans: Vec<ScanRead> },
-    Apply { tranx: TranxId, writes: Vec<Write> },
+    Apply { tranx: TranxId, epoch: Epoch, writes: Vec<Write> },
 }
 
 /// To the garbage collection.

@@ -37,6 +37,15 @@ impl Reads {
     }
 }
 
+/// What keys held, unless it is too much at once.
+pub(super) fn within_limit(items: Vec<Option<Item>>) -> Reply {
+    let bytes: usize = items.iter().flatten().map(|item| item.value.as_bytes().len()).sum();
+    if bytes > ANSWER_LIMIT_BYTES {
+        return Reply::Refused(format!("more than {ANSWER_LIMIT_BYTES} bytes at once; read fewer keys"));
+    }
+    Reply::Values(items)
+}
+
 /// What the keys hold. May wait for a disk.
 pub(super) fn stored(storage: &dyn Storage, keys: &[Key]) -> Reply {
     let found = gather(keys, |key| storage.get(key).map_err(|error| Reply::Refused(error.to_string())));

@@ -29,7 +29,8 @@ pub(crate) fn check(world: &World<'_>) -> Result<Report, String> {
     is_stored(world)?;
     let mut graph = Graph::default();
     add_reads_and_writes(world, &committed, &mut graph)?;
-    add_real_time(&committed, &mut graph);
+    add_snapshots(history, &mut graph)?;
+    add_real_time(history, &committed, &mut graph);
     if let Some(cycle) = graph.cycle() {
         return Err(explain(&cycle, &committed));
     }
@@ -93,6 +94,7 @@ fn is_stored(world: &World<'_>) -> Result<(), String> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Point {
     Tranx(WorkId),
+    Snapshot(usize),
     Time(usize),
 }
 
@@ -161,13 +163,21 @@ fn seen(
 }
 
 /// Each end comes before each later beginning.
-fn add_real_time(committed: &BTreeMap<WorkId, &Attempt>, graph: &mut Graph) {
+fn add_real_time(history: &History, committed: &BTreeMap<WorkId, &Attempt>, graph: &mut Graph) {
     let known = |attempt: &Attempt| matches!(attempt.fate, Fate::Committed(_));
     let mut times: BTreeSet<u64> = committed.values().map(|attempt| attempt.begun_us).collect();
+    times.extend(history.snapshots.iter().flat_map(|snapshot| [snapshot.begun_us, snapshot.ended_us]));
     times.extend(committed.values().filter(|attempt| known(attempt)).map(|attempt| attempt.ended_us));
     let index: BTreeMap<u64, usize> = times.into_iter().enumerate().map(|(at, time_us)| (time_us, at)).collect();
     for at in 1..index.len() {
         graph.link(Point::Time(at - 1), Point::Time(at), String::new());
+    }
+    for (number, snapshot) in history.snapshots.iter().enumerate() {
+        if let (Some(begun), Some(ended)) = (index.get(&snapshot.begun_us), index.get(&snapshot.ended_us)) {
+            let (point, name) = (Point::Snapshot(number), format!("snapshot {}", snapshot.epoch));
+            graph.link(Point::Time(*begun), point, format!("before the beginning of {name}"));
+            graph.link(point, Point::Time(ended + 1), format!("{name} had ended"));
+        }
     }
     for (tranx, attempt) in committed {
         if let Some(at) = index.get(&attempt.begun_us) {
@@ -178,6 +188,30 @@ fn add_real_time(committed: &BTreeMap<WorkId, &Attempt>, graph: &mut Graph) {
             graph.link(Point::Tranx(*tranx), Point::Time(at + 1), format!("{tranx} had ended"));
         }
     }
+}
+
+/// Each key of a snapshot was read after what it shows, and before what comes next.
+fn add_snapshots(history: &History, graph: &mut Graph) -> Result<(), String> {
+    for (at, snapshot) in history.snapshots.iter().enumerate() {
+        let name = format!("snapshot {}", snapshot.epoch);
+        for (key, seen) in &snapshot.seen {
+            let order = history.writes.get(key).map_or(&[][..], Vec::as_slice);
+            let before = seen.writes.checked_sub(1).and_then(|at| order.get(at));
+            let shown = before.filter(|(_, is_put)| *is_put).map(|(version, _)| *version);
+            if shown != seen.version {
+                return Err(format!("{name} shows {:?} of {key:?}, not {shown:?}", seen.version));
+            }
+            if let Some((writer, _)) = before {
+                let why = format!("{writer} wrote {key:?}, read by {name}");
+                graph.link(Point::Tranx((*writer).into()), Point::Snapshot(at), why);
+            }
+            if let Some((next, _)) = order.get(seen.writes) {
+                let why = format!("{name} read {key:?} before it was replaced by {next}");
+                graph.link(Point::Snapshot(at), Point::Tranx((*next).into()), why);
+            }
+        }
+    }
+    Ok(())
 }
 
 impl Graph {
@@ -251,6 +285,7 @@ fn report(world: &World<'_>, committed: &BTreeMap<WorkId, &Attempt>) -> Report {
         refused: count(|fate| *fate == Fate::Refused),
         unknown_committed,
         unknown_aborted: count(|fate| *fate == Fate::Unknown) - unknown_committed,
+        snapshots: world.history.snapshots.len(),
         crashes: world.crashes,
         events: world.events,
         most_segments: world.most_segments,

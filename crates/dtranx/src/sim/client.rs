@@ -4,7 +4,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use super::workload::Plan;
+use super::{history::Snapshot, workload::Plan};
 use crate::core::{ClientId, Key, MessageId, ServerId, Transaction, TranxId};
 
 /// How often a commit is sent before the client gives up and does not know.
@@ -31,6 +31,8 @@ pub(crate) struct Client {
     pub(crate) request: Option<Request>,
     pub(crate) connections: BTreeMap<ServerId, ClientId>,
     pub(crate) last_message: u64,
+    /// The snapshot that it reads.
+    pub(crate) snapshot: Option<Snapshot>,
     /// The last version that it saw of each key.
     pub(crate) cache: BTreeMap<Key, Option<TranxId>>,
 }

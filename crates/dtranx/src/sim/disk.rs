@@ -4,9 +4,10 @@ use std::collections::{BTreeMap, VecDeque};
 
 use rand::{RngExt, rngs::StdRng};
 
+use super::history::{History, Seen};
 use crate::core::{
-    CheckAnswer, Current, GcRecord, Item, Key, KeyRange, Read, Record, ScanRead, SegmentId, SegmentSummary, TranxId,
-    Write,
+    CheckAnswer, Current, Epoch, GcRecord, Item, Key, KeyRange, Read, Record, ScanRead, SegmentId, SegmentSummary,
+    TranxId, Write,
 };
 
 /// After how many records a segment is sealed.
@@ -38,6 +39,10 @@ pub(crate) struct Disk {
     persisted: BTreeMap<Key, Item>,
     /// What was applied since `persisted`.
     unpersisted: Vec<(TranxId, Vec<Write>)>,
+    /// Snapshots from the end of this epoch on can be read.
+    snapshots_from: Epoch,
+    /// For each key what it held before the first write of each epoch.
+    replaced: BTreeMap<Key, Vec<(Epoch, Seen)>>,
 }
 
 impl Disk {
@@ -52,6 +57,8 @@ impl Disk {
             items: BTreeMap::new(),
             persisted: BTreeMap::new(),
             unpersisted: Vec::new(),
+            snapshots_from: Epoch(0),
+            replaced: BTreeMap::new(),
         }
     }
 
@@ -84,6 +91,37 @@ impl Disk {
     pub(crate) fn apply(&mut self, tranx: TranxId, writes: Vec<Write>) {
         write(&mut self.items, tranx, &writes);
         self.unpersisted.push((tranx, writes));
+    }
+
+    /// A new life begins: it can be read as of the end of this epoch, and of later ones.
+    pub(crate) fn begin_snapshots(&mut self, from: Epoch) {
+        self.snapshots_from = from;
+        self.replaced.clear();
+    }
+
+    /// Keeps what is going to be replaced.
+    pub(crate) fn keep(&mut self, epoch: Epoch, writes: &[Write], history: &History) {
+        for Write { key, .. } in writes.iter().filter(|_| epoch > self.snapshots_from) {
+            let seen = self.seen(key, history);
+            let replaced = self.replaced.entry(key.clone()).or_default();
+            if replaced.last().is_none_or(|(written, _)| *written < epoch) {
+                replaced.push((epoch, seen));
+            }
+        }
+    }
+
+    /// What a key held at the end of an epoch; `None`: nobody knows any more.
+    pub(crate) fn read_at(&self, epoch: Epoch, key: &Key, history: &History) -> Option<Seen> {
+        if epoch < self.snapshots_from {
+            return None;
+        }
+        let replaced = self.replaced.get(key).and_then(|replaced| replaced.iter().find(|(at, _)| *at > epoch));
+        Some(replaced.map_or_else(|| self.seen(key, history), |(_, seen)| *seen))
+    }
+
+    fn seen(&self, key: &Key, history: &History) -> Seen {
+        let version = self.items.get(key).map(|item| item.version);
+        Seen { version, writes: history.writes.get(key).map_or(0, Vec::len) }
     }
 
     /// How much was applied and not persisted.

@@ -17,7 +17,8 @@ impl World<'_> {
                 Command::Reply { client, message, answer } => self.reply(id, client, message, answer),
                 Command::Log { record, durable, .. } => self.append(id, record, durable),
                 Command::Check { work, reads, scans } => self.work(id, 500, Work::Check(work, reads, scans)),
-                Command::Apply { tranx, writes } => self.work(id, 500, Work::Apply(tranx, writes)),
+                Command::ReplySnapshot { client, message, answer } => self.reply_snapshot(id, client, message, answer),
+                Command::Apply { tranx, epoch, writes } => self.work(id, 500, Work::Apply(tranx, epoch, writes)),
                 Command::PersistStorage => {
                     let applied = self.servers.get(&id).map_or(0, |server| server.disk.unpersisted());
                     self.work(id, 5_000, Work::Persist(applied));
@@ -73,7 +74,8 @@ impl World<'_> {
                 }
                 return self.answer(id, Input::Checked { work, answer });
             }
-            Work::Apply(tranx, writes) => {
+            Work::Apply(tranx, epoch, writes) => {
+                server.disk.keep(epoch, &writes, &self.history);
                 self.history.applied(tranx, &writes);
                 server.disk.apply(tranx, writes);
                 return self.answer(id, Input::Applied { tranx });

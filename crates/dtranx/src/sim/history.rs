@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::core::{Key, ServerId, Transaction, TranxId, Value, WorkId};
+use crate::core::{Epoch, Key, ServerId, Transaction, TranxId, Value, WorkId};
 
 /// One try of a client to commit a transaction.
 #[derive(Clone, Debug)]
@@ -13,6 +13,22 @@ pub(crate) struct Attempt {
     pub(crate) ended_us: u64,
     pub(crate) transaction: Transaction,
     pub(crate) fate: Fate,
+}
+
+/// What a key held, and how many writes it had seen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Seen {
+    pub(crate) version: Option<TranxId>,
+    pub(crate) writes: usize,
+}
+
+/// A snapshot, and all keys of it.
+#[derive(Clone, Debug)]
+pub(crate) struct Snapshot {
+    pub(crate) begun_us: u64,
+    pub(crate) ended_us: u64,
+    pub(crate) epoch: Epoch,
+    pub(crate) seen: BTreeMap<Key, Seen>,
 }
 
 /// A part was found to be valid.
@@ -39,6 +55,8 @@ pub(crate) struct History {
     pub(crate) writes: BTreeMap<Key, Vec<(TranxId, bool)>>,
     /// When each part of a transaction was found to be valid, and how many writes each of its keys had seen then.
     pub(crate) checked: BTreeMap<(WorkId, ServerId), Vec<Checked>>,
+    /// The snapshots that were read to their end.
+    pub(crate) snapshots: Vec<Snapshot>,
     /// Which attempt a transaction is.
     pub(crate) attempt_of: BTreeMap<TranxId, usize>,
     /// What seemed impossible while it ran.

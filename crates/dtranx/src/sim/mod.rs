@@ -7,7 +7,7 @@
 //!
 //! - [`simulate`]: one run. - [`options`]: how wild it is.
 //! - `world`: the loop of events. `effects`: what becomes of a node's commands. `passing`: what its machines tell each other.
-//!   `server`: a node with its disk. `client`, `turns`: what clients do. `history`, `check`: what happened, and whether it may
+//!   `server`: a node with its disk. `client`, `turns`, `snapshots`: what clients do. `history`, `check`: what happened, and whether it may
 //!   have.
 
 mod check;
@@ -18,6 +18,7 @@ mod history;
 pub mod options;
 mod passing;
 mod server;
+mod snapshots;
 mod turns;
 mod workload;
 mod world;
@@ -38,6 +39,8 @@ pub struct Report {
     pub unknown_committed: usize,
     /// Transactions of which clients do not know it, that were not.
     pub unknown_aborted: usize,
+    /// Snapshots that were made and read to their end.
+    pub snapshots: usize,
     /// How often a server crashed.
     pub crashes: usize,
     /// Events that happened.

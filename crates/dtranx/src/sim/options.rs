@@ -27,6 +27,8 @@ pub struct Options {
     pub partitions: usize,
     /// How many times a server stands still for a while, and its clock then jumps.
     pub pauses: usize,
+    /// How many of what clients begin are snapshots.
+    pub snapshots: u32,
     /// What is broken on purpose.
     #[cfg(test)]
     pub(crate) flaw: Option<Flaw>,
@@ -44,6 +46,7 @@ impl Default for Options {
             crashes: 4,
             partitions: 2,
             pauses: 2,
+            snapshots: 15,
             #[cfg(test)]
             flaw: None,
         }
@@ -63,6 +66,7 @@ impl Options {
             crashes: rng.random_range(0..12),
             partitions: rng.random_range(0..5),
             pauses: rng.random_range(0..5),
+            snapshots: rng.random_range(0..50),
             ..Self::default()
         }
     }
@@ -76,6 +80,9 @@ impl Options {
         config.decision_resend_ms = 30;
         config.inquiry_ms = 40;
         config.number_block = 16;
+        config.epoch_block = 3;
+        config.snapshot_hold_ms = 10;
+        config.snapshot_attempts = 3;
         config.client_window = 8;
         #[cfg(test)]
         {

@@ -75,7 +75,9 @@ impl Server {
         self.disk.begin_segment();
         self.tickets_from = self.disk.appended;
         let mut commands = Vec::new();
-        self.node = Some(recovery.finish(self.now_ms(now_us), &mut commands));
+        let node = recovery.finish(self.now_ms(now_us), &mut commands);
+        self.disk.begin_snapshots(node.tranx.epochs.now());
+        self.node = Some(node);
         commands
     }
 

@@ -14,6 +14,7 @@ fn run_seeds(seeds: std::ops::Range<u64>, options: &Options) -> Report {
                 total.committed += report.committed;
                 total.refused += report.refused;
                 total.unknown_committed += report.unknown_committed;
+                total.snapshots += report.snapshots;
                 total.crashes += report.crashes;
                 total.most_segments = total.most_segments.max(report.most_segments);
             }
@@ -28,6 +29,7 @@ fn simulate_three_servers_is_correct() {
     let total = run_seeds(0..80, &Options::default());
     assert!(total.committed > 80 * 50 && total.crashes > 80 * 2, "little happens: {total:?}");
     assert!(total.unknown_committed > 0, "no answer is lost: {total:?}");
+    assert!(total.snapshots > 80 * 8, "few snapshots are made: {total:?}");
     assert!(total.most_segments < 30, "the log grows: {total:?}");
 }
 
@@ -41,6 +43,12 @@ fn simulate_five_servers_in_trouble_is_correct() {
     let options =
         Options { servers: 5, crashes: 12, partitions: 6, pauses: 6, loss: 10, duplication: 10, ..Options::default() };
     run_seeds(0..30, &options);
+}
+
+#[test]
+fn simulate_many_snapshots_is_correct() {
+    let total = run_seeds(0..60, &snapshots(4, 12));
+    assert!(total.snapshots > 60 * 10, "few snapshots are made: {total:?}");
 }
 
 #[test]
@@ -81,7 +89,12 @@ fn simulate_same_seed_runs_the_same() {
 
 /// Many clients want the same few keys.
 fn crowded(servers: u16, keys: u8, crashes: usize) -> Options {
-    Options { servers, keys, crashes, clients: 8, ..Options::default() }
+    Options { servers, keys, crashes, clients: 8, snapshots: 0, ..Options::default() }
+}
+
+/// Many snapshots, and servers that hear late of the others' epochs.
+fn snapshots(keys: u8, crashes: usize) -> Options {
+    Options { keys, crashes, clients: 8, snapshots: 40, loss: 15, duplication: 10, ..Options::default() }
 }
 
 /// Some seed must notice what is broken.
@@ -124,4 +137,7 @@ flaws! {
     flaw_request_repeated_is_noticed: RequestRepeated in Options::default(),
     flaw_unlock_before_applied_is_noticed: UnlockBeforeApplied in Options::default(),
     flaw_decisions_sent_once_is_noticed: DecisionsSentOnce in Options::default(),
+    flaw_epoch_of_participant_is_noticed: EpochOfParticipant in Options::default(),
+    flaw_epochs_reused_is_noticed: EpochsReused in Options::default(),
+    flaw_snapshot_not_settled_is_noticed: SnapshotNotSettled in Options::default(),
 }

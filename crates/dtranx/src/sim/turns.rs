@@ -14,13 +14,16 @@ use crate::core::{
 
 impl World<'_> {
     pub(super) fn reply(&mut self, from: ServerId, client: ClientId, message: MessageId, answer: CommitAnswer) {
-        let asks = |request: &Request| request.server == from && request.client == client && request.message == message;
-        let Some(index) = self.clients.iter().position(|other| other.request.as_ref().is_some_and(asks)) else {
-            return;
-        };
+        let Some(index) = self.asker(from, client, message) else { return };
         for after_us in self.copies() {
             self.step_later(index, after_us, Step::Answer(message, answer.clone()));
         }
+    }
+
+    /// Which client waits for the answer to this.
+    pub(super) fn asker(&self, from: ServerId, client: ClientId, message: MessageId) -> Option<usize> {
+        let asks = |request: &Request| request.server == from && request.client == client && request.message == message;
+        self.clients.iter().position(|other| other.request.as_ref().is_some_and(asks))
     }
 
     pub(super) fn step_later(&mut self, client: usize, after_us: u64, step: Step) {
@@ -64,14 +67,21 @@ impl World<'_> {
                 }
             }
             Step::Wait(message) => self.send_again(index, message),
+            Step::AskSnapshot => self.ask_snapshot(index),
+            Step::Made(message, answer) => self.snapshot_made(index, message, &answer),
+            Step::WaitForSnapshot(message) => self.ask_snapshot_again(index, message),
+            Step::ReadAt(key) => self.read_at(index, key),
         }
     }
 
     pub(super) fn begin(&mut self, index: usize) {
         let Some(client) = self.clients.get_mut(index).filter(|client| client.left > 0) else { return };
         client.left -= 1;
-        client.attempt = self.history.attempts.len();
         client.plan = Plan::draw(&mut self.rng, &self.options);
+        if client.plan.is_snapshot {
+            return self.begin_snapshot(index);
+        }
+        client.attempt = self.history.attempts.len();
         client.reads = client.plan.reads.iter().cloned().collect();
         client.found.clear();
         client.transaction = Transaction::default();
@@ -112,12 +122,19 @@ impl World<'_> {
         let client = &mut self.clients[index];
         let first = client.transaction.writes.first().map(|write| self.partition.server_of(&write.key));
         let id = first.filter(|_| self.rng.random_ratio(1, 2)).unwrap_or(any);
-        let Some(server) = self.servers.get_mut(&id) else { return };
+        match self.request(index, id, retries) {
+            Some(message) => self.send_again(index, message),
+            None => self.step_later(index, 10_000, Step::Send),
+        }
+    }
+
+    /// A new request to a server, over a new connection if need be; `None` if it accepts nobody.
+    pub(super) fn request(&mut self, index: usize, id: ServerId, retries: u32) -> Option<MessageId> {
+        let client = &mut self.clients[index];
+        let server = self.servers.get_mut(&id)?;
         let incarnation = server.node.as_ref().and_then(|node| node.incarnation());
         let known = client.connections.get(&id).filter(|known| Some(known.incarnation) == incarnation).copied();
-        let Some(name) = known.or_else(|| server.accept()) else {
-            return self.step_later(index, 10_000, Step::Send);
-        };
+        let name = known.or_else(|| server.accept())?;
         client.last_message += 1;
         let message = MessageId(client.last_message);
         client.connections.insert(id, name);
@@ -126,7 +143,7 @@ impl World<'_> {
         if known.is_none() {
             self.input(id, Input::ClientConnected { client: name });
         }
-        self.send_again(index, message);
+        Some(message)
     }
 
     pub(super) fn send_again(&mut self, index: usize, message: MessageId) {

@@ -14,6 +14,8 @@ pub(crate) struct Plan {
     pub(crate) deletes: Vec<Key>,
     /// Are versions that the client saw earlier good enough?
     pub(crate) uses_cache: bool,
+    /// Does it read a snapshot instead?
+    pub(crate) is_snapshot: bool,
 }
 
 /// Key number `number`: one letter.
@@ -53,6 +55,8 @@ impl Plan {
             let (from, to) = (key(rng.random_range(0..count)), key(rng.random_range(0..count)));
             KeyRange::through(from.clone().min(to.clone()), from.max(to))
         });
-        Self { reads, scan, puts, deletes, uses_cache: rng.random_ratio(1, 4) }
+        let uses_cache = rng.random_ratio(1, 4);
+        let is_snapshot = options.snapshots > 0 && rng.random_range(0..100) < options.snapshots;
+        Self { reads, scan, puts, deletes, uses_cache, is_snapshot }
     }
 }

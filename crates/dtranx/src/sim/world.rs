@@ -9,8 +9,8 @@ use rand::{RngExt, SeedableRng, rngs::StdRng};
 
 use super::{client::Client, history::History, options::Options, server::Server, workload::key};
 use crate::core::{
-    ClientId, CommitAnswer, Input, Key, Message, MessageId, Partition, Read, ScanRead, ServerId, Transaction, TranxId,
-    WorkId, Write,
+    ClientId, CommitAnswer, Epoch, Input, Key, Message, MessageId, Partition, Read, ScanRead, ServerId, SnapshotAnswer,
+    Transaction, TranxId, WorkId, Write,
     node::{Link, Machine},
 };
 
@@ -83,6 +83,11 @@ pub(crate) enum Event {
         message: MessageId,
         transaction: Transaction,
     },
+    SnapshotRequest {
+        to: ServerId,
+        client: ClientId,
+        message: MessageId,
+    },
 }
 
 #[derive(Debug)]
@@ -90,7 +95,7 @@ pub(crate) enum Work {
     /// Records up to this one are durable.
     Flush(u64),
     Check(WorkId, Vec<Read>, Vec<ScanRead>),
-    Apply(TranxId, Vec<Write>),
+    Apply(TranxId, Epoch, Vec<Write>),
     /// The storage has answered.
     Answer(Input),
     Persist(usize),
@@ -110,6 +115,11 @@ pub(crate) enum Step {
     Answer(MessageId, CommitAnswer),
     /// No answer so far.
     Wait(MessageId),
+    /// The same for a snapshot; the next key of it is read.
+    AskSnapshot,
+    Made(MessageId, SnapshotAnswer),
+    WaitForSnapshot(MessageId),
+    ReadAt(Key),
 }
 
 impl<'a> World<'a> {
@@ -174,7 +184,7 @@ impl<'a> World<'a> {
     /// If it is for a server that stands still, an event happens when it goes on.
     fn paused_until_us(&self, event: &Event) -> Option<u64> {
         let server = match event {
-            Event::Message { to, .. } | Event::Request { to, .. } => to,
+            Event::Message { to, .. } | Event::Request { to, .. } | Event::SnapshotRequest { to, .. } => to,
             Event::Done { server, .. } | Event::Pass { server, .. } => server,
             Event::Tick(server) | Event::Collect(server) => server,
             _ => return None,
@@ -284,6 +294,7 @@ impl<'a> World<'a> {
             Event::Request { to, client, message, transaction } => {
                 self.input(to, Input::Commit { client, message, transaction });
             }
+            Event::SnapshotRequest { to, client, message } => self.input(to, Input::Snapshot { client, message }),
         }
     }
 

@@ -1,12 +1,13 @@
 //! What a server stores: ordered keys, each with a value and the version that it was written with (section 4.3).
 //!
-//! [`Lsm`] keeps it on a disk, behind a write-through cache (section 4.1); [`InMemory`] keeps it nowhere. A version is the id
+//! [`Lsm`] keeps it on a disk, behind a write-through cache (section 4.1); [`InMemory`] keeps it nowhere. [`History`] keeps what was replaced, for snapshots. A version is the id
 //! of the transaction that wrote the item; the paper counts versions up, which would make a deleted and rewritten key look
 //! unchanged.
 //!
 //! Nothing here locks: the protocol's locks see to it that nobody writes what somebody checks.
 
 mod cache;
+mod history;
 mod lsm;
 mod memory;
 
@@ -14,6 +15,7 @@ use thiserror::Error;
 
 use crate::core::{CheckAnswer, Current, Item, Key, KeyRange, Read, ScanRead, StoreId, TranxId, Write};
 
+pub use history::{FoundAt, History, HistoryLimits, TooOld};
 pub use lsm::{Lsm, LsmOptions};
 pub use memory::InMemory;
 

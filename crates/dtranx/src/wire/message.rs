@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::secret::{Nonce, Proof};
 use crate::cluster::{Cluster, MapId};
-use crate::core::{ClientId, CommitAnswer, Item, Key, KeyRange, ServerId, StoreId, Transaction};
+use crate::core::{ClientId, CommitAnswer, Epoch, Item, Key, KeyRange, ServerId, SnapshotAnswer, StoreId, Transaction};
 use crate::stage::Readings;
 
 /// The first message of the side that called.
@@ -98,6 +98,24 @@ pub enum Ask {
     Commit(Transaction),
     /// How the server is.
     Status,
+    /// A snapshot of all servers: [`Reply::Snapshot`].
+    Snapshot,
+    /// What some keys held at the end of an epoch that a snapshot has ended: [`Reply::Values`].
+    GetAt {
+        /// The snapshot.
+        epoch: Epoch,
+        /// The keys.
+        keys: Vec<Key>,
+    },
+    /// What a range held then on this server: [`Reply::FoundAt`].
+    ScanAt {
+        /// The snapshot.
+        epoch: Epoch,
+        /// The range.
+        range: KeyRange,
+        /// The most items.
+        items: u32,
+    },
 }
 
 /// What a request begins with, which is enough to refuse it.
@@ -115,6 +133,9 @@ pub(crate) enum AskKind {
     Scan,
     Commit,
     Status,
+    Snapshot,
+    GetAt,
+    ScanAt,
 }
 
 impl RequestHead {
@@ -151,6 +172,15 @@ pub enum Reply {
     Status(Box<ServerStatus>),
     /// The request was not carried out: the server has too much to do, or the request is beyond a limit.
     Refused(String),
+    /// To `Snapshot`; and to `GetAt` and `ScanAt` if there is no such snapshot any more.
+    Snapshot(SnapshotAnswer),
+    /// To `ScanAt`: what was there, in order, and how far was looked.
+    FoundAt {
+        /// The items.
+        items: Vec<(Key, Item)>,
+        /// The last key that was looked at; `None`: the whole range was.
+        through: Option<Key>,
+    },
 }
 
 /// How a server is.
@@ -181,6 +211,12 @@ pub struct ServerStatus {
     pub locking: u64,
     /// How often something happened that must not.
     pub anomalies: u64,
+    /// The epoch that it is in: how many snapshots there were, and more.
+    pub epoch: Epoch,
+    /// The oldest snapshot that it can be read as of.
+    pub snapshots_from: Epoch,
+    /// Bytes of what was replaced and is kept for snapshots.
+    pub snapshot_bytes: u64,
     /// Connected clients.
     pub clients: u64,
     /// Requests to read that its cache answered, without the read stage.
@@ -236,6 +272,9 @@ mod tests {
             (Ask::Scan { range: KeyRange::all(), items: 5 }, AskKind::Scan),
             (Ask::Commit(Transaction::default()), AskKind::Commit),
             (Ask::Status, AskKind::Status),
+            (Ask::Snapshot, AskKind::Snapshot),
+            (Ask::GetAt { epoch: Epoch(1), keys: vec![] }, AskKind::GetAt),
+            (Ask::ScanAt { epoch: Epoch(1), range: KeyRange::all(), items: 5 }, AskKind::ScanAt),
         ];
         for (ask, kind) in asks {
             for (id, is_repeated) in [(1, false), (u64::MAX, true)] {

@@ -1,5 +1,5 @@
 //! Frames: what was written is read; damage and excess are refused. Nonsense: `corpus`.
-use dtranx::core::{Key, Message, Outcome, Read, ServerId, Transaction, TranxId, Value, Write};
+use dtranx::core::{Epoch, Key, Message, Outcome, Read, ServerId, Transaction, TranxId, Value, Write};
 use dtranx::wire::{Ask, FRAME_LIMIT_BYTES, Request, WireError, check_preface, decode, encode, next_frame, preface};
 
 fn request() -> Request {
@@ -18,7 +18,7 @@ fn frames_are_read_as_they_were_written() {
     let mut bytes = Vec::new();
     encode(&request(), &mut bytes).unwrap();
     let first = bytes.len();
-    let message = Message::Decisions(vec![(TranxId { server: ServerId(1), number: 2 }, Outcome::Commit)]);
+    let message = Message::Decisions(vec![(TranxId { server: ServerId(1), number: 2 }, Outcome::Commit(Epoch(3)))]);
     encode(&message, &mut bytes).unwrap();
     for end in 0..first {
         assert!(next_frame(&bytes[..end]).unwrap().is_none(), "{end} bytes are no frame");

@@ -1,5 +1,6 @@
 //! The client whose calls are futures. They need no runtime: the links' own threads send, receive and keep deadlines.
 
+mod snapshot;
 mod transact;
 mod transaction;
 
@@ -7,6 +8,7 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
+pub use self::snapshot::AsyncSnapshot;
 pub use self::transaction::AsyncTransaction;
 use super::call::unexpected;
 use super::inner::{Inner, discover};

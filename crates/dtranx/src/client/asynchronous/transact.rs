@@ -100,17 +100,17 @@ impl AsyncClient {
         self.transact(async move |tranx| tranx.delete(key.clone())).await
     }
 
-    /// The keys of a range, in order: a transaction of one scan.
+    /// The keys of a range, in order, at most `limit`, of a snapshot: [`AsyncClient::read`].
     ///
     /// # Errors
-    /// As for [`AsyncClient::transact`] and [`AsyncTransaction::scan`].
+    /// As for [`AsyncClient::read`] and [`crate::client::AsyncSnapshot::scan`].
     pub async fn scan(&self, range: &KeyRange, limit: usize) -> Result<Scanned> {
         let range = range.clone();
-        self.transact(async move |tranx| tranx.scan(range.clone(), limit).await).await
+        self.read(async move |snapshot| snapshot.scan(&range, limit).await).await
     }
 }
 
-async fn pause(wait: Duration) {
+pub(super) async fn pause(wait: Duration) {
     if !wait.is_zero() {
         Delay::new(wait).await;
     }

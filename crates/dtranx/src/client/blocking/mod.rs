@@ -1,5 +1,6 @@
 //! The client whose calls block: the asynchronous one, waited for.
 
+mod snapshot;
 mod transaction;
 
 use std::collections::BTreeMap;
@@ -9,8 +10,9 @@ use std::sync::Arc;
 use bytes::Bytes;
 use pollster::block_on;
 
+pub use self::snapshot::Snapshot;
 pub use self::transaction::Transaction;
-use super::{AsyncClient, AsyncTransaction, ClientOptions, Link, Result, Scanned};
+use super::{AsyncClient, AsyncSnapshot, AsyncTransaction, ClientOptions, Link, Result, Scanned};
 use crate::cluster::Cluster;
 use crate::core::{KeyRange, Refusal, ServerId};
 use crate::wire::ServerStatus;
@@ -91,6 +93,23 @@ impl Client {
         }))
     }
 
+    /// A snapshot of the whole cluster: see [`AsyncClient::snapshot`].
+    ///
+    /// # Errors
+    /// As for [`AsyncClient::snapshot`].
+    pub fn snapshot(&self) -> Result<Snapshot> {
+        Ok(Snapshot { inner: block_on(self.inner.snapshot())? })
+    }
+
+    /// Reads a snapshot, and another one if a server no longer keeps it: see [`AsyncClient::read`].
+    ///
+    /// # Errors
+    /// As for [`AsyncClient::read`].
+    pub fn read<T>(&self, mut body: impl FnMut(&Snapshot) -> Result<T>) -> Result<T> {
+        let body = async |snapshot: &AsyncSnapshot| body(&Snapshot { inner: snapshot.clone() });
+        block_on(self.inner.read(body))
+    }
+
     /// What a key holds: a transaction of one read.
     ///
     /// # Errors
@@ -115,10 +134,10 @@ impl Client {
         block_on(self.inner.delete(key))
     }
 
-    /// The keys of a range, in order: a transaction of one scan.
+    /// The keys of a range, in order, at most `limit`, of a snapshot: [`Client::read`].
     ///
     /// # Errors
-    /// As for [`Client::transact`] and [`Transaction::scan`].
+    /// As for [`Client::read`] and [`Snapshot::scan`].
     pub fn scan(&self, range: &KeyRange, limit: usize) -> Result<Scanned> {
         block_on(self.inner.scan(range, limit))
     }

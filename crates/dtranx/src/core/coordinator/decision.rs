@@ -16,29 +16,31 @@ impl Coordinator {
     /// Step 3.
     pub(super) fn decide_commit(&mut self, ctx: &mut Context<'_>, tranx: TranxId) {
         let Some(running) = self.running.get_mut(&tranx.number) else { return };
-        let Phase::Voting { kind, ask_at_ms, .. } = running.phase else { return };
+        let Phase::Voting { kind, ask_at_ms, epoch, .. } = running.phase else { return };
         self.vote_timers.remove(&(ask_at_ms, tranx.number));
         if kind == Kind::Prepare {
-            running.phase = Phase::Logging;
+            running.phase = Phase::Logging(epoch);
             let participants = running.participants.clone();
-            ctx.log(Record::Commit { tranx, participants }, true, Some(Wait::Commit(tranx)));
+            ctx.log(Record::Commit { tranx, participants, epoch }, true, Some(Wait::Commit(tranx)));
             if ctx.config.has(Flaw::AnswerBeforeDurable) {
                 self.commit_logged(ctx, tranx);
             }
         } else if let Some(running) = self.running.remove(&tranx.number) {
-            self.reply(ctx, running.client, CommitAnswer::Committed(tranx));
+            self.reply_in(ctx, running.client, CommitAnswer::Committed(tranx), epoch);
         }
     }
 
     /// `Commit` is durable: the transaction is committed.
     pub(crate) fn commit_logged(&mut self, ctx: &mut Context<'_>, tranx: TranxId) {
-        if self.running.get(&tranx.number).is_none_or(|running| running.phase != Phase::Logging) {
-            return;
-        }
+        let logging = self.running.get(&tranx.number).and_then(|running| match running.phase {
+            Phase::Logging(epoch) => Some(epoch),
+            Phase::Voting { .. } => None,
+        });
+        let Some(epoch) = logging else { return };
         let Some(running) = self.running.remove(&tranx.number) else { return };
-        self.incomplete.insert(tranx.number);
-        self.tell(ctx, tranx, Outcome::Commit, running.participants);
-        self.reply(ctx, running.client, CommitAnswer::Committed(tranx));
+        self.incomplete.insert(tranx.number, epoch);
+        self.tell(ctx, tranx, Outcome::Commit(epoch), running.participants);
+        self.reply_in(ctx, running.client, CommitAnswer::Committed(tranx), epoch);
     }
 
     /// Step 4: everybody has acknowledged these.
@@ -53,10 +55,8 @@ impl Coordinator {
     pub(crate) fn inquired(&self, ctx: &mut Context<'_>, from: ServerId, tranx: TranxId) {
         let outcome = if self.running.contains_key(&tranx.number) {
             None
-        } else if self.incomplete.contains(&tranx.number) {
-            Some(Outcome::Commit)
         } else {
-            Some(Outcome::Abort)
+            Some(self.incomplete.get(&tranx.number).map_or(Outcome::Abort, |epoch| Outcome::Commit(*epoch)))
         };
         ctx.tell(from, Message::Told { tranx, outcome });
     }
@@ -67,7 +67,7 @@ impl Coordinator {
         if participants.contains(&me) {
             ctx.tell(me, Message::Decisions(vec![(tranx, outcome)]));
         }
-        if outcome == Outcome::Commit || participants.iter().any(|server| *server != me) {
+        if outcome.is_commit() || participants.iter().any(|server| *server != me) {
             ctx.event(Event::Ack(AckEvent::Decided { tranx, outcome, participants }));
         }
     }

@@ -23,15 +23,17 @@ mod decision;
 mod validation;
 mod vote;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use super::{
     clients::Clients,
     complete::Complete,
-    event::{Command, CommitAnswer},
-    id::{ClientId, Incarnation, MessageId, ServerId},
+    event::{Command, CommitAnswer, SnapshotAnswer},
+    id::{ClientId, Epoch, Incarnation, MessageId, ServerId},
     journal::{Context, Wait},
     record::Record,
+    refusal::Refusal,
+    snapshot::{SnapshotMessage, Snapshots, asked},
     transaction::Transaction,
 };
 use validation::Validations;
@@ -49,12 +51,25 @@ pub(crate) struct Coordinator {
     reserved: u64,
     /// The transactions that are not decided, by number.
     running: BTreeMap<u64, Running>,
-    /// Those that are committed and not complete.
-    incomplete: BTreeSet<u64>,
+    /// Those that are committed and not complete, with their epochs.
+    incomplete: BTreeMap<u64, Epoch>,
     /// When to ask for the votes of which transaction again.
     vote_timers: BTreeSet<(u64, u64)>,
     /// Those that only read, and have no number.
     validations: Validations,
+    /// The snapshots that clients of this server want.
+    snapshots: Snapshots,
+    /// What is decided and not answered, because not every server is known to be in its epoch.
+    held: VecDeque<Held>,
+}
+
+/// An answer that is held back.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct Held {
+    client: (ClientId, MessageId),
+    answer: CommitAnswer,
+    epoch: Epoch,
+    until_ms: u64,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -67,10 +82,10 @@ struct Running {
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 enum Phase {
-    /// The parts that are not voted for.
-    Voting { kind: Kind, parts: BTreeMap<ServerId, Transaction>, ask_at_ms: u64, attempts: u32 },
+    /// The parts that are not voted for, and the largest epoch of the others.
+    Voting { kind: Kind, parts: BTreeMap<ServerId, Transaction>, epoch: Epoch, ask_at_ms: u64, attempts: u32 },
     /// All voted yes; `Commit` is not durable.
-    Logging,
+    Logging(Epoch),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -89,15 +104,17 @@ impl Coordinator {
             usable: reserved,
             reserved,
             running: BTreeMap::new(),
-            incomplete: BTreeSet::new(),
+            incomplete: BTreeMap::new(),
             vote_timers: BTreeSet::new(),
             validations: Validations::default(),
+            snapshots: Snapshots::default(),
+            held: VecDeque::new(),
         }
     }
 
     /// A committed transaction from the log that the participants may not have acknowledged.
-    pub(crate) fn restore(&mut self, number: u64) {
-        self.incomplete.insert(number);
+    pub(crate) fn restore(&mut self, number: u64, epoch: Epoch) {
+        self.incomplete.insert(number, epoch);
     }
 
     /// Which life of the server this is; `None` until it has durably reserved numbers, and with them the name.
@@ -108,7 +125,7 @@ impl Coordinator {
     /// The largest number such that all transactions up to it are complete.
     pub(crate) fn low_water(&self) -> u64 {
         let undecided = self.running.first_key_value().map(|(number, _)| *number);
-        let first = [undecided, self.incomplete.first().copied()].into_iter().flatten().min();
+        let first = [undecided, self.incomplete.keys().next().copied()].into_iter().flatten().min();
         first.unwrap_or(self.next) - 1
     }
 
@@ -116,7 +133,7 @@ impl Coordinator {
     /// acknowledged. Before the first number of this life there are the ones of lives before; of these, too, only the restored
     /// are not complete.
     pub(crate) fn complete(&self) -> Complete {
-        let except = self.running.keys().chain(&self.incomplete).copied();
+        let except = self.running.keys().chain(self.incomplete.keys()).copied();
         Complete::but_for(self.next - 1, except)
     }
 
@@ -131,15 +148,18 @@ impl Coordinator {
         self.running.contains_key(&number)
     }
 
-    /// How many transactions are not complete, and validations not answered.
+    /// How many transactions are not complete, and validations and snapshots not answered.
     pub(crate) fn unfinished(&self) -> usize {
-        self.running.len() + self.incomplete.len() + self.validations.len()
+        let reading = self.validations.len() + self.snapshots.len();
+        self.running.len() + self.incomplete.len() + reading + self.held.len()
     }
 
     /// When something has to be done about time.
     pub(crate) fn next_deadline_ms(&self) -> Option<u64> {
         let votes = self.vote_timers.first().map(|(at_ms, _)| *at_ms);
-        [votes, self.validations.next_deadline_ms()].into_iter().flatten().min()
+        let held = self.held.iter().map(|held| held.until_ms).min();
+        let reads = [self.validations.next_deadline_ms(), self.snapshots.next_deadline_ms()];
+        reads.into_iter().chain([votes, held]).flatten().min()
     }
 
     pub(crate) fn connect(&mut self, ctx: &Context<'_>, client: ClientId) {
@@ -171,6 +191,47 @@ impl Coordinator {
             self.ask_again(ctx, timer.1);
         }
         self.validate_again(ctx);
+        if let Some(life) = self.incarnation() {
+            self.snapshots.tick(ctx, life);
+        }
+        self.answer_held(ctx);
+    }
+
+    /// A client wants a snapshot.
+    pub(crate) fn snapshot(&mut self, ctx: &mut Context<'_>, client: ClientId, message: MessageId) {
+        if let Some(life) = self.incarnation() {
+            return self.snapshots.want(ctx, life, client, message);
+        }
+        let limit = "transaction numbers that are durably reserved".to_owned();
+        let answer = SnapshotAnswer::Refused(Refusal::Overloaded { limit });
+        ctx.out.commands.push(Command::ReplySnapshot { client, message, answer });
+    }
+
+    /// A server says something about snapshots.
+    pub(crate) fn snapshot_told(&mut self, ctx: &mut Context<'_>, from: ServerId, message: &SnapshotMessage) {
+        let life = self.incarnation();
+        asked(ctx, life, from, message);
+        if let Some(life) = life {
+            self.snapshots.answered(ctx, life, from, message);
+        }
+        self.answer_held(ctx);
+    }
+
+    /// Answers what was held back and need not be any more.
+    fn answer_held(&mut self, ctx: &mut Context<'_>) {
+        for Held { client, answer, epoch, .. } in std::mem::take(&mut self.held) {
+            self.reply_in(ctx, client, answer, epoch);
+        }
+    }
+
+    /// Answers that something has taken place in this epoch, once every server is in it, or it has taken too long.
+    fn reply_in(&mut self, ctx: &mut Context<'_>, client: (ClientId, MessageId), answer: CommitAnswer, epoch: Epoch) {
+        if let Some(until_ms) = ctx.epochs.holds(ctx.config, epoch, ctx.now_ms) {
+            self.held.push_back(Held { client, answer, epoch, until_ms });
+            return;
+        }
+        ctx.epochs.tell(epoch);
+        self.reply(ctx, client, answer);
     }
 
     pub(super) fn reply(

@@ -9,7 +9,7 @@ use super::Coordinator;
 use crate::core::{
     event::CommitAnswer,
     flaw::Flaw,
-    id::{ClientId, Incarnation, MessageId, ServerId, ValidationId},
+    id::{ClientId, Epoch, Incarnation, MessageId, ServerId, ValidationId},
     journal::Context,
     message::{Message, Vote},
     refusal::Refusal,
@@ -33,6 +33,10 @@ struct Running {
     client: (ClientId, MessageId),
     /// What is not answered.
     parts: BTreeMap<ServerId, Transaction>,
+    /// What was found to be so, all of it in this epoch: otherwise something could come after it at one server that is in an
+    /// epoch before.
+    found: BTreeMap<ServerId, Transaction>,
+    epoch: Epoch,
     ask_at_ms: u64,
     attempts: u32,
 }
@@ -68,20 +72,27 @@ impl Coordinator {
             return self.reply(ctx, client, CommitAnswer::Validated(id));
         }
         let ask_at_ms = ctx.now_ms.saturating_add(ctx.config.vote_resend_ms);
-        let running = Running { id, client, parts, ask_at_ms, attempts: 1 };
+        let (found, epoch) = (BTreeMap::new(), Epoch(0));
+        let running = Running { id, client, parts, found, epoch, ask_at_ms, attempts: 1 };
         running.ask(ctx);
         self.validations.timers.insert((ask_at_ms, number));
         self.validations.running.insert(number, running);
     }
 
     /// A participant answers.
-    pub(crate) fn validated(&mut self, ctx: &mut Context<'_>, from: ServerId, id: ValidationId, vote: Vote) {
+    pub(crate) fn validated(
+        &mut self,
+        ctx: &mut Context<'_>,
+        from: ServerId,
+        id: ValidationId,
+        (vote, epoch): (Vote, Epoch),
+    ) {
         let Some(running) = self.validations.running.get_mut(&id.number).filter(|running| running.id == id) else {
             return;
         };
         match vote {
             Vote::Yes => {
-                running.parts.remove(&from);
+                running.found(ctx, from, epoch);
                 if running.parts.is_empty() {
                     self.end_validation(ctx, id.number, CommitAnswer::Validated(id));
                 }
@@ -112,14 +123,42 @@ impl Coordinator {
     fn end_validation(&mut self, ctx: &mut Context<'_>, number: u64, answer: CommitAnswer) {
         let Some(running) = self.validations.running.remove(&number) else { return };
         self.validations.timers.remove(&(running.ask_at_ms, number));
-        self.reply(ctx, running.client, answer);
+        match answer {
+            CommitAnswer::Validated(_) => self.reply_in(ctx, running.client, answer, running.epoch),
+            answer => self.reply(ctx, running.client, answer),
+        }
     }
 }
 
 impl Running {
     fn ask(&self, ctx: &mut Context<'_>) {
         for (server, part) in &self.parts {
-            ctx.tell(*server, Message::Validate { validation: self.id, part: part.clone() });
+            self.ask_one(ctx, *server, part);
+        }
+    }
+
+    fn ask_one(&self, ctx: &mut Context<'_>, server: ServerId, part: &Transaction) {
+        ctx.tell(server, Message::Validate { validation: self.id, part: part.clone(), epoch: self.epoch });
+    }
+
+    /// A server has found its part to be so, in an epoch. Whoever looked in an earlier one looks again.
+    fn found(&mut self, ctx: &mut Context<'_>, from: ServerId, epoch: Epoch) {
+        let is_ignored = ctx.config.has(Flaw::ValidationInTwoEpochs);
+        if epoch > self.epoch {
+            self.epoch = epoch;
+            if !is_ignored {
+                for (server, part) in std::mem::take(&mut self.found) {
+                    self.ask_one(ctx, server, &part);
+                    self.parts.insert(server, part);
+                }
+            }
+        }
+        if epoch < self.epoch && !is_ignored {
+            if let Some(part) = self.parts.get(&from) {
+                self.ask_one(ctx, from, part);
+            }
+        } else if let Some(part) = self.parts.remove(&from) {
+            self.found.insert(from, part);
         }
     }
 }

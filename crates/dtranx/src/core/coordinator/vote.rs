@@ -5,7 +5,7 @@ use crate::core::{
     clients::Admission,
     event::{Command, CommitAnswer},
     flaw::Flaw,
-    id::{ClientId, MessageId, ServerId, TranxId},
+    id::{ClientId, Epoch, MessageId, ServerId, TranxId},
     journal::{Context, Local},
     message::{Message, Outcome, Vote},
     refusal::Refusal,
@@ -52,7 +52,7 @@ impl Coordinator {
         if kind != Kind::OnePhase {
             self.vote_timers.insert((ask_at_ms, number));
         }
-        let phase = Phase::Voting { kind, parts, ask_at_ms, attempts: 1 };
+        let phase = Phase::Voting { kind, parts, epoch: Epoch(0), ask_at_ms, attempts: 1 };
         self.running.insert(number, Running { client: (client, message), participants, phase });
     }
 
@@ -71,11 +71,18 @@ impl Coordinator {
         }
     }
 
-    pub(crate) fn voted(&mut self, ctx: &mut Context<'_>, from: ServerId, tranx: TranxId, vote: Vote) {
+    pub(crate) fn voted(
+        &mut self,
+        ctx: &mut Context<'_>,
+        from: ServerId,
+        tranx: TranxId,
+        (vote, accepted): (Vote, Epoch),
+    ) {
         let Some(running) = self.running.get_mut(&tranx.number) else { return };
-        let Phase::Voting { parts, .. } = &mut running.phase else { return };
+        let Phase::Voting { parts, epoch, .. } = &mut running.phase else { return };
         match vote {
             Vote::Yes => {
+                *epoch = accepted.max(*epoch);
                 parts.remove(&from);
                 if parts.is_empty() {
                     self.decide_commit(ctx, tranx);
@@ -88,7 +95,7 @@ impl Coordinator {
     pub(super) fn ask_again(&mut self, ctx: &mut Context<'_>, number: u64) {
         let tranx = TranxId { server: ctx.config.me, number };
         let Some(running) = self.running.get_mut(&number) else { return };
-        let Phase::Voting { kind, parts, ask_at_ms, attempts } = &mut running.phase else { return };
+        let Phase::Voting { kind, parts, ask_at_ms, attempts, .. } = &mut running.phase else { return };
         if *attempts >= ctx.config.vote_attempts {
             let server = parts.keys().next().copied().unwrap_or(ctx.config.me);
             return self.abort(ctx, tranx, None, Refusal::NoVote { server });

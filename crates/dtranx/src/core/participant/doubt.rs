@@ -23,7 +23,7 @@ impl Participant {
     pub(crate) fn inquired(&mut self, ctx: &mut Context<'_>, peer: ServerId, tranx: TranxId) {
         let is_complete = self.is_complete(tranx);
         let outcome = match self.tranxs.get_mut(&tranx) {
-            Some(State::Committed | State::Committing { .. }) => Some(Outcome::Commit),
+            Some(State::Committed(epoch) | State::Committing { epoch, .. }) => Some(Outcome::Commit(*epoch)),
             Some(State::Aborted { is_final: true }) => Some(Outcome::Abort),
             // Who is still in doubt has acknowledged nothing.
             None if is_complete => Some(Outcome::Abort),

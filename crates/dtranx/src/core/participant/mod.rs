@@ -33,7 +33,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::{
     complete::Complete,
-    id::{ServerId, TranxId, ValidationId},
+    id::{Epoch, ServerId, TranxId, ValidationId},
     journal::Context,
     lock::LockEvent,
     machine::Event,
@@ -96,14 +96,14 @@ impl Participant {
 
     /// A transaction in doubt, from the log. The recovery service has it, too.
     pub(crate) fn restore(&mut self, tranx: TranxId, participants: Vec<ServerId>, writes: Vec<Write>) {
-        let held = Held { goal: Goal::Prepare { participants }, writes };
+        let held = Held { goal: Goal::Prepare { participants }, accepted: Epoch(0), writes };
         self.tranxs.insert(tranx, State::Ready { held, doubt: Doubt::HandedOver });
     }
 
     /// What became of a transaction, from the log.
     pub(crate) fn restore_outcome(&mut self, tranx: TranxId, outcome: Outcome) {
         let state = match outcome {
-            Outcome::Commit => State::Committed,
+            Outcome::Commit(epoch) => State::Committed(epoch),
             Outcome::Abort => State::Aborted { is_final: true },
         };
         self.tranxs.insert(tranx, state);

@@ -11,7 +11,7 @@ use crate::core::{
     complete::Complete,
     event::Command,
     flaw::Flaw,
-    id::{ServerId, TranxId},
+    id::{Epoch, ServerId, TranxId},
     journal::{Context, Wait},
     machine::Event,
     message::{Outcome, Vote},
@@ -27,15 +27,15 @@ impl Participant {
         let is_complete = self.is_complete(tranx);
         let state = if is_complete { None } else { self.tranxs.get(&tranx) };
         match (outcome, state) {
-            (Outcome::Commit, None) if is_complete => acknowledge(ctx, tranx),
-            (Outcome::Commit, Some(State::Ready { .. })) => self.commit(ctx, tranx),
-            (Outcome::Commit, Some(State::Committed)) => acknowledge(ctx, tranx),
-            (Outcome::Commit, Some(State::Committing { .. })) => {}
-            (Outcome::Commit, _) => self.anomalies += 1,
+            (Outcome::Commit(_), None) if is_complete => acknowledge(ctx, tranx),
+            (Outcome::Commit(epoch), Some(State::Ready { .. })) => self.commit(ctx, tranx, epoch),
+            (Outcome::Commit(_), Some(State::Committed(_))) => acknowledge(ctx, tranx),
+            (Outcome::Commit(_), Some(State::Committing { .. })) => {}
+            (Outcome::Commit(_), _) => self.anomalies += 1,
             (Outcome::Abort, None) if is_told || is_complete => {}
             // Answers to old inquiries: a coordinator that has forgotten a complete transaction presumes an abort.
-            (Outcome::Abort, Some(State::Committed | State::Committing { .. })) if is_told => {}
-            (Outcome::Abort, Some(State::Committed | State::Committing { .. })) => self.anomalies += 1,
+            (Outcome::Abort, Some(State::Committed(_) | State::Committing { .. })) if is_told => {}
+            (Outcome::Abort, Some(State::Committed(_) | State::Committing { .. })) => self.anomalies += 1,
             (Outcome::Abort, Some(State::Promising(_))) => {}
             // A prepare that comes after this locks in vain, until it is asked about.
             (Outcome::Abort, None) if self.is_full(ctx) => {}
@@ -50,7 +50,8 @@ impl Participant {
     pub(crate) fn one_phase_logged(&mut self, ctx: &mut Context<'_>, tranx: TranxId) {
         if let Some(State::Logging(held)) = take_if(&mut self.tranxs, tranx, |state| matches!(state, State::Logging(_)))
         {
-            self.apply(ctx, tranx, held, true);
+            let epoch = held.accepted;
+            self.apply(ctx, tranx, held, epoch, true);
         }
     }
 
@@ -64,8 +65,9 @@ impl Participant {
 
     /// The writes are applied.
     pub(crate) fn applied(&mut self, ctx: &mut Context<'_>, tranx: TranxId) {
-        if let Some(State::Committing { is_applied, .. }) = self.tranxs.get_mut(&tranx) {
+        if let Some(State::Committing { is_applied, epoch, .. }) = self.tranxs.get_mut(&tranx) {
             *is_applied = true;
+            ctx.epochs.done(tranx, *epoch);
             release(ctx, tranx);
         }
         self.finish(ctx, tranx);
@@ -115,10 +117,11 @@ impl Participant {
         match self.tranxs.get(&tranx) {
             // Goes by itself, when the disk is done with it.
             None | Some(State::Promising(_)) => {}
-            Some(State::Committed | State::Aborted { .. }) => drop(self.tranxs.remove(&tranx)),
+            Some(State::Committed(_) | State::Aborted { .. }) => drop(self.tranxs.remove(&tranx)),
             // Complete although not acknowledged.
-            Some(State::Committing { .. }) => {
+            Some(State::Committing { epoch, .. }) => {
                 self.anomalies += 1;
+                ctx.epochs.done(tranx, *epoch);
                 self.tranxs.remove(&tranx);
             }
             Some(_) => self.abort(ctx, tranx),
@@ -126,21 +129,24 @@ impl Participant {
     }
 
     /// Step 2, commit.
-    pub(super) fn commit(&mut self, ctx: &mut Context<'_>, tranx: TranxId) {
+    pub(super) fn commit(&mut self, ctx: &mut Context<'_>, tranx: TranxId, epoch: Epoch) {
         let Some(State::Ready { held, doubt }) = self.tranxs.remove(&tranx) else { return };
         self.leave_doubt(ctx, tranx, doubt);
         let is_logged = tranx.server == ctx.config.me;
         if !is_logged {
-            ctx.log(Record::Outcome { tranx, outcome: Outcome::Commit }, false, Some(Wait::Outcome(tranx)));
+            ctx.log(Record::Outcome { tranx, outcome: Outcome::Commit(epoch) }, false, Some(Wait::Outcome(tranx)));
         }
-        self.apply(ctx, tranx, held, is_logged || ctx.config.has(Flaw::AcknowledgeBeforeDurable));
+        self.apply(ctx, tranx, held, epoch, is_logged || ctx.config.has(Flaw::AcknowledgeBeforeDurable));
     }
 
-    pub(super) fn apply(&mut self, ctx: &mut Context<'_>, tranx: TranxId, held: Held, is_logged: bool) {
+    pub(super) fn apply(&mut self, ctx: &mut Context<'_>, tranx: TranxId, held: Held, epoch: Epoch, is_logged: bool) {
+        let epoch = ctx.epochs.committed(ctx.config, tranx, held.accepted, epoch);
         let is_applied = held.writes.is_empty();
-        self.tranxs.insert(tranx, State::Committing { goal: held.goal, is_logged, is_applied });
-        if !is_applied {
-            ctx.out.commands.push(Command::Apply { tranx, writes: held.writes });
+        self.tranxs.insert(tranx, State::Committing { goal: held.goal, epoch, is_logged, is_applied });
+        if is_applied {
+            ctx.epochs.done(tranx, epoch);
+        } else {
+            ctx.out.commands.push(Command::Apply { tranx, epoch, writes: held.writes });
         }
         if is_applied || ctx.config.has(Flaw::UnlockBeforeApplied) {
             release(ctx, tranx);
@@ -150,24 +156,28 @@ impl Participant {
 
     /// Once a commit is both logged and applied: tells the coordinator.
     pub(super) fn finish(&mut self, ctx: &mut Context<'_>, tranx: TranxId) {
-        let Some(State::Committing { goal, is_logged: true, is_applied: true }) = self.tranxs.get(&tranx) else {
+        let Some(State::Committing { goal, epoch, is_logged: true, is_applied: true }) = self.tranxs.get(&tranx) else {
             return;
         };
+        let epoch = *epoch;
         if *goal == Goal::OnePhase {
-            vote(ctx, tranx, Vote::Yes);
+            vote(ctx, tranx, Vote::Yes, epoch);
         } else {
             acknowledge(ctx, tranx);
         }
         if tranx.server == ctx.config.me {
             self.tranxs.remove(&tranx);
         } else {
-            self.tranxs.insert(tranx, State::Committed);
+            self.tranxs.insert(tranx, State::Committed(epoch));
         }
     }
 
     /// Step 2, abort: drops whatever is held. The record only spares a question after a restart.
     pub(super) fn abort(&mut self, ctx: &mut Context<'_>, tranx: TranxId) {
         let Some(state) = self.tranxs.remove(&tranx) else { return };
+        if let State::Ready { held, .. } | State::Logging(held) = &state {
+            ctx.epochs.done(tranx, held.accepted);
+        }
         if let State::Ready { doubt, .. } = state {
             self.leave_doubt(ctx, tranx, doubt);
         }
@@ -177,7 +187,7 @@ impl Participant {
         let holds = match &state {
             State::Locking(_) if ctx.config.has(Flaw::AbortReleasesOnlyGranted) => false,
             State::Locking(_) | State::Checking(_) | State::Logging(_) | State::Ready { .. } => true,
-            State::Committing { .. } | State::Committed | State::Promising(_) | State::Aborted { .. } => false,
+            State::Committing { .. } | State::Committed(_) | State::Promising(_) | State::Aborted { .. } => false,
         };
         if holds {
             release(ctx, tranx);

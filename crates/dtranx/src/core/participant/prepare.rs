@@ -7,7 +7,7 @@ use super::{
 use crate::core::{
     event::{CheckAnswer, Command},
     flaw::Flaw,
-    id::{ServerId, TranxId},
+    id::{Epoch, ServerId, TranxId},
     item::Key,
     journal::{Context, Wait},
     lock::{LockEvent, Locks},
@@ -32,13 +32,13 @@ impl Participant {
         match self.tranxs.get(&tranx) {
             None if self.is_full(ctx) => {
                 let limit = format!("{} transactions remembered", ctx.config.max_remembered);
-                vote(ctx, tranx, Vote::No(Refusal::Overloaded { limit }));
+                refuse(ctx, tranx, Refusal::Overloaded { limit });
             }
             None => self.begin(ctx, tranx, Work { goal: Goal::Prepare { participants }, part }),
-            Some(State::Ready { .. }) => vote(ctx, tranx, Vote::Yes),
+            Some(State::Ready { held, .. }) => vote(ctx, tranx, Vote::Yes, held.accepted),
             Some(State::Promising(_) | State::Aborted { .. }) => {
                 let refusal = Refusal::NoVote { server: ctx.config.me };
-                vote(ctx, tranx, Vote::No(refusal));
+                refuse(ctx, tranx, refusal);
             }
             Some(_) => {}
         }
@@ -88,7 +88,7 @@ impl Participant {
     /// Step 1.
     pub(super) fn begin(&mut self, ctx: &mut Context<'_>, tranx: TranxId, work: Work) {
         if let Some(key) = misplaced(ctx, &work.part) {
-            return vote(ctx, tranx, Vote::No(Refusal::NotHere { server: ctx.config.me, key }));
+            return refuse(ctx, tranx, Refusal::NotHere { server: ctx.config.me, key });
         }
         let mut locks = Locks::of(&work.part);
         if ctx.config.has(Flaw::ReadsNotLocked) {
@@ -121,7 +121,8 @@ impl Participant {
         match goal {
             Goal::OnePhase => {
                 ctx.log(Record::OnePhase { tranx, writes: part.writes.clone() }, true, Some(Wait::OnePhase(tranx)));
-                self.tranxs.insert(tranx, State::Logging(Held { goal, writes: part.writes }));
+                let accepted = ctx.epochs.accept(tranx);
+                self.tranxs.insert(tranx, State::Logging(Held { goal, accepted, writes: part.writes }));
             }
             Goal::Prepare { participants } => self.log_ready(ctx, tranx, participants, part),
         }
@@ -139,7 +140,8 @@ impl Participant {
         let record = Record::Ready { tranx, participants: participants.clone(), shared, ranges, writes };
         let is_remote = tranx.server != ctx.config.me;
         ctx.log(record, is_remote, is_remote.then_some(Wait::Ready(tranx)));
-        let held = Held { goal: Goal::Prepare { participants }, writes: part.writes };
+        let accepted = ctx.epochs.accept(tranx);
+        let held = Held { goal: Goal::Prepare { participants }, accepted, writes: part.writes };
         if is_remote && !ctx.config.has(Flaw::VoteBeforeDurable) {
             self.tranxs.insert(tranx, State::Logging(held));
         } else {
@@ -148,7 +150,7 @@ impl Participant {
     }
 
     pub(super) fn become_ready(&mut self, ctx: &mut Context<'_>, tranx: TranxId, held: Held) {
-        vote(ctx, tranx, Vote::Yes);
+        vote(ctx, tranx, Vote::Yes, held.accepted);
         let doubt = if tranx.server == ctx.config.me {
             Doubt::Never
         } else {
@@ -165,7 +167,7 @@ impl Participant {
         if matches!(goal, Goal::Prepare { .. }) {
             self.tranxs.insert(tranx, State::Aborted { is_final: false });
         }
-        vote(ctx, tranx, Vote::No(refusal));
+        refuse(ctx, tranx, refusal);
     }
 }
 
@@ -175,6 +177,11 @@ pub(super) fn misplaced(ctx: &Context<'_>, part: &Transaction) -> Option<Key> {
     keys.find(|key| ctx.config.partition.server_of(key) != ctx.config.me).cloned()
 }
 
-pub(super) fn vote(ctx: &mut Context<'_>, tranx: TranxId, vote: Vote) {
-    ctx.tell(tranx.server, Message::Vote { tranx, vote });
+/// A yes, with the epoch in which the part was accepted.
+pub(super) fn vote(ctx: &mut Context<'_>, tranx: TranxId, vote: Vote, epoch: Epoch) {
+    ctx.tell(tranx.server, Message::Vote { tranx, vote, epoch });
+}
+
+fn refuse(ctx: &mut Context<'_>, tranx: TranxId, refusal: Refusal) {
+    vote(ctx, tranx, Vote::No(refusal), Epoch(0));
 }

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::core::{
-    id::{ServerId, TranxId},
+    id::{Epoch, ServerId, TranxId},
     transaction::{Transaction, Write},
 };
 
@@ -19,9 +19,9 @@ pub(super) enum State {
     /// Voted yes; the locks are held.
     Ready { held: Held, doubt: Doubt },
     /// Committed; the locks are held until it is applied.
-    Committing { goal: Goal, is_logged: bool, is_applied: bool },
+    Committing { goal: Goal, epoch: Epoch, is_logged: bool, is_applied: bool },
     /// Committed and acknowledged.
-    Committed,
+    Committed(Epoch),
     /// `Outcome` is not durable; these peers want to know.
     Promising(BTreeSet<ServerId>),
     /// Will not be voted for. If final, not even after a crash.
@@ -57,6 +57,8 @@ pub(super) struct Work {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Held {
     pub(super) goal: Goal,
+    /// In which epoch it was accepted.
+    pub(super) accepted: Epoch,
     pub(super) writes: Vec<Write>,
 }
 

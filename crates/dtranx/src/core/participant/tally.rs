@@ -21,7 +21,7 @@ impl Participant {
     pub(crate) fn tally(&self) -> Tally {
         let mut tally = Tally { unfinished: self.validations.len(), ..Tally::default() };
         for state in self.tranxs.values() {
-            if matches!(state, State::Committed | State::Aborted { .. }) {
+            if matches!(state, State::Committed(_) | State::Aborted { .. }) {
                 continue;
             }
             tally.unfinished += 1;

@@ -4,7 +4,7 @@ use super::{Participant, prepare::misplaced};
 use crate::core::{
     event::{CheckAnswer, Command},
     flaw::Flaw,
-    id::ValidationId,
+    id::{Epoch, ValidationId},
     journal::Context,
     lock::{LockEvent, Locks},
     machine::Event,
@@ -16,62 +16,71 @@ use crate::core::{
 /// How far the part is.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Validating {
-    /// The lock service is asked.
-    Locking(Transaction),
+    /// The lock service is asked; in which epoch it began.
+    Locking(Transaction, Epoch),
     /// The storage compares versions.
-    Checking(Transaction),
+    Checking(Transaction, Epoch),
 }
 
 impl Participant {
-    /// Begins, unless it is at it.
-    pub(crate) fn validate(&mut self, ctx: &mut Context<'_>, validation: ValidationId, part: Transaction) {
+    /// Begins, unless it is at it, in the epoch that another participant was in.
+    pub(crate) fn validate(
+        &mut self,
+        ctx: &mut Context<'_>,
+        validation: ValidationId,
+        part: Transaction,
+        epoch: Epoch,
+    ) {
+        ctx.epochs.enter(epoch);
+        let epoch = ctx.epochs.now();
         if self.validations.contains_key(&validation) {
             return;
         }
         if let Some(key) = misplaced(ctx, &part) {
-            return validated(ctx, validation, Vote::No(Refusal::NotHere { server: ctx.config.me, key }));
+            let refusal = Refusal::NotHere { server: ctx.config.me, key };
+            return validated(ctx, validation, Vote::No(refusal), epoch);
         }
         let ignores_locks = !needs_locks(&part) && ctx.config.has(Flaw::ValidationIgnoresLocks);
         if ignores_locks || probes_late(ctx, &part) {
-            self.compare(ctx, validation, part);
+            self.compare(ctx, validation, part, epoch);
         } else {
-            self.lock(ctx, validation, part);
+            self.lock(ctx, validation, part, epoch);
         }
     }
 
     /// The lock service has granted what was asked.
     pub(crate) fn validation_granted(&mut self, ctx: &mut Context<'_>, validation: ValidationId) {
-        let Some(Validating::Locking(part)) = self.validations.remove(&validation) else { return };
+        let Some(Validating::Locking(part, epoch)) = self.validations.remove(&validation) else { return };
         if probes_late(ctx, &part) {
-            validated(ctx, validation, Vote::Yes);
+            validated(ctx, validation, Vote::Yes, epoch);
         } else {
-            self.compare(ctx, validation, part);
+            self.compare(ctx, validation, part, epoch);
         }
     }
 
     /// The lock service has granted nothing.
     pub(crate) fn validation_refused(&mut self, ctx: &mut Context<'_>, validation: ValidationId, refusal: Refusal) {
         if self.validations.remove(&validation).is_some() {
-            validated(ctx, validation, Vote::No(refusal));
+            validated(ctx, validation, Vote::No(refusal), Epoch(0));
         }
     }
 
     /// The storage has compared the versions.
     pub(crate) fn validation_checked(&mut self, ctx: &mut Context<'_>, validation: ValidationId, answer: CheckAnswer) {
-        let Some(Validating::Checking(part)) = self.validations.remove(&validation) else { return };
+        let Some(Validating::Checking(part, epoch)) = self.validations.remove(&validation) else { return };
         let is_valid = answer.stale.is_empty() && !answer.stale_scans || ctx.config.has(Flaw::VersionsNotChecked);
         if is_valid && probes_late(ctx, &part) {
-            return self.lock(ctx, validation, part);
+            return self.lock(ctx, validation, part, epoch);
         }
         if needs_locks(&part) {
             ctx.event(Event::Lock(LockEvent::Release { work: validation.into() }));
         }
         let vote = if is_valid { Vote::Yes } else { Vote::No(Refusal::Stale { current: answer.stale }) };
-        validated(ctx, validation, vote);
+        validated(ctx, validation, vote, epoch);
     }
 
     /// Asks the lock service for the locks, or whether it is right that there are none.
-    fn lock(&mut self, ctx: &mut Context<'_>, validation: ValidationId, part: Transaction) {
+    fn lock(&mut self, ctx: &mut Context<'_>, validation: ValidationId, part: Transaction, epoch: Epoch) {
         let work = validation.into();
         if needs_locks(&part) {
             let mut locks = Locks::of(&part);
@@ -86,13 +95,13 @@ impl Participant {
             let keys = part.reads.iter().map(|read| read.key.clone()).collect();
             ctx.event(Event::Lock(LockEvent::Probe { work, keys }));
         }
-        self.validations.insert(validation, Validating::Locking(part));
+        self.validations.insert(validation, Validating::Locking(part, epoch));
     }
 
-    fn compare(&mut self, ctx: &mut Context<'_>, validation: ValidationId, part: Transaction) {
+    fn compare(&mut self, ctx: &mut Context<'_>, validation: ValidationId, part: Transaction, epoch: Epoch) {
         let (reads, scans) = (part.reads.clone(), part.scans.clone());
         ctx.out.commands.push(Command::Check { work: validation.into(), reads, scans });
-        self.validations.insert(validation, Validating::Checking(part));
+        self.validations.insert(validation, Validating::Checking(part, epoch));
     }
 }
 
@@ -106,6 +115,6 @@ fn probes_late(ctx: &Context<'_>, part: &Transaction) -> bool {
     ctx.config.has(Flaw::ProbeAfterCheck) && !needs_locks(part)
 }
 
-fn validated(ctx: &mut Context<'_>, validation: ValidationId, vote: Vote) {
-    ctx.tell(validation.server, Message::Validated { validation, vote });
+fn validated(ctx: &mut Context<'_>, validation: ValidationId, vote: Vote, epoch: Epoch) {
+    ctx.tell(validation.server, Message::Validated { validation, vote, epoch });
 }

@@ -18,10 +18,11 @@ use crate::core::{
     acknowledgement::AckService,
     config::NodeConfig,
     coordinator::Coordinator,
+    epochs::Epochs,
     event::Command,
     flaw::Flaw,
     gc::Gc,
-    id::{SegmentId, ServerId, TranxId},
+    id::{Epoch, SegmentId, ServerId, TranxId},
     item::Key,
     journal::{Context, Journal},
     lock::{LockService, Locks, exclusive},
@@ -45,7 +46,8 @@ pub struct Recovery {
     largest: u64,
     segments: BTreeMap<SegmentId, SegmentSummary>,
     ready: BTreeMap<TranxId, Ready>,
-    commits: BTreeMap<u64, Vec<ServerId>>,
+    epochs_through: Epoch,
+    commits: BTreeMap<u64, (Vec<ServerId>, Epoch)>,
     outcomes: BTreeMap<TranxId, Outcome>,
 }
 
@@ -64,6 +66,7 @@ impl Recovery {
         Self {
             low_water: gc.low_water.into_iter().collect(),
             reserved: gc.reserved_through,
+            epochs_through: gc.epochs_through,
             largest: 0,
             segments: BTreeMap::new(),
             ready: BTreeMap::new(),
@@ -90,18 +93,22 @@ impl Recovery {
                 self.reserved = self.reserved.max(through);
                 None
             }
+            Record::Epochs { through } => {
+                self.epochs_through = self.epochs_through.max(through);
+                None
+            }
             Record::OnePhase { tranx, writes } => Some((tranx, writes)),
             Record::Ready { tranx, participants, shared, ranges, writes } => {
                 self.ready.insert(tranx, Ready { participants, shared, ranges, writes });
                 None
             }
-            Record::Commit { tranx, participants } => {
-                self.commits.insert(tranx.number, participants);
+            Record::Commit { tranx, participants, epoch } => {
+                self.commits.insert(tranx.number, (participants, epoch));
                 self.ready.remove(&tranx).map(|ready| (tranx, ready.writes))
             }
             Record::Outcome { tranx, outcome } => {
                 self.outcomes.insert(tranx, outcome);
-                let ready = self.ready.remove(&tranx).filter(|_| outcome == Outcome::Commit);
+                let ready = self.ready.remove(&tranx).filter(|_| outcome.is_commit());
                 ready.map(|ready| (tranx, ready.writes))
             }
         }
@@ -118,7 +125,9 @@ impl Recovery {
                 participant.restore_outcome(tranx, outcome);
             }
         }
-        let (locks, recovery) = self.restore_doubts(&mut participant);
+        let reused = self.config.has(Flaw::EpochsReused);
+        let mut epochs = Epochs::restored(if reused { Epoch(0) } else { self.epochs_through });
+        let (locks, recovery) = self.restore_doubts(&mut participant, &mut epochs);
         let reserved = if self.config.has(Flaw::NumbersReused) { self.largest } else { self.reserved };
         let mut coordinator = Coordinator::new(reserved);
         let acks = self.restore_commits(&mut coordinator);
@@ -128,10 +137,11 @@ impl Recovery {
         }
         let (mut journal, mut local, mut out) = (Journal::default(), Default::default(), Outbox::default());
         let config = &self.config;
-        let mut ctx = Context { now_ms, config, journal: &mut journal, local: &mut local, out: &mut out };
+        let mut ctx =
+            Context { now_ms, config, journal: &mut journal, epochs: &mut epochs, local: &mut local, out: &mut out };
         coordinator.reserve(&mut ctx);
         commands.extend(out.commands);
-        let tranx = TranxService { coordinator, participant, journal };
+        let tranx = TranxService { coordinator, participant, journal, epochs };
         Node { config: self.config, tranx, locks, acks, recovery, gc, mail: BTreeMap::new() }
     }
 
@@ -140,7 +150,7 @@ impl Recovery {
     }
 
     /// Step 3.
-    fn restore_doubts(&mut self, participant: &mut Participant) -> (LockService, RecoveryService) {
+    fn restore_doubts(&mut self, participant: &mut Participant, epochs: &mut Epochs) -> (LockService, RecoveryService) {
         let (mut locks, mut recovery) = (LockService::default(), RecoveryService::default());
         for (tranx, ready) in std::mem::take(&mut self.ready) {
             if tranx.server == self.config.me || self.is_complete(tranx) {
@@ -155,6 +165,7 @@ impl Recovery {
             locks.restore(tranx.into(), wanted);
             recovery.restore(tranx, ready.participants.clone());
             participant.restore(tranx, ready.participants, ready.writes);
+            epochs.restore(tranx);
         }
         (locks, recovery)
     }
@@ -162,11 +173,11 @@ impl Recovery {
     /// Step 4.
     fn restore_commits(&mut self, coordinator: &mut Coordinator) -> AckService {
         let (me, mut acks) = (self.config.me, AckService::default());
-        for (number, mut participants) in std::mem::take(&mut self.commits) {
+        for (number, (mut participants, epoch)) in std::mem::take(&mut self.commits) {
             participants.retain(|server| *server != me);
             if !self.is_complete(TranxId { server: me, number }) && !participants.is_empty() {
-                coordinator.restore(number);
-                acks.restore(number, participants);
+                coordinator.restore(number, epoch);
+                acks.restore(number, participants, epoch);
             }
         }
         acks

@@ -78,7 +78,7 @@ fn inquiry_while_the_commit_is_on_its_way_to_be_sent_is_answered_commit() {
     let id = rig.decide();
     assert!(!rig.is_quiet(), "the acknowledgement service has not heard of it");
     let asked = rig.take_message(PEER, Message::Inquire { tranx: id });
-    assert_eq!(sent(asked), [(PEER, told(id, Some(Outcome::Commit)))]);
+    assert_eq!(sent(asked), [(PEER, told(id, Some(Outcome::Commit(Epoch(0)))))]);
 }
 
 #[test]
@@ -86,7 +86,7 @@ fn acknowledgement_that_overtakes_the_decision_does_not_complete_it() {
     let mut rig = Rig::new(|_| {});
     let id = rig.decide();
     rig.take_message(PEER, Message::Acknowledge(vec![id]));
-    assert_eq!(sent(rig.deliver(TO_ACK)), [(PEER, Message::Decisions(vec![(id, Outcome::Commit)]))]);
+    assert_eq!(sent(rig.deliver(TO_ACK)), [(PEER, Message::Decisions(vec![(id, Outcome::Commit(Epoch(0)))]))]);
     assert!(rig.is_quiet() && rig.node.status().low_water == 0);
     rig.take_message(PEER, Message::Acknowledge(vec![id]));
     rig.deliver(FROM_ACK);
@@ -114,7 +114,7 @@ fn acknowledgements_are_gathered_and_sent_together_or_with_a_decision() {
         let part = put(&[if number == 1 { "1a" } else { "1b" }]);
         rig.prepare(id, part);
         rig.flush();
-        rig.receive(PEER, Message::Decisions(vec![(id, Outcome::Commit)]));
+        rig.receive(PEER, Message::Decisions(vec![(id, Outcome::Commit(Epoch(0)))]));
         rig.on(Input::Applied { tranx: id });
         assert_eq!(sent(rig.flush()), []);
     }
@@ -125,13 +125,13 @@ fn acknowledgements_are_gathered_and_sent_together_or_with_a_decision() {
     let id = tranx(PEER, 3);
     rig.prepare(id, put(&["1c"]));
     rig.flush();
-    rig.receive(PEER, Message::Decisions(vec![(id, Outcome::Commit)]));
+    rig.receive(PEER, Message::Decisions(vec![(id, Outcome::Commit(Epoch(0)))]));
     rig.on(Input::Applied { tranx: id });
     assert_eq!(sent(rig.flush()), []);
     // An own transaction, decided before the time has come.
     rig.commit(1, put(&["2a"]));
     rig.receive(PEER, vote(tranx(ME, 1), Vote::Yes));
-    let decision = Message::Decisions(vec![(tranx(ME, 1), Outcome::Commit)]);
+    let decision = Message::Decisions(vec![(tranx(ME, 1), Outcome::Commit(Epoch(0)))]);
     assert_eq!(sent(rig.flush()), [(PEER, decision), (PEER, Message::Acknowledge(vec![id]))]);
 }
 

@@ -40,7 +40,7 @@ fn two_phases_answer_once_commit_is_durable_and_tell_until_acknowledged() {
     assert!(matches!(records(&decided)[..], [(Record::Commit { .. }, true)]) && answer(&decided).is_none());
     let durable = rig.flush();
     assert_eq!(answer(&durable), Some(&CommitAnswer::Committed(id)));
-    let told = (PEER, Message::Decisions(vec![(id, Outcome::Commit)]));
+    let told = (PEER, Message::Decisions(vec![(id, Outcome::Commit(Epoch(0)))]));
     assert_eq!(sent(durable), std::slice::from_ref(&told));
     rig.on(Input::Applied { tranx: id });
     rig.now_ms = 10_000;
@@ -85,7 +85,7 @@ fn reads_of_versions_are_validated_without_log_and_locks() {
     assert!(matches!(sent(begun)[..], [(PEER, Message::Validate { .. })]));
     let id = validation(ME, 1);
     rig.on(Input::Checked { work: id.into(), answer: CheckAnswer::default() });
-    let done = rig.receive(PEER, Message::Validated { validation: id, vote: Vote::Yes });
+    let done = rig.receive(PEER, Message::Validated { validation: id, vote: Vote::Yes, epoch: Epoch(0) });
     assert_eq!(answer(&done), Some(&CommitAnswer::Validated(id)));
     assert!(records(&done).is_empty());
 }
@@ -158,7 +158,7 @@ fn reads_under_way_are_bounded_by_a_limit_of_their_own() {
     let limit = "1 reads under way".to_owned();
     assert_eq!(refusal(&rig.commit(2, one())), &Refusal::Overloaded { limit });
     assert!(answer(&rig.commit(3, put(&["2w"]))).is_none());
-    rig.receive(PEER, Message::Validated { validation: validation(ME, 1), vote: Vote::Yes });
+    rig.receive(PEER, Message::Validated { validation: validation(ME, 1), vote: Vote::Yes, epoch: Epoch(0) });
     assert!(answer(&rig.commit(4, one())).is_none());
 }
 
@@ -169,8 +169,9 @@ fn answers_to_a_validation_of_an_earlier_life_count_for_nothing() {
     let mut other = validation(ME, 1);
     other.incarnation = Incarnation(0);
     rig.commit(1, read("2r", Some(tranx(PEER, 1))));
-    assert_eq!(rig.receive(PEER, Message::Validated { validation: other, vote: Vote::Yes }), []);
-    let done = rig.receive(PEER, Message::Validated { validation: validation(ME, 1), vote: Vote::Yes });
+    assert_eq!(rig.receive(PEER, Message::Validated { validation: other, vote: Vote::Yes, epoch: Epoch(0) }), []);
+    let done =
+        rig.receive(PEER, Message::Validated { validation: validation(ME, 1), vote: Vote::Yes, epoch: Epoch(0) });
     assert_eq!(answer(&done), Some(&CommitAnswer::Validated(validation(ME, 1))));
 }
 

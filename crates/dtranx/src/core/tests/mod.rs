@@ -7,6 +7,7 @@ mod apart;
 mod coordinator;
 mod participant;
 mod restart;
+mod snapshots;
 
 use super::*;
 
@@ -94,7 +95,7 @@ fn read(name: &str, version: Option<TranxId>) -> Transaction {
 }
 
 fn vote(tranx: TranxId, vote: Vote) -> Message {
-    Message::Vote { tranx, vote }
+    Message::Vote { tranx, vote, epoch: Epoch(0) }
 }
 
 fn low_water(through: u64) -> Message {

@@ -6,11 +6,12 @@ use super::*;
 fn validation_of_what_is_being_changed_is_refused() {
     let mut rig = Rig::new(|_| {});
     rig.prepare(tranx(PEER, 1), put(&["1w"]));
-    let reads = Message::Validate { validation: validation(THIRD, 1), part: read("1w", Some(tranx(PEER, 0))) };
+    let reads =
+        Message::Validate { validation: validation(THIRD, 1), part: read("1w", Some(tranx(PEER, 0))), epoch: Epoch(0) };
     let no = Vote::No(Refusal::ReadLocked { key: key("1w") });
     assert_eq!(
         sent(rig.receive(THIRD, reads)),
-        [(THIRD, Message::Validated { validation: validation(THIRD, 1), vote: no })]
+        [(THIRD, Message::Validated { validation: validation(THIRD, 1), vote: no, epoch: Epoch(0) })]
     );
 }
 
@@ -57,7 +58,7 @@ fn in_doubt_asks_the_coordinator_and_then_everybody() {
     rig.receive(PEER, told(id, None));
     rig.now_ms = rig.node.next_deadline_ms().unwrap();
     assert_eq!(sent(rig.on(Input::Tick)), [inquire(PEER), inquire(THIRD)]);
-    let applied = rig.receive(THIRD, told(id, Some(Outcome::Commit)));
+    let applied = rig.receive(THIRD, told(id, Some(Outcome::Commit(Epoch(0)))));
     assert!(applied.iter().any(|command| matches!(command, Command::Apply { .. })), "{applied:?}");
     rig.on(Input::Applied { tranx: id });
     assert_eq!(sent(rig.flush()), [(PEER, Message::Acknowledge(vec![id]))]);
@@ -101,7 +102,7 @@ fn commit_that_a_restarted_coordinator_tells_again_is_acknowledged_although_forg
     let id = tranx(PEER, 2);
     rig.receive(PEER, Message::LowWater { through: 5, incomplete: vec![1] });
     rig.receive(PEER, Message::LowWater { through: 9, incomplete: vec![1, 2] });
-    let again = Message::Decisions(vec![(id, Outcome::Commit)]);
+    let again = Message::Decisions(vec![(id, Outcome::Commit(Epoch(0)))]);
     assert_eq!(sent(rig.receive(PEER, again)), [(PEER, Message::Acknowledge(vec![id]))]);
 }
 

@@ -34,9 +34,12 @@ fn restart_uses_no_number_twice_and_knows_no_client() {
 fn restart_tells_participants_of_commits_again() {
     let config = Rig::new(|_| {}).node.config().clone();
     let id = tranx(ME, 4);
-    let records = vec![Record::Reserve { through: 15 }, Record::Commit { tranx: id, participants: vec![PEER, THIRD] }];
+    let records = vec![
+        Record::Reserve { through: 15 },
+        Record::Commit { tranx: id, participants: vec![PEER, THIRD], epoch: Epoch(0) },
+    ];
     let mut rig = Rig::recover(config, None, records);
-    let commit = |to| (to, Message::Decisions(vec![(id, Outcome::Commit)]));
+    let commit = |to| (to, Message::Decisions(vec![(id, Outcome::Commit(Epoch(0)))]));
     assert_eq!(sent(rig.on(Input::Tick)), [commit(PEER), commit(THIRD)]);
     assert_eq!(rig.node.status().low_water, 3);
 }
@@ -61,7 +64,7 @@ fn complete_transactions_are_forgotten_a_few_at_a_time() {
 fn garbage_is_collected_in_order_and_only_once_complete() {
     let mut rig = Rig::new(|_| {});
     let mut summary = SegmentSummary::default();
-    summary.note(&Record::Outcome { tranx: tranx(PEER, 5), outcome: Outcome::Commit });
+    summary.note(&Record::Outcome { tranx: tranx(PEER, 5), outcome: Outcome::Commit(Epoch(0)) });
     rig.on(Input::SegmentSealed { segment: SegmentId(1), summary });
     rig.on(Input::SegmentSealed { segment: SegmentId(2), summary: SegmentSummary::default() });
     let local = |commands: Vec<Command>| -> Vec<Command> {

@@ -168,6 +168,12 @@ impl NetworkStage {
 
     /// Hands a request on to the stage that it concerns; or the answer at once, if there is to be one.
     fn hand_on(&self, client: ClientId, id: u64, is_repeated: bool, ask: Ask) -> Result<(), Option<Reply>> {
+        if ask == Ask::Snapshot {
+            let event = TranxEvent::Snapshot { client, message: MessageId(id) };
+            let head = RequestHead { id, is_repeated, kind: AskKind::Snapshot };
+            let full = |_| refusal(head, "requests that wait at the server".to_owned()).map(|response| response.reply);
+            return self.port.entry.offer(event).map_err(full);
+        }
         let Ask::Commit(transaction) = ask else { return self.port.reads.ask(client, id, ask).map_err(Some) };
         let refused = door::refuse_commit(&self.port.board, &self.cluster.partition, &transaction, is_repeated);
         if let Some(refusal) = refused {
@@ -224,7 +230,7 @@ fn refusal(head: RequestHead, limit: String) -> Option<Response> {
     let reply = match head.kind {
         AskKind::Commit if head.is_repeated => return None,
         AskKind::Commit => Reply::Commit(CommitAnswer::Refused(Refusal::Overloaded { limit })),
-        AskKind::Get | AskKind::Scan | AskKind::Status => {
+        AskKind::Get | AskKind::Scan | AskKind::Status | AskKind::Snapshot | AskKind::GetAt | AskKind::ScanAt => {
             Reply::Refused(format!("the server is at its limit: {limit}"))
         }
     };

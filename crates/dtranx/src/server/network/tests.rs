@@ -15,8 +15,8 @@ use super::doors::MOST_GONE;
 use crate::cluster::{Cluster, Server};
 use crate::core::tranx_service::TranxEvent;
 use crate::core::{
-    ClientId, CommitAnswer, Incarnation, Key, Message, Refusal, ServerId, StoreId, Transaction, TranxId, ValidationId,
-    Value, Write,
+    ClientId, CommitAnswer, Epoch, Incarnation, Key, Message, Refusal, ServerId, StoreId, Transaction, TranxId,
+    ValidationId, Value, Write,
 };
 use crate::server::ServerConfig;
 use crate::server::board::Board;
@@ -242,7 +242,7 @@ fn servers_question_is_handed_on_while_clients_requests_fill_their_queue() {
 fn servers_question_without_room_is_answered_with_no() {
     let rig = Rig::new(|_| {});
     let validation = ValidationId { server: OTHER, incarnation: Incarnation(1), number: 3 };
-    let ask = || Message::Validate { validation, part: Transaction::default() };
+    let ask = || Message::Validate { validation, part: Transaction::default(), epoch: Epoch(0) };
     assert!((0..2).all(|_| rig.stage.port.receive(OTHER, ask()).is_none()));
     let refused = rig.stage.port.receive(OTHER, ask());
     assert!(matches!(refused, Some(Message::Validated { validation: of, .. }) if of == validation), "{refused:?}");
@@ -290,7 +290,7 @@ fn half_message_of_a_server_is_kept_whatever_clients_hold() {
     let (mut server, mut client) = (rig.server(), rig.client());
     let part = Transaction { writes: write(1 << 20).writes, ..Transaction::default() };
     let validation = ValidationId { server: OTHER, incarnation: Incarnation(1), number: 3 };
-    let message = encoded(&Message::Validate { validation, part: part.clone() });
+    let message = encoded(&Message::Validate { validation, part: part.clone(), epoch: Epoch(0) });
     server.unsent.extend(&message[..message.len() - 5]);
     // More than the clients' budget alone.
     let whole = encoded(&Request { id: 1, is_repeated: false, ask: Ask::Commit(part) });

@@ -11,7 +11,7 @@ use crate::log::{Collector, LogError, SegmentNumber};
 use crate::server::board::Board;
 use crate::server::event::Garbage;
 use crate::stage::{Source, Stage};
-use crate::storage::Storage;
+use crate::storage::{History, Storage};
 
 /// How often is looked whether the log's folder is still there.
 const CHECK_EVERY_MS: u64 = 1000;
@@ -20,6 +20,7 @@ pub(in crate::server) struct GcStage {
     pub(in crate::server) gc: Gc,
     pub(in crate::server) config: Arc<NodeConfig>,
     pub(in crate::server) storage: Arc<dyn Storage>,
+    pub(in crate::server) history: Arc<History>,
     pub(in crate::server) collector: Collector,
     pub(in crate::server) board: Arc<Board>,
     pub(in crate::server) source: Source<Garbage>,
@@ -86,6 +87,8 @@ impl Stage for GcStage {
             self.check_at_ms = now_ms + CHECK_EVERY_MS;
             self.collector.check().map_err(|error| error.to_string())?;
             self.board.note_space(self.collector.space());
+            let (bytes, from) = self.history.expire(now_ms);
+            self.board.note_kept(bytes, from);
         }
         let mut batch = std::mem::take(&mut self.batch);
         let handled = self.source.take(BATCH, &mut batch);

@@ -3,15 +3,18 @@
 use std::sync::Arc;
 
 use super::BATCH;
-use crate::core::{KeyRange, transaction::MAX_TRANSACTION_ITEMS};
+use crate::core::{Epoch, Key, KeyRange, Refusal, SnapshotAnswer, transaction::MAX_TRANSACTION_ITEMS};
+use crate::server::board::Board;
 use crate::server::event::{ReadFor, ToClient};
 use crate::server::reads::{self, ANSWER_LIMIT_BYTES};
 use crate::stage::{Outlet, Source, Stage};
-use crate::storage::{ScanLimit, Storage};
+use crate::storage::{FoundAt, History, ScanLimit, Storage, TooOld};
 use crate::wire::{Ask, Reply, Response};
 
 pub(in crate::server) struct ReadStage {
     pub(in crate::server) storage: Arc<dyn Storage>,
+    pub(in crate::server) history: Arc<History>,
+    pub(in crate::server) board: Arc<Board>,
     pub(in crate::server) source: Source<ReadFor>,
     pub(in crate::server) to_clients: Outlet<ToClient>,
     pub(in crate::server) batch: Vec<ReadFor>,
@@ -22,17 +25,49 @@ impl ReadStage {
         match ask {
             Ask::Get(keys) => reads::stored(&*self.storage, &keys),
             Ask::Scan { range, items } => self.scan(&range, items),
-            Ask::Commit(_) | Ask::Status => Reply::Refused("this is no read".to_owned()),
+            Ask::GetAt { epoch, .. } | Ask::ScanAt { epoch, .. } if epoch >= self.board.epoch() => {
+                Reply::Refused(format!("there is no snapshot {epoch}: the server is in epoch {}", self.board.epoch()))
+            }
+            Ask::GetAt { epoch, keys } => self.get_at(epoch, &keys),
+            Ask::ScanAt { epoch, range, items } => self.scan_at(epoch, &range, items),
+            Ask::Commit(_) | Ask::Status | Ask::Snapshot => Reply::Refused("this is no read".to_owned()),
         }
     }
 
+    fn get_at(&self, epoch: Epoch, keys: &[Key]) -> Reply {
+        if keys.len() > MAX_TRANSACTION_ITEMS {
+            return Reply::Refused(format!("{} keys at once; the limit is {MAX_TRANSACTION_ITEMS}", keys.len()));
+        }
+        match self.history.get(&*self.storage, epoch, keys) {
+            Ok(Ok(items)) => reads::within_limit(items),
+            Ok(Err(old)) => self.too_old(old),
+            Err(error) => Reply::Refused(error.to_string()),
+        }
+    }
+
+    fn scan_at(&self, epoch: Epoch, range: &KeyRange, items: u32) -> Reply {
+        match self.history.scan(&*self.storage, epoch, range, limit(items)) {
+            Ok(Ok(FoundAt { items, through })) => Reply::FoundAt { items, through },
+            Ok(Err(old)) => self.too_old(old),
+            Err(error) => Reply::Refused(error.to_string()),
+        }
+    }
+
+    fn too_old(&self, TooOld(why): TooOld) -> Reply {
+        let server = self.board.server;
+        Reply::Snapshot(SnapshotAnswer::Refused(Refusal::SnapshotTooOld { server, why }))
+    }
+
     fn scan(&self, range: &KeyRange, items: u32) -> Reply {
-        let limit = ScanLimit { items: (items as usize).min(MAX_TRANSACTION_ITEMS), bytes: ANSWER_LIMIT_BYTES };
-        match self.storage.scan(range, limit) {
+        match self.storage.scan(range, limit(items)) {
             Ok(found) => Reply::Found { items: found.items, complete: found.complete },
             Err(error) => Reply::Refused(error.to_string()),
         }
     }
+}
+
+fn limit(items: u32) -> ScanLimit {
+    ScanLimit { items: (items as usize).clamp(1, MAX_TRANSACTION_ITEMS), bytes: ANSWER_LIMIT_BYTES }
 }
 
 impl Stage for ReadStage {

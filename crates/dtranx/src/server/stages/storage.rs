@@ -4,17 +4,20 @@ use std::sync::Arc;
 
 use super::BATCH;
 use crate::core::tranx_service::TranxEvent;
-use crate::core::{TranxId, Write};
+use crate::core::{Epoch, TranxId, Write};
 use crate::server::event::Store;
 use crate::stage::{Outlet, Source, Stage};
-use crate::storage::Storage;
+use crate::storage::{History, Storage};
 
 pub(in crate::server) struct StorageStage {
     pub(in crate::server) storage: Arc<dyn Storage>,
+    pub(in crate::server) history: Arc<History>,
     pub(in crate::server) source: Source<Store>,
     pub(in crate::server) tell: Outlet<TranxEvent>,
     pub(in crate::server) batch: Vec<Store>,
     pub(in crate::server) commits: Vec<(TranxId, Vec<Write>)>,
+    /// Theirs.
+    pub(in crate::server) epochs: Vec<Epoch>,
 }
 
 impl Stage for StorageStage {
@@ -22,7 +25,7 @@ impl Stage for StorageStage {
         "storage"
     }
 
-    fn run(&mut self, _: u64) -> Result<usize, String> {
+    fn run(&mut self, now_ms: u64) -> Result<usize, String> {
         let handled = self.source.take(BATCH, &mut self.batch);
         for store in self.batch.drain(..) {
             match store {
@@ -30,10 +33,16 @@ impl Stage for StorageStage {
                     let answer = self.storage.check(&reads, &scans).map_err(|error| error.to_string())?;
                     self.tell.send(TranxEvent::Checked { work, answer });
                 }
-                Store::Apply { tranx, writes } => self.commits.push((tranx, writes)),
+                Store::Apply { tranx, epoch, writes } => {
+                    self.commits.push((tranx, writes));
+                    self.epochs.push(epoch);
+                }
             }
         }
         if !self.commits.is_empty() {
+            let kept = self.history.replace(&*self.storage, &self.commits, &self.epochs, now_ms);
+            kept.map_err(|error| error.to_string())?;
+            self.epochs.clear();
             self.storage.apply(&self.commits).map_err(|error| error.to_string())?;
             for (tranx, _) in self.commits.drain(..) {
                 self.tell.send(TranxEvent::Applied { tranx });

@@ -66,9 +66,13 @@ impl Hands {
                 let response = Response { id: message.0, reply: Reply::Commit(answer) };
                 self.to_clients.send(ToClient { client, response });
             }
+            Command::ReplySnapshot { client, message, answer } => {
+                let response = Response { id: message.0, reply: Reply::Snapshot(answer) };
+                self.to_clients.send(ToClient { client, response });
+            }
             Command::Log { ticket, record, durable } => self.wal.send(Append { ticket, record, durable }),
             Command::Check { work, reads, scans } => self.storage.send(Store::Check { work, reads, scans }),
-            Command::Apply { tranx, writes } => self.storage.send(Store::Apply { tranx, writes }),
+            Command::Apply { tranx, epoch, writes } => self.storage.send(Store::Apply { tranx, epoch, writes }),
             command @ (Command::PersistStorage | Command::WriteGcRecord(_) | Command::RemoveSegments { .. }) => {
                 return Err(format!("a command that it cannot carry out: {command:?}"));
             }
@@ -181,6 +185,8 @@ impl Stage for TransactionStage {
             }
         }
         self.batch = batch;
+        // Before anybody is told that it is entered.
+        self.board.enter(self.tranx.epochs.now());
         if is_clear {
             self.keep_time(now_ms);
         }

@@ -2,8 +2,9 @@
 
 use dtranx::cluster::{Cluster, Server};
 use dtranx::core::{
-    ClientId, CommitAnswer, Current, GcRecord, Incarnation, Item, Key, KeyRange, LimitError, Message, Outcome, Read,
-    Record, Refusal, ScanRead, ServerId, StoreId, Transaction, TranxId, ValidationId, Value, Vote, Write,
+    ClientId, CommitAnswer, Current, Epoch, GcRecord, Incarnation, Item, Key, KeyRange, LimitError, Message, Outcome,
+    Read, Record, Refusal, ScanRead, ServerId, Settlement, SnapshotAnswer, SnapshotMessage, StoreId, Transaction,
+    TranxId, ValidationId, Value, Vote, Write,
 };
 use dtranx::stage::{QueueReading, Readings, StageReading};
 use dtranx::wire::{
@@ -17,6 +18,7 @@ use crate::corpus::replay::Corpus;
 const PARTICIPANTS: [ServerId; 2] = [ServerId(1), ServerId(300)];
 const TRANX: TranxId = TranxId { server: ServerId(300), number: u64::MAX };
 const VALIDATION: ValidationId = ValidationId { server: ServerId(300), incarnation: Incarnation(70_000), number: 5 };
+const EPOCH: Epoch = Epoch(300);
 const STORE: StoreId = StoreId([7; 16]);
 const CLIENT: ClientId = ClientId { incarnation: Incarnation(70_000), number: 3 };
 
@@ -77,12 +79,16 @@ fn requests() -> Vec<(&'static str, Request)> {
         ("commit", request(Ask::Commit(transaction()))),
         ("commit_again", Request { id: 5, is_repeated: true, ask: Ask::Commit(transaction()) }),
         ("status", request(Ask::Status)),
+        ("snapshot", request(Ask::Snapshot)),
+        ("get_at", request(Ask::GetAt { epoch: EPOCH, keys: vec![key("a"), key("")] })),
+        ("scan_at", request(Ask::ScanAt { epoch: EPOCH, range: KeyRange::all(), items: 1000 })),
     ]
 }
 
 fn responses() -> Vec<(&'static str, Response)> {
     let stale = Refusal::Stale { current: vec![Current { key: key("a"), item: Some(item()) }] };
     let invalid = Refusal::Invalid(LimitError::KeyTwice { key: key("a"), list: "reads".to_owned() });
+    let too_old = Refusal::SnapshotTooOld { server: ServerId(300), why: "was restarted since".to_owned() };
     let replies = vec![
         ("values", Reply::Values(vec![None, Some(item())])),
         ("found", Reply::Found { items: vec![(key("a"), item())], complete: false }),
@@ -92,6 +98,9 @@ fn responses() -> Vec<(&'static str, Response)> {
         ("invalid", Reply::Commit(CommitAnswer::Refused(invalid))),
         ("status", Reply::Status(Box::new(status()))),
         ("refused", Reply::Refused("the server is at its limit".to_owned())),
+        ("snapshot", Reply::Snapshot(SnapshotAnswer::Made(EPOCH))),
+        ("too_old", Reply::Snapshot(SnapshotAnswer::Refused(too_old))),
+        ("found_at", Reply::FoundAt { items: vec![(key("a"), item())], through: Some(key("b")) }),
     ];
     replies.into_iter().map(|(name, reply)| (name, Response { id: 5, reply })).collect()
 }
@@ -113,6 +122,9 @@ fn status() -> ServerStatus {
         asking: 1,
         locking: 1,
         anomalies: 0,
+        epoch: EPOCH,
+        snapshots_from: Epoch(7),
+        snapshot_bytes: 1 << 20,
         clients: 1,
         cached_reads: 7,
         committed: 7,
@@ -125,16 +137,20 @@ fn status() -> ServerStatus {
 
 fn messages() -> Vec<(&'static str, Message)> {
     let refusal = Refusal::WriteLocked { key: key("a") };
+    let (incarnation, settlement) = (Incarnation(70_000), Settlement::Waits(TRANX));
+    let settled = SnapshotMessage::Settled { epoch: EPOCH, incarnation, settlement };
     vec![
         ("prepare", Message::Prepare { tranx: TRANX, participants: PARTICIPANTS.to_vec(), part: transaction() }),
-        ("validate", Message::Validate { validation: VALIDATION, part: transaction() }),
-        ("yes", Message::Vote { tranx: TRANX, vote: Vote::Yes }),
-        ("no", Message::Vote { tranx: TRANX, vote: Vote::No(refusal) }),
-        ("decisions", Message::Decisions(vec![(TRANX, Outcome::Abort), (TRANX, Outcome::Commit)])),
+        ("validate", Message::Validate { validation: VALIDATION, part: transaction(), epoch: EPOCH }),
+        ("yes", Message::Vote { tranx: TRANX, vote: Vote::Yes, epoch: EPOCH }),
+        ("no", Message::Vote { tranx: TRANX, vote: Vote::No(refusal), epoch: Epoch(0) }),
+        ("decisions", Message::Decisions(vec![(TRANX, Outcome::Abort), (TRANX, Outcome::Commit(EPOCH))])),
         ("acknowledge", Message::Acknowledge(vec![TRANX; 3])),
         ("inquire", Message::Inquire { tranx: TRANX }),
-        ("told", Message::Told { tranx: TRANX, outcome: Some(Outcome::Commit) }),
+        ("told", Message::Told { tranx: TRANX, outcome: Some(Outcome::Commit(EPOCH)) }),
         ("low_water", Message::LowWater { through: 70_000, incomplete: vec![3, 69_999] }),
+        ("raise", Message::Snapshot(SnapshotMessage::Raise { epoch: EPOCH })),
+        ("settled", Message::Snapshot(settled)),
     ]
 }
 
@@ -151,14 +167,16 @@ pub(crate) fn records() -> Vec<(&'static str, Record)> {
         ("reserve", Record::Reserve { through: 70_000 }),
         ("one_phase", Record::OnePhase { tranx: TRANX, writes: writes() }),
         ("ready", ready),
-        ("commit", Record::Commit { tranx: TRANX, participants: PARTICIPANTS.to_vec() }),
+        ("commit", Record::Commit { tranx: TRANX, participants: PARTICIPANTS.to_vec(), epoch: EPOCH }),
+        ("epochs", Record::Epochs { through: EPOCH }),
         ("outcome", Record::Outcome { tranx: TRANX, outcome: Outcome::Abort }),
     ]
 }
 
 /// What the GC log holds.
 pub(crate) fn gc_record() -> GcRecord {
-    GcRecord { reserved_through: 70_000, low_water: vec![(ServerId(1), 5), (ServerId(300), u64::MAX)] }
+    let low_water = vec![(ServerId(1), 5), (ServerId(300), u64::MAX)];
+    GcRecord { reserved_through: 70_000, low_water, epochs_through: EPOCH }
 }
 
 /// Each after the byte that says what it is.

@@ -184,7 +184,7 @@ fn another_version_and_another_server_are_refused() {
     let checksum = crc32c::crc32c(&header);
     header[12..16].copy_from_slice(&checksum.to_le_bytes());
     Medium::open(&medium, &segment_file(1)).unwrap().write(0, &header).unwrap();
-    assert!(matches!(open(medium, SEGMENT_BYTES), Err(LogError::Version { found: 9, supported: 3, .. })));
+    assert!(matches!(open(medium, SEGMENT_BYTES), Err(LogError::Version { found: 9, supported: 4, .. })));
 }
 
 #[test]

@@ -8,14 +8,14 @@ use dtranx::log::{FORMAT_VERSION, LogOptions, Memory, SegmentNumber, TranxLog};
 use crate::log::{options, reclaim, segment_file};
 
 const SEGMENT_HEADER: &str = "\
-    445452582d57414c03000700775d420e\
+    445452582d57414c040007008cd782db\
     01000000000000000010000000000000\
     00000000000000003031323334353637\
     38396162636465660000000000000000";
 
 /// The second segment, made ahead: its header does not say which block is its first.
 const AHEAD_HEADER: &str = "\
-    445452582d57414c03000700b88b6157\
+    445452582d57414c040007004301a182\
     02000000000000000010000000000000\
     ffffffffffffffff3031323334353637\
     38396162636465660000000000000000";
@@ -36,14 +36,14 @@ const SEAL: &str = "\
 
 /// Generation 2 of the GC log, in the first slot: the oldest segment is 1, the caller's bytes are "lc".
 const GC_SLOT: &str = "\
-    445452582d47434c03000700560e7046\
+    445452582d47434c040007004b205ee8\
     02000000000000000100000000000000\
     02000000000000003031323334353637\
     38396162636465666c63";
 
 #[test]
-fn format_version_3_has_these_bytes() {
-    assert_eq!(FORMAT_VERSION, 3);
+fn format_version_4_has_these_bytes() {
+    assert_eq!(FORMAT_VERSION, 4);
     let medium = Memory::new();
     let options = LogOptions { store: StoreId(*b"0123456789abcdef"), ..options(4096) };
     let mut opened = TranxLog::open(Arc::new(medium.clone()), &options, |_, _| Ok(())).unwrap();

@@ -5,4 +5,5 @@ mod bank;
 mod commands;
 mod history;
 mod proxy;
+mod snapshots;
 mod trio;

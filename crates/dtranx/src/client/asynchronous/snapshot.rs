@@ -1,0 +1,158 @@
+//! Reads as of one moment, by everybody who wants to read only, however much it is.
+
+use bytes::Bytes;
+
+use super::AsyncClient;
+use super::transact::pause;
+use crate::client::call::unexpected;
+use crate::client::retry::{Next, Retry};
+use crate::client::scan::{Round, Scan};
+use crate::client::{Error, Result, Scanned};
+use crate::core::transaction::MAX_TRANSACTION_ITEMS;
+use crate::core::{Epoch, Key, KeyRange, Refusal, ServerId, SnapshotAnswer};
+use crate::wire::{Ask, Reply};
+
+/// The whole cluster as it was at one moment between the call of [`AsyncClient::snapshot`] and its return: everything that was
+/// committed before the call, and of everything else all or nothing. Reading it takes no locks, is refused by no writer, and
+/// costs no commit. It is kept for a while: [`Refusal::SnapshotTooOld`]. Dropping it does nothing.
+#[derive(Clone)]
+pub struct AsyncSnapshot {
+    client: AsyncClient,
+    epoch: Epoch,
+}
+
+impl AsyncClient {
+    /// A snapshot of the whole cluster. All servers take part in it, so that all have to answer; the commits of a few milliseconds are
+    /// answered a moment later for it.
+    ///
+    /// # Errors
+    /// [`Error::GivenUp`]: a server did not answer the others in time, or was in doubt for too long about a transaction; and as
+    /// for [`AsyncClient::transact`].
+    pub async fn snapshot(&self) -> Result<AsyncSnapshot> {
+        let mut retry = Retry::new(&self.inner.options);
+        loop {
+            let server = self.inner.snapshot_maker();
+            let refusal = match self.inner.start(server, Ask::Snapshot)?.reply().await? {
+                Reply::Snapshot(SnapshotAnswer::Made(epoch)) => {
+                    return Ok(AsyncSnapshot { client: self.clone(), epoch });
+                }
+                Reply::Snapshot(SnapshotAnswer::Refused(refusal)) => refusal,
+                other => return Err(unexpected(server, &other)),
+            };
+            wait_for_next(&mut retry, refusal).await?;
+        }
+    }
+
+    /// Reads a snapshot. If a server no longer keeps it, which happens when it is restarted, `body` is called again with another
+    /// one, as often as the options allow.
+    ///
+    /// # Errors
+    /// What `body` returns, and as for [`AsyncClient::snapshot`].
+    pub async fn read<T>(&self, mut body: impl AsyncFnMut(&AsyncSnapshot) -> Result<T>) -> Result<T> {
+        let mut retry = Retry::new(&self.inner.options);
+        loop {
+            let snapshot = self.snapshot().await?;
+            match body(&snapshot).await {
+                Err(Error::Refused(refusal @ Refusal::SnapshotTooOld { .. })) => {
+                    wait_for_next(&mut retry, refusal).await?;
+                }
+                other => return other,
+            }
+        }
+    }
+}
+
+async fn wait_for_next(retry: &mut Retry, refusal: Refusal) -> Result<()> {
+    match retry.refused(refusal) {
+        Next::CommitAgain(wait) | Next::BeginAgain(wait, _) => {
+            pause(wait).await;
+            Ok(())
+        }
+        Next::GiveUp(error) => Err(error),
+    }
+}
+
+impl AsyncSnapshot {
+    /// Its number: a later snapshot has the same or a larger one.
+    pub const fn epoch(&self) -> Epoch {
+        self.epoch
+    }
+
+    /// What a key held.
+    ///
+    /// # Errors
+    /// The key is too long; its server does not answer, or keeps this snapshot no longer.
+    pub async fn get(&self, key: impl Into<Bytes>) -> Result<Option<Bytes>> {
+        Ok(self.multi_get([key]).await?.pop().flatten())
+    }
+
+    /// What several keys held, in their order. Each server is asked once, all at the same time.
+    ///
+    /// # Errors
+    /// As for [`AsyncSnapshot::get`].
+    pub async fn multi_get<K: Into<Bytes>>(&self, keys: impl IntoIterator<Item = K>) -> Result<Vec<Option<Bytes>>> {
+        let keys: Vec<Key> = keys.into_iter().map(Key::new).collect::<Result<_, _>>()?;
+        let inner = &self.client.inner;
+        let mut by_server: Vec<(ServerId, usize)> =
+            keys.iter().enumerate().map(|(at, key)| (inner.cluster.partition.server_of(key), at)).collect();
+        by_server.sort_unstable();
+        let mut calls = Vec::new();
+        for group in by_server.chunk_by(|(left, _), (right, _)| left == right) {
+            for part in group.chunks(MAX_TRANSACTION_ITEMS) {
+                let (server, places) = (part[0].0, part.iter().map(|(_, at)| *at));
+                let ask = Ask::GetAt { epoch: self.epoch, keys: places.clone().map(|at| keys[at].clone()).collect() };
+                calls.push((server, inner.start(server, ask)?, places.collect::<Vec<usize>>()));
+            }
+        }
+        let mut values = vec![None; keys.len()];
+        for (server, call, places) in calls {
+            match call.reply().await? {
+                Reply::Values(items) if items.len() == places.len() => {
+                    for (at, item) in places.into_iter().zip(items) {
+                        values[at] = item.map(|item| item.value.into());
+                    }
+                }
+                other => return Err(refused(server, other)),
+            }
+        }
+        Ok(values)
+    }
+
+    /// The keys of a range, in order, at most `limit`: any number, as many as there is room for.
+    ///
+    /// # Errors
+    /// `limit` is 0, or as for [`AsyncSnapshot::get`].
+    pub async fn scan(&self, range: &KeyRange, limit: usize) -> Result<Scanned> {
+        let mut scan = Scan::of_snapshot(range.clone(), limit)?;
+        if range.is_empty() {
+            return Ok(scan.finish());
+        }
+        while !scan.heard(self.look(&scan).await?) {}
+        Ok(scan.finish())
+    }
+
+    /// One round over all servers of what a scan has left, at the same time.
+    async fn look(&self, scan: &Scan) -> Result<Round> {
+        let (range, items) = scan.next();
+        let inner = &self.client.inner;
+        let items = items.min(MAX_TRANSACTION_ITEMS) as u32;
+        let ask = Ask::ScanAt { epoch: self.epoch, range: range.clone(), items };
+        let start = |server: ServerId| Ok((server, inner.start(server, ask.clone())?));
+        let calls: Vec<_> = inner.cluster.partition.servers_of(range).into_iter().map(start).collect::<Result<_>>()?;
+        let mut round = Round::default();
+        for (server, call) in calls {
+            match call.reply().await? {
+                Reply::FoundAt { items, through } => round.add_through(items, through),
+                other => return Err(refused(server, other)),
+            }
+        }
+        Ok(round)
+    }
+}
+
+fn refused(server: ServerId, reply: Reply) -> Error {
+    match reply {
+        Reply::Snapshot(SnapshotAnswer::Refused(refusal)) => Error::Refused(refusal),
+        other => unexpected(server, &other),
+    }
+}

@@ -1,0 +1,159 @@
+//! Which epoch it is on this server, what of it is durable, and which parts are accepted in it and not done with.
+//!
+//! An epoch ends when a snapshot is made (`snapshot`). A part is accepted in the epoch in which its server is then; the transaction
+//! takes place in the largest of its parts' epochs, and every participant enters that epoch when it commits, before it lets go of
+//! its locks. So whoever comes after a transaction in the order of any key has its epoch or a later one.
+//!
+//! Epochs are reserved in blocks by a log record, as transaction numbers are; none that was not durably reserved here is entered
+//! by this server's own choice, and after a restart it is in the last one that was reserved. An epoch that it enters because of a
+//! commit need not be durable here: it is at whoever accepted a part in it.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::{
+    config::NodeConfig,
+    flaw::Flaw,
+    id::{Epoch, ServerId, TranxId},
+};
+
+/// The epochs of one server.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub(crate) struct Epochs {
+    now: Epoch,
+    /// Epochs up to this one are in a record, durable or not.
+    reserved: Epoch,
+    /// And durable.
+    usable: Epoch,
+    /// Every server has been in this one or a later one.
+    confirmed: Epoch,
+    /// The largest epoch of what clients were told of before it was confirmed.
+    told: Epoch,
+    /// No snapshot is at the beginning of these: clients were told too early.
+    disturbed: Epoch,
+    /// The largest epoch that was heard of.
+    heard: Epoch,
+    /// Until when clients are not told of what is not confirmed.
+    hold_until_ms: u64,
+    /// Parts that are accepted and neither applied nor aborted, by the epoch that they have at least.
+    pending: BTreeSet<(Epoch, TranxId)>,
+    /// Who wants to be told once an epoch is entered.
+    pub(super) raising: BTreeMap<ServerId, Epoch>,
+    /// Who wants to be told once everything before an epoch is applied or aborted; a server makes one snapshot at a time.
+    pub(super) settling: BTreeMap<ServerId, Epoch>,
+}
+
+impl Epochs {
+    /// After a restart: epochs up to this one may have been entered.
+    pub(crate) fn restored(reserved: Epoch) -> Self {
+        Self { now: reserved, reserved, usable: reserved, heard: reserved, ..Self::default() }
+    }
+
+    /// In which epoch this server is.
+    pub(crate) fn now(&self) -> Epoch {
+        self.now
+    }
+
+    /// It may have been in epochs up to this one.
+    pub(crate) fn reserved(&self) -> Epoch {
+        self.reserved
+    }
+
+    /// A part is accepted: in this epoch, or a later one if another participant is in it.
+    pub(crate) fn accept(&mut self, tranx: TranxId) -> Epoch {
+        self.pending.insert((self.now, tranx));
+        self.now
+    }
+
+    /// A part from the log, of which nobody knows when it was accepted.
+    pub(crate) fn restore(&mut self, tranx: TranxId) {
+        self.pending.insert((Epoch(0), tranx));
+    }
+
+    /// A part that was accepted in `accepted` is committed, in `epoch`. Answers the epoch to apply it in.
+    pub(crate) fn committed(&mut self, config: &NodeConfig, tranx: TranxId, accepted: Epoch, epoch: Epoch) -> Epoch {
+        if !config.has(Flaw::EpochNotEntered) {
+            self.enter(epoch);
+        }
+        if config.has(Flaw::EpochOfParticipant) {
+            return accepted;
+        }
+        self.pending.remove(&(accepted, tranx));
+        self.pending.insert((epoch, tranx));
+        epoch
+    }
+
+    /// A part is applied or aborted.
+    pub(crate) fn done(&mut self, tranx: TranxId, epoch: Epoch) {
+        self.pending.remove(&(epoch, tranx));
+    }
+
+    /// Another server is in this epoch.
+    pub(crate) fn enter(&mut self, epoch: Epoch) {
+        self.now = self.now.max(epoch);
+    }
+
+    /// The first part of an epoch before this one that is neither applied nor aborted.
+    pub(super) fn unsettled(&self, config: &NodeConfig, epoch: Epoch) -> Option<TranxId> {
+        let first = self.pending.first().filter(|(accepted, _)| *accepted < epoch);
+        first.map(|(_, tranx)| *tranx).filter(|_| !config.has(Flaw::SnapshotNotSettled))
+    }
+
+    /// An epoch is to be entered, for a snapshot at its beginning. Answers what has to be reserved for that first, if anything has.
+    pub(super) fn raise(&mut self, config: &NodeConfig, epoch: Epoch) -> Option<Epoch> {
+        (epoch > self.reserved).then(|| {
+            self.reserved = Epoch(epoch.0.saturating_add(config.epoch_block.max(1) - 1));
+            self.reserved
+        })
+    }
+
+    /// Epochs up to this one are durably reserved.
+    pub(super) fn reserve_logged(&mut self, through: Epoch) {
+        self.usable = self.usable.max(through);
+    }
+
+    /// Who is waiting for an epoch that is entered now, and which.
+    pub(super) fn raised(&mut self, config: &NodeConfig, now_ms: u64) -> Vec<(ServerId, Epoch)> {
+        let waiting = std::mem::take(&mut self.raising).into_iter();
+        let (raised, later): (Vec<_>, Vec<_>) = waiting.partition(|(_, epoch)| *epoch <= self.usable);
+        self.raising.extend(later);
+        for (_, epoch) in &raised {
+            self.hear(config, *epoch, now_ms);
+            self.enter(*epoch);
+        }
+        raised
+    }
+
+    /// Every server is in this epoch. Is there a snapshot at its beginning: was no client told of anything in it, or later, before
+    /// this was known?
+    pub(super) fn confirm(&mut self, config: &NodeConfig, epoch: Epoch) -> bool {
+        if epoch > self.confirmed {
+            if self.told >= epoch && !config.has(Flaw::SnapshotDisturbedUnnoticed) {
+                self.disturbed = self.disturbed.max(epoch);
+            }
+            self.confirmed = epoch;
+        }
+        epoch > self.disturbed
+    }
+
+    /// Until when a client is not to be told of what took place in this epoch.
+    pub(crate) fn holds(&mut self, config: &NodeConfig, epoch: Epoch, now_ms: u64) -> Option<u64> {
+        self.hear(config, epoch, now_ms);
+        let is_held = epoch > self.confirmed && now_ms < self.hold_until_ms;
+        (is_held && !config.has(Flaw::SnapshotDisturbedUnnoticed)).then_some(self.hold_until_ms)
+    }
+
+    /// An epoch that is new begins with a snapshot that is being made.
+    fn hear(&mut self, config: &NodeConfig, epoch: Epoch, now_ms: u64) {
+        if epoch > self.heard {
+            self.heard = epoch;
+            self.hold_until_ms = now_ms.saturating_add(config.snapshot_hold_ms);
+        }
+    }
+
+    /// A client is told of what took place in this epoch.
+    pub(crate) fn tell(&mut self, epoch: Epoch) {
+        if epoch > self.confirmed {
+            self.told = self.told.max(epoch);
+        }
+    }
+}

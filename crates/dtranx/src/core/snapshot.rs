@@ -1,0 +1,338 @@
+//! How the servers end an epoch together, so that there is a snapshot: the end of the epoch, as of which every server can be read.
+//!
+//! The server that a client asks does this, for all clients that were waiting when it began:
+//! 1. *Ask* every server in which epoch it is. The snapshot is the end of the largest of these: so it has everything that was
+//!    committed before.
+//! 2. *Raise*: every server enters the next epoch, once that is durable there. What is accepted from now on is not in the snapshot.
+//! 3. *Settle*: every server answers when what it accepted before is applied or aborted: then the snapshot can be read there and
+//!    will not change.
+//!
+//! A commit of the new epoch may have been answered while another server was still in the old one; what begins after that answer,
+//! and takes place there, would be in the snapshot without it. So answers of an epoch that is new are held back until the
+//! server knows that all have entered it (step 3 says so), for a limited time; and if that time was not enough for all, a server
+//! says in step 3 that the snapshot is disturbed, and it is begun again, with another epoch.
+//!
+//! Nothing is remembered of a snapshot, but for what the servers keep to be read. A server that was restarted keeps nothing of
+//! before, nor whom it has answered: whoever meets one between steps 1 and 3 begins again.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde::{Deserialize, Serialize};
+
+use super::{
+    event::{Command, SnapshotAnswer},
+    flaw::Flaw,
+    id::{ClientId, Epoch, Incarnation, MessageId, ServerId, TranxId},
+    journal::{Context, Wait},
+    message::Message,
+    record::Record,
+    refusal::Refusal,
+};
+
+/// Between servers, about snapshots. Each may be lost, repeated and late.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum SnapshotMessage {
+    /// Which epoch is it?
+    Ask {
+        /// The sender's life.
+        by: Incarnation,
+        /// Counted by that life.
+        number: u64,
+    },
+    /// The answer to `Ask`.
+    Asked {
+        /// As asked.
+        by: Incarnation,
+        /// As asked.
+        number: u64,
+        /// The answering server's life.
+        incarnation: Incarnation,
+        /// The epoch that it was in.
+        epoch: Epoch,
+    },
+    /// Enter this epoch.
+    Raise {
+        /// The epoch.
+        epoch: Epoch,
+    },
+    /// It is entered, durably.
+    Raised {
+        /// The epoch.
+        epoch: Epoch,
+    },
+    /// Every server has entered this epoch: say when nothing before it is undecided.
+    Settle {
+        /// The epoch.
+        epoch: Epoch,
+    },
+    /// The answer to `Settle`.
+    Settled {
+        /// The epoch.
+        epoch: Epoch,
+        /// The answering server's life.
+        incarnation: Incarnation,
+        /// How it is.
+        settlement: Settlement,
+    },
+}
+
+/// Can a server be read as of the end of an epoch?
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum Settlement {
+    /// Yes, and it stays so.
+    Settled,
+    /// Not before this transaction is applied or aborted. `Settled` or `Disturbed` follows.
+    Waits(TranxId),
+    /// It never can: a client was answered too early.
+    Disturbed,
+}
+
+/// The snapshots that this server makes, one at a time.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub(crate) struct Snapshots {
+    /// How often it has asked.
+    last: u64,
+    making: Option<Making>,
+    /// Who wants the next one.
+    waiting: Vec<(ClientId, MessageId)>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct Making {
+    clients: Vec<(ClientId, MessageId)>,
+    step: Step,
+    /// The first epoch that is not in it; at first, the largest of those that were heard of.
+    epoch: Epoch,
+    /// Which lives answered the question.
+    lives: BTreeMap<ServerId, Incarnation>,
+    /// Who has not answered this step.
+    missing: BTreeSet<ServerId>,
+    /// What a server said that it waits for.
+    waits: BTreeMap<ServerId, TranxId>,
+    ask_at_ms: u64,
+    asked: u32,
+    begun: u32,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Step {
+    Asking { number: u64 },
+    Raising,
+    Settling,
+}
+
+impl Snapshots {
+    /// A client wants one.
+    pub(crate) fn want(&mut self, ctx: &mut Context<'_>, life: Incarnation, client: ClientId, message: MessageId) {
+        let clients = self.making.iter().flat_map(|making| &making.clients);
+        if clients.chain(&self.waiting).any(|known| *known == (client, message)) {
+            return;
+        }
+        if self.waiting.len() >= ctx.config.max_snapshots {
+            let limit = format!("{} snapshots that clients wait for", ctx.config.max_snapshots);
+            return reply(ctx, (client, message), &SnapshotAnswer::Refused(Refusal::Overloaded { limit }));
+        }
+        self.waiting.push((client, message));
+        self.go_on(ctx, life);
+    }
+
+    /// How many clients wait.
+    pub(crate) fn len(&self) -> usize {
+        self.waiting.len() + self.making.as_ref().map_or(0, |making| making.clients.len())
+    }
+
+    pub(crate) fn next_deadline_ms(&self) -> Option<u64> {
+        self.making.as_ref().map(|making| making.ask_at_ms)
+    }
+
+    /// A server answers.
+    pub(crate) fn answered(
+        &mut self,
+        ctx: &mut Context<'_>,
+        life: Incarnation,
+        from: ServerId,
+        message: &SnapshotMessage,
+    ) {
+        let Some(making) = &mut self.making else { return };
+        match (*message, making.step) {
+            (SnapshotMessage::Asked { by, number, incarnation, epoch }, Step::Asking { number: asked })
+                if (by, number) == (life, asked) =>
+            {
+                making.lives.insert(from, incarnation);
+                if from == ctx.config.me || !ctx.config.has(Flaw::EpochNotAsked) {
+                    making.epoch = making.epoch.max(epoch);
+                }
+                if making.is_last(from) {
+                    making.epoch = making.epoch.next();
+                    making.begin_step(ctx, Step::Raising, life);
+                }
+            }
+            (SnapshotMessage::Raised { epoch }, Step::Raising) if epoch == making.epoch && making.is_last(from) => {
+                making.begin_step(ctx, Step::Settling, life);
+            }
+            (SnapshotMessage::Settled { epoch, incarnation, settlement }, Step::Settling) if epoch == making.epoch => {
+                let is_same_life = making.lives.get(&from) == Some(&incarnation);
+                match settlement {
+                    _ if !is_same_life && !ctx.config.has(Flaw::SnapshotOverRestart) => self.begin_again(ctx, life),
+                    Settlement::Disturbed => self.begin_again(ctx, life),
+                    Settlement::Waits(tranx) => drop(making.waits.insert(from, tranx)),
+                    Settlement::Settled if making.is_last(from) => self.made(ctx, life),
+                    Settlement::Settled => {}
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// Asks those again who have not answered, or gives up.
+    pub(crate) fn tick(&mut self, ctx: &mut Context<'_>, life: Incarnation) {
+        let Some(making) = self.making.as_mut().filter(|making| making.ask_at_ms <= ctx.now_ms) else { return };
+        if making.asked < ctx.config.vote_attempts {
+            making.ask(ctx, life);
+            return;
+        }
+        let server = making.missing.first().copied().unwrap_or(ctx.config.me);
+        let refusal = match making.waits.get(&server).filter(|_| making.step == Step::Settling) {
+            Some(tranx) => Refusal::SnapshotInDoubt { server, tranx: *tranx },
+            None => Refusal::NoVote { server },
+        };
+        self.end(ctx, life, &SnapshotAnswer::Refused(refusal));
+    }
+
+    /// Begins the next one, if somebody wants it and none is being made.
+    fn go_on(&mut self, ctx: &mut Context<'_>, life: Incarnation) {
+        if self.making.is_none() && !self.waiting.is_empty() {
+            let clients = std::mem::take(&mut self.waiting);
+            self.begin(ctx, life, clients, 1);
+        }
+    }
+
+    fn begin(&mut self, ctx: &mut Context<'_>, life: Incarnation, clients: Vec<(ClientId, MessageId)>, begun: u32) {
+        self.last += 1;
+        let step = Step::Asking { number: self.last };
+        let making = self.making.insert(Making {
+            clients,
+            step,
+            epoch: Epoch(0),
+            lives: BTreeMap::new(),
+            missing: BTreeSet::new(),
+            waits: BTreeMap::new(),
+            ask_at_ms: 0,
+            asked: 0,
+            begun,
+        });
+        making.begin_step(ctx, step, life);
+    }
+
+    /// Nobody can read this one: another epoch is ended.
+    fn begin_again(&mut self, ctx: &mut Context<'_>, life: Incarnation) {
+        let Some(Making { begun, .. }) = self.making else { return };
+        if begun >= ctx.config.snapshot_attempts {
+            let refusal = Refusal::SnapshotDisturbed { attempts: begun };
+            return self.end(ctx, life, &SnapshotAnswer::Refused(refusal));
+        }
+        let clients = self.making.take().map(|making| making.clients).unwrap_or_default();
+        self.begin(ctx, life, clients, begun + 1);
+    }
+
+    fn made(&mut self, ctx: &mut Context<'_>, life: Incarnation) {
+        let Some(making) = &self.making else { return };
+        let last = Epoch(making.epoch.0 - 1);
+        self.end(ctx, life, &SnapshotAnswer::Made(last));
+    }
+
+    fn end(&mut self, ctx: &mut Context<'_>, life: Incarnation, answer: &SnapshotAnswer) {
+        for client in self.making.take().map(|making| making.clients).unwrap_or_default() {
+            reply(ctx, client, answer);
+        }
+        self.go_on(ctx, life);
+    }
+}
+
+impl Making {
+    fn begin_step(&mut self, ctx: &mut Context<'_>, step: Step, life: Incarnation) {
+        self.step = step;
+        self.asked = 0;
+        self.missing = ctx.config.servers.iter().copied().collect();
+        self.ask(ctx, life);
+    }
+
+    fn ask(&mut self, ctx: &mut Context<'_>, life: Incarnation) {
+        self.asked += 1;
+        self.ask_at_ms = ctx.now_ms.saturating_add(ctx.config.vote_resend_ms);
+        let message = match self.step {
+            Step::Asking { number } => SnapshotMessage::Ask { by: life, number },
+            Step::Raising => SnapshotMessage::Raise { epoch: self.epoch },
+            Step::Settling => SnapshotMessage::Settle { epoch: self.epoch },
+        };
+        for server in &self.missing {
+            ctx.tell(*server, Message::Snapshot(message));
+        }
+    }
+
+    /// A server has answered this step. Was it the last?
+    fn is_last(&mut self, from: ServerId) -> bool {
+        self.missing.remove(&from) && self.missing.is_empty()
+    }
+}
+
+/// What every server does about snapshots, whoever makes them.
+pub(super) fn asked(ctx: &mut Context<'_>, life: Option<Incarnation>, from: ServerId, message: &SnapshotMessage) {
+    // Before its numbers are reserved it has no name for this life, and serves nobody.
+    let Some(incarnation) = life else { return };
+    match *message {
+        SnapshotMessage::Ask { by, number } => {
+            let answer = SnapshotMessage::Asked { by, number, incarnation, epoch: ctx.epochs.now() };
+            ctx.tell(from, Message::Snapshot(answer));
+        }
+        SnapshotMessage::Raise { epoch } => {
+            let wanted = ctx.epochs.raising.entry(from).or_insert(epoch);
+            *wanted = epoch.max(*wanted);
+            if let Some(through) = ctx.epochs.raise(ctx.config, epoch) {
+                ctx.log(Record::Epochs { through }, true, Some(Wait::Epochs(through)));
+            }
+            raised(ctx);
+        }
+        SnapshotMessage::Settle { epoch } => {
+            if ctx.epochs.confirm(ctx.config, epoch) {
+                ctx.epochs.settling.insert(from, epoch);
+                if let Some(tranx) = ctx.epochs.unsettled(ctx.config, epoch) {
+                    settled(ctx, incarnation, from, epoch, Settlement::Waits(tranx));
+                }
+            } else {
+                settled(ctx, incarnation, from, epoch, Settlement::Disturbed);
+            }
+        }
+        SnapshotMessage::Asked { .. } | SnapshotMessage::Raised { .. } | SnapshotMessage::Settled { .. } => {}
+    }
+}
+
+/// Tells those who wait for an epoch that is entered now.
+pub(super) fn raised(ctx: &mut Context<'_>) {
+    for (server, epoch) in ctx.epochs.raised(ctx.config, ctx.now_ms) {
+        ctx.tell(server, Message::Snapshot(SnapshotMessage::Raised { epoch }));
+    }
+}
+
+/// Tells those who wait until nothing of before an epoch is undecided.
+pub(super) fn settle(ctx: &mut Context<'_>, life: Option<Incarnation>) {
+    let Some(incarnation) = life else { return };
+    if ctx.epochs.settling.is_empty() {
+        return;
+    }
+    for (server, epoch) in std::mem::take(&mut ctx.epochs.settling) {
+        if ctx.epochs.unsettled(ctx.config, epoch).is_some() {
+            ctx.epochs.settling.insert(server, epoch);
+        } else {
+            settled(ctx, incarnation, server, epoch, Settlement::Settled);
+        }
+    }
+}
+
+fn settled(ctx: &mut Context<'_>, incarnation: Incarnation, to: ServerId, epoch: Epoch, settlement: Settlement) {
+    ctx.tell(to, Message::Snapshot(SnapshotMessage::Settled { epoch, incarnation, settlement }));
+}
+
+fn reply(ctx: &mut Context<'_>, (client, message): (ClientId, MessageId), answer: &SnapshotAnswer) {
+    ctx.out.commands.push(Command::ReplySnapshot { client, message, answer: answer.clone() });
+}
