@@ -9,8 +9,10 @@
 //! - [`wire`]: how servers and clients speak.
 //! - [`server`]: all of this put together, on a network or embedded in a program.
 //! - [`client`]: transactions for applications.
+//! - [`backup`]: everything in a file, as of one moment.
 //! - [`sim`]: whole clusters simulated on one thread.
 
+pub mod backup;
 pub mod client;
 pub mod cluster;
 pub mod core;

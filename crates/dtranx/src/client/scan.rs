@@ -67,15 +67,15 @@ impl Scan {
         if self.found.len() >= self.limit {
             return true;
         }
-        // The smallest key after it; none is longer than the longest key.
-        let mut next = through.as_bytes().to_vec();
-        next.push(0);
-        match Key::new(next) {
-            Ok(start) => {
+        match through.successor() {
+            Some(start) => {
                 self.rest.start = start;
                 false
             }
-            Err(_) => true,
+            None => {
+                self.through = None;
+                true
+            }
         }
     }
 }

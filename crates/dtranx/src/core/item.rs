@@ -60,6 +60,21 @@ impl Key {
     pub fn as_bytes(&self) -> &[u8] {
         &self.0
     }
+
+    /// The smallest key after it, if there is one.
+    pub fn successor(&self) -> Option<Self> {
+        let mut bytes = self.0.to_vec();
+        if bytes.len() < MAX_KEY_BYTES {
+            bytes.push(0);
+            return Some(Self(bytes.into()));
+        }
+        // None is longer, so that it is another one of the same length or shorter.
+        while bytes.last() == Some(&u8::MAX) {
+            bytes.pop();
+        }
+        *bytes.last_mut()? += 1;
+        Some(Self(bytes.into()))
+    }
 }
 
 impl Value {
@@ -116,5 +131,24 @@ impl fmt::Debug for Key {
 impl fmt::Debug for Value {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "\"{}\"", self.0.escape_ascii())
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test may panic")]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn successor_is_the_smallest_key_after() {
+        let key = |bytes: &[u8]| Key::new(bytes.to_vec()).unwrap();
+        assert_eq!(key(b"a").successor(), Some(key(b"a\0")));
+        let mut longest = vec![b'a'; MAX_KEY_BYTES];
+        let mut next = longest.clone();
+        next[MAX_KEY_BYTES - 1] = b'b';
+        assert_eq!(key(&longest).successor(), Some(key(&next)));
+        longest[1..].fill(u8::MAX);
+        assert_eq!(key(&longest).successor(), Some(key(b"b")));
+        assert_eq!(key(&[u8::MAX; MAX_KEY_BYTES]).successor(), None);
     }
 }

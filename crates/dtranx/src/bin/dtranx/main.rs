@@ -3,6 +3,7 @@
 //! Exit status: 0 all is well, 1 the answer is no (a key is absent, a transaction is refused, a simulation failed), 2 the
 //! request could not be carried out.
 
+mod backup;
 mod cluster;
 mod connect;
 mod data;
@@ -42,8 +43,12 @@ enum Command {
     Put(data::Put),
     /// Deletes a key
     Delete(data::Delete),
-    /// Lists keys and values in order
+    /// Lists keys and values in order, all of one moment
     Scan(data::Scan),
+    /// Writes all keys and values of one moment to a file, beside whoever writes meanwhile
+    Backup(backup::Backup),
+    /// Writes what a backup has into a cluster
+    Restore(backup::Restore),
     /// Carries out several operations in one transaction
     Txn(txn::Options),
     /// Shows how the servers are: stages, queues, log
@@ -62,6 +67,8 @@ fn main() -> ExitCode {
         Command::Put(options) => data::put(&options),
         Command::Delete(options) => data::delete(&options),
         Command::Scan(options) => data::scan(&options),
+        Command::Backup(options) => backup::backup(&options),
+        Command::Restore(options) => backup::restore(&options),
         Command::Txn(options) => txn::run(&options),
         Command::Status(options) => status::run(&options),
         Command::Verify(options) => verify::run(&options),

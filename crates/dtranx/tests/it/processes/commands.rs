@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use crate::limit::Limit;
 use crate::processes::trio::Trio;
 
-fn dtranx(trio: Option<&Trio>, arguments: &[&str], input: &str) -> Output {
+pub(crate) fn dtranx(trio: Option<&Trio>, arguments: &[&str], input: &str) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_dtranx"));
     command.args(arguments);
     if let Some(trio) = trio {
@@ -21,11 +21,11 @@ fn dtranx(trio: Option<&Trio>, arguments: &[&str], input: &str) -> Output {
     child.wait_with_output().unwrap()
 }
 
-fn out(output: &Output) -> String {
+pub(crate) fn out(output: &Output) -> String {
     String::from_utf8(output.stdout.clone()).unwrap()
 }
 
-fn err(output: &Output) -> String {
+pub(crate) fn err(output: &Output) -> String {
     String::from_utf8(output.stderr.clone()).unwrap()
 }
 

@@ -1,0 +1,235 @@
+//! The file of a backup, piece by piece.
+
+use std::io::{self, Read, Write};
+
+use serde::{Deserialize, Serialize};
+use thiserror::Error;
+
+use super::Content;
+use crate::core::{Epoch, Key, Value};
+use crate::wire::{FRAME_LIMIT_BYTES, WireError, decode, encode, next_frame};
+
+const MAGIC: &str = "dtranx backup";
+const VERSION: u16 = 1;
+/// A piece is written when it has so many bytes.
+const PIECE_BYTES: usize = 1 << 20;
+const CHUNK_BYTES: usize = 64 << 10;
+
+/// One frame.
+#[derive(Deserialize, Serialize)]
+enum Piece {
+    Begin {
+        magic: String,
+        version: u16,
+        /// Where it is from, for people.
+        cluster: String,
+        epoch: Epoch,
+    },
+    /// In the order of the keys.
+    Items(Vec<(Key, Value)>),
+    End {
+        items: u64,
+        bytes: u64,
+    },
+}
+
+/// What is wrong with the file of a backup.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum BackupError {
+    /// It cannot be read or written.
+    #[error("the backup cannot be read or written: {0}")]
+    Io(#[from] io::Error),
+    /// It is something else.
+    #[error("this is no backup of dtranx")]
+    Stranger,
+    /// It was made by another version.
+    #[error("the backup has version {found}; this program reads version {VERSION}")]
+    Version {
+        /// Its version.
+        found: u16,
+    },
+    /// A piece of it is damaged.
+    #[error("the backup is damaged at byte {at}: {what}")]
+    Damaged {
+        /// Where the piece begins.
+        at: u64,
+        /// What is wrong.
+        what: String,
+    },
+    /// Its end is missing.
+    #[error("the backup ends at byte {at}, before its end: it was cut off")]
+    CutOff {
+        /// Where.
+        at: u64,
+    },
+}
+
+pub(super) struct Writer<W> {
+    file: W,
+    piece: Vec<(Key, Value)>,
+    piece_bytes: usize,
+    content: Content,
+}
+
+impl<W: Write> Writer<W> {
+    pub(super) fn begin(file: W, cluster: &str, epoch: Epoch) -> Result<Self, BackupError> {
+        let mut writer = Self { file, piece: Vec::new(), piece_bytes: 0, content: Content::default() };
+        let (magic, cluster) = (MAGIC.to_owned(), cluster.to_owned());
+        writer.write(&Piece::Begin { magic, version: VERSION, cluster, epoch })?;
+        Ok(writer)
+    }
+
+    pub(super) fn add(&mut self, item: (Key, Value)) -> Result<(), BackupError> {
+        let bytes = item.0.as_bytes().len() + item.1.as_bytes().len();
+        self.content.items += 1;
+        self.content.bytes += bytes as u64;
+        self.piece_bytes += bytes;
+        self.piece.push(item);
+        if self.piece_bytes >= PIECE_BYTES { self.write_items() } else { Ok(()) }
+    }
+
+    pub(super) fn end(mut self) -> Result<Content, BackupError> {
+        self.write_items()?;
+        let Content { items, bytes } = self.content;
+        self.write(&Piece::End { items, bytes })?;
+        self.file.flush()?;
+        Ok(self.content)
+    }
+
+    fn write_items(&mut self) -> Result<(), BackupError> {
+        self.piece_bytes = 0;
+        let items = std::mem::take(&mut self.piece);
+        if items.is_empty() { Ok(()) } else { self.write(&Piece::Items(items)) }
+    }
+
+    fn write(&mut self, piece: &Piece) -> Result<(), BackupError> {
+        let mut frame = Vec::new();
+        encode(piece, &mut frame).map_err(|error| io::Error::other(error.to_string()))?;
+        Ok(self.file.write_all(&frame)?)
+    }
+}
+
+pub(super) struct Reader<R> {
+    file: R,
+    bytes: Vec<u8>,
+    /// Where `bytes` begin in the file.
+    at: u64,
+    content: Content,
+}
+
+impl<R: Read> Reader<R> {
+    pub(super) fn begin(file: R) -> Result<Self, BackupError> {
+        let mut reader = Self { file, bytes: Vec::new(), at: 0, content: Content::default() };
+        match reader.piece() {
+            Ok(Piece::Begin { magic, version: VERSION, .. }) if magic == MAGIC => Ok(reader),
+            Ok(Piece::Begin { magic, version, .. }) if magic == MAGIC => Err(BackupError::Version { found: version }),
+            Err(error @ BackupError::Io(_)) => Err(error),
+            _ => Err(BackupError::Stranger),
+        }
+    }
+
+    /// The next items, in the order of their keys; `None` at the end, when all are there.
+    pub(super) fn next(&mut self) -> Result<Option<Vec<(Key, Value)>>, BackupError> {
+        let at = self.at;
+        let damaged = |what: String| BackupError::Damaged { at, what };
+        match self.piece()? {
+            Piece::Items(items) => {
+                self.content.items += items.len() as u64;
+                let bytes = |(key, value): &(Key, Value)| key.as_bytes().len() + value.as_bytes().len();
+                self.content.bytes += items.iter().map(bytes).sum::<usize>() as u64;
+                Ok(Some(items))
+            }
+            Piece::End { items, bytes } if self.content == (Content { items, bytes }) => Ok(None),
+            Piece::End { items, .. } => {
+                Err(damaged(format!("it should have {items} items, and has {}", self.content.items)))
+            }
+            Piece::Begin { .. } => Err(damaged("it begins anew".to_owned())),
+        }
+    }
+
+    pub(super) const fn content(&self) -> Content {
+        self.content
+    }
+
+    fn piece(&mut self) -> Result<Piece, BackupError> {
+        loop {
+            let damaged = |error: WireError| BackupError::Damaged { at: self.at, what: error.to_string() };
+            if let Some((payload, taken)) = next_frame(&self.bytes).map_err(damaged)? {
+                let piece = decode(payload).map_err(damaged)?;
+                self.bytes.drain(..taken);
+                self.at += taken as u64;
+                return Ok(piece);
+            }
+            let before = self.bytes.len();
+            debug_assert!(before <= FRAME_LIMIT_BYTES + CHUNK_BYTES);
+            self.bytes.resize(before + CHUNK_BYTES, 0);
+            let read = self.file.read(&mut self.bytes[before..])?;
+            self.bytes.truncate(before + read);
+            if read == 0 {
+                return Err(BackupError::CutOff { at: self.at + before as u64 });
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test may panic")]
+mod tests {
+    use super::*;
+
+    const ITEMS: u64 = 300;
+
+    fn file() -> Vec<u8> {
+        let mut file = Vec::new();
+        let mut writer = Writer::begin(&mut file, "bank", Epoch(5)).unwrap();
+        for number in 0..ITEMS {
+            let value = vec![number as u8; 10_000];
+            writer.add((Key::new(format!("{number:03}")).unwrap(), Value::new(value).unwrap())).unwrap();
+        }
+        assert_eq!(writer.end().unwrap(), Content { items: ITEMS, bytes: ITEMS * 10_003 });
+        file
+    }
+
+    fn read(file: &[u8]) -> Result<Vec<(Key, Value)>, BackupError> {
+        let mut reader = Reader::begin(file)?;
+        let mut items = Vec::new();
+        while let Some(some) = reader.next()? {
+            items.extend(some);
+        }
+        Ok(items)
+    }
+
+    #[test]
+    fn what_was_written_is_read() {
+        let items = read(&file()).unwrap();
+        assert_eq!(items.len() as u64, ITEMS);
+        assert!(items.iter().enumerate().all(|(at, (key, _))| key.as_bytes() == format!("{at:03}").as_bytes()));
+    }
+
+    #[test]
+    fn every_cut_and_every_changed_byte_is_noticed() {
+        let whole = file();
+        for at in (0..whole.len()).step_by(4999).chain([whole.len() - 1]) {
+            assert!(matches!(read(&whole[..at]), Err(BackupError::CutOff { .. } | BackupError::Stranger)), "{at}");
+            let mut changed = whole.clone();
+            changed[at] ^= 0x10;
+            assert!(read(&changed).is_err(), "{at}");
+        }
+    }
+
+    #[test]
+    fn missing_piece_and_another_version_are_named() {
+        let whole = file();
+        let (_, first) = next_frame(&whole).unwrap().unwrap();
+        let (_, second) = next_frame(&whole[first..]).unwrap().unwrap();
+        let less = [&whole[..first], &whole[first + second..]].concat();
+        let error = read(&less).unwrap_err().to_string();
+        assert!(error.contains("it should have 300 items"), "{error}");
+        let mut other = Vec::new();
+        let begin = Piece::Begin { magic: MAGIC.to_owned(), version: 9, cluster: String::new(), epoch: Epoch(0) };
+        encode(&begin, &mut other).unwrap();
+        assert!(matches!(read(&other), Err(BackupError::Version { found: 9 })));
+        assert!(matches!(read(b"something else"), Err(BackupError::Stranger)));
+    }
+}
