@@ -4,9 +4,9 @@
 //! takes place in the largest of its parts' epochs, and every participant enters that epoch when it commits, before it lets go of
 //! its locks. So whoever comes after a transaction in the order of any key has its epoch or a later one.
 //!
-//! Epochs are reserved in blocks by a log record, as transaction numbers are; none that was not durably reserved here is entered
-//! by this server's own choice, and after a restart it is in the last one that was reserved. An epoch that it enters because of a
-//! commit need not be durable here: it is at whoever accepted a part in it.
+//! Epochs are reserved in blocks by a log record, as transaction numbers are: for a snapshot durably before it is entered, and
+//! otherwise before the first record of what takes place in it. After a restart the server is in the last one that was reserved,
+//! so that nothing that it finds in its log is of a later one.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -44,8 +44,10 @@ pub(crate) struct Epochs {
 
 impl Epochs {
     /// After a restart: epochs up to this one may have been entered.
-    pub(crate) fn restored(reserved: Epoch) -> Self {
-        Self { now: reserved, reserved, usable: reserved, heard: reserved, ..Self::default() }
+    pub(crate) fn restored(config: &NodeConfig, reserved: Epoch) -> Self {
+        // What clients were told of in lives before is forgotten, but its epoch was durably reserved.
+        let told = if config.has(Flaw::SnapshotOverRestart) { Epoch(0) } else { reserved };
+        Self { now: reserved, reserved, usable: reserved, told, heard: reserved, ..Self::default() }
     }
 
     /// In which epoch this server is.
@@ -98,8 +100,9 @@ impl Epochs {
         first.map(|(_, tranx)| *tranx).filter(|_| !config.has(Flaw::SnapshotNotSettled))
     }
 
-    /// An epoch is to be entered, for a snapshot at its beginning. Answers what has to be reserved for that first, if anything has.
-    pub(super) fn raise(&mut self, config: &NodeConfig, epoch: Epoch) -> Option<Epoch> {
+    /// An epoch is to be entered, or clients are to be told of what took place in it. Answers what has to be durably reserved first,
+    /// if that is not under way.
+    pub(super) fn reserve(&mut self, config: &NodeConfig, epoch: Epoch) -> Option<Epoch> {
         (epoch > self.reserved).then(|| {
             self.reserved = Epoch(epoch.0.saturating_add(config.epoch_block.max(1) - 1));
             self.reserved
@@ -127,12 +130,21 @@ impl Epochs {
     /// this was known?
     pub(super) fn confirm(&mut self, config: &NodeConfig, epoch: Epoch) -> bool {
         if epoch > self.confirmed {
-            if self.told >= epoch && !config.has(Flaw::SnapshotDisturbedUnnoticed) {
-                self.disturbed = self.disturbed.max(epoch);
+            // Snapshots of before this epoch may still be made, by other servers: they have not been confirmed in time.
+            let is_too_early = self.told > self.confirmed && !config.has(Flaw::SnapshotDisturbedUnnoticed);
+            let only_itself = config.has(Flaw::SnapshotOvertakenUnnoticed);
+            if is_too_early && (self.told >= epoch || !only_itself) {
+                self.disturbed = self.disturbed.max(self.told.min(epoch));
             }
             self.confirmed = epoch;
         }
         epoch > self.disturbed
+    }
+
+    /// May a client be told of what took place in this epoch as far as the log is concerned: is it durable here that this server
+    /// may have been in it?
+    pub(crate) fn is_reserved(&self, epoch: Epoch) -> bool {
+        epoch <= self.usable
     }
 
     /// Until when a client is not to be told of what took place in this epoch.

@@ -68,8 +68,12 @@ pub(crate) enum Flaw {
     SnapshotNotSettled,
     /// Commits are answered whether or not all servers are in their epoch, and the snapshot that this disturbs does not notice.
     SnapshotDisturbedUnnoticed,
+    /// A snapshot that is disturbed, and confirmed after a later one, does not notice.
+    SnapshotOvertakenUnnoticed,
     /// Parts of a validation may be looked at in different epochs.
     ValidationInTwoEpochs,
-    /// A server that was restarted while a snapshot was made is asked on as if it had not.
+    /// A server that was restarted takes itself for one that has told no client anything.
     SnapshotOverRestart,
+    /// Only epochs that snapshots begin with are reserved in the log, not those that commits bring along.
+    EpochsNotReserved,
 }

@@ -13,7 +13,8 @@
 //! says in step 3 that the snapshot is disturbed, and it is begun again, with another epoch.
 //!
 //! Nothing is remembered of a snapshot, but for what the servers keep to be read. A server that was restarted keeps nothing of
-//! before, nor whom it has answered: whoever meets one between steps 1 and 3 begins again.
+//! before, and does not know any more what it has answered. But it has applied and answered nothing in an epoch that its log did
+//! not reserve before; so it cannot be read as of an earlier one, and says of all these that they are disturbed.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -45,8 +46,6 @@ pub enum SnapshotMessage {
         by: Incarnation,
         /// As asked.
         number: u64,
-        /// The answering server's life.
-        incarnation: Incarnation,
         /// The epoch that it was in.
         epoch: Epoch,
     },
@@ -69,8 +68,6 @@ pub enum SnapshotMessage {
     Settled {
         /// The epoch.
         epoch: Epoch,
-        /// The answering server's life.
-        incarnation: Incarnation,
         /// How it is.
         settlement: Settlement,
     },
@@ -103,8 +100,6 @@ struct Making {
     step: Step,
     /// The first epoch that is not in it; at first, the largest of those that were heard of.
     epoch: Epoch,
-    /// Which lives answered the question.
-    lives: BTreeMap<ServerId, Incarnation>,
     /// Who has not answered this step.
     missing: BTreeSet<ServerId>,
     /// What a server said that it waits for.
@@ -155,10 +150,9 @@ impl Snapshots {
     ) {
         let Some(making) = &mut self.making else { return };
         match (*message, making.step) {
-            (SnapshotMessage::Asked { by, number, incarnation, epoch }, Step::Asking { number: asked })
+            (SnapshotMessage::Asked { by, number, epoch }, Step::Asking { number: asked })
                 if (by, number) == (life, asked) =>
             {
-                making.lives.insert(from, incarnation);
                 if from == ctx.config.me || !ctx.config.has(Flaw::EpochNotAsked) {
                     making.epoch = making.epoch.max(epoch);
                 }
@@ -170,10 +164,8 @@ impl Snapshots {
             (SnapshotMessage::Raised { epoch }, Step::Raising) if epoch == making.epoch && making.is_last(from) => {
                 making.begin_step(ctx, Step::Settling, life);
             }
-            (SnapshotMessage::Settled { epoch, incarnation, settlement }, Step::Settling) if epoch == making.epoch => {
-                let is_same_life = making.lives.get(&from) == Some(&incarnation);
+            (SnapshotMessage::Settled { epoch, settlement }, Step::Settling) if epoch == making.epoch => {
                 match settlement {
-                    _ if !is_same_life && !ctx.config.has(Flaw::SnapshotOverRestart) => self.begin_again(ctx, life),
                     Settlement::Disturbed => self.begin_again(ctx, life),
                     Settlement::Waits(tranx) => drop(making.waits.insert(from, tranx)),
                     Settlement::Settled if making.is_last(from) => self.made(ctx, life),
@@ -214,7 +206,6 @@ impl Snapshots {
             clients,
             step,
             epoch: Epoch(0),
-            lives: BTreeMap::new(),
             missing: BTreeSet::new(),
             waits: BTreeMap::new(),
             ask_at_ms: 0,
@@ -276,34 +267,46 @@ impl Making {
     }
 }
 
-/// What every server does about snapshots, whoever makes them.
-pub(super) fn asked(ctx: &mut Context<'_>, life: Option<Incarnation>, from: ServerId, message: &SnapshotMessage) {
-    // Before its numbers are reserved it has no name for this life, and serves nobody.
-    let Some(incarnation) = life else { return };
+/// What every server does about snapshots, whoever makes them. Before its numbers are reserved, a server has no name for its life and
+/// serves nobody.
+pub(super) fn asked(ctx: &mut Context<'_>, from: ServerId, message: &SnapshotMessage) {
     match *message {
         SnapshotMessage::Ask { by, number } => {
-            let answer = SnapshotMessage::Asked { by, number, incarnation, epoch: ctx.epochs.now() };
+            let answer = SnapshotMessage::Asked { by, number, epoch: ctx.epochs.now() };
             ctx.tell(from, Message::Snapshot(answer));
         }
         SnapshotMessage::Raise { epoch } => {
             let wanted = ctx.epochs.raising.entry(from).or_insert(epoch);
             *wanted = epoch.max(*wanted);
-            if let Some(through) = ctx.epochs.raise(ctx.config, epoch) {
-                ctx.log(Record::Epochs { through }, true, Some(Wait::Epochs(through)));
-            }
+            reserve_surely(ctx, epoch);
             raised(ctx);
         }
         SnapshotMessage::Settle { epoch } => {
             if ctx.epochs.confirm(ctx.config, epoch) {
                 ctx.epochs.settling.insert(from, epoch);
                 if let Some(tranx) = ctx.epochs.unsettled(ctx.config, epoch) {
-                    settled(ctx, incarnation, from, epoch, Settlement::Waits(tranx));
+                    settled(ctx, from, epoch, Settlement::Waits(tranx));
                 }
             } else {
-                settled(ctx, incarnation, from, epoch, Settlement::Disturbed);
+                settled(ctx, from, epoch, Settlement::Disturbed);
             }
         }
         SnapshotMessage::Asked { .. } | SnapshotMessage::Raised { .. } | SnapshotMessage::Settled { .. } => {}
+    }
+}
+
+/// Has epochs up to this one, and some more, reserved in the log, if they are not: before the record of anything that takes place in
+/// this epoch. So whoever finds that after a restart is in this epoch, or a later one.
+pub(super) fn reserve(ctx: &mut Context<'_>, epoch: Epoch) {
+    if ctx.config.has(Flaw::EpochsNotReserved) {
+        return;
+    }
+    reserve_surely(ctx, epoch);
+}
+
+fn reserve_surely(ctx: &mut Context<'_>, epoch: Epoch) {
+    if let Some(through) = ctx.epochs.reserve(ctx.config, epoch) {
+        ctx.log(Record::Epochs { through }, true, Some(Wait::Epochs(through)));
     }
 }
 
@@ -315,8 +318,7 @@ pub(super) fn raised(ctx: &mut Context<'_>) {
 }
 
 /// Tells those who wait until nothing of before an epoch is undecided.
-pub(super) fn settle(ctx: &mut Context<'_>, life: Option<Incarnation>) {
-    let Some(incarnation) = life else { return };
+pub(super) fn settle(ctx: &mut Context<'_>) {
     if ctx.epochs.settling.is_empty() {
         return;
     }
@@ -324,13 +326,13 @@ pub(super) fn settle(ctx: &mut Context<'_>, life: Option<Incarnation>) {
         if ctx.epochs.unsettled(ctx.config, epoch).is_some() {
             ctx.epochs.settling.insert(server, epoch);
         } else {
-            settled(ctx, incarnation, server, epoch, Settlement::Settled);
+            settled(ctx, server, epoch, Settlement::Settled);
         }
     }
 }
 
-fn settled(ctx: &mut Context<'_>, incarnation: Incarnation, to: ServerId, epoch: Epoch, settlement: Settlement) {
-    ctx.tell(to, Message::Snapshot(SnapshotMessage::Settled { epoch, incarnation, settlement }));
+fn settled(ctx: &mut Context<'_>, to: ServerId, epoch: Epoch, settlement: Settlement) {
+    ctx.tell(to, Message::Snapshot(SnapshotMessage::Settled { epoch, settlement }));
 }
 
 fn reply(ctx: &mut Context<'_>, (client, message): (ClientId, MessageId), answer: &SnapshotAnswer) {

@@ -147,7 +147,7 @@ impl TranxService {
         let mut ctx = Context { now_ms, config, journal, epochs, local: &mut local, out: turn.out };
         handle(coordinator, participant, &mut ctx);
         loop {
-            snapshot::settle(&mut ctx, coordinator.incarnation());
+            snapshot::settle(&mut ctx);
             let Some(message) = ctx.local.pop_front() else { break };
             match message {
                 Local::Message(message) => receive(coordinator, participant, &mut ctx, config.me, message),
@@ -203,6 +203,7 @@ fn logged(coordinator: &mut Coordinator, participant: &mut Participant, ctx: &mu
         Wait::Epochs(through) => {
             ctx.epochs.reserve_logged(through);
             snapshot::raised(ctx);
+            coordinator.answer_held(ctx);
         }
     }
 }

@@ -105,6 +105,12 @@ fn one_after_the_other_and_snapshot() -> Plan {
     Plan { snaps: vec![snap(1, &["1a", "2b"])], ..Plan::new(3, txs) }
 }
 
+/// The same with one coordinator less, and another snapshot that overtakes the first.
+fn one_after_the_other_and_two_snapshots() -> Plan {
+    let txs = vec![tx(2, &[], &["2b"]), Tx { after: Some(0), ..tx(1, &[], &["1a"]) }];
+    Plan { snaps: vec![snap(1, &["1a", "2b"]), snap(2, &[])], ..Plan::new(2, txs) }
+}
+
 /// Somebody who only reads sees a new write on one server and an old one on the other, which is replaced after that.
 fn audit_between_two_writes_and_snapshot() -> Plan {
     let after = |before, tx| Tx { after: Some(before), ..tx };
@@ -152,6 +158,11 @@ fn one_after_the_other_and_snapshot_undisturbed() {
 #[test]
 fn one_after_the_other_and_snapshot_with_crash_of_coordinator() {
     holds(Plan { crashes: 1, crash_only: Some(3), ..one_after_the_other_and_snapshot() });
+}
+
+#[test]
+fn one_after_the_other_and_two_snapshots_undisturbed() {
+    holds(one_after_the_other_and_two_snapshots());
 }
 
 #[test]
@@ -356,9 +367,19 @@ fn flaw_snapshot_disturbed_unnoticed_is_noticed() {
 }
 
 #[test]
+fn flaw_snapshot_overtaken_unnoticed_is_noticed() {
+    is_noticed(one_after_the_other_and_two_snapshots(), Flaw::SnapshotOvertakenUnnoticed);
+}
+
+#[test]
 fn flaw_snapshot_over_restart_is_noticed() {
     let plan = Plan { crashes: 1, crash_only: Some(3), ..one_after_the_other_and_snapshot() };
     is_noticed(plan, Flaw::SnapshotOverRestart);
+}
+
+#[test]
+fn flaw_epochs_not_reserved_is_noticed() {
+    is_noticed(Plan { crashes: 1, ..transfer_and_snapshot() }, Flaw::EpochsNotReserved);
 }
 
 #[test]

@@ -45,6 +45,12 @@ fn print(address: &str, status: &ServerStatus) {
     );
     say!("  in doubt {}, of which it asks about {}", status.in_doubt, status.asking);
     say!("  reads answered by the cache: {}", status.cached_reads);
+    say!(
+        "  epoch {}, snapshots kept from {}, {} bytes of what was replaced",
+        status.epoch,
+        status.snapshots_from,
+        status.snapshot_bytes
+    );
     let doors = &status.doors;
     say!(
         "  connections of clients {} of {} ({} open files allowed), bytes held by clients {} of {}",

@@ -10,6 +10,7 @@ use crate::core::{
     machine::Event,
     message::{Message, Outcome},
     record::Record,
+    snapshot::reserve,
 };
 
 impl Coordinator {
@@ -21,6 +22,7 @@ impl Coordinator {
         if kind == Kind::Prepare {
             running.phase = Phase::Logging(epoch);
             let participants = running.participants.clone();
+            reserve(ctx, epoch);
             ctx.log(Record::Commit { tranx, participants, epoch }, true, Some(Wait::Commit(tranx)));
             if ctx.config.has(Flaw::AnswerBeforeDurable) {
                 self.commit_logged(ctx, tranx);

@@ -33,7 +33,7 @@ use super::{
     journal::{Context, Wait},
     record::Record,
     refusal::Refusal,
-    snapshot::{SnapshotMessage, Snapshots, asked},
+    snapshot::{SnapshotMessage, Snapshots, asked, reserve},
     transaction::Transaction,
 };
 use validation::Validations;
@@ -69,7 +69,9 @@ struct Held {
     client: (ClientId, MessageId),
     answer: CommitAnswer,
     epoch: Epoch,
+    /// When to answer at the latest, once the epoch is durably reserved.
     until_ms: u64,
+    is_reserved: bool,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -157,7 +159,7 @@ impl Coordinator {
     /// When something has to be done about time.
     pub(crate) fn next_deadline_ms(&self) -> Option<u64> {
         let votes = self.vote_timers.first().map(|(at_ms, _)| *at_ms);
-        let held = self.held.iter().map(|held| held.until_ms).min();
+        let held = self.held.iter().filter(|held| held.is_reserved).map(|held| held.until_ms).min();
         let reads = [self.validations.next_deadline_ms(), self.snapshots.next_deadline_ms()];
         reads.into_iter().chain([votes, held]).flatten().min()
     }
@@ -209,25 +211,37 @@ impl Coordinator {
 
     /// A server says something about snapshots.
     pub(crate) fn snapshot_told(&mut self, ctx: &mut Context<'_>, from: ServerId, message: &SnapshotMessage) {
-        let life = self.incarnation();
-        asked(ctx, life, from, message);
-        if let Some(life) = life {
-            self.snapshots.answered(ctx, life, from, message);
-        }
+        let Some(life) = self.incarnation() else { return };
+        asked(ctx, from, message);
+        self.snapshots.answered(ctx, life, from, message);
         self.answer_held(ctx);
     }
 
     /// Answers what was held back and need not be any more.
-    fn answer_held(&mut self, ctx: &mut Context<'_>) {
-        for Held { client, answer, epoch, .. } in std::mem::take(&mut self.held) {
-            self.reply_in(ctx, client, answer, epoch);
+    pub(crate) fn answer_held(&mut self, ctx: &mut Context<'_>) {
+        for held in std::mem::take(&mut self.held) {
+            let is_reserved = ctx.epochs.is_reserved(held.epoch);
+            let is_early = ctx.now_ms < held.until_ms && ctx.epochs.holds(ctx.config, held.epoch, ctx.now_ms).is_some();
+            if is_early || !is_reserved {
+                self.held.push_back(Held { is_reserved, ..held });
+                continue;
+            }
+            ctx.epochs.tell(held.epoch);
+            self.reply(ctx, held.client, held.answer);
         }
     }
 
-    /// Answers that something has taken place in this epoch, once every server is in it, or it has taken too long.
+    /// Answers that something has taken place in this epoch, once it is durably reserved here, and every server is in it or it has
+    /// taken too long.
     fn reply_in(&mut self, ctx: &mut Context<'_>, client: (ClientId, MessageId), answer: CommitAnswer, epoch: Epoch) {
-        if let Some(until_ms) = ctx.epochs.holds(ctx.config, epoch, ctx.now_ms) {
-            self.held.push_back(Held { client, answer, epoch, until_ms });
+        let is_reserved = ctx.epochs.is_reserved(epoch);
+        if !is_reserved {
+            reserve(ctx, epoch);
+        }
+        let until_ms = ctx.epochs.holds(ctx.config, epoch, ctx.now_ms);
+        if until_ms.is_some() || !is_reserved {
+            let until_ms = until_ms.unwrap_or(ctx.now_ms);
+            self.held.push_back(Held { client, answer, epoch, until_ms, is_reserved });
             return;
         }
         ctx.epochs.tell(epoch);

@@ -16,6 +16,7 @@ use crate::core::{
     machine::Event,
     message::{Outcome, Vote},
     record::Record,
+    snapshot::reserve,
 };
 
 /// How many complete transactions are forgotten with one event.
@@ -132,6 +133,7 @@ impl Participant {
     pub(super) fn commit(&mut self, ctx: &mut Context<'_>, tranx: TranxId, epoch: Epoch) {
         let Some(State::Ready { held, doubt }) = self.tranxs.remove(&tranx) else { return };
         self.leave_doubt(ctx, tranx, doubt);
+        reserve(ctx, epoch);
         let is_logged = tranx.server == ctx.config.me;
         if !is_logged {
             ctx.log(Record::Outcome { tranx, outcome: Outcome::Commit(epoch) }, false, Some(Wait::Outcome(tranx)));

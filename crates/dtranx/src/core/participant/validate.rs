@@ -10,6 +10,7 @@ use crate::core::{
     machine::Event,
     message::{Message, Vote},
     refusal::Refusal,
+    snapshot::reserve,
     transaction::Transaction,
 };
 
@@ -31,6 +32,7 @@ impl Participant {
         part: Transaction,
         epoch: Epoch,
     ) {
+        reserve(ctx, epoch);
         ctx.epochs.enter(epoch);
         let epoch = ctx.epochs.now();
         if self.validations.contains_key(&validation) {

@@ -126,7 +126,7 @@ impl Recovery {
             }
         }
         let reused = self.config.has(Flaw::EpochsReused);
-        let mut epochs = Epochs::restored(if reused { Epoch(0) } else { self.epochs_through });
+        let mut epochs = Epochs::restored(&self.config, if reused { Epoch(0) } else { self.epochs_through });
         let (locks, recovery) = self.restore_doubts(&mut participant, &mut epochs);
         let reserved = if self.config.has(Flaw::NumbersReused) { self.largest } else { self.reserved };
         let mut coordinator = Coordinator::new(reserved);

@@ -14,12 +14,11 @@ fn say(rig: &mut Rig, from: ServerId, message: SnapshotMessage) -> Vec<Command> 
 /// A server's answer to the question in which epoch it is.
 fn asked(rig: &mut Rig, from: ServerId, number: u64, epoch: u64) -> Vec<Command> {
     let by = rig.node.incarnation().unwrap();
-    say(rig, from, SnapshotMessage::Asked { by, number, incarnation: Incarnation(1), epoch: Epoch(epoch) })
+    say(rig, from, SnapshotMessage::Asked { by, number, epoch: Epoch(epoch) })
 }
 
 fn settled(rig: &mut Rig, from: ServerId, epoch: u64, settlement: Settlement) -> Vec<Command> {
-    let (epoch, incarnation) = (Epoch(epoch), Incarnation(1));
-    say(rig, from, SnapshotMessage::Settled { epoch, incarnation, settlement })
+    say(rig, from, SnapshotMessage::Settled { epoch: Epoch(epoch), settlement })
 }
 
 fn raised(rig: &mut Rig, from: ServerId, epoch: u64) -> Vec<Command> {
@@ -96,7 +95,7 @@ fn who_asks_while_one_is_made_gets_the_next_one_together() {
 }
 
 #[test]
-fn snapshot_that_a_server_says_is_disturbed_or_that_it_was_restarted_in_begins_again_a_few_times() {
+fn snapshot_that_is_disturbed_begins_again_a_few_times() {
     let mut rig = Rig::new(|config| config.snapshot_attempts = 2);
     begin(&mut rig, 1, 8);
     let again = settled(&mut rig, PEER, 8, Settlement::Disturbed);
@@ -105,10 +104,8 @@ fn snapshot_that_a_server_says_is_disturbed_or_that_it_was_restarted_in_begins_a
     asked(&mut rig, THIRD, 2, 8);
     raised(&mut rig, PEER, 9);
     raised(&mut rig, THIRD, 9);
-    let (epoch, incarnation) = (Epoch(9), Incarnation(2));
-    let other_life = SnapshotMessage::Settled { epoch, incarnation, settlement: Settlement::Settled };
     let refused = SnapshotAnswer::Refused(Refusal::SnapshotDisturbed { attempts: 2 });
-    assert_eq!(made(&say(&mut rig, PEER, other_life)), [(1, refused)]);
+    assert_eq!(made(&settled(&mut rig, PEER, 9, Settlement::Disturbed)), [(1, refused)]);
 }
 
 #[test]
@@ -150,8 +147,7 @@ fn commit_of_the_new_epoch_is_answered_when_all_are_in_it_or_after_a_while_that_
         let said = say(&mut rig, PEER, SnapshotMessage::Settle { epoch: Epoch(8) });
         assert_eq!(answer(&said), settles.then_some(&CommitAnswer::Committed(id)));
         let settlement = if settles { Settlement::Settled } else { Settlement::Disturbed };
-        let incarnation = rig.node.incarnation().unwrap();
-        let told = SnapshotMessage::Settled { epoch: Epoch(8), incarnation, settlement };
+        let told = SnapshotMessage::Settled { epoch: Epoch(8), settlement };
         assert_eq!(sent(said), [(PEER, Message::Snapshot(told))]);
     }
 }
@@ -164,9 +160,7 @@ fn part_that_was_accepted_before_is_waited_for_and_named() {
     rig.flush();
     say(&mut rig, THIRD, SnapshotMessage::Raise { epoch: Epoch(1) });
     rig.flush();
-    let incarnation = rig.node.incarnation().unwrap();
-    let settled =
-        |settlement| (THIRD, Message::Snapshot(SnapshotMessage::Settled { epoch: Epoch(1), incarnation, settlement }));
+    let settled = |settlement| (THIRD, Message::Snapshot(SnapshotMessage::Settled { epoch: Epoch(1), settlement }));
     let settle = SnapshotMessage::Settle { epoch: Epoch(1) };
     assert_eq!(sent(say(&mut rig, THIRD, settle)), [settled(Settlement::Waits(id))]);
     rig.receive(PEER, Message::Decisions(vec![(id, Outcome::Commit(Epoch(0)))]));
@@ -181,7 +175,39 @@ fn epochs_begin_after_a_restart_where_they_were_reserved() {
         (None, vec![Record::Epochs { through: Epoch(40) }]),
         (Some(GcRecord { epochs_through: Epoch(40), ..GcRecord::default() }), vec![]),
     ] {
-        let rig = Rig::recover(config.clone(), gc, records);
+        let mut rig = Rig::recover(config.clone(), gc, records);
         assert_eq!(rig.node.tranx.epochs.now(), Epoch(40));
+        // What it has told clients in a life before was in these epochs.
+        for (epoch, settlement) in [(40, Settlement::Disturbed), (41, Settlement::Settled)] {
+            let told = SnapshotMessage::Settled { epoch: Epoch(epoch), settlement };
+            let said = sent(say(&mut rig, PEER, SnapshotMessage::Settle { epoch: Epoch(epoch) }));
+            assert_eq!(said, [(PEER, Message::Snapshot(told))]);
+        }
     }
+}
+
+#[test]
+fn epoch_that_a_vote_brings_along_is_reserved_before_the_commit_is_logged() {
+    let mut rig = Rig::new(|config| config.snapshot_hold_ms = 0);
+    rig.commit(1, put(&["2a"]));
+    let id = tranx(ME, 1);
+    let decided = rig.receive(PEER, Message::Vote { tranx: id, vote: Vote::Yes, epoch: Epoch(9) });
+    let [(Record::Epochs { through }, true), (Record::Commit { epoch: Epoch(9), .. }, true)] = records(&decided)[..]
+    else {
+        panic!("{decided:?}")
+    };
+    assert!(*through >= Epoch(9));
+    assert_eq!(answer(&rig.flush()), Some(&CommitAnswer::Committed(id)));
+}
+
+#[test]
+fn validation_in_an_epoch_that_is_new_here_is_answered_when_that_is_durable() {
+    let mut rig = Rig::new(|config| config.snapshot_hold_ms = 0);
+    let version = Some(tranx(PEER, 1));
+    rig.commit(1, read("2a", version));
+    let (vote, epoch) = (Vote::Yes, Epoch(9));
+    let said = rig.receive(PEER, Message::Validated { validation: validation(ME, 1), vote, epoch });
+    assert_eq!(answer(&said), None);
+    assert!(matches!(records(&said)[..], [(Record::Epochs { .. }, true)]), "{said:?}");
+    assert_eq!(answer(&rig.flush()), Some(&CommitAnswer::Validated(validation(ME, 1))));
 }

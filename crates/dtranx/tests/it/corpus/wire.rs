@@ -137,8 +137,7 @@ fn status() -> ServerStatus {
 
 fn messages() -> Vec<(&'static str, Message)> {
     let refusal = Refusal::WriteLocked { key: key("a") };
-    let (incarnation, settlement) = (Incarnation(70_000), Settlement::Waits(TRANX));
-    let settled = SnapshotMessage::Settled { epoch: EPOCH, incarnation, settlement };
+    let settled = SnapshotMessage::Settled { epoch: EPOCH, settlement: Settlement::Waits(TRANX) };
     vec![
         ("prepare", Message::Prepare { tranx: TRANX, participants: PARTICIPANTS.to_vec(), part: transaction() }),
         ("validate", Message::Validate { validation: VALIDATION, part: transaction(), epoch: EPOCH }),

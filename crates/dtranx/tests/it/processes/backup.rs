@@ -8,6 +8,7 @@ use dtranx::core::KeyRange;
 
 use crate::limit::Limit;
 use crate::processes::commands::{dtranx, err, out};
+use crate::processes::snapshots::Ends;
 use crate::processes::trio::Trio;
 
 const ACCOUNTS: u64 = 2500;
@@ -32,7 +33,9 @@ fn pay(client: &Client, over: &AtomicBool) -> u64 {
         client
             .transact(|tranx| {
                 let found = tranx.multi_get([from.clone(), to.clone()])?;
-                let text = |at: usize| String::from_utf8(found[at].clone().unwrap().to_vec()).unwrap();
+                // What is not there yet is refused when it commits.
+                let bytes = |at: usize| found[at].clone().unwrap_or_else(|| "0".into());
+                let text = |at: usize| String::from_utf8(bytes(at).to_vec()).unwrap();
                 if from != to {
                     tranx.put(from.clone(), pay(&text(0), -1))?;
                     tranx.put(to.clone(), pay(&text(1), 1))?;
@@ -63,6 +66,7 @@ fn scans_and_backups_beside_a_writer_are_of_one_moment_and_restored() {
     open(&client);
     let over = AtomicBool::new(false);
     let payments = thread::scope(|scope| {
+        let ends = Ends(&over);
         let writer = scope.spawn(|| pay(&trio.client(20_000), &over));
         for number in 0..10 {
             let scanned = dtranx(Some(&trio), &["scan", "--limit", "100000"], "");
@@ -71,7 +75,7 @@ fn scans_and_backups_beside_a_writer_are_of_one_moment_and_restored() {
             let made = dtranx(Some(&trio), &["backup", &file(number)], "");
             assert!(made.status.success() && out(&made).starts_with("2500 items, "), "{}", err(&made));
         }
-        over.store(true, Ordering::SeqCst);
+        drop(ends);
         writer.join().unwrap()
     });
     assert!(payments > 20, "only {payments} payments were made meanwhile");

@@ -51,6 +51,7 @@ fn commands_read_write_and_tell() {
     assert!(status.contains("server 3 at") && status.contains("fdatasync") && status.contains("wal"), "{status}");
     assert!(status.contains("  reads answered by the cache: "), "{status}");
     assert!(status.contains("  in doubt ") && status.contains(", of which it asks about "), "{status}");
+    assert!(status.contains("  epoch ") && status.contains(", snapshots kept from "), "{status}");
     let nonsense = run(&["txn", "frobnicate x"]);
     assert!(nonsense.status.code() == Some(2) && err(&nonsense).contains("frobnicate"));
 }

@@ -32,7 +32,8 @@ fn pay(client: &Client, payment: u64) -> Result<()> {
     let (from, to) = (payment * 7 % ACCOUNTS, (payment * 11 + 1) % ACCOUNTS);
     client.transact(|tranx| {
         let found = tranx.multi_get([account(from), account(to)])?;
-        let balances: Vec<u64> = found.into_iter().flatten().map(|value| number(&value)).collect();
+        // What is not there yet is refused when it commits.
+        let balances: Vec<u64> = found.into_iter().map(|value| value.map_or(0, |value| number(&value))).collect();
         if from != to && balances[0] > 0 {
             tranx.put(account(from), (balances[0] - 1).to_be_bytes().to_vec())?;
             tranx.put(account(to), (balances[1] + 1).to_be_bytes().to_vec())?;
@@ -48,6 +49,15 @@ fn audit(snapshot: &Snapshot) -> Result<(u64, u64)> {
     let of = |prefix: &'static [u8]| found.items.iter().filter(move |(key, _)| key.starts_with(prefix));
     let sum = of(b"account").map(|(_, value)| number(value)).sum();
     Ok((sum, of(b"payments").map(|(_, value)| number(value)).sum()))
+}
+
+/// Ends the writers, even if a reader has failed.
+pub(crate) struct Ends<'a>(pub(crate) &'a AtomicBool);
+
+impl Drop for Ends<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::SeqCst);
+    }
 }
 
 /// Writes until it is over; what was acknowledged last is in `acknowledged`.
@@ -83,6 +93,7 @@ fn every_audit_beside_a_writer_succeeds_and_sees_one_moment() {
     open(&client);
     let (over, acknowledged) = (AtomicBool::new(false), AtomicU64::new(0));
     thread::scope(|scope| {
+        let ends = Ends(&over);
         let writer = scope.spawn(|| write(&trio.client(20_000), &over, &acknowledged));
         let readers: Vec<_> = (0..3)
             .map(|_| {
@@ -94,7 +105,7 @@ fn every_audit_beside_a_writer_succeeds_and_sees_one_moment() {
             })
             .collect();
         let seen: u64 = readers.into_iter().map(|reader| reader.join().unwrap()).max().unwrap();
-        over.store(true, Ordering::SeqCst);
+        drop(ends);
         writer.join().unwrap();
         assert!(seen > 10, "only {seen} payments were made meanwhile");
     });

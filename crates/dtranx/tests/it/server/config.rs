@@ -65,6 +65,8 @@ fn bad_configurations_name_the_field() {
         (added("[limits]\nhandshake_ms = 99"), "limits.handshake_ms: 99: 100 to 3600000"),
         (added("[limits]\nframe_ms = 99"), "limits.frame_ms: 99: 100 to 3600000"),
         (added("[limits]\nclient_idle_ms = 999"), "limits.client_idle_ms: 999: 1000 to 604800000, or 0 (for ever)"),
+        (added("[limits]\nsnapshot_window_ms = 99"), "limits.snapshot_window_ms: 99: 100 to 86400000"),
+        (added("[limits]\nsnapshot_mib = 1048577"), "limits.snapshot_mib: 1048577: 0 to 1048576"),
         (added("[limits]\nsegments = 1"), "segments"),
         (added("[partition]\nby = \"colour\""), "colour"),
         (added("[partition]\nby = \"ranges\"\nranges = []"), "partition: "),
