@@ -102,7 +102,7 @@ async fn fields_of_a_document_that_a_rival_holds_are_one_command() {
 #[tokio::test]
 async fn what_the_reader_holds_itself_costs_nothing() {
     for isolation in [Isolation::Snapshot, Isolation::Serializable] {
-        let mut sent = Vec::new();
+        let mut asked = Vec::new();
         for id in [1, 2] {
             let (client, _, coll) = stage().await;
             coll.update_one(doc! {"_id": 2}, doc! {"$set": {"n": 5}}).await.unwrap();
@@ -115,12 +115,12 @@ async fn what_the_reader_holds_itself_costs_nothing() {
                 coll.update_one(doc! {"_id": id}, doc! {"$inc": {"m": 1}}).session(&mut reader).await.unwrap();
                 let committed = quiet::commands_of(&client, async { reader.commit().await.unwrap() }).await;
                 if is_warm {
-                    sent.push(committed);
+                    asked.push(committed.get("aggregate").copied());
                 }
                 assert!(client.flush(std::time::Duration::from_secs(60)).await);
             }
         }
-        assert_eq!(sent[0], sent[1], "{isolation:?}");
-        assert_eq!(sent[0].get("aggregate"), Some(&1), "{isolation:?}: {:?}", sent[0]);
+        // (How many looks there are is a matter of time.)
+        assert_eq!(asked, [Some(1), Some(1)], "{isolation:?}");
     }
 }
