@@ -22,6 +22,9 @@ use crate::{
 
 /// Updates and removals that are tried together at a time.
 const TOGETHER: usize = 500;
+/// Commands of several that may end early before the next writes are sent one by one: what such a command has locked behind its end is
+/// given back, and is locked again.
+const MOST_STOPS: usize = 4;
 
 #[derive(Clone, Debug)]
 pub(crate) enum Operation {
@@ -120,8 +123,8 @@ async fn inside(
     let mut result = BulkWriteResult::default();
     let mut refused = Vec::new();
     let (mut index, mut keys_from, mut together_from) = (0, 0, 0);
-    // The one before which a command of several has ended.
-    let mut alone = None;
+    // The one before which a command of several has ended, and how many have ended early.
+    let (mut alone, mut stops) = (None, 0);
     while let Some(operation) = operations.get(index) {
         let rest = if index < together_from || alone == Some(index) { &[] } else { &operations[index..] };
         let together = match first_statements(core, tx, ns, rest, index >= keys_from).await {
@@ -135,6 +138,10 @@ async fn inside(
             }
         };
         if together.done < together.named {
+            stops += 1;
+            if stops == MOST_STOPS {
+                (stops, together_from) = (0, index + together.named);
+            }
             // Asking again for the places of the others would cost a command for each of them.
             keys_from = index + together.named;
         }

@@ -35,6 +35,34 @@ impl OwnKey {
     }
 }
 
+/// What `_id`s have in common that the server takes for the same, and perhaps others: all numbers count as doubles.
+pub(crate) fn coarse_key(id: &Bson) -> Vec<u8> {
+    id_key(&coarse(id))
+}
+
+fn coarse(value: &Bson) -> Bson {
+    let number = match value {
+        Bson::Int32(number) => f64::from(*number),
+        Bson::Int64(number) => *number as f64,
+        Bson::Double(number) => *number,
+        Bson::Decimal128(number) => number.to_string().parse().unwrap_or(f64::NAN),
+        Bson::Symbol(text) => return Bson::String(text.clone()),
+        Bson::Array(items) => return items.iter().map(coarse).collect::<Vec<Bson>>().into(),
+        Bson::Document(fields) => {
+            return Bson::Document(fields.iter().map(|(name, value)| (name.clone(), coarse(value))).collect());
+        }
+        other => return other.clone(),
+    };
+    // The two zeros are equal, and so are all that are no number.
+    Bson::Double(if number == 0.0 {
+        0.0
+    } else if number.is_nan() {
+        f64::NAN
+    } else {
+        number
+    })
+}
+
 /// The bytes that identify an `_id`.
 pub(crate) fn id_key(id: &Bson) -> Vec<u8> {
     doc! {"": id.clone()}.to_vec().unwrap_or_default()

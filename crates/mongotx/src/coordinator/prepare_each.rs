@@ -21,7 +21,7 @@ use super::{
     Core,
     address::Address,
     meet::Patience,
-    own_key::{OwnKey, id_key},
+    own_key::{OwnKey, coarse_key, id_key},
     prepare::{Change, Target},
     prepare_shown::statement_of,
     server::WriteAnswer,
@@ -100,8 +100,9 @@ impl Core {
         let collection = self.catalog.admit_writes(&self.server, ns, me).await?;
         let (mut statements, mut bytes, mut seen) = (Vec::new(), 0, HashSet::new());
         for Each { target, change } in all.iter().take(BATCH) {
+            // Of two that may name the same document, the answer would not tell which has changed it.
             let simple =
-                target.terms.is_plain() && tx.is_untouched(ns, &target.at.id) && seen.insert(OwnKey::of(&target.at.id));
+                target.terms.is_plain() && tx.is_untouched(ns, &target.at.id) && seen.insert(coarse_key(&target.at.id));
             if !simple || !self.consequences(&collection, target, change).await?.are_none() {
                 break;
             }

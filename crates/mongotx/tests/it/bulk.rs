@@ -5,7 +5,7 @@ use crate::quiet;
 
 use std::{collections::BTreeMap, time::Duration};
 
-use bson::{Document, doc};
+use bson::{Bson, Document, doc};
 use mongotx::{
     Client, ClientOptions, Collection, IndexModel, Isolation, Session, Step, TransactionOptions, WriteModel,
 };
@@ -368,6 +368,55 @@ async fn what_comes_after_a_document_that_does_not_match_is_sent_together() {
     assert_eq!(sent, expected);
     session.commit().await.unwrap();
     assert_eq!(numbers(&client, &coll).await, [2, 1, 2, 2, 2, 2]);
+}
+
+/// A bulk of which many do not match: most are sent one by one in the end, and not again and again with all that are behind them.
+#[tokio::test]
+async fn bulk_that_ends_early_again_and_again_is_not_sent_as_often() {
+    let client = quiet::connect(quiet::options()).await;
+    let coll = quiet::collection(&client, 60).await;
+    let mut session = client.session();
+    session.begin().unwrap();
+    let all = (1..=60).map(|id| {
+        let filter = if id % 2 == 0 {
+            doc! {"_id": id, "n": 99}
+        } else {
+            doc! {"_id": id}
+        };
+        WriteModel::UpdateOne { filter, update: doc! {"$inc": {"n": 1}}.into(), upsert: false }
+    });
+    let bulk = async {
+        let done = coll.bulk_write(all).session(&mut session).await.unwrap();
+        assert_eq!((done.matched_count, done.modified_count), (30, 30));
+    };
+    let given_back = quiet::commands_of(&client, bulk).await.get("update").copied().unwrap_or(0);
+    // One for each that matches, two for each that does not, and two more for each of four that end early.
+    assert!(given_back <= 30 + 60 + 8 + 2, "{given_back}");
+    session.commit().await.unwrap();
+    assert_eq!(numbers(&client, &coll).await.iter().sum::<i32>(), 90);
+}
+
+/// Two names of one document: the one that matches has changed it, once.
+#[tokio::test]
+async fn equal_ids_of_other_types_are_told_apart_in_one_bulk() {
+    let decimal: Bson = "1".parse::<bson::Decimal128>().unwrap().into();
+    for [stored, other] in [[1.into(), decimal], [doc! {"a": 1}.into(), doc! {"a": 1.0}.into()]] {
+        let (client, coll, mut session) = place().await;
+        coll.delete_many(doc! {}).await.unwrap();
+        coll.insert_many(&[doc! {"_id": &stored, "n": 1}, doc! {"_id": 2, "n": 1}]).await.unwrap();
+        session.begin().unwrap();
+        let update = |id: &Bson, n: i32| {
+            let update = doc! {"$inc": {"m": 1}}.into();
+            WriteModel::UpdateOne { filter: doc! {"_id": id, "n": n}, update, upsert: false }
+        };
+        let all = [update(&stored, 99), update(&other, 1), update(&2.into(), 99)];
+        let done = coll.bulk_write(all).session(&mut session).await.unwrap();
+        assert_eq!((done.matched_count, done.modified_count), (1, 1), "{stored}");
+        session.commit().await.unwrap();
+        assert!(client.flush(LONG).await);
+        let found = coll.find_one(doc! {"_id": &stored}).await.unwrap().unwrap();
+        assert_eq!(found.get_i32("m").unwrap(), 1, "{stored}");
+    }
 }
 
 /// The server gives a bulk up when it has done a part of it: nothing of that is done again, and

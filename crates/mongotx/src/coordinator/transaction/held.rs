@@ -41,7 +41,7 @@ pub(super) struct HeldSet {
     own: HashMap<OwnKey, usize>,
     /// Of these, those that were replaced as a whole when they became so.
     replaced: HashSet<OwnKey>,
-    /// How many documents were held before the first of them.
+    /// How many collections it came to before this one.
     place: usize,
     inserts: bool,
     removes: bool,
@@ -115,7 +115,7 @@ impl Transaction {
 
     /// The server has said that these documents are read-locked by this transaction.
     pub(crate) fn keep_read_locks<'a>(&mut self, ns: &Namespace, at: impl IntoIterator<Item = &'a Address>) {
-        let kept = &mut self.held.entry(ns.clone()).or_default().kept;
+        let kept = &mut self.held_in(ns).kept;
         kept.extend(at.into_iter().map(|at| id_key(&at.id)));
     }
 
@@ -131,8 +131,7 @@ impl Transaction {
         if what == Hold::Insert {
             at.iter().try_for_each(|at| check_id(&at.id))?;
         }
-        let place = self.count;
-        let held = self.held.entry(ns.clone()).or_insert_with(|| HeldSet { place, ..HeldSet::default() });
+        let held = self.held_in(ns);
         held.unsure_ids |= what != Hold::Read && at.iter().any(|at| OwnKey::of_simple(&at.id).is_none());
         match what {
             Hold::Insert => held.inserts = true,
@@ -171,7 +170,7 @@ impl Transaction {
     /// for by its id.
     pub(crate) fn hold_unknown(&mut self, core: &Core, ns: &Namespace) -> Result<()> {
         self.check_room(core, 1)?;
-        self.held.entry(ns.clone()).or_default().unknown = true;
+        self.held_in(ns).unknown = true;
         Ok(())
     }
 
@@ -186,8 +185,13 @@ impl Transaction {
         if let Some(at) = found {
             self.hold(core, ns, std::slice::from_ref(at), what)?;
         }
-        self.held.entry(ns.clone()).or_default().unknown = false;
+        self.held_in(ns).unknown = false;
         Ok(())
+    }
+
+    fn held_in(&mut self, ns: &Namespace) -> &mut HeldSet {
+        let place = self.held.len();
+        self.held.entry(ns.clone()).or_insert_with(|| HeldSet { place, ..HeldSet::default() })
     }
 
     fn check_room(&self, core: &Core, more: usize) -> Result<()> {
@@ -200,7 +204,7 @@ impl Transaction {
 
     /// Documents of this collection are about to be given other keys of unique indexes.
     pub(crate) fn note_rekeyed(&mut self, ns: &Namespace) {
-        self.held.entry(ns.clone()).or_default().rekeyed = true;
+        self.held_in(ns).rekeyed = true;
     }
 
     /// Is all that it has written to in this collection removed?
