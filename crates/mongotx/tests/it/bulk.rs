@@ -404,6 +404,7 @@ async fn equal_ids_of_other_types_are_told_apart_in_one_bulk() {
         let (client, coll, mut session) = place().await;
         coll.delete_many(doc! {}).await.unwrap();
         coll.insert_many(&[doc! {"_id": &stored, "n": 1}, doc! {"_id": 2, "n": 1}]).await.unwrap();
+        assert!(client.flush(LONG).await);
         session.begin().unwrap();
         let update = |id: &Bson, n: i32| {
             let update = doc! {"$inc": {"m": 1}}.into();
