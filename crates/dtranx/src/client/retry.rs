@@ -6,9 +6,9 @@
 use std::time::{Duration, Instant};
 
 use super::backoff::Backoff;
-use super::state::Brought;
+use super::state::{Brought, Earlier};
 use super::{ClientOptions, Error};
-use crate::core::{Advice, Refusal};
+use crate::core::{Advice, Refusal, TranxId};
 
 /// Immediate restarts before restarts wait too: whoever holds the lock is being slow.
 const IMMEDIATE_RESTARTS: u32 = 3;
@@ -16,6 +16,7 @@ const IMMEDIATE_RESTARTS: u32 = 3;
 /// The attempts at one transaction.
 pub(super) struct Retry {
     attempts: u32,
+    since: Instant,
     limit: u32,
     until: Instant,
     backoff: Backoff,
@@ -24,9 +25,9 @@ pub(super) struct Retry {
 /// What to do after a refusal.
 pub(super) enum Next {
     /// Wait, then commit the same again.
-    CommitAgain(Duration),
+    CommitAgain(Duration, Earlier),
     /// Wait, then begin anew with what the refusal brought along.
-    BeginAgain(Duration, Brought),
+    BeginAgain(Duration, Brought, Earlier),
     GiveUp(Error),
 }
 
@@ -34,10 +35,15 @@ impl Retry {
     pub(super) fn new(options: &ClientOptions) -> Self {
         Self {
             attempts: 0,
+            since: Instant::now(),
             limit: options.attempts.max(1),
             until: Instant::now() + Duration::from_millis(options.transact_ms),
             backoff: Backoff::new(),
         }
+    }
+
+    fn earlier(&self, kept: Option<TranxId>) -> Earlier {
+        Earlier { since: self.since, kept }
     }
 
     /// One more attempt was refused.
@@ -47,22 +53,32 @@ impl Retry {
         if advice == Advice::GiveUp {
             return Next::GiveUp(Error::Refused(refusal));
         }
-        let waits = advice == Advice::RetryLater || self.attempts > IMMEDIATE_RESTARTS;
+        // Locks are kept for this transaction: others wait for them.
+        let is_kept = kept(&refusal).is_some();
+        let waits = advice == Advice::RetryLater || self.attempts > IMMEDIATE_RESTARTS && !is_kept;
         let wait = if waits { self.backoff.next() } else { Duration::ZERO };
         if self.attempts >= self.limit || Instant::now() + wait >= self.until {
             return Next::GiveUp(Error::GivenUp { attempts: self.attempts, last: refusal });
         }
         match refusal {
-            _ if advice == Advice::RetryLater => Next::CommitAgain(wait),
-            refusal => Next::BeginAgain(wait, brought(refusal)),
+            _ if advice == Advice::RetryLater => Next::CommitAgain(wait, self.earlier(None)),
+            refusal => {
+                let earlier = self.earlier(kept(&refusal));
+                Next::BeginAgain(wait, brought(refusal), earlier)
+            }
         }
     }
+}
+
+/// The attempt whose locks are kept for the next one.
+pub(super) fn kept(refusal: &Refusal) -> Option<TranxId> {
+    if let Refusal::Stale { kept, .. } = refusal { *kept } else { None }
 }
 
 /// What a refusal says that the stale keys hold now.
 pub(super) fn brought(refusal: Refusal) -> Brought {
     match refusal {
-        Refusal::Stale { current } => current.into_iter().map(|now| (now.key, now.item)).collect(),
+        Refusal::Stale { current, .. } => current.into_iter().map(|now| (now.key, now.item)).collect(),
         _ => Brought::new(),
     }
 }
@@ -78,7 +94,7 @@ mod tests {
     }
 
     fn stale() -> Refusal {
-        Refusal::Stale { current: vec![Current { key: Key::new("a").unwrap(), item: None }] }
+        Refusal::Stale { current: vec![Current { key: Key::new("a").unwrap(), item: None }], kept: None }
     }
 
     #[test]
@@ -86,7 +102,7 @@ mod tests {
         let mut retry = Retry::new(&ClientOptions::default());
         let waits: Vec<Duration> = (0..8)
             .map(|_| match retry.refused(locked()) {
-                Next::CommitAgain(wait) => wait,
+                Next::CommitAgain(wait, _) => wait,
                 _ => panic!("something else"),
             })
             .collect();
@@ -98,7 +114,7 @@ mod tests {
     fn stale_read_begins_again_at_once_with_what_was_brought() {
         let mut retry = Retry::new(&ClientOptions::default());
         for attempt in 0..=IMMEDIATE_RESTARTS {
-            let Next::BeginAgain(wait, brought) = retry.refused(stale()) else { panic!("something else") };
+            let Next::BeginAgain(wait, brought, _) = retry.refused(stale()) else { panic!("something else") };
             assert_eq!(wait.is_zero(), attempt < IMMEDIATE_RESTARTS, "attempt {attempt}");
             assert_eq!(brought.len(), 1);
         }

@@ -2,17 +2,29 @@
 //! waits or speaks to anybody: the asynchronous transaction asks for what is missing and tells what came.
 
 use std::collections::BTreeMap;
+use std::time::Instant;
 
 use bytes::Bytes;
 
 use super::cache::Cache;
 use super::{Committed, Error, Result};
 use crate::core::{
-    Current, Item, Key, LimitError, Partition, Read, Refusal, ScanRead, ServerId, Transaction, TranxId, Value, Write,
+    Again, Current, Item, Key, LimitError, Partition, Read, Refusal, ScanRead, ServerId, Transaction, TranxId, Value,
+    Write,
 };
+use crate::wire::Ask;
 
 /// Items that a refusal brought along, for the next attempt (section 4.1).
 pub(super) type Brought = BTreeMap<Key, Option<Item>>;
+
+/// The attempts before this one.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Earlier {
+    /// When the first one was begun.
+    pub(super) since: Instant,
+    /// The last one, if its locks are kept for this one.
+    pub(super) kept: Option<TranxId>,
+}
 
 /// One transaction, so far.
 #[derive(Default)]
@@ -23,11 +35,20 @@ pub(super) struct TransactionState {
     pub(super) scanned: BTreeMap<Key, Item>,
     pub(super) writes: BTreeMap<Key, Option<Value>>,
     brought: Brought,
+    pub(super) earlier: Option<Earlier>,
 }
 
 impl TransactionState {
-    pub(super) fn with(brought: Brought) -> Self {
-        Self { brought, ..Self::default() }
+    pub(super) fn with(brought: Brought, earlier: Option<Earlier>) -> Self {
+        Self { brought, earlier, ..Self::default() }
+    }
+
+    /// The request to commit it. What it says about the attempts before is not part of the transaction.
+    pub(super) fn ask(&self) -> Ask {
+        let transaction = self.gathered();
+        let Some(Earlier { since, kept }) = self.earlier else { return Ask::Commit(transaction) };
+        let waited_ms = u32::try_from(since.elapsed().as_millis()).unwrap_or(u32::MAX);
+        Ask::CommitAgain { transaction, again: Again { waited_ms, keeps: true, kept } }
     }
 
     /// Which of these keys have to be asked for, by server, each once. What was brought along or lies in the cache counts
@@ -124,7 +145,7 @@ impl TransactionState {
                 Ok(Committed { tranx })
             }
             Err(refusal) => {
-                let current: &[Current] = if let Refusal::Stale { current } = &refusal { current } else { &[] };
+                let current: &[Current] = if let Refusal::Stale { current, .. } = &refusal { current } else { &[] };
                 cache.refused(self.reads.keys().chain(self.writes.keys()), current);
                 Err(Error::Refused(refusal))
             }

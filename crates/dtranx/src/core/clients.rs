@@ -70,7 +70,9 @@ impl Clients {
     /// A request was answered. The values that go with a refusal are not kept for a repeated answer.
     pub(crate) fn answered(&mut self, client: ClientId, message: MessageId, answer: &CommitAnswer) {
         let kept = match answer {
-            CommitAnswer::Refused(Refusal::Stale { .. }) => CommitAnswer::Refused(Refusal::Stale { current: vec![] }),
+            CommitAnswer::Refused(Refusal::Stale { kept, .. }) => {
+                CommitAnswer::Refused(Refusal::Stale { current: vec![], kept: *kept })
+            }
             other => other.clone(),
         };
         if let Some(slot) = self.connected.get_mut(&client).and_then(|requests| requests.answers.get_mut(&message)) {

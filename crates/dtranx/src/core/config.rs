@@ -12,8 +12,17 @@ pub struct NodeConfig {
     pub servers: Vec<ServerId>,
     /// Which of them holds a key.
     pub partition: Partition,
-    /// How long a request for exclusive locks waits for readers (section 3.2).
+    /// How long a request waits for locks: less than `vote_attempts` times `vote_resend_ms`, after
+    /// which its coordinator gives up.
     pub lock_wait_ms: u64,
+    /// How long a request that has, or may have, something on other servers waits behind an older
+    /// one while nothing changes about what it wants.
+    pub lock_patience_ms: u64,
+    /// How long locks are kept for one more attempt of a transaction whose reads were stale.
+    pub lock_keep_ms: u64,
+    /// Added to the time that the node is called with, it gives milliseconds since 1970: servers
+    /// send each other the age of a transaction.
+    pub epoch_ms: u64,
     /// How long to wait for a vote before asking again.
     pub vote_resend_ms: u64,
     /// How often to ask for a vote before giving the transaction up.
@@ -59,13 +68,22 @@ pub struct NodeConfig {
 pub const MAX_INQUIRY_FACTOR: u64 = 16;
 
 impl NodeConfig {
+    /// How long a transaction that asks one server after the other may hold locks before it has all
+    /// of them: half of the time that a snapshot waits for it, however many servers it asks.
+    pub(crate) fn in_order_ms(&self) -> u64 {
+        self.vote_resend_ms.saturating_mul(u64::from(self.vote_attempts)) / 2
+    }
+
     /// The usual times and limits; the servers are those that hold keys.
     pub fn new(me: ServerId, partition: Partition) -> Self {
         Self {
             me,
             servers: partition.servers(),
             partition,
-            lock_wait_ms: 50,
+            lock_wait_ms: 1000,
+            lock_patience_ms: 10,
+            lock_keep_ms: 100,
+            epoch_ms: 0,
             vote_resend_ms: 200,
             vote_attempts: 10,
             acknowledgement_delay_ms: 5,

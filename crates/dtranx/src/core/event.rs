@@ -11,6 +11,7 @@ use super::{
     message::Message,
     record::{GcRecord, Record, SegmentSummary},
     refusal::Refusal,
+    standing::Again,
     transaction::{Read, ScanRead, Transaction, Write},
 };
 
@@ -68,6 +69,13 @@ pub enum Input {
         message: MessageId,
         /// What it read and writes.
         transaction: Transaction,
+        /// About the attempts before.
+        again: Again,
+    },
+    /// The connection over which a server speaks is lost: whatever is not sent yet would not be heard by it.
+    ServerGone {
+        /// The server.
+        server: ServerId,
     },
     /// A client wants a snapshot of all that is committed now. It may be asked for again at any time.
     Snapshot {

@@ -76,4 +76,16 @@ pub(crate) enum Flaw {
     SnapshotOverRestart,
     /// Only epochs that snapshots begin with are reserved in the log, not those that commits bring along.
     EpochsNotReserved,
+    /// A validation that has waited for locks has the epoch in which its request arrived.
+    ValidationEpochOfArrival,
+    /// Younger transactions wait for older ones as long as older ones for younger.
+    NobodyGivesWay,
+    /// A request for locks goes on waiting when its transaction is aborted.
+    WaiterLeftAtAbort,
+    /// The locks of a transaction are dropped with the connection to its coordinator.
+    GoneDropsLocks,
+    /// Locks that are kept for another attempt are kept until it comes.
+    KeptForEver,
+    /// Another attempt takes the locks of the one before although they were not kept.
+    UnkeptLocksTaken,
 }

@@ -11,6 +11,7 @@ use super::{
     machine::{Event, Outbox},
     message::Message,
     record::Record,
+    standing::Standing,
     transaction::Transaction,
 };
 
@@ -46,7 +47,7 @@ pub(crate) enum Local {
     /// As if it had come from another server.
     Message(Message),
     /// To the participant: everything of this transaction is here.
-    OnePhase { tranx: TranxId, part: Transaction },
+    OnePhase { tranx: TranxId, part: Transaction, standing: Standing },
 }
 
 /// What coordinator and participant work with while they handle an event.
@@ -76,6 +77,11 @@ impl Context<'_> {
             self.journal.waits.insert(ticket, wait);
         }
         self.out.commands.push(Command::Log { ticket, record, durable });
+    }
+
+    /// Milliseconds since 1970.
+    pub(crate) fn time_ms(&self) -> u64 {
+        self.config.epoch_ms.saturating_add(self.now_ms)
     }
 
     /// Tells another machine of this server.

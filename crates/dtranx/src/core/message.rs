@@ -8,6 +8,7 @@
 //! | `Inquire` | participant in doubt | coordinator, then participants | `Told` |
 //! | `LowWater` | coordinator | everybody | |
 //! | `Snapshot` | server that makes a snapshot | everybody | `Snapshot` |
+//! | `Keep` | coordinator | participant | |
 
 use serde::{Deserialize, Serialize};
 
@@ -15,6 +16,7 @@ use super::{
     id::{Epoch, ServerId, TranxId, ValidationId},
     refusal::Refusal,
     snapshot::SnapshotMessage,
+    standing::Standing,
     transaction::Transaction,
 };
 
@@ -51,6 +53,8 @@ pub enum Message {
         participants: Vec<ServerId>,
         /// The receiver's part.
         part: Transaction,
+        /// How it stands among others that want the same locks.
+        standing: Standing,
     },
     /// The only phase of a transaction that only reads: check and vote, remember nothing.
     Validate {
@@ -104,6 +108,12 @@ pub enum Message {
         through: u64,
         /// Those up to there that are not complete, in order.
         incomplete: Vec<u64>,
+    },
+    /// It is aborted, because a server found what it read to be stale. Its locks are to be kept for
+    /// a while: another attempt will name it, and take them.
+    Keep {
+        /// The transaction.
+        tranx: TranxId,
     },
     /// How a snapshot comes about.
     Snapshot(SnapshotMessage),

@@ -45,6 +45,7 @@ pub mod record;
 pub mod recovery;
 pub mod refusal;
 pub mod snapshot;
+pub mod standing;
 pub mod transaction;
 pub(crate) mod tranx_service;
 
@@ -62,6 +63,7 @@ pub use record::{GcRecord, Record, SegmentSummary};
 pub use recovery::Recovery;
 pub use refusal::{Advice, Refusal};
 pub use snapshot::{Settlement, SnapshotMessage};
+pub use standing::{Again, Standing};
 pub use transaction::{LimitError, Read, ScanRead, Transaction, Write};
 
 #[cfg(test)]

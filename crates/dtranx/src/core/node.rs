@@ -83,12 +83,13 @@ impl Node {
             Input::Tick => self.tick(now_ms, commands),
             Input::ClientConnected { client } => self.tranx(now_ms, TranxEvent::ClientConnected { client }, commands),
             Input::ClientGone { client } => self.tranx(now_ms, TranxEvent::ClientGone { client }, commands),
-            Input::Commit { client, message, transaction } => {
-                self.tranx(now_ms, TranxEvent::Commit { client, message, transaction }, commands);
+            Input::Commit { client, message, transaction, again } => {
+                self.tranx(now_ms, TranxEvent::Commit { client, message, transaction, again }, commands);
             }
             Input::Snapshot { client, message } => {
                 self.tranx(now_ms, TranxEvent::Snapshot { client, message }, commands);
             }
+            Input::ServerGone { server } => self.tranx(now_ms, TranxEvent::ServerGone { server }, commands),
             Input::Receive { from, message } => {
                 let event = Event::received(from, message);
                 #[cfg(test)]

@@ -24,6 +24,8 @@ pub enum Refusal {
     Stale {
         /// What the keys that failed the check hold now. A range that failed is not listed.
         current: Vec<Current>,
+        /// The transaction's own id, if its locks are kept for a while for an attempt that names it.
+        kept: Option<TranxId>,
     },
     /// What it writes is exclusively locked.
     #[error("the key {key:?}, which the transaction writes, is being changed")]
@@ -31,8 +33,8 @@ pub enum Refusal {
         /// The key.
         key: Key,
     },
-    /// What it writes was still being read after the wait for exclusive locks.
-    #[error("the keys that the transaction writes were not free in time")]
+    /// What it wants locked was not free before the wait for locks was over.
+    #[error("the keys that the transaction reads or writes were not free in time")]
     LockWaitExpired,
     /// A server did not vote in time.
     #[error("server {server} did not answer in time")]

@@ -11,12 +11,14 @@ use super::{
     gc::GcEvent,
     id::{ClientId, LogTicket, MessageId, ServerId, TranxId, WorkId},
     journal::{Context, Journal, Local, Wait},
+    lock::LockEvent,
     machine::{Event, Turn},
     message::{Message, Outcome},
     participant::Participant,
     record::GcRecord,
     refusal::Refusal,
     snapshot,
+    standing::Again,
     transaction::Transaction,
 };
 
@@ -34,6 +36,11 @@ pub(crate) enum TranxEvent {
         client: ClientId,
         message: MessageId,
         transaction: Transaction,
+        again: Again,
+    },
+    /// By the network: see [`super::Input`].
+    ServerGone {
+        server: ServerId,
     },
     Snapshot {
         client: ClientId,
@@ -90,10 +97,11 @@ impl TranxService {
         self.within(turn, |coordinator, participant, ctx| match event {
             TranxEvent::ClientConnected { client } => coordinator.connect(ctx, client),
             TranxEvent::ClientGone { client } => coordinator.leave(client),
-            TranxEvent::Commit { client, message, transaction } => {
-                coordinator.commit(ctx, client, message, transaction);
+            TranxEvent::Commit { client, message, transaction, again } => {
+                coordinator.commit(ctx, (client, message), transaction, again);
             }
             TranxEvent::Snapshot { client, message } => coordinator.snapshot(ctx, client, message),
+            TranxEvent::ServerGone { server } => ctx.event(Event::Lock(LockEvent::Gone { server })),
             TranxEvent::Receive { from, message } => receive(coordinator, participant, ctx, from, message),
             TranxEvent::Logged { through } => {
                 for wait in ctx.journal.logged(through) {
@@ -151,7 +159,7 @@ impl TranxService {
             let Some(message) = ctx.local.pop_front() else { break };
             match message {
                 Local::Message(message) => receive(coordinator, participant, &mut ctx, config.me, message),
-                Local::OnePhase { tranx, part } => participant.one_phase(&mut ctx, tranx, part),
+                Local::OnePhase { tranx, part, standing } => participant.one_phase(&mut ctx, tranx, part, standing),
             }
         }
         participant.reclaim(&mut ctx);
@@ -172,7 +180,11 @@ fn receive(
         Message::Validate { validation, .. } if validation.server != from => {}
         Message::Vote { tranx, .. } if tranx.server != me => {}
         Message::Validated { validation, .. } if validation.server != me => {}
-        Message::Prepare { tranx, participants, part } => participant.prepare(ctx, tranx, participants, part),
+        Message::Keep { tranx } if tranx.server != from => {}
+        Message::Prepare { tranx, participants, part, standing } => {
+            participant.prepare(ctx, tranx, participants, part, standing);
+        }
+        Message::Keep { tranx } => participant.keep(ctx, tranx),
         Message::Validate { validation, part, epoch } => participant.validate(ctx, validation, part, epoch),
         Message::Validated { validation, vote, epoch } => coordinator.validated(ctx, from, validation, (vote, epoch)),
         Message::Vote { tranx, vote, epoch } => coordinator.voted(ctx, from, tranx, (vote, epoch)),

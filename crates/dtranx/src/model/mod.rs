@@ -9,6 +9,13 @@
 //! anything else may happen before it arrives. Where
 //! the storage is slow, it also does what it is asked in any order, and its answers are heard in any order.
 //!
+//! A request that waits for a lock gives way to older ones, or is dropped from the queue, at any
+//! step at which a timer may go off.
+//!
+//! A server learns at any step that the connection to another is lost, within a budget; what is on
+//! its way arrives all the same, so that all that comes of a connection that is lost for good is
+//! messages that are lost.
+//!
 //! Left out: how long anything takes, clients whose messages are late (the simulation has both), locks on ranges.
 //!
 //! - `plan`: what the clients do, and the budgets. `server`: a node with its disk. `state`: the cluster, and its steps.

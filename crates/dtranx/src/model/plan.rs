@@ -11,6 +11,13 @@ pub(crate) struct Tx {
     pub(crate) deletes: Vec<Key>,
     /// It begins only when this one has been answered.
     pub(crate) after: Option<usize>,
+    /// It is another attempt of this one, which is answered before, and takes the locks that are kept for it.
+    pub(crate) retries: Option<usize>,
+    /// It names this transaction of its coordinator as the attempt before, whatever that is.
+    pub(crate) names: Option<u64>,
+    /// What it says about how long it has waited, and whether it wants its locks kept.
+    pub(crate) waited_ms: u32,
+    pub(crate) keeps: bool,
 }
 
 /// A snapshot that a client asks for, and then reads these keys of.
@@ -40,6 +47,9 @@ pub(crate) struct Plan {
     pub(crate) losses: u8,
     /// How many messages may arrive twice.
     pub(crate) duplicates: u8,
+    /// How often a server may lose the connection over which another speaks; what is on its way
+    /// still arrives.
+    pub(crate) disconnections: u8,
     /// How often timers may go off while messages are on their way.
     pub(crate) early_ticks: u8,
     /// Only this one's may.
@@ -50,6 +60,9 @@ pub(crate) struct Plan {
     pub(crate) apart: bool,
     /// This server's storage takes its time, and answers out of order; the others' answers at once.
     pub(crate) slow_storage: Option<u16>,
+    /// Is the wait for locks unlimited? Then a request that is refused because of its wait has
+    /// waited in a circle.
+    pub(crate) waits_long: bool,
     pub(crate) flaw: Option<Flaw>,
 }
 
@@ -61,7 +74,29 @@ pub(crate) fn key(name: &str) -> Key {
 /// A transaction: the coordinator, what it reads, what it puts.
 pub(crate) fn tx(coordinator: u16, reads: &[&str], puts: &[&str]) -> Tx {
     let keys = |names: &[&str]| names.iter().map(|name| key(name)).collect();
-    Tx { coordinator: ServerId(coordinator), reads: keys(reads), puts: keys(puts), deletes: vec![], after: None }
+    Tx {
+        coordinator: ServerId(coordinator),
+        reads: keys(reads),
+        puts: keys(puts),
+        deletes: vec![],
+        ..Tx::of(ServerId(coordinator))
+    }
+}
+
+impl Tx {
+    fn of(coordinator: ServerId) -> Self {
+        Self {
+            coordinator,
+            reads: vec![],
+            puts: vec![],
+            deletes: vec![],
+            after: None,
+            retries: None,
+            names: None,
+            waited_ms: 0,
+            keeps: false,
+        }
+    }
 }
 
 /// A snapshot: who makes it, what is read of it.
@@ -80,11 +115,13 @@ impl Plan {
             crash_only: None,
             losses: 0,
             duplicates: 0,
+            disconnections: 0,
             early_ticks: 0,
             ticks_only: None,
             collections: 0,
             apart: false,
             slow_storage: None,
+            waits_long: false,
             flaw: None,
         }
     }
@@ -98,8 +135,11 @@ impl Plan {
     /// Nothing takes any time.
     pub(crate) fn config(&self, me: ServerId) -> NodeConfig {
         let mut config = NodeConfig::new(me, self.partition());
-        config.lock_wait_ms = 0;
-        config.vote_resend_ms = 0;
+        config.lock_wait_ms = if self.waits_long { 1000 } else { 0 };
+        config.lock_patience_ms = 0;
+        config.lock_keep_ms = 0;
+        config.epoch_ms = 1_000_000;
+        config.vote_resend_ms = if self.waits_long { 1000 } else { 0 };
         config.vote_attempts = 2;
         config.acknowledgement_delay_ms = 0;
         config.decision_resend_ms = 0;

@@ -10,8 +10,8 @@ use super::{
     server::Server,
 };
 use crate::core::{
-    ClientId, Command, CommitAnswer, Epoch, Input, Message, MessageId, Read, ServerId, SnapshotAnswer, Transaction,
-    TranxId, Value, Write, node::Link,
+    Again, ClientId, Command, CommitAnswer, Epoch, Input, Message, MessageId, Read, Refusal, ServerId, SnapshotAnswer,
+    Transaction, TranxId, Value, Write, node::Link,
 };
 
 /// The whole cluster.
@@ -27,6 +27,7 @@ pub(crate) struct State {
     pub(crate) crashes: u8,
     pub(crate) losses: u8,
     pub(crate) duplicates: u8,
+    pub(crate) disconnections: u8,
     pub(crate) early_ticks: u8,
     pub(crate) collections: u8,
 }
@@ -72,6 +73,11 @@ pub(crate) enum Action {
     Deliver(Post),
     Duplicate(Post),
     Lose(Post),
+    /// A server learns that it does not hear another any more.
+    Disconnect {
+        at: usize,
+        from: ServerId,
+    },
     Flush(usize),
     Chore(usize),
     Pass(usize, Link),
@@ -100,6 +106,7 @@ impl State {
             crashes: plan.crashes,
             losses: plan.losses,
             duplicates: plan.duplicates,
+            disconnections: plan.disconnections,
             early_ticks: plan.early_ticks,
             collections: plan.collections,
         };
@@ -128,7 +135,8 @@ impl State {
         }
         for (at, client) in self.clients.iter().enumerate() {
             if let Some(tx) = plan.txs.get(at).filter(|_| client.sent_as.is_none()) {
-                let may_begin = tx.after.is_none_or(|before| self.clients[before].answer.is_some());
+                let answered = |before: usize| self.clients[before].answer.is_some();
+                let may_begin = tx.after.into_iter().chain(tx.retries).all(answered);
                 if client.seen.len() < tx.reads.len() && may_begin && self.is_up(self.holder(plan, tx, client)) {
                     actions.push(Action::Read(at));
                 } else if client.seen.len() == tx.reads.len() && may_begin && self.is_open(tx) {
@@ -160,6 +168,12 @@ impl State {
         }
         if self.duplicates > 0 {
             actions.extend(self.network.values().cloned().map(Action::Duplicate));
+        }
+        if self.disconnections > 0 {
+            let pairs = (0..self.servers.len()).flat_map(|at| self.servers.iter().map(move |from| (at, from.id)));
+            let is_pair = |(at, from): &(usize, ServerId)| self.servers[*at].id != *from;
+            let pairs = pairs.filter(|pair| is_pair(pair) && self.servers[pair.0].node.is_some());
+            actions.extend(pairs.map(|(at, from)| Action::Disconnect { at, from }));
         }
         if self.early_ticks > 0 && !self.is_silent() {
             let may = |action: &Action| match (plan.ticks_only, action) {
@@ -221,8 +235,9 @@ impl State {
             Action::Read(at) => self.read(plan, at),
             Action::Commit(at) => {
                 let (server, client, transaction) = self.commit(plan, at);
+                let again = self.again(plan, at);
                 on(&mut self.servers, server, Input::ClientConnected { client });
-                on(&mut self.servers, server, Input::Commit { client, message: MessageId(1), transaction });
+                on(&mut self.servers, server, Input::Commit { client, message: MessageId(1), transaction, again });
             }
             Action::AskSnapshot(at) => {
                 let (server, client) = self.ask_snapshot(plan, at);
@@ -241,6 +256,10 @@ impl State {
             Action::Lose(post) => {
                 self.losses -= 1;
                 self.network.remove(&post.digest());
+            }
+            Action::Disconnect { at, from } => {
+                self.disconnections -= 1;
+                on(&mut self.servers, at, Input::ServerGone { server: from });
             }
             Action::Tick(at) => {
                 self.early_ticks = self.early_ticks.saturating_sub(u8::from(!self.is_silent()));
@@ -350,6 +369,16 @@ impl State {
         let clients = self.clients.iter().map(|client| client.answer.is_some());
         let readers = self.readers.iter().map(|reader| reader.snapshot.is_some());
         clients.chain(readers).enumerate().filter(|(_, is_answered)| *is_answered).map(|(at, _)| at).collect()
+    }
+
+    /// What it says about the attempt before, which is another transaction of the plan.
+    fn again(&self, plan: &Plan, at: usize) -> Again {
+        let kept = plan.txs[at].retries.and_then(|before| match &self.clients[before].answer {
+            Some(CommitAnswer::Refused(Refusal::Stale { kept, .. })) => *kept,
+            _ => None,
+        });
+        let named = plan.txs[at].names.map(|number| TranxId { server: plan.txs[at].coordinator, number });
+        Again { waited_ms: plan.txs[at].waited_ms, keeps: plan.txs[at].keeps, kept: kept.or(named) }
     }
 
     fn commit(&mut self, plan: &Plan, at: usize) -> (usize, ClientId, Transaction) {

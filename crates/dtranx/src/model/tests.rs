@@ -66,6 +66,50 @@ fn two_increments() -> Plan {
     Plan::new(1, vec![tx(1, &["1a"], &["1a"]), tx(1, &["1a"], &["1a"])])
 }
 
+/// Both write on both servers, and begin at the other one's end. None gives up for want of time.
+fn transfers_that_meet() -> Plan {
+    Plan { waits_long: true, ..Plan::new(2, vec![tx(1, &[], &["1a", "2b"]), tx(2, &[], &["1a", "2b"])]) }
+}
+
+/// The same, and one of them has been refused before: it begins at the first server wherever its
+/// coordinator is.
+fn transfer_and_retry_that_meet(waited_ms: u32) -> Plan {
+    let mut plan = transfers_that_meet();
+    plan.txs[0] = Tx { waited_ms, ..keeping(plan.txs[0].clone()) };
+    plan
+}
+
+/// A transfer, and one that waits for it on the first server and reads what it writes on the second.
+fn transfer_and_reader_from_afar() -> Plan {
+    Plan::new(3, vec![tx(1, &[], &["1a", "2b"]), tx(3, &["2b"], &["1a"])])
+}
+
+fn keeping(tx: Tx) -> Tx {
+    Tx { keeps: true, waited_ms: 5, ..tx }
+}
+
+/// Two change the same keys; the second keeps its locks for a third, which takes its place. Or it
+/// does not come.
+fn increments_and_retry(names: &[&str], servers: u16, comes: bool) -> Plan {
+    let mut plan = Plan::new(servers, vec![tx(1, names, names), keeping(tx(1, names, names))]);
+    if comes {
+        plan.txs.push(Tx { retries: Some(1), ..keeping(tx(1, names, names)) });
+    }
+    plan
+}
+
+/// One that names the other as the attempt before, which it is not.
+fn increment_that_names_a_transfer() -> Plan {
+    let names = Tx { names: Some(1), ..tx(1, &["1a"], &["1a"]) };
+    Plan::new(2, vec![tx(1, &["1a"], &["1a", "2b"]), names])
+}
+
+/// A reader locks what it read, because it has been refused before.
+fn transfer_and_keeping_audit() -> Plan {
+    let audit = Tx { waited_ms: 25, ..keeping(tx(2, &["1a", "2b"], &[])) };
+    Plan::new(2, vec![tx(1, &[], &["1a", "2b"]), audit])
+}
+
 /// One participant, far from its coordinator.
 fn one_participant() -> Plan {
     Plan::new(2, vec![tx(1, &[], &["2b"])])
@@ -124,6 +168,18 @@ fn audit_between_two_writes_and_snapshot() -> Plan {
     Plan { snaps, holds: true, ..Plan::new(2, txs) }
 }
 
+/// A reader sees a key absent, and then another present; the first was put with the second, and is
+/// deleted while the reader is validated: the reader waits for that, and takes place after it. A
+/// write that begins when the reader is answered is in the snapshot.
+fn validation_that_waits_and_snapshot() -> Plan {
+    let after = |before, tx| Tx { after: Some(before), ..tx };
+    let delete = Tx { deletes: vec![key("1a")], ..tx(1, &[], &["2b"]) };
+    let txs =
+        vec![tx(1, &[], &["1a", "1c"]), after(0, delete), tx(1, &["1a", "1c"], &[]), after(2, tx(3, &[], &["3d"]))];
+    let snaps = vec![Snap { after: Some(0), ..snap(2, &["1a", "3d"]) }];
+    Plan { snaps, holds: true, ..Plan::new(3, txs) }
+}
+
 #[test]
 fn write_skew_with_crash() {
     holds(Plan { crashes: 1, ..write_skew() });
@@ -168,6 +224,11 @@ fn one_after_the_other_and_two_snapshots_undisturbed() {
 #[test]
 fn audit_between_two_writes_and_snapshot_undisturbed() {
     holds(audit_between_two_writes_and_snapshot());
+}
+
+#[test]
+fn validation_that_waits_and_snapshot_undisturbed() {
+    holds(validation_that_waits_and_snapshot());
 }
 
 #[test]
@@ -298,6 +359,78 @@ fn transfer_then_increment_apart_with_slow_storage() {
     holds(apart(slow_storage(transfer_then_increment())));
 }
 
+#[test]
+fn transfers_that_meet_do_not_wait_for_each_other_for_ever() {
+    holds(transfers_that_meet());
+}
+
+#[test]
+fn transfers_that_meet_apart_with_early_timer() {
+    holds(apart(Plan { early_ticks: 1, ..transfers_that_meet() }));
+}
+
+#[test]
+fn transfer_and_older_retry_that_meet_do_not_wait_for_each_other_for_ever() {
+    holds(transfer_and_retry_that_meet(5));
+}
+
+#[test]
+fn transfer_and_younger_retry_that_meet_do_not_wait_for_each_other_for_ever() {
+    let mut plan = transfer_and_retry_that_meet(0);
+    plan.txs[1].waited_ms = 5;
+    holds(plan);
+}
+
+#[test]
+fn transfers_that_meet_with_crash() {
+    holds(Plan { crashes: 1, waits_long: false, ..transfers_that_meet() });
+}
+
+#[test]
+fn transfers_that_meet_disconnected() {
+    holds(Plan { disconnections: 2, ..transfers_that_meet() });
+}
+
+#[test]
+fn transfers_that_meet_disconnected_with_crash() {
+    holds(Plan { disconnections: 1, crashes: 1, waits_long: false, ..transfers_that_meet() });
+}
+
+#[test]
+fn increments_and_retry_on_two_servers_disconnected() {
+    holds(Plan { disconnections: 1, ..increments_and_retry(&["1a", "2b"], 2, true) });
+}
+
+#[test]
+fn transfer_and_reader_from_afar_with_early_timer() {
+    holds(Plan { early_ticks: 1, ..transfer_and_reader_from_afar() });
+}
+
+#[test]
+fn increments_and_retry_apart() {
+    holds(apart(increments_and_retry(&["1a"], 1, true)));
+}
+
+#[test]
+fn increments_and_retry_on_two_servers_with_early_timer() {
+    holds(Plan { early_ticks: 1, ..increments_and_retry(&["1a", "2b"], 2, true) });
+}
+
+#[test]
+fn increments_and_no_retry_with_crash_and_loss() {
+    holds(Plan { crashes: 1, losses: 1, ..increments_and_retry(&["1a", "2b"], 2, false) });
+}
+
+#[test]
+fn increment_that_names_a_transfer_with_early_timer() {
+    holds(Plan { early_ticks: 1, ..increment_that_names_a_transfer() });
+}
+
+#[test]
+fn transfer_and_keeping_audit_with_crash() {
+    holds(Plan { crashes: 1, ..transfer_and_keeping_audit() });
+}
+
 /// A test for each flaw, with the plan that shows it.
 macro_rules! flaws {
     ($($name:ident: $flaw:ident in $plan:expr,)*) => { $(
@@ -344,6 +477,11 @@ flaws! {
         Plan { crashes: 1, collections: 2, ..one_participant() },
     flaw_validations_renamed_is_noticed: ValidationsRenamed in two_audits_from_afar(),
     flaw_numbers_reused_is_noticed: NumbersReused in Plan { crashes: 1, ..one_participant() },
+    flaw_nobody_gives_way_is_noticed: NobodyGivesWay in transfers_that_meet(),
+    flaw_waiter_left_at_abort_is_noticed: WaiterLeftAtAbort in transfer_and_reader_from_afar(),
+    flaw_gone_drops_locks_is_noticed: GoneDropsLocks in Plan { disconnections: 1, ..write_skew() },
+    flaw_kept_for_ever_is_noticed: KeptForEver in increments_and_retry(&["1a"], 1, false),
+    flaw_unkept_locks_taken_is_noticed: UnkeptLocksTaken in increment_that_names_a_transfer(),
 }
 
 #[test]
@@ -385,4 +523,9 @@ fn flaw_epochs_not_reserved_is_noticed() {
 #[test]
 fn flaw_validation_in_two_epochs_is_noticed() {
     is_noticed(audit_between_two_writes_and_snapshot(), Flaw::ValidationInTwoEpochs);
+}
+
+#[test]
+fn flaw_validation_epoch_of_arrival_is_noticed() {
+    is_noticed(validation_that_waits_and_snapshot(), Flaw::ValidationEpochOfArrival);
 }

@@ -29,6 +29,7 @@ pub(super) struct Board {
     in_doubt: AtomicU64,
     asking: AtomicU64,
     pub(super) locking: AtomicU64,
+    pub(super) lock_waiting: AtomicU64,
     anomalies: AtomicU64,
     /// In which epoch the server is.
     epoch: AtomicU64,
@@ -61,6 +62,7 @@ impl Board {
             in_doubt: AtomicU64::new(0),
             asking: AtomicU64::new(0),
             locking: AtomicU64::new(0),
+            lock_waiting: AtomicU64::new(0),
             anomalies: AtomicU64::new(0),
             epoch: AtomicU64::new(0),
             kept_bytes: AtomicU64::new(0),
@@ -140,6 +142,7 @@ impl Board {
             in_doubt: get(&self.in_doubt),
             asking: get(&self.asking),
             locking: get(&self.locking),
+            lock_waiting: get(&self.lock_waiting),
             anomalies: get(&self.anomalies),
             epoch: Epoch(get(&self.epoch)),
             snapshots_from: Epoch(get(&self.kept_from)),

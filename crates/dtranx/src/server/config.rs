@@ -58,7 +58,7 @@ pub struct ServerConfig {
     pub item_cache_bytes: u64,
     /// How often garbage is collected.
     pub gc_interval_ms: u64,
-    /// How long a request for exclusive locks waits for readers.
+    /// How long a request waits for locks. Its coordinator waits for votes for two seconds.
     pub lock_wait_ms: u64,
     /// How long acknowledgements wait for others, or for a decision, to be sent along (section 4.5); 0 sends them as soon as their
     /// stage comes to them.
@@ -215,7 +215,7 @@ impl Default for FileLimits {
             log_mib: 16 << 10,
             item_cache_mib: 64,
             gc_interval_ms: 1000,
-            lock_wait_ms: 50,
+            lock_wait_ms: 1000,
             acknowledgement_delay_ms: 5,
             client_window: 1024,
             client_connections: None,

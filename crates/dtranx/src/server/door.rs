@@ -16,7 +16,7 @@
 //!   decided, it may abort. The participant, in doubt, asks it.
 
 use super::board::Board;
-use crate::core::{Epoch, Message, Partition, Refusal, Transaction, Vote};
+use crate::core::{Again, Epoch, Message, Partition, Refusal, Transaction, Vote};
 
 /// Why a client's request to commit is not let in.
 pub(super) fn refuse_commit(
@@ -33,6 +33,12 @@ pub(super) fn refuse_commit(
     } else {
         refuse_write(board)
     }
+}
+
+/// Reads that keep locks for another attempt are in the log. Without room there they are tried as
+/// if it were the first time.
+pub(super) fn limit_keeping(board: &Board, transaction: &Transaction, again: &mut Again) {
+    again.keeps &= !transaction.is_read_only() || board.log_bytes() < board.log_limit_bytes;
 }
 
 /// The answer to a message of another server that is not let in.
@@ -74,7 +80,9 @@ fn refuse_from(board: &Board, bytes: u64) -> Option<Refusal> {
 #[allow(clippy::unwrap_used, reason = "a test may panic")]
 mod tests {
     use super::*;
-    use crate::core::{Incarnation, Key, KeyRange, Read, ScanRead, ServerId, TranxId, ValidationId, Value, Write};
+    use crate::core::{
+        Incarnation, Key, KeyRange, Read, ScanRead, ServerId, Standing, TranxId, ValidationId, Value, Write,
+    };
     use crate::log::LogSpace;
     use crate::stage::Counters;
 
@@ -122,7 +130,12 @@ mod tests {
     }
 
     fn is_part_refused(log_bytes: u64, part: Transaction) -> bool {
-        let message = Message::Prepare { tranx: TRANX, participants: vec![ServerId(1), ServerId(2)], part };
+        let message = Message::Prepare {
+            tranx: TRANX,
+            participants: vec![ServerId(1), ServerId(2)],
+            part,
+            standing: Standing::default(),
+        };
         refuse_message(&board(log_bytes), &message).is_some()
     }
 

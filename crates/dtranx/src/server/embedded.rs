@@ -176,21 +176,22 @@ impl LocalLink {
     /// Puts a request into its queue; or the answer at once, a refusal if there is no room.
     fn send(&self, id: u64, is_repeated: bool, ask: Ask) -> Result<(), Reply> {
         let client = self.client;
-        match ask {
-            Ask::Commit(transaction) => {
+        match ask.into_commit() {
+            Ok((transaction, mut again)) => {
+                door::limit_keeping(&self.board, &transaction, &mut again);
                 if let Some(refusal) = door::refuse_commit(&self.board, &self.partition, &transaction, is_repeated) {
                     return Err(Reply::Commit(CommitAnswer::Refused(refusal)));
                 }
-                let input = TranxEvent::Commit { client, message: MessageId(id), transaction };
+                let input = TranxEvent::Commit { client, message: MessageId(id), transaction, again };
                 let limit = "requests that wait at the server".to_owned();
                 let refusal = Refusal::Overloaded { limit };
                 self.entry.offer(input).map_err(|_| Reply::Commit(CommitAnswer::Refused(refusal)))
             }
-            Ask::Snapshot => {
+            Err(Ask::Snapshot) => {
                 let full = |_| Reply::Refused("the server is at its limit: requests that wait".to_owned());
                 self.entry.offer(TranxEvent::Snapshot { client, message: MessageId(id) }).map_err(full)
             }
-            ask => self.reads.ask(client, id, ask),
+            Err(ask) => self.reads.ask(client, id, ask),
         }
     }
 }

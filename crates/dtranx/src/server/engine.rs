@@ -373,6 +373,9 @@ pub(super) fn node_config(config: &ServerConfig) -> NodeConfig {
     node.servers = config.cluster.servers.iter().map(|server| server.id).collect();
     node.servers.sort_unstable();
     node.lock_wait_ms = config.lock_wait_ms;
+    // The stages' clock starts with them, in a moment.
+    let epoch = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
+    node.epoch_ms = u64::try_from(epoch.as_millis()).unwrap_or(u64::MAX);
     node.acknowledgement_delay_ms = config.acknowledgement_delay_ms;
     node.client_window = config.client_window as usize;
     // How many there are, the network stage knows.

@@ -81,6 +81,7 @@ pub fn prometheus(status: &ServerStatus) -> String {
         ("dtranx_in_doubt", "gauge", status.in_doubt),
         ("dtranx_asking", "gauge", status.asking),
         ("dtranx_locking", "gauge", status.locking),
+        ("dtranx_lock_waiting", "gauge", status.lock_waiting),
         ("dtranx_cached_reads_total", "counter", status.cached_reads),
         ("dtranx_anomalies_total", "counter", status.anomalies),
         ("dtranx_epoch", "gauge", status.epoch.0),

@@ -5,7 +5,7 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use super::{history::Snapshot, workload::Plan};
-use crate::core::{ClientId, Key, MessageId, ServerId, Transaction, TranxId};
+use crate::core::{Again, ClientId, Key, MessageId, ServerId, Transaction, TranxId};
 
 /// How often a commit is sent before the client gives up and does not know.
 pub(crate) const MAX_SENDS: u32 = 12;
@@ -28,6 +28,10 @@ pub(crate) struct Client {
     pub(crate) scans: VecDeque<ServerId>,
     pub(crate) found: Vec<(Key, TranxId)>,
     pub(crate) transaction: Transaction,
+    /// What it says about attempts before.
+    pub(crate) again: Again,
+    /// Is its next transaction the same once more?
+    pub(crate) repeats: bool,
     pub(crate) request: Option<Request>,
     pub(crate) connections: BTreeMap<ServerId, ClientId>,
     pub(crate) last_message: u64,

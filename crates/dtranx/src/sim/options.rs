@@ -73,7 +73,9 @@ impl Options {
 
     /// A node's configuration with short times, so that much happens in a run.
     pub(crate) fn configure(&self, config: &mut NodeConfig) {
-        config.lock_wait_ms = 5;
+        config.lock_wait_ms = 15;
+        config.lock_patience_ms = 4;
+        config.lock_keep_ms = 10;
         config.vote_resend_ms = 20;
         config.vote_attempts = 4;
         config.acknowledgement_delay_ms = 2;

@@ -140,4 +140,7 @@ flaws! {
     flaw_epoch_of_participant_is_noticed: EpochOfParticipant in Options::default(),
     flaw_epochs_reused_is_noticed: EpochsReused in Options::default(),
     flaw_snapshot_not_settled_is_noticed: SnapshotNotSettled in Options::default(),
+    flaw_waiter_left_at_abort_is_noticed: WaiterLeftAtAbort in Options::default(),
+    flaw_kept_for_ever_is_noticed: KeptForEver in crowded(2, 3, 0),
+    flaw_unkept_locks_taken_is_noticed: UnkeptLocksTaken in crowded(3, 3, 0),
 }

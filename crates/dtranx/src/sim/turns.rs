@@ -9,7 +9,8 @@ use super::{
     world::{Event, Step, World},
 };
 use crate::core::{
-    Advice, ClientId, CommitAnswer, Input, MessageId, Read, Refusal, ScanRead, ServerId, Transaction, Write,
+    Advice, Again, ClientId, CommitAnswer, Input, MessageId, Read, Refusal, ScanRead, ServerId, Transaction, TranxId,
+    Write,
 };
 
 impl World<'_> {
@@ -77,7 +78,13 @@ impl World<'_> {
     pub(super) fn begin(&mut self, index: usize) {
         let Some(client) = self.clients.get_mut(index).filter(|client| client.left > 0) else { return };
         client.left -= 1;
-        client.plan = Plan::draw(&mut self.rng, &self.options);
+        let plan = Plan::draw(&mut self.rng, &self.options);
+        if std::mem::take(&mut client.repeats) {
+            client.plan.uses_cache |= plan.uses_cache;
+        } else {
+            client.plan = plan;
+            client.again = Again { kept: client.again.kept, ..Again::default() };
+        }
         if client.plan.is_snapshot {
             return self.begin_snapshot(index);
         }
@@ -151,11 +158,12 @@ impl World<'_> {
         let Some(request) = client.request.as_mut().filter(|request| request.message == message) else { return };
         request.sends += 1;
         let (Request { server: to, client: name, sends, .. }, transaction) = (*request, client.transaction.clone());
+        let again = client.again;
         if sends > MAX_SENDS {
             return self.end(index, Fate::Unknown);
         }
         for after_us in self.copies() {
-            self.later(after_us, Event::Request { to, client: name, message, transaction: transaction.clone() });
+            self.later(after_us, Event::Request { to, client: name, message, transaction: transaction.clone(), again });
         }
         self.step_later(index, 25_000, Step::Wait(message));
     }
@@ -167,16 +175,28 @@ impl World<'_> {
             CommitAnswer::Validated(validation) => self.end(index, Fate::Committed(validation.into())),
             CommitAnswer::Indeterminate => self.end(index, Fate::Unknown),
             CommitAnswer::Refused(refusal) if refusal.advice() == Advice::RetryLater && retries < MAX_RETRIES => {
+                self.say_again(index, None);
                 self.commit(index, retries + 1);
             }
             CommitAnswer::Refused(refusal) => {
-                if let Refusal::Stale { current } = refusal {
+                if let Refusal::Stale { current, kept } = refusal {
                     let cache = &mut self.clients[index].cache;
                     cache.extend(current.into_iter().map(|now| (now.key, now.item.map(|item| item.version))));
+                    self.say_again(index, kept);
+                    self.clients[index].repeats = self.rng.random_ratio(2, 3);
                 }
                 self.end(index, Fate::Refused);
             }
         }
+    }
+
+    /// What it will say with its next request: it need not be true.
+    fn say_again(&mut self, index: usize, kept: Option<TranxId>) {
+        let waited_ms = self.rng.random_range(0..200);
+        let keeps = self.rng.random_ratio(2, 3);
+        let seen = self.clients[index].cache.values().flatten().next_back().copied();
+        let claimed = if self.rng.random_ratio(1, 4) { seen } else { kept };
+        self.clients[index].again = Again { waited_ms, keeps, kept: claimed };
     }
 
     pub(super) fn end(&mut self, index: usize, fate: Fate) {

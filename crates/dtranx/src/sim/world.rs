@@ -9,8 +9,8 @@ use rand::{RngExt, SeedableRng, rngs::StdRng};
 
 use super::{client::Client, history::History, options::Options, server::Server, workload::key};
 use crate::core::{
-    ClientId, CommitAnswer, Epoch, Input, Key, Message, MessageId, Partition, Read, ScanRead, ServerId, SnapshotAnswer,
-    Transaction, TranxId, WorkId, Write,
+    Again, ClientId, CommitAnswer, Epoch, Input, Key, Message, MessageId, Partition, Read, ScanRead, ServerId,
+    SnapshotAnswer, Transaction, TranxId, WorkId, Write,
     node::{Link, Machine},
 };
 
@@ -82,6 +82,7 @@ pub(crate) enum Event {
         client: ClientId,
         message: MessageId,
         transaction: Transaction,
+        again: Again,
     },
     SnapshotRequest {
         to: ServerId,
@@ -291,8 +292,8 @@ impl<'a> World<'a> {
                     self.client_step(client, step);
                 }
             }
-            Event::Request { to, client, message, transaction } => {
-                self.input(to, Input::Commit { client, message, transaction });
+            Event::Request { to, client, message, transaction, again } => {
+                self.input(to, Input::Commit { client, message, transaction, again });
             }
             Event::SnapshotRequest { to, client, message } => self.input(to, Input::Snapshot { client, message }),
         }

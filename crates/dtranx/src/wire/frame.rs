@@ -4,7 +4,7 @@ use serde::{Serialize, de::DeserializeOwned};
 use thiserror::Error;
 
 /// The version of everything that is sent.
-const VERSION: u16 = 6;
+const VERSION: u16 = 7;
 const MAGIC: [u8; 4] = *b"DTRX";
 /// What every message begins with.
 pub(crate) const HEADER_BYTES: usize = 8;

@@ -4,7 +4,9 @@ use serde::{Deserialize, Serialize};
 
 use super::secret::{Nonce, Proof};
 use crate::cluster::{Cluster, MapId};
-use crate::core::{ClientId, CommitAnswer, Epoch, Item, Key, KeyRange, ServerId, SnapshotAnswer, StoreId, Transaction};
+use crate::core::{
+    Again, ClientId, CommitAnswer, Epoch, Item, Key, KeyRange, ServerId, SnapshotAnswer, StoreId, Transaction,
+};
 use crate::stage::Readings;
 
 /// The first message of the side that called.
@@ -116,6 +118,13 @@ pub enum Ask {
         /// The most items.
         items: u32,
     },
+    /// To commit a transaction of which attempts were refused.
+    CommitAgain {
+        /// The transaction.
+        transaction: Transaction,
+        /// About the attempts before.
+        again: Again,
+    },
 }
 
 /// What a request begins with, which is enough to refuse it.
@@ -136,6 +145,30 @@ pub(crate) enum AskKind {
     Snapshot,
     GetAt,
     ScanAt,
+    CommitAgain,
+}
+
+impl AskKind {
+    /// Is it to commit?
+    pub(crate) const fn is_commit(self) -> bool {
+        matches!(self, Self::Commit | Self::CommitAgain)
+    }
+}
+
+impl Ask {
+    /// The transaction that is to be committed, and what is said about the attempts before.
+    pub(crate) fn into_commit(self) -> Result<(Transaction, Again), Self> {
+        match self {
+            Self::Commit(transaction) => Ok((transaction, Again::default())),
+            Self::CommitAgain { transaction, again } => Ok((transaction, again)),
+            ask => Err(ask),
+        }
+    }
+
+    /// Is it to commit?
+    pub(crate) const fn is_commit(&self) -> bool {
+        matches!(self, Self::Commit(_) | Self::CommitAgain { .. })
+    }
 }
 
 impl RequestHead {
@@ -209,6 +242,8 @@ pub struct ServerStatus {
     pub asking: u64,
     /// Transactions that hold or wait for locks.
     pub locking: u64,
+    /// Of these: they wait.
+    pub lock_waiting: u64,
     /// How often something happened that must not.
     pub anomalies: u64,
     /// The epoch that it is in: how many snapshots there were, and more.
@@ -275,6 +310,7 @@ mod tests {
             (Ask::Snapshot, AskKind::Snapshot),
             (Ask::GetAt { epoch: Epoch(1), keys: vec![] }, AskKind::GetAt),
             (Ask::ScanAt { epoch: Epoch(1), range: KeyRange::all(), items: 5 }, AskKind::ScanAt),
+            (Ask::CommitAgain { transaction: Transaction::default(), again: Again::default() }, AskKind::CommitAgain),
         ];
         for (ask, kind) in asks {
             for (id, is_repeated) in [(1, false), (u64::MAX, true)] {

@@ -36,11 +36,12 @@ fn print(address: &str, status: &ServerStatus) {
     say!("  log: {} segments, {} MiB, on {}", status.log_segments, status.log_bytes >> 20, status.medium);
     say!("  committed {}, refused {}, clients {}", status.committed, status.refused, status.clients);
     say!(
-        "  low-water mark {}, coordinating {}, participating {}, locking {}, anomalies {}",
+        "  low-water mark {}, coordinating {}, participating {}, locking {} ({} of them wait), anomalies {}",
         status.low_water,
         status.coordinating,
         status.participating,
         status.locking,
+        status.lock_waiting,
         status.anomalies
     );
     say!("  in doubt {}, of which it asks about {}", status.in_doubt, status.asking);

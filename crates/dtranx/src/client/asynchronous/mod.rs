@@ -7,13 +7,14 @@ mod transaction;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::time::Instant;
 
 pub use self::snapshot::AsyncSnapshot;
 pub use self::transaction::AsyncTransaction;
 use super::call::unexpected;
 use super::inner::{Inner, discover};
-use super::retry::brought;
-use super::state::TransactionState;
+use super::retry::{brought, kept};
+use super::state::{Earlier, TransactionState};
 use super::{ClientOptions, Link, Result};
 use crate::cluster::Cluster;
 use crate::core::{Refusal, ServerId};
@@ -59,11 +60,13 @@ impl AsyncClient {
         AsyncTransaction { client: self.clone(), state: TransactionState::default() }
     }
 
-    /// Begins a transaction once more after a refusal, for those who try again by themselves instead of with
-    /// [`AsyncClient::transact`]: the keys that were stale are not read again, because the refusal says what they hold
-    /// (section 4.1).
+    /// Begins a transaction once more after a refusal, for those who try again by themselves
+    /// instead of with [`AsyncClient::transact`]: the keys that were stale are not read again,
+    /// because the refusal says what they hold (section 4.1), and locks that were kept for this
+    /// attempt are taken. See also [`AsyncTransaction::tried_since`].
     pub fn begin_again(&self, refusal: Refusal) -> AsyncTransaction {
-        AsyncTransaction { client: self.clone(), state: TransactionState::with(brought(refusal)) }
+        let earlier = Earlier { since: Instant::now(), kept: kept(&refusal) };
+        AsyncTransaction { client: self.clone(), state: TransactionState::with(brought(refusal), Some(earlier)) }
     }
 
     /// The cluster.

@@ -64,7 +64,7 @@ impl AsyncClient {
 
 async fn wait_for_next(retry: &mut Retry, refusal: Refusal) -> Result<()> {
     match retry.refused(refusal) {
-        Next::CommitAgain(wait) | Next::BeginAgain(wait, _) => {
+        Next::CommitAgain(wait, _) | Next::BeginAgain(wait, _, _) => {
             pause(wait).await;
             Ok(())
         }

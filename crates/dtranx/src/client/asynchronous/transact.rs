@@ -43,9 +43,10 @@ impl AsyncClient {
     /// What `body` returns, or [`Error::GivenUp`], or [`Error::Unknown`] if the answer to a commit stays out.
     pub async fn transact<T>(&self, mut body: impl AsyncFnMut(&mut AsyncTransaction) -> Result<T>) -> Result<T> {
         let mut retry = Retry::new(&self.inner.options);
-        let mut brought = Brought::new();
+        let mut begun = (Brought::new(), None);
         loop {
-            let mut tranx = AsyncTransaction { client: self.clone(), state: TransactionState::with(brought) };
+            let (brought, earlier) = begun;
+            let mut tranx = AsyncTransaction { client: self.clone(), state: TransactionState::with(brought, earlier) };
             let value = body(&mut tranx).await;
             if let Err(error) = &value {
                 if error.is_of_a_server() || tranx.state.has_read_nothing() {
@@ -53,7 +54,7 @@ impl AsyncClient {
                 }
                 tranx.state.discard_writes();
             }
-            brought = loop {
+            begun = loop {
                 let refusal = match tranx.commit_surely().await {
                     Ok(_) => return value,
                     Err(Error::Refused(refusal)) => refusal,
@@ -62,10 +63,13 @@ impl AsyncClient {
                     Err(error) => return Err(error),
                 };
                 match retry.refused(refusal) {
-                    Next::CommitAgain(wait) => pause(wait).await,
-                    Next::BeginAgain(wait, brought) => {
+                    Next::CommitAgain(wait, earlier) => {
+                        tranx.state.earlier = Some(earlier);
                         pause(wait).await;
-                        break brought;
+                    }
+                    Next::BeginAgain(wait, brought, earlier) => {
+                        pause(wait).await;
+                        break (brought, Some(earlier));
                     }
                     Next::GiveUp(error) => return Err(error),
                 }

@@ -1,6 +1,7 @@
 //! One transaction of the asynchronous client: asks for what its state misses, and commits it.
 
 use std::sync::Arc;
+use std::time::Instant;
 
 use bytes::Bytes;
 
@@ -8,7 +9,7 @@ use super::AsyncClient;
 use crate::client::call::unexpected;
 use crate::client::link::Answer;
 use crate::client::scan::{Round, Scan};
-use crate::client::state::TransactionState;
+use crate::client::state::{Earlier, TransactionState};
 use crate::client::unknown::Again;
 use crate::client::{Committed, Error, Result, Scanned, Unknown};
 use crate::core::{CommitAnswer, Key, KeyRange, ServerId};
@@ -111,6 +112,15 @@ impl AsyncTransaction {
         Ok(round)
     }
 
+    /// Says when the first attempt at this work was begun, for programs that try again themselves:
+    /// the one that has tried for longer is served earlier where several want the same keys.
+    #[must_use]
+    pub fn tried_since(mut self, first: Instant) -> Self {
+        let kept = self.state.earlier.and_then(|earlier| earlier.kept);
+        self.state.earlier = Some(Earlier { since: first, kept });
+        self
+    }
+
     /// Gives it up. Nobody else notices.
     pub fn abort(self) {}
 
@@ -131,9 +141,10 @@ impl AsyncTransaction {
         if transaction.is_empty() {
             return Ok(Committed { tranx: None });
         }
+        let ask = self.state.ask();
         let inner = &self.client.inner;
         let server = self.state.coordinator(&inner.cluster.partition);
-        let answer = inner.start(server, Ask::Commit(transaction))?.answer().await;
+        let answer = inner.start(server, ask.clone())?.answer().await;
         let ticket = match answer {
             Some(Answer::Reply(Reply::Commit(CommitAnswer::Committed(tranx)))) => {
                 return self.state.settled(Ok(Some(tranx)), &inner.cache);
@@ -151,8 +162,6 @@ impl AsyncTransaction {
             Some(Answer::Reply(other)) => return Err(unexpected(server, &other)),
             Some(Answer::Silence(ticket)) => Some(ticket),
         };
-        // Gathered anew, the transaction is the same: nobody has touched it.
-        let ask = Ask::Commit(self.state.gathered());
         Err(Error::Unknown(Unknown::new(server, Arc::clone(inner.link(server)?), ticket, ask)))
     }
 

@@ -134,7 +134,7 @@ impl State {
         if before.is_none_or(|before| before == name) {
             return Vec::new();
         }
-        let is_stranded = |w: &Waiting| w.sent.is_some() && matches!(w.ask, Ask::Commit(_));
+        let is_stranded = |w: &Waiting| w.sent.is_some() && w.ask.is_commit();
         let stranded: Vec<u64> = self.waiting.iter().filter(|(_, w)| is_stranded(w)).map(|(id, _)| *id).collect();
         stranded
             .into_iter()

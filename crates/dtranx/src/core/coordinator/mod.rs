@@ -30,10 +30,12 @@ use super::{
     complete::Complete,
     event::{Command, CommitAnswer, SnapshotAnswer},
     id::{ClientId, Epoch, Incarnation, MessageId, ServerId},
+    item::Current,
     journal::{Context, Wait},
     record::Record,
     refusal::Refusal,
     snapshot::{SnapshotMessage, Snapshots, asked, reserve},
+    standing::Standing,
     transaction::Transaction,
 };
 use validation::Validations;
@@ -79,15 +81,35 @@ struct Running {
     /// Who waits for the answer.
     client: (ClientId, MessageId),
     participants: Vec<ServerId>,
+    standing: Standing,
+    /// What was found stale so far, if the locks are kept for another attempt.
+    stale: Option<Vec<Current>>,
+    /// Time of the first vote: since then it holds locks.
+    holds_since_ms: Option<u64>,
     phase: Phase,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 enum Phase {
     /// The parts that are not voted for, and the largest epoch of the others.
-    Voting { kind: Kind, parts: BTreeMap<ServerId, Transaction>, epoch: Epoch, ask_at_ms: u64, attempts: u32 },
+    Voting {
+        kind: Kind,
+        parts: BTreeMap<ServerId, Transaction>,
+        epoch: Epoch,
+        asking: Asking,
+        ask_at_ms: u64,
+        attempts: u32,
+    },
     /// All voted yes; `Commit` is not durable.
     Logging(Epoch),
+}
+
+/// The servers that are asked for a vote.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Asking {
+    /// This one: no server that comes later in the order of asking has locked anything.
+    One(ServerId),
+    Everybody,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

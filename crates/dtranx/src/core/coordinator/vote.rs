@@ -1,25 +1,36 @@
 //! The first phase: admitting a transaction, asking for votes, and refusing it.
 
-use super::{Coordinator, Kind, Phase, Running};
+use std::collections::BTreeMap;
+
+use super::{Asking, Coordinator, Kind, Phase, Running};
 use crate::core::{
     clients::Admission,
     event::{Command, CommitAnswer},
     flaw::Flaw,
     id::{ClientId, Epoch, MessageId, ServerId, TranxId},
+    item::Current,
     journal::{Context, Local},
     message::{Message, Outcome, Vote},
     refusal::Refusal,
+    standing::{Again, Standing},
     transaction::Transaction,
 };
+
+/// The values that go with a refusal, of all servers together.
+const MAX_STALE_BYTES: usize = 4 << 20;
+
+/// How long a transaction that only reads is tried as if it were new. Locks and a place in the log
+/// cost more than to read again what was stale, unless that happens again and again.
+const READER_LIGHT_MS: u32 = 20;
 
 impl Coordinator {
     /// Step 1.
     pub(crate) fn commit(
         &mut self,
         ctx: &mut Context<'_>,
-        client: ClientId,
-        message: MessageId,
+        (client, message): (ClientId, MessageId),
         transaction: Transaction,
+        again: Again,
     ) {
         match self.clients.admit(ctx.config, client, message) {
             Admission::New => {}
@@ -33,7 +44,9 @@ impl Coordinator {
         let parts = ctx.config.partition.split(transaction);
         let participants: Vec<ServerId> = parts.keys().copied().collect();
         let needs_locks = reads_absence && !ctx.config.has(Flaw::AbsenceOnlyValidated);
-        if is_read_only && (participants.len() <= 1 || !needs_locks) {
+        let is_light = is_read_only && again.kept.is_none() && again.waited_ms < READER_LIGHT_MS;
+        let keeps = again.keeps && !participants.is_empty() && !is_light;
+        if is_read_only && !keeps && (participants.len() <= 1 || !needs_locks) {
             return self.validate(ctx, (client, message), parts);
         }
         if let Err(refusal) = self.is_admitted(ctx) {
@@ -46,14 +59,16 @@ impl Coordinator {
         let is_here = participants == [ctx.config.me] && !is_read_only;
         let kind = if is_here { Kind::OnePhase } else { Kind::Prepare };
         let ask_at_ms = ctx.now_ms.saturating_add(ctx.config.vote_resend_ms);
-        for (server, part) in &parts {
-            ask(ctx, tranx, kind, *server, &participants, part.clone());
-        }
+        let standing = Standing::of(again, ctx.time_ms());
         if kind != Kind::OnePhase {
             self.vote_timers.insert((ask_at_ms, number));
         }
-        let phase = Phase::Voting { kind, parts, epoch: Epoch(0), ask_at_ms, attempts: 1 };
-        self.running.insert(number, Running { client: (client, message), participants, phase });
+        let asking = first_asked(ctx, &parts, standing);
+        let phase = Phase::Voting { kind, parts, epoch: Epoch(0), asking, ask_at_ms, attempts: 1 };
+        let running =
+            Running { client: (client, message), participants, standing, stale: None, holds_since_ms: None, phase };
+        running.ask(ctx, tranx);
+        self.running.insert(number, running);
     }
 
     /// May one more transaction take a number? What others have to remember is bounded by how many are not complete, and not
@@ -79,33 +94,63 @@ impl Coordinator {
         (vote, accepted): (Vote, Epoch),
     ) {
         let Some(running) = self.running.get_mut(&tranx.number) else { return };
-        let Phase::Voting { parts, epoch, .. } = &mut running.phase else { return };
+        let Phase::Voting { parts, epoch, asking, attempts, .. } = &mut running.phase else { return };
         match vote {
             Vote::Yes => {
                 *epoch = accepted.max(*epoch);
                 parts.remove(&from);
-                if parts.is_empty() {
-                    self.decide_commit(ctx, tranx);
-                }
             }
-            Vote::No(refusal) => self.abort(ctx, tranx, Some(from), refusal),
+            Vote::No(Refusal::Stale { current, kept: Some(_) }) => {
+                parts.remove(&from);
+                add_stale(running.stale.get_or_insert_default(), current);
+            }
+            Vote::No(refusal) => return self.abort(ctx, tranx, Some(from), refusal),
         }
+        running.holds_since_ms.get_or_insert(ctx.now_ms);
+        if let Some(next) = parts.keys().next()
+            && *asking == Asking::One(from)
+        {
+            let in_order = goes_in_order(running.standing);
+            *asking = if in_order { Asking::One(*next) } else { Asking::Everybody };
+            *attempts = 1;
+            running.ask(ctx, tranx);
+        } else if parts.is_empty() {
+            match running.stale.take() {
+                None => self.decide_commit(ctx, tranx),
+                Some(current) => self.abort_and_keep(ctx, tranx, current),
+            }
+        }
+    }
+
+    /// All have voted, at least one that a read is stale: all keep the locks for another attempt.
+    fn abort_and_keep(&mut self, ctx: &mut Context<'_>, tranx: TranxId, current: Vec<Current>) {
+        let Some(running) = self.running.remove(&tranx.number) else { return };
+        let Phase::Voting { kind, ask_at_ms, .. } = running.phase else { return };
+        self.vote_timers.remove(&(ask_at_ms, tranx.number));
+        if kind == Kind::Prepare {
+            for server in running.participants {
+                ctx.tell(server, Message::Keep { tranx });
+            }
+        }
+        let refusal = Refusal::Stale { current, kept: Some(tranx) };
+        self.reply(ctx, running.client, CommitAnswer::Refused(refusal));
     }
 
     pub(super) fn ask_again(&mut self, ctx: &mut Context<'_>, number: u64) {
         let tranx = TranxId { server: ctx.config.me, number };
         let Some(running) = self.running.get_mut(&number) else { return };
-        let Phase::Voting { kind, parts, ask_at_ms, attempts, .. } = &mut running.phase else { return };
-        if *attempts >= ctx.config.vote_attempts {
+        let Phase::Voting { parts, asking, ask_at_ms, attempts, .. } = &mut running.phase else { return };
+        let limit_ms = ctx.config.in_order_ms();
+        let holds_for_ms = running.holds_since_ms.map_or(0, |since_ms| ctx.now_ms.saturating_sub(since_ms));
+        let is_held_too_long = matches!(asking, Asking::One(_)) && holds_for_ms > limit_ms;
+        if *attempts >= ctx.config.vote_attempts || is_held_too_long {
             let server = parts.keys().next().copied().unwrap_or(ctx.config.me);
             return self.abort(ctx, tranx, None, Refusal::NoVote { server });
         }
         *attempts += 1;
         *ask_at_ms = ctx.now_ms.saturating_add(ctx.config.vote_resend_ms);
         self.vote_timers.insert((*ask_at_ms, number));
-        for (server, part) in parts.iter() {
-            ask(ctx, tranx, *kind, *server, &running.participants, part.clone());
-        }
+        running.ask(ctx, tranx);
     }
 
     /// Step 2.
@@ -122,16 +167,51 @@ impl Coordinator {
     }
 }
 
-fn ask(
-    ctx: &mut Context<'_>,
-    tranx: TranxId,
-    kind: Kind,
-    server: ServerId,
-    participants: &[ServerId],
-    part: Transaction,
-) {
-    match kind {
-        Kind::OnePhase => ctx.local.push_back(Local::OnePhase { tranx, part }),
-        Kind::Prepare => ctx.tell(server, Message::Prepare { tranx, participants: participants.to_vec(), part }),
+/// Does it lock its parts one after the other, in the order of the servers? Transactions that do
+/// never wait for each other in a circle. With locks kept for it on all servers, there is nothing
+/// to wait for.
+fn goes_in_order(standing: Standing) -> bool {
+    standing.keeps && standing.kept.is_none()
+}
+
+/// What is written on this server is locked first: as long as it waits for that, no transaction waits for it.
+fn first_asked(ctx: &Context<'_>, parts: &BTreeMap<ServerId, Transaction>, standing: Standing) -> Asking {
+    let writes_here = parts.get(&ctx.config.me).is_some_and(|part| !part.is_read_only());
+    match parts.keys().next() {
+        Some(first) if goes_in_order(standing) => Asking::One(*first),
+        _ if writes_here => Asking::One(ctx.config.me),
+        _ => Asking::Everybody,
     }
+}
+
+impl Running {
+    /// Asks those whose turn it is.
+    fn ask(&self, ctx: &mut Context<'_>, tranx: TranxId) {
+        let Phase::Voting { kind, parts, asking, .. } = &self.phase else { return };
+        let is_first = matches!(asking, Asking::One(_)) && parts.len() == self.participants.len();
+        let is_alone = is_first || self.participants.len() == 1;
+        let standing = Standing { is_alone, ..self.standing };
+        for (server, part) in
+            parts.iter().filter(|(server, _)| matches!(asking, Asking::Everybody) || *asking == Asking::One(**server))
+        {
+            let part = part.clone();
+            match kind {
+                Kind::OnePhase => ctx.local.push_back(Local::OnePhase { tranx, part, standing }),
+                Kind::Prepare => {
+                    let participants = self.participants.clone();
+                    ctx.tell(*server, Message::Prepare { tranx, participants, part, standing });
+                }
+            }
+        }
+    }
+}
+
+/// Each server keeps its answer small; together they may not be.
+fn add_stale(stale: &mut Vec<Current>, current: Vec<Current>) {
+    let value_bytes = |now: &Current| now.item.as_ref().map_or(0, |item| item.value.as_bytes().len());
+    let mut bytes: usize = stale.iter().map(value_bytes).sum();
+    stale.extend(current.into_iter().take_while(|now| {
+        bytes += value_bytes(now);
+        bytes <= MAX_STALE_BYTES
+    }));
 }

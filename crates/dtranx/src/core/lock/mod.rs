@@ -4,23 +4,26 @@
 //! | asked | answered |
 //! | --- | --- |
 //! | `Acquire` | `Granted` or `Refused`, once, at once or after the wait, unless a `Release` comes before that |
-//! | `Probe` | `Granted` or `Refused`, at once: was none of these keys exclusively locked? |
-//! | `Release` | nothing |
+//! | `Probe` | `Granted` once each of these keys was not exclusively locked at some instant, or `Refused` after the wait |
+//! | `Release`, `Keep` | nothing |
+//! | `Gone` | `Refused` to all that wait for transactions of that server |
 //!
 //! Requests are handled in the order in which they were sent. So a `Release` that is sent because a transaction was aborted
 //! finds what its `Acquire` has locked, even if the answer to that is still on its way; whoever has forgotten the
 //! transaction ignores the answer.
 
+mod entry;
 mod table;
 mod wanted;
 
 #[cfg(test)]
 mod tests;
 
-use self::table::{Acquired, LockTable, WaitOver};
-pub(crate) use self::wanted::{Locks, exclusive};
+use self::table::{Acquired, LockTable, Times, WaitOver};
+pub(crate) use self::wanted::{Claim, Locks, exclusive};
 use super::{
-    id::WorkId,
+    flaw::Flaw,
+    id::{ServerId, WorkId},
     item::Key,
     machine::{Event, Turn},
     refusal::Refusal,
@@ -31,11 +34,15 @@ use super::{
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum LockEvent {
     /// All of these locks, at once or after a wait.
-    Acquire { work: WorkId, locks: Locks },
-    /// Is one of these keys exclusively locked? Nothing is locked by it.
+    Acquire { work: WorkId, locks: Locks, claim: Claim },
+    /// An instant for each of these keys at which it is not exclusively locked. Nothing is locked by it.
     Probe { work: WorkId, keys: Vec<Key> },
     /// Drop whatever it holds or waits for.
     Release { work: WorkId },
+    /// It is aborted, but another attempt is to come for which its locks are kept for a while.
+    Keep { work: WorkId },
+    /// This server cannot be reached: it would not hear that its transactions have their locks now.
+    Gone { server: ServerId },
 }
 
 /// The lock service of one server.
@@ -49,19 +56,31 @@ pub(crate) struct LockService {
 impl LockService {
     pub(crate) fn on(&mut self, turn: &mut Turn<'_>, event: LockEvent) {
         match event {
-            LockEvent::Acquire { work, locks } => self.acquire(turn, work, locks),
+            LockEvent::Acquire { work, locks, claim } => self.acquire(turn, work, locks, claim),
             LockEvent::Probe { work, keys } => {
-                let locked = keys.into_iter().find(|key| self.table.is_exclusively_locked(key));
-                answer(turn, work, locked.map(|key| Refusal::ReadLocked { key }));
+                let asked = self.table.probe(work, keys, times(turn));
+                answer_asked(turn, work, asked);
             }
-            LockEvent::Release { work } => self.table.release(work, &mut self.over),
+            LockEvent::Release { work } => self.release(turn, work),
+            LockEvent::Keep { work } => {
+                let until_ms = turn.now_ms.saturating_add(turn.config.lock_keep_ms);
+                self.table.keep(work, if turn.config.has(Flaw::KeptForEver) { u64::MAX } else { until_ms });
+            }
+            LockEvent::Gone { server } => {
+                if turn.config.has(Flaw::GoneDropsLocks) {
+                    let held: Vec<WorkId> = self.table.held.keys().copied().collect();
+                    held.into_iter().filter(|work| work.server() == server).for_each(|work| self.release(turn, work));
+                }
+                let refusal = Refusal::NoVote { server };
+                self.table.refuse_all(|work| work.server() == server, &refusal, turn.now_ms, &mut self.over);
+            }
         }
         self.tell_waiters(turn);
     }
 
     /// Refuses those who have waited too long.
     pub(crate) fn tick(&mut self, turn: &mut Turn<'_>) {
-        self.table.expire(turn.now_ms, &mut self.over);
+        self.table.expire(times(turn), &mut self.over);
         self.tell_waiters(turn);
     }
 
@@ -75,12 +94,17 @@ impl LockService {
         self.table.len()
     }
 
+    /// How many of these wait.
+    pub(crate) fn waiting(&self) -> usize {
+        self.table.waiting()
+    }
+
     /// Takes locks without asking: those that a restarted participant held before, ahead of everybody.
     pub(crate) fn restore(&mut self, work: WorkId, locks: Locks) {
         self.table.restore(work, locks);
     }
 
-    fn acquire(&mut self, turn: &mut Turn<'_>, work: WorkId, locks: Locks) {
+    fn acquire(&mut self, turn: &mut Turn<'_>, work: WorkId, locks: Locks, claim: Claim) {
         // Half of the slots are for other servers only: whatever this one's clients ask, there is room for a vote.
         let is_ours = work.server() == turn.config.me;
         let most = if is_ours { turn.config.max_running } else { turn.config.max_running.saturating_mul(2) };
@@ -88,11 +112,16 @@ impl LockService {
             let limit = format!("{most} transactions under way");
             return answer(turn, work, Some(Refusal::Overloaded { limit }));
         }
-        let deadline_ms = turn.now_ms.saturating_add(turn.config.lock_wait_ms);
-        match self.table.acquire(work, locks, deadline_ms, &mut self.over) {
-            Acquired::Granted => answer(turn, work, None),
-            Acquired::Refused(refusal) => answer(turn, work, Some(refusal)),
-            Acquired::Waits => {}
+        let claim = Claim { takes_any: turn.config.has(Flaw::UnkeptLocksTaken), ..claim };
+        let asked = self.table.acquire(work, locks, claim, times(turn), &mut self.over);
+        answer_asked(turn, work, asked);
+    }
+
+    fn release(&mut self, turn: &Turn<'_>, work: WorkId) {
+        self.table.release(work, turn.now_ms, &mut self.over);
+        if !turn.config.has(Flaw::WaiterLeftAtAbort) {
+            self.table.forget_probe(work);
+            self.table.leave(work, turn.now_ms, &mut self.over);
         }
     }
 
@@ -103,6 +132,23 @@ impl LockService {
                 WaitOver::Refused(work, refusal) => answer(turn, work, Some(refusal)),
             }
         }
+    }
+}
+
+fn times(turn: &Turn<'_>) -> Times {
+    let is_patient = turn.config.has(Flaw::NobodyGivesWay);
+    Times {
+        now_ms: turn.now_ms,
+        wait_ms: turn.config.lock_wait_ms,
+        patience_ms: if is_patient { u64::MAX } else { turn.config.lock_patience_ms },
+    }
+}
+
+fn answer_asked(turn: &mut Turn<'_>, work: WorkId, asked: Acquired) {
+    match asked {
+        Acquired::Granted => answer(turn, work, None),
+        Acquired::Refused(refusal) => answer(turn, work, Some(refusal)),
+        Acquired::Waits => {}
     }
 }
 

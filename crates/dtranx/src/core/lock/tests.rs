@@ -6,8 +6,8 @@ use rand::{RngExt, SeedableRng, rngs::StdRng};
 
 use super::{
     LockEvent, LockService,
-    table::{Acquired, LockTable, MAX_WAITERS, WaitOver},
-    wanted::Locks,
+    table::{Acquired, LockTable, MAX_KEY_WAITERS, MAX_WAITERS, Times, WaitOver},
+    wanted::{Claim, Locks},
 };
 use crate::core::{
     Key, KeyRange, NodeConfig, Partition, Refusal, ServerId, TranxId, WorkId,
@@ -15,7 +15,11 @@ use crate::core::{
     tranx_service::TranxEvent,
 };
 
-const DEADLINE_MS: u64 = 50;
+const TIMES: Times = Times { now_ms: 100, wait_ms: 1000, patience_ms: 20 };
+
+fn at(now_ms: u64) -> Times {
+    Times { now_ms, ..TIMES }
+}
 
 fn tranx(number: u64) -> WorkId {
     TranxId { server: ServerId(1), number }.into()
@@ -30,43 +34,63 @@ fn locks(shared: &[&str], exclusive: &[&str]) -> Locks {
     Locks { shared: keys(shared), ranges: vec![], exclusive: keys(exclusive) }
 }
 
-/// Asks, and expects that nobody else is concerned.
-fn ask(table: &mut LockTable, number: u64, locks: Locks) -> Acquired {
+/// One that was begun so many milliseconds after the first, and that may hold something elsewhere.
+fn of_age(since_ms: u64) -> Claim {
+    Claim { since_ms: 10_000 + since_ms, waits_to_read: true, ..Claim::default() }
+}
+
+fn ask_as(table: &mut LockTable, number: u64, locks: Locks, claim: Claim) -> Acquired {
     let mut events = Vec::new();
-    let acquired = table.acquire(tranx(number), locks, DEADLINE_MS, &mut events);
-    assert_eq!(events, []);
+    let acquired = table.acquire(tranx(number), locks, claim, TIMES, &mut events);
+    assert_eq!(events, [], "nobody else is concerned");
     acquired
+}
+
+/// Asks; the one with the larger number is younger.
+fn ask(table: &mut LockTable, number: u64, locks: Locks) -> Acquired {
+    ask_as(table, number, locks, of_age(number))
 }
 
 fn release(table: &mut LockTable, number: u64) -> Vec<WaitOver> {
     let mut events = Vec::new();
-    table.release(tranx(number), &mut events);
+    table.release(tranx(number), TIMES.now_ms, &mut events);
     events
 }
 
-#[test]
-fn acquire_exclusively_held_is_refused_at_once() {
-    let mut table = LockTable::default();
-    assert_eq!(ask(&mut table, 1, locks(&[], &["a"])), Acquired::Granted);
-    let read = ask(&mut table, 2, locks(&["a"], &["b"]));
-    assert_eq!(read, Acquired::Refused(Refusal::ReadLocked { key: key("a") }));
-    let write = ask(&mut table, 2, locks(&["b"], &["a"]));
-    assert_eq!(write, Acquired::Refused(Refusal::WriteLocked { key: key("a") }));
-    assert_eq!(ask(&mut table, 3, locks(&["b"], &["c"])), Acquired::Granted, "the refused hold nothing");
+fn expire(table: &mut LockTable, now_ms: u64) -> Vec<WaitOver> {
+    let mut events = Vec::new();
+    table.expire(at(now_ms), &mut events);
+    events
+}
+
+fn granted(number: u64) -> WaitOver {
+    WaitOver::Granted(tranx(number))
+}
+
+fn write_locked(number: u64, name: &str) -> WaitOver {
+    WaitOver::Refused(tranx(number), Refusal::WriteLocked { key: key(name) })
 }
 
 #[test]
-fn acquire_exclusive_waits_for_readers_and_then_gets_everything() {
+fn acquire_waits_for_an_exclusive_holder_and_then_gets_everything() {
+    let mut table = LockTable::default();
+    assert_eq!(ask(&mut table, 1, locks(&[], &["a"])), Acquired::Granted);
+    assert_eq!(ask(&mut table, 2, locks(&["a"], &["b"])), Acquired::Waits);
+    assert!(!table.is_exclusively_locked(&key("b")), "who waits holds nothing");
+    assert_eq!(release(&mut table, 1), [granted(2)]);
+    assert!(table.is_exclusively_locked(&key("b")));
+    release(&mut table, 2);
+    assert_eq!(table, LockTable::default());
+}
+
+#[test]
+fn acquire_exclusive_waits_for_all_readers() {
     let mut table = LockTable::default();
     ask(&mut table, 1, locks(&["a"], &[]));
     assert_eq!(ask(&mut table, 2, locks(&["a"], &[])), Acquired::Granted);
     assert_eq!(ask(&mut table, 3, locks(&[], &["a", "b"])), Acquired::Waits);
-    assert!(!table.is_exclusively_locked(&key("b")), "who waits holds nothing");
     assert_eq!(release(&mut table, 1), []);
-    assert_eq!(release(&mut table, 2), [WaitOver::Granted(tranx(3))]);
-    assert!(table.is_exclusively_locked(&key("a")) && table.is_exclusively_locked(&key("b")));
-    release(&mut table, 3);
-    assert_eq!(table, LockTable::default());
+    assert_eq!(release(&mut table, 2), [granted(3)]);
 }
 
 #[test]
@@ -80,23 +104,49 @@ fn acquire_own_read_does_not_stand_in_own_way() {
 }
 
 #[test]
-fn acquire_first_come_first_served_and_second_is_refused_once_first_has_it() {
+fn acquire_the_oldest_waiter_is_served_first_whenever_it_came() {
     let mut table = LockTable::default();
-    ask(&mut table, 1, locks(&["a"], &[]));
-    ask(&mut table, 2, locks(&[], &["a"]));
-    assert_eq!(ask(&mut table, 3, locks(&[], &["a", "b"])), Acquired::Waits);
-    let refusal = Refusal::WriteLocked { key: key("a") };
-    assert_eq!(release(&mut table, 1), [WaitOver::Granted(tranx(2)), WaitOver::Refused(tranx(3), refusal)]);
+    ask(&mut table, 9, locks(&[], &["a"]));
+    for number in [5, 7, 3] {
+        assert_eq!(ask(&mut table, number, locks(&[], &["a"])), Acquired::Waits);
+    }
+    let order: Vec<_> = [9, 3, 5, 7].into_iter().map(|number| release(&mut table, number)).collect();
+    assert_eq!(order, [vec![granted(3)], vec![granted(5)], vec![granted(7)], vec![]]);
 }
 
 #[test]
-fn acquire_waiter_whose_read_is_locked_meanwhile_is_refused() {
+fn acquire_nobody_overtakes_an_older_waiter_that_wants_the_same() {
     let mut table = LockTable::default();
     ask(&mut table, 1, locks(&["a"], &[]));
-    ask(&mut table, 2, locks(&["b"], &["a"]));
-    let mut events = Vec::new();
-    assert_eq!(table.acquire(tranx(3), locks(&[], &["b"]), DEADLINE_MS, &mut events), Acquired::Granted);
-    assert_eq!(events, [WaitOver::Refused(tranx(2), Refusal::ReadLocked { key: key("b") })]);
+    ask(&mut table, 2, locks(&[], &["a", "b"]));
+    assert_eq!(ask(&mut table, 100, locks(&[], &["b", "c"])), Acquired::Waits, "b is free, and wanted");
+    assert_eq!(ask(&mut table, 101, locks(&["a"], &[])), Acquired::Waits, "it is read, and is to be written");
+    assert_eq!(ask(&mut table, 102, locks(&[], &["d"])), Acquired::Granted);
+    assert_eq!(release(&mut table, 1), [granted(2)]);
+    assert_eq!(release(&mut table, 2), [granted(101), granted(100)]);
+}
+
+#[test]
+fn acquire_readers_of_about_the_same_age_are_served_before_a_writer_and_together() {
+    let mut table = LockTable::default();
+    ask(&mut table, 1, locks(&[], &["a"]));
+    for (number, exclusive) in [(2, true), (3, false), (4, true), (5, false)] {
+        let wanted = if exclusive { locks(&[], &["a"]) } else { locks(&["a"], &[]) };
+        assert_eq!(ask(&mut table, number, wanted), Acquired::Waits);
+    }
+    assert_eq!(release(&mut table, 1), [granted(3), granted(5)]);
+    assert_eq!((release(&mut table, 3), release(&mut table, 5)), (vec![], vec![granted(2)]));
+}
+
+#[test]
+fn acquire_what_would_not_wait_to_read_is_refused_and_holds_nothing() {
+    let mut table = LockTable::default();
+    ask(&mut table, 2, locks(&[], &["a"]));
+    let at_once = Claim { waits_to_read: false, ..of_age(1) };
+    let refused = ask_as(&mut table, 1, locks(&["a"], &["b"]), at_once);
+    assert_eq!(refused, Acquired::Refused(Refusal::ReadLocked { key: key("a") }));
+    assert_eq!(ask_as(&mut table, 1, locks(&["c"], &["a"]), at_once), Acquired::Waits, "it waits to write");
+    assert_eq!(ask(&mut table, 3, locks(&[], &["b"])), Acquired::Granted);
 }
 
 #[test]
@@ -108,41 +158,168 @@ fn acquire_range_is_shared_by_readers_and_kept_from_writers() {
     assert_eq!(ask(&mut table, 3, locks(&[], &["b"])), Acquired::Granted);
     assert_eq!(ask(&mut table, 4, locks(&[], &["aa"])), Acquired::Waits);
     release(&mut table, 1);
-    assert_eq!(release(&mut table, 2), [WaitOver::Granted(tranx(4))]);
-    let refused = ask(&mut table, 5, range);
-    assert_eq!(refused, Acquired::Refused(Refusal::ReadLocked { key: key("aa") }));
+    assert_eq!(release(&mut table, 2), [granted(4)]);
+    assert_eq!(ask(&mut table, 5, range), Acquired::Waits);
+    assert_eq!(release(&mut table, 4), [granted(5)]);
 }
 
 #[test]
-fn expire_refuses_who_waited_too_long_and_lets_the_next_one_in() {
+fn expire_younger_one_gives_way_to_an_older_one_that_does_not_move() {
     let mut table = LockTable::default();
-    let mut events = Vec::new();
-    ask(&mut table, 1, locks(&["a"], &[]));
+    ask(&mut table, 1, locks(&[], &["a"]));
     ask(&mut table, 2, locks(&[], &["a", "b"]));
-    table.acquire(tranx(3), locks(&[], &["b"]), 90, &mut events);
-    assert_eq!(table.next_deadline_ms(), Some(DEADLINE_MS));
-    table.expire(DEADLINE_MS - 1, &mut events);
-    assert_eq!(events, []);
-    table.expire(DEADLINE_MS, &mut events);
-    assert_eq!(events, [WaitOver::Refused(tranx(2), Refusal::LockWaitExpired), WaitOver::Granted(tranx(3))]);
+    ask(&mut table, 3, locks(&[], &["b"]));
+    assert_eq!(expire(&mut table, 119), []);
+    assert_eq!(expire(&mut table, 120), [write_locked(2, "a"), granted(3)], "3 was only behind 2");
+}
+
+#[test]
+fn expire_older_one_waits_for_a_younger_one_and_is_refused_at_the_end() {
+    let mut table = LockTable::default();
+    ask(&mut table, 2, locks(&[], &["a"]));
+    ask(&mut table, 1, locks(&[], &["a"]));
+    for now_ms in [120, 500, 1099] {
+        assert_eq!(expire(&mut table, now_ms), []);
+    }
+    assert_eq!(expire(&mut table, 1100), [WaitOver::Refused(tranx(1), Refusal::LockWaitExpired)]);
+}
+
+#[test]
+fn expire_who_has_nothing_elsewhere_need_not_give_way() {
+    let mut table = LockTable::default();
+    ask(&mut table, 1, locks(&[], &["a"]));
+    ask_as(&mut table, 2, locks(&[], &["a"]), Claim { is_alone: true, ..of_age(2) });
+    assert_eq!(expire(&mut table, 1099), []);
+    assert_eq!(release(&mut table, 1), [granted(2)]);
+}
+
+#[test]
+fn expire_patience_begins_anew_when_the_lock_has_another_holder() {
+    let mut table = LockTable::default();
+    ask(&mut table, 1, locks(&[], &["a"]));
+    ask(&mut table, 2, locks(&[], &["a"]));
+    ask(&mut table, 3, locks(&[], &["a"]));
+    let mut events = Vec::new();
+    table.release(tranx(1), 115, &mut events);
+    assert_eq!((events, expire(&mut table, 134)), (vec![granted(2)], vec![]));
+    assert_eq!(expire(&mut table, 135), [write_locked(3, "a")]);
+}
+
+#[test]
+fn expire_another_key_that_changes_does_not_renew_patience() {
+    let mut table = LockTable::default();
+    ask(&mut table, 1, locks(&[], &["a"]));
+    ask(&mut table, 2, locks(&["b"], &[]));
+    ask(&mut table, 30, locks(&[], &["a", "b"]));
+    let mut events = Vec::new();
+    table.release(tranx(2), 115, &mut events);
+    assert_eq!((events, expire(&mut table, 120)), (vec![], vec![write_locked(30, "a")]));
+}
+
+#[test]
+fn keep_locks_pass_to_the_attempt_that_names_them_before_older_waiters() {
+    let mut table = LockTable::default();
+    ask(&mut table, 5, locks(&["a"], &["b", "c"]));
+    table.keep(tranx(5), 200);
+    ask(&mut table, 1, locks(&[], &["b"]));
+    ask(&mut table, 2, locks(&[], &["c"]));
+    let again = Claim { kept: Some(tranx(5)), ..of_age(5) };
+    let mut events = Vec::new();
+    let acquired = table.acquire(tranx(6), locks(&["a"], &["b"]), again, TIMES, &mut events);
+    assert_eq!((acquired, events), (Acquired::Granted, vec![granted(2)]), "c is not wanted any more");
+    assert_eq!(release(&mut table, 6), [granted(1)]);
+}
+
+#[test]
+fn keep_locks_of_nobody_who_comes_again_are_dropped() {
+    let mut table = LockTable::default();
+    ask(&mut table, 1, locks(&[], &["a"]));
+    table.keep(tranx(1), 110);
+    ask_as(&mut table, 2, locks(&[], &["a"]), Claim { is_alone: true, ..of_age(2) });
+    assert_eq!(expire(&mut table, 109), []);
+    assert_eq!(expire(&mut table, 110), [granted(2)]);
+}
+
+#[test]
+fn acquire_naming_what_was_not_kept_takes_nothing() {
+    let mut table = LockTable::default();
+    ask(&mut table, 5, locks(&[], &["a"]));
+    let again = Claim { kept: Some(tranx(5)), ..of_age(5) };
+    assert_eq!(ask_as(&mut table, 6, locks(&[], &["a"]), again), Acquired::Waits);
+}
+
+#[test]
+fn probe_is_granted_once_each_key_was_free_at_some_instant() {
+    let mut table = LockTable::default();
+    ask(&mut table, 1, locks(&[], &["a"]));
+    ask(&mut table, 2, locks(&[], &["b"]));
+    ask(&mut table, 3, locks(&[], &["a"]));
+    assert_eq!(table.probe(tranx(9), vec![key("a"), key("b")], TIMES), Acquired::Waits);
+    assert_eq!(release(&mut table, 1), [granted(3)]);
+    assert_eq!(release(&mut table, 2), [granted(9)], "a was free between 1 and 3");
+}
+
+#[test]
+fn probe_is_refused_after_the_wait() {
+    let mut table = LockTable::default();
+    ask(&mut table, 1, locks(&[], &["a"]));
+    table.probe(tranx(9), vec![key("a")], TIMES);
+    assert_eq!(expire(&mut table, 1099), []);
+    let refused = WaitOver::Refused(tranx(9), Refusal::ReadLocked { key: key("a") });
+    assert_eq!(expire(&mut table, 1100), [refused]);
+    release(&mut table, 1);
+    assert_eq!(table, LockTable::default());
+}
+
+#[test]
+fn refuse_all_lets_nobody_wait_for_who_has_gone_and_leaves_what_is_held() {
+    let mut table = LockTable::default();
+    ask(&mut table, 1, locks(&[], &["a"]));
+    ask(&mut table, 2, locks(&[], &["a"]));
+    ask(&mut table, 3, locks(&[], &["a"]));
+    let (mut events, gone) = (Vec::new(), Refusal::NoVote { server: ServerId(1) });
+    table.refuse_all(|work| work != tranx(3), &gone, TIMES.now_ms, &mut events);
+    assert_eq!(events, [WaitOver::Refused(tranx(2), gone)]);
+    assert_eq!(release(&mut table, 1), [granted(3)]);
+}
+
+#[test]
+fn acquire_more_waiters_for_a_key_than_the_limit_are_refused() {
+    let mut table = LockTable::default();
+    ask(&mut table, 0, locks(&["a"], &[]));
+    for number in 1..=MAX_KEY_WAITERS as u64 {
+        assert_eq!(ask(&mut table, number, locks(&[], &["a"])), Acquired::Waits);
+    }
+    let limit = format!("{MAX_KEY_WAITERS} waits for the lock of one key");
+    assert_eq!(ask(&mut table, 9999, locks(&[], &["a"])), Acquired::Refused(Refusal::Overloaded { limit }));
+    assert_eq!(ask(&mut table, 9998, locks(&[], &["b"])), Acquired::Granted);
 }
 
 #[test]
 fn acquire_more_waiters_than_the_limit_are_refused() {
     let mut table = LockTable::default();
-    ask(&mut table, 0, locks(&["a"], &[]));
-    for number in 1..=MAX_WAITERS as u64 {
-        assert_eq!(ask(&mut table, number, locks(&[], &["a"])), Acquired::Waits);
+    let names: Vec<String> = (0..=MAX_WAITERS / MAX_KEY_WAITERS).map(|number| number.to_string()).collect();
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    ask(&mut table, 0, locks(&names, &[]));
+    for number in 0..MAX_WAITERS {
+        let wanted = locks(&[], &names[number % names.len()..][..1]);
+        assert_eq!(ask(&mut table, 1 + number as u64, wanted), Acquired::Waits);
     }
-    assert!(matches!(ask(&mut table, 999, locks(&[], &["a"])), Acquired::Refused(Refusal::Overloaded { .. })));
+    let limit = format!("{MAX_WAITERS} waits for locks");
+    let refused = Acquired::Refused(Refusal::Overloaded { limit });
+    assert_eq!(ask(&mut table, 99_999, locks(&[], &["0"])), refused);
+    ask(&mut table, 99_997, locks(&[], &["z"]));
+    assert_eq!(table.probe(tranx(99_998), vec![key("z")], TIMES), refused);
 }
 
-/// What must be true of any table: nobody reads what another may write, and nobody waits who should have been refused
-/// or granted.
+/// What must be true of any table: no transaction reads what another may write, and none waits that
+/// should have been granted.
 fn is_sound(table: &LockTable) {
     for (owner, held) in &table.held {
+        let held = &held.locks;
         let others = table.held.iter().filter(|(other, _)| *other != owner);
         for (other, theirs) in others {
+            let theirs = &theirs.locks;
             for key in &held.exclusive {
                 let in_range = theirs.ranges.iter().any(|range| range.contains(key));
                 let is_shared = in_range || theirs.shared.contains(key) || theirs.exclusive.contains(key);
@@ -150,10 +327,9 @@ fn is_sound(table: &LockTable) {
             }
         }
     }
-    for (at, waiter) in table.waiting.iter().enumerate() {
-        assert_eq!(table.exclusively_held(waiter.owner, &waiter.locks), None);
-        assert!(table.is_read(waiter.owner, &waiter.locks) || table.is_wanted(&waiter.locks, at));
-        assert!(!table.held.contains_key(&waiter.owner));
+    for (place, waiter) in &table.waiting {
+        assert!(table.is_blocked(*place, &waiter.locks, None), "{place:?} waits for nobody");
+        assert!(!table.held.contains_key(&place.work));
     }
 }
 
@@ -173,18 +349,34 @@ fn any_requests_and_releases_leave_a_sound_table() {
             [from, to] => vec![KeyRange::through(from.clone(), to.clone())],
             _ => vec![],
         };
-        match rng.random_range(0..8) {
+        match rng.random_range(0..9) {
             0..4 => {
-                let locks = Locks { shared, ranges, exclusive };
-                table.acquire(owner, locks, step + rng.random_range(0..20), &mut events);
+                let claim = Claim {
+                    since_ms: 1000 + rng.random_range(0..100),
+                    is_alone: rng.random(),
+                    waits_to_read: rng.random(),
+                    keeps: rng.random_ratio(1, 4),
+                    kept: rng.random_ratio(1, 2).then(|| tranx(rng.random_range(0..12))),
+                    takes_any: false,
+                };
+                table.acquire(owner, Locks { shared, ranges, exclusive }, claim, at(step), &mut events);
             }
-            4 => table.expire(step, &mut events),
-            _ => table.release(owner, &mut events),
+            4 => table.expire(Times { wait_ms: 20, patience_ms: 3, ..at(step) }, &mut events),
+            5 => drop(table.probe(tranx(12 + step % 4), shared, at(step))),
+            6 => table.keep(owner, step + 10),
+            _ => {
+                table.release(owner, step, &mut events);
+                table.leave(owner, step, &mut events);
+            }
         }
         is_sound(&table);
     }
     let mut events = Vec::new();
-    (0..12).for_each(|number| table.release(tranx(number), &mut events));
+    for number in 0..16 {
+        table.release(tranx(number), 9_999, &mut events);
+        table.leave(tranx(number), 9_999, &mut events);
+        table.forget_probe(tranx(number));
+    }
     assert_eq!(table, LockTable::default());
 }
 
@@ -197,7 +389,7 @@ fn slots_of_other_servers_are_not_taken_by_own_transactions() {
     let mut ask = |server: u16, number: u64| {
         let (work, key) = (TranxId { server: ServerId(server), number }.into(), format!("{server}.{number}"));
         let mut turn = Turn { now_ms: 0, config: &config, out: &mut out };
-        service.on(&mut turn, LockEvent::Acquire { work, locks: locks(&[], &[&key]) });
+        service.on(&mut turn, LockEvent::Acquire { work, locks: locks(&[], &[&key]), claim: Claim::default() });
         matches!(out.events.pop(), Some(Event::Tranx(TranxEvent::Granted { .. })))
     };
     let ours: Vec<bool> = (0..5).map(|number| ask(1, number)).collect();

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use crate::core::{
+    id::WorkId,
     item::Key,
     range::KeyRange,
     transaction::{Transaction, Write},
@@ -17,6 +18,24 @@ pub(crate) struct Locks {
     pub(crate) ranges: Vec<KeyRange>,
     /// Keys that it writes.
     pub(crate) exclusive: Vec<Key>,
+}
+
+/// How a part asks for locks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub(crate) struct Claim {
+    /// See [`Standing::since_ms`](crate::core::Standing::since_ms).
+    pub(crate) since_ms: u64,
+    /// Has it nothing on other servers?
+    pub(crate) is_alone: bool,
+    /// Will its locks be kept for the next attempt?
+    pub(crate) keeps: bool,
+    /// Does it wait for what it only read? Otherwise it is refused at once: the transaction that is
+    /// changing that makes it stale.
+    pub(crate) waits_to_read: bool,
+    /// The attempt whose locks were kept for this one.
+    pub(crate) kept: Option<WorkId>,
+    /// A flaw: it takes the locks of that attempt although they were not kept.
+    pub(crate) takes_any: bool,
 }
 
 impl Locks {

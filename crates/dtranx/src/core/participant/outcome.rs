@@ -13,6 +13,7 @@ use crate::core::{
     flaw::Flaw,
     id::{Epoch, ServerId, TranxId},
     journal::{Context, Wait},
+    lock::LockEvent,
     machine::Event,
     message::{Outcome, Vote},
     record::Record,
@@ -174,8 +175,23 @@ impl Participant {
         }
     }
 
+    /// Another attempt is to come: it is aborted, and its locks are kept for a while.
+    pub(crate) fn keep(&mut self, ctx: &mut Context<'_>, tranx: TranxId) {
+        if let Some(State::Ready { .. }) = self.tranxs.get(&tranx) {
+            ctx.event(Event::Lock(LockEvent::Keep { work: tranx.into() }));
+            self.end(ctx, tranx, true);
+            self.tranxs.insert(tranx, State::Aborted { is_final: true });
+        } else if !matches!(self.tranxs.get(&tranx), Some(State::Aborted { .. })) {
+            self.decide(ctx, tranx, Outcome::Abort, false);
+        }
+    }
+
     /// Step 2, abort: drops whatever is held. The record only spares a question after a restart.
     pub(super) fn abort(&mut self, ctx: &mut Context<'_>, tranx: TranxId) {
+        self.end(ctx, tranx, false);
+    }
+
+    fn end(&mut self, ctx: &mut Context<'_>, tranx: TranxId, keeps: bool) {
         let Some(state) = self.tranxs.remove(&tranx) else { return };
         if let State::Ready { held, .. } | State::Logging(held) = &state {
             ctx.epochs.done(tranx, held.accepted);
@@ -187,9 +203,15 @@ impl Participant {
             ctx.log(Record::Outcome { tranx, outcome: Outcome::Abort }, false, None);
         }
         let holds = match &state {
+            _ if keeps => false,
             State::Locking(_) if ctx.config.has(Flaw::AbortReleasesOnlyGranted) => false,
             State::Locking(_) | State::Checking(_) | State::Logging(_) | State::Ready { .. } => true,
-            State::Committing { .. } | State::Committed(_) | State::Promising(_) | State::Aborted { .. } => false,
+            // Its locks may be kept for another attempt.
+            State::Aborted { is_final: false } => true,
+            State::Committing { .. }
+            | State::Committed(_)
+            | State::Promising(_)
+            | State::Aborted { is_final: true } => false,
         };
         if holds {
             release(ctx, tranx);

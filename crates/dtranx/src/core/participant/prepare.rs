@@ -1,7 +1,7 @@
 //! The first phase: locks, versions, the record, the vote.
 
 use super::{
-    Participant, release,
+    Participant,
     state::{Doubt, Goal, Held, State, Work, take_if},
 };
 use crate::core::{
@@ -10,11 +10,12 @@ use crate::core::{
     id::{Epoch, ServerId, TranxId},
     item::Key,
     journal::{Context, Wait},
-    lock::{LockEvent, Locks},
+    lock::{Claim, LockEvent, Locks},
     machine::Event,
     message::{Message, Vote},
     record::Record,
     refusal::Refusal,
+    standing::Standing,
     transaction::Transaction,
 };
 
@@ -25,6 +26,7 @@ impl Participant {
         tranx: TranxId,
         participants: Vec<ServerId>,
         part: Transaction,
+        standing: Standing,
     ) {
         if self.is_complete(tranx) && !ctx.config.has(Flaw::LatePrepareAccepted) {
             return;
@@ -34,7 +36,10 @@ impl Participant {
                 let limit = format!("{} transactions remembered", ctx.config.max_remembered);
                 refuse(ctx, tranx, Refusal::Overloaded { limit });
             }
-            None => self.begin(ctx, tranx, Work { goal: Goal::Prepare { participants }, part }),
+            None => {
+                let keeps = standing.keeps;
+                self.begin(ctx, tranx, Work { goal: Goal::Prepare { participants }, part, keeps }, standing);
+            }
             Some(State::Ready { held, .. }) => vote(ctx, tranx, Vote::Yes, held.accepted),
             Some(State::Promising(_) | State::Aborted { .. }) => {
                 let refusal = Refusal::NoVote { server: ctx.config.me };
@@ -44,8 +49,8 @@ impl Participant {
         }
     }
 
-    pub(crate) fn one_phase(&mut self, ctx: &mut Context<'_>, tranx: TranxId, part: Transaction) {
-        self.begin(ctx, tranx, Work { goal: Goal::OnePhase, part });
+    pub(crate) fn one_phase(&mut self, ctx: &mut Context<'_>, tranx: TranxId, part: Transaction, standing: Standing) {
+        self.begin(ctx, tranx, Work { goal: Goal::OnePhase, part, keeps: standing.keeps }, standing);
     }
 
     /// The lock service has granted what was asked.
@@ -72,8 +77,14 @@ impl Participant {
         if is_valid {
             self.accept(ctx, tranx, work);
         } else {
-            release(ctx, tranx);
-            self.refuse(ctx, tranx, &work.goal, Refusal::Stale { current: answer.stale });
+            let event = if work.keeps {
+                LockEvent::Keep { work: tranx.into() }
+            } else {
+                LockEvent::Release { work: tranx.into() }
+            };
+            ctx.event(Event::Lock(event));
+            let kept = work.keeps.then_some(tranx);
+            self.refuse(ctx, tranx, &work.goal, Refusal::Stale { current: answer.stale, kept });
         }
     }
 
@@ -86,7 +97,7 @@ impl Participant {
     }
 
     /// Step 1.
-    pub(super) fn begin(&mut self, ctx: &mut Context<'_>, tranx: TranxId, work: Work) {
+    pub(super) fn begin(&mut self, ctx: &mut Context<'_>, tranx: TranxId, work: Work, standing: Standing) {
         if let Some(key) = misplaced(ctx, &work.part) {
             return refuse(ctx, tranx, Refusal::NotHere { server: ctx.config.me, key });
         }
@@ -97,7 +108,10 @@ impl Participant {
         if ctx.config.has(Flaw::RangesNotLocked) {
             locks.ranges.clear();
         }
-        ctx.event(Event::Lock(LockEvent::Acquire { work: tranx.into(), locks }));
+        let Standing { since_ms, is_alone, keeps, kept } = standing;
+        let kept = kept.map(Into::into);
+        let claim = Claim { since_ms, is_alone, waits_to_read: is_alone || keeps, keeps, kept, takes_any: false };
+        ctx.event(Event::Lock(LockEvent::Acquire { work: tranx.into(), locks, claim }));
         self.tranxs.insert(tranx, State::Locking(work));
     }
 
@@ -117,7 +131,7 @@ impl Participant {
 
     /// The part is locked and valid.
     pub(super) fn accept(&mut self, ctx: &mut Context<'_>, tranx: TranxId, work: Work) {
-        let Work { goal, part } = work;
+        let Work { goal, part, .. } = work;
         match goal {
             Goal::OnePhase => {
                 ctx.log(Record::OnePhase { tranx, writes: part.writes.clone() }, true, Some(Wait::OnePhase(tranx)));

@@ -51,6 +51,8 @@ pub(super) enum Goal {
 pub(super) struct Work {
     pub(super) goal: Goal,
     pub(super) part: Transaction,
+    /// Are its locks kept if what it read is stale?
+    pub(super) keeps: bool,
 }
 
 /// A part that is checked.

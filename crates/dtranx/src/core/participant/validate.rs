@@ -6,7 +6,7 @@ use crate::core::{
     flaw::Flaw,
     id::{Epoch, ValidationId},
     journal::Context,
-    lock::{LockEvent, Locks},
+    lock::{Claim, LockEvent, Locks},
     machine::Event,
     message::{Message, Vote},
     refusal::Refusal,
@@ -52,7 +52,9 @@ impl Participant {
 
     /// The lock service has granted what was asked.
     pub(crate) fn validation_granted(&mut self, ctx: &mut Context<'_>, validation: ValidationId) {
-        let Some(Validating::Locking(part, epoch)) = self.validations.remove(&validation) else { return };
+        let Some(Validating::Locking(part, arrived)) = self.validations.remove(&validation) else { return };
+        // It may have waited for a transaction of a later epoch than the one in which it arrived.
+        let epoch = if ctx.config.has(Flaw::ValidationEpochOfArrival) { arrived } else { ctx.epochs.now() };
         if probes_late(ctx, &part) {
             validated(ctx, validation, Vote::Yes, epoch);
         } else {
@@ -77,7 +79,7 @@ impl Participant {
         if needs_locks(&part) {
             ctx.event(Event::Lock(LockEvent::Release { work: validation.into() }));
         }
-        let vote = if is_valid { Vote::Yes } else { Vote::No(Refusal::Stale { current: answer.stale }) };
+        let vote = if is_valid { Vote::Yes } else { Vote::No(Refusal::Stale { current: answer.stale, kept: None }) };
         validated(ctx, validation, vote, epoch);
     }
 
@@ -92,7 +94,8 @@ impl Participant {
             if ctx.config.has(Flaw::RangesNotLocked) {
                 locks.ranges.clear();
             }
-            ctx.event(Event::Lock(LockEvent::Acquire { work, locks }));
+            let claim = Claim { since_ms: ctx.time_ms(), is_alone: true, waits_to_read: true, ..Claim::default() };
+            ctx.event(Event::Lock(LockEvent::Acquire { work, locks, claim }));
         } else {
             let keys = part.reads.iter().map(|read| read.key.clone()).collect();
             ctx.event(Event::Lock(LockEvent::Probe { work, keys }));

@@ -43,7 +43,7 @@ impl Rig {
 }
 
 fn prepare(tranx: TranxId) -> Message {
-    Message::Prepare { tranx, participants: vec![ME, PEER], part: put(&["1w"]) }
+    Message::Prepare { tranx, participants: vec![ME, PEER], part: put(&["1w"]), standing: Standing::default() }
 }
 
 #[test]

@@ -24,7 +24,7 @@ fn one_phase_stale_read_comes_with_what_is_there() {
     let current = vec![Current { key: key("1r"), item: Some(item) }];
     let check = CheckAnswer { stale: current.clone(), stale_scans: false };
     let done = rig.on(Input::Checked { work: tranx(ME, 1).into(), answer: check });
-    assert_eq!(refusal(&done), &Refusal::Stale { current });
+    assert_eq!(refusal(&done), &Refusal::Stale { current, kept: None });
     assert_eq!(refusal(&done).advice(), Advice::Restart);
     assert_eq!(rig.node.status().locking, 0);
 }
@@ -198,4 +198,97 @@ fn transactions_beyond_the_limits_are_refused_for_good() {
     assert_eq!(refusal(&done), &Refusal::Invalid(LimitError::TooManyItems { items: names.len() }));
     assert_eq!(refusal(&done).advice(), Advice::GiveUp);
     assert!(Key::new(vec![0; item::MAX_KEY_BYTES + 1]).is_err() && Key::new(vec![0; item::MAX_KEY_BYTES]).is_ok());
+}
+
+fn again(kept: Option<TranxId>) -> Again {
+    Again { waited_ms: 7, keeps: true, kept }
+}
+
+impl Rig {
+    fn commit_again(&mut self, message: u64, transaction: Transaction, again: Again) -> Vec<Command> {
+        let client = self.client();
+        self.on(Input::Commit { client, message: MessageId(message), transaction, again })
+    }
+}
+
+/// Which servers are asked for a vote.
+fn asked(commands: Vec<Command>) -> Vec<ServerId> {
+    let is_prepare = |(to, message)| matches!(message, Message::Prepare { .. }).then_some(to);
+    sent(commands).into_iter().filter_map(is_prepare).collect()
+}
+
+#[test]
+fn other_servers_are_asked_once_what_is_written_here_is_locked() {
+    let mut rig = Rig::new(|_| {});
+    rig.prepare(tranx(PEER, 1), put(&["1w"]));
+    assert_eq!(asked(rig.commit(1, put(&["1w", "2w", "3w"]))), []);
+    let free = rig.receive(PEER, Message::Decisions(vec![(tranx(PEER, 1), Outcome::Abort)]));
+    assert_eq!(asked(free), [PEER, THIRD]);
+}
+
+#[test]
+fn retry_locks_one_server_after_the_other_and_with_locks_kept_all_at_once() {
+    let mut rig = Rig::new(|_| {});
+    assert_eq!(asked(rig.commit_again(1, put(&["2w", "3w"]), again(None))), [PEER]);
+    assert_eq!(asked(rig.receive(PEER, vote(tranx(ME, 1), Vote::Yes))), [THIRD]);
+    let kept = Some(tranx(ME, 1));
+    assert_eq!(asked(rig.commit_again(2, put(&["2w", "3w"]), again(kept))), [PEER, THIRD]);
+}
+
+#[test]
+fn stale_retry_waits_for_all_votes_and_has_everybody_keep_the_locks() {
+    let mut rig = Rig::new(|_| {});
+    let id = tranx(ME, 1);
+    let current = |name: &str| Current { key: key(name), item: None };
+    let no = |name: &str| Vote::No(Refusal::Stale { current: vec![current(name)], kept: Some(id) });
+    rig.commit_again(1, put(&["1w", "2w", "3w"]), again(None));
+    assert_eq!(asked(rig.receive(PEER, vote(id, no("2w")))), [THIRD]);
+    let over = rig.receive(THIRD, vote(id, no("3w")));
+    let all = Refusal::Stale { current: vec![current("2w"), current("3w")], kept: Some(id) };
+    assert_eq!(refusal(&over), &all);
+    assert_eq!(sent(over), [PEER, THIRD].map(|to| (to, Message::Keep { tranx: id })));
+    assert_eq!(rig.node.status().locking, 1, "its own part keeps them, too");
+    rig.now_ms = rig.node.config().lock_keep_ms;
+    rig.on(Input::Tick);
+    assert_eq!((rig.node.status().locking, rig.node.status().coordinating), (0, 0));
+}
+
+/// Each server may have it wait for the whole of `lock_wait_ms`; a snapshot that waits for its
+/// first part must not have to wait for the sum.
+#[test]
+fn in_order_locks_are_not_held_for_longer_than_half_of_what_a_snapshot_waits() {
+    let mut rig = Rig::new(|_| {});
+    let client = rig.client();
+    let again = Again { keeps: true, ..Again::default() };
+    let transaction = put(&["1a", "2a", "3a"]);
+    rig.on(Input::Commit { client, message: MessageId(1), transaction, again });
+    rig.flush();
+    let id = tranx(ME, 1);
+    rig.now_ms = 900;
+    rig.on(Input::Tick);
+    let asked = sent(rig.receive(PEER, vote(id, Vote::Yes)));
+    assert!(matches!(asked[..], [(THIRD, Message::Prepare { .. })]), "{asked:?}");
+    let refused = loop {
+        rig.now_ms = rig.node.next_deadline_ms().unwrap();
+        if let Some(answer) = answer(&rig.on(Input::Tick)) {
+            break answer.clone();
+        }
+    };
+    assert_eq!(refused, CommitAnswer::Refused(Refusal::NoVote { server: THIRD }));
+    assert!((1000..=1200).contains(&rig.now_ms) && rig.node.status().locking == 0, "at {} ms", rig.now_ms);
+}
+
+/// To lock and to log costs more than to read again what was stale.
+#[test]
+fn retry_that_only_reads_is_validated_for_a_while_before_it_locks_what_it_reads() {
+    for (waited_ms, locks) in [(19, false), (20, true)] {
+        let mut rig = Rig::new(|_| {});
+        let (client, message) = (rig.client(), MessageId(1));
+        let again = Again { waited_ms, keeps: true, kept: None };
+        let transaction = read("2a", Some(tranx(PEER, 1)));
+        let asked = sent(rig.on(Input::Commit { client, message, transaction, again }));
+        assert!(!asked.is_empty());
+        let is_locked = asked.iter().any(|(_, message)| matches!(message, Message::Prepare { .. }));
+        assert_eq!(is_locked, locks, "{asked:?}");
+    }
 }

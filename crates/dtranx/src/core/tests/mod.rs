@@ -60,7 +60,7 @@ impl Rig {
 
     fn commit(&mut self, message: u64, transaction: Transaction) -> Vec<Command> {
         let client = self.client();
-        self.on(Input::Commit { client, message: MessageId(message), transaction })
+        self.on(Input::Commit { client, message: MessageId(message), transaction, again: Again::default() })
     }
 
     fn receive(&mut self, from: ServerId, message: Message) -> Vec<Command> {
@@ -73,7 +73,12 @@ impl Rig {
     }
 
     fn prepare(&mut self, tranx: TranxId, part: Transaction) -> Vec<Command> {
-        self.receive(tranx.server, Message::Prepare { tranx, participants: vec![ME, PEER, THIRD], part })
+        self.prepare_as(tranx, part, Standing::default())
+    }
+
+    fn prepare_as(&mut self, tranx: TranxId, part: Transaction, standing: Standing) -> Vec<Command> {
+        let participants = vec![ME, PEER, THIRD];
+        self.receive(tranx.server, Message::Prepare { tranx, participants, part, standing })
     }
 }
 

@@ -3,16 +3,100 @@
 use super::*;
 
 #[test]
-fn validation_of_what_is_being_changed_is_refused() {
+fn validation_of_what_is_being_changed_waits_and_is_refused_when_it_has_waited() {
     let mut rig = Rig::new(|_| {});
     rig.prepare(tranx(PEER, 1), put(&["1w"]));
-    let reads =
-        Message::Validate { validation: validation(THIRD, 1), part: read("1w", Some(tranx(PEER, 0))), epoch: Epoch(0) };
-    let no = Vote::No(Refusal::ReadLocked { key: key("1w") });
-    assert_eq!(
-        sent(rig.receive(THIRD, reads)),
-        [(THIRD, Message::Validated { validation: validation(THIRD, 1), vote: no, epoch: Epoch(0) })]
+    let part = || read("1w", Some(tranx(PEER, 0)));
+    let validate = |number| {
+        let validation = validation(THIRD, number);
+        Message::Validate { validation, part: part(), epoch: Epoch(0) }
+    };
+    assert_eq!(sent(rig.receive(THIRD, validate(1))), []);
+    rig.now_ms = rig.node.config().lock_wait_ms;
+    let vote = Vote::No(Refusal::ReadLocked { key: key("1w") });
+    let refused = sent(rig.on(Input::Tick));
+    assert!(
+        refused.contains(&(THIRD, Message::Validated { validation: validation(THIRD, 1), vote, epoch: Epoch(0) })),
+        "{refused:?}"
     );
+    assert_eq!(sent(rig.receive(THIRD, validate(2))), []);
+    let aborted = rig.receive(PEER, Message::Decisions(vec![(tranx(PEER, 1), Outcome::Abort)]));
+    let is_check = |command: &Command| matches!(command, Command::Check { work: WorkId::Validation(_), .. });
+    assert!(aborted.iter().any(is_check), "nothing is locked any more: {aborted:?}");
+}
+
+/// It takes place after what it waited for, which brings a later epoch along than the one in which
+/// the request arrived.
+#[test]
+fn validation_that_has_waited_is_of_the_epoch_of_what_it_waited_for() {
+    let mut rig = Rig::new(|_| {});
+    let (deletes, asked) = (tranx(PEER, 1), validation(THIRD, 1));
+    rig.prepare(deletes, put(&["1w"]));
+    rig.flush();
+    let validate = Message::Validate { validation: asked, part: read("1w", None), epoch: Epoch(0) };
+    assert_eq!(sent(rig.receive(THIRD, validate)), [], "it waits");
+    rig.receive(PEER, Message::Decisions(vec![(deletes, Outcome::Commit(Epoch(8)))]));
+    rig.flush();
+    let granted = rig.on(Input::Applied { tranx: deletes });
+    assert!(granted.iter().any(|command| matches!(command, Command::Check { .. })), "{granted:?}");
+    let answer = CheckAnswer { stale: vec![], stale_scans: false };
+    let voted = sent(rig.on(Input::Checked { work: asked.into(), answer }));
+    let expected = Message::Validated { validation: asked, vote: Vote::Yes, epoch: Epoch(8) };
+    assert!(voted.contains(&(THIRD, expected)), "{voted:?}");
+}
+
+#[test]
+fn server_gone_ends_the_waits_of_its_transactions_and_leaves_its_votes() {
+    let mut rig = Rig::new(|_| {});
+    rig.prepare(tranx(PEER, 1), put(&["1w"]));
+    rig.prepare(tranx(PEER, 2), put(&["1w"]));
+    rig.prepare(tranx(THIRD, 1), put(&["1w"]));
+    rig.flush();
+    assert_eq!(rig.node.locks.waiting(), 2);
+    rig.on(Input::ServerGone { server: PEER });
+    assert_eq!((rig.node.locks.waiting(), rig.node.status().locking), (1, 2));
+    rig.receive(PEER, Message::Decisions(vec![(tranx(PEER, 1), Outcome::Abort)]));
+    assert_eq!(sent(rig.flush()), [(THIRD, vote(tranx(THIRD, 1), Vote::Yes))]);
+}
+
+#[test]
+fn stale_part_keeps_its_locks_for_the_attempt_that_names_it() {
+    let mut rig = Rig::new(|_| {});
+    let both = |version| Transaction { reads: read("1w", version).reads, ..put(&["1w"]) };
+    let keeps = Standing { keeps: true, since_ms: 5, ..Standing::default() };
+    let stale = |rig: &mut Rig, tranx: TranxId| {
+        let answer = CheckAnswer { stale: vec![Current { key: key("1w"), item: None }], stale_scans: false };
+        rig.on(Input::Checked { work: tranx.into(), answer })
+    };
+    rig.prepare_as(tranx(PEER, 1), both(Some(tranx(PEER, 0))), keeps);
+    let voted = sent(stale(&mut rig, tranx(PEER, 1)));
+    let kept = Some(tranx(PEER, 1));
+    let current = vec![Current { key: key("1w"), item: None }];
+    assert_eq!(voted, [(PEER, vote(tranx(PEER, 1), Vote::No(Refusal::Stale { current, kept })))]);
+    rig.receive(PEER, Message::Keep { tranx: tranx(PEER, 1) });
+
+    // An older one waits; the attempt that names it does not.
+    rig.prepare_as(tranx(THIRD, 1), put(&["1w"]), Standing { since_ms: 1, ..Standing::default() });
+    let again = rig.prepare_as(tranx(PEER, 2), both(None), Standing { kept, ..keeps });
+    assert!(again.iter().any(|command| matches!(command, Command::Check { .. })), "{again:?}");
+    assert_eq!((rig.node.locks.waiting(), rig.node.status().locking), (1, 2));
+    // It does not come: the locks are dropped by themselves.
+    stale(&mut rig, tranx(PEER, 2));
+    assert_eq!(rig.node.locks.waiting(), 1);
+    rig.now_ms = rig.node.config().lock_keep_ms;
+    rig.on(Input::Tick);
+    assert_eq!(sent(rig.flush()), [(THIRD, vote(tranx(THIRD, 1), Vote::Yes))]);
+}
+
+#[test]
+fn abort_of_what_has_kept_its_locks_drops_them() {
+    let mut rig = Rig::new(|_| {});
+    let part = Transaction { reads: read("1w", Some(tranx(PEER, 0))).reads, ..put(&["1w"]) };
+    rig.prepare_as(tranx(PEER, 1), part, Standing { keeps: true, ..Standing::default() });
+    rig.on(Input::Checked { work: tranx(PEER, 1).into(), answer: CheckAnswer { stale: vec![], stale_scans: true } });
+    assert_eq!(rig.node.status().locking, 1);
+    rig.receive(PEER, Message::Decisions(vec![(tranx(PEER, 1), Outcome::Abort)]));
+    assert_eq!(rig.node.status().locking, 0);
 }
 
 #[test]
@@ -39,7 +123,8 @@ fn prepare_of_keys_that_are_elsewhere_is_refused() {
 #[test]
 fn prepare_for_others_than_its_sender_is_ignored() {
     let mut rig = Rig::new(|_| {});
-    let message = Message::Prepare { tranx: tranx(PEER, 1), participants: vec![ME], part: put(&["1w"]) };
+    let standing = Standing::default();
+    let message = Message::Prepare { tranx: tranx(PEER, 1), participants: vec![ME], part: put(&["1w"]), standing };
     assert_eq!(rig.receive(THIRD, message), []);
     rig.prepare(tranx(PEER, 2), put(&["1w"]));
     rig.receive(THIRD, Message::Decisions(vec![(tranx(PEER, 2), Outcome::Abort)]));

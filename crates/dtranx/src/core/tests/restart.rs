@@ -22,7 +22,8 @@ fn restart_uses_no_number_twice_and_knows_no_client() {
     let before = rig.client();
     rig.commit(1, put(&["2w"]));
     let mut rig = Rig::recover(rig.node.config().clone(), None, vec![Record::Reserve { through: 15 }]);
-    let repeated = rig.on(Input::Commit { client: before, message: MessageId(1), transaction: put(&["2w"]) });
+    let (transaction, again) = (put(&["2w"]), Again::default());
+    let repeated = rig.on(Input::Commit { client: before, message: MessageId(1), transaction, again });
     assert_eq!(answer(&repeated), Some(&CommitAnswer::Indeterminate));
     let [(PEER, Message::Prepare { tranx: id, .. })] = sent(rig.commit(1, put(&["2w"])))[..] else { panic!() };
     assert_eq!((id, rig.node.status().low_water), (tranx(ME, 16), 15), "what was reserved is aborted");

@@ -99,6 +99,8 @@ impl NetworkStage {
             Party::Caller(server) => {
                 if self.callers.get(&server) == Some(&token) {
                     self.callers.remove(&server);
+                    self.gone_servers.insert(server);
+                    self.tell_gone_servers();
                 }
             }
             Party::Unknown => {}
@@ -121,6 +123,7 @@ impl NetworkStage {
         while let Some(gone) = self.sessions.expire(now_ms) {
             self.forget(gone);
         }
+        self.tell_gone_servers();
         let entry = &self.port.entry;
         self.gone.retain(|client| entry.offer(TranxEvent::ClientGone { client: *client }).is_err());
         if self.recount_at_ms <= now_ms {
@@ -129,6 +132,12 @@ impl NetworkStage {
             self.budget.end(self.sessions.forget_unanswered(before_ms));
         }
         self.note_doors();
+    }
+
+    /// Requests for locks of transactions of a server that has gone wait no longer.
+    fn tell_gone_servers(&mut self) {
+        let peers = &self.port.peers;
+        self.gone_servers.retain(|server| peers.offer(TranxEvent::ServerGone { server: *server }).is_err());
     }
 
     fn call_servers(&mut self, now_ms: u64) {

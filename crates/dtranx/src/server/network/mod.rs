@@ -66,6 +66,8 @@ pub(super) struct NetworkStage {
     sessions: Sessions,
     /// Clients that the node must be told are gone: it had no room.
     gone: Vec<ClientId>,
+    /// Servers that have gone, of which the transaction stage has not heard.
+    gone_servers: BTreeSet<ServerId>,
     /// Connections with something to send.
     unsent: BTreeSet<Token>,
     /// Connections with something to read.
@@ -144,6 +146,7 @@ impl NetworkStage {
             peers,
             sessions: Sessions::default(),
             gone: Vec::new(),
+            gone_servers: BTreeSet::new(),
             unsent: BTreeSet::new(),
             readable: BTreeSet::new(),
             is_called: false,

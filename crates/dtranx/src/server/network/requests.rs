@@ -150,7 +150,7 @@ impl NetworkStage {
         }
         if !self.budget.admits(bytes, self.sessions.bytes(client)) {
             self.doors.refused_requests += 1;
-            let kind = if matches!(ask, Ask::Commit(_)) { AskKind::Commit } else { AskKind::Get };
+            let kind = if ask.is_commit() { AskKind::Commit } else { AskKind::Get };
             if let Some(response) = refusal(RequestHead { id, is_repeated, kind }, self.budget.refusal()) {
                 self.push(token, &response, now_ms);
             }
@@ -174,12 +174,16 @@ impl NetworkStage {
             let full = |_| refusal(head, "requests that wait at the server".to_owned()).map(|response| response.reply);
             return self.port.entry.offer(event).map_err(full);
         }
-        let Ask::Commit(transaction) = ask else { return self.port.reads.ask(client, id, ask).map_err(Some) };
+        let (transaction, mut again) = match ask.into_commit() {
+            Ok(commit) => commit,
+            Err(ask) => return self.port.reads.ask(client, id, ask).map_err(Some),
+        };
+        door::limit_keeping(&self.port.board, &transaction, &mut again);
         let refused = door::refuse_commit(&self.port.board, &self.cluster.partition, &transaction, is_repeated);
         if let Some(refusal) = refused {
             return Err(Some(Reply::Commit(CommitAnswer::Refused(refusal))));
         }
-        self.port.entry.offer(TranxEvent::Commit { client, message: MessageId(id), transaction }).map_err(|_| {
+        self.port.entry.offer(TranxEvent::Commit { client, message: MessageId(id), transaction, again }).map_err(|_| {
             let head = RequestHead { id, is_repeated, kind: AskKind::Commit };
             refusal(head, "requests that wait at the server".to_owned()).map(|response| response.reply)
         })
@@ -228,8 +232,8 @@ impl NetworkStage {
 /// were lost, and will be sent again.
 fn refusal(head: RequestHead, limit: String) -> Option<Response> {
     let reply = match head.kind {
-        AskKind::Commit if head.is_repeated => return None,
-        AskKind::Commit => Reply::Commit(CommitAnswer::Refused(Refusal::Overloaded { limit })),
+        kind if kind.is_commit() && head.is_repeated => return None,
+        AskKind::Commit | AskKind::CommitAgain => Reply::Commit(CommitAnswer::Refused(Refusal::Overloaded { limit })),
         AskKind::Get | AskKind::Scan | AskKind::Status | AskKind::Snapshot | AskKind::GetAt | AskKind::ScanAt => {
             Reply::Refused(format!("the server is at its limit: {limit}"))
         }

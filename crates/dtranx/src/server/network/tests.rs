@@ -15,8 +15,8 @@ use super::doors::MOST_GONE;
 use crate::cluster::{Cluster, Server};
 use crate::core::tranx_service::TranxEvent;
 use crate::core::{
-    ClientId, CommitAnswer, Epoch, Incarnation, Key, Message, Refusal, ServerId, StoreId, Transaction, TranxId,
-    ValidationId, Value, Write,
+    ClientId, CommitAnswer, Epoch, Incarnation, Key, Message, Refusal, ServerId, Standing, StoreId, Transaction,
+    TranxId, ValidationId, Value, Write,
 };
 use crate::server::ServerConfig;
 use crate::server::board::Board;
@@ -226,7 +226,7 @@ fn servers_question_is_handed_on_while_clients_requests_fill_their_queue() {
     }
     let prepare = |number| {
         let tranx = TranxId { server: OTHER, number };
-        Message::Prepare { tranx, participants: vec![ME, OTHER], part: write(5) }
+        Message::Prepare { tranx, participants: vec![ME, OTHER], part: write(5), standing: Standing::default() }
     };
     server.say(&prepare(1));
     let asked = rig.until("question", |rig| {

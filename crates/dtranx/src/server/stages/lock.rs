@@ -48,6 +48,7 @@ impl Stage for LockStage {
         self.tell.flush();
         if handled > 0 || is_late {
             self.board.locking.store(self.locks.len() as u64, Ordering::Relaxed);
+            self.board.lock_waiting.store(self.locks.waiting() as u64, Ordering::Relaxed);
         }
         Ok(handled)
     }

@@ -11,7 +11,7 @@ use crate::core::lock::LockEvent;
 use crate::core::machine::{Event, Outbox, Turn};
 use crate::core::tranx_service::TranxEvent;
 use crate::core::{
-    ClientId, Incarnation, Key, LogTicket, Message, Node, NodeConfig, Partition, Record, Recovery, ServerId,
+    ClientId, Incarnation, Key, LogTicket, Message, Node, NodeConfig, Partition, Record, Recovery, ServerId, Standing,
     Transaction, TranxId, Write,
 };
 use crate::log::{LogError, LogOptions, Memory, TranxLog};
@@ -147,7 +147,12 @@ fn gone() -> TranxEvent {
 fn prepare(number: u64) -> TranxEvent {
     let write = Write { key: Key::smallest(), value: None };
     let part = Transaction { writes: vec![write], ..Transaction::default() };
-    let message = Message::Prepare { tranx: TranxId { server: OTHER, number }, participants: vec![ME, OTHER], part };
+    let message = Message::Prepare {
+        tranx: TranxId { server: OTHER, number },
+        participants: vec![ME, OTHER],
+        part,
+        standing: Standing::default(),
+    };
     TranxEvent::Receive { from: OTHER, message }
 }
 

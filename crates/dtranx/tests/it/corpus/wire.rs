@@ -2,9 +2,9 @@
 
 use dtranx::cluster::{Cluster, Server};
 use dtranx::core::{
-    ClientId, CommitAnswer, Current, Epoch, GcRecord, Incarnation, Item, Key, KeyRange, LimitError, Message, Outcome,
-    Read, Record, Refusal, ScanRead, ServerId, Settlement, SnapshotAnswer, SnapshotMessage, StoreId, Transaction,
-    TranxId, ValidationId, Value, Vote, Write,
+    Again, ClientId, CommitAnswer, Current, Epoch, GcRecord, Incarnation, Item, Key, KeyRange, LimitError, Message,
+    Outcome, Read, Record, Refusal, ScanRead, ServerId, Settlement, SnapshotAnswer, SnapshotMessage, Standing, StoreId,
+    Transaction, TranxId, ValidationId, Value, Vote, Write,
 };
 use dtranx::stage::{QueueReading, Readings, StageReading};
 use dtranx::wire::{
@@ -16,6 +16,8 @@ use serde::Serialize;
 use crate::corpus::replay::Corpus;
 
 const PARTICIPANTS: [ServerId; 2] = [ServerId(1), ServerId(300)];
+const AGAIN: Again = Again { waited_ms: 300, keeps: true, kept: Some(TRANX) };
+const STANDING: Standing = Standing { since_ms: u64::MAX, is_alone: true, keeps: true, kept: Some(TRANX) };
 const TRANX: TranxId = TranxId { server: ServerId(300), number: u64::MAX };
 const VALIDATION: ValidationId = ValidationId { server: ServerId(300), incarnation: Incarnation(70_000), number: 5 };
 const EPOCH: Epoch = Epoch(300);
@@ -77,6 +79,7 @@ fn requests() -> Vec<(&'static str, Request)> {
         ("get", request(Ask::Get(vec![key("a"), key(""), key("b")]))),
         ("scan", request(Ask::Scan { range: KeyRange::until(key("a"), key("m")), items: 100 })),
         ("commit", request(Ask::Commit(transaction()))),
+        ("commit_retry", request(Ask::CommitAgain { transaction: transaction(), again: AGAIN })),
         ("commit_again", Request { id: 5, is_repeated: true, ask: Ask::Commit(transaction()) }),
         ("status", request(Ask::Status)),
         ("snapshot", request(Ask::Snapshot)),
@@ -86,7 +89,7 @@ fn requests() -> Vec<(&'static str, Request)> {
 }
 
 fn responses() -> Vec<(&'static str, Response)> {
-    let stale = Refusal::Stale { current: vec![Current { key: key("a"), item: Some(item()) }] };
+    let stale = Refusal::Stale { current: vec![Current { key: key("a"), item: Some(item()) }], kept: Some(TRANX) };
     let invalid = Refusal::Invalid(LimitError::KeyTwice { key: key("a"), list: "reads".to_owned() });
     let too_old = Refusal::SnapshotTooOld { server: ServerId(300), why: "was restarted since".to_owned() };
     let replies = vec![
@@ -121,6 +124,7 @@ fn status() -> ServerStatus {
         in_doubt: 2,
         asking: 1,
         locking: 1,
+        lock_waiting: 1,
         anomalies: 0,
         epoch: EPOCH,
         snapshots_from: Epoch(7),
@@ -139,7 +143,16 @@ fn messages() -> Vec<(&'static str, Message)> {
     let refusal = Refusal::WriteLocked { key: key("a") };
     let settled = SnapshotMessage::Settled { epoch: EPOCH, settlement: Settlement::Waits(TRANX) };
     vec![
-        ("prepare", Message::Prepare { tranx: TRANX, participants: PARTICIPANTS.to_vec(), part: transaction() }),
+        (
+            "prepare",
+            Message::Prepare {
+                tranx: TRANX,
+                participants: PARTICIPANTS.to_vec(),
+                part: transaction(),
+                standing: STANDING,
+            },
+        ),
+        ("keep", Message::Keep { tranx: TRANX }),
         ("validate", Message::Validate { validation: VALIDATION, part: transaction(), epoch: EPOCH }),
         ("yes", Message::Vote { tranx: TRANX, vote: Vote::Yes, epoch: EPOCH }),
         ("no", Message::Vote { tranx: TRANX, vote: Vote::No(refusal), epoch: Epoch(0) }),

@@ -45,7 +45,7 @@ fn stale_read_is_refused_with_what_is_there_now() {
     tranx.put("b", "x").unwrap();
     client.put("a", "2").unwrap();
     match tranx.commit() {
-        Err(Error::Refused(Refusal::Stale { current })) => {
+        Err(Error::Refused(Refusal::Stale { current, .. })) => {
             assert_eq!(current.len(), 1);
             assert_eq!(current[0].item.as_ref().unwrap().value.as_bytes(), b"2");
         }

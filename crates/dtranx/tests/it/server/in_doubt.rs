@@ -6,7 +6,9 @@ use std::time::{Duration, Instant};
 
 use dtranx::client::{Client, ClientOptions};
 use dtranx::cluster::Cluster;
-use dtranx::core::{Key, Message, Partition, ServerId, StoreId, Transaction, TranxId, Value, Write as KeyWrite};
+use dtranx::core::{
+    Key, Message, Partition, ServerId, Standing, StoreId, Transaction, TranxId, Value, Write as KeyWrite,
+};
 use dtranx::server::{Server, prometheus};
 use dtranx::wire::{Caller, Hello, PREFACE_BYTES, ServerStatus, encode, preface};
 
@@ -30,18 +32,21 @@ fn until(client: &Client, what: &str, is_so: impl Fn(&ServerStatus) -> bool) -> 
     }
 }
 
-/// Says what the second server would say, in its name, and that it prepares so many transactions: nobody hears the votes.
-fn prepare_as_second(cluster: &Cluster, store: StoreId, tranxs: u64) -> TcpStream {
+/// Says what the second server would say, in its name, and that it prepares transactions that write
+/// one of these keys each: the votes are not heard.
+fn prepare_as_second(cluster: &Cluster, store: StoreId, keys: &[u64]) -> TcpStream {
     let mut bytes = preface().to_vec();
     let from = Caller::Server { server: SECOND, store };
     let hello =
         Hello { cluster: cluster.name.clone(), map: Some(cluster.map_id()), to: Some(FIRST), from, nonce: [0; 16] };
     encode(&hello, &mut bytes).unwrap();
-    for number in 1..=tranxs {
-        let write = KeyWrite { key: key(number), value: Some(Value::new("x").unwrap()) };
+    for (number, at) in (1..).zip(keys) {
+        let write = KeyWrite { key: key(*at), value: Some(Value::new("x").unwrap()) };
         let part = Transaction { writes: vec![write], ..Transaction::default() };
         let tranx = TranxId { server: SECOND, number };
-        encode(&Message::Prepare { tranx, participants: vec![FIRST, SECOND], part }, &mut bytes).unwrap();
+        // The next one may wait for as long as anybody.
+        let standing = Standing { is_alone: true, ..Standing::default() };
+        encode(&Message::Prepare { tranx, participants: vec![FIRST, SECOND], part, standing }, &mut bytes).unwrap();
     }
     let mut stream = TcpStream::connect(cluster.servers[0].address).unwrap();
     stream.set_read_timeout(Some(PATIENCE)).unwrap();
@@ -70,7 +75,7 @@ fn parts_in_doubt_are_counted_until_their_coordinator_is_back() {
     assert_eq!((calm.in_doubt, calm.asking), (0, 0));
 
     drop(second);
-    let _stream = prepare_as_second(&cluster, store(&folder.path().join("2")), 3);
+    let _stream = prepare_as_second(&cluster, store(&folder.path().join("2")), &[1, 2, 3]);
     until(&client, "three parts are prepared", |status| status.in_doubt == 3);
     let asking = until(&client, "the first server asks about them", |status| status.asking == 3);
     let page = prometheus(&asking);
@@ -81,4 +86,27 @@ fn parts_in_doubt_are_counted_until_their_coordinator_is_back() {
     let settled = until(&client, "they are settled", |status| status.in_doubt == 0 && status.asking == 0);
     assert_eq!((settled.participating, settled.anomalies), (0, 0), "{settled:?}");
     assert_eq!(client.get(key(1).as_bytes().to_vec()).unwrap(), None);
+}
+
+#[test]
+fn parts_that_wait_for_locks_leave_with_their_coordinator() {
+    let _limit = Limit::of(120, "answer of the servers");
+    let folder = tempfile::tempdir().unwrap();
+    let mut cluster = cluster(2);
+    let (low, high) = (Key::new("").unwrap(), Key::new("m").unwrap());
+    cluster.partition = Partition::Ranges(vec![(low, FIRST), (high, SECOND)]);
+    let mut first = config(&cluster, 1, folder.path());
+    first.lock_wait_ms = 60_000;
+    let _first = Server::start(&first).unwrap();
+    let second = Server::start(&config(&cluster, 2, folder.path())).unwrap();
+    let client = Client::connect(&[cluster.servers[0].address], ClientOptions::default()).unwrap();
+    until(&client, "the servers have met", |status| !status.peers.is_empty());
+
+    drop(second);
+    let stream = prepare_as_second(&cluster, store(&folder.path().join("2")), &[1, 1, 1]);
+    let waiting = until(&client, "two wait for the first", |status| status.lock_waiting == 2 && status.in_doubt == 1);
+    assert_eq!(waiting.locking, 3);
+    drop(stream);
+    let gone = until(&client, "nobody waits", |status| status.lock_waiting == 0);
+    assert_eq!((gone.locking, gone.in_doubt), (1, 1), "what was voted for stays locked");
 }

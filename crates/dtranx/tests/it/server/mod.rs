@@ -9,6 +9,7 @@ mod identity;
 mod in_doubt;
 mod log_space;
 mod network;
+mod queues;
 mod secrets;
 mod together;
 
