@@ -60,6 +60,11 @@ pub struct ServerConfig {
     pub gc_interval_ms: u64,
     /// How long a request waits for locks. Its coordinator waits for votes for two seconds.
     pub lock_wait_ms: u64,
+    /// How long a request that has locks elsewhere waits behind an older one while nothing changes there.
+    pub lock_patience_ms: u64,
+    /// How long locks are kept for the next attempt of a transaction whose reads were stale; 0:
+    /// they are dropped at once.
+    pub lock_keep_ms: u64,
     /// How long acknowledgements wait for others, or for a decision, to be sent along (section 4.5); 0 sends them as soon as their
     /// stage comes to them.
     pub acknowledgement_delay_ms: u64,
@@ -134,6 +139,11 @@ const MIN_SEGMENT_MIB: u64 = 16;
 const MAX_SEGMENT_MIB: u64 = 1024;
 /// One in use, one made ahead, and two that wait for their collection.
 const MIN_LOG_SEGMENTS: u64 = 4;
+/// As long as a transaction may hold locks while it waits for others.
+const MAX_LOCK_PATIENCE_MS: u64 = 1000;
+/// Half of the time for which a coordinator waits for votes: a request that waits for kept locks
+/// may still get them.
+const MAX_LOCK_KEEP_MS: u64 = 1000;
 const MAX_INTERVAL_MS: u64 = 3_600_000;
 const MAX_ITEM_CACHE_MIB: u64 = 1 << 20;
 /// Half of the time after which a decision without acknowledgement is sent again.
@@ -197,6 +207,8 @@ struct FileLimits {
     item_cache_mib: u64,
     gc_interval_ms: u64,
     lock_wait_ms: u64,
+    lock_patience_ms: u64,
+    lock_keep_ms: u64,
     acknowledgement_delay_ms: u64,
     client_window: u32,
     client_connections: Option<u32>,
@@ -216,6 +228,8 @@ impl Default for FileLimits {
             item_cache_mib: 64,
             gc_interval_ms: 1000,
             lock_wait_ms: 1000,
+            lock_patience_ms: 10,
+            lock_keep_ms: 100,
             acknowledgement_delay_ms: 5,
             client_window: 1024,
             client_connections: None,
@@ -254,6 +268,8 @@ impl ServerConfig {
             item_cache_bytes: limits.item_cache_mib << 20,
             gc_interval_ms: limits.gc_interval_ms,
             lock_wait_ms: limits.lock_wait_ms,
+            lock_patience_ms: limits.lock_patience_ms,
+            lock_keep_ms: limits.lock_keep_ms,
             acknowledgement_delay_ms: limits.acknowledgement_delay_ms,
             client_window: limits.client_window,
             client_connections: limits.client_connections,
@@ -316,6 +332,8 @@ impl ServerConfig {
         config.item_cache_bytes = file.limits.item_cache_mib.saturating_mul(1 << 20);
         config.gc_interval_ms = file.limits.gc_interval_ms;
         config.lock_wait_ms = file.limits.lock_wait_ms;
+        config.lock_patience_ms = file.limits.lock_patience_ms;
+        config.lock_keep_ms = file.limits.lock_keep_ms;
         config.acknowledgement_delay_ms = file.limits.acknowledgement_delay_ms;
         config.client_window = file.limits.client_window;
         config.client_connections = file.limits.client_connections;
@@ -374,6 +392,13 @@ impl ServerConfig {
         }
         if self.lock_wait_ms > MAX_INTERVAL_MS {
             return field("limits.lock_wait_ms", format!("{}: 0 to {MAX_INTERVAL_MS}", self.lock_wait_ms));
+        }
+        if !(1..=MAX_LOCK_PATIENCE_MS).contains(&self.lock_patience_ms) {
+            return field("limits.lock_patience_ms", format!("{}: 1 to {MAX_LOCK_PATIENCE_MS}", self.lock_patience_ms));
+        }
+        if self.lock_keep_ms > MAX_LOCK_KEEP_MS {
+            let what = format!("{}: 0 (not at all) to {MAX_LOCK_KEEP_MS}", self.lock_keep_ms);
+            return field("limits.lock_keep_ms", what);
         }
         if self.item_cache_bytes >> 20 > MAX_ITEM_CACHE_MIB {
             let item_cache_mib = self.item_cache_bytes >> 20;

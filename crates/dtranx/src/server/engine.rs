@@ -373,6 +373,8 @@ pub(super) fn node_config(config: &ServerConfig) -> NodeConfig {
     node.servers = config.cluster.servers.iter().map(|server| server.id).collect();
     node.servers.sort_unstable();
     node.lock_wait_ms = config.lock_wait_ms;
+    node.lock_patience_ms = config.lock_patience_ms;
+    node.lock_keep_ms = config.lock_keep_ms;
     // The stages' clock starts with them, in a moment.
     let epoch = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
     node.epoch_ms = u64::try_from(epoch.as_millis()).unwrap_or(u64::MAX);

@@ -36,6 +36,17 @@ pub(crate) struct Options {
     /// How long a client may ask nothing before its connection is closed, in milliseconds; 0: for ever [default: 600000]
     #[arg(long, value_name = "MS")]
     client_idle_ms: Option<u64>,
+    /// How long a request waits for locks, in milliseconds [default: 1000]
+    #[arg(long, value_name = "MS")]
+    lock_wait_ms: Option<u64>,
+    /// How long a request that has locks on other servers waits behind an older one while nothing
+    /// changes, in milliseconds: 1 to 1000 [default: 10]
+    #[arg(long, value_name = "MS")]
+    lock_patience_ms: Option<u64>,
+    /// How long locks are kept for another attempt of a transaction whose reads were stale, in
+    /// milliseconds: 0 (not at all) to 1000 [default: 100]
+    #[arg(long, value_name = "MS")]
+    lock_keep_ms: Option<u64>,
     /// End when the standard input is closed: when the parent ends
     #[arg(long)]
     until_stdin_closes: bool,
@@ -53,6 +64,9 @@ pub(crate) fn run(options: &Options) -> Result<(), Failure> {
     config.client_connections = options.client_connections.or(config.client_connections);
     config.client_bytes = options.client_mib.map_or(config.client_bytes, |mib| mib.saturating_mul(1 << 20));
     config.client_idle_ms = options.client_idle_ms.unwrap_or(config.client_idle_ms);
+    config.lock_wait_ms = options.lock_wait_ms.unwrap_or(config.lock_wait_ms);
+    config.lock_patience_ms = options.lock_patience_ms.unwrap_or(config.lock_patience_ms);
+    config.lock_keep_ms = options.lock_keep_ms.unwrap_or(config.lock_keep_ms);
     raise_descriptor_limit();
     if options.until_stdin_closes {
         std::thread::spawn(|| {

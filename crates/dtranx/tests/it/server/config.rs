@@ -19,12 +19,14 @@ servers = [
 fn whole_configuration_is_read() {
     let text = format!(
         "{GOOD}\n[partition]\nby = \"ranges\"\nranges = [{{ first_key = \"\", server = 2 }}, {{ first_key = \"m\", server = 1 }}]\n\
-         [limits]\nsegment_mib = 32\nlog_mib = 128\ngc_interval_ms = 10\nitem_cache_mib = 0\nacknowledgement_delay_ms = 0\n[threads]\ncores = [1, 0]\n"
+         [limits]\nsegment_mib = 32\nlog_mib = 128\ngc_interval_ms = 10\nitem_cache_mib = 0\nacknowledgement_delay_ms = 0\n\
+         lock_wait_ms = 500\nlock_patience_ms = 5\nlock_keep_ms = 0\n[threads]\ncores = [1, 0]\n"
     );
     let config = ServerConfig::from_toml(&text, None).unwrap();
     assert_eq!((config.server, config.medium), (ServerId(2), LogMedium::PersistentMemory));
     assert_eq!((config.segment_bytes, config.log_limit_bytes, config.gc_interval_ms), (32 << 20, 128 << 20, 10));
     assert_eq!((config.item_cache_bytes, config.acknowledgement_delay_ms), (0, 0), "both can be switched off");
+    assert_eq!((config.lock_wait_ms, config.lock_patience_ms, config.lock_keep_ms), (500, 5, 0));
     assert_eq!(config.binding, Binding::Cores(vec![1, 0]));
     assert!(config.log_folder.ends_with("somewhere/log"));
     let key = |name: &'static str| Key::new(name).unwrap();
@@ -58,6 +60,9 @@ fn bad_configurations_name_the_field() {
         (added("[limits]\nlog_mib = 255"), "limits.log_mib: 255: at least 4 segments, 256"),
         (added("[limits]\ngc_interval_ms = 0"), "limits.gc_interval_ms: 0"),
         (added("[limits]\nitem_cache_mib = 1048577"), "limits.item_cache_mib: 1048577: 0 (none) to 1048576"),
+        (added("[limits]\nlock_patience_ms = 0"), "limits.lock_patience_ms: 0: 1 to 1000"),
+        (added("[limits]\nlock_patience_ms = 1001"), "limits.lock_patience_ms: 1001: 1 to 1000"),
+        (added("[limits]\nlock_keep_ms = 1001"), "limits.lock_keep_ms: 1001: 0 (not at all) to 1000"),
         (added("[limits]\nacknowledgement_delay_ms = 101"), "limits.acknowledgement_delay_ms: 101: 0 to 100"),
         (added("[limits]\nclient_window = 0"), "limits.client_window: 0"),
         (added("[limits]\nclient_connections = 65537"), "limits.client_connections: 65537: 1 to 65536"),
