@@ -4,6 +4,7 @@
 
 mod acknowledgement;
 mod apart;
+mod contention;
 mod coordinator;
 mod participant;
 mod restart;
