@@ -167,9 +167,13 @@ async fn client(mut worker: Box<dyn Worker>, mut draw: Draw, shared: Arc<Shared>
         let transaction = draw.next();
         let began = std::time::Instant::now();
         let mut conflicts = 0;
-        while worker.attempt(&transaction).await? == Attempt::Conflict {
+        loop {
+            let attempt = worker.attempt(&transaction).await?;
+            if attempt == Attempt::Committed {
+                break;
+            }
             conflicts += 1;
-            if conflicts > IMMEDIATE_ATTEMPTS {
+            if conflicts > IMMEDIATE_ATTEMPTS && attempt == Attempt::Conflict {
                 sleep(draw.pause(FIRST_PAUSE * 2_u32.pow((conflicts - IMMEDIATE_ATTEMPTS - 1).min(MOST_DOUBLINGS))))
                     .await;
             }

@@ -7,6 +7,7 @@
 use std::{
     ops::Range,
     sync::atomic::{AtomicUsize, Ordering},
+    time::Instant,
 };
 
 use async_trait::async_trait;
@@ -91,7 +92,7 @@ impl Store for Dtranx {
         let turn = self.next.fetch_add(1, Ordering::Relaxed);
         let client = self.clients.get(turn % self.clients.len().max(1)).unwrap_or(&self.client).clone();
         let is_brought_used = self.is_brought_used;
-        Ok(Box::new(DtranxWorker { client, value_bytes, written: 0, is_brought_used, refusal: None }))
+        Ok(Box::new(DtranxWorker { client, value_bytes, written: 0, is_brought_used, refused: None }))
     }
 
     async fn values(&self, keys: u64) -> Result<Vec<Option<Vec<u8>>>, BenchError> {
@@ -129,8 +130,8 @@ struct DtranxWorker {
     value_bytes: u32,
     written: i64,
     is_brought_used: bool,
-    /// Of the attempt before, if it is used.
-    refusal: Option<Refusal>,
+    /// Of the attempt before, if it is used, and the time of the first attempt.
+    refused: Option<(Refusal, Instant)>,
 }
 
 impl DtranxWorker {
@@ -169,16 +170,17 @@ impl DtranxWorker {
 #[async_trait]
 impl Worker for DtranxWorker {
     async fn attempt(&mut self, transaction: &Transaction) -> Result<Attempt, BenchError> {
-        let mut tranx = match self.refusal.take() {
-            Some(refusal) => self.client.begin_again(refusal),
-            None => self.client.begin(),
+        let (mut tranx, first) = match self.refused.take() {
+            Some((refusal, first)) => (self.client.begin_again(refusal).tried_since(first), first),
+            None => (self.client.begin(), Instant::now()),
         };
         let judged = self.work(&mut tranx, transaction).await.map_err(failed)?;
         match tranx.commit().await {
             Ok(_) => judged.map(|()| Attempt::Committed),
             Err(Error::Refused(refusal)) => {
-                self.refusal = self.is_brought_used.then_some(refusal);
-                Ok(Attempt::Conflict)
+                let is_kept = self.is_brought_used && matches!(refusal, Refusal::Stale { kept: Some(_), .. });
+                self.refused = self.is_brought_used.then_some((refusal, first));
+                Ok(if is_kept { Attempt::Kept } else { Attempt::Conflict })
             }
             Err(error) => Err(failed(error)),
         }

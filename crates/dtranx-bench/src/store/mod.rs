@@ -67,8 +67,9 @@ pub(crate) struct Settings {
     pub(crate) clients: usize,
     /// The items of a client's cache; 0: none.
     pub(crate) cache_items: usize,
-    /// Does an attempt after a refusal take the values that the refusal brought along, instead of
-    /// reading them?
+    /// Does an attempt after a refusal take what the refusal brought along (values, and locks that
+    /// were kept), and say how long it has tried, as the client's own retries do? Otherwise it is
+    /// as if it were the first.
     pub(crate) is_brought_used: bool,
 }
 
@@ -85,7 +86,7 @@ impl Default for Settings {
             acknowledgement_delay_ms: 5,
             clients: 1,
             cache_items: 0,
-            is_brought_used: false,
+            is_brought_used: true,
         }
     }
 }
@@ -97,6 +98,9 @@ pub(crate) enum Attempt {
     Committed,
     /// Another transaction was in the way: to be tried again.
     Conflict,
+    /// The same, and the store keeps others out of the way for the next attempt, which is to come
+    /// at once.
+    Kept,
 }
 
 /// A store that runs, with its servers. They end with it.

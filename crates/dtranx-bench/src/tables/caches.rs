@@ -38,7 +38,7 @@ pub(super) async fn table(args: &TablesArgs) -> Result<Table, BenchError> {
 
 async fn clients(args: &TablesArgs) -> Result<Vec<Row>, BenchError> {
     let keys = args.keys / SHARE;
-    let without = Settings { clients: CLIENTS, ..persistent(&args.log_folder) };
+    let without = Settings { clients: CLIENTS, is_brought_used: false, ..persistent(&args.log_folder) };
     let with = Settings { cache_items: keys as usize, is_brought_used: true, ..without.clone() };
     let plans = [95, 50].map(|reads| {
         let plan = plan(args, Distribution::Uniform, reads, args.in_flight);
@@ -49,7 +49,7 @@ async fn clients(args: &TablesArgs) -> Result<Vec<Row>, BenchError> {
 
 async fn refusals(args: &TablesArgs) -> Result<Vec<Row>, BenchError> {
     let keys = (args.keys / WANTED_SHARE).max(LEAST_WANTED);
-    let anew = Settings { clients: CLIENTS, ..persistent(&args.log_folder) };
+    let anew = Settings { clients: CLIENTS, is_brought_used: false, ..persistent(&args.log_folder) };
     let brought = Settings { is_brought_used: true, ..anew.clone() };
     let cached = Settings { cache_items: keys as usize, ..brought.clone() };
     let plan = plan(args, Distribution::Uniform, 0, args.in_flight.min(MOST_MEETING));
