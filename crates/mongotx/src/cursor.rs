@@ -2,7 +2,7 @@
 
 use std::marker::PhantomData;
 
-use bson::Document;
+use bson::{Document, RawArrayBuf};
 use serde::de::DeserializeOwned;
 
 use crate::{command::query::Documents, error::Result};
@@ -39,6 +39,31 @@ impl<T: DeserializeOwned + 'static> Cursor<T> {
     /// the query again. [`crate::ErrorKind::Invalid`] when a document is not a `T`.
     pub async fn next(&mut self) -> Result<Option<T>> {
         self.documents.next_as().await.transpose()
+    }
+
+    /// The documents that the server sends together next, as bytes and as the array that it has
+    /// sent, where they are no more than `most` and the array is no longer than `most_bytes`. It
+    /// answers what [`Cursor::next`] would answer one after the other, and takes less of the
+    /// processor: a proxy passes many documents on. `None`: nothing is left, or the next documents
+    /// can only be had one by one.
+    ///
+    /// ```no_run
+    /// # use bson::doc;
+    /// # async fn example(accounts: mongotx::Collection) -> mongotx::Result<()> {
+    /// let mut found = accounts.find(doc! {"balance": {"$lt": 0}}).await?;
+    /// while let Some(batch) = found.next_batch_raw(usize::MAX, usize::MAX).await? {
+    ///     println!("{} bytes", batch.as_bytes().len());
+    /// }
+    /// while let Some(account) = found.next().await? {
+    ///     println!("{account}");
+    /// }
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Cursor::next`].
+    pub async fn next_batch_raw(&mut self, most: usize, most_bytes: usize) -> Result<Option<RawArrayBuf>> {
+        self.documents.next_batch(most, most_bytes).await
     }
 
     /// Collects all documents that are left. For answers that fit into memory.

@@ -10,7 +10,7 @@ use std::{
     collections::HashSet,
 };
 
-use bson::{Bson, Document, RawBsonRef, RawDocument, RawDocumentBuf};
+use bson::{Bson, Document, RawArray, RawBsonRef, RawDocument, RawDocumentBuf};
 use sd2v::names::{RESERVED, UNSAFE};
 use serde::{Serialize, de::DeserializeOwned};
 
@@ -188,6 +188,13 @@ pub(crate) fn has_reserved(raw: &RawDocument) -> Result<bool> {
         }
     }
     Ok(false)
+}
+
+/// Are these documents, in none of which is anything of MongoTx's?
+pub(crate) fn have_nothing_reserved(documents: &RawArray) -> bool {
+    documents
+        .into_iter()
+        .all(|one| matches!(one, Ok(RawBsonRef::Document(one)) if matches!(has_reserved(one), Ok(false))))
 }
 
 /// The document without what is MongoTx's in it; everything else stays byte for byte.

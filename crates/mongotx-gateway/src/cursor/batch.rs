@@ -112,11 +112,25 @@ impl Open {
         }
     }
 
+    /// The documents that the server sends together next, as its array, where nothing stands before
+    /// them and they are at most `most`. Empty: they are to be read one by one, or there are none.
+    async fn whole(&mut self, most: usize) -> Answer<RawArrayBuf> {
+        let Source::Query(cursor) = &mut self.documents else { return Ok(RawArrayBuf::new()) };
+        let most = self.left.map_or(most, |left| usize::try_from(left).unwrap_or(usize::MAX).min(most));
+        if most == 0 || self.ahead.is_some() {
+            return Ok(RawArrayBuf::new());
+        }
+        Ok(cursor.next_batch_raw(most, BATCH_BYTES).await?.unwrap_or_default())
+    }
+
     /// The next documents, at most `size` (`None`: as many as fit). As in the server, a batch that
     /// is full does not tell whether it is the last one, unless the limit is reached.
     pub(crate) async fn batch(&mut self, size: Option<usize>) -> Answer<Batch> {
-        let mut documents = RawArrayBuf::new();
-        let (mut count, mut bytes) = (0, 0);
+        let mut documents = self.whole(size.unwrap_or(usize::MAX)).await?;
+        let (mut count, mut bytes) = documents.into_iter().flatten().fold((0, 0), |(count, bytes), one| {
+            (count + 1, bytes + one.as_document().map_or(0, |one| one.as_bytes().len()))
+        });
+        self.left = self.left.map(|left| left.saturating_sub(count as u64));
         while size.is_none_or(|size| count < size) && self.left != Some(0) {
             let Some(document) = self.next().await? else { return Ok(Batch { documents, is_last: true }) };
             bytes += document.as_bytes().len();

@@ -2,7 +2,7 @@
 
 use std::{borrow::Cow, collections::VecDeque};
 
-use bson::{Bson, Document, RawDocument, RawDocumentBuf, Regex, doc};
+use bson::{Bson, Document, RawArrayBuf, RawDocument, RawDocumentBuf, Regex, doc};
 use sd2v::{filter, projection, stored};
 use serde::de::DeserializeOwned;
 
@@ -220,21 +220,48 @@ impl Documents {
         Self { spotter, ..self }
     }
 
-    /// The first document that is left, as the server sent it.
+    /// The first document that is left, as the server sent it. Where that is possible it stays in
+    /// the array that the server has sent it in.
     pub(crate) async fn peek(&mut self) -> Result<Option<&RawDocument>> {
         if self.ready.is_empty()
             && let Some(live) = self.live.as_mut()
-            && let Some(first) = live.next().await?
         {
-            self.ready.push_back(first);
+            if matches!(live, Stream::Lean(_)) {
+                return live.peek().await;
+            }
+            self.ready.extend(live.next().await?);
         }
         Ok(self.ready.front().map(AsRef::as_ref))
     }
 
     /// The first document that is left, if it is such a one, as the server sent it.
     pub(crate) async fn next_if(&mut self, wanted: fn(&RawDocument) -> bool) -> Result<Option<RawDocumentBuf>> {
-        let is_wanted = self.peek().await?.is_some_and(wanted);
-        Ok(if is_wanted { self.ready.pop_front() } else { None })
+        if !self.peek().await?.is_some_and(wanted) {
+            return Ok(None);
+        }
+        match (self.ready.pop_front(), self.live.as_mut()) {
+            (None, Some(live)) => live.next().await,
+            (ready, _) => Ok(ready),
+        }
+    }
+
+    /// The documents that the server sends together next, as the array that it has sent, where they
+    /// are no more than `most` and no longer than `most_bytes` together. `None`: there are none, or
+    /// they have to be read one by one.
+    pub(crate) async fn next_batch(&mut self, most: usize, most_bytes: usize) -> Result<Option<RawArrayBuf>> {
+        if self.witness.is_some() || self.spotter.is_some() || !self.ready.is_empty() {
+            return Ok(None);
+        }
+        let Some(live) = self.live.as_mut() else { return Ok(None) };
+        live.peek().await?;
+        Ok(live.take_batch(|array, count| {
+            count <= most && array.as_bytes().len() <= most_bytes && document::have_nothing_reserved(array)
+        }))
+    }
+
+    /// Is it known that nothing is left?
+    fn is_over(&self) -> bool {
+        self.ready.is_empty() && self.live.as_ref().is_none_or(Stream::is_over)
     }
 
     /// The next document as the application has it, as bytes.
@@ -252,7 +279,7 @@ impl Documents {
             (Some(witness), Some(Ok(document))) => {
                 witness.saw(document);
                 // A caller that wants one document does not ask for another one.
-                if self.ready.is_empty() && self.live.as_ref().is_none_or(Stream::is_over) {
+                if self.is_over() {
                     witness.ended();
                 }
             }

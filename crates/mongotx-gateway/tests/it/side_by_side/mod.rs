@@ -2,6 +2,7 @@
 //! two servers agree in (times, ids of cursors) and the words of errors. Intended differences are
 //! in `differences.rs`, numbered as in `docs/gateway.md`.
 
+mod batches;
 mod commands;
 mod differences;
 mod explain;

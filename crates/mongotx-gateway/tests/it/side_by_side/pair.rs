@@ -62,7 +62,8 @@ impl Pair {
         (moment(ours), moment(theirs))
     }
 
-    async fn answers(&mut self, mut ours: Document, mut theirs: Document) -> (Document, Document) {
+    /// Both replies as they are, to different commands.
+    pub(crate) async fn answers(&mut self, mut ours: Document, mut theirs: Document) -> (Document, Document) {
         for command in [&mut ours, &mut theirs] {
             let of_admin = ["commitTransaction", "abortTransaction", "renameCollection"];
             let is_for_admin = of_admin.iter().any(|name| command.contains_key(name));

@@ -292,6 +292,10 @@ impl<'a> Batch<'a> {
         Ok(Self { id, documents: cursor.get_array(batch).map_err(|_| unreadable())? })
     }
 
+    pub(super) fn array(&self) -> &'a RawArray {
+        self.documents
+    }
+
     pub(super) fn documents(&self) -> impl Iterator<Item = Result<&'a RawDocument>> {
         self.documents.into_iter().map(|one| one.map_err(|_| unreadable())?.as_document().ok_or_else(unreadable))
     }
@@ -311,6 +315,6 @@ pub(super) fn collection_of(answer: &RawDocument) -> Result<(String, String)> {
     Ok((db.to_owned(), coll.to_owned()))
 }
 
-fn unreadable() -> Error {
+pub(super) fn unreadable() -> Error {
     Error::new(ErrorKind::Corruption, "the server has answered a query with what is no cursor")
 }

@@ -1,15 +1,15 @@
 //! The answer of a query, read batch by batch as the caller asks for more.
 
-use std::{collections::VecDeque, sync::Arc};
+use std::{collections::VecDeque, ops::Range, sync::Arc};
 
-use bson::{RawDocumentBuf, doc};
+use bson::{RawArrayBuf, RawDocument, RawDocumentBuf, doc};
 use futures_util::TryStreamExt;
 use mongodb::Cursor;
 use tokio::{runtime::Handle, task::JoinHandle};
 
 use super::{
     Server, in_time,
-    lean::{Batch, collection_of},
+    lean::{Batch, collection_of, unreadable},
 };
 use crate::{
     error::{Error, ErrorKind, Result},
@@ -33,6 +33,27 @@ impl Stream {
         }
     }
 
+    /// The next document as it lies in the server's answer, where it stays. `None`: nothing is
+    /// left, or it can only be taken ([`Stream::next`]).
+    pub(crate) async fn peek(&mut self) -> Result<Option<&RawDocument>> {
+        match self {
+            Self::Driver(_) => Ok(None),
+            Self::Lean(cursor) => {
+                cursor.fetch().await?;
+                cursor.ready.first()
+            }
+        }
+    }
+
+    /// All documents that the server has sent together, if none of them was taken, and the array is
+    /// `wanted`.
+    pub(crate) fn take_batch(&mut self, wanted: impl FnOnce(&RawArrayBuf, usize) -> bool) -> Option<RawArrayBuf> {
+        match self {
+            Self::Driver(_) => None,
+            Self::Lean(cursor) => cursor.ready.take_whole(wanted),
+        }
+    }
+
     /// Is it known that nothing is left?
     pub(crate) fn is_over(&self) -> bool {
         match self {
@@ -50,7 +71,7 @@ pub(crate) struct LeanCursor {
     /// Database and collection that the server keeps the cursor under, and its id there; `None`:
     /// the server has no more.
     open: Option<(String, String, i64)>,
-    ready: VecDeque<RawDocumentBuf>,
+    ready: Ready,
     /// The next batch, on its way: a caller may stop waiting, and ask again.
     coming: Option<JoinHandle<Result<RawDocumentBuf>>>,
 }
@@ -62,7 +83,7 @@ impl LeanCursor {
             server: Arc::clone(server),
             runtime: runtime.clone(),
             open: None,
-            ready: VecDeque::new(),
+            ready: Ready::default(),
             coming: None,
         };
         let batch = Batch::of(answer, "firstBatch")?;
@@ -70,27 +91,30 @@ impl LeanCursor {
             let (db, coll) = collection_of(answer)?;
             cursor.open = Some((db, coll, batch.id));
         }
-        cursor.take(&batch)?;
+        cursor.ready = Ready::of(&batch)?;
         Ok(cursor)
     }
 
     async fn next(&mut self) -> Result<Option<RawDocumentBuf>> {
-        loop {
-            if let Some(next) = self.ready.pop_front() {
-                return Ok(Some(next));
-            }
-            if self.open.is_none() {
-                return Ok(None);
-            }
+        self.fetch().await?;
+        let first = self.ready.first()?.map(RawDocument::to_owned);
+        self.ready.drop_first();
+        Ok(first)
+    }
+
+    /// Waits until a document is there, or there are no more.
+    async fn fetch(&mut self) -> Result<()> {
+        while self.ready.is_empty() && self.open.is_some() {
             if let Err(error) = self.read_on().await {
                 // The batch that was under way is lost: nothing that could come after it is an
                 // answer.
                 self.coming = None;
-                self.ready.clear();
+                self.ready = Ready::default();
                 self.close();
                 return Err(error);
             }
         }
+        Ok(())
     }
 
     async fn read_on(&mut self) -> Result<()> {
@@ -110,13 +134,7 @@ impl LeanCursor {
         if batch.id == 0 {
             self.open = None;
         }
-        self.take(&batch)
-    }
-
-    fn take(&mut self, batch: &Batch<'_>) -> Result<()> {
-        for document in batch.documents() {
-            self.ready.push_back(document?.to_owned());
-        }
+        self.ready = Ready::of(&batch)?;
         Ok(())
     }
 
@@ -131,6 +149,60 @@ impl LeanCursor {
             }
             let _ = server.ask_raw(&db, &doc! {"killCursors": coll, "cursors": [id]}).await;
         });
+    }
+}
+
+/// Documents that the server has sent together, as one array, and the places in it of those that
+/// were not taken yet.
+#[derive(Default)]
+struct Ready {
+    array: Option<RawArrayBuf>,
+    places: VecDeque<Range<usize>>,
+    is_whole: bool,
+}
+
+impl Ready {
+    /// # Errors
+    /// The array has something in it that is no document.
+    fn of(batch: &Batch<'_>) -> Result<Self> {
+        let array = batch.array();
+        let begin = array.as_bytes().as_ptr().addr();
+        let mut places = VecDeque::new();
+        for document in batch.documents() {
+            let bytes = document?.as_bytes();
+            let from = bytes.as_ptr().addr() - begin;
+            places.push_back(from..from + bytes.len());
+        }
+        Ok(Self { array: Some(array.to_owned()), places, is_whole: true })
+    }
+
+    fn is_empty(&self) -> bool {
+        self.places.is_empty()
+    }
+
+    fn first(&self) -> Result<Option<&RawDocument>> {
+        let (Some(array), Some(place)) = (&self.array, self.places.front()) else { return Ok(None) };
+        let bytes = array.as_bytes().get(place.clone()).ok_or_else(unreadable)?;
+        RawDocument::from_bytes(bytes).map(Some).map_err(|_| unreadable())
+    }
+
+    fn drop_first(&mut self) {
+        self.places.pop_front();
+        self.is_whole = false;
+        if self.places.is_empty() {
+            self.array = None;
+        }
+    }
+
+    fn take_whole(&mut self, wanted: impl FnOnce(&RawArrayBuf, usize) -> bool) -> Option<RawArrayBuf> {
+        let is_wanted = self.is_whole
+            && !self.is_empty()
+            && self.array.as_ref().is_some_and(|array| wanted(array, self.places.len()));
+        if !is_wanted {
+            return None;
+        }
+        self.places.clear();
+        self.array.take()
     }
 }
 
