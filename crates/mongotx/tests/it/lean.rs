@@ -3,9 +3,9 @@
 
 use std::{net::SocketAddr, time::Duration};
 
-use bson::{Document, doc};
+use bson::{Document, RawArrayBuf, doc};
 use futures_util::future::join_all;
-use mongotx::{Client, Collection, ErrorKind};
+use mongotx::{Client, Collection, ErrorKind, Isolation, TransactionOptions};
 use testkit::{Server, unique_db};
 
 use crate::late::proxy::Proxy;
@@ -143,4 +143,61 @@ async fn a_read_that_is_dropped_half_way_loses_no_document_and_leaves_no_cursor(
         }
     };
     tokio::time::timeout(LIMIT, closed).await.unwrap();
+}
+
+fn parsed(batch: &RawArrayBuf) -> Vec<Document> {
+    batch.into_iter().map(|one| Document::try_from(one.unwrap().as_document().unwrap()).unwrap()).collect()
+}
+
+/// Batches as bytes are the documents that would be read one by one, also where some of them were
+/// and where a caller has stopped waiting.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn batches_as_bytes_lose_no_document_and_repeat_none() {
+    let server = Server::standalone().await.unwrap();
+    let proxy = Proxy::to(SocketAddr::from(([127, 0, 0, 1], server.port()))).await;
+    let client = Client::connect_with(&proxy.uri(), crate::quiet::options()).await.unwrap();
+    let coll: Collection<Document> = client.database(&unique_db("lean")).collection("c");
+    let documents: Vec<Document> = (0..30).map(|id| doc! {"_id": id}).collect();
+    coll.insert_many(&documents).await.unwrap();
+    let mut cursor = coll.find(doc! {}).batch_size(10).await.unwrap();
+    for (most, bytes) in [(9, usize::MAX), (10, 8), (0, 0)] {
+        assert!(cursor.next_batch_raw(most, bytes).await.unwrap().is_none(), "{most} documents, {bytes} bytes");
+    }
+    let mut seen = parsed(&cursor.next_batch_raw(10, usize::MAX).await.unwrap().unwrap());
+    assert_eq!(seen, documents[..10]);
+    proxy.hold_after(0);
+    tokio::select! {
+        biased;
+        next = cursor.next_batch_raw(usize::MAX, usize::MAX) => panic!("{next:?}"),
+        held = proxy.until_held() => assert_eq!(held, "getMore"),
+    }
+    proxy.deliver().await;
+    seen.push(cursor.next().await.unwrap().unwrap());
+    assert!(cursor.next_batch_raw(usize::MAX, usize::MAX).await.unwrap().is_none(), "one of the batch was taken");
+    seen.extend(cursor.try_collect().await.unwrap());
+    assert_eq!(seen, documents);
+
+    let mut cursor = coll.find(doc! {}).batch_size(10).await.unwrap();
+    let mut seen = Vec::new();
+    while let Some(batch) = cursor.next_batch_raw(usize::MAX, usize::MAX).await.unwrap() {
+        seen.extend(parsed(&batch));
+    }
+    assert_eq!((seen, cursor.next().await.unwrap()), (documents, None));
+}
+
+/// A transaction that validates what it has read has to see each document.
+#[tokio::test]
+async fn validated_reads_have_no_batches_as_bytes() {
+    let server = testkit::shared_standalone().await.unwrap();
+    let (client, coll) = connect(server, "").await;
+    coll.insert_many(&[doc! {"_id": 1}, doc! {"_id": 2}]).await.unwrap();
+    for (isolation, has_batch) in [(Isolation::ReadCommitted, true), (Isolation::Snapshot, false)] {
+        let options = TransactionOptions { isolation: Some(isolation), ..TransactionOptions::default() };
+        let mut session = client.session_with(options);
+        session.begin().unwrap();
+        let mut cursor = coll.find(doc! {}).session(&mut session).await.unwrap();
+        let batch = cursor.next_batch_raw(usize::MAX, usize::MAX).await.unwrap();
+        assert_eq!((batch.is_some(), cursor.next().await.unwrap().is_some()), (has_batch, !has_batch), "{isolation:?}");
+        session.commit().await.unwrap();
+    }
 }
