@@ -43,7 +43,8 @@ impl TransactionState {
         Self { brought, earlier, ..Self::default() }
     }
 
-    /// The request to commit it. What it says about the attempts before is not part of the transaction.
+    /// The request to commit it. What it says about the attempts before is not part of the
+    /// transaction.
     pub(super) fn ask(&self) -> Ask {
         let transaction = self.gathered();
         let Some(Earlier { since, kept }) = self.earlier else { return Ask::Commit(transaction) };

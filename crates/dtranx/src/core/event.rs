@@ -72,7 +72,7 @@ pub enum Input {
         /// About the attempts before.
         again: Again,
     },
-    /// The connection over which a server speaks is lost: whatever is not sent yet would not be heard by it.
+    /// The connection over which a server speaks is lost: what is not sent yet would not reach it.
     ServerGone {
         /// The server.
         server: ServerId,

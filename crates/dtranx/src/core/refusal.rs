@@ -24,7 +24,7 @@ pub enum Refusal {
     Stale {
         /// What the keys that failed the check hold now. A range that failed is not listed.
         current: Vec<Current>,
-        /// The transaction's own id, if its locks are kept for a while for an attempt that names it.
+        /// The transaction's own id, if its locks are kept for an attempt that names it.
         kept: Option<TranxId>,
     },
     /// What it writes is exclusively locked.

@@ -11,7 +11,8 @@ pub(crate) struct Tx {
     pub(crate) deletes: Vec<Key>,
     /// It begins only when this one has been answered.
     pub(crate) after: Option<usize>,
-    /// It is another attempt of this one, which is answered before, and takes the locks that are kept for it.
+    /// The attempt that it repeats: it begins when that one is answered, and takes over the locks
+    /// that are kept for it.
     pub(crate) retries: Option<usize>,
     /// It names this transaction of its coordinator as the attempt before, whatever that is.
     pub(crate) names: Option<u64>,

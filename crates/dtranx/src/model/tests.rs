@@ -79,7 +79,8 @@ fn transfer_and_retry_that_meet(waited_ms: u32) -> Plan {
     plan
 }
 
-/// A transfer, and one that waits for it on the first server and reads what it writes on the second.
+/// A transfer, and a transaction that waits for it on the first server and reads what it writes on
+/// the second.
 fn transfer_and_reader_from_afar() -> Plan {
     Plan::new(3, vec![tx(1, &[], &["1a", "2b"]), tx(3, &["2b"], &["1a"])])
 }

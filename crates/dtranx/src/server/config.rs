@@ -60,7 +60,8 @@ pub struct ServerConfig {
     pub gc_interval_ms: u64,
     /// How long a request waits for locks. Its coordinator waits for votes for two seconds.
     pub lock_wait_ms: u64,
-    /// How long a request that has locks elsewhere waits behind an older one while nothing changes there.
+    /// How long a request that has locks elsewhere waits behind an older one while nothing changes
+    /// there.
     pub lock_patience_ms: u64,
     /// How long locks are kept for the next attempt of a transaction whose reads were stale; 0:
     /// they are dropped at once.

@@ -174,7 +174,8 @@ fn goes_in_order(standing: Standing) -> bool {
     standing.keeps && standing.kept.is_none()
 }
 
-/// What is written on this server is locked first: as long as it waits for that, no transaction waits for it.
+/// What is written on this server is locked first: while the transaction waits for that, it holds no
+/// lock for which others would wait.
 fn first_asked(ctx: &Context<'_>, parts: &BTreeMap<ServerId, Transaction>, standing: Standing) -> Asking {
     let writes_here = parts.get(&ctx.config.me).is_some_and(|part| !part.is_read_only());
     match parts.keys().next() {

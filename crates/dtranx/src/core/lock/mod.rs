@@ -35,7 +35,7 @@ use super::{
 pub(crate) enum LockEvent {
     /// All of these locks, at once or after a wait.
     Acquire { work: WorkId, locks: Locks, claim: Claim },
-    /// An instant for each of these keys at which it is not exclusively locked. Nothing is locked by it.
+    /// Waits until each of these keys has been without an exclusive lock once. It locks nothing.
     Probe { work: WorkId, keys: Vec<Key> },
     /// Drop whatever it holds or waits for.
     Release { work: WorkId },

@@ -286,7 +286,8 @@ impl LockTable {
             || locks.ranges.iter().any(is_range)
     }
 
-    /// A key of what is to be read that is exclusively locked, or for which another waits before this one.
+    /// A key among those to be read that is exclusively locked, or for which another request waits
+    /// before this one.
     fn unreadable(&self, place: Place, locks: &Locks, kept: Option<WorkId>) -> Option<Key> {
         let is_kept = |key: &Key| self.keys.get(key).is_some_and(|entry| entry.is_held(kept, false));
         let is_closed = |key: &&Key| {
