@@ -213,11 +213,15 @@ impl LockTable {
     ) {
         let gone: Vec<WorkId> =
             self.places.keys().chain(self.probes.keys()).copied().filter(|work| is_gone(*work)).collect();
+        // All of them leave before anything is granted: one could be granted what another had wanted.
+        let mut wanted = Vec::new();
         for work in gone {
             self.forget_probe(work);
+            wanted.extend(self.dequeue(work).map(|waiter| waiter.locks));
             over.push(WaitOver::Refused(work, refusal.clone()));
-            self.leave(work, now_ms, over);
         }
+        let free = wanted.iter().flat_map(|locks| self.touched(locks)).collect();
+        self.settle(free, now_ms, over);
     }
 
     /// Refuses those whose time is over, and drops what was kept for too long.

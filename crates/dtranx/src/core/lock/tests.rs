@@ -284,6 +284,19 @@ fn refuse_all_lets_nobody_wait_for_who_has_gone_and_leaves_what_is_held() {
 }
 
 #[test]
+fn refuse_all_grants_nothing_to_who_has_gone_too() {
+    let mut table = LockTable::default();
+    ask(&mut table, 1, locks(&[], &["a"]));
+    ask(&mut table, 2, locks(&[], &["a", "b"]));
+    ask(&mut table, 3, locks(&[], &["b"]));
+    let (mut events, gone) = (Vec::new(), Refusal::NoVote { server: ServerId(1) });
+    table.refuse_all(|_| true, &gone, TIMES.now_ms, &mut events);
+    assert_eq!(events, [2, 3].map(|number| WaitOver::Refused(tranx(number), gone.clone())));
+    release(&mut table, 1);
+    assert_eq!(table, LockTable::default(), "nothing is held");
+}
+
+#[test]
 fn acquire_more_waiters_for_a_key_than_the_limit_are_refused() {
     let mut table = LockTable::default();
     ask(&mut table, 0, locks(&["a"], &[]));

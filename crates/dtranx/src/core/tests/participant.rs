@@ -45,6 +45,30 @@ fn validation_that_has_waited_is_of_the_epoch_of_what_it_waited_for() {
     assert!(voted.contains(&(THIRD, expected)), "{voted:?}");
 }
 
+/// What was seen free in the epoch before may have been locked there again since.
+#[test]
+fn validation_that_saw_its_keys_free_in_different_epochs_looks_again() {
+    let mut rig = Rig::new(|_| {});
+    let (first, second, asked) = (tranx(PEER, 1), tranx(PEER, 2), validation(THIRD, 1));
+    rig.prepare(first, put(&["1w"]));
+    let mut part = read("1w", Some(tranx(PEER, 0)));
+    part.reads.extend(read("1x", Some(tranx(PEER, 0))).reads);
+    let validate = Message::Validate { validation: asked, part, epoch: Epoch(0) };
+    assert_eq!(sent(rig.receive(THIRD, validate)), [], "it waits for the first key");
+    rig.prepare(second, put(&["1x"]));
+    rig.flush();
+    rig.receive(PEER, Message::Decisions(vec![(first, Outcome::Commit(Epoch(8)))]));
+    rig.flush();
+    let is_check = |command: &Command| matches!(command, Command::Check { .. });
+    assert!(!rig.on(Input::Applied { tranx: first }).iter().any(is_check), "the second key is locked by now");
+    let granted = rig.receive(PEER, Message::Decisions(vec![(second, Outcome::Abort)]));
+    assert!(granted.iter().any(is_check), "{granted:?}");
+    let answer = CheckAnswer { stale: vec![], stale_scans: false };
+    let voted = sent(rig.on(Input::Checked { work: asked.into(), answer }));
+    let expected = Message::Validated { validation: asked, vote: Vote::Yes, epoch: Epoch(8) };
+    assert!(voted.contains(&(THIRD, expected)), "{voted:?}");
+}
+
 #[test]
 fn server_gone_ends_the_waits_of_its_transactions_and_leaves_its_votes() {
     let mut rig = Rig::new(|_| {});
