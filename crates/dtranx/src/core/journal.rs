@@ -79,7 +79,7 @@ impl Context<'_> {
         self.out.commands.push(Command::Log { ticket, record, durable });
     }
 
-    /// Milliseconds since 1970.
+    /// This turn's time of the wall clock, in milliseconds since 1970.
     pub(crate) fn time_ms(&self) -> u64 {
         self.config.epoch_ms.saturating_add(self.now_ms)
     }

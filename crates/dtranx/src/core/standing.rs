@@ -30,9 +30,9 @@ pub struct Standing {
     /// Has it nothing on other servers as long as this one has not voted? Then no other waits for
     /// it while it waits here.
     pub is_alone: bool,
-    /// See [`Again::keeps`].
+    /// Whether its locks are kept if a read is stale, as in [`Again::keeps`].
     pub keeps: bool,
-    /// See [`Again::kept`].
+    /// The attempt whose kept locks it takes over, as in [`Again::kept`].
     pub kept: Option<TranxId>,
 }
 

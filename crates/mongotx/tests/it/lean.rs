@@ -107,16 +107,22 @@ async fn open_cursors(plain: &mongodb::Client) -> i64 {
     cursors.get_document("open").unwrap().get_i64("total").unwrap()
 }
 
-/// A caller that waits for the next document may stop waiting.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_read_that_is_dropped_half_way_loses_no_document_and_leaves_no_cursor() {
-    let server = Server::standalone().await.unwrap();
-    let plain = server.client().await.unwrap();
+/// A collection of thirty documents, through a proxy that can hold messages.
+async fn thirty_behind_a_proxy(server: &Server) -> (Proxy, Client, Collection<Document>, Vec<Document>) {
     let proxy = Proxy::to(SocketAddr::from(([127, 0, 0, 1], server.port()))).await;
     let client = Client::connect_with(&proxy.uri(), crate::quiet::options()).await.unwrap();
     let coll: Collection<Document> = client.database(&unique_db("lean")).collection("c");
     let documents: Vec<Document> = (0..30).map(|id| doc! {"_id": id}).collect();
     coll.insert_many(&documents).await.unwrap();
+    (proxy, client, coll, documents)
+}
+
+/// A caller that waits for the next document may stop waiting.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_read_that_is_dropped_half_way_loses_no_document_and_leaves_no_cursor() {
+    let server = Server::standalone().await.unwrap();
+    let plain = server.client().await.unwrap();
+    let (proxy, _client, coll, documents) = thirty_behind_a_proxy(&server).await;
     let mut cursor = coll.find(doc! {}).batch_size(10).await.unwrap();
     let mut seen = Vec::new();
     while seen.len() < 10 {
@@ -154,11 +160,7 @@ fn parsed(batch: &RawArrayBuf) -> Vec<Document> {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn batches_as_bytes_lose_no_document_and_repeat_none() {
     let server = Server::standalone().await.unwrap();
-    let proxy = Proxy::to(SocketAddr::from(([127, 0, 0, 1], server.port()))).await;
-    let client = Client::connect_with(&proxy.uri(), crate::quiet::options()).await.unwrap();
-    let coll: Collection<Document> = client.database(&unique_db("lean")).collection("c");
-    let documents: Vec<Document> = (0..30).map(|id| doc! {"_id": id}).collect();
-    coll.insert_many(&documents).await.unwrap();
+    let (proxy, _client, coll, documents) = thirty_behind_a_proxy(&server).await;
     let mut cursor = coll.find(doc! {}).batch_size(10).await.unwrap();
     for (most, bytes) in [(9, usize::MAX), (10, 8), (0, 0)] {
         assert!(cursor.next_batch_raw(most, bytes).await.unwrap().is_none(), "{most} documents, {bytes} bytes");

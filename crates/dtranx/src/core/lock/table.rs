@@ -180,13 +180,13 @@ impl LockTable {
         self.hold(work, locks, 0, 0);
     }
 
-    /// Drops whatever `work` holds.
+    /// Drops the locks of `work`, and grants what waited for them.
     pub(super) fn release(&mut self, work: WorkId, now_ms: u64, over: &mut Vec<WaitOver>) {
         let free = self.drop_held(work, now_ms, over);
         self.settle(free, now_ms, over);
     }
 
-    /// `work` waits no longer.
+    /// Takes the request of `work` out of the queues, and grants what waited behind it.
     pub(super) fn leave(&mut self, work: WorkId, now_ms: u64, over: &mut Vec<WaitOver>) {
         let free = self.dequeue(work).map(|waiter| self.touched(&waiter.locks)).unwrap_or_default();
         self.settle(free, now_ms, over);
@@ -239,7 +239,7 @@ impl LockTable {
         }
     }
 
-    /// The next timer.
+    /// Time of the next timer, in milliseconds of the node's clock.
     pub(super) fn next_deadline_ms(&self) -> Option<u64> {
         self.timers.first().map(|(at_ms, _)| *at_ms)
     }
@@ -254,7 +254,7 @@ impl LockTable {
         self.held.len() + self.waiting()
     }
 
-    /// How many wait.
+    /// Number of requests that wait, for locks or to see keys free.
     pub(super) fn waiting(&self) -> usize {
         self.waiting.len() + self.probes.len()
     }

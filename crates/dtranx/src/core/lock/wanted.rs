@@ -23,7 +23,7 @@ pub(crate) struct Locks {
 /// How a part asks for locks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct Claim {
-    /// See [`Standing::since_ms`](crate::core::Standing::since_ms).
+    /// Time of the first attempt, as in [`Standing::since_ms`](crate::core::Standing::since_ms).
     pub(crate) since_ms: u64,
     /// Has it nothing on other servers?
     pub(crate) is_alone: bool,
