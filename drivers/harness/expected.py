@@ -8,6 +8,9 @@ before it says why. Empty lines and those that begin with `#` say nothing.
 from dataclasses import dataclass, field
 from pathlib import Path
 
+# Of a failed test's message, what is printed.
+MESSAGE_LINES, MESSAGE_COLUMNS = 12, 300
+
 
 @dataclass
 class Outcome:
@@ -16,16 +19,24 @@ class Outcome:
     passed: set[str] = field(default_factory=set)
     failed: set[str] = field(default_factory=set)
     skipped: set[str] = field(default_factory=set)
+    # What the suite says of a test that failed.
+    messages: dict[str, str] = field(default_factory=dict)
 
     def add(self, other: "Outcome") -> None:
         """Adds what became of other tests."""
         self.passed |= other.passed
         self.failed |= other.failed
         self.skipped |= other.skipped
+        self.messages |= other.messages
+
+    def fail(self, test: str, message: str) -> None:
+        """Adds a test that failed."""
+        self.failed.add(test)
+        self.messages[test] = message
 
     def without(self, tests: set[str]) -> "Outcome":
         """What became of the other tests."""
-        return Outcome(self.passed - tests, self.failed - tests, self.skipped - tests)
+        return Outcome(self.passed - tests, self.failed - tests, self.skipped - tests, self.messages)
 
 
 @dataclass
@@ -59,13 +70,19 @@ def judge(outcome: Outcome, expected: Expected) -> list[str]:
     """What is wrong with an outcome, a line each; nothing if it is as expected."""
     known = set(expected.reasons)
     outcome = outcome.without(expected.unjudged)
-    wrong = [f"failed: {test}" for test in sorted(outcome.failed - known)]
+    wrong = [_failure(test, outcome) for test in sorted(outcome.failed - known)]
     wrong += [f"passes, though it is on the list of failures: {test}" for test in sorted(outcome.passed & known)]
     gone = known - outcome.passed - outcome.failed
     wrong += [f"did not run, though it is on the list of failures: {test}" for test in sorted(gone)]
     if len(outcome.passed) < expected.at_least:
         wrong.append(f"only {len(outcome.passed)} tests passed; at least {expected.at_least} have to")
     return wrong
+
+
+def _failure(test: str, outcome: Outcome) -> str:
+    """A failure, and the end of its message: a run's logs may be gone by the time somebody asks."""
+    lines = outcome.messages.get(test, "").strip().splitlines()[-MESSAGE_LINES:]
+    return "\n".join([f"failed: {test}", *(f"      {line[:MESSAGE_COLUMNS]}" for line in lines)])
 
 
 def tell(outcome: Outcome, expected: Expected) -> str:

@@ -87,12 +87,15 @@ def _module(cache: Path, log: Path) -> Path:
 def read_events(log: Path, package: str, outcome: expected.Outcome) -> None:
     """Step 2. Only tests that have no tests in them are counted, and those that fail by themselves."""
     ended: dict[str, str] = {}
+    said: dict[str, list[str]] = {}
     with open(log, encoding="utf-8", errors="replace") as lines:
         for line in lines:
             if line.startswith("{"):
                 event = json.loads(line)
                 if "Test" in event and event["Action"] in ("pass", "fail", "skip"):
                     ended[event["Test"]] = event["Action"]
+                elif "Test" in event and event["Action"] == "output":
+                    said.setdefault(event["Test"], []).append(event["Output"])
     if not ended:
         raise Failed(f"no test of {package} ran; the end of {log}:\n{tail(log)}")
     parents = {test.rpartition("/")[0] for test in ended}
@@ -100,4 +103,7 @@ def read_events(log: Path, package: str, outcome: expected.Outcome) -> None:
     for test, action in ended.items():
         if test in parents and (action != "fail" or any(other.startswith(f"{test}/") for other in failed)):
             continue
-        {"pass": outcome.passed, "fail": outcome.failed, "skip": outcome.skipped}[action].add(test)
+        if action == "fail":
+            outcome.fail(test, "".join(said.get(test, [])))
+        else:
+            {"pass": outcome.passed, "skip": outcome.skipped}[action].add(test)

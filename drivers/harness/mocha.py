@@ -53,8 +53,15 @@ def read_report(report: dict, suite: Path) -> expected.Outcome:
             # Tests that run have titles of their own; where they have not, each is counted.
             is_copy = seen[title] > 1 and name != "failures"
             tests.add(f"{title} #{seen[title]}" if is_copy else title)
+            if name == "failures":
+                outcome.messages[title] = _message(test.get("err", {}))
     outcome.passed -= outcome.failed
     return outcome
+
+
+def _message(error: dict) -> str:
+    """The beginning of a stack: its end is mocha's own."""
+    return "\n".join((error.get("stack") or error.get("message") or "").splitlines()[: expected.MESSAGE_LINES])
 
 
 def _file(test: dict, suite: Path) -> str:

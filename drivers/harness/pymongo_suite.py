@@ -84,8 +84,9 @@ def read_report(report: Path) -> expected.Outcome:
     outcome = expected.Outcome()
     for case in xml.parse(report).iter("testcase"):
         test = f"{case.get('classname', '').removeprefix('test.')}.{case.get('name')}"
-        if case.find("failure") is not None or case.find("error") is not None:
-            outcome.failed.add(test)
+        failures = [*case.iter("failure"), *case.iter("error")]
+        if failures:
+            outcome.fail(test, failures[0].text or "")
         elif case.find("skipped") is not None:
             outcome.skipped.add(test)
         else:

@@ -4,7 +4,7 @@ import tempfile
 import unittest
 from pathlib import Path
 
-from .expected import Expected, Outcome, judge, read, tell
+from .expected import MESSAGE_LINES, Expected, Outcome, judge, read, tell
 
 LIST = Expected(2, {"known": "G1"})
 
@@ -17,6 +17,13 @@ class Judging(unittest.TestCase):
 
     def test_a_new_failure(self):
         self.assertEqual(judge(Outcome({"a", "b"}, {"known", "x"}), LIST), ["failed: x"])
+
+    def test_the_end_of_a_message(self):
+        outcome = Outcome({"a", "b"}, {"known"})
+        outcome.fail("x", "".join(f"line {number}\n" for number in range(MESSAGE_LINES + 1)))
+        [wrong] = judge(outcome, LIST)
+        self.assertEqual(wrong.splitlines()[:2], ["failed: x", "      line 1"])
+        self.assertEqual(len(wrong.splitlines()), MESSAGE_LINES + 1)
 
     def test_a_list_that_is_out_of_date(self):
         [wrong] = judge(Outcome({"a", "known"}), LIST)
