@@ -17,9 +17,10 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
-from . import test_expected
+from . import test_expected, test_pauses
 from .deployment import data_folder, deploy, end_well
 from .parts import PARTS
+from .pauses import Pauses
 from .place import Place, Result
 from .processes import Failed, end_all, end_own
 
@@ -38,6 +39,7 @@ class Run:
     suites: Path
     # Its logs.
     work: Path
+    pauses: Pauses
 
 
 def main() -> int:
@@ -85,14 +87,17 @@ def _interrupted(number: int, _frame) -> None:
 
 
 def _run(options: argparse.Namespace, work: Path) -> bool:
-    if not unittest.TextTestRunner(verbosity=0).run(unittest.defaultTestLoader.loadTestsFromModule(test_expected)).wasSuccessful():
+    loader = unittest.defaultTestLoader
+    own = unittest.TestSuite(loader.loadTestsFromModule(module) for module in (test_expected, test_pauses))
+    if not unittest.TextTestRunner(verbosity=0).run(own).wasSuccessful():
         return False
     mongotx = (options.mongotx or _build()).resolve()
     if not os.access(mongotx, os.X_OK):
         raise Failed(f"--mongotx {mongotx}: no such program")
     parts = options.part or list(PARTS)
     lanes = [[name] for name in parts if name in LONGEST] + [[name for name in parts if name not in LONGEST]]
-    this = Run(mongotx, options.suites.resolve(), work)
+    this = Run(mongotx, options.suites.resolve(), work, Pauses())
+    this.pauses.begin()
     with ThreadPoolExecutor(len(lanes)) as threads:
         try:
             told = [threads.submit(_lane, names, this) for names in lanes]
@@ -121,14 +126,25 @@ def _lane(names: list[str], this: Run) -> list[Result]:
         if lacks := PARTS[name].lacks(this.suites):
             results.append(Result(name, f"NOT RUN: this machine has no {lacks}"))
         else:
-            results += _part(name, this)
+            results += _part_unpaused(name, this)
     return results
 
 
-def _part(name: str, this: Run) -> list[Result]:
+def _part_unpaused(name: str, this: Run) -> list[Result]:
+    """A part that failed while the machine stood still is run once more, and that counts."""
+    began = time.monotonic()
+    results = _part(name, this, this.work / name)
+    paused_s = this.pauses.since(began)
+    if paused_s == 0 or not any(result.wrong for result in results):
+        return results
+    print(f"{name}: once more, because the machine stood still for {paused_s:.0f} s meanwhile", flush=True)
+    return _part(name, this, this.work / f"{name}-again")
+
+
+def _part(name: str, this: Run, folder: Path) -> list[Result]:
     print(f"{name} …", flush=True)
     began = time.monotonic()
-    folder, cache = this.work / name, CACHE / name
+    cache = CACHE / name
     folder.mkdir()
     cache.mkdir(exist_ok=True)
     data = data_folder(folder)
