@@ -19,7 +19,7 @@
 //! | `closedAt` | Date | owner or sweep | every document is clean; removed 30 minutes later by a TTL index |
 //! | `askedAt` | Date | any client | makes durable what a client has read, before it acts on it |
 
-use std::{collections::HashMap, sync::Arc};
+use std::{collections::HashMap, sync::Arc, time::Duration};
 
 use bson::{Bson, DateTime, Document, RawBsonRef, RawDocument, doc, oid::ObjectId};
 use protocol::{ClientId, ClientRecord, Seq};
@@ -56,6 +56,15 @@ const LOOK_BATCH: i32 = 1_000;
 /// Number of MongoDB's error `MaxTimeMSExpired`.
 const MAX_TIME_EXPIRED: i32 = 50;
 
+/// How long a client whose lease has expired is given to show that it is alive: this part of the
+/// lease, and no longer than [`LONGEST_GRACE`], because whoever asks waits for it.
+const GRACES_OF_LEASE: u32 = 20;
+const LONGEST_GRACE: Duration = Duration::from_millis(500);
+
+fn grace_of(lease_ms: i64) -> Duration {
+    (Duration::from_millis(lease_ms.unsigned_abs()) / GRACES_OF_LEASE).min(LONGEST_GRACE)
+}
+
 /// A record as stored, with what decides nothing.
 #[derive(Debug, Clone)]
 pub(crate) struct StoredRecord {
@@ -71,6 +80,13 @@ pub(crate) struct StoredRecord {
     pub(crate) about: Option<About>,
     /// The quiet that was asked for last.
     pub(crate) quiet: Option<StoredQuiet>,
+}
+
+impl StoredRecord {
+    /// Is its lease over, and has nobody fenced it?
+    pub(crate) fn is_to_be_fenced(&self) -> bool {
+        self.expired && !self.record.fenced && !self.closed
+    }
 }
 
 /// Client records in `<tx_database>.txs`, seen by anybody.
@@ -256,7 +272,16 @@ impl Records {
         server.write_records(&self.ns, update(&self.ns, statement)).await?.ok().map(drop)
     }
 
-    /// Fences a record whose lease has expired. Journaled, because clients will act on it.
+    /// Waits before leases that were found to be expired are acted on. A machine that was paused
+    /// lets all clients and the server go on at the same moment: those that are alive show it now.
+    pub(crate) async fn let_them_beat(&self, expired: impl Iterator<Item = &StoredRecord>) {
+        if let Some(longest) = expired.map(|record| record.lease_ms).max() {
+            tokio::time::sleep(grace_of(longest)).await;
+        }
+    }
+
+    /// Fences a record if its lease is expired still ([`Records::let_them_beat`] comes before).
+    /// Journaled, because clients will act on it.
     pub(crate) async fn fence_expired(&self, server: &Server, client: ClientId) -> Result<bool> {
         let expired = doc! {"$gt": [{"$subtract": ["$$NOW", "$beat"]}, "$leaseMs"]};
         let condition = doc! {"_id": object_id(client), "fenced": {"$exists": false}, "$expr": expired};

@@ -82,7 +82,9 @@ impl Core {
         }
         let records = self.records();
         let mut failed = None;
-        for found in records.read(&self.server, &[]).await? {
+        let all = records.read(&self.server, &[]).await?;
+        records.let_them_beat(all.iter().filter(|record| record.is_to_be_fenced())).await;
+        for found in all {
             if found.closed || !(found.record.fenced || found.expired) {
                 continue;
             }

@@ -233,3 +233,32 @@ async fn a_transaction_whose_server_was_replaced_is_told_so_by_its_next_statemen
     }
     all_fail(&coll, open, &[ErrorKind::Expired, ErrorKind::Unavailable], &[], true).await;
 }
+
+/// No sign of life falls due for minutes, so only what the statement has met tells the client.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_client_that_has_met_its_own_fence_takes_a_new_record_at_once() {
+    let server = testkit::shared_standalone().await.unwrap();
+    let client = quiet::connect(ClientOptions { tx_database: "own_fence".to_owned(), ..quiet::options() }).await;
+    let coll = quiet::collection(&client, 0).await;
+    let begin_and_insert = async |id: i32| {
+        let mut session = client.session();
+        session.begin().unwrap();
+        coll.insert_one(&doc! {"_id": id}).session(&mut session).await.map(|_| session)
+    };
+    let mut fenced = begin_and_insert(0).await.unwrap();
+    let records = server.client().await.unwrap().database("own_fence").collection::<Document>("txs");
+    let mine = bson::oid::ObjectId::from_bytes(fenced.id().unwrap().client.0);
+    let done = records.update_one(doc! {"_id": mine}, doc! {"$set": {"fenced": true}}).await.unwrap();
+    assert_eq!(done.modified_count, 1);
+
+    assert_eq!(coll.count_documents(doc! {}).session(&mut fenced).await.unwrap_err().kind(), ErrorKind::Expired);
+    // A record with 1,000 transactions is replaced anyway.
+    for id in 1..900 {
+        // It never commits: that would find out, too.
+        let Ok(mut session) = begin_and_insert(id).await else { continue };
+        if coll.count_documents(doc! {"_id": id}).session(&mut session).await.is_ok_and(|count| count == 1) {
+            return session.commit().await.unwrap();
+        }
+    }
+    panic!("the fenced record is used still");
+}

@@ -163,6 +163,7 @@ impl ClientRecordLog {
         let found = records.read(server, &clients).await?;
         let mut found: HashMap<ClientId, StoredRecord> =
             found.into_iter().map(|record| (record.client, record)).collect();
+        records.let_them_beat(found.values().filter(|record| record.is_to_be_fenced())).await;
         for client in clients {
             let Some(record) = found.get(&client) else {
                 // A new primary may not know yet how much the majority has, and one that was cut
@@ -173,7 +174,7 @@ impl ClientRecordLog {
                 }
                 continue;
             };
-            let expired = record.expired && !record.record.fenced && !record.closed;
+            let expired = record.is_to_be_fenced();
             let active = |id: &TxId| status_of(Some(&record.record), id.seq) == TxStatus::Active;
             if !expired && ids.iter().filter(|id| id.client == client).all(active) {
                 continue;
@@ -260,7 +261,13 @@ impl TxLog for ClientRecordLog {
                 return Err(Error::new(ErrorKind::Expired, message).for_transaction(Some(id)));
             }
             let stands = status_of(record.as_ref(), id.seq) == TxStatus::Active && self.epoch() == started.epoch;
-            if stands { Ok(()) } else { Err(lost(id)) }
+            if stands {
+                return Ok(());
+            }
+            if record.is_some_and(|record| record.fenced) {
+                self.shared.slot(id.client).iter().for_each(|slot| slot.suspect());
+            }
+            Err(lost(id))
         })
     }
 
@@ -373,7 +380,9 @@ impl TxLog for ClientRecordLog {
     fn fate(&self, id: TxId) -> BoxFuture<'_, Result<Fate>> {
         Box::pin(async move {
             let Shared { server, records, .. } = &*self.shared;
-            if records.read(server, &[id.client]).await?.iter().any(|r| r.expired && !r.record.fenced && !r.closed) {
+            let found = records.read(server, &[id.client]).await?;
+            if found.iter().any(StoredRecord::is_to_be_fenced) {
+                records.let_them_beat(found.iter()).await;
                 records.fence_expired(server, id.client).await?;
             }
             let Some(found) = self.shared.read_durably(server, id.client).await? else { return Ok(Fate::Unknown) };

@@ -62,6 +62,8 @@ struct State {
     stamps: Stamps,
     listed: HashSet<Namespace>,
     enlisting: Vec<(Namespace, oneshot::Sender<Result<()>>)>,
+    /// Somebody has seen the record fenced.
+    is_suspected: bool,
     last_write: Instant,
     /// When the write that is under way was composed.
     composed: Instant,
@@ -124,6 +126,7 @@ impl Slot {
             stamps: Stamps::new(),
             listed: HashSet::from([ns]),
             enlisting: Vec::new(),
+            is_suspected: false,
             last_write: Instant::now(),
             composed: since,
             alive: since,
@@ -322,6 +325,13 @@ impl Slot {
         })
     }
 
+    /// Somebody has seen the record fenced: a write finds out now, and a new record follows. Until
+    /// then every transaction that begins would be in one that decides nothing.
+    pub(super) fn suspect(&self) {
+        self.state().is_suspected = true;
+        self.wake.notify_one();
+    }
+
     /// `connection`: the number of the one over which a write may be sent that rests on it.
     pub(super) fn todo(&self, connection: Option<u64>) -> Todo {
         let mut state = self.state();
@@ -337,7 +347,8 @@ impl Slot {
         }
         let flush = state.retiring && state.recorder.is_finished() && !state.recorder.is_settled();
         if let Some(write) = {
-            let anyway = idle >= beat || flush || !state.enlisting.is_empty();
+            let is_suspected = std::mem::take(&mut state.is_suspected);
+            let anyway = idle >= beat || flush || is_suspected || !state.enlisting.is_empty();
             state.recorder.next_write_over(anyway, connection)
         } {
             state.composed = Instant::now();
