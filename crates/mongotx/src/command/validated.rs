@@ -23,7 +23,7 @@ use crate::{
         Core,
         address::Address,
         changes::stamps_of_reads,
-        looks::FirstLook,
+        looks::{FirstLook, begin_for},
         own_key::OwnKey,
         read_set::{Digest, Entry, Point, Read, Witness, changed},
         tag::Tags,
@@ -382,7 +382,7 @@ impl<'a> Bracket<'a> {
             let witness = Witness::of(Digest::of(others.map(AsRef::as_ref)));
             entries.push(entry(ns, Read::Find(query.clone()), *own, witness));
         }
-        let later = self.core.look_at_changes().await?;
+        let later = self.core.look_at_changes(begin_for(tx)).await?;
         let changed = self.look.as_ref().and_then(|look| look.changed_at(&later, &self.stamps));
         let unchanged = changed.is_some_and(|changed| changed.is_empty());
         self.look = Some(self.core.as_first(later, tx));

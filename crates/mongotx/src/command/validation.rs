@@ -40,7 +40,7 @@ use crate::{
         Core,
         changes::ChangeLook,
         holders::Holder,
-        looks::FirstLook,
+        looks::{FirstLook, begin_for},
         meet::Patience,
         own_key::OwnKey,
         read_set::{Digest, Entry, Point, Read, changed},
@@ -115,7 +115,7 @@ impl Core {
                 continue;
             }
             let Some(first) = first else { return Ok(()) };
-            let later = self.look_at_changes().await?;
+            let later = self.look_at_changes(begin_for(tx)).await?;
             let changed = first.changed_at(&later, &stamps);
             let is_one_moment = changed.is_some_and(|changed| tx.is_of_one_moment(&changed));
             if is_one_moment && self.passes_by(tx, &rivals, &stamps, &later) {

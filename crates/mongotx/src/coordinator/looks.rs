@@ -1,8 +1,9 @@
 //! Looks at the change stamps: shared by those who need one at the same time, and remembered.
 //!
 //! Who needs a look while another is under way waits for the next one, with everybody else who
-//! comes meanwhile: a look that is already under way may have passed by what they have to see. The
-//! last one is remembered. With what the own record has acknowledged since, it is a first look as
+//! comes meanwhile: a look that is already under way may have passed by what they have to see. If
+//! one of them holds what other transactions of this client wait for, the next look begins at once.
+//! The last one is remembered. With what the own record has acknowledged since, it is a first look as
 //! good as a new one, and costs no command.
 
 use std::{
@@ -14,6 +15,7 @@ use futures_util::{
     FutureExt,
     future::{BoxFuture, Shared},
 };
+use tokio::sync::Notify;
 
 use super::{
     Core,
@@ -46,8 +48,25 @@ struct State {
     /// Under way: the last one that has begun.
     running: Option<SharedLook>,
     /// About to begin when that one has ended.
-    next: Option<SharedLook>,
+    next: Option<NextLook>,
     last: Option<Arc<ChangeLook>>,
+}
+
+/// A look that waits for the one before it.
+#[derive(Clone)]
+struct NextLook {
+    look: SharedLook,
+    /// Told when it is to begin without waiting.
+    at_once: Arc<Notify>,
+}
+
+/// When a look begins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Begin {
+    /// When the one that is under way has ended: who comes meanwhile shares it.
+    InTurn,
+    /// Now: others wait for whoever asks.
+    AtOnce,
 }
 
 fn locked(state: &Mutex<State>) -> MutexGuard<'_, State> {
@@ -58,15 +77,20 @@ fn locked(state: &Mutex<State>) -> MutexGuard<'_, State> {
 impl Looks {
     /// A look that has not begun yet. Each caller that waits for it drives it, so that it ends
     /// although the future of another one is dropped.
-    fn next(&self, server: &Arc<Server>, log: &Arc<dyn TxLog>) -> SharedLook {
+    fn next(&self, begin: Begin, server: &Arc<Server>, log: &Arc<dyn TxLog>) -> SharedLook {
         let mut state = locked(&self.state);
-        if let Some(next) = &state.next {
-            return next.clone();
-        }
         let (before, home) = (state.running.clone(), Arc::downgrade(&self.state));
-        let next = look_after(before, home, Arc::clone(server), Arc::clone(log)).boxed().shared();
-        state.next = Some(next.clone());
-        next
+        let next = state.next.get_or_insert_with(|| {
+            let at_once = Arc::<Notify>::default();
+            let turn = turn_after(before, Arc::clone(&at_once));
+            let look = look_after(turn, home, Arc::clone(server), Arc::clone(log)).boxed().shared();
+            NextLook { look, at_once }
+        });
+        if begin == Begin::AtOnce {
+            // Kept for it if it is not polled yet.
+            next.at_once.notify_one();
+        }
+        next.look.clone()
     }
 
     fn last(&self) -> Option<Arc<ChangeLook>> {
@@ -74,21 +98,29 @@ impl Looks {
     }
 }
 
+/// Ends when a look may begin: the one before it has ended, or takes long, or there is no time to
+/// wait for it.
+async fn turn_after(before: Option<SharedLook>, at_once: Arc<Notify>) {
+    let Some(before) = before else { return };
+    tokio::select! {
+        // Its answer is for the callers that asked before, and so is its error. A connection that
+        // swallows it stops no other caller.
+        _ = tokio::time::timeout(LONGEST_WAIT, before) => {}
+        () = at_once.notified() => {}
+    }
+}
+
 async fn look_after(
-    before: Option<SharedLook>,
+    turn: impl Future<Output = ()>,
     home: Weak<Mutex<State>>,
     server: Arc<Server>,
     log: Arc<dyn TxLog>,
 ) -> Result<Arc<ChangeLook>> {
-    if let Some(before) = before {
-        // Its answer is for the callers that asked before, and so is its error. A connection that
-        // swallows it stops no other caller.
-        let _ = tokio::time::timeout(LONGEST_WAIT, before).await;
-    }
+    turn.await;
     let (mut number, mut last) = (0, None);
     if let Some(home) = home.upgrade() {
         let mut state = locked(&home);
-        state.running = state.next.take();
+        state.running = state.next.take().map(|next| next.look);
         state.begun += 1;
         (number, last) = (state.begun, state.last.clone());
     }
@@ -133,10 +165,18 @@ impl FirstLook {
     }
 }
 
+/// When a look for this transaction begins.
+pub(crate) fn begin_for(tx: &Transaction) -> Begin {
+    match tx.is_wanted() {
+        true => Begin::AtOnce,
+        false => Begin::InTurn,
+    }
+}
+
 impl Core {
     /// Looks at the change stamps of all records.
-    pub(crate) async fn look_at_changes(&self) -> Result<Arc<ChangeLook>> {
-        self.looks.next(&self.server, &self.log).await
+    pub(crate) async fn look_at_changes(&self, begin: Begin) -> Result<Arc<ChangeLook>> {
+        self.looks.next(begin, &self.server, &self.log).await
     }
 
     /// A look at these change stamps: the last one, if it will do, or a new one.
@@ -153,7 +193,7 @@ impl Core {
             let same = if several { SameServer::Elsewhere } else { SameServer::Connections };
             return Ok(FirstLook { look, own, same });
         }
-        let look = self.look_at_changes().await?;
+        let look = self.look_at_changes(begin_for(tx)).await?;
         Ok(self.as_first(look, tx))
     }
 
@@ -169,5 +209,44 @@ impl Core {
             false => look.is_of(connections(&self.server, &*self.log)),
         };
         same_server && (look.age() < RECENT || look.is_silent(own, tags))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use futures_util::future;
+    use tokio::time::Instant;
+
+    use super::*;
+
+    /// A look that the server does not answer.
+    fn unanswered() -> SharedLook {
+        future::pending().boxed().shared()
+    }
+
+    async fn waited(turn: impl Future<Output = ()>) -> Duration {
+        let start = Instant::now();
+        turn.await;
+        start.elapsed()
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_look_waits_for_the_one_before_it_and_not_for_ever() {
+        let answered = future::ready(Err(crate::error::Error::new(crate::error::ErrorKind::Unavailable, "none")));
+        assert_eq!(waited(turn_after(None, Arc::default())).await, Duration::ZERO);
+        assert_eq!(waited(turn_after(Some(answered.boxed().shared()), Arc::default())).await, Duration::ZERO);
+        assert_eq!(waited(turn_after(Some(unanswered()), Arc::default())).await, LONGEST_WAIT);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_look_that_others_wait_for_begins_at_once() {
+        let at_once = Arc::<Notify>::default();
+        let waiting = tokio::spawn(waited(turn_after(Some(unanswered()), Arc::clone(&at_once))));
+        tokio::time::sleep(LONGEST_WAIT / 4).await;
+        at_once.notify_one();
+        assert_eq!(waiting.await.expect("it ends"), LONGEST_WAIT / 4);
+
+        at_once.notify_one();
+        assert_eq!(waited(turn_after(Some(unanswered()), at_once)).await, Duration::ZERO, "before it is polled");
     }
 }

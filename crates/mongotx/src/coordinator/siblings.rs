@@ -251,6 +251,14 @@ impl Claims {
         Ok(Some(comes))
     }
 
+    /// Does another transaction wait for a document that this one holds?
+    pub(crate) fn is_wanted(&self) -> bool {
+        let keys = self.0.keys.lock().unwrap_or_else(PoisonError::into_inner);
+        let (me, table) = (self.0.owner.id, self.0.siblings.lock());
+        let mut mine = keys.iter().filter_map(|key| table.places.get(key)).filter(|place| place.owner.id == me);
+        mine.any(|place| !place.queue.is_empty())
+    }
+
     /// The holder, if it is known and will not let go within moments.
     fn stands_still(&self, key: &Key) -> Option<TxId> {
         let table = self.0.siblings.lock();
@@ -445,8 +453,11 @@ mod tests {
             claim.keep();
             order.lock().unwrap().push(who.0.owner.id.seq);
         };
-        let second = tokio::spawn(wait(b, Arc::clone(&order)));
+        assert!(!a.is_wanted());
+        let second = tokio::spawn(wait(b.clone(), Arc::clone(&order)));
         tokio::time::sleep(Duration::from_secs(1)).await;
+        assert!(a.is_wanted() && !b.is_wanted());
+        drop(b);
         let third = tokio::spawn(wait(c, Arc::clone(&order)));
         tokio::time::sleep(Duration::from_secs(1)).await;
         drop(a);

@@ -102,6 +102,11 @@ impl Transaction {
         self.started.map(|started| started.id)
     }
 
+    /// Does another transaction of this client wait for what it holds?
+    pub(crate) fn is_wanted(&self) -> bool {
+        self.claims.as_ref().is_some_and(Claims::is_wanted)
+    }
+
     pub(crate) fn is_repeatable(&self) -> bool {
         self.isolation == Isolation::RepeatableRead
     }
