@@ -7,6 +7,9 @@ from dtranx.messages import MAX_ITEMS, Stale
 
 from .servers import Servers
 
+# So many keys of one transaction.
+PART = 600
+
 
 class Transactions(unittest.TestCase):
     @classmethod
@@ -16,7 +19,12 @@ class Transactions(unittest.TestCase):
     def setUp(self):
         self.client = self.enterContext(self.servers.client())
         self.other = self.enterContext(self.servers.client())
-        self.addCleanup(lambda: [self.client.delete(key) for key, _ in self.client.snapshot().scan()])
+        self.addCleanup(self._delete_all)
+
+    def _delete_all(self):
+        keys = [key for key, _ in self.client.snapshot().scan()]
+        for at in range(0, len(keys), PART):
+            self.client.transact(lambda tranx, at=at: [tranx.delete(key) for key in keys[at : at + PART]])
 
     def test_what_is_written_is_read_by_others_and_by_the_command(self):
         def write(tranx):
@@ -114,9 +122,10 @@ class Transactions(unittest.TestCase):
         self.assertEqual(self.client.get(b"sum"), b"3")
 
     def test_a_snapshot_is_of_one_moment_however_long_it_is_read(self):
-        many = MAX_ITEMS + 500
-        for part in range(0, many, 500):
-            self.client.transact(lambda tranx, part=part: [tranx.put(b"%05d" % at, b"old") for at in range(part, part + 500)])
+        # More than each of the three servers answers at once.
+        many = 6 * PART
+        for part in range(0, many, PART):
+            self.client.transact(lambda tranx, part=part: [tranx.put(b"%05d" % at, b"old") for at in range(part, part + PART)])
         snapshot = self.other.snapshot()
         self.client.transact(lambda tranx: [tranx.put(b"%05d" % at, b"new") for at in range(0, many, 100)])
         self.client.delete(b"00001")
