@@ -39,10 +39,12 @@ pub(crate) struct Snap {
 pub(crate) struct Plan {
     pub(crate) servers: u16,
     pub(crate) txs: Vec<Tx>,
-    /// So many of them, the first ones, have been answered before anything else begins, one after the other; all of them had read
-    /// before. What is explored begins with what they have written, and the locks that are kept for them.
+    /// So many of them, the first ones, have been answered before anything else begins, one after the
+    /// other; all of them had read before. What is explored begins with what they have written, and
+    /// the locks that are kept for them.
     pub(crate) before: usize,
-    /// So many snapshots, the first ones, have been made after these: the epochs behind them are reserved, some of them.
+    /// So many snapshots, the first ones, have been made after these: some of the epochs behind them
+    /// are reserved.
     pub(crate) snaps_before: usize,
     /// Their numbers follow those of the transactions.
     pub(crate) snaps: Vec<Snap>,

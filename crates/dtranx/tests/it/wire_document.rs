@@ -1,4 +1,5 @@
-//! The page docs/dtranx-wire.md says what the codec does: its examples byte for byte, and the number of each case.
+//! The page docs/dtranx-wire.md says what the codec does: its examples byte for byte, and the
+//! number of each case.
 
 use std::collections::BTreeMap;
 use std::fmt::Debug;

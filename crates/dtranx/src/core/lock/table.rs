@@ -99,7 +99,7 @@ pub(super) struct Waiter {
     deadline_ms: u64,
     timer_ms: u64,
     /// A key that is in the way of the ranges that it wants.
-    watches: Option<Key>,
+    pub(super) watches: Option<Key>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -442,7 +442,7 @@ impl LockTable {
     }
 
     /// A key in these ranges that another has, or wants before this one, exclusively.
-    fn obstacle(&self, place: Place, ranges: &[KeyRange]) -> Option<Key> {
+    pub(super) fn obstacle(&self, place: Place, ranges: &[KeyRange]) -> Option<Key> {
         let is_in_the_way = |(_, entry): &(&Key, &Entry)| {
             entry.exclusive.is_some_and(|holder| holder != place.work) || entry.is_wanted_exclusively_before(place)
         };

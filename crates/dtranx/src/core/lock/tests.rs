@@ -413,6 +413,14 @@ fn is_sound(table: &LockTable) {
     for (place, waiter) in &table.waiting {
         assert!(table.is_blocked(*place, &waiter.locks, None), "{place:?} waits for nobody");
         assert!(!table.held.contains_key(&place.work));
+        if let Some(key) = &waiter.watches {
+            let only = KeyRange::through(key.clone(), key.clone());
+            assert_eq!(
+                table.obstacle(*place, &[only]).as_ref(),
+                Some(key),
+                "{place:?} watches what is in nobody's way"
+            );
+        }
     }
 }
 
