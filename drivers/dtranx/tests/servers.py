@@ -7,6 +7,7 @@ import os
 import socket
 import subprocess
 import tempfile
+import threading
 from pathlib import Path
 
 from dtranx import Client
@@ -14,6 +15,8 @@ from dtranx import Client
 BINARY = os.environ.get("DTRANX", "dtranx")
 # The longest that one run of the command line may take.
 COMMAND_LIMIT_S = 60
+# The longest that a server may take until it listens.
+START_LIMIT_S = 60
 
 
 class Servers:
@@ -57,7 +60,11 @@ class Servers:
                 stderr=log,
                 text=True,
             )
+        # One that says nothing is not waited for without end.
+        late = threading.Timer(START_LIMIT_S, self._processes[at].kill)
+        late.start()
         line = self._processes[at].stdout.readline()
+        late.cancel()
         if "listens on" not in line:
             raise RuntimeError(f"server {at + 1} does not listen: {line!r}; {self.log(at)}")
 

@@ -132,11 +132,16 @@ class _Bank:
                 audits += 1
         return audits
 
+    def _await_transfer(self) -> None:
+        """Waits for one transfer more, unless all is over."""
+        while not self._tried.acquire(timeout=0.5) and not self.is_over.is_set():
+            pass
+
     def kill_each(self) -> None:
         """Kills one server after the other, and starts it again, each after some transfers more."""
         for at in range(3):
             for _ in range(15):
-                self._tried.acquire()
+                self._await_transfer()
             self._servers.kill(at)
             for _ in range(3):
                 # Transfers that need no dead server come to their ends. If there is none, the wait for it is bounded.
