@@ -91,10 +91,11 @@ def _run(options: argparse.Namespace, work: Path) -> bool:
         return False
     mongotx = (options.mongotx or _build()).resolve()
     dtranx = (options.dtranx or mongotx.with_name("dtranx")).resolve()
-    for option, program in (("--mongotx", mongotx), ("--dtranx", dtranx)):
+    parts = options.part or list(PARTS)
+    needed = [("--mongotx", mongotx)] + [("--dtranx", dtranx)] * ("dtranx" in parts)
+    for option, program in needed:
         if not os.access(program, os.X_OK):
             raise Failed(f"{option} {program}: no such program")
-    parts = options.part or list(PARTS)
     lanes = [[name] for name in parts if name in LONGEST] + [[name for name in parts if name not in LONGEST]]
     this = Run(mongotx, dtranx, options.suites.resolve(), work)
     with ThreadPoolExecutor(len(lanes)) as threads:
