@@ -36,6 +36,7 @@ class Run:
     """What all parts of a run have in common."""
 
     mongotx: Path
+    dtranx: Path
     suites: Path
     # Its logs.
     work: Path
@@ -65,6 +66,7 @@ def main() -> int:
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="drivers/run", description="Runs drivers' own suites and example programs.")
     parser.add_argument("--mongotx", type=Path, metavar="FILE", help="the built binary; without it, cargo builds one")
+    parser.add_argument("--dtranx", type=Path, metavar="FILE", help="the built `dtranx`; without it, the one beside mongotx")
     parser.add_argument(
         "--suites", type=Path, metavar="DIR", default=SUITES, help=f"archives of the suites that no registry has; default: {SUITES}"
     )
@@ -92,11 +94,14 @@ def _run(options: argparse.Namespace, work: Path) -> bool:
     if not unittest.TextTestRunner(verbosity=0).run(own).wasSuccessful():
         return False
     mongotx = (options.mongotx or _build()).resolve()
-    if not os.access(mongotx, os.X_OK):
-        raise Failed(f"--mongotx {mongotx}: no such program")
+    dtranx = (options.dtranx or mongotx.with_name("dtranx")).resolve()
     parts = options.part or list(PARTS)
+    needed = [("--mongotx", mongotx)] + [("--dtranx", dtranx)] * ("dtranx" in parts)
+    for option, program in needed:
+        if not os.access(program, os.X_OK):
+            raise Failed(f"{option} {program}: no such program")
     lanes = [[name] for name in parts if name in LONGEST] + [[name for name in parts if name not in LONGEST]]
-    this = Run(mongotx, options.suites.resolve(), work, Pauses())
+    this = Run(mongotx, dtranx, options.suites.resolve(), work, Pauses())
     this.pauses.begin()
     with ThreadPoolExecutor(len(lanes)) as threads:
         try:
@@ -115,8 +120,8 @@ def _run(options: argparse.Namespace, work: Path) -> bool:
 
 
 def _build() -> Path:
-    if subprocess.run(["cargo", "build", "--bin", "mongotx"], cwd=ROOT).returncode != 0:
-        raise Failed("cargo could not build mongotx")
+    if subprocess.run(["cargo", "build", "--bin", "mongotx", "--bin", "dtranx"], cwd=ROOT).returncode != 0:
+        raise Failed("cargo could not build mongotx and dtranx")
     return ROOT / os.environ.get("CARGO_TARGET_DIR", "target") / "debug" / "mongotx"
 
 
@@ -147,11 +152,12 @@ def _part(name: str, this: Run, folder: Path) -> list[Result]:
     cache = CACHE / name
     folder.mkdir()
     cache.mkdir(exist_ok=True)
-    data = data_folder(folder)
+    part, data = PARTS[name], data_folder(folder)
     try:
-        deployment = deploy(this.mongotx, folder, data, PARTS[name].members, PARTS[name].options)
-        results = PARTS[name].run(Place(DRIVERS / name, cache, folder, this.suites, deployment))
-        end_well(deployment)
+        deployment = deploy(this.mongotx, folder, data, part.members, part.options) if part.has_gateways else None
+        results = part.run(Place(DRIVERS / name, cache, folder, this.suites, this.dtranx, deployment))
+        if deployment is not None:
+            end_well(deployment)
     except Failed as error:
         results = [Result(name, "could not be run to its end", [str(error)])]
     finally:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from . import examples, go_suite, node_suites, pymongo_suite
+from . import dtranx_client, examples, go_suite, node_suites, pymongo_suite
 from .place import Place, Result
 
 
@@ -25,6 +25,8 @@ class Part:
     members: int = 0
     # More of what its gateways are started with.
     options: tuple[str, ...] = ()
+    # Without it, no mongod and no gateway is started for it.
+    has_gateways: bool = True
 
     def lacks(self, suites: Path) -> str | None:
         """What of its tools and sources is not here."""
@@ -72,4 +74,5 @@ PARTS = {
     "spring": Part(examples.spring, tools=("java", "mvn"), members=1),
     "java": Part(examples.java, tools=("java", "mvn")),
     "mongosh": Part(examples.mongosh, tools=("node", "npm")),
+    "dtranx": Part(dtranx_client.run, python=dtranx_client.PYTHON, has_gateways=False),
 }

@@ -18,7 +18,10 @@ class Place:
     work: Path
     # Archives of sources, if any are here (`--suites`).
     suites: Path
-    deployment: Deployment
+    # The binary `dtranx`.
+    dtranx: Path
+    # None for a part that has no gateways.
+    deployment: Deployment | None
 
 
 @dataclass

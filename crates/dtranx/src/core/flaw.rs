@@ -78,12 +78,18 @@ pub(crate) enum Flaw {
     EpochsNotReserved,
     /// A validation that has waited for locks has the epoch in which its request arrived.
     ValidationEpochOfArrival,
+    /// A validation that has waited to see its keys free counts for the epoch of its grant, whenever
+    /// it has seen each of them free.
+    ValidationKeysInTwoEpochs,
     /// Younger transactions wait for older ones as long as older ones for younger.
     NobodyGivesWay,
     /// A request for locks goes on waiting when its transaction is aborted.
     WaiterLeftAtAbort,
     /// The locks of a transaction are dropped with the connection to its coordinator.
     GoneDropsLocks,
+    /// Those who wait for a lost coordinator leave one after the other: the next is granted what one
+    /// leaves, and is refused after that.
+    GoneLeaveOneByOne,
     /// Locks that are kept for another attempt are kept until it comes.
     KeptForEver,
     /// Another attempt takes the locks of the one before although they were not kept.

@@ -16,6 +16,9 @@
 //! its way arrives all the same, so that all that comes of a connection that is lost for good is
 //! messages that are lost.
 //!
+//! Where a plan says so, some transactions are over when it begins, and what is explored begins with
+//! their writes and the locks that are kept for them.
+//!
 //! Left out: how long anything takes, clients whose messages are late (the simulation has both), locks on ranges.
 //!
 //! - `plan`: what the clients do, and the budgets. `server`: a node with its disk. `state`: the cluster, and its steps.

@@ -1,6 +1,6 @@
 //! What is explored: the cluster, its clients' transactions, and how much may go wrong.
 
-use crate::core::{Key, NodeConfig, Partition, ServerId, flaw::Flaw};
+use crate::core::{Epoch, Key, NodeConfig, Partition, ServerId, flaw::Flaw};
 
 /// A transaction of a client.
 #[derive(Clone, Debug)]
@@ -11,6 +11,10 @@ pub(crate) struct Tx {
     pub(crate) deletes: Vec<Key>,
     /// It begins only when this one has been answered.
     pub(crate) after: Option<usize>,
+    /// It begins only when this one has been applied, or a part of it.
+    pub(crate) sees: Option<usize>,
+    /// It begins only when its coordinator is in this epoch, or a later one.
+    pub(crate) from: Epoch,
     /// The attempt that it repeats: it begins when that one is answered, and takes over the locks
     /// that are kept for it.
     pub(crate) retries: Option<usize>,
@@ -35,6 +39,13 @@ pub(crate) struct Snap {
 pub(crate) struct Plan {
     pub(crate) servers: u16,
     pub(crate) txs: Vec<Tx>,
+    /// So many of them, the first ones, have been answered before anything else begins, one after the
+    /// other; all of them had read before. What is explored begins with what they have written, and
+    /// the locks that are kept for them.
+    pub(crate) before: usize,
+    /// So many snapshots, the first ones, have been made after these: some of the epochs behind them
+    /// are reserved.
+    pub(crate) snaps_before: usize,
     /// Their numbers follow those of the transactions.
     pub(crate) snaps: Vec<Snap>,
     /// Are commits of an epoch answered only when every server is known to have entered it? Otherwise at once, so that they disturb
@@ -92,6 +103,8 @@ impl Tx {
             puts: vec![],
             deletes: vec![],
             after: None,
+            sees: None,
+            from: Epoch(0),
             retries: None,
             names: None,
             waited_ms: 0,
@@ -110,6 +123,8 @@ impl Plan {
         Self {
             servers,
             txs,
+            before: 0,
+            snaps_before: 0,
             snaps: vec![],
             holds: false,
             crashes: 0,

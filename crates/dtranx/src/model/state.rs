@@ -95,7 +95,7 @@ pub(crate) enum Action {
 }
 
 impl State {
-    /// Every server is up, and has numbers.
+    /// Every server is up and has numbers, and what is to be over is over.
     pub(crate) fn new(plan: &Plan) -> Self {
         let mut state = Self {
             servers: (1..=plan.servers).map(|id| Server::new(ServerId(id), plan)).collect(),
@@ -114,7 +114,30 @@ impl State {
             state.take(plan, &Action::Restart(server));
             state.take(plan, &Action::Flush(server));
         }
+        for (at, tx) in plan.txs.iter().enumerate().take(plan.before) {
+            tx.reads.iter().for_each(|_| state.read(plan, at));
+        }
+        for at in 0..plan.before {
+            state.take(plan, &Action::Commit(at));
+            state.come_to_silence(plan);
+        }
+        for at in 0..plan.snaps_before {
+            state.take(plan, &Action::AskSnapshot(at));
+            state.come_to_silence(plan);
+        }
         state
+    }
+
+    /// Does what is on its way, in some order.
+    fn come_to_silence(&mut self, plan: &Plan) {
+        let is_asked = |action: &Action| {
+            use Action::{AskSnapshot, Commit, Read, ReadSnapshot};
+            matches!(action, Read(_) | Commit(_) | AskSnapshot(_) | ReadSnapshot(_))
+        };
+        while !self.is_silent() {
+            let Some(action) = self.steps(plan).into_iter().find(|action| !is_asked(action)) else { return };
+            self.take(plan, &action);
+        }
     }
 
     /// What can happen without fault.
@@ -136,7 +159,8 @@ impl State {
         for (at, client) in self.clients.iter().enumerate() {
             if let Some(tx) = plan.txs.get(at).filter(|_| client.sent_as.is_none()) {
                 let answered = |before: usize| self.clients[before].answer.is_some();
-                let may_begin = tx.after.into_iter().chain(tx.retries).all(answered);
+                let is_seen = tx.sees.is_none_or(|before| self.applied.values().any(|applied| *applied == before));
+                let may_begin = tx.after.into_iter().chain(tx.retries).all(answered) && is_seen && self.is_in(tx);
                 if client.seen.len() < tx.reads.len() && may_begin && self.is_up(self.holder(plan, tx, client)) {
                     actions.push(Action::Read(at));
                 } else if client.seen.len() == tx.reads.len() && may_begin && self.is_open(tx) {
@@ -209,6 +233,12 @@ impl State {
 
     fn is_up(&self, id: ServerId) -> bool {
         self.servers[index(id)].node.is_some()
+    }
+
+    /// Is its coordinator in the epoch that it waits for?
+    fn is_in(&self, tx: &Tx) -> bool {
+        let node = self.servers[index(tx.coordinator)].node.as_ref();
+        tx.from == Epoch(0) || node.is_some_and(|node| node.tranx.epochs.now() >= tx.from)
     }
 
     fn is_open(&self, tx: &Tx) -> bool {

@@ -4,7 +4,7 @@ use super::{
     explore::explore,
     plan::{Plan, Snap, Tx, key, snap, tx},
 };
-use crate::core::flaw::Flaw;
+use crate::core::{Epoch, flaw::Flaw};
 
 /// Explores all of it; nothing is wrong.
 fn holds(plan: Plan) {
@@ -181,6 +181,31 @@ fn validation_that_waits_and_snapshot() -> Plan {
     Plan { snaps, holds: true, ..Plan::new(3, txs) }
 }
 
+/// A reader of two keys finds one of them locked, for an attempt that is to come again and does not,
+/// and waits. The other one is free, and is locked after that by a write that the snapshot shows.
+/// What the reader has seen on the second server the snapshot does not: that begins where the second
+/// server is in the snapshot's next epoch. The first one enters it without a wait for its log, because
+/// a snapshot before had it reserved.
+fn validation_that_sees_keys_free_one_after_the_other_and_snapshot() -> Plan {
+    let txs = vec![
+        tx(1, &[], &["1a", "1b", "2c"]),
+        keeping(tx(1, &["1a"], &["1a"])),
+        tx(1, &[], &["1b"]),
+        Tx { from: Epoch(2), ..tx(2, &[], &["2c"]) },
+        Tx { sees: Some(3), ..tx(2, &["2c", "1a", "1b"], &[]) },
+    ];
+    let snaps = vec![snap(2, &[]), snap(2, &["1b", "2c"])];
+    let plan = Plan { before: 2, snaps, snaps_before: 1, holds: true, ..Plan::new(2, txs) };
+    Plan { early_ticks: 1, ticks_only: Some(1), ..plan }
+}
+
+/// A transfer that holds a key. Another coordinator's transaction waits for it, and a reader of the
+/// same coordinator for that one, by another key.
+fn transfer_and_two_that_wait_from_afar() -> Plan {
+    let older = Tx { waited_ms: 50, ..tx(2, &[], &["1a", "1c"]) };
+    Plan::new(2, vec![tx(1, &[], &["1a", "2b"]), older, tx(2, &["1c"], &[])])
+}
+
 #[test]
 fn write_skew_with_crash() {
     holds(Plan { crashes: 1, ..write_skew() });
@@ -230,6 +255,16 @@ fn audit_between_two_writes_and_snapshot_undisturbed() {
 #[test]
 fn validation_that_waits_and_snapshot_undisturbed() {
     holds(validation_that_waits_and_snapshot());
+}
+
+#[test]
+fn validation_that_sees_keys_free_one_after_the_other_and_snapshot_with_early_timer() {
+    holds(validation_that_sees_keys_free_one_after_the_other_and_snapshot());
+}
+
+#[test]
+fn transfer_and_two_that_wait_from_afar_disconnected() {
+    holds(Plan { disconnections: 1, ..transfer_and_two_that_wait_from_afar() });
 }
 
 #[test]
@@ -481,6 +516,8 @@ flaws! {
     flaw_nobody_gives_way_is_noticed: NobodyGivesWay in transfers_that_meet(),
     flaw_waiter_left_at_abort_is_noticed: WaiterLeftAtAbort in transfer_and_reader_from_afar(),
     flaw_gone_drops_locks_is_noticed: GoneDropsLocks in Plan { disconnections: 1, ..write_skew() },
+    flaw_gone_leave_one_by_one_is_noticed: GoneLeaveOneByOne in
+        Plan { disconnections: 1, ..transfer_and_two_that_wait_from_afar() },
     flaw_kept_for_ever_is_noticed: KeptForEver in increments_and_retry(&["1a"], 1, false),
     flaw_unkept_locks_taken_is_noticed: UnkeptLocksTaken in increment_that_names_a_transfer(),
 }
@@ -529,4 +566,9 @@ fn flaw_validation_in_two_epochs_is_noticed() {
 #[test]
 fn flaw_validation_epoch_of_arrival_is_noticed() {
     is_noticed(validation_that_waits_and_snapshot(), Flaw::ValidationEpochOfArrival);
+}
+
+#[test]
+fn flaw_validation_keys_in_two_epochs_is_noticed() {
+    is_noticed(validation_that_sees_keys_free_one_after_the_other_and_snapshot(), Flaw::ValidationKeysInTwoEpochs);
 }

@@ -11,3 +11,4 @@ mod server;
 mod stage;
 mod storage;
 mod wire;
+mod wire_document;

@@ -11,6 +11,8 @@ pub(super) struct Entry {
     pub(super) shared: BTreeSet<WorkId>,
     /// The queue, and whether each wants it exclusively.
     pub(super) wanted: BTreeMap<Place, bool>,
+    /// Waiters for ranges that have found it in their way.
+    pub(super) watched: BTreeSet<Place>,
     /// Probes that wait for an instant at which it is not exclusively locked.
     pub(super) probed: BTreeSet<WorkId>,
     /// Time at which a lock of it was last granted or dropped.
@@ -19,7 +21,12 @@ pub(super) struct Entry {
 
 impl Entry {
     pub(super) fn is_unused(&self) -> bool {
-        self.exclusive.is_none() && self.shared.is_empty() && self.wanted.is_empty() && self.probed.is_empty()
+        self.exclusive.is_none() && self.shared.is_empty() && !self.is_awaited() && self.probed.is_empty()
+    }
+
+    /// Does anybody wait for it, or for a range in which it is in the way?
+    pub(super) fn is_awaited(&self) -> bool {
+        !self.wanted.is_empty() || !self.watched.is_empty()
     }
 
     /// Does an older one wait for it?

@@ -58,7 +58,8 @@ impl LockService {
         match event {
             LockEvent::Acquire { work, locks, claim } => self.acquire(turn, work, locks, claim),
             LockEvent::Probe { work, keys } => {
-                let asked = self.table.probe(work, keys, times(turn));
+                let is_of_peer = work.server() != turn.config.me;
+                let asked = self.table.probe(work, keys, is_of_peer, times(turn));
                 answer_asked(turn, work, asked);
             }
             LockEvent::Release { work } => self.release(turn, work),
@@ -72,7 +73,15 @@ impl LockService {
                     held.into_iter().filter(|work| work.server() == server).for_each(|work| self.release(turn, work));
                 }
                 let refusal = Refusal::NoVote { server };
-                self.table.refuse_all(|work| work.server() == server, &refusal, turn.now_ms, &mut self.over);
+                let is_gone = |work: WorkId| work.server() == server;
+                if turn.config.has(Flaw::GoneLeaveOneByOne) {
+                    for work in self.table.asking(is_gone) {
+                        self.over.push(WaitOver::Refused(work, refusal.clone()));
+                        self.table.forget_probe(work);
+                        self.table.leave(work, turn.now_ms, &mut self.over);
+                    }
+                }
+                self.table.refuse_all(is_gone, &refusal, turn.now_ms, &mut self.over);
             }
         }
         self.tell_waiters(turn);
@@ -112,7 +121,7 @@ impl LockService {
             let limit = format!("{most} transactions under way");
             return answer(turn, work, Some(Refusal::Overloaded { limit }));
         }
-        let claim = Claim { takes_any: turn.config.has(Flaw::UnkeptLocksTaken), ..claim };
+        let claim = Claim { is_of_peer: !is_ours, takes_any: turn.config.has(Flaw::UnkeptLocksTaken), ..claim };
         let asked = self.table.acquire(work, locks, claim, times(turn), &mut self.over);
         answer_asked(turn, work, asked);
     }

@@ -23,9 +23,10 @@ use super::{
 };
 use crate::core::{id::WorkId, item::Key, range::KeyRange, refusal::Refusal, standing::Place};
 
-/// The most requests that wait at once.
+/// How many requests may wait at once for one of this server's own clients to wait, too. For those of
+/// other servers it is twice as many: whatever the clients ask, there is room for them.
 pub(super) const MAX_WAITERS: usize = 8192;
-/// The most that wait for one key.
+/// The same for the requests that wait for one key.
 pub(super) const MAX_KEY_WAITERS: usize = 1024;
 
 /// By how much a request that only reads may be younger than one that writes, and still be served
@@ -97,6 +98,8 @@ pub(super) struct Waiter {
     is_alone: bool,
     deadline_ms: u64,
     timer_ms: u64,
+    /// A key that is in the way of the ranges that it wants.
+    pub(super) watches: Option<Key>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -138,14 +141,21 @@ impl LockTable {
             return Acquired::Granted;
         }
         let free = kept.map(|kept| self.drop_held(kept, times.now_ms, over)).unwrap_or_default();
-        let full = self.full_queue(&locks);
+        let full = self.full_queue(&locks, claim.is_of_peer);
         if full.is_none() {
             let deadline_ms = times.now_ms.saturating_add(times.wait_ms);
             let patient_ms = times.now_ms.saturating_add(times.patience_ms);
             let timer_ms = if claim.is_alone { deadline_ms } else { deadline_ms.min(patient_ms) };
             self.enqueue(
                 place,
-                Waiter { locks, since_ms: claim.since_ms, is_alone: claim.is_alone, deadline_ms, timer_ms },
+                Waiter {
+                    locks,
+                    since_ms: claim.since_ms,
+                    is_alone: claim.is_alone,
+                    deadline_ms,
+                    timer_ms,
+                    watches: None,
+                },
             );
         }
         self.settle(free, times.now_ms, over);
@@ -153,16 +163,18 @@ impl LockTable {
     }
 
     /// Asks for an instant at which each of these keys is not exclusively locked.
-    pub(super) fn probe(&mut self, work: WorkId, keys: Vec<Key>, times: Times) -> Acquired {
+    pub(super) fn probe(&mut self, work: WorkId, keys: Vec<Key>, is_of_peer: bool, times: Times) -> Acquired {
         if self.probes.contains_key(&work) {
             return Acquired::Waits;
         }
         let locked: BTreeSet<Key> = keys.into_iter().filter(|key| self.is_exclusively_locked(key)).collect();
-        let is_full = |key: &Key| self.keys.get(key).is_some_and(|entry| entry.probed.len() >= MAX_KEY_WAITERS);
+        let most = share(MAX_KEY_WAITERS, is_of_peer);
+        let is_full = |key: &Key| self.keys.get(key).is_some_and(|entry| entry.probed.len() >= most);
         if locked.is_empty() {
             return Acquired::Granted;
         }
-        if let Some(limit) = self.full_table().or_else(|| locked.iter().any(is_full).then(key_limit)) {
+        if let Some(limit) = self.full_table(is_of_peer).or_else(|| locked.iter().any(is_full).then(|| key_limit(most)))
+        {
             return Acquired::Refused(Refusal::Overloaded { limit });
         }
         for key in &locked {
@@ -211,17 +223,20 @@ impl LockTable {
         now_ms: u64,
         over: &mut Vec<WaitOver>,
     ) {
-        let gone: Vec<WorkId> =
-            self.places.keys().chain(self.probes.keys()).copied().filter(|work| is_gone(*work)).collect();
         // All of them leave before anything is granted: one could be granted what another had wanted.
         let mut wanted = Vec::new();
-        for work in gone {
+        for work in self.asking(is_gone) {
             self.forget_probe(work);
             wanted.extend(self.dequeue(work).map(|waiter| waiter.locks));
             over.push(WaitOver::Refused(work, refusal.clone()));
         }
         let free = wanted.iter().flat_map(|locks| self.touched(locks)).collect();
         self.settle(free, now_ms, over);
+    }
+
+    /// Those that wait, for locks or to see keys free.
+    pub(super) fn asking(&self, which: impl Fn(WorkId) -> bool) -> Vec<WorkId> {
+        self.places.keys().chain(self.probes.keys()).copied().filter(|work| which(*work)).collect()
     }
 
     /// Refuses those whose time is over, and drops what was kept for too long.
@@ -376,14 +391,16 @@ impl LockTable {
         found
     }
 
-    fn full_table(&self) -> Option<String> {
-        (self.waiting() >= MAX_WAITERS).then(|| format!("{MAX_WAITERS} waits for locks"))
+    fn full_table(&self, is_of_peer: bool) -> Option<String> {
+        let most = share(MAX_WAITERS, is_of_peer);
+        (self.waiting() >= most).then(|| format!("{most} waits for locks"))
     }
 
-    fn full_queue(&self, locks: &Locks) -> Option<String> {
-        let is_full = |key: &Key| self.keys.get(key).is_some_and(|entry| entry.wanted.len() >= MAX_KEY_WAITERS);
-        let is_any_full = || locks.shared.iter().chain(&locks.exclusive).any(is_full).then(key_limit);
-        self.full_table().or_else(is_any_full)
+    fn full_queue(&self, locks: &Locks, is_of_peer: bool) -> Option<String> {
+        let most = share(MAX_KEY_WAITERS, is_of_peer);
+        let is_full = |key: &Key| self.keys.get(key).is_some_and(|entry| entry.wanted.len() >= most);
+        let is_any_full = || locks.shared.iter().chain(&locks.exclusive).any(is_full).then(|| key_limit(most));
+        self.full_table(is_of_peer).or_else(is_any_full)
     }
 
     fn enqueue(&mut self, place: Place, waiter: Waiter) {
@@ -398,6 +415,39 @@ impl LockTable {
         self.places.insert(place.work, place);
         self.timers.insert((waiter.timer_ms, place.work));
         self.waiting.insert(place, waiter);
+        self.watch(place);
+    }
+
+    /// A waiter for ranges is looked at again when a key that is in its way changes: it notes one.
+    fn watch(&mut self, place: Place) {
+        let Some(waiter) = self.waiting.get(&place).filter(|waiter| !waiter.locks.ranges.is_empty()) else { return };
+        let watches = self.obstacle(place, &waiter.locks.ranges);
+        let before = waiter.watches.clone();
+        if watches == before {
+            return;
+        }
+        if let Some(key) = before {
+            self.change(&key, |entry| {
+                entry.watched.remove(&place);
+            });
+        }
+        if let Some(key) = &watches {
+            self.change(key, |entry| {
+                entry.watched.insert(place);
+            });
+        }
+        if let Some(waiter) = self.waiting.get_mut(&place) {
+            waiter.watches = watches;
+        }
+    }
+
+    /// A key in these ranges that another has, or wants before this one, exclusively.
+    pub(super) fn obstacle(&self, place: Place, ranges: &[KeyRange]) -> Option<Key> {
+        let is_in_the_way = |(_, entry): &(&Key, &Entry)| {
+            entry.exclusive.is_some_and(|holder| holder != place.work) || entry.is_wanted_exclusively_before(place)
+        };
+        let mut within = ranges.iter().filter_map(KeyRange::bounds);
+        within.find_map(|bounds| self.keys.range(bounds).find(is_in_the_way)).map(|(key, _)| key.clone())
     }
 
     fn dequeue(&mut self, work: WorkId) -> Option<Waiter> {
@@ -405,6 +455,11 @@ impl LockTable {
         let waiter = self.waiting.remove(&place)?;
         self.ranged.remove(&place);
         self.timers.remove(&(waiter.timer_ms, work));
+        if let Some(key) = &waiter.watches {
+            self.change(key, |entry| {
+                entry.watched.remove(&place);
+            });
+        }
         for key in waiter.locks.shared.iter().chain(&waiter.locks.exclusive) {
             self.change(key, |entry| {
                 entry.wanted.remove(&place);
@@ -492,33 +547,38 @@ impl LockTable {
         }
     }
 
-    /// The keys of these locks that another waits for.
+    /// The keys of these locks that another waits for, or for a range around them.
     fn touched(&self, locks: &Locks) -> Vec<Key> {
         if self.waiting.is_empty() {
             return Vec::new();
         }
-        let is_wanted = |key: &&Key| self.keys.get(*key).is_some_and(|entry| !entry.wanted.is_empty());
+        let is_wanted = |key: &&Key| self.keys.get(*key).is_some_and(Entry::is_awaited);
         let mut keys: Vec<Key> = locks.shared.iter().chain(&locks.exclusive).filter(is_wanted).cloned().collect();
         for bounds in locks.ranges.iter().filter_map(KeyRange::bounds) {
-            let within = self.keys.range(bounds).filter(|(_, entry)| !entry.wanted.is_empty());
+            let within = self.keys.range(bounds).filter(|(_, entry)| entry.is_awaited());
             keys.extend(within.map(|(key, _)| key.clone()));
         }
         keys
     }
 
-    /// Grants what can be granted of what waits for these keys, or for ranges. One pass is enough:
-    /// a grant frees nothing.
+    /// Who is looked at when these keys are free: the first of their queues, and those for whose ranges
+    /// they were in the way.
+    pub(super) fn concerned(&self, free: &[Key]) -> BTreeSet<Place> {
+        let entries = || free.iter().filter_map(|key| self.keys.get(key));
+        entries()
+            .flat_map(Entry::first_waiters)
+            .chain(entries().flat_map(|entry| entry.watched.iter().copied()))
+            .collect()
+    }
+
+    /// Grants what can be granted of what waits for these keys, or for ranges around them. One pass is
+    /// enough: a grant frees nothing.
     fn settle(&mut self, free: Vec<Key>, now_ms: u64, over: &mut Vec<WaitOver>) {
-        if free.is_empty() && self.ranged.is_empty() {
-            return;
-        }
-        let mut candidates: BTreeSet<Place> = self.ranged.clone();
-        for key in &free {
-            candidates.extend(self.keys.get(key).into_iter().flat_map(Entry::first_waiters));
-        }
-        for place in candidates {
-            let is_free = self.waiting.get(&place).is_some_and(|waiter| !self.is_blocked(place, &waiter.locks, None));
-            if is_free && let Some(waiter) = self.dequeue(place.work) {
+        for place in self.concerned(&free) {
+            let Some(waiter) = self.waiting.get(&place) else { continue };
+            if self.is_blocked(place, &waiter.locks, None) {
+                self.watch(place);
+            } else if let Some(waiter) = self.dequeue(place.work) {
                 over.push(WaitOver::Granted(place.work));
                 self.hold(place.work, waiter.locks, waiter.since_ms, now_ms);
             }
@@ -532,6 +592,11 @@ fn place_of(work: WorkId, claim: Claim, locks: &Locks) -> Place {
     Place { since_ms: claim.since_ms.saturating_sub(head_start_ms), work }
 }
 
-fn key_limit() -> String {
-    format!("{MAX_KEY_WAITERS} waits for the lock of one key")
+/// Other servers have as much again as this one's clients.
+const fn share(most: usize, is_of_peer: bool) -> usize {
+    if is_of_peer { 2 * most } else { most }
+}
+
+fn key_limit(most: usize) -> String {
+    format!("{most} waits for the lock of one key")
 }

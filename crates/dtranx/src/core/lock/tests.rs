@@ -10,7 +10,7 @@ use super::{
     wanted::{Claim, Locks},
 };
 use crate::core::{
-    Key, KeyRange, NodeConfig, Partition, Refusal, ServerId, TranxId, WorkId,
+    Incarnation, Key, KeyRange, NodeConfig, Partition, Refusal, ServerId, TranxId, ValidationId, WorkId,
     machine::{Event, Outbox, Turn},
     tranx_service::TranxEvent,
 };
@@ -23,6 +23,10 @@ fn at(now_ms: u64) -> Times {
 
 fn tranx(number: u64) -> WorkId {
     TranxId { server: ServerId(1), number }.into()
+}
+
+fn validation(number: u64) -> WorkId {
+    ValidationId { server: ServerId(1), incarnation: Incarnation(1), number }.into()
 }
 
 fn key(name: &str) -> Key {
@@ -254,7 +258,7 @@ fn probe_is_granted_once_each_key_was_free_at_some_instant() {
     ask(&mut table, 1, locks(&[], &["a"]));
     ask(&mut table, 2, locks(&[], &["b"]));
     ask(&mut table, 3, locks(&[], &["a"]));
-    assert_eq!(table.probe(tranx(9), vec![key("a"), key("b")], TIMES), Acquired::Waits);
+    assert_eq!(table.probe(tranx(9), vec![key("a"), key("b")], false, TIMES), Acquired::Waits);
     assert_eq!(release(&mut table, 1), [granted(3)]);
     assert_eq!(release(&mut table, 2), [granted(9)], "a was free between 1 and 3");
 }
@@ -263,7 +267,7 @@ fn probe_is_granted_once_each_key_was_free_at_some_instant() {
 fn probe_is_refused_after_the_wait() {
     let mut table = LockTable::default();
     ask(&mut table, 1, locks(&[], &["a"]));
-    table.probe(tranx(9), vec![key("a")], TIMES);
+    table.probe(tranx(9), vec![key("a")], false, TIMES);
     assert_eq!(expire(&mut table, 1099), []);
     let refused = WaitOver::Refused(tranx(9), Refusal::ReadLocked { key: key("a") });
     assert_eq!(expire(&mut table, 1100), [refused]);
@@ -322,7 +326,73 @@ fn acquire_more_waiters_than_the_limit_are_refused() {
     let refused = Acquired::Refused(Refusal::Overloaded { limit });
     assert_eq!(ask(&mut table, 99_999, locks(&[], &["0"])), refused);
     ask(&mut table, 99_997, locks(&[], &["z"]));
-    assert_eq!(table.probe(tranx(99_998), vec![key("z")], TIMES), refused);
+    assert_eq!(table.probe(tranx(99_998), vec![key("z")], false, TIMES), refused);
+}
+
+#[test]
+fn acquire_and_probe_of_other_servers_wait_where_clients_are_refused() {
+    let mut table = LockTable::default();
+    ask(&mut table, 0, locks(&[], &["a"]));
+    for number in 0..MAX_KEY_WAITERS as u64 {
+        assert_eq!(ask(&mut table, 1 + number, locks(&[], &["a"])), Acquired::Waits);
+        assert_eq!(table.probe(validation(number), vec![key("a")], false, TIMES), Acquired::Waits);
+    }
+    let limit = format!("{MAX_KEY_WAITERS} waits for the lock of one key");
+    let refused = Acquired::Refused(Refusal::Overloaded { limit });
+    assert_eq!(ask(&mut table, 50_000, locks(&[], &["a"])), refused);
+    assert_eq!(table.probe(validation(50_000), vec![key("a")], false, TIMES), refused);
+    let of_peer = Claim { is_of_peer: true, ..of_age(2) };
+    for number in 0..MAX_KEY_WAITERS as u64 {
+        assert_eq!(ask_as(&mut table, 60_000 + number, locks(&[], &["a"]), of_peer), Acquired::Waits);
+        assert_eq!(table.probe(validation(60_000 + number), vec![key("a")], true, TIMES), Acquired::Waits);
+    }
+    let limit = format!("{} waits for the lock of one key", 2 * MAX_KEY_WAITERS);
+    let refused = Acquired::Refused(Refusal::Overloaded { limit });
+    assert_eq!(ask_as(&mut table, 70_000, locks(&[], &["a"]), of_peer), refused);
+    assert_eq!(table.probe(validation(70_000), vec![key("a")], true, TIMES), refused);
+}
+
+#[test]
+fn acquire_of_another_server_waits_where_clients_fill_the_table() {
+    let mut table = LockTable::default();
+    let names: Vec<String> = (0..=MAX_WAITERS / MAX_KEY_WAITERS).map(|number| number.to_string()).collect();
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    ask(&mut table, 0, locks(&names, &[]));
+    for number in 0..MAX_WAITERS {
+        ask(&mut table, 1 + number as u64, locks(&[], &names[number % names.len()..][..1]));
+    }
+    let of_peer = Claim { is_of_peer: true, ..of_age(2) };
+    assert_eq!(ask_as(&mut table, 60_000, locks(&[], &["0"]), of_peer), Acquired::Waits);
+    ask(&mut table, 60_001, locks(&[], &["z"]));
+    assert_eq!(table.probe(validation(1), vec![key("z")], true, TIMES), Acquired::Waits);
+}
+
+#[test]
+fn release_looks_at_those_who_wait_for_a_range_around_its_key_and_at_no_others() {
+    let mut table = LockTable::default();
+    for (number, name) in [(1, "a1"), (2, "b1"), (3, "c1")] {
+        ask(&mut table, number, locks(&[], &[name]));
+    }
+    let prefix = |name: &str| Locks { ranges: vec![KeyRange::prefix(key(name))], ..Locks::default() };
+    for (number, name) in [(11, "a"), (12, "b"), (13, "b1"), (14, "c")] {
+        assert_eq!(ask(&mut table, number, prefix(name)), Acquired::Waits);
+    }
+    let concerned: Vec<WorkId> = table.concerned(&[key("b1")]).iter().map(|place| place.work).collect();
+    assert_eq!(concerned, [tranx(12), tranx(13)]);
+    assert_eq!(release(&mut table, 2), [granted(12), granted(13)]);
+}
+
+#[test]
+fn release_of_one_of_two_keys_in_the_way_of_a_range_leaves_it_waiting_for_the_other() {
+    let mut table = LockTable::default();
+    ask(&mut table, 1, locks(&[], &["a1"]));
+    ask(&mut table, 2, locks(&[], &["a2"]));
+    let range = Locks { ranges: vec![KeyRange::prefix(key("a"))], ..Locks::default() };
+    assert_eq!(ask(&mut table, 11, range), Acquired::Waits);
+    assert_eq!(release(&mut table, 1), []);
+    assert_eq!(release(&mut table, 2), [granted(11)]);
+    release(&mut table, 11);
+    assert_eq!(table, LockTable::default(), "nothing is noted any more");
 }
 
 /// What must be true of any table: no transaction reads what another may write, and none waits that
@@ -343,6 +413,14 @@ fn is_sound(table: &LockTable) {
     for (place, waiter) in &table.waiting {
         assert!(table.is_blocked(*place, &waiter.locks, None), "{place:?} waits for nobody");
         assert!(!table.held.contains_key(&place.work));
+        if let Some(key) = &waiter.watches {
+            let only = KeyRange::through(key.clone(), key.clone());
+            assert_eq!(
+                table.obstacle(*place, &[only]).as_ref(),
+                Some(key),
+                "{place:?} watches what is in nobody's way"
+            );
+        }
     }
 }
 
@@ -371,11 +449,12 @@ fn any_requests_and_releases_leave_a_sound_table() {
                     keeps: rng.random_ratio(1, 4),
                     kept: rng.random_ratio(1, 2).then(|| tranx(rng.random_range(0..12))),
                     takes_any: false,
+                    is_of_peer: step % 3 == 0,
                 };
                 table.acquire(owner, Locks { shared, ranges, exclusive }, claim, at(step), &mut events);
             }
             4 => table.expire(Times { wait_ms: 20, patience_ms: 3, ..at(step) }, &mut events),
-            5 => drop(table.probe(tranx(12 + step % 4), shared, at(step))),
+            5 => drop(table.probe(tranx(12 + step % 4), shared, step % 2 == 0, at(step))),
             6 => table.keep(owner, step + 10),
             _ => {
                 table.release(owner, step, &mut events);

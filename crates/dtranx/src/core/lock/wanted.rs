@@ -34,6 +34,8 @@ pub(crate) struct Claim {
     pub(crate) waits_to_read: bool,
     /// The attempt whose locks were kept for this one.
     pub(crate) kept: Option<WorkId>,
+    /// Does it come from another server?
+    pub(crate) is_of_peer: bool,
     /// A flaw: it takes the locks of that attempt although they were not kept.
     pub(crate) takes_any: bool,
 }

@@ -110,7 +110,8 @@ impl Participant {
         }
         let Standing { since_ms, is_alone, keeps, kept } = standing;
         let kept = kept.map(Into::into);
-        let claim = Claim { since_ms, is_alone, waits_to_read: is_alone || keeps, keeps, kept, takes_any: false };
+        let waits_to_read = is_alone || keeps;
+        let claim = Claim { since_ms, is_alone, waits_to_read, keeps, kept, ..Claim::default() };
         ctx.event(Event::Lock(LockEvent::Acquire { work: tranx.into(), locks, claim }));
         self.tranxs.insert(tranx, State::Locking(work));
     }

@@ -55,7 +55,7 @@ impl Participant {
         let Some(Validating::Locking(part, arrived)) = self.validations.remove(&validation) else { return };
         // It may have waited for a transaction of a later epoch than the one in which it arrived.
         let epoch = if ctx.config.has(Flaw::ValidationEpochOfArrival) { arrived } else { ctx.epochs.now() };
-        if epoch != arrived && !needs_locks(&part) {
+        if epoch != arrived && !needs_locks(&part) && !ctx.config.has(Flaw::ValidationKeysInTwoEpochs) {
             // Its keys were seen free one after the other, the first of them perhaps in the epoch before: what
             // locked that one since may belong to the epoch before, too, and would come after it.
             return self.lock(ctx, validation, part, epoch);
@@ -69,7 +69,8 @@ impl Participant {
 
     /// The lock service has granted nothing.
     pub(crate) fn validation_refused(&mut self, ctx: &mut Context<'_>, validation: ValidationId, refusal: Refusal) {
-        if matches!(self.validations.get(&validation), Some(Validating::Locking(..))) {
+        let is_asked = matches!(self.validations.get(&validation), Some(Validating::Locking(..)));
+        if is_asked || ctx.config.has(Flaw::GoneLeaveOneByOne) && self.validations.contains_key(&validation) {
             self.validations.remove(&validation);
             validated(ctx, validation, Vote::No(refusal), Epoch(0));
         }

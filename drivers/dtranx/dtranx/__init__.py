@@ -1,0 +1,33 @@
+"""A client of DTranx in Python, of the standard library alone, written from docs/dtranx-wire.md.
+
+    with Client([("127.0.0.1", 7101)]) as client:
+        def transfer(tranx):
+            balance = int(tranx.get(b"alice") or b"0")
+            tranx.put(b"alice", b"%d" % (balance - 10))
+        client.transact(transfer)
+        print(client.snapshot().scan())
+"""
+
+from .client import Client, SnapshotView, Tranx
+from .errors import (
+    Error,
+    LimitError,
+    NotWelcomeError,
+    OtherVersionError,
+    RefusedError,
+    UnavailableError,
+    UnknownError,
+)
+
+__all__ = [
+    "Client",
+    "Error",
+    "LimitError",
+    "NotWelcomeError",
+    "OtherVersionError",
+    "RefusedError",
+    "SnapshotView",
+    "Tranx",
+    "UnavailableError",
+    "UnknownError",
+]

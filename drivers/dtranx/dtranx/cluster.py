@@ -1,0 +1,53 @@
+"""Which server holds a key, and the number that tells a cluster's map from others."""
+
+import hashlib
+import ipaddress
+import struct
+
+from .messages import V4, Cluster, Hash, Range
+
+
+def server_of(cluster: Cluster, key: bytes) -> int:
+    """The server that holds a key."""
+    partition = cluster.partition
+    if isinstance(partition, Hash):
+        return partition.servers[hash_of(key) % len(partition.servers)]
+    return [server for first, server in partition.firsts if first <= key][-1]
+
+
+def servers_of(cluster: Cluster, keys: Range) -> list[int]:
+    """The servers that may hold keys of a range."""
+    partition = cluster.partition
+    if isinstance(partition, Hash):
+        return sorted(set(partition.servers))
+    before = [server for first, server in partition.firsts if first <= keys.start][-1]
+    within = [server for first, server in partition.firsts if keys.contains(first)]
+    return sorted({before, *within})
+
+
+def hash_of(key: bytes) -> int:
+    """FNV-1a with 64 bits, its halves folded together."""
+    value = 0xCBF2_9CE4_8422_2325
+    for byte in key:
+        value = (value ^ byte) * 0x100_0000_01B3 % (1 << 64)
+    return value ^ value >> 32
+
+
+def map_id(cluster: Cluster) -> bytes:
+    """Tells the cluster's servers and map from any others."""
+    ids = sorted(server for server, _ in cluster.servers)
+    numbers = [len(ids), *ids]
+    if isinstance(cluster.partition, Hash):
+        numbers += [0, *cluster.partition.servers]
+    else:
+        numbers.append(1)
+        for key, server in cluster.partition.firsts:
+            numbers += [server, len(key), *key]
+    return hashlib.sha256(b"".join(struct.pack("<Q", number) for number in numbers)).digest()[:16]
+
+
+def address_of(cluster: Cluster, server: int) -> tuple[str, int]:
+    """Where a server listens."""
+    address = dict(cluster.servers)[server]
+    kind = ipaddress.IPv4Address if isinstance(address, V4) else ipaddress.IPv6Address
+    return str(kind(address.octets)), address.port

@@ -1,0 +1,196 @@
+"""A link to one server: it connects, says who it is, asks, and asks again over the next connection.
+
+One request at a time. Whatever happens, a call ends at its deadline.
+"""
+
+import hashlib
+import hmac
+import secrets
+import socket
+import time
+from typing import Any
+
+from .codec import Unreadable, decode, encode
+from .errors import NotWelcomeError, UnavailableError, UnknownError
+from .frames import Incoming, frame, preface
+from .messages import (
+    Challenge,
+    ClientName,
+    ClientWelcome,
+    Commit,
+    CommitAgain,
+    Hello,
+    NotWelcome,
+    OfClient,
+    Proof,
+    Request,
+    Response,
+    Welcome,
+)
+
+CONNECT_S = 2.0
+HANDSHAKE_S = 2.0
+# A request without an answer is sent again after this.
+RESEND_S = 2.0
+FIRST_WAIT_S = 0.02
+LAST_WAIT_S = 0.5
+CHUNK_BYTES = 64 << 10
+
+
+class Lost(Exception):
+    """The connection is lost, or could not be made; a further one may be."""
+
+
+class Link:
+    """To one server. What it knows of the cluster it names, so that another server at its address is noticed."""
+
+    def __init__(self, address: tuple[str, int], secret: bytes | None = None):
+        self._address = address
+        self._secret = secret
+        self._stream: socket.socket | None = None
+        self._incoming = Incoming()
+        self._name: ClientName | None = None
+        self._last_id = 0
+        # What it names in its hello.
+        self.cluster, self.map, self.server = "", None, None
+        self.welcome: ClientWelcome | None = None
+
+    def close(self) -> None:
+        """Ends the connection. The next request makes another one."""
+        if self._stream is not None:
+            self._stream.close()
+            self._stream = None
+
+    def connect(self, deadline: float) -> ClientWelcome:
+        """Is welcomed, and tries until then."""
+        wait = FIRST_WAIT_S
+        while True:
+            try:
+                return self._meet()
+            except (Lost, TimeoutError) as lost:
+                self.close()
+                if time.monotonic() + wait >= deadline:
+                    raise UnavailableError(f"{self._address[0]}:{self._address[1]}: {lost}") from None
+                time.sleep(wait)
+                wait = min(2 * wait, LAST_WAIT_S)
+            except BaseException:
+                self.close()
+                raise
+
+    def ask(self, ask: Any, deadline: float) -> Any:
+        """The reply to a request, which is sent again if need be. `UnknownError`: it may have been carried out."""
+        is_commit = isinstance(ask, Commit | CommitAgain)
+        self._last_id += 1
+        request_id, sent_as = self._last_id, None
+        while True:
+            try:
+                if self._stream is None:
+                    self.connect(deadline)
+                if is_commit and sent_as not in (None, self._name):
+                    raise UnknownError(f"the server of {self._address} was restarted, or has forgotten this client")
+                payload = encode(Request(request_id, sent_as is not None, ask))
+                sent_as = self._name
+                self._send(frame(payload))
+                reply = self._answer(request_id, min(deadline, time.monotonic() + RESEND_S))
+                if reply is not None:
+                    return reply
+            except Lost:
+                self.close()
+            except UnavailableError as error:
+                if is_commit and sent_as is not None:
+                    raise UnknownError(str(error)) from None
+                raise
+            if time.monotonic() >= deadline:
+                failure = UnknownError if is_commit else UnavailableError
+                raise failure(f"{self._address[0]}:{self._address[1]} did not answer in time")
+
+    def _meet(self) -> ClientWelcome:
+        """One connection, one greeting."""
+        try:
+            self._stream = socket.create_connection(self._address, CONNECT_S)
+            self._stream.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        except OSError as error:
+            raise Lost(str(error)) from None
+        self._incoming = Incoming()
+        until = time.monotonic() + HANDSHAKE_S
+        nonce = secrets.token_bytes(16)
+        hello = encode(Hello(self.cluster, self.map, self.server, OfClient(self._name), nonce))
+        self._send(preface() + frame(hello))
+        while not self._incoming.preface():
+            self._receive(until)
+        welcome = self._welcome(until)
+        if isinstance(welcome, Challenge):
+            self._send(frame(encode(Proof(self._prove(hello, welcome)))))
+            welcome = self._welcome(until)
+        elif self._secret is not None and isinstance(welcome, ClientWelcome):
+            raise NotWelcomeError("the server has not shown that it knows the secret")
+        if isinstance(welcome, NotWelcome):
+            raise Lost(welcome.why) if welcome.is_temporary else NotWelcomeError(welcome.why)
+        if not isinstance(welcome, ClientWelcome):
+            raise NotWelcomeError("it took a client for a server")
+        self._name, self.welcome = welcome.name, welcome
+        return welcome
+
+    def _prove(self, hello: bytes, challenge: Challenge) -> bytes:
+        if self._secret is None:
+            raise NotWelcomeError("the server asks for a secret, and none was given")
+
+        def proof(side: bytes) -> bytes:
+            return hmac.new(self._secret, side + challenge.nonce + hello, hashlib.sha256).digest()
+
+        if not hmac.compare_digest(proof(b"dtranx called\0"), challenge.proof):
+            raise NotWelcomeError("the server does not know the secret")
+        return proof(b"dtranx caller\0")
+
+    def _welcome(self, until: float) -> Any:
+        return self._decode(Welcome, self._payload(until))
+
+    def _answer(self, request_id: int, until: float) -> Any:
+        """The reply to this request; nothing, if there is none until then. Others are for requests that are over."""
+        while True:
+            try:
+                response = self._decode(Response, self._payload(until))
+            except TimeoutError:
+                return None
+            if response.id == request_id:
+                return response.reply
+
+    def _payload(self, until: float) -> bytes:
+        while True:
+            try:
+                payload = self._incoming.payload()
+            except Unreadable as error:
+                raise Lost(str(error)) from None
+            if payload is not None:
+                return payload
+            self._receive(until)
+
+    def _receive(self, until: float) -> None:
+        """Waits for more."""
+        left = until - time.monotonic()
+        if left <= 0:
+            raise TimeoutError("the server takes too long to answer")
+        try:
+            self._stream.settimeout(left)
+            data = self._stream.recv(CHUNK_BYTES)
+        except TimeoutError:
+            raise
+        except OSError as error:
+            raise Lost(str(error)) from None
+        if not data:
+            raise Lost("the server closed the connection")
+        self._incoming.add(data)
+
+    def _send(self, data: bytes) -> None:
+        try:
+            self._stream.settimeout(CONNECT_S)
+            self._stream.sendall(data)
+        except OSError as error:
+            raise Lost(str(error)) from None
+
+    @staticmethod
+    def _decode(hint: Any, payload: bytes) -> Any:
+        try:
+            return decode(hint, payload)
+        except Unreadable as error:
+            raise Lost(f"a message cannot be understood: {error}") from None

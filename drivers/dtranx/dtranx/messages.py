@@ -1,0 +1,603 @@
+"""Every message of docs/dtranx-wire.md that a client sends or gets, with the names that it has there."""
+
+from dataclasses import dataclass, field
+from typing import Annotated
+
+from .codec import U16, U32, U64, choice, counted, fixed
+
+VERSION = 7
+MAX_KEY_BYTES = 4096
+MAX_VALUE_BYTES = 1 << 20
+# Reads, writes, scans and scanned keys of a transaction; keys of one request.
+MAX_ITEMS = 1000
+MAX_TRANSACTION_BYTES = 8 << 20
+
+Server = Annotated[int, U16]
+Number = Annotated[int, U64]
+Small = Annotated[int, U32]
+Key = Annotated[bytes, counted(MAX_KEY_BYTES)]
+Value = Annotated[bytes, counted(MAX_VALUE_BYTES)]
+Epoch = Number
+Nonce = Annotated[bytes, fixed(16)]
+Id16 = Annotated[bytes, fixed(16)]
+
+
+@dataclass(frozen=True)
+class Version:
+    """The transaction that wrote an item."""
+
+    server: Server
+    number: Number
+
+
+@dataclass(frozen=True)
+class Item:
+    """What a key holds."""
+
+    value: Value
+    version: Version
+
+
+@dataclass(frozen=True)
+class ClientName:
+    """By which a server knows a client again."""
+
+    life: Number
+    number: Number
+
+
+@dataclass(frozen=True)
+class Before:
+    """A range ends before this key."""
+
+    key: Key
+
+
+@dataclass(frozen=True)
+class Through:
+    """A range ends behind this key."""
+
+    key: Key
+
+
+@dataclass(frozen=True)
+class Range:
+    """Keys from the first one on."""
+
+    start: Key
+    end: Annotated[object, choice(Before, Through)] | None
+
+    def contains(self, key: bytes) -> bool:
+        """Is the key in it?"""
+        match self.end:
+            case Before(end):
+                return self.start <= key < end
+            case Through(last):
+                return self.start <= key <= last
+        return self.start <= key
+
+    def is_empty(self) -> bool:
+        """Can no key be in it?"""
+        return self.end is not None and not self.contains(self.start)
+
+
+# Who is who.
+
+
+@dataclass(frozen=True)
+class OfServer:
+    """A server calls."""
+
+    server: Server
+    store: Id16
+
+
+@dataclass(frozen=True)
+class OfClient:
+    """A client calls, and had this name before."""
+
+    name: ClientName | None
+
+
+@dataclass(frozen=True)
+class Hello:
+    """The first message of who calls."""
+
+    cluster: str
+    map: Id16 | None
+    to: Server | None
+    caller: Annotated[object, choice(OfServer, OfClient)]
+    nonce: Nonce
+
+
+@dataclass(frozen=True)
+class V4:
+    """An address of IPv4."""
+
+    octets: Annotated[bytes, fixed(4)]
+    port: Annotated[int, U16]
+
+
+@dataclass(frozen=True)
+class V6:
+    """An address of IPv6."""
+
+    octets: Annotated[bytes, fixed(16)]
+    port: Annotated[int, U16]
+
+
+@dataclass(frozen=True)
+class Hash:
+    """Keys are spread by their hash."""
+
+    servers: list[Server]
+
+
+@dataclass(frozen=True)
+class Ranges:
+    """Each server holds the keys from its own first one on."""
+
+    firsts: list[tuple[Key, Server]]
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """A cluster's description."""
+
+    name: str
+    servers: list[tuple[Server, Annotated[object, choice(V4, V6)]]]
+    partition: Annotated[object, choice(Hash, Ranges)]
+
+
+@dataclass(frozen=True)
+class Challenge:
+    """Prove that you know the secret."""
+
+    nonce: Nonce
+    proof: Annotated[bytes, fixed(32)]
+
+
+@dataclass(frozen=True)
+class ServerWelcome:
+    """To a server."""
+
+    store: Id16
+
+
+@dataclass(frozen=True)
+class ClientWelcome:
+    """To a client."""
+
+    name: ClientName
+    server: Server
+    cluster: Cluster
+    window: Small
+
+
+@dataclass(frozen=True)
+class NotWelcome:
+    """The connection is closed."""
+
+    why: str
+    is_temporary: bool
+
+
+Welcome = Annotated[object, choice(Challenge, ServerWelcome, ClientWelcome, NotWelcome)]
+
+
+@dataclass(frozen=True)
+class Proof:
+    """That its sender knows the secret."""
+
+    proof: Annotated[bytes, fixed(32)]
+
+
+# Transactions.
+
+
+@dataclass(frozen=True)
+class Read:
+    """A key that was read; no version: it was absent."""
+
+    key: Key
+    version: Version | None
+
+
+@dataclass(frozen=True)
+class ScanRead:
+    """A range, and what was found in it."""
+
+    range: Range
+    found: list[tuple[Key, Version]]
+
+
+@dataclass(frozen=True)
+class Write:
+    """A key that is written; no value: it is deleted."""
+
+    key: Key
+    value: Value | None
+
+
+@dataclass(frozen=True)
+class Transaction:
+    """What was read and is written."""
+
+    reads: list[Read] = field(default_factory=list)
+    scans: list[ScanRead] = field(default_factory=list)
+    writes: list[Write] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class Again:
+    """About the attempts before."""
+
+    waited_ms: Small
+    keeps: bool
+    kept: Version | None
+
+
+# Refusals.
+
+
+@dataclass(frozen=True)
+class KeyTooLong:
+    """A mistake."""
+
+    bytes: Number
+
+
+@dataclass(frozen=True)
+class ValueTooLong:
+    """A mistake."""
+
+    bytes: Number
+
+
+@dataclass(frozen=True)
+class TooManyItems:
+    """A mistake."""
+
+    items: Number
+
+
+@dataclass(frozen=True)
+class TooManyBytes:
+    """A mistake."""
+
+    bytes: Number
+
+
+@dataclass(frozen=True)
+class KeyTwice:
+    """A mistake."""
+
+    key: Key
+    list: str
+
+
+@dataclass(frozen=True)
+class ScanOutOfOrder:
+    """A mistake."""
+
+    key: Key
+
+
+@dataclass(frozen=True)
+class ReadLocked:
+    """What was read is being changed."""
+
+    key: Key
+
+
+@dataclass(frozen=True)
+class Stale:
+    """What was read has changed: to this, as far as it is told."""
+
+    current: list[tuple[Key, Item | None]]
+    kept: Version | None
+
+
+@dataclass(frozen=True)
+class WriteLocked:
+    """What is written is being changed."""
+
+    key: Key
+
+
+@dataclass(frozen=True)
+class LockWaitExpired:
+    """Locks were not free in time."""
+
+
+@dataclass(frozen=True)
+class NoVote:
+    """A server did not answer in time."""
+
+    server: Server
+
+
+@dataclass(frozen=True)
+class Overloaded:
+    """A server is at a limit."""
+
+    limit: str
+
+
+@dataclass(frozen=True)
+class NotHere:
+    """The servers' maps differ."""
+
+    server: Server
+    key: Key
+
+
+@dataclass(frozen=True)
+class Invalid:
+    """It can never be committed."""
+
+    mistake: Annotated[object, choice(KeyTooLong, ValueTooLong, TooManyItems, TooManyBytes, KeyTwice, ScanOutOfOrder)]
+
+
+@dataclass(frozen=True)
+class SnapshotInDoubt:
+    """Nobody knows yet whether a transaction belongs to it."""
+
+    server: Server
+    version: Version
+
+
+@dataclass(frozen=True)
+class SnapshotDisturbed:
+    """It took too long."""
+
+    attempts: Small
+
+
+@dataclass(frozen=True)
+class SnapshotTooOld:
+    """A server does not keep it any more."""
+
+    server: Server
+    why: str
+
+
+Refusal = Annotated[
+    object,
+    choice(
+        ReadLocked,
+        Stale,
+        WriteLocked,
+        LockWaitExpired,
+        NoVote,
+        Overloaded,
+        NotHere,
+        Invalid,
+        SnapshotInDoubt,
+        SnapshotDisturbed,
+        SnapshotTooOld,
+    ),
+]
+BEGIN_AGAIN = (ReadLocked, Stale, SnapshotTooOld)
+GIVE_UP = (NotHere, Invalid)
+
+# Requests.
+
+
+@dataclass(frozen=True)
+class Get:
+    """What keys hold."""
+
+    keys: list[Key]
+
+
+@dataclass(frozen=True)
+class Scan:
+    """What a range holds."""
+
+    range: Range
+    items: Small
+
+
+@dataclass(frozen=True)
+class Commit:
+    """To commit."""
+
+    transaction: Transaction
+
+
+@dataclass(frozen=True)
+class Status:
+    """How the server is."""
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """A snapshot of all servers."""
+
+
+@dataclass(frozen=True)
+class GetAt:
+    """What keys held."""
+
+    epoch: Epoch
+    keys: list[Key]
+
+
+@dataclass(frozen=True)
+class ScanAt:
+    """What a range held."""
+
+    epoch: Epoch
+    range: Range
+    items: Small
+
+
+@dataclass(frozen=True)
+class CommitAgain:
+    """To commit after attempts that were refused."""
+
+    transaction: Transaction
+    again: Again
+
+
+@dataclass(frozen=True)
+class Request:
+    """What a client asks."""
+
+    id: Number
+    repeated: bool
+    ask: Annotated[object, choice(Get, Scan, Commit, Status, Snapshot, GetAt, ScanAt, CommitAgain)]
+
+
+# Responses.
+
+
+@dataclass(frozen=True)
+class Committed:
+    """It is durable."""
+
+    version: Version
+
+
+@dataclass(frozen=True)
+class Validated:
+    """All that it read was so at one instant."""
+
+    server: Server
+    life: Number
+    number: Number
+
+
+@dataclass(frozen=True)
+class Refused:
+    """It did not happen."""
+
+    refusal: Refusal
+
+
+@dataclass(frozen=True)
+class Indeterminate:
+    """Nobody knows."""
+
+
+@dataclass(frozen=True)
+class Made:
+    """A snapshot."""
+
+    epoch: Epoch
+
+
+@dataclass(frozen=True)
+class Values:
+    """What each key holds."""
+
+    items: list[Item | None]
+
+
+@dataclass(frozen=True)
+class Found:
+    """What a range holds."""
+
+    items: list[tuple[Key, Item]]
+    complete: bool
+
+
+@dataclass(frozen=True)
+class CommitReply:
+    """How a commit ended."""
+
+    outcome: Annotated[object, choice(Committed, Validated, Refused, Indeterminate)]
+
+
+@dataclass(frozen=True)
+class Stage:
+    """A stage of a server."""
+
+    name: str
+    handled: Number
+    batches: Number
+    largest_batch: Number
+    busy_ns: Number
+
+
+@dataclass(frozen=True)
+class Queue:
+    """A queue of a server."""
+
+    name: str
+    length: Number
+    longest: Number
+    capacity: Number
+    refused: Number
+    kept_back: Number
+
+
+@dataclass(frozen=True)
+class StatusReply:
+    """How a server is."""
+
+    server: Server
+    uptime_ms: Number
+    medium: str
+    log_segments: Number
+    log_bytes: Number
+    low_water: Number
+    coordinating: Number
+    participating: Number
+    in_doubt: Number
+    asking: Number
+    locking: Number
+    lock_waiting: Number
+    anomalies: Number
+    epoch: Epoch
+    snapshots_from: Epoch
+    snapshot_bytes: Number
+    clients: Number
+    cached_reads: Number
+    committed: Number
+    refused: Number
+    descriptors: Number
+    client_connections: Number
+    most_client_connections: Number
+    client_bytes: Number
+    most_client_bytes: Number
+    refused_clients: Number
+    refused_requests: Number
+    closed_strangers: Number
+    closed_slow: Number
+    closed_idle: Number
+    closed_unread: Number
+    peers: list[Server]
+    stages: list[Stage]
+    queues: list[Queue]
+
+
+@dataclass(frozen=True)
+class RefusedReply:
+    """Nothing was done."""
+
+    why: str
+
+
+@dataclass(frozen=True)
+class SnapshotReply:
+    """A snapshot, or why there is none."""
+
+    snapshot: Annotated[object, choice(Made, Refused)]
+
+
+@dataclass(frozen=True)
+class FoundAt:
+    """What a range held."""
+
+    items: list[tuple[Key, Item]]
+    through: Key | None
+
+
+@dataclass(frozen=True)
+class Response:
+    """What a server answers."""
+
+    id: Number
+    reply: Annotated[object, choice(Values, Found, CommitReply, StatusReply, RefusedReply, SnapshotReply, FoundAt)]

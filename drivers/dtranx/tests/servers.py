@@ -1,0 +1,99 @@
+"""Three server processes on free ports of the loopback interface, and the command line beside them.
+
+`DTRANX` names the binary. The servers end with this process, however it ends: each waits for the end of its standard input.
+"""
+
+import os
+import socket
+import subprocess
+import tempfile
+import threading
+from pathlib import Path
+
+from dtranx import Client
+
+BINARY = os.environ.get("DTRANX", "dtranx")
+# The longest that one run of the command line may take.
+COMMAND_LIMIT_S = 60
+# The longest that a server may take until it listens.
+START_LIMIT_S = 60
+
+
+class Servers:
+    """Three servers of the cluster `bank`, each with a folder of its own."""
+
+    def __init__(self, secret: bytes | None = None):
+        self._folder = tempfile.TemporaryDirectory(prefix="dtranx-")
+        self._held = [_held_port() for _ in range(3)]
+        self.addresses = [("127.0.0.1", held.getsockname()[1]) for held in self._held]
+        self._processes: list[subprocess.Popen | None] = [None] * 3
+        self.config = Path(self._folder.name, "bank.toml")
+        servers = ", ".join(f'{{ id = {at + 1}, address = "127.0.0.1:{port}" }}' for at, (_, port) in enumerate(self.addresses))
+        lines = ['cluster = "bank"', 'folder = "unused"', f"servers = [{servers}]"]
+        if secret is not None:
+            self.secret_file = Path(self._folder.name, "secret")
+            self.secret_file.touch(0o600)
+            self.secret_file.write_bytes(secret)
+            lines.append(f'secret_file = "{self.secret_file}"')
+        self.config.write_text("\n".join([*lines, "[limits]", "segment_mib = 16", "[threads]", "pinned = false", ""]))
+        for at in range(3):
+            self.start(at)
+
+    def __enter__(self) -> "Servers":
+        return self
+
+    def __exit__(self, *_) -> None:
+        for at in range(3):
+            self.kill(at)
+        for held in self._held:
+            held.close()
+        self._folder.cleanup()
+
+    def start(self, at: int) -> None:
+        """Starts a server; it listens when this returns."""
+        folder = Path(self._folder.name, str(at + 1))
+        with open(Path(self._folder.name, f"{at + 1}.log"), "ab") as log:
+            self._processes[at] = subprocess.Popen(
+                [BINARY, "serve", "--until-stdin-closes", "--config", self.config, "--id", str(at + 1), "--folder", folder],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=log,
+                text=True,
+            )
+        # One that says nothing is not waited for without end.
+        late = threading.Timer(START_LIMIT_S, self._processes[at].kill)
+        late.start()
+        line = self._processes[at].stdout.readline()
+        late.cancel()
+        if "listens on" not in line:
+            raise RuntimeError(f"server {at + 1} does not listen: {line!r}; {self.log(at)}")
+
+    def kill(self, at: int) -> None:
+        """Ends a server in the middle of whatever it does."""
+        process, self._processes[at] = self._processes[at], None
+        if process is not None:
+            process.kill()
+            process.communicate()
+
+    def log(self, at: int) -> str:
+        """What a server has said on its standard error output."""
+        return Path(self._folder.name, f"{at + 1}.log").read_text(errors="replace")
+
+    def client(self, **options) -> Client:
+        """A client that is told of all of them."""
+        return Client(self.addresses, **({"attempts": 10_000, "transact_s": 60} | options))
+
+    def command(self, *words: str) -> subprocess.CompletedProcess:
+        """Runs `dtranx` with these words, the first of which is the subcommand."""
+        servers = [word for host, port in self.addresses for word in ("--server", f"{host}:{port}")]
+        return subprocess.run(
+            [BINARY, *words, *servers], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=COMMAND_LIMIT_S
+        )
+
+
+def _held_port() -> socket.socket:
+    """A free port: nobody who asks for any port is given it as long as this is open, but who names it may listen."""
+    held = socket.socket()
+    held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    held.bind(("127.0.0.1", 0))
+    return held

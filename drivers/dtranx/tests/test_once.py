@@ -1,0 +1,137 @@
+"""A commit is carried out once: what the client sends again, under which name, and when it gives up.
+
+The server is a script: it says what a server could say, and looks at what the client sends.
+"""
+
+import socket
+import threading
+import unittest
+
+from dtranx import Client, UnavailableError, UnknownError
+from dtranx.codec import decode, encode
+from dtranx.frames import Incoming, frame, preface
+from dtranx.messages import (
+    V4,
+    ClientName,
+    ClientWelcome,
+    Cluster,
+    Committed,
+    CommitReply,
+    Get,
+    Hash,
+    Hello,
+    Indeterminate,
+    Item,
+    Request,
+    Response,
+    Values,
+    Version,
+    Welcome,
+)
+
+LIMIT_S = 20
+FIRST, OTHER = ClientName(1, 1), ClientName(2, 1)
+VERSION = Version(1, 5)
+
+
+class Once(unittest.TestCase):
+    def setUp(self):
+        self._listener = self.enterContext(socket.create_server(("127.0.0.1", 0)))
+        self._listener.settimeout(LIMIT_S)
+        # What each connection's hello named as the client's name, and the requests that came over it.
+        self.heard: list[tuple[ClientName | None, list[Request]]] = []
+
+    def serve(self, *connections):
+        """Serves one connection after the other: the name that it gives, and what it does with each request: it answers it
+        so, or breaks the connection (`None`). A list has answers to earlier requests: how many ids before, and the answer."""
+        thread = threading.Thread(target=self._serve, args=[connections])
+        thread.start()
+        self.addCleanup(thread.join, LIMIT_S)
+
+    def _serve(self, connections):
+        port = self._listener.getsockname()[1]
+        cluster = Cluster("script", [(1, V4(b"\x7f\0\0\1", port))], Hash([1]))
+        for name, answers in connections:
+            stream, _ = self._listener.accept()
+            with stream:
+                stream.settimeout(LIMIT_S)
+                incoming, requests = Incoming(), []
+                stream.sendall(preface())
+                while not incoming.preface():
+                    incoming.add(self._received(stream))
+                hello = decode(Hello, self._payload(stream, incoming))
+                self.heard.append((hello.caller.name, requests))
+                stream.sendall(frame(encode(ClientWelcome(name, 1, cluster, 16), Welcome)))
+                for answer in answers:
+                    requests.append(decode(Request, self._payload(stream, incoming)))
+                    for id_before, reply in answer if isinstance(answer, list) else [(0, answer)]:
+                        if reply is not None:
+                            stream.sendall(frame(encode(Response(requests[-1].id - id_before, reply))))
+
+    def _payload(self, stream, incoming):
+        while (payload := incoming.payload()) is None:
+            incoming.add(self._received(stream))
+        return payload
+
+    @staticmethod
+    def _received(stream):
+        data = stream.recv(4096)
+        if not data:
+            raise ConnectionError("the client closed the connection")
+        return data
+
+    def client(self) -> Client:
+        return self.enterContext(Client([self._listener.getsockname()], request_s=LIMIT_S))
+
+    def put(self, client: Client) -> Version:
+        tranx = client.begin()
+        tranx.put(b"k", b"v")
+        return tranx.commit()
+
+    def test_a_commit_without_an_answer_is_sent_again_under_the_same_name_and_id(self):
+        self.serve((FIRST, []), (FIRST, [None]), (FIRST, [CommitReply(Committed(VERSION))]))
+        self.assertEqual(self.put(self.client()), VERSION)
+        (_, [first]), (name, [second]) = self.heard[1:]
+        self.assertEqual((name, second.id, second.ask), (FIRST, first.id, first.ask))
+        self.assertEqual((first.repeated, second.repeated), (False, True))
+
+    def test_a_commit_is_not_sent_under_another_name_and_is_unknown(self):
+        self.serve((FIRST, []), (FIRST, [None]), (OTHER, [CommitReply(Committed(VERSION))]))
+        client = self.client()
+        with self.assertRaises(UnknownError):
+            self.put(client)
+        # What is asked next is asked under the new name.
+        self.assertEqual(self.put(client), VERSION)
+        (_, [first]), (name, [second]) = self.heard[1:]
+        self.assertEqual((name, second.repeated), (FIRST, False))
+        self.assertGreater(second.id, first.id)
+
+    def test_a_read_is_asked_again_under_any_name(self):
+        held = Values([Item(b"v", VERSION)])
+        self.serve((FIRST, []), (FIRST, [None]), (OTHER, [held]))
+        self.assertEqual(self.client().begin().get(b"k"), b"v")
+        self.assertEqual(self.heard[2][1][0].ask, Get([b"k"]))
+
+    def test_indeterminate_is_unknown(self):
+        self.serve((FIRST, []), (FIRST, [CommitReply(Indeterminate())]))
+        with self.assertRaises(UnknownError):
+            self.put(self.client())
+
+    def test_an_answer_to_another_request_is_ignored(self):
+        again_and_now = [(1, Values([None])), (0, Values([Item(b"v", VERSION)]))]
+        self.serve((FIRST, []), (FIRST, [Values([None]), again_and_now]))
+        client = self.client()
+        self.assertIsNone(client.begin().get(b"k"))
+        self.assertEqual(client.begin().get(b"k"), b"v")
+
+    def test_a_server_that_cannot_be_reached_has_committed_nothing(self):
+        self.serve((FIRST, []))
+        client = self.client()
+        self._listener.close()
+        client.request_s = 0.2
+        with self.assertRaises(UnavailableError):
+            self.put(client)
+
+
+if __name__ == "__main__":
+    unittest.main()
