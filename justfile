@@ -27,6 +27,10 @@ gate:
 advisories:
     .ci/dependencies --advisories
 
+# the public interface of a published crate; two of these lists differ by what a release changes
+api crate="mongotx":
+    cargo +nightly public-api --simplified --package {{ crate }}
+
 # compiles everything with the oldest Rust that is promised
 oldest:
     cargo +1.90 check --workspace --all-targets --locked
