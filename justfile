@@ -6,14 +6,16 @@ _list:
 # what is wrong without running a test: format, clippy, rustdoc, dependencies
 check:
     cargo fmt --all --check
+    .ci/columns
     cargo clippy --workspace --all-targets -- -D warnings
     RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --quiet
     .ci/dependencies
 
-# formats, and applies what clippy suggests
+# formats, wraps pages and comments, and applies what clippy suggests
 fix:
     cargo clippy --workspace --all-targets --fix --allow-dirty --allow-staged
     cargo fmt --all
+    .ci/columns --fix
 
 # all tests, or those of one crate: `just test -p mongotx --test it -- smoke`
 test *arguments="--workspace":
