@@ -7,7 +7,7 @@ use sd2v::index::shown_key;
 use super::Error;
 use crate::options::Namespace;
 
-/// The document and the other transaction of an [`ErrorKind::Conflict`].
+/// The document and the other transaction of an [`crate::ErrorKind::Conflict`].
 #[derive(Clone, Debug, PartialEq)]
 pub struct Conflict {
     /// Namespace of the document that both transactions want.
