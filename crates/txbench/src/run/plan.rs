@@ -43,7 +43,7 @@ pub async fn run_workload(spec: &WorkloadSpec, args: &RunArgs, command: &str) ->
 /// The same, on servers that are there.
 ///
 /// # Errors
-/// As [`run`].
+/// As [`run_workload`].
 pub async fn run_on(
     servers: &Servers,
     spec: &WorkloadSpec,
