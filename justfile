@@ -6,14 +6,16 @@ _list:
 # what is wrong without running a test: format, clippy, rustdoc, dependencies
 check:
     cargo fmt --all --check
+    .ci/columns
     cargo clippy --workspace --all-targets -- -D warnings
     RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --quiet
     .ci/dependencies
 
-# formats, and applies what clippy suggests
+# formats, wraps pages and comments, and applies what clippy suggests
 fix:
     cargo clippy --workspace --all-targets --fix --allow-dirty --allow-staged
     cargo fmt --all
+    .ci/columns --fix
 
 # all tests, or those of one crate: `just test -p mongotx --test it -- smoke`
 test *arguments="--workspace":
@@ -26,6 +28,10 @@ gate:
 # licences, sources, duplicates and known advisories; fetches the advisories
 advisories:
     .ci/dependencies --advisories
+
+# the public interface of a published crate; two of these lists differ by what a release changes
+api crate="mongotx":
+    cargo +nightly public-api --simplified --package {{ crate }}
 
 # compiles everything with the oldest Rust that is promised
 oldest:

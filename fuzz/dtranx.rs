@@ -1,8 +1,8 @@
-//! What must hold whatever bytes DTranx reads, from a connection or from its log; for the fuzzer and for the tests that do
-//! without it.
+//! What must hold whatever bytes DTranx reads, from a connection or from its log; for the fuzzer
+//! and for the tests that do without it.
 //!
-//! A checksum that no longer fits ends nearly every input at once. So each is read twice: as it is, and with its checksums
-//! put right.
+//! A checksum that no longer fits ends nearly every input at once. So each is read twice: as it is,
+//! and with its checksums put right.
 #![allow(dead_code, clippy::unwrap_used, reason = "each target uses a part of it, and may panic")]
 
 use std::fmt::Debug;
@@ -81,7 +81,8 @@ const SEGMENT: &str = "segment-00000000000000000001.wal";
 const GC_LOG: &str = "gc.log";
 const SLOT_BYTES: usize = 64 * 1024;
 
-/// The only segment of a log: refused with its name and left alone, or a log that goes on behind what it holds.
+/// The only segment of a log: refused with its name and left alone, or a log that goes on behind
+/// what it holds.
 pub(crate) fn segment(bytes: &[u8]) {
     let mut mended = bytes.to_vec();
     mend_segment(&mut mended);
@@ -93,7 +94,8 @@ pub(crate) fn segment(bytes: &[u8]) {
     }
 }
 
-/// The two slots of the GC log, the first after its length, and behind them zeros: refused, or a log that goes on.
+/// The two slots of the GC log, the first after its length, and behind them zeros: refused, or a
+/// log that goes on.
 pub(crate) fn gc_log(bytes: &[u8]) {
     let Some((length, rest)) = bytes.split_first_chunk() else { return };
     let Some((first, second)) = rest.split_at_checked(u16::from_le_bytes(*length).into()) else { return };
@@ -150,7 +152,8 @@ fn replace(medium: &Memory, file: &str, bytes: &[u8]) {
     made.persist().unwrap();
 }
 
-/// The header gets the number and size that fit; every block of a plausible length gets its checksum.
+/// The header gets the number and size that fit; every block of a plausible length gets its
+/// checksum.
 fn mend_segment(bytes: &mut [u8]) {
     let size = bytes.len() as u64;
     let Some(header) = bytes.first_chunk_mut::<64>() else { return };

@@ -28,7 +28,8 @@ pub(crate) fn answer(bytes: &[u8]) {
     let _ = op_msg::decode_answer(&header, payload);
 }
 
-/// A length, a body of so many bytes, documents: refused, or a command that goes over the wire as it is.
+/// A length, a body of so many bytes, documents: refused, or a command that goes over the wire as
+/// it is.
 pub(crate) fn command(bytes: &[u8]) {
     let Some((length, rest)) = bytes.split_first_chunk() else { return };
     let Some((body, beside)) = rest.split_at_checked(u16::from_le_bytes(*length).into()) else { return };

@@ -1,5 +1,5 @@
-//! A fuzzer's corpus without a fuzzer: compared with what the encoder makes, replayed, and changed at random a bounded
-//! number of times. For the tests of the crates that are fuzzed.
+//! A fuzzer's corpus without a fuzzer: compared with what the encoder makes, replayed, and changed
+//! at random a bounded number of times. For the tests of the crates that are fuzzed.
 #![allow(dead_code, clippy::unwrap_used, reason = "each test uses a part of it, and may panic")]
 
 use std::{
@@ -16,8 +16,8 @@ pub(crate) type Corpus = BTreeMap<String, Vec<u8>>;
 /// A target: its name, what it runs, and what its encoder makes.
 pub(crate) type Target = (&'static str, fn(&[u8]), Corpus);
 
-/// The stored corpus is what the encoder makes; with the variable `UPDATE_CORPUS` it is written anew. Entries that are not
-/// `exact` need only be there.
+/// The stored corpus is what the encoder makes; with the variable `UPDATE_CORPUS` it is written
+/// anew. Entries that are not `exact` need only be there.
 pub(crate) fn compare(targets: &[Target], exact: impl Fn(&str) -> bool) {
     for (target, _, corpus) in targets {
         let folder = folder(target);
@@ -42,8 +42,9 @@ fn folder(target: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus").join(target)
 }
 
-/// Runs each target on each entry, and on what becomes of it when it is changed: `changes` times for the whole target.
-/// `finish` puts right what nearly every change would break, so that the rest is looked at.
+/// Runs each target on each entry, and on what becomes of it when it is changed: `changes` times
+/// for the whole target. `finish` puts right what nearly every change would break, so that the rest
+/// is looked at.
 pub(crate) fn replay(targets: Vec<Target>, changes: usize, finish: impl Fn(&mut Vec<u8>, &mut StdRng)) {
     for (target, run, corpus) in targets {
         let entries: Vec<Vec<u8>> = corpus.into_values().collect();
@@ -60,8 +61,8 @@ pub(crate) fn replay(targets: Vec<Target>, changes: usize, finish: impl Fn(&mut 
     }
 }
 
-/// One to four changes at random places: a bit, a byte, a number that lengths are confused with, a piece cut out, doubled
-/// or taken from another entry.
+/// One to four changes at random places: a bit, a byte, a number that lengths are confused with, a
+/// piece cut out, doubled or taken from another entry.
 pub(crate) fn change(entry: &[u8], entries: &[Vec<u8>], random: &mut impl Rng) -> Vec<u8> {
     const NUMBERS: [i32; 10] = [0, 1, -1, 4, 5, 16, 255, 48_000_000, i32::MAX, i32::MIN];
     let mut bytes = entry.to_vec();

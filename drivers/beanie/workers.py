@@ -14,7 +14,8 @@ from pymongo.asynchronous.client_session import AsyncClientSession
 from pymongo.errors import PyMongoError
 
 TELLERS, TRANSFERS, ACCOUNTS, BALANCE = 8, 25, 4, 1_000
-# Longer than what a dead gateway had locked stays locked: what it has not committed by then is rolled back.
+# Longer than what a dead gateway had locked stays locked: what it has not committed by then is
+# rolled back.
 GIVE_UP_S, ATTEMPTS = 25, 5
 
 
@@ -55,7 +56,8 @@ async def transfer_once(session: AsyncClientSession) -> None:
     for _ in range(ATTEMPTS):
         try:
             with pymongo.timeout(GIVE_UP_S):
-                # Runs it again when another transaction came in between, and sends the commit again when its answer was lost.
+                # Runs it again when another transaction came in between, and sends the commit again
+                # when its answer was lost.
                 await session.with_transaction(lambda session: transfer(session, receipt))
             return
         except PyMongoError as error:

@@ -29,7 +29,8 @@ REPLICA_SET = "rs0"
 PAGE_AT = "page at "
 # What it says when it serves.
 LISTENS = "listening on "
-# The data are in memory where there is room: suites make and drop a collection for every test, and nobody asks for the data afterwards.
+# The data are in memory where there is room: suites make and drop a collection for every test, and
+# nobody asks for the data afterwards.
 MEMORY = Path("/dev/shm")
 ROOM_BYTES = 2 * 1024**3
 

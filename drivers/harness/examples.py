@@ -26,7 +26,8 @@ class Example:
     # What fetches its packages: done once for each content of the file that lists them.
     fetch: list | None = None
     packages: str | None = None
-    # Whether it connects to a replica set by its name, and to both members of that; otherwise to routers.
+    # Whether it connects to a replica set by its name, and to both members of that; otherwise to
+    # routers.
     wants_replica_set: bool = False
     # What it says when the set's primary is to be killed.
     loses_primary_at: str | None = None

@@ -48,7 +48,8 @@ WANT_SECONDARY = [
 WANT_CHANGE_STREAMS = ["writeConcern = 0 cursor creating operations with a getMore succeeds on changeStream"]
 # They step the primary down and go on at another member.
 WANT_ANOTHER_PRIMARY = ["should resume on ServerSelectionError"]
-# They leave transactions open at one of two routers, and end all sessions at the one that chance picks: 20 seconds each, or none.
+# They leave transactions open at one of two routers, and end all sessions at the one that chance
+# picks: 20 seconds each, or none.
 WANT_ONE_STORE_OF_SESSIONS = ["mongos-unpin"]
 LEFT_OUT = ["--grep", "|".join(WANT_SECONDARY + WANT_ANOTHER_PRIMARY + WANT_CHANGE_STREAMS + WANT_ONE_STORE_OF_SESSIONS), "--invert"]
 

@@ -1,4 +1,5 @@
-// What runs: `db.currentOp()` shows an open transaction with its application and its query, and without values. Ends with 1 when it does not.
+// What runs: `db.currentOp()` shows an open transaction with its application and its query, and
+// without values. Ends with 1 when it does not.
 
 const assert = require("node:assert/strict");
 

@@ -1,4 +1,5 @@
-// A bank: one transfer that is committed, and one that is rolled back. Ends with 1 when an account holds what it should not.
+// A bank: one transfer that is committed, and one that is rolled back. Ends with 1 when an account
+// holds what it should not.
 
 import assert from "node:assert/strict";
 import mongoose from "mongoose";
@@ -7,7 +8,8 @@ const Account = mongoose.model("Account", new mongoose.Schema({ _id: String, bal
 
 /** Both accounts change, or neither. */
 async function transfer(payer, payee, amount) {
-  // Runs the function again when another transaction came in between, and sends the commit again when its answer was lost.
+  // Runs the function again when another transaction came in between, and sends the commit again
+  // when its answer was lost.
   await mongoose.connection.transaction(async (session) => {
     await Account.updateOne({ _id: payee }, { $inc: { balance: amount } }).session(session);
     const account = await Account.findById(payer).session(session);

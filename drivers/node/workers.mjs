@@ -1,4 +1,5 @@
-// A bank with eight tellers at once, with Mongoose. Ends with 1 when a transfer is lost or made twice.
+// A bank with eight tellers at once, with Mongoose. Ends with 1 when a transfer is lost or made
+// twice.
 
 import assert from "node:assert/strict";
 import mongoose from "mongoose";
@@ -28,7 +29,8 @@ async function transfer(session) {
 
 async function teller() {
   for (let done = 0; done < TRANSFERS; done++) {
-    // Runs it again when another transaction came in between, and sends the commit again when its answer was lost.
+    // Runs it again when another transaction came in between, and sends the commit again when its
+    // answer was lost.
     await mongoose.connection.transaction(transfer);
   }
 }

@@ -1,5 +1,6 @@
-// A bank with eight tellers at once, with Payload. Ends with 1 when a transfer is lost or made twice, or Payload does without transactions, as it does where the
-// connection string names no replica set.
+// A bank with eight tellers at once, with Payload. Ends with 1 when a transfer is lost or made
+// twice, or Payload does without transactions, as it does where the connection string names no
+// replica set.
 
 import assert from "node:assert/strict";
 import { setTimeout as pause } from "node:timers/promises";

@@ -21,7 +21,8 @@ def transfer(accounts: Collection, session: ClientSession, payer: str, payee: st
         if accounts.find_one({"_id": payer}, session=session)["balance"] < 0:
             raise NotEnough(f"{payer} has less than {amount}")
 
-    # Runs them again when another transaction came in between, and sends the commit again when its answer was lost.
+    # Runs them again when another transaction came in between, and sends the commit again when its
+    # answer was lost.
     session.with_transaction(statements)
 
 

@@ -1,4 +1,5 @@
-// Clients of the soak with the Node driver, a loop each. See README.md for what all three programs do.
+// Clients of the soak with the Node driver, a loop each. See README.md for what all three programs
+// do.
 
 import { MongoClient, MongoError, MongoServerError } from "mongodb";
 

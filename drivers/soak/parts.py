@@ -12,7 +12,8 @@ from harness.deployment import _answers, _free_ports, _path_of_mongod
 from harness.processes import Failed, end, must_run, start, tail, wait_until
 
 PASSWORD = "soak"
-# Short, so that the end need not be waited for: what clients that were killed have left goes after this.
+# Short, so that the end need not be waited for: what clients that were killed have left goes after
+# this.
 TIMEOUTS = {"session-timeout": 60, "cursor-timeout": 30, "transaction-lifetime": 20}
 
 

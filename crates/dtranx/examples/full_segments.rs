@@ -1,6 +1,8 @@
-//! How long an append takes that finds its segment full: the next one made then, and made ahead by another thread.
+//! How long an append takes that finds its segment full: the next one made then, and made ahead by
+//! another thread.
 //!
-//! `cargo run -p dtranx --example full_segments -- FOLDER`, the folder on the disk that is measured.
+//! `cargo run -p dtranx --example full_segments -- FOLDER`, the folder on the disk that is
+//! measured.
 
 use std::error::Error;
 use std::path::Path;
@@ -15,7 +17,8 @@ const SEGMENT_BYTES: u64 = 64 << 20;
 const RECORD_BYTES: usize = 64 << 10;
 const SEGMENTS: u64 = 8;
 
-/// The times of durable appends, sorted: of those that went to the segment of the one before, and of the others.
+/// The times of durable appends, sorted: of those that went to the segment of the one before, and
+/// of the others.
 #[derive(Default)]
 struct Times {
     same: Vec<Duration>,

@@ -1,5 +1,5 @@
-//! Folders whose names are durable: a folder that was made and not synced into its parent may be gone after a power failure,
-//! with all that was synced in it.
+//! Folders whose names are durable: a folder that was made and not synced into its parent may be
+//! gone after a power failure, with all that was synced in it.
 
 use std::fs::{self, File};
 use std::io::{ErrorKind, Result};
@@ -15,7 +15,7 @@ pub(crate) fn make(folder: &Path) -> Result<()> {
         }
         sync_above(&missing)?;
     }
-    // It may have been made by a process that was killed before it synced the folder above.
+    // The folder may have been made by a process that was killed before it synced the folder above.
     sync_above(folder)
 }
 
@@ -31,7 +31,7 @@ pub(crate) fn sync_above(path: &Path) -> Result<()> {
 fn sync(folder: &Path) -> Result<()> {
     match File::open(folder) {
         Ok(folder) => folder.sync_all(),
-        // Whoever may not read a folder has made nothing in it.
+        // A process that may not read a folder has made nothing in it.
         Err(error) if error.kind() == ErrorKind::PermissionDenied => Ok(()),
         Err(error) => Err(error),
     }

@@ -1,4 +1,5 @@
-//! What is allocated while bytes are decoded is bounded by how many they are, whatever lengths they name.
+//! What is allocated while bytes are decoded is bounded by how many they are, whatever lengths they
+//! name.
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 use std::alloc::System;

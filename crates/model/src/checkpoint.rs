@@ -18,7 +18,7 @@
 
 use stateright::{Model, Property};
 
-use crate::explore::{Report, run, told};
+use crate::explore::{Report, explore_model, told};
 
 /// Rules that can be broken on purpose.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -154,7 +154,7 @@ pub struct CheckpointModel {
 /// Explores every state that `plan` can reach.
 pub fn explore(plan: Plan) -> Report {
     let title = format!("checkpoint {:?}", plan);
-    told(&title, || run(CheckpointModel { plan }))
+    told(&title, || explore_model(CheckpointModel { plan }))
 }
 
 impl CheckpointModel {

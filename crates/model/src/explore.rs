@@ -22,7 +22,7 @@ pub struct Report {
 /// Explores every state that `plan` can reach.
 pub fn explore(plan: Plan) -> Report {
     let title = format!("{} {:?}", plan.name, plan.mutation);
-    told(&title, || run(ProtocolModel { plan }))
+    told(&title, || explore_model(ProtocolModel { plan }))
 }
 
 /// Runs an exploration and prints its result.
@@ -36,7 +36,7 @@ pub(crate) fn told(title: &str, explore: impl FnOnce() -> Report) -> Report {
 
 /// Explores every state that `model` can reach. Without violation the checker has no reason to stop
 /// before.
-pub(crate) fn run<M>(model: M) -> Report
+pub(crate) fn explore_model<M>(model: M) -> Report
 where
     M: Model + Send + Sync + 'static,
     M::State: Hash + Send + Sync + Debug + Clone + PartialEq,

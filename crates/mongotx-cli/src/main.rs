@@ -94,7 +94,7 @@ impl Command {
             Self::DemoWorker(options) => demo::worker::run(options).await,
             Self::BenchProxy(options) => bench::run_proxy(options).await,
             Self::BenchClients => {
-                txbench::run::child::run().await.map_err(|error| Failure::new(error.to_string()))?;
+                txbench::run::child::run_part().await.map_err(|error| Failure::new(error.to_string()))?;
                 Ok(failure::WELL)
             }
         }

@@ -21,7 +21,7 @@ use std::{
 
 use clap::{Args, CommandFactory, Parser, ValueEnum};
 use mongotx::{ChangeStreams, ClientOptions, Isolation};
-use mongotx_gateway::{Gateway, Limits, Options as GatewayOptions, ReplicaSetFace, RetryableWrites, StartError, Tls};
+use mongotx_gateway::{Gateway, GatewayOptions, Limits, ReplicaSetFace, RetryableWrites, StartError, Tls};
 use rustix::process::{Resource, getrlimit, setrlimit};
 use testkit::Server;
 use tokio::io::AsyncReadExt;

@@ -12,7 +12,7 @@ use std::{
 };
 
 use bson::{Document, doc};
-use mongotx_gateway::{Gateway, Options};
+use mongotx_gateway::{Gateway, GatewayOptions};
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn Error>> {
@@ -26,11 +26,11 @@ async fn main() -> Result<(), Box<dyn Error>> {
 
 /// Starts a gateway, runs a transaction through it with the official driver, and ends it.
 pub(crate) async fn run(uri: &str) -> Result<(), Box<dyn Error>> {
-    let options = Options {
+    let options = GatewayOptions {
         uri: uri.to_owned(),
         // Port 0 takes a free one. Only this machine can connect, so nobody has to log in.
         listen: Some(SocketAddr::from((Ipv4Addr::LOCALHOST, 0))),
-        ..Options::default()
+        ..GatewayOptions::default()
     };
     let gateway = Gateway::start(options).await?;
     let address = gateway.address().ok_or("the gateway listens nowhere")?;

@@ -14,7 +14,7 @@ use crate::{
     members::{self, Members},
     memory::Memory,
     metrics::Metrics,
-    options::{Limits, Options, Tuning},
+    options::{GatewayOptions, Limits, Tuning},
     session::records::Records,
     state::State,
     upstream::Upstream,
@@ -41,7 +41,7 @@ pub struct Context {
     pub(crate) users: Option<Roster>,
     /// Options with which the gateway was started. Those that can be changed later are in
     /// `Context::tuning`.
-    pub options: Options,
+    pub options: GatewayOptions,
     tuning: RwLock<Arc<Tuning>>,
     /// Time at which the gateway was started.
     pub started: Instant,
@@ -73,7 +73,7 @@ fn tell_limits(metrics: &Metrics, tuning: &Tuning) {
 }
 
 /// Address of a gateway, as its own page and records show it.
-fn address(options: &Options) -> String {
+fn address(options: &GatewayOptions) -> String {
     match (&options.listen, &options.unix) {
         (Some(address), _) => address.to_string(),
         (None, Some(path)) => path.display().to_string(),
@@ -87,7 +87,7 @@ impl Context {
         upstream: Upstream,
         users: Option<Users>,
         clock: Clock,
-        options: Options,
+        options: GatewayOptions,
     ) -> Self {
         let records = Records::new(&client, &options.client.tx_database, options.sessions.session_timeout);
         let tx = State::new(options.sessions, records, clock);

@@ -15,7 +15,7 @@ use crate::{
     context::Context,
     dispatch,
     metrics::AbortReason,
-    options::{Options, ReplicaSetFace, Tuning},
+    options::{GatewayOptions, ReplicaSetFace, Tuning},
     reply::Reply,
     request::Request,
     server::{Endpoint, Listener, Reloaded, Server, TlsError, Web, acceptor},
@@ -123,7 +123,7 @@ impl Gateway {
     ///
     /// # Errors
     /// [`StartError`].
-    pub async fn start(options: Options) -> Result<Self, StartError> {
+    pub async fn start(options: GatewayOptions) -> Result<Self, StartError> {
         check_exposure(&options)?;
         check_page_exposure(&options)?;
         options.replica_set.as_ref().map_or(Ok(()), check_face)?;
@@ -140,21 +140,21 @@ impl Gateway {
         let web = listen_for_page(&options).await?;
         let address = listeners.iter().find_map(Listener::address);
         // As it shows itself: with the port that was taken.
-        let options = Options { listen: address, ..options };
+        let options = GatewayOptions { listen: address, ..options };
         let context = Arc::new(Context::new(client, upstream, users, clock, options));
         context.sweep_in_background();
         context.watch_members().await;
         let server = Arc::new(Server::new(context, tls));
         let metrics_address = endpoint.as_ref().and_then(Endpoint::address);
         if let Some(endpoint) = endpoint {
-            tokio::spawn(endpoint.run(Arc::clone(&server.context), server.closing.clone()));
+            tokio::spawn(endpoint.serve(Arc::clone(&server.context), server.closing.clone()));
         }
         let web_address = web.as_ref().map(Web::address);
         if let Some(web) = web {
-            tokio::spawn(web.run(Arc::clone(&server)));
+            tokio::spawn(web.serve(Arc::clone(&server)));
         }
         for listener in listeners {
-            server.tasks.spawn(listener.run(Arc::clone(&server)));
+            server.tasks.spawn(listener.serve(Arc::clone(&server)));
         }
         Ok(Self { server, address, metrics_address, web_address })
     }
@@ -232,7 +232,7 @@ impl Gateway {
     }
 
     /// Carries out a command without the network in between.
-    pub async fn run(&self, connection: &Connection, request: &Request) -> Reply {
+    pub async fn run_command(&self, connection: &Connection, request: &Request) -> Reply {
         dispatch::run(&self.server.context, connection, &Arc::new(request.clone())).await
     }
 
@@ -251,7 +251,7 @@ impl Drop for Gateway {
 }
 
 /// Connections from other machines need a password, and TLS that protects it on the way.
-fn check_exposure(options: &Options) -> Result<(), StartError> {
+fn check_exposure(options: &GatewayOptions) -> Result<(), StartError> {
     let Some(address) = options.listen.filter(|address| !address.ip().is_loopback()) else { return Ok(()) };
     let missing = match (&options.users, &options.tls, options.allow_plaintext) {
         (None, ..) => "name the users who may log in (--users)",
@@ -264,7 +264,7 @@ fn check_exposure(options: &Options) -> Result<(), StartError> {
 }
 
 /// Other machines may see the page only encrypted, and with a password.
-fn check_page_exposure(options: &Options) -> Result<(), StartError> {
+fn check_page_exposure(options: &GatewayOptions) -> Result<(), StartError> {
     let Some(address) = options.web.filter(|address| !address.ip().is_loopback()) else { return Ok(()) };
     let missing = match (&options.users, &options.tls) {
         (None, _) => "name the users who may log in (--users)",
@@ -291,17 +291,17 @@ fn check_face(face: &ReplicaSetFace) -> Result<(), StartError> {
     }
 }
 
-async fn listen_for_metrics(options: &Options) -> Result<Option<Endpoint>, StartError> {
+async fn listen_for_metrics(options: &GatewayOptions) -> Result<Option<Endpoint>, StartError> {
     let Some(address) = options.metrics else { return Ok(None) };
     Endpoint::listen(address).await.map(Some).map_err(|source| StartError::Metrics { address, source })
 }
 
-async fn listen_for_page(options: &Options) -> Result<Option<Web>, StartError> {
+async fn listen_for_page(options: &GatewayOptions) -> Result<Option<Web>, StartError> {
     let Some(address) = options.web else { return Ok(None) };
     Web::listen(address).await.map(Some).map_err(|source| StartError::Web { address, source })
 }
 
-async fn listen(options: &Options) -> Result<Vec<Listener>, StartError> {
+async fn listen(options: &GatewayOptions) -> Result<Vec<Listener>, StartError> {
     let mut listeners = Vec::new();
     if let Some(address) = options.listen {
         let listener = Listener::tcp(address).await;

@@ -53,7 +53,7 @@ pub use self::{
     connection::{Connection, Peer},
     context::Context,
     gateway::{Gateway, StartError},
-    options::{Limits, Options, ReplicaSetFace, RetryableWrites, SessionLimits, Tls, Tuning},
+    options::{GatewayOptions, Limits, ReplicaSetFace, RetryableWrites, SessionLimits, Tls, Tuning},
     reply::Reply,
     request::{Request, Sequence, Whole},
     server::Reloaded,

@@ -6,7 +6,7 @@ use mongotx::ClientOptions;
 
 /// Options with which a gateway is started. By default it listens on no address.
 #[derive(Clone)]
-pub struct Options {
+pub struct GatewayOptions {
     /// Connection string of the backing server.
     pub uri: String,
     /// Address to listen on for TCP connections. Port 0 takes a free one.
@@ -49,7 +49,7 @@ pub struct Options {
     pub client: ClientOptions,
 }
 
-impl Default for Options {
+impl Default for GatewayOptions {
     fn default() -> Self {
         Self {
             uri: String::new(),
@@ -138,20 +138,20 @@ pub struct Limits {
 }
 
 /// Options that can be changed while the gateway runs, for commands and connections that come
-/// later: the fields of [`Options`] with the same names.
+/// later: the fields of [`GatewayOptions`] with the same names.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Tuning {
-    /// As in [`Options::limits`], but for the pool of connections to the server.
+    /// As in [`GatewayOptions::limits`], but for the pool of connections to the server.
     pub limits: Limits,
-    /// As in [`Options::sessions`], for sessions and cursors.
+    /// As in [`GatewayOptions::sessions`], for sessions and cursors.
     pub sessions: SessionLimits,
-    /// As in [`Options::slow`]: commands that are logged.
+    /// As in [`GatewayOptions::slow`]: commands that are logged.
     pub slow: Option<Duration>,
-    /// As in [`Options::lock_wait`], for later transactions.
+    /// As in [`GatewayOptions::lock_wait`], for later transactions.
     pub lock_wait: Duration,
 }
 
-impl Options {
+impl GatewayOptions {
     /// The options that can be changed while the gateway runs.
     pub fn tuning(&self) -> Tuning {
         let Self { limits, sessions, slow, lock_wait, .. } = self.clone();

@@ -1,12 +1,13 @@
-//! What one command costs the client: processor time and latency of the library's, beside a raw connection's, `mongowire`'s and
-//! the official driver's, in turns, on one standalone server.
+//! What one command costs the client: processor time and latency of the library's, beside a raw
+//! connection's, `mongowire`'s and the official driver's, in turns, on one standalone server.
 //!
 //! ```sh
 //! cargo bench -p mongotx --bench command
 //! ```
 //!
-//! The command is a `find` of one small document by its `_id`. *Raw* sends bytes that were made before and does not look at what
-//! comes back: no client can cost less. `MONGOTX_BENCH_SECONDS` is the length of a turn (1), `MONGOTX_BENCH_ROUNDS` the number of turns (5).
+//! The command is a `find` of one small document by its `_id`. *Raw* sends bytes that were made
+//! before and does not look at what comes back: no client can cost less. `MONGOTX_BENCH_SECONDS` is
+//! the length of a turn (1), `MONGOTX_BENCH_ROUNDS` the number of turns (5).
 #![allow(clippy::unwrap_used, missing_docs, reason = "a program of its own")]
 
 use std::{
@@ -131,7 +132,9 @@ impl Clients {
             for _ in 0..STEP {
                 match side {
                     Side::Raw => raw.ask().await,
-                    Side::Wire => drop(self.pool.get().await.unwrap().run(Some(DB), &find, &[], LIMIT).await.unwrap()),
+                    Side::Wire => {
+                        drop(self.pool.get().await.unwrap().run_command(Some(DB), &find, &[], LIMIT).await.unwrap())
+                    }
                     Side::Library => assert!(library.find_one(doc! {"_id": id}).await.unwrap().is_some()),
                     Side::Driver => assert!(driver.find_one(doc! {"_id": id}).await.unwrap().is_some()),
                 }

@@ -14,7 +14,7 @@ mod common;
 use std::{error::Error, time::Duration};
 
 use bson::{Document, doc};
-use mongotx::{Client, Collection, ErrorKind, Fate, Session, error::TRANSIENT_TRANSACTION_ERROR};
+use mongotx::{Backoff, Client, Collection, ErrorKind, Fate, Session, error::TRANSIENT_TRANSACTION_ERROR};
 
 const TASKS: i64 = 4;
 const ADDITIONS: i64 = 5;
@@ -59,7 +59,7 @@ async fn count(client: Client, counters: Collection) -> mongotx::Result<u32> {
 
 /// Runs one transaction until it is committed. Answers how many attempts failed before.
 async fn add_with_retries(client: &Client, session: &mut Session, counters: &Collection) -> mongotx::Result<u32> {
-    let mut pause = Duration::from_millis(2);
+    let mut backoff = Backoff::new(Duration::from_millis(2), Duration::from_millis(100));
     let mut failed = 0;
     loop {
         let error = match attempt(session, counters).await {
@@ -81,8 +81,7 @@ async fn add_with_retries(client: &Client, session: &mut Session, counters: &Col
         } else if !error.contains_label(TRANSIENT_TRANSACTION_ERROR) || failed == ATTEMPTS {
             return Err(error);
         }
-        tokio::time::sleep(pause.mul_f64(rand::random_range(0.5..1.5))).await;
-        pause = (pause * 2).min(Duration::from_millis(100));
+        backoff.wait().await;
     }
 }
 

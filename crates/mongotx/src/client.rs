@@ -72,8 +72,9 @@ impl Client {
     /// ```
     ///
     /// # Errors
-    /// [`ErrorKind::Invalid`] for a malformed URI or declared shard key, or an option out of its bounds, [`ErrorKind::Unavailable`] when no server answers,
-    /// [`ErrorKind::Unsupported`] for a server on which transactions would not be safe, with the reason.
+    /// [`ErrorKind::Invalid`] for a malformed URI or declared shard key, or an option out of its
+    /// bounds, [`ErrorKind::Unavailable`] when no server answers, [`ErrorKind::Unsupported`] for a
+    /// server on which transactions would not be safe, with the reason.
     pub async fn connect_with(uri: &str, options: ClientOptions) -> Result<Self> {
         Ok(Self { core: connect::connect(uri, options).await? })
     }
@@ -175,8 +176,8 @@ impl Client {
     /// ```
     ///
     /// # Errors
-    /// [`ErrorKind::Invalid`] for a write concern that the server does not take, [`ErrorKind::Unavailable`] and
-    /// [`ErrorKind::Indeterminate`] when the server does not answer.
+    /// [`ErrorKind::Invalid`] for a write concern that the server does not take,
+    /// [`ErrorKind::Unavailable`] and [`ErrorKind::Indeterminate`] when the server does not answer.
     pub async fn await_write_concern(&self, concern: Document) -> Result<Option<Document>> {
         self.core.records().await_concern(&self.core.server, concern).await
     }

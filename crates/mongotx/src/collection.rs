@@ -108,8 +108,8 @@ impl<T> Collection<T> {
     }
 
     /// Changes the document with this `_id` by operators, or replaces it, with the update as bytes;
-    /// outside transactions. It does what
-    /// [`Collection::update_one`] and [`Collection::replace_one`] do for the filter `{_id: {$eq: id}}` without a session.
+    /// outside transactions. It does what [`Collection::update_one`] and
+    /// [`Collection::replace_one`] do for the filter `{_id: {$eq: id}}` without a session.
     ///
     /// ```no_run
     /// # use bson::doc;
@@ -264,8 +264,9 @@ impl<T> Collection<T> {
     /// ```
     ///
     /// # Errors
-    /// [`crate::ErrorKind::Conflict`] when documents are still locked then, with one of the holders;
-    /// [`crate::ErrorKind::Unsupported`] for the records of clients and the storage of time series.
+    /// [`crate::ErrorKind::Conflict`] when documents are still locked then, with one of the
+    /// holders; [`crate::ErrorKind::Unsupported`] for the records of clients and the storage of
+    /// time series.
     pub async fn drop(&self) -> Result<()> {
         self.core.drop_collection(&self.namespace).await
     }

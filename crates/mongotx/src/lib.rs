@@ -20,6 +20,7 @@
 //! MongoDB command means) and `coordinator` (how a transaction runs).
 
 mod about;
+mod backoff;
 #[cfg(doctest)]
 mod book;
 pub mod client;
@@ -35,13 +36,17 @@ pub mod metrics;
 pub mod options;
 mod scoped;
 pub mod session;
+#[doc(hidden)]
 pub mod steps;
 mod waiting;
 
 pub use protocol::{ClientId, Concern, TxId};
 
+#[doc(hidden)]
+pub use self::steps::{Step, StepHook};
 pub use self::{
     about::About,
+    backoff::Backoff,
     client::{Changes, Client, ClientInfo, LockedDocument},
     collection::{Aggregate, Collection, IndexModel, Modification, ReturnDocument, WriteModel},
     command::{bulk::BulkWriteResult, each::FirstWrites, find_and_modify::Modified, update::UpdateResult},
@@ -60,6 +65,5 @@ pub use self::{
     options::{ChangeStreams, ClientOptions, Isolation, Layout, Namespace, TransactionOptions, Verbosity},
     scoped::{with_comment, without_validation},
     session::Session,
-    steps::{Step, StepHook},
     waiting::{Wait, Watch},
 };

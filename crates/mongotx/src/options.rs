@@ -91,11 +91,12 @@ pub enum Layout {
     /// One record for each client; transactions that commit at the same time share a write to it.
     #[default]
     ClientRecord,
-    /// One record per transaction, inserted at its first write and removed at its end, as in
-    /// section 4.1 of paper 000. The baseline of the benchmarks, not for production: outcomes
-    /// cannot be asked for after the end, a transaction's lease is not extended while it runs, and,
-    /// as published, a server that is killed while documents are being finished can lose half of a
+    /// For benchmarks, and outside of what versions promise: one record per transaction, inserted
+    /// at its first write and removed at its end, as in section 4.1 of paper 000. Outcomes cannot
+    /// be asked for after the end, a transaction's lease is not extended while it runs, and, as
+    /// published, a server that is killed while documents are being finished can lose half of a
     /// commit.
+    #[doc(hidden)]
     Published,
 }
 
@@ -223,9 +224,9 @@ pub struct ClientOptions {
     /// Default: 10 seconds.
     pub lease: Duration,
     /// How long a transaction that may hold locks can be left without a statement before the client
-    /// rolls it back: see
-    /// [`TransactionOptions::idle_limit`]. The client's signs of life are for all of its transactions, so that the lease does not
-    /// end for one that is forgotten. 60 seconds.
+    /// rolls it back: see [`TransactionOptions::idle_limit`]. The client's signs of life are for
+    /// all of its transactions, so that the lease does not end for one that is forgotten. 60
+    /// seconds.
     pub idle_limit: Duration,
     /// Time that a write outside a transaction waits for a transaction that holds its document.
     /// Default: 20 seconds.
@@ -264,7 +265,9 @@ pub struct ClientOptions {
     pub change_events: u64,
     /// Clock from which change events get their times. Default: the machine's clock.
     pub clock: Option<Arc<dyn Clock>>,
-    /// Called at every step of the protocol: for tests that break it there.
+    /// For tests, and outside of what versions promise: called at every step of the protocol, to
+    /// break it there.
+    #[doc(hidden)]
     pub hook: Option<Arc<dyn StepHook>>,
 }
 

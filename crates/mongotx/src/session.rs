@@ -9,6 +9,7 @@ use futures_util::future::BoxFuture;
 use protocol::TxId;
 
 use crate::{
+    backoff::Backoff,
     coordinator::{
         Core,
         parked::{Parking, Statement},
@@ -41,11 +42,10 @@ use crate::{
 /// the locks go with the lease.
 ///
 /// A conflict, an expired lease, a lost connection end the transaction: it is rolled back at once,
-/// and until
-/// [`Session::begin`] everything answers [`ErrorKind::Closed`]. A statement that the server refuses (a duplicate key,
-/// an operator on the wrong type) ends it, too, at the levels that validate what was read, as with
-/// MongoDB's own transactions. At the weaker ones it does *not*: what earlier statements wrote is
-/// still there.
+/// and until [`Session::begin`] everything answers [`ErrorKind::Closed`]. A statement that the
+/// server refuses (a duplicate key, an operator on the wrong type) ends it, too, at the levels that
+/// validate what was read, as with MongoDB's own transactions. At the weaker ones it does *not*:
+/// what earlier statements wrote is still there.
 pub struct Session {
     core: Arc<Core>,
     defaults: TransactionOptions,
@@ -100,7 +100,8 @@ impl Session {
     /// ```
     ///
     /// # Errors
-    /// [`ErrorKind::Invalid`] when one is open, or when the options ask for what this deployment cannot do.
+    /// [`ErrorKind::Invalid`] when one is open, or when the options ask for what this deployment
+    /// cannot do.
     pub fn begin(&mut self) -> Result<()> {
         self.begin_with(self.defaults.clone())
     }
@@ -337,7 +338,8 @@ impl Session {
         }
     }
 
-    /// [`Session::with_transaction`] with a boxed future and a context that is handed to every attempt.
+    /// [`Session::with_transaction`] with a boxed future and a context that is handed to every
+    /// attempt.
     ///
     /// ```no_run
     /// # use bson::doc;
@@ -376,7 +378,7 @@ impl Session {
     async fn learn(&self, error: Error, until: Instant) -> Result<()> {
         use crate::coordinator::txlog::Fate;
         let Some(id) = error.transaction() else { return Err(error) };
-        let mut pause = Duration::from_millis(50);
+        let mut backoff = Backoff::new(Duration::from_millis(50), Duration::from_secs(1));
         while Instant::now() < until {
             match self.core.log.fate(id).await {
                 Ok(Fate::Committed) => return Ok(()),
@@ -385,9 +387,8 @@ impl Session {
                         .for_transaction(Some(id)));
                 }
                 Ok(Fate::Unknown) => return Err(error),
-                Ok(Fate::Active) | Err(_) => tokio::time::sleep(pause).await,
+                Ok(Fate::Active) | Err(_) => tokio::time::sleep(backoff.next_pause()).await,
             }
-            pause = (pause * 2).min(Duration::from_secs(1));
         }
         Err(error)
     }
@@ -396,12 +397,13 @@ impl Session {
 /// Between two attempts of a transaction.
 struct Retry {
     until: Instant,
-    pause: Duration,
+    backoff: Backoff,
 }
 
 impl Retry {
     fn new(session: &Session) -> Self {
-        Self { until: Instant::now() + session.core.options.retry_limit, pause: Duration::from_millis(1) }
+        let backoff = Backoff::new(Duration::from_millis(1), Duration::from_millis(500));
+        Self { until: Instant::now() + session.core.options.retry_limit, backoff }
     }
 
     /// Ends an attempt: the result to answer, or `None` to run the transaction again.
@@ -424,12 +426,11 @@ impl Retry {
             }
         };
         let again = error.contains_label(crate::error::TRANSIENT_TRANSACTION_ERROR);
-        if !again || Instant::now() + self.pause >= self.until {
+        if !again || Instant::now() + self.backoff.coming() >= self.until {
             return Some(Err(error));
         }
         session.core.server.counters.add(&session.core.server.counters.retries, 1);
-        tokio::time::sleep(self.pause.mul_f64(rand::random_range(0.5..1.5))).await;
-        self.pause = (self.pause * 2).min(Duration::from_millis(500));
+        self.backoff.wait().await;
         None
     }
 }

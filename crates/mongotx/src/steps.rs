@@ -6,7 +6,7 @@ use futures_util::future::BoxFuture;
 /// when its answer has arrived.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
-#[expect(missing_docs, reason = "the names say it")]
+#[allow(missing_docs, reason = "the names say it")]
 pub enum Step {
     BeforeRegister,
     AfterRegister,

@@ -106,7 +106,8 @@ impl Pool {
     /// A connection that was used before and is quiet since, or a new one.
     ///
     /// # Errors
-    /// [`Failure::Busy`], [`Failure::Closed`], [`Failure::Unreachable`], [`Failure::Login`]: nothing was sent.
+    /// [`Failure::Busy`], [`Failure::Closed`], [`Failure::Unreachable`], [`Failure::Login`]:
+    /// nothing was sent.
     pub async fn get(&self) -> Result<Lent<'_>, Failure> {
         let permit = self.permit().await?;
         let (found, generation, settings) = self.take();

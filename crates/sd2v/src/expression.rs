@@ -27,7 +27,8 @@ pub(crate) use root::{hide_field_of_root, is_operator, is_quoted};
 /// missing.
 ///
 /// # Errors
-/// [`Error::Reserved`] for a reserved name; [`Error::Invalid`] (15) when it nests deeper than 200 levels.
+/// [`Error::Reserved`] for a reserved name; [`Error::Invalid`] (15) when it nests deeper than 200
+/// levels.
 pub fn rewrite_expression(expr: &Bson) -> Result<Bson, Error> {
     check_expression(expr)?;
     if !can_read_fields(expr) {

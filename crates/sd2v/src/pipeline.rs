@@ -101,8 +101,9 @@ pub struct Mapped {
 /// documents may come out with them.
 ///
 /// # Errors
-/// [`Error::Reserved`]; [`Error::Unsupported`] for what cannot be mapped, by name; [`Error::Invalid`] for a stage that is
-/// no document with one field (40323) and for one that nests too deep (15).
+/// [`Error::Reserved`]; [`Error::Unsupported`] for what cannot be mapped, by name;
+/// [`Error::Invalid`] for a stage that is no document with one field (40323) and for one that nests
+/// too deep (15).
 pub fn map_pipeline(main: Option<&str>, user: &[Document], sources: &Sources, stripped: bool) -> Result<Mapped, Error> {
     let mut mapper = Mapper { sources, reads: Vec::new(), without_geo_field: BTreeSet::new() };
     let place = Place { is_answer: stripped, in_lookup: false, by_field: false };

@@ -34,8 +34,9 @@ impl ShardKey {
     /// A key on these fields.
     ///
     /// # Errors
-    /// [`Error::Invalid`] (2, BadValue) for a path that is empty, has an empty component or one that begins with `$`, is
-    /// named twice or lies within another, and for more than 32; [`Error::Reserved`].
+    /// [`Error::Invalid`] (2, BadValue) for a path that is empty, has an empty component or one
+    /// that begins with `$`, is named twice or lies within another, and for more than 32;
+    /// [`Error::Reserved`].
     pub fn parse<S: AsRef<str>>(fields: &[S]) -> Result<Self, Error> {
         let invalid = |field: &str, why: &str| {
             Err(Error::Invalid { code: 2, message: format!("{field:?} cannot be a field of a shard key: {why}") })
@@ -77,7 +78,8 @@ impl ShardKey {
     /// The values in a document: `{path: value}` for each field; one that is missing is null.
     ///
     /// # Errors
-    /// [`Error::Invalid`] (61, ShardKeyNotFound) where a value, or something on the way to it, is an array.
+    /// [`Error::Invalid`] (61, ShardKeyNotFound) where a value, or something on the way to it, is
+    /// an array.
     pub fn of(&self, document: &Document) -> Result<Document, Error> {
         self.fields().map(|field| Ok((field.to_owned(), value_at(document, field)?))).collect()
     }

@@ -185,8 +185,8 @@ pub fn finish_replace(query: Document, writers: &[Decided]) -> RepairStatement {
     RepairStatement(doc! {"q": both(mine, query), "u": [{"$replaceWith": format!("${UNSAFE}")}], "multi": true})
 }
 
-/// [`finish_replace`] of one document: `who` names its `_id` and nothing else, which takes the server's shortest way: the condition stands
-/// in the pipeline. Not for removals.
+/// [`finish_replace`] of one document: `who` names its `_id` and nothing else, which takes the
+/// server's shortest way: the condition stands in the pipeline. Not for removals.
 pub fn finish_one(who: Document, writers: &[Decided]) -> RepairStatement {
     let mine = doc! {"$in": [format!("${WRITER}"), {"$literal": stored_ids(writers)}]};
     let there = doc! {"$eq": [{"$type": format!("${REMOVE}")}, "missing"]};

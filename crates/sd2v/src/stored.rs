@@ -23,8 +23,8 @@ pub fn is_clean(stored: &Document) -> bool {
 /// state is complete, and what is missing counts, too.
 ///
 /// # Errors
-/// [`Error::Corrupt`] when the reserved fields are not as MongoTx writes them: it never does, so nothing may be concluded from
-/// them.
+/// [`Error::Corrupt`] when the reserved fields are not as MongoTx writes them: it never does, so
+/// nothing may be concluded from them.
 pub fn lock_state(stored: &Document) -> Result<LockState, Error> {
     state(stored, None)
 }
@@ -125,9 +125,9 @@ pub fn strip(stored: &mut Document) {
 /// is stored must not change.
 ///
 /// # Errors
-/// [`Error::Invalid`] (61, ShardKeyNotFound) for an array in the shard key;
-/// [`Error::Reserved`] for a reserved name at its top level; [`Error::Invalid`] (code 10334, BSONObjectTooLarge) when
-/// the stored form would be too large.
+/// [`Error::Invalid`] (61, ShardKeyNotFound) for an array in the shard key; [`Error::Reserved`] for
+/// a reserved name at its top level; [`Error::Invalid`] (code 10334, BSONObjectTooLarge) when the
+/// stored form would be too large.
 pub fn pending_insert(writer: TxId, document: &Document, key: &ShardKey) -> Result<Document, Error> {
     check_document(document)?;
     let id = document.get("_id").cloned().unwrap_or(Bson::Null);
@@ -158,8 +158,8 @@ pub fn check_document(document: &Document) -> Result<(), Error> {
 /// […]}}` would be refused), so nothing may be held by it.
 ///
 /// # Errors
-/// [`Error::Invalid`], as the server: 53 (InvalidIdField) for a type, 52 (DollarPrefixedFieldName) for an object with a field
-/// that begins with `$`.
+/// [`Error::Invalid`], as the server: 53 (InvalidIdField) for a type, 52 (DollarPrefixedFieldName)
+/// for an object with a field that begins with `$`.
 pub fn check_id(id: &Bson) -> Result<(), Error> {
     let kind = match id {
         Bson::Array(_) => "array",

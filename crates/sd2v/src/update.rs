@@ -40,10 +40,11 @@ pub enum Update {
 }
 
 impl Update {
-    /// Reads what `update_one` and `update_many` take: operators or a pipeline.
+    /// Reads an update of `update_one` and `update_many`: operators or a pipeline.
     ///
     /// # Errors
-    /// [`Error::Invalid`] (9, FailedToParse) for anything else, an empty document and an empty pipeline included.
+    /// [`Error::Invalid`] (9, FailedToParse) for anything else, an empty document and an empty
+    /// pipeline included.
     pub fn parse_update(update: Bson) -> Result<Self, Error> {
         match update {
             Bson::Document(operators) => parse_operators(operators),
@@ -52,7 +53,7 @@ impl Update {
         }
     }
 
-    /// Reads what `replace_one` takes.
+    /// Reads the replacement of `replace_one`: a document without operators.
     ///
     /// # Errors
     /// [`Error::Invalid`] (9, FailedToParse) when the first key is an operator.
@@ -82,9 +83,9 @@ impl Update {
     /// Unknown operators and stages are left to the server.
     ///
     /// # Errors
-    /// [`Error::Reserved`]; [`Error::Invalid`] for a field that begins with `$` (52, DollarPrefixedFieldName) and when it
-    /// nests deeper than 200 levels (15); [`Error::Unsupported`] for a path that begins with such a
-    /// field.
+    /// [`Error::Reserved`]; [`Error::Invalid`] for a field that begins with `$` (52,
+    /// DollarPrefixedFieldName) and when it nests deeper than 200 levels (15);
+    /// [`Error::Unsupported`] for a path that begins with such a field.
     pub fn check(&self) -> Result<(), Error> {
         match self {
             Self::Operators(operators) => check::check_operators(operators),
@@ -100,7 +101,8 @@ impl Update {
     /// refuses them elsewhere.
     ///
     /// # Errors
-    /// [`Error::Reserved`]; [`Error::Invalid`] for what nests deeper than 200 levels (15).
+    /// [`Error::Reserved`]; [`Error::Invalid`] for an update that nests deeper than 200 levels
+    /// (15).
     pub fn check_reserved(&self) -> Result<(), Error> {
         check::check_reserved(self)
     }

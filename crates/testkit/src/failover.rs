@@ -12,7 +12,7 @@ use mongodb::Client;
 use mongodb::bson::{Document, Timestamp, doc};
 
 use crate::error::Error;
-use crate::options::Options;
+use crate::options::ServerOptions;
 use crate::ready::{self, ask};
 use crate::replica_set::{ReplicaSet, host, not_ready};
 use crate::server::Server;
@@ -29,9 +29,9 @@ const FAIL_POINT: &str = "stopReplProducer";
 impl ReplicaSet {
     /// Options of a set whose replication can be stopped, and whose members soon look for another
     /// source where one stands still.
-    pub fn breakable() -> Options {
+    pub fn breakable() -> ServerOptions {
         let parameters = ["enableTestCommands=1"].into_iter().chain(PATIENCE);
-        let set = Options::replica_set().in_memory();
+        let set = ServerOptions::replica_set().in_memory();
         parameters.fold(set, |options, parameter| options.arg("--setParameter").arg(parameter))
     }
 

@@ -25,7 +25,7 @@ pub mod shared;
 pub use error::Error;
 pub use leash::signal;
 pub use locate::{Environment, locate, locate_in};
-pub use options::Options;
+pub use options::ServerOptions;
 pub use replica_set::ReplicaSet;
 pub use server::Server;
 pub use shared::{shared_replica_set, shared_standalone, unique_db};

@@ -11,11 +11,11 @@ use crate::server::Server;
 ///
 /// ```no_run
 /// # async fn example() -> Result<(), testkit::Error> {
-/// let server = testkit::Options::standalone().arg("--setParameter").arg("ttlMonitorEnabled=false").start().await?;
+/// let server = testkit::ServerOptions::standalone().arg("--setParameter").arg("ttlMonitorEnabled=false").start().await?;
 /// # Ok(()) }
 /// ```
 #[derive(Clone, Debug)]
-pub struct Options {
+pub struct ServerOptions {
     pub(crate) replica_set: bool,
     /// One of several nodes of a replica set, which is initiated when all of them are there.
     pub(crate) member: bool,
@@ -27,7 +27,7 @@ pub struct Options {
     pub(crate) in_memory: bool,
 }
 
-impl Options {
+impl ServerOptions {
     /// A server that is no member of a replica set, and so refuses native transactions.
     pub fn standalone() -> Self {
         Self {
@@ -56,7 +56,8 @@ impl Options {
 
     /// A folder for the data that outlives the server. Without it the data goes with the server.
     ///
-    /// A replica set that is to start again on the same data needs the same [`Options::port`] too.
+    /// A replica set that is to start again on the same data needs the same [`ServerOptions::port`]
+    /// too.
     #[must_use]
     pub fn dbpath(mut self, folder: impl Into<PathBuf>) -> Self {
         self.dbpath = Some(folder.into());

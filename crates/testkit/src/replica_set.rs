@@ -12,7 +12,7 @@ use mongodb::Client;
 use mongodb::bson::{Bson, Document, doc};
 
 use crate::error::Error;
-use crate::options::Options;
+use crate::options::ServerOptions;
 use crate::ready::{self, ask};
 use crate::server::{REPLICA_SET, Server};
 
@@ -31,18 +31,18 @@ impl ReplicaSet {
     /// is primary and the others have its data.
     ///
     /// # Errors
-    /// As [`Options::start`].
+    /// As [`ServerOptions::start`].
     pub async fn start(nodes: u8) -> Result<Self, Error> {
-        Self::start_with(nodes, &Options::replica_set()).await
+        Self::start_with(nodes, &ServerOptions::replica_set()).await
     }
 
     /// The same with options, which are the same for all nodes; a port and a folder of the data are
     /// not taken from them.
     ///
     /// # Errors
-    /// As [`Options::start`].
-    pub async fn start_with(nodes: u8, options: &Options) -> Result<Self, Error> {
-        let options = Options { replica_set: true, member: true, port: None, dbpath: None, ..options.clone() };
+    /// As [`ServerOptions::start`].
+    pub async fn start_with(nodes: u8, options: &ServerOptions) -> Result<Self, Error> {
+        let options = ServerOptions { replica_set: true, member: true, port: None, dbpath: None, ..options.clone() };
         let mut members = Vec::new();
         // One after the other: several that start at once take each other's time.
         for _ in 0..nodes.clamp(1, MOST) {

@@ -13,7 +13,7 @@ use mongodb::Client;
 use tempfile::TempDir;
 
 use crate::error::Error;
-use crate::options::Options;
+use crate::options::ServerOptions;
 use crate::{locate, ready, signal};
 
 /// The name of every replica set that is started.
@@ -40,7 +40,7 @@ pub struct Server {
 #[derive(Debug)]
 pub(crate) struct Launch {
     mongod: PathBuf,
-    options: Options,
+    options: ServerOptions,
     dbpath: PathBuf,
     folder: TempDir,
     pub(crate) port: u16,
@@ -50,23 +50,23 @@ impl Server {
     /// Starts a server that is no member of a replica set, and so refuses native transactions.
     ///
     /// # Errors
-    /// As [`Options::start`].
+    /// As [`ServerOptions::start`].
     pub async fn standalone() -> Result<Self, Error> {
-        Options::standalone().start().await
+        ServerOptions::standalone().start().await
     }
 
     /// Starts a replica set of one node and waits until it is primary. It has native transactions.
     ///
     /// # Errors
-    /// As [`Options::start`].
+    /// As [`ServerOptions::start`].
     pub async fn replica_set() -> Result<Self, Error> {
-        Options::replica_set().start().await
+        ServerOptions::replica_set().start().await
     }
 
-    pub(crate) async fn start(options: Options) -> Result<Self, Error> {
+    pub(crate) async fn start(options: ServerOptions) -> Result<Self, Error> {
         let mut launch = Launch::prepare(options).await?;
         for _ in 0..PORT_ATTEMPTS {
-            match launch.run().await {
+            match launch.start().await {
                 Ok(process) => return Ok(Self { running: Mutex::new(Some(process)), launch }),
                 Err(error) if launch.options.port.is_none() && is_port_taken(&error) => {
                     launch.port = pick_free_port()?;
@@ -144,13 +144,13 @@ impl Server {
     /// (a replica set: until it is primary again). Dropping the future ends what it started.
     ///
     /// # Errors
-    /// [`Error::StillRunning`], and as [`Options::start`].
+    /// [`Error::StillRunning`], and as [`ServerOptions::start`].
     pub async fn restart(&self) -> Result<(), Error> {
         if let Some(pid) = self.pid() {
             return Err(Error::StillRunning { pid });
         }
         for _ in 0..PORT_ATTEMPTS {
-            match self.launch.run().await {
+            match self.launch.start().await {
                 Ok(process) => {
                     *self.running() = Some(process);
                     return Ok(());
@@ -189,7 +189,7 @@ impl Server {
 }
 
 impl Launch {
-    async fn prepare(options: Options) -> Result<Self, Error> {
+    async fn prepare(options: ServerOptions) -> Result<Self, Error> {
         let mongod = match &options.mongod {
             Some(binary) => binary.clone(),
             None => tokio::task::spawn_blocking(locate)
@@ -209,7 +209,7 @@ impl Launch {
     }
 
     /// Starts mongod and waits until it can be used.
-    async fn run(&self) -> Result<Process, Error> {
+    async fn start(&self) -> Result<Process, Error> {
         let mut process = Process::start(&Start {
             program: &self.mongod,
             args: &self.args(),

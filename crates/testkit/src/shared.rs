@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use tokio::sync::OnceCell;
 
 use crate::error::Error;
-use crate::options::Options;
+use crate::options::ServerOptions;
 use crate::server::Server;
 
 static STANDALONE: OnceCell<Server> = OnceCell::const_new();
@@ -22,9 +22,9 @@ const NAME_LIMIT: usize = 30;
 /// server start their own.
 ///
 /// # Errors
-/// As [`crate::Options::start`]; the next call then tries again.
+/// As [`crate::ServerOptions::start`]; the next call then tries again.
 pub async fn shared_standalone() -> Result<&'static Server, Error> {
-    STANDALONE.get_or_try_init(|| Options::standalone().in_memory().start()).await
+    STANDALONE.get_or_try_init(|| ServerOptions::standalone().in_memory().start()).await
 }
 
 /// The one-node replica set of this process, started at the first call.
@@ -32,7 +32,7 @@ pub async fn shared_standalone() -> Result<&'static Server, Error> {
 /// # Errors
 /// As [`shared_standalone`].
 pub async fn shared_replica_set() -> Result<&'static Server, Error> {
-    REPLICA_SET.get_or_try_init(|| Options::replica_set().in_memory().start()).await
+    REPLICA_SET.get_or_try_init(|| ServerOptions::replica_set().in_memory().start()).await
 }
 
 /// A database name that no other call in this or any other running process gets. `name` says which

@@ -28,4 +28,4 @@ pub use history::{Event, History, Log, Tx, Value};
 pub use interleave::interleavings;
 pub use judge::{Anomaly, Report, judge};
 pub use plan::{Item, Op, Plan, parse_plans};
-pub use run::{Executor, Refused, run};
+pub use run::{Executor, Refused, run_plans};

@@ -47,7 +47,7 @@ pub trait Executor {
 
 /// Runs `plans` in this order of turns. A transaction that is refused a step does nothing more; the
 /// others go on.
-pub async fn run<E: Executor>(executor: &mut E, plans: &[Plan], order: &[usize]) -> History {
+pub async fn run_plans<E: Executor>(executor: &mut E, plans: &[Plan], order: &[usize]) -> History {
     let mut history = History { initial: initial(plans), ..History::default() };
     let mut next = vec![0; plans.len()];
     let mut over = BTreeSet::new();
@@ -192,7 +192,7 @@ pub(crate) mod tests {
         let plans = parse_plans(texts).unwrap();
         let run_one = |order: &Vec<usize>| {
             let items = initial(&plans).into_iter().map(|item| (item, vec![Value::INITIAL])).collect();
-            at_once(run(&mut InPlace { items, refuse: None }, &plans, order))
+            at_once(run_plans(&mut InPlace { items, refuse: None }, &plans, order))
         };
         interleavings(&plans, 10_000).unwrap().iter().map(run_one).collect()
     }
@@ -210,7 +210,7 @@ pub(crate) mod tests {
     fn a_refused_transaction_does_nothing_more() {
         let plans = parse_plans(&["R(A) C", "R(A) W(A) C"]).unwrap();
         let mut executor = InPlace { refuse: Some(Tx(1)), ..InPlace::default() };
-        let history = at_once(run(&mut executor, &plans, &[1, 0, 1, 0, 1]));
+        let history = at_once(run_plans(&mut executor, &plans, &[1, 0, 1, 0, 1]));
         assert_eq!(history.events.len(), 3);
         assert_eq!(history.refused().collect::<Vec<_>>(), [Tx(1)]);
         assert!(history.is_committed(Tx(0)) && !history.is_committed(Tx(1)));

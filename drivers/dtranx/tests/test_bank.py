@@ -144,7 +144,8 @@ class _Bank:
                 self._await_transfer()
             self._servers.kill(at)
             for _ in range(3):
-                # Transfers that need no dead server come to their ends. If there is none, the wait for it is bounded.
+                # Transfers that need no dead server come to their ends. If there is none, the wait
+                # for it is bounded.
                 self._tried.acquire(timeout=2)
             self._servers.start(at)
 

@@ -38,7 +38,8 @@ class Once(unittest.TestCase):
     def setUp(self):
         self._listener = self.enterContext(socket.create_server(("127.0.0.1", 0)))
         self._listener.settimeout(LIMIT_S)
-        # What each connection's hello named as the client's name, and the requests that came over it.
+        # What each connection's hello named as the client's name, and the requests that came over
+        # it.
         self.heard: list[tuple[ClientName | None, list[Request]]] = []
 
     def serve(self, *connections):

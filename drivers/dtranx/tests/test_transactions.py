@@ -76,7 +76,8 @@ class Transactions(unittest.TestCase):
 
         def write(value: bytes) -> None:
             self.other.transact(lambda tranx: [tranx.put(key, value) for key in keys])
-            # What a commit writes is on other servers a moment after its answer; whoever reads it by a transaction waits for it.
+            # What a commit writes is on other servers a moment after its answer; whoever reads it
+            # by a transaction waits for it.
             self.assertEqual(self.other.transact(lambda tranx: tranx.multi_get(keys)), [value] * 8)
 
         write(b"old")

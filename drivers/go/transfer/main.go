@@ -1,4 +1,5 @@
-// A bank: one transfer that is committed, and one that is rolled back. Ends with 1 when an account holds what it should not.
+// A bank: one transfer that is committed, and one that is rolled back. Ends with 1 when an account
+// holds what it should not.
 package main
 
 import (
@@ -69,7 +70,8 @@ func transfer(ctx context.Context, accounts *mongo.Collection, payer, payee stri
 		return err
 	}
 	defer session.EndSession(ctx)
-	// Runs the function again when another transaction came in between, and sends the commit again when its answer was lost.
+	// Runs the function again when another transaction came in between, and sends the commit again
+	// when its answer was lost.
 	_, err = session.WithTransaction(ctx, func(ctx mongo.SessionContext) (any, error) {
 		if err := add(ctx, accounts, payee, amount); err != nil {
 			return nil, err

@@ -1,4 +1,5 @@
-// Clients of the soak with the Go driver, a goroutine each. See README.md for what all three programs do.
+// Clients of the soak with the Go driver, a goroutine each. See README.md for what all three
+// programs do.
 package main
 
 import (

@@ -1,4 +1,5 @@
-//! The tables of single techniques, made small with real servers; a machine without tmpfs is refused by name.
+//! The tables of single techniques, made small with real servers; a machine without tmpfs is
+//! refused by name.
 
 use std::process::Command;
 

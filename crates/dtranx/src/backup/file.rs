@@ -15,13 +15,13 @@ const VERSION: u16 = 1;
 const PIECE_BYTES: usize = 1 << 20;
 const CHUNK_BYTES: usize = 64 << 10;
 
-/// One frame.
+/// One frame of the file.
 #[derive(Deserialize, Serialize)]
 enum Piece {
     Begin {
         magic: String,
         version: u16,
-        /// Where it is from, for people.
+        /// Name of the cluster that the backup is from, for people.
         cluster: String,
         epoch: Epoch,
     },
@@ -33,34 +33,34 @@ enum Piece {
     },
 }
 
-/// What is wrong with the file of a backup.
+/// Errors of a backup's file.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum BackupError {
-    /// It cannot be read or written.
+    /// The file cannot be read or written.
     #[error("the backup cannot be read or written: {0}")]
     Io(#[from] io::Error),
-    /// It is something else.
+    /// The file is no backup.
     #[error("this is no backup of dtranx")]
     Stranger,
-    /// It was made by another version.
+    /// The backup was made by another version of the program.
     #[error("the backup has version {found}; this program reads version {VERSION}")]
     Version {
-        /// Its version.
+        /// Version of the format in the file.
         found: u16,
     },
     /// A piece of it is damaged.
     #[error("the backup is damaged at byte {at}: {what}")]
     Damaged {
-        /// Where the piece begins.
+        /// Offset at which the damaged piece begins, in bytes.
         at: u64,
-        /// What is wrong.
+        /// Description of the damage.
         what: String,
     },
-    /// Its end is missing.
+    /// The end of the backup is missing.
     #[error("the backup ends at byte {at}, before its end: it was cut off")]
     CutOff {
-        /// Where.
+        /// Offset at which the file ends, in bytes.
         at: u64,
     },
 }
@@ -113,7 +113,7 @@ impl<W: Write> Writer<W> {
 pub(super) struct Reader<R> {
     file: R,
     bytes: Vec<u8>,
-    /// Where `bytes` begin in the file.
+    /// Offset at which `bytes` begin in the file.
     at: u64,
     content: Content,
 }

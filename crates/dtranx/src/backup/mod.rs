@@ -1,7 +1,8 @@
 //! A cluster's items in a file, as of one moment, and back.
 //!
-//! The file is a sequence of frames, as on the wire: each with its length and a checksum. The first says what it is, the last how much there must be, so that a
-//! file that was cut off is noticed. It says nothing about servers: it may be restored into another cluster, with other servers.
+//! The file is a sequence of frames, as on the wire: each with its length and a checksum. The first
+//! says what it is, the last how much there must be, so that a file that was cut off is noticed. It
+//! says nothing about servers: it may be restored into another cluster, with other servers.
 
 mod file;
 
@@ -22,10 +23,10 @@ const PAGE_ITEMS: usize = 2_000;
 const BATCH_ITEMS: usize = 500;
 const BATCH_BYTES: usize = 2 << 20;
 
-/// What is in a backup.
+/// Content of a backup, counted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Content {
-    /// Items.
+    /// Number of items.
     pub items: u64,
     /// Bytes of their keys and values.
     pub bytes: u64,
@@ -44,7 +45,7 @@ pub enum Failure {
     /// The cluster that is to be restored into has keys.
     #[error("the cluster is not empty: it has the key {key:?}; keys of the backup would be replaced and others stay")]
     NotEmpty {
-        /// The first.
+        /// The first key that the cluster has.
         key: Key,
     },
 }
@@ -83,10 +84,12 @@ pub fn check(file: impl Read) -> Result<Content, BackupError> {
     Ok(reader.content())
 }
 
-/// Writes everything that a backup has into a cluster, a few hundred items at once: readers may see a part of it. The file should have been checked: what is restored before damage is found stays.
+/// Writes everything that a backup has into a cluster, a few hundred items at once: readers may see
+/// a part of it. The file should have been checked: what is restored before damage is found stays.
 ///
 /// # Errors
-/// The file cannot be read or is damaged; a transaction is not committed; the cluster has keys, unless `replaces`.
+/// The file cannot be read or is damaged; a transaction is not committed; the cluster has keys,
+/// unless `replaces`.
 pub fn restore(client: &Client, file: impl Read, replaces: bool) -> Result<Content, Failure> {
     if !replaces && let Some((key, _)) = client.scan(&KeyRange::all(), 1)?.items.into_iter().next() {
         return Err(Failure::NotEmpty { key: Key::new(key).map_err(ClientError::from)? });

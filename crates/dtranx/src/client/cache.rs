@@ -1,5 +1,5 @@
-//! The client's cache (section 4.1): what transactions committed and what refusals brought along. It need not be up to date:
-//! whatever is read from it is checked at the commit.
+//! The client's cache (section 4.1): what transactions committed and what refusals brought along.
+//! It need not be up to date: whatever is read from it is checked at the commit.
 
 use quick_cache::sync::Cache as QuickCache;
 
@@ -34,7 +34,8 @@ impl Cache {
         }
     }
 
-    /// A transaction was refused: what it read may be stale, and the server may have said what is there now.
+    /// A transaction was refused: what it read may be stale, and the server may have said what is
+    /// there now.
     pub(super) fn refused<'a>(&self, reads: impl Iterator<Item = &'a Key>, current: &[Current]) {
         let Some(items) = &self.items else { return };
         reads.for_each(|key| drop(items.remove(key)));

@@ -1,4 +1,5 @@
-//! A request under way, as a future. It needs no runtime: the link's threads keep its deadline and wake whoever waits.
+//! A request under way, as a future. It needs no runtime: the link's threads keep its deadline and
+//! wake whoever waits.
 
 use std::time::Instant;
 

@@ -1,4 +1,4 @@
-//! What can go wrong for a client, by what it knows about its transaction then.
+//! Errors of a client, by what it knows about its transaction then.
 
 use super::Unknown;
 use crate::core::{LimitError, Refusal, ServerId};
@@ -6,19 +6,20 @@ use crate::core::{LimitError, Refusal, ServerId};
 /// The result of everything in this module.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// What went wrong. Only after [`Error::Unknown`] may the transaction be committed.
+/// Error of a client. Only after [`Error::Unknown`] may the transaction be committed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// It is not committed, and the refusal says whether to try again ([`Refusal::advice`]).
+    /// The transaction is not committed, and the refusal says whether to try again
+    /// ([`Refusal::advice`]).
     #[error("not committed: {0}")]
     Refused(Refusal),
-    /// It is not committed after as many attempts, or as long, as the options allow. The last refusal.
+    /// The transaction is not committed after as many attempts, or as long, as the options allow.
     #[error("not committed after {attempts} attempts: {last}")]
     GivenUp {
         /// How many times it was tried.
         attempts: u32,
-        /// The last refusal.
+        /// Refusal of the last attempt.
         last: Refusal,
     },
     /// The answer to the commit was lost: it may be committed. It can be asked for again.
@@ -29,7 +30,7 @@ pub enum Error {
     Unavailable {
         /// Id of the server that did not answer.
         server: ServerId,
-        /// Why.
+        /// Reason why the server was given up.
         why: String,
     },
     /// No server of the cluster could be reached.
@@ -41,7 +42,8 @@ pub enum Error {
     /// A key, value or transaction is beyond a limit. Nothing was committed.
     #[error(transparent)]
     Limit(#[from] LimitError),
-    /// The application gave the transaction up. Nothing was committed; what it had read was so at one instant.
+    /// The application gave the transaction up. Nothing was committed; what it had read was so at
+    /// one instant.
     #[error("{0}")]
     Aborted(String),
 }

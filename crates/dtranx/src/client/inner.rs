@@ -1,4 +1,4 @@
-//! What all clones of a client share: its links, its options, its cache.
+//! State that all clones of a client share: its links, its options, its cache.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -47,7 +47,7 @@ impl Inner {
         self.links.get(&server).ok_or_else(missing)
     }
 
-    /// Who is to make the next snapshot: one server after the other.
+    /// Server that is to make the next snapshot: one after the other.
     pub(super) fn snapshot_maker(&self) -> ServerId {
         let turn = self.snapshots.fetch_add(1, Ordering::Relaxed) % self.links.len().max(1);
         self.links.keys().nth(turn).copied().unwrap_or(ServerId(0))
@@ -64,7 +64,8 @@ impl Inner {
     }
 }
 
-/// Asks one address after the other which cluster this is. Connecting blocks, so that it has a thread of its own.
+/// Asks one address after the other which cluster this is. Connecting blocks, so that it has a
+/// thread of its own.
 pub(super) async fn discover(addresses: &[SocketAddr], options: &ClientOptions) -> Result<Cluster> {
     let (tell, told) = oneshot::channel();
     let (addresses, secret, limit_ms) = (addresses.to_vec(), options.secret.clone(), options.request_ms);
@@ -72,7 +73,8 @@ pub(super) async fn discover(addresses: &[SocketAddr], options: &ClientOptions) 
         let until = Instant::now() + Duration::from_millis(limit_ms);
         let mut answer = Err(unreachable("no address was given"));
         for (at, address) in addresses.iter().enumerate() {
-            // Each has its share of the time, so that one that is silent does not keep the others from being asked.
+            // Each has its share of the time, so that one that is silent does not keep the others
+            // from being asked.
             let now = Instant::now();
             let until = now + until.saturating_duration_since(now) / (addresses.len() - at) as u32;
             answer = SocketLink::discover(*address, secret.as_ref(), until)

@@ -12,18 +12,19 @@ pub(crate) struct Ticket {
     pub(crate) id: u64,
 }
 
-/// What came of a request.
+/// Result of a request that was given to a link.
 #[derive(Debug)]
 pub(crate) enum Answer {
-    /// The server's answer.
+    /// The server has answered.
     Reply(Reply),
-    /// It was never sent, or cannot have been carried out.
+    /// The request was never sent, or cannot have been carried out.
     NotCarriedOut(String),
-    /// It was sent and not answered.
+    /// The request was sent and not answered.
     Silence(Ticket),
 }
 
-/// Told once, at the deadline or a little later at the latest; dropped if there is nobody to tell it any more.
+/// Told once, at the deadline or a little later at the latest; dropped if there is nobody to tell
+/// it any more.
 pub(crate) type Done = Box<dyn FnOnce(Answer) + Send>;
 
 /// A way to one server. Neither call blocks.

@@ -1,5 +1,5 @@
-//! The client library: transactions that read without locks, remember what they saw, and are judged when they commit
-//! (section 3.2).
+//! The client library: transactions that read without locks, remember what they saw, and are judged
+//! when they commit (section 3.2).
 //!
 //! ```no_run
 //! # fn main() -> Result<(), dtranx::client::Error> {
@@ -14,11 +14,13 @@
 //! # }
 //! ```
 //!
-//! The calls of [`Client`] block, those of [`AsyncClient`] are futures; each lasts for a limited time
-//! ([`ClientOptions::request_ms`]). A client may be shared by many threads or tasks: their requests go out together.
+//! The calls of [`Client`] block, those of [`AsyncClient`] are futures; each lasts for a limited
+//! time ([`ClientOptions::request_ms`]). A client may be shared by many threads or tasks: their
+//! requests go out together.
 //!
-//! `state`, `scan` and `retry` say what a transaction is, and wait for nothing; `asynchronous` asks servers through a link
-//! (`link`, `socket`) and waits for answers (`call`); `blocking` waits for `asynchronous`.
+//! `state`, `scan` and `retry` say what a transaction is, and wait for nothing; `asynchronous` asks
+//! servers through a link (`link`, `socket`) and waits for answers (`call`); `blocking` waits for
+//! `asynchronous`.
 
 mod asynchronous;
 mod backoff;

@@ -1,20 +1,20 @@
-//! How a client behaves.
+//! Options of a client.
 
 use crate::wire::Secret;
 
-/// How a client behaves.
+/// Options of a client: its times, limits and secret.
 #[derive(Clone, Debug)]
 pub struct ClientOptions {
     /// How long a request may take: a read, a commit.
     pub request_ms: u64,
     /// How often `transact` tries a transaction.
     pub attempts: u32,
-    /// How long `transact` goes on trying: no attempt begins later than this after the first. One that has begun is
-    /// bounded by `request_ms` for each of its requests.
+    /// How long `transact` goes on trying: no attempt begins later than this after the first. One
+    /// that has begun is bounded by `request_ms` for each of its requests.
     pub transact_ms: u64,
     /// How many items the client keeps in its cache; 0 keeps none between transactions.
     pub cache_items: usize,
-    /// What the cluster's clients have to know. With it, a server has to know it, too.
+    /// Secret of the cluster's clients. With it, the client also demands that a server knows it.
     pub secret: Option<Secret>,
 }
 

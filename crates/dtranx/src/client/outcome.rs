@@ -1,17 +1,18 @@
-//! What transactions give back.
+//! Results of transactions.
 
 use bytes::Bytes;
 
 use crate::core::TranxId;
 
-/// What a committed transaction is known by.
+/// Name of a committed transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Committed {
-    /// Its id, and the version of everything that it wrote. `None` if it wrote nothing and is in no log.
+    /// Its id, and the version of everything that it wrote. `None` if it wrote nothing and is in no
+    /// log.
     pub tranx: Option<TranxId>,
 }
 
-/// What a scan found.
+/// Result of a scan.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Scanned {
     /// Keys and values, in the order of the keys.

@@ -1,7 +1,9 @@
 //! Whether, how and when a refused transaction is tried again, as section 3.2 says.
 //!
-//! - Read lock refused, or what was read is stale: begun again at once, with what the refusal brought along (section 4.1).
-//! - Write lock refused, or the server is at a limit: the same transaction is committed again, after a wait that doubles.
+//! - Read lock refused, or what was read is stale: begun again at once, with what the refusal
+//!   brought along (section 4.1).
+//! - Write lock refused, or the server is at a limit: the same transaction is committed again,
+//!   after a wait that doubles.
 
 use std::time::{Duration, Instant};
 
@@ -22,7 +24,7 @@ pub(super) struct Retry {
     backoff: Backoff,
 }
 
-/// What to do after a refusal.
+/// Step after a refusal: another attempt, or the end.
 pub(super) enum Next {
     /// Wait, then commit the same again.
     CommitAgain(Duration, Earlier),
@@ -75,7 +77,7 @@ pub(super) fn kept(refusal: &Refusal) -> Option<TranxId> {
     if let Refusal::Stale { kept, .. } = refusal { *kept } else { None }
 }
 
-/// What a refusal says that the stale keys hold now.
+/// Current items of the stale keys, as a refusal brings them along.
 pub(super) fn brought(refusal: Refusal) -> Brought {
     match refusal {
         Refusal::Stale { current, .. } => current.into_iter().map(|now| (now.key, now.item)).collect(),

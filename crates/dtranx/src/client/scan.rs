@@ -1,5 +1,5 @@
-//! Ordered scans over all servers of a range: what each found is merged, and the transaction's own writes are laid over it.
-//! Pure, as [`TransactionState`] is.
+//! Ordered scans over all servers of a range: what each found is merged, and the transaction's own
+//! writes are laid over it. Pure, as [`TransactionState`] is.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,8 @@ use super::state::TransactionState;
 use super::{Error, Result, Scanned};
 use crate::core::{Item, Key, KeyRange, LimitError, ScanRead, transaction::MAX_TRANSACTION_ITEMS};
 
-/// A scan under way: round after round all servers are asked for what is left, until there is enough or no more.
+/// A scan under way: round after round all servers are asked for what is left, until there is
+/// enough or no more.
 pub(super) struct Scan {
     range: KeyRange,
     limit: usize,
@@ -19,7 +20,7 @@ pub(super) struct Scan {
     through: Option<Key>,
 }
 
-/// What the servers have, up to where all of them were looked at in one round.
+/// Items that the servers have sent, up to the key to which all of them were read in one round.
 #[derive(Default)]
 pub(super) struct Round {
     items: BTreeMap<Key, Item>,
@@ -47,13 +48,13 @@ impl Scan {
         Ok(Self { rest: range.clone(), range, limit, found: BTreeMap::new(), through: None })
     }
 
-    /// What was found, once it is over.
+    /// Result of the scan, once it is over.
     pub(super) fn finish(self) -> Scanned {
         let items = self.found.into_iter().map(|(key, item)| (Bytes::from(key), item.value.into()));
         Scanned { items: items.collect(), complete: self.through.is_none() }
     }
 
-    /// What to ask for in the next round: the range, and how many items.
+    /// Request of the next round: the range, and the number of items.
     pub(super) fn next(&self) -> (&KeyRange, usize) {
         (&self.rest, self.limit - self.found.len())
     }
@@ -87,13 +88,14 @@ impl Round {
         self.add_through(items, last);
     }
 
-    /// Takes in what one server found, in order, and the last key that it looked at, if that was not all.
+    /// Takes in what one server found, in order, and the last key that it looked at, if that was
+    /// not all.
     pub(super) fn add_through(&mut self, items: Vec<(Key, Item)>, last: Option<Key>) {
         self.through = [self.through.take(), last].into_iter().flatten().min();
         self.items.extend(items);
     }
 
-    /// What all servers were looked at for, at most `limit` items.
+    /// Items up to the key to which all servers were read, at most `limit`.
     fn cut(mut self, limit: usize) -> (BTreeMap<Key, Item>, Option<Key>) {
         if let Some(through) = &self.through {
             self.items.retain(|key, _| key <= through);

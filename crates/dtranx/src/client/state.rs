@@ -1,5 +1,6 @@
-//! What a transaction has read and will write, kept at the client until the commit (stage 1 of figure 3). Nothing here
-//! waits or speaks to anybody: the asynchronous transaction asks for what is missing and tells what came.
+//! Reads and writes of a transaction, kept at the client until the commit (stage 1 of figure 3).
+//! Nothing here waits or sends: the asynchronous transaction asks for what is missing and hands the
+//! answers in.
 
 use std::collections::BTreeMap;
 use std::time::Instant;
@@ -26,12 +27,12 @@ pub(super) struct Earlier {
     pub(super) kept: Option<TranxId>,
 }
 
-/// One transaction, so far.
+/// Reads and writes of one transaction so far.
 #[derive(Default)]
 pub(super) struct TransactionState {
     reads: BTreeMap<Key, Option<Item>>,
     pub(super) scans: Vec<ScanRead>,
-    /// What scans found: keys in here are covered by the scan.
+    /// Items that scans have found: their keys are covered by the scans.
     pub(super) scanned: BTreeMap<Key, Item>,
     pub(super) writes: BTreeMap<Key, Option<Value>>,
     brought: Brought,
@@ -52,8 +53,8 @@ impl TransactionState {
         Ask::CommitAgain { transaction, again: Again { waited_ms, keeps: true, kept } }
     }
 
-    /// Which of these keys have to be asked for, by server, each once. What was brought along or lies in the cache counts
-    /// as read from now on.
+    /// Keys of these that have to be asked for, by server, each once. Items that a refusal brought
+    /// along, or that lie in the cache, count as read from now on.
     pub(super) fn missing(&mut self, keys: &[Key], cache: &Cache, partition: &Partition) -> Vec<(ServerId, Vec<Key>)> {
         let mut missing: Vec<(ServerId, &Key)> = Vec::with_capacity(keys.len());
         for key in keys {
@@ -71,7 +72,7 @@ impl TransactionState {
         missing.chunk_by(|(left, _), (right, _)| left == right).map(|group| (group[0].0, of_one(group))).collect()
     }
 
-    /// What a server said that the keys hold.
+    /// Notes the items that a server has sent for these keys.
     pub(super) fn fetched(&mut self, keys: Vec<Key>, items: Vec<Option<Item>>) {
         self.reads.extend(keys.into_iter().zip(items));
     }
@@ -80,7 +81,7 @@ impl TransactionState {
         self.writes.contains_key(key) || self.reads.contains_key(key) || self.scanned.contains_key(key)
     }
 
-    /// What the transaction knows of a key: its own write, or what it read.
+    /// Value of a key as the transaction sees it: its own write, or what it has read.
     pub(super) fn seen(&self, key: &Key) -> Option<Bytes> {
         if let Some(value) = self.writes.get(key) {
             return value.clone().map(Bytes::from);
@@ -104,12 +105,13 @@ impl TransactionState {
         self.reads.is_empty() && self.scans.is_empty()
     }
 
-    /// What it would have written is not written.
+    /// Drops the writes, and keeps the reads for their validation.
     pub(super) fn discard_writes(&mut self) {
         self.writes.clear();
     }
 
-    /// The transaction to be committed; the same one each time as long as nothing is read or written in between.
+    /// The transaction to be committed; the same one each time as long as nothing is read or
+    /// written in between.
     pub(super) fn gathered(&self) -> Transaction {
         let read = |(key, item): (&Key, &Option<Item>)| Read {
             key: key.clone(),
@@ -123,7 +125,8 @@ impl TransactionState {
         }
     }
 
-    /// The server that holds most of what is written, then of what is read: one that holds everything needs one phase.
+    /// The server that holds most of what is written, then of what is read: one that holds
+    /// everything needs one phase.
     pub(super) fn coordinator(&self, partition: &Partition) -> ServerId {
         let mut weights: BTreeMap<ServerId, (usize, usize)> = BTreeMap::new();
         for key in self.writes.keys() {

@@ -23,7 +23,7 @@ struct Pending {
     ask: Ask,
 }
 
-/// What became of a commit that was asked about again.
+/// Answer to asking again about a commit.
 #[derive(Debug)]
 pub(super) enum Again {
     Answer(Result<Option<TranxId>, Refusal>),
@@ -32,17 +32,17 @@ pub(super) enum Again {
 }
 
 impl Unknown {
-    /// Asks again what became of the transaction, and blocks until it is known or the time is up. The server carries it
-    /// out if it has not, once.
+    /// Asks again what became of the transaction, and blocks until it is known or the time is up.
+    /// The server carries it out if it has not, once.
     ///
     /// # Errors
-    /// It is refused, or still unknown. A server that was restarted since cannot tell any more; then it stays unknown, and
-    /// only reading shows what happened.
+    /// It is refused, or still unknown. A server that was restarted since cannot tell any more;
+    /// then it stays unknown, and only reading shows what happened.
     pub fn ask_again(self, until: Instant) -> Result<Committed> {
         pollster::block_on(self.ask_again_async(until))
     }
 
-    /// As [`Unknown::ask_again`], without blocking.
+    /// Asks again like [`Unknown::ask_again`], without blocking.
     ///
     /// # Errors
     /// As for [`Unknown::ask_again`].

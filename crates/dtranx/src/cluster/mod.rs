@@ -1,4 +1,5 @@
-//! The static description of a cluster: its servers, their addresses, and which of them holds a key. Ports for its servers.
+//! The static description of a cluster: its servers, their addresses, and which of them holds a
+//! key. Ports for its servers.
 
 mod port;
 
@@ -23,13 +24,14 @@ pub const MAX_NAME_BYTES: usize = 64;
 pub struct Cluster {
     /// Its name; servers and clients of different clusters refuse each other.
     pub name: String,
-    /// Its servers.
+    /// Servers of the cluster.
     pub servers: Vec<Server>,
-    /// Which of them holds a key.
+    /// Map that says which server holds a key.
     pub partition: Partition,
 }
 
-/// What tells a cluster's servers and map of keys from any others: the first half of the SHA-256 of both. Addresses may change.
+/// Name of a cluster's servers and of its map of keys: the first half of the SHA-256 of both. It
+/// stays when addresses change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MapId(pub [u8; 16]);
 
@@ -39,11 +41,11 @@ pub struct MapId(pub [u8; 16]);
 pub struct Server {
     /// Its id: unique in the cluster, and for ever that of the data in its folder.
     pub id: ServerId,
-    /// Where it listens.
+    /// Address on which the server listens.
     pub address: SocketAddr,
 }
 
-/// What is wrong with a cluster's description.
+/// Error in the description of a cluster.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum ClusterError {
@@ -52,7 +54,7 @@ pub enum ClusterError {
     Field {
         /// The field, as it is spelled in a file.
         field: String,
-        /// What is wrong.
+        /// Description of the error.
         what: String,
     },
 }
@@ -95,7 +97,7 @@ impl Cluster {
         }
     }
 
-    /// See [`MapId`].
+    /// Name of the cluster's servers and of its map of keys.
     pub fn map_id(&self) -> MapId {
         let mut hasher = Sha256::new();
         let mut number = |number: u64| hasher.update(number.to_le_bytes());
@@ -122,7 +124,7 @@ impl Cluster {
         MapId(id)
     }
 
-    /// A server's address.
+    /// Address of a server, if it is one of the cluster.
     pub fn address(&self, server: ServerId) -> Option<SocketAddr> {
         self.servers.iter().find(|candidate| candidate.id == server).map(|server| server.address)
     }

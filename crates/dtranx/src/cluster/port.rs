@@ -1,4 +1,5 @@
-//! Ports that are picked before the servers that will listen on them run, and kept while they do not.
+//! Ports that are picked before the servers that will listen on them run, and kept while they do
+//! not.
 
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
@@ -6,11 +7,13 @@ use std::os::fd::OwnedFd;
 
 use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, getsockname, socket_with, sockopt};
 
-/// A free port of the loopback interface for a server that is started later, and perhaps again and again.
+/// A free port of the loopback interface for a server that is started later, and perhaps again and
+/// again.
 ///
-/// It is bound and nobody listens, with `SO_REUSEADDR`: as long as this is not dropped, Linux gives it to nobody who asks for
-/// any port and to no outgoing connection, not even to one that calls this port; but whoever names it and sets the option
-/// too, as [`crate::server::Server`] does, may listen.
+/// A bound port that nothing listens on, with `SO_REUSEADDR`. As long as this is not dropped, Linux
+/// gives it to no program that asks for any port and to no outgoing connection, not even to one
+/// that calls this port; but a program that names it and sets the option too, as
+/// [`crate::server::Server`] does, may listen.
 #[derive(Debug)]
 pub struct HeldPort {
     address: SocketAddr,
@@ -18,7 +21,7 @@ pub struct HeldPort {
 }
 
 impl HeldPort {
-    /// Picks one.
+    /// Picks a free port and holds it.
     ///
     /// # Errors
     /// The system has no more sockets or ports.
@@ -30,7 +33,7 @@ impl HeldPort {
         Ok(Self { address: bound.into(), _socket: socket })
     }
 
-    /// Where a server is to listen.
+    /// Address on which a server is to listen.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
@@ -54,7 +57,8 @@ mod tests {
         }
     }
 
-    /// Who does not set the option meets what the system itself looks for when it picks a port.
+    /// A program without the option meets the check that the system itself makes when it picks a
+    /// port.
     #[test]
     fn held_port_is_in_use_until_it_is_dropped() {
         let port = HeldPort::pick().unwrap();

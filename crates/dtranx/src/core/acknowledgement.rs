@@ -1,15 +1,20 @@
-//! The acknowledgement service (section 4.5: Batch Ack Phase): the second phase as a whole, many transactions at once.
+//! The acknowledgement service (section 4.5: Batch Ack Phase): the second phase as a whole, many
+//! transactions at once.
 //!
-//! 1. Decisions that come together are sent together, and at once: participants hold locks until they know. The acknowledgements of
-//!    what was decided elsewhere are gathered for a moment, or until there is a decision for the same server: nobody waits for them.
-//! 2. Commits are sent again until each participant has acknowledged them. Aborts are sent once: whoever misses one asks.
-//! 3. Once all participants of a commit have acknowledged it, this server's own among them, it is complete: the
-//!    transaction service is told so, and the low-water mark may pass it.
+//! 1. Decisions that come together are sent together, and at once: participants hold locks until
+//!    they know. The acknowledgements of what was decided elsewhere are gathered for a moment, or
+//!    until there is a decision for the same server: nobody waits for them.
+//! 2. Commits are sent again until each participant has acknowledged them. Aborts are sent once:
+//!    whoever misses one asks.
+//! 3. Once all participants of a commit have acknowledged it, this server's own among them, it is
+//!    complete: the transaction service is told so, and the low-water mark may pass it.
 //!
-//! An acknowledgement may overtake the decision: a participant that asked has its answer from the transaction service. It is
-//! forgotten then, and comes again, because the decision is sent as if it were news.
+//! An acknowledgement may overtake the decision: a participant that asked has its answer from the
+//! transaction service. It is forgotten then, and comes again, because the decision is sent as if
+//! it were news.
 //!
-//! A crash forgets all of this: what is committed and perhaps not acknowledged is in the log (see `restore`).
+//! A crash forgets all of this: what is committed and perhaps not acknowledged is in the log (see
+//! `restore`).
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -21,11 +26,11 @@ use super::{
     tranx_service::TranxEvent,
 };
 
-/// What the acknowledgement service is told.
+/// Event of the acknowledgement service.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum AckEvent {
-    /// A transaction of this server's is decided, a commit durably. `participants` are to be told, but for this server, which
-    /// knows; all of them are to acknowledge a commit.
+    /// A transaction of this server's is decided, a commit durably. `participants` are to be told,
+    /// but for this server, which knows; all of them are to acknowledge a commit.
     Decided { tranx: TranxId, outcome: Outcome, participants: Vec<ServerId> },
     /// This server's part of a commit is durable and applied: its coordinator is to know.
     Done { tranx: TranxId },
@@ -39,7 +44,7 @@ pub(crate) enum AckEvent {
 /// The acknowledgement service of one server.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct AckService {
-    /// What is to be sent to whom, and when.
+    /// Decisions to be sent to each server, and when.
     parcels: BTreeMap<ServerId, Parcel>,
     send_at_ms: Option<u64>,
     /// This server's commits, and who has not acknowledged them.
@@ -127,7 +132,8 @@ impl AckService {
         [again, self.send_at_ms].into_iter().flatten().min()
     }
 
-    /// A commit from the log that these have not acknowledged, as far as is known. They are told at once.
+    /// A commit from the log that these have not acknowledged, as far as is known. They are told at
+    /// once.
     pub(crate) fn restore(&mut self, number: u64, participants: Vec<ServerId>, epoch: Epoch) {
         for server in &participants {
             self.wait_for(*server, number, 0);

@@ -1,4 +1,5 @@
-//! Clients' requests are carried out once (section 4.2 of the paper): who is connected, and what each was answered.
+//! Clients' requests are carried out once (section 4.2 of the paper): who is connected, and what
+//! each was answered.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +11,7 @@ use super::{
     refusal::Refusal,
 };
 
-/// The connected clients.
+/// Connected clients, and their latest requests.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct Clients {
     connected: BTreeMap<ClientId, Requests>,
@@ -19,17 +20,17 @@ pub(crate) struct Clients {
 /// The last requests of one client.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 struct Requests {
-    /// `None`: under way.
+    /// Answers by request; `None`: the request is under way.
     answers: BTreeMap<MessageId, Option<CommitAnswer>>,
     /// Requests up to this one are forgotten, and so old that they are not carried out.
     forgotten: Option<MessageId>,
 }
 
-/// What to do about a request.
+/// Decision about a request that has arrived.
 pub(crate) enum Admission {
-    /// Carry it out.
+    /// The request is new: carry it out.
     New,
-    /// Answer it.
+    /// The request was answered before: send this answer again.
     Answer(CommitAnswer),
     /// Nothing: it is under way, or too old.
     Ignore,
@@ -67,7 +68,8 @@ impl Clients {
         Admission::New
     }
 
-    /// A request was answered. The values that go with a refusal are not kept for a repeated answer.
+    /// A request was answered. The values that go with a refusal are not kept for a repeated
+    /// answer.
     pub(crate) fn answered(&mut self, client: ClientId, message: MessageId, answer: &CommitAnswer) {
         let kept = match answer {
             CommitAnswer::Refused(Refusal::Stale { kept, .. }) => {
@@ -82,7 +84,8 @@ impl Clients {
 }
 
 impl Requests {
-    /// Forgets the first request that is answered, unless an earlier one is under way. Was there one?
+    /// Forgets the first request that is answered, unless an earlier one is under way. Was there
+    /// one?
     fn forget_first(&mut self) -> bool {
         match self.answers.first_key_value() {
             Some((message, Some(_))) => {

@@ -1,7 +1,8 @@
-//! Which of a coordinator's transactions are complete, as far as is known: all up to a number, but for some.
+//! Complete transactions of a coordinator, as far as is known: all up to a number, but for some.
 //!
-//! What is complete stays so. A coordinator that was restarted may know less than it has told before, and messages overtake
-//! each other; so what is complete by any message is complete, and nothing that is told later takes it back.
+//! A transaction that is complete stays so. A coordinator that was restarted may know less than it
+//! has said before, and messages overtake each other; so what is complete by any message is
+//! complete, and no later message takes it back.
 
 use std::collections::BTreeSet;
 

@@ -1,16 +1,17 @@
-//! What a node has to know of its cluster, and its times and limits.
+//! Configuration of a node: its cluster, its times and its limits.
 
 use super::{flaw::Flaw, id::ServerId, partition::Partition};
 
-/// The settings of one server's node. Times are in milliseconds of the clock that the node is called with.
+/// The settings of one server's node. Times are in milliseconds of the clock that the node is
+/// called with.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct NodeConfig {
-    /// This server.
+    /// The server of this node.
     pub me: ServerId,
-    /// Every server of the cluster, in order: those without keys too, because they coordinate, and their low-water marks
-    /// are needed to reclaim the log.
+    /// Every server of the cluster, in order: those without keys too, because they coordinate, and
+    /// their low-water marks are needed to reclaim the log.
     pub servers: Vec<ServerId>,
-    /// Which of them holds a key.
+    /// Map that says which server holds a key.
     pub partition: Partition,
     /// How long a request waits for locks: less than `vote_attempts` times `vote_resend_ms`, after
     /// which its coordinator gives up.
@@ -27,29 +28,30 @@ pub struct NodeConfig {
     pub vote_resend_ms: u64,
     /// How often to ask for a vote before giving the transaction up.
     pub vote_attempts: u32,
-    /// How long acknowledgements wait for others, or for a decision, to be sent along (section 4.5); 0 sends them at once.
+    /// How long acknowledgements wait for others, or for a decision, to be sent along (section
+    /// 4.5); 0 sends them at once.
     pub acknowledgement_delay_ms: u64,
     /// How long to wait for an acknowledgement before sending a decision again.
     pub decision_resend_ms: u64,
-    /// How long a participant waits for a decision before the recovery service asks for it; every further time takes twice as long, up to
-    /// [`MAX_INQUIRY_FACTOR`] times.
+    /// How long a participant waits for a decision before the recovery service asks for it; every
+    /// further time takes twice as long, up to [`MAX_INQUIRY_FACTOR`] times.
     pub inquiry_ms: u64,
     /// How many transaction numbers are reserved by one log record.
     pub number_block: u64,
-    /// How many transactions may be under way at once, as coordinator; as participant, twice as many, of which half are for other
-    /// coordinators only.
+    /// How many transactions may be under way at once, as coordinator; as participant, twice as
+    /// many, of which half are for other coordinators only.
     pub max_running: usize,
     /// How many validations may be under way at once, as coordinator.
     pub max_validating: usize,
-    /// How many commits of a coordinator may wait to be acknowledged by every participant before it begins nothing new that is
-    /// logged.
+    /// How many commits of a coordinator may wait to be acknowledged by every participant before it
+    /// begins nothing new that is logged.
     pub max_incomplete: usize,
     /// How many transactions a participant remembers before it votes for no new one.
     pub max_remembered: usize,
     /// How many epochs are reserved by one log record.
     pub epoch_block: u64,
-    /// For how long commits of an epoch are not answered while a snapshot is made at its beginning. Without an end of that the
-    /// snapshot begins anew.
+    /// For how long commits of an epoch are not answered while a snapshot is made at its beginning.
+    /// Without an end of that the snapshot begins anew.
     pub snapshot_hold_ms: u64,
     /// How often a snapshot is begun before it is refused.
     pub snapshot_attempts: u32,
@@ -59,7 +61,7 @@ pub struct NodeConfig {
     pub client_window: usize,
     /// How many clients may be connected.
     pub max_clients: usize,
-    /// What is broken on purpose: tests only.
+    /// Step that is broken on purpose, in tests only.
     #[cfg(test)]
     pub(crate) flaw: Option<Flaw>,
 }

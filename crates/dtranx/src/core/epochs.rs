@@ -1,12 +1,15 @@
-//! Which epoch it is on this server, what of it is durable, and which parts are accepted in it and not done with.
+//! Epoch of this server, the durable part of it, and the parts that are accepted in it and not done
+//! with.
 //!
-//! An epoch ends when a snapshot is made (`snapshot`). A part is accepted in the epoch in which its server is then; the transaction
-//! takes place in the largest of its parts' epochs, and every participant enters that epoch when it commits, before it lets go of
-//! its locks. So whoever comes after a transaction in the order of any key has its epoch or a later one.
+//! An epoch ends when a snapshot is made (`snapshot`). A part is accepted in the epoch in which its
+//! server is then; the transaction takes place in the largest of its parts' epochs, and every
+//! participant enters that epoch when it commits, before it lets go of its locks. So whoever comes
+//! after a transaction in the order of any key has its epoch or a later one.
 //!
-//! Epochs are reserved in blocks by a log record, as transaction numbers are: for a snapshot durably before it is entered, and
-//! otherwise before the first record of what takes place in it. After a restart the server is in the last one that was reserved,
-//! so that nothing that it finds in its log is of a later one.
+//! Epochs are reserved in blocks by a log record, as transaction numbers are: for a snapshot
+//! durably before it is entered, and otherwise before the first record of what takes place in it.
+//! After a restart the server is in the last one that was reserved, so that nothing that it finds
+//! in its log is of a later one.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -22,7 +25,7 @@ pub(crate) struct Epochs {
     now: Epoch,
     /// Epochs up to this one are in a record, durable or not.
     reserved: Epoch,
-    /// And durable.
+    /// Last epoch that is also durable.
     usable: Epoch,
     /// Every server has been in this one or a later one.
     confirmed: Epoch,
@@ -34,18 +37,21 @@ pub(crate) struct Epochs {
     heard: Epoch,
     /// Until when clients are not told of what is not confirmed.
     hold_until_ms: u64,
-    /// Parts that are accepted and neither applied nor aborted, by the epoch that they have at least.
+    /// Parts that are accepted and neither applied nor aborted, by the epoch that they have at
+    /// least.
     pending: BTreeSet<(Epoch, TranxId)>,
-    /// Who wants to be told once an epoch is entered.
+    /// Servers that want an answer once an epoch is entered.
     pub(super) raising: BTreeMap<ServerId, Epoch>,
-    /// Who wants to be told once everything before an epoch is applied or aborted; a server makes one snapshot at a time.
+    /// Servers that want an answer once everything before an epoch is applied or aborted; a server
+    /// makes one snapshot at a time.
     pub(super) settling: BTreeMap<ServerId, Epoch>,
 }
 
 impl Epochs {
     /// After a restart: epochs up to this one may have been entered.
     pub(crate) fn restored(config: &NodeConfig, reserved: Epoch) -> Self {
-        // What clients were told of in lives before is forgotten, but its epoch was durably reserved.
+        // Answers to clients in earlier lives are forgotten, but their epochs were durably
+        // reserved.
         let told = if config.has(Flaw::SnapshotOverRestart) { Epoch(0) } else { reserved };
         Self { now: reserved, reserved, usable: reserved, told, heard: reserved, ..Self::default() }
     }
@@ -55,7 +61,7 @@ impl Epochs {
         self.now
     }
 
-    /// It may have been in epochs up to this one.
+    /// Last epoch in which this server may have been.
     pub(crate) fn reserved(&self) -> Epoch {
         self.reserved
     }
@@ -71,7 +77,8 @@ impl Epochs {
         self.pending.insert((Epoch(0), tranx));
     }
 
-    /// A part that was accepted in `accepted` is committed, in `epoch`. Answers the epoch to apply it in.
+    /// A part that was accepted in `accepted` is committed, in `epoch`. Answers the epoch to apply
+    /// it in.
     pub(crate) fn committed(&mut self, config: &NodeConfig, tranx: TranxId, accepted: Epoch, epoch: Epoch) -> Epoch {
         if !config.has(Flaw::EpochNotEntered) {
             self.enter(epoch);
@@ -100,8 +107,8 @@ impl Epochs {
         first.map(|(_, tranx)| *tranx).filter(|_| !config.has(Flaw::SnapshotNotSettled))
     }
 
-    /// An epoch is to be entered, or clients are to be told of what took place in it. Answers what has to be durably reserved first,
-    /// if that is not under way.
+    /// An epoch is to be entered, or clients are to be told of what took place in it. Answers what
+    /// has to be durably reserved first, if that is not under way.
     pub(super) fn reserve(&mut self, config: &NodeConfig, epoch: Epoch) -> Option<Epoch> {
         (epoch > self.reserved).then(|| {
             self.reserved = Epoch(epoch.0.saturating_add(config.epoch_block.max(1) - 1));
@@ -114,7 +121,7 @@ impl Epochs {
         self.usable = self.usable.max(through);
     }
 
-    /// Who is waiting for an epoch that is entered now, and which.
+    /// Servers that wait for an epoch that is entered now, each with its epoch.
     pub(super) fn raised(&mut self, config: &NodeConfig, now_ms: u64) -> Vec<(ServerId, Epoch)> {
         let waiting = std::mem::take(&mut self.raising).into_iter();
         let (raised, later): (Vec<_>, Vec<_>) = waiting.partition(|(_, epoch)| *epoch <= self.usable);
@@ -126,11 +133,12 @@ impl Epochs {
         raised
     }
 
-    /// Every server is in this epoch. Is there a snapshot at its beginning: was no client told of anything in it, or later, before
-    /// this was known?
+    /// Every server is in this epoch. Is there a snapshot at its beginning: was no client told of
+    /// anything in it, or later, before this was known?
     pub(super) fn confirm(&mut self, config: &NodeConfig, epoch: Epoch) -> bool {
         if epoch > self.confirmed {
-            // Snapshots of before this epoch may still be made, by other servers: they have not been confirmed in time.
+            // Snapshots of before this epoch may still be made, by other servers: they have not
+            // been confirmed in time.
             let is_too_early = self.told > self.confirmed && !config.has(Flaw::SnapshotDisturbedUnnoticed);
             let only_itself = config.has(Flaw::SnapshotOvertakenUnnoticed);
             if is_too_early && (self.told >= epoch || !only_itself) {
@@ -141,8 +149,8 @@ impl Epochs {
         epoch > self.disturbed
     }
 
-    /// May a client be told of what took place in this epoch as far as the log is concerned: is it durable here that this server
-    /// may have been in it?
+    /// May a client be told of what took place in this epoch as far as the log is concerned: is it
+    /// durable here that this server may have been in it?
     pub(crate) fn is_reserved(&self, epoch: Epoch) -> bool {
         epoch <= self.usable
     }

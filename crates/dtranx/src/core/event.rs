@@ -1,7 +1,8 @@
-//! What a server's node is told, and what it wants done: the whole of its contact with the world.
+//! Inputs and commands of a server's node: the whole of its contact with the world.
 //!
-//! A node is called with the time and one [`Input`], and answers with [`Command`]s. Commands to the same receiver are
-//! carried out in order; nothing is assumed about different receivers (log, storage, network, clients).
+//! A node is called with the time and one [`Input`], and answers with [`Command`]s. Commands to the
+//! same receiver are carried out in order; nothing is assumed about different receivers (log,
+//! storage, network, clients).
 
 use serde::{Deserialize, Serialize};
 
@@ -15,17 +16,19 @@ use super::{
     transaction::{Read, ScanRead, Transaction, Write},
 };
 
-/// What became of a client's request to commit. The same request is always answered the same.
+/// Answer to a client's request to commit. The same request always gets the same answer.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum CommitAnswer {
-    /// It is committed, durably. The id is the version of everything that it wrote.
+    /// The transaction is committed, durably. The id is the version of everything that it wrote.
     Committed(TranxId),
-    /// It only read, and all that it read was there at one instant since the request. There is nothing of it in any log.
+    /// The transaction only read, and all that it read was there at one instant since the request.
+    /// No log has anything of it.
     Validated(ValidationId),
-    /// It is not, and never will be.
+    /// The transaction is not committed, and never will be.
     Refused(Refusal),
-    /// The request came under a client's name that this incarnation of the server did not give. It is not carried out,
-    /// but an earlier copy of it may have been, before the server was restarted: nobody knows.
+    /// The request came under a client's name that this incarnation of the server did not give. It
+    /// is not carried out, but an earlier copy of it may have been, before the server was
+    /// restarted: nobody knows.
     Indeterminate,
 }
 
@@ -38,86 +41,90 @@ pub enum SnapshotAnswer {
     Refused(Refusal),
 }
 
-/// What the storage found when it checked a part.
+/// Findings of the storage when it checked a part.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct CheckAnswer {
-    /// The keys whose version is not the one that was read, with what they hold now. Values may be left out of the list
-    /// to keep it small; then `stale_scans` or another entry must still tell that the check failed.
+    /// The keys whose version is not the one that was read, with what they hold now. Values may be
+    /// left out of the list to keep it small; then `stale_scans` or another entry must still tell
+    /// that the check failed.
     pub stale: Vec<Current>,
     /// Did a scan find other keys or versions than before?
     pub stale_scans: bool,
 }
 
-/// Something that happened.
+/// Event that a node handles.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Input {
-    /// A connection was accepted, under a name that has never been used: its incarnation is the node's.
+    /// A connection was accepted, under a name that has never been used: its incarnation is the
+    /// node's.
     ClientConnected {
-        /// The name.
+        /// Name of the client.
         client: ClientId,
     },
     /// A connection has ended: nothing more comes from it, and nothing more can be told.
     ClientGone {
-        /// Its name.
+        /// Name of the client.
         client: ClientId,
     },
     /// A client wants to commit. Repeated requests are recognised by their `message`.
     Commit {
-        /// The client's name.
+        /// Name of the client.
         client: ClientId,
-        /// The request's.
+        /// Number of the request.
         message: MessageId,
-        /// What it read and writes.
+        /// Reads and writes of the transaction.
         transaction: Transaction,
-        /// About the attempts before.
+        /// Facts about the attempts before.
         again: Again,
     },
     /// The connection over which a server speaks is lost: what is not sent yet would not reach it.
     ServerGone {
-        /// The server.
+        /// Server that was restarted.
         server: ServerId,
     },
-    /// A client wants a snapshot of all that is committed now. It may be asked for again at any time.
+    /// A client wants a snapshot of all that is committed now. It may be asked for again at any
+    /// time.
     Snapshot {
-        /// The client's name.
+        /// Name of the client.
         client: ClientId,
-        /// The request's.
+        /// Number of the request.
         message: MessageId,
     },
     /// A message from another server.
     Receive {
         /// The server that sent it.
         from: ServerId,
-        /// The message.
+        /// Message that has arrived.
         message: Message,
     },
     /// The log is durable up to and with this record.
     Logged {
-        /// The last durable record.
+        /// Ticket of the last durable record.
         through: LogTicket,
     },
-    /// The answer to [`Command::Check`].
+    /// The storage answers [`Command::Check`].
     Checked {
-        /// What for.
+        /// Part that was checked.
         work: WorkId,
-        /// What was found.
+        /// Findings of the check.
         answer: CheckAnswer,
     },
     /// [`Command::Apply`] is done: reads see it.
     Applied {
-        /// The transaction.
+        /// Transaction whose writes are applied.
         tranx: TranxId,
     },
     /// A segment of the log gets no more records.
     SegmentSealed {
-        /// The segment.
+        /// Segment that was closed.
         segment: SegmentId,
-        /// What it refers to: the log has told the summary of every record that it appended.
+        /// Summary of the segment. The log has reported one for every record that it appended.
         summary: SegmentSummary,
     },
-    /// It is time to look for segments that are no longer needed. Ignored while the last look is still under way.
+    /// Time to look for segments that are no longer needed. Ignored while the last look is still
+    /// under way.
     CollectGarbage,
-    /// [`Command::PersistStorage`] is done.
+    /// The storage has carried out [`Command::PersistStorage`].
     StoragePersisted,
     /// [`Command::WriteGcRecord`] is done: the record is durable.
     GcRecorded,
@@ -125,71 +132,75 @@ pub enum Input {
     Tick,
 }
 
-/// Something to be done.
+/// Command that a node gives.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Command {
     /// To the network: may be lost.
     Send {
         /// The receiver: never this server itself.
         to: ServerId,
-        /// The message.
+        /// Message to be sent.
         message: Message,
     },
     /// To a client; dropped if it is gone.
     Reply {
-        /// The client.
+        /// Client that is answered.
         client: ClientId,
-        /// Its request.
+        /// Request that is answered.
         message: MessageId,
-        /// The answer.
+        /// Answer to the request.
         answer: CommitAnswer,
     },
     /// To a client that wants a snapshot; dropped if it is gone.
     ReplySnapshot {
-        /// The client.
+        /// Client that is answered.
         client: ClientId,
-        /// Its request.
+        /// Request that is answered.
         message: MessageId,
-        /// The answer.
+        /// Answer to the request.
         answer: SnapshotAnswer,
     },
-    /// To the log: append this record, in the order of the tickets. It is durable only if all before it are. Answered by
-    /// [`Input::Logged`], as soon as possible if `durable`, otherwise when it suits the log (but ever; records that are
-    /// not in a hurry wait for one that is, or for some milliseconds).
+    /// To the log: append this record, in the order of the tickets. It is durable only if all
+    /// before it are. Answered by [`Input::Logged`], as soon as possible if `durable`, otherwise
+    /// when it suits the log (but ever; records that are not in a hurry wait for one that is, or
+    /// for some milliseconds).
     Log {
-        /// Its ticket.
+        /// Ticket of the record.
         ticket: LogTicket,
-        /// The record.
+        /// Record to be appended.
         record: Record,
         /// Does somebody wait for it?
         durable: bool,
     },
-    /// To the storage: are these the versions that the keys have, and does each scan find what it found? Answered by
-    /// [`Input::Checked`].
+    /// To the storage: are these the versions that the keys have, and does each scan find what it
+    /// found? Answered by [`Input::Checked`].
     Check {
-        /// What for.
+        /// Part that is to be checked.
         work: WorkId,
-        /// The reads.
+        /// Keys, each with the version that was read.
         reads: Vec<Read>,
-        /// The scans.
+        /// Scans, each with the items that were found.
         scans: Vec<ScanRead>,
     },
-    /// To the storage: do these writes, all at once, with the transaction's id as version. They need not be durable there:
-    /// the log has them. Answered by [`Input::Applied`].
+    /// To the storage: do these writes, all at once, with the transaction's id as version. They
+    /// need not be durable there: the log has them. Answered by [`Input::Applied`].
     Apply {
-        /// The transaction.
+        /// Transaction whose writes are to be applied.
         tranx: TranxId,
-        /// The epoch in which it takes place: for whoever reads as of an earlier one, what is there now must be kept.
+        /// The epoch in which it takes place: for whoever reads as of an earlier one, what is there
+        /// now must be kept.
         epoch: Epoch,
         /// Its writes on this server.
         writes: Vec<Write>,
     },
-    /// To the storage: make everything that was applied durable. Answered by [`Input::StoragePersisted`].
+    /// To the storage: make everything that was applied durable. Answered by
+    /// [`Input::StoragePersisted`].
     PersistStorage,
-    /// To the GC log: overwrite its record, atomically and durably. Answered by [`Input::GcRecorded`].
+    /// To the GC log: overwrite its record, atomically and durably. Answered by
+    /// [`Input::GcRecorded`].
     WriteGcRecord(GcRecord),
-    /// To the log: remove every segment up to and with this one. Need not be durable, but a later segment may never go
-    /// before an earlier one.
+    /// To the log: remove every segment up to and with this one. Need not be durable, but a later
+    /// segment may never go before an earlier one.
     RemoveSegments {
         /// The last segment to go.
         through: SegmentId,

@@ -13,11 +13,14 @@ pub(crate) enum Flaw {
     AnswerBeforeDurable,
     /// A participant acknowledges a commit before it has logged it durably.
     AcknowledgeBeforeDurable,
-    /// The acknowledgement service counts a transaction as complete before its participants acknowledged it.
+    /// The acknowledgement service counts a transaction as complete before its participants
+    /// acknowledged it.
     CompleteBeforeAcknowledged,
-    /// The acknowledgement service counts a transaction as complete when the first participant acknowledges it.
+    /// The acknowledgement service counts a transaction as complete when the first participant
+    /// acknowledges it.
     CompleteAtFirstAcknowledgement,
-    /// Who asks about a transaction that is decided is answered by what the acknowledgement service has heard so far.
+    /// Who asks about a transaction that is decided is answered by what the acknowledgement service
+    /// has heard so far.
     #[cfg(test)]
     InquiryDuringHandover,
     /// Numbers are given out again after a crash.
@@ -36,9 +39,11 @@ pub(crate) enum Flaw {
     ProbeAfterCheck,
     /// Absence is validated on several servers without locks that outlive a crash.
     AbsenceOnlyValidated,
-    /// A participant takes everything up to the last number for complete, whatever exceptions it was told of.
+    /// A participant takes everything up to the last number for complete, whatever exceptions it
+    /// was told of.
     ExceptionsIgnored,
-    /// What a participant knows to be complete is replaced by what a coordinator says later, and after a crash knows no longer.
+    /// What a participant knows to be complete is replaced by what a coordinator says later, and
+    /// after a crash knows no longer.
     CompletenessForgotten,
     /// Validations are counted from 1 by each incarnation, under the same name.
     ValidationsRenamed,
@@ -52,7 +57,8 @@ pub(crate) enum Flaw {
     RequestRepeated,
     /// A participant unlocks before it has applied.
     UnlockBeforeApplied,
-    /// An abort releases nothing while the lock service has not answered: the grant is still to come.
+    /// An abort releases nothing while the lock service has not answered: the grant is still to
+    /// come.
     AbortReleasesOnlyGranted,
     /// Decisions are sent once.
     DecisionsSentOnce,
@@ -66,7 +72,8 @@ pub(crate) enum Flaw {
     EpochsReused,
     /// A snapshot does not wait for what is accepted and not decided.
     SnapshotNotSettled,
-    /// Commits are answered whether or not all servers are in their epoch, and the snapshot that this disturbs does not notice.
+    /// Commits are answered whether or not all servers are in their epoch, and the snapshot that
+    /// this disturbs does not notice.
     SnapshotDisturbedUnnoticed,
     /// A snapshot that is disturbed, and confirmed after a later one, does not notice.
     SnapshotOvertakenUnnoticed,
@@ -74,12 +81,13 @@ pub(crate) enum Flaw {
     ValidationInTwoEpochs,
     /// A server that was restarted takes itself for one that has told no client anything.
     SnapshotOverRestart,
-    /// Only epochs that snapshots begin with are reserved in the log, not those that commits bring along.
+    /// Only epochs that snapshots begin with are reserved in the log, not those that commits bring
+    /// along.
     EpochsNotReserved,
     /// A validation that has waited for locks has the epoch in which its request arrived.
     ValidationEpochOfArrival,
-    /// A validation that has waited to see its keys free counts for the epoch of its grant, whenever
-    /// it has seen each of them free.
+    /// A validation that has waited to see its keys free counts for the epoch of its grant,
+    /// whenever it has seen each of them free.
     ValidationKeysInTwoEpochs,
     /// Younger transactions wait for older ones as long as older ones for younger.
     NobodyGivesWay,
@@ -87,8 +95,8 @@ pub(crate) enum Flaw {
     WaiterLeftAtAbort,
     /// The locks of a transaction are dropped with the connection to its coordinator.
     GoneDropsLocks,
-    /// Those who wait for a lost coordinator leave one after the other: the next is granted what one
-    /// leaves, and is refused after that.
+    /// Those who wait for a lost coordinator leave one after the other: the next is granted what
+    /// one leaves, and is refused after that.
     GoneLeaveOneByOne,
     /// Locks that are kept for another attempt are kept until it comes.
     KeptForEver,

@@ -1,7 +1,7 @@
 //! Garbage collection: which segments of the log are no longer needed (section 3.3.2 of the paper).
 //!
-//! A segment may go once each coordinator's low-water mark has reached the largest number that the segment refers to.
-//! Only a prefix of the segments goes: a `Ready` must not outlive its outcome.
+//! A segment may go once each coordinator's low-water mark has reached the largest number that the
+//! segment refers to. Only a prefix of the segments goes: a `Ready` must not outlive its outcome.
 //! 1. Find the prefix, by the marks as they are now; everything in it is applied.
 //! 2. Let the storage persist what it applied.
 //! 3. Write these marks, and the reserved numbers, into the GC log.
@@ -19,16 +19,17 @@ use super::{
     record::{GcRecord, SegmentSummary},
 };
 
-/// What the collection of garbage is told.
+/// Event of the garbage collection.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum GcEvent {
-    /// By the transaction service: the marks as they are now. Ignored while a collection is under way.
+    /// By the transaction service: the marks as they are now. Ignored while a collection is under
+    /// way.
     Collect(GcRecord),
     /// By the log: see [`super::Input`].
     Sealed { segment: SegmentId, summary: SegmentSummary },
-    /// [`Command::PersistStorage`] is done.
+    /// The storage has carried out [`Command::PersistStorage`].
     Persisted,
-    /// [`Command::WriteGcRecord`] is done.
+    /// The log has carried out [`Command::WriteGcRecord`].
     Recorded,
 }
 
@@ -43,7 +44,7 @@ pub(crate) struct Gc {
 enum Step {
     #[default]
     Idle,
-    /// The storage persists.
+    /// The storage makes durable what it has applied.
     Persisting(SegmentId, GcRecord),
     /// The GC record is written.
     Recording(SegmentId),
@@ -69,7 +70,7 @@ impl Gc {
         self.segments.len()
     }
 
-    /// Step 1.
+    /// Step 1: lets the storage persist.
     fn collect(&mut self, turn: &mut Turn<'_>, record: GcRecord) {
         let low_water: BTreeMap<ServerId, u64> = record.low_water.iter().copied().collect();
         let is_complete = |(server, number): (ServerId, u64)| low_water.get(&server).is_some_and(|low| number <= *low);
@@ -89,7 +90,7 @@ impl Gc {
         }
     }
 
-    /// Step 3.
+    /// Step 3: writes the record of the GC log.
     fn persisted(&mut self, turn: &mut Turn<'_>) {
         let Step::Persisting(last, record) = std::mem::take(&mut self.step) else { return };
         self.step = Step::Recording(last);
@@ -100,7 +101,7 @@ impl Gc {
         }
     }
 
-    /// Step 4.
+    /// Step 4: removes the segments.
     fn recorded(&mut self, turn: &mut Turn<'_>) {
         let Step::Recording(through) = std::mem::take(&mut self.step) else { return };
         self.segments.retain(|segment, _| *segment > through);

@@ -1,40 +1,43 @@
-//! What names things: servers, transactions, clients and their messages, places in the log.
+//! Names of servers, transactions, clients and their messages, and of places in the log.
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// Which server of the cluster.
+/// Number of a server in the cluster.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct ServerId(pub u16);
 
-/// Which transaction: its coordinator, and the coordinator's number for it, counted from 1 and never used twice, not
-/// even after a crash (section 3.3.2 of the paper). It is also the version of every item that the transaction writes.
+/// Id of a transaction: its coordinator, and the coordinator's number for it, counted from 1 and
+/// never used twice, not even after a crash (section 3.3.2 of the paper). It is also the version of
+/// every item that the transaction writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct TranxId {
-    /// The coordinator.
+    /// Server that coordinates the transaction.
     pub server: ServerId,
     /// The coordinator's number for it.
     pub number: u64,
 }
 
-/// Which validation: a transaction that only reads, and that is checked without a record in any log. It takes no transaction
-/// number, so that reads are outside of what low-water marks are about. Distinct over restarts, because the incarnation is.
+/// Id of a validation: a transaction that only reads, and that is checked without a record in any
+/// log. It takes no transaction number, so that low-water marks do not concern reads. The
+/// incarnation makes it distinct over restarts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct ValidationId {
-    /// The coordinator.
+    /// Server that coordinates the validation.
     pub server: ServerId,
-    /// The coordinator's life.
+    /// Life of the coordinator.
     pub incarnation: Incarnation,
     /// Counted from 1 by that incarnation.
     pub number: u64,
 }
 
-/// Which store: a server's items and log, told apart from all others that ever were. Drawn at random when they are made.
+/// Id of a store: a server's items and log, told apart from all others that ever were. Drawn at
+/// random when they are made.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct StoreId(pub [u8; 16]);
 
-/// What a participant locks and checks for.
+/// Id of the work for which a participant locks and checks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum WorkId {
     /// A transaction with a number of its own.
@@ -44,7 +47,7 @@ pub enum WorkId {
 }
 
 impl WorkId {
-    /// The coordinator.
+    /// Server that coordinates the work.
     pub(crate) const fn server(self) -> ServerId {
         match self {
             Self::Tranx(tranx) => tranx.server,
@@ -65,36 +68,40 @@ impl From<ValidationId> for WorkId {
     }
 }
 
-/// Which life of a server, between a start and the crash that ends it: the first transaction number that it reserved.
-/// A later life has a larger one.
+/// A server's life, between a start and the crash that ends it, by the first transaction number
+/// that it reserved. A later life has a larger one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Incarnation(pub u64);
 
-/// Which connection of a client, named by the server that accepted it (section 4.2 of the paper: distinct for each TCP
-/// connection). A server refuses requests under names that another incarnation gave.
+/// Name of a client's connection, given by the server that accepted it (section 4.2 of the paper:
+/// distinct for each TCP connection). A server refuses requests under names that another
+/// incarnation gave.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct ClientId {
     /// The incarnation that gave the name.
     pub incarnation: Incarnation,
-    /// Counted by that incarnation.
+    /// Number of the connection, counted by that incarnation.
     pub number: u64,
 }
 
-/// Which request of a client: a number that grows with each new request and is the same when one is sent again.
+/// Number of a client's request. It grows with each new request and is the same when one is sent
+/// again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct MessageId(pub u64);
 
-/// A span of the cluster's life, between two snapshots that somebody asked for. Every committed transaction takes place in one: the
-/// largest that any participant was in when it accepted its part. A snapshot is the end of an epoch: all transactions of it and of
-/// those before. Epochs are counted by the servers together, and end only when a snapshot is asked for.
+/// A span of the cluster's life, between two snapshots that somebody asked for. Every committed
+/// transaction takes place in one: the largest that any participant was in when it accepted its
+/// part. A snapshot is the end of an epoch: all transactions of it and of those before. Epochs are
+/// counted by the servers together, and end only when a snapshot is asked for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Epoch(pub u64);
 
-/// Which record of the log: records are appended in the order of their tickets, counted from 1 in each incarnation.
+/// Place of a record in the log: records are appended in the order of their tickets, counted from 1
+/// in each incarnation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct LogTicket(pub u64);
 
-/// Which segment (file) of the log: a later one has a larger number.
+/// Number of a segment (file) of the log: a later one has a larger number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct SegmentId(pub u64);
 
@@ -105,7 +112,7 @@ impl fmt::Display for ServerId {
 }
 
 impl Epoch {
-    /// The one after it.
+    /// Number of the next segment.
     pub const fn next(self) -> Self {
         Self(self.0.saturating_add(1))
     }

@@ -23,21 +23,22 @@ pub struct Key(Bytes);
 #[serde(try_from = "Bytes", into = "Bytes")]
 pub struct Value(Bytes);
 
-/// What is stored under a key: the value, and the transaction that wrote it.
+/// Item stored under a key: the value, and the transaction that wrote it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Item {
-    /// The value.
+    /// Value of the item.
     pub value: Value,
     /// The transaction that wrote it. An absent key has no version.
     pub version: TranxId,
 }
 
-/// What a key holds now, sent along with a refusal for the client's cache (section 4.1 of the paper).
+/// Current item of a key, sent along with a refusal for the client's cache (section 4.1 of the
+/// paper).
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Current {
-    /// The key.
+    /// Key of the item.
     pub key: Key,
-    /// What it holds; `None` if it is absent.
+    /// Item under the key; `None` if the key is absent.
     pub item: Option<Item>,
 }
 
@@ -56,7 +57,7 @@ impl Key {
         Self(Bytes::new())
     }
 
-    /// Its bytes.
+    /// Bytes of the key.
     pub fn as_bytes(&self) -> &[u8] {
         &self.0
     }
@@ -88,7 +89,7 @@ impl Value {
         if len > MAX_VALUE_BYTES { Err(LimitError::ValueTooLong { bytes: len }) } else { Ok(Self(bytes)) }
     }
 
-    /// Its bytes.
+    /// Bytes of the value.
     pub fn as_bytes(&self) -> &[u8] {
         &self.0
     }

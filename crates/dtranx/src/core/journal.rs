@@ -1,5 +1,5 @@
-//! The records that were appended and are not known to be durable, and who waits for which; and what coordinator and
-//! participant work with while they handle an event.
+//! The records that were appended and are not known to be durable, and who waits for which; and
+//! what coordinator and participant work with while they handle an event.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -15,18 +15,18 @@ use super::{
     transaction::Transaction,
 };
 
-/// What goes on when a record is durable.
+/// Work that goes on when a record is durable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Wait {
     /// Numbers up to this one may be used.
     Reserve(u64),
-    /// The participant applies.
+    /// The participant applies the writes of a transaction with one participant.
     OnePhase(TranxId),
-    /// The participant votes.
+    /// The participant votes yes.
     Ready(TranxId),
     /// The coordinator answers its client.
     Commit(TranxId),
-    /// The participant acknowledges.
+    /// The participant acknowledges the outcome.
     Outcome(TranxId),
     /// The participant answers its peers.
     Promise(TranxId),
@@ -41,7 +41,7 @@ pub(crate) struct Journal {
     waits: BTreeMap<LogTicket, Wait>,
 }
 
-/// What a server's coordinator and participant tell each other, instead of messages.
+/// Calls between a server's own coordinator and participant, instead of messages.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Local {
     /// As if it had come from another server.
@@ -50,7 +50,7 @@ pub(crate) enum Local {
     OnePhase { tranx: TranxId, part: Transaction, standing: Standing },
 }
 
-/// What coordinator and participant work with while they handle an event.
+/// State that coordinator and participant share while they handle an event.
 pub(crate) struct Context<'a> {
     pub(crate) now_ms: u64,
     pub(crate) config: &'a NodeConfig,
@@ -61,7 +61,8 @@ pub(crate) struct Context<'a> {
 }
 
 impl Journal {
-    /// Everything up to and with `through` is durable: who waited for that, in the order of the records.
+    /// Everything up to and with `through` is durable: who waited for that, in the order of the
+    /// records.
     pub(crate) fn logged(&mut self, through: LogTicket) -> Vec<Wait> {
         let later = self.waits.split_off(&LogTicket(through.0.saturating_add(1)));
         std::mem::replace(&mut self.waits, later).into_values().collect()

@@ -1,4 +1,5 @@
-//! What the machines of a server tell each other, and what each works with while it handles an event.
+//! Events that the machines of a server send each other, and the state that each works with while
+//! it handles one.
 //!
 //! | machine | owns alone | asks |
 //! | --- | --- | --- |
@@ -8,8 +9,9 @@
 //! | [`RecoveryService`](super::recovery) | what is in doubt | |
 //! | [`Gc`](super::gc) | the sealed segments | |
 //!
-//! Each has one type of event. Events from one machine to another arrive in the order in which they were sent, and none is
-//! lost; nothing is assumed about events between different machines. So the machines may run on one thread or on several.
+//! Each has one type of event. Events from one machine to another arrive in the order in which they
+//! were sent, and none is lost; nothing is assumed about events between different machines. So the
+//! machines may run on one thread or on several.
 
 use super::{
     acknowledgement::AckEvent, config::NodeConfig, event::Command, gc::GcEvent, id::ServerId, lock::LockEvent,
@@ -37,14 +39,14 @@ impl Event {
     }
 }
 
-/// What a machine wants: commands for the world, events for the others; each in order.
+/// Results of a machine's turn: commands for the world, events for the others; each in order.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Outbox {
     pub(crate) commands: Vec<Command>,
     pub(crate) events: Vec<Event>,
 }
 
-/// What a machine works with while it handles an event.
+/// State that a machine works with while it handles an event.
 pub(crate) struct Turn<'a> {
     pub(crate) now_ms: u64,
     pub(crate) config: &'a NodeConfig,

@@ -1,4 +1,5 @@
-//! What servers tell each other. Any of these may be lost, repeated, late or out of order; none may be altered.
+//! Messages between servers. Any of these may be lost, repeated, late or out of order; none may be
+//! altered.
 //!
 //! | message | from | to | answered by |
 //! | --- | --- | --- | --- |
@@ -23,7 +24,7 @@ use super::{
 /// The most transactions in one `Decisions` or `Acknowledge`.
 pub const MAX_BATCH: usize = 512;
 
-/// What became of a transaction.
+/// Outcome of a transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum Outcome {
     /// All of its writes are or will be there, and it takes place in this epoch.
@@ -35,10 +36,11 @@ pub enum Outcome {
 /// A participant's answer to `Prepare` or `Validate`.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Vote {
-    /// To `Prepare`: the part is locked and checked, and durably so; the participant will do as the coordinator decides.
-    /// To `Validate`: the part was valid at an instant since the message was sent; nothing is locked.
+    /// To `Prepare`: the part is locked and checked, and durably so; the participant will do as the
+    /// coordinator decides. To `Validate`: the part was valid at an instant since the message was
+    /// sent; nothing is locked.
     Yes,
-    /// It cannot be committed.
+    /// The part cannot be committed.
     No(Refusal),
 }
 
@@ -47,72 +49,77 @@ pub enum Vote {
 pub enum Message {
     /// The first phase: lock, check, log, vote.
     Prepare {
-        /// The transaction.
+        /// Transaction to be prepared.
         tranx: TranxId,
-        /// Every participant, in order; with these, somebody in doubt can ask others than the coordinator.
+        /// Every participant, in order; with these, somebody in doubt can ask others than the
+        /// coordinator.
         participants: Vec<ServerId>,
-        /// The receiver's part.
+        /// Part of the transaction that the receiver holds.
         part: Transaction,
         /// How it stands among others that want the same locks.
         standing: Standing,
     },
     /// The only phase of a transaction that only reads: check and vote, remember nothing.
     Validate {
-        /// The validation.
+        /// Validation that the part belongs to.
         validation: ValidationId,
-        /// The receiver's part.
+        /// Part of the validation that the receiver holds.
         part: Transaction,
-        /// The largest epoch that another participant has answered in: the receiver must have reached it before it begins.
+        /// The largest epoch that another participant has answered in: the receiver must have
+        /// reached it before it begins.
         epoch: Epoch,
     },
-    /// See [`Vote`].
+    /// A participant votes: see [`Vote`].
     Vote {
-        /// The transaction.
+        /// Transaction that is voted on.
         tranx: TranxId,
-        /// The vote.
+        /// Vote of the sender.
         vote: Vote,
         /// The epoch in which the part was accepted, if the vote is yes.
         epoch: Epoch,
     },
-    /// The answer to `Validate`.
+    /// A participant answers `Validate`.
     Validated {
-        /// The validation.
+        /// Validation that is answered.
         validation: ValidationId,
-        /// The vote.
+        /// Vote of the sender.
         vote: Vote,
         /// The epoch in which the answering server began to look.
         epoch: Epoch,
     },
-    /// The second phase, many transactions at once (section 4.5: Batch Ack Phase). All are the sender's own.
+    /// The second phase, many transactions at once (section 4.5: Batch Ack Phase). All are the
+    /// sender's own.
     Decisions(Vec<(TranxId, Outcome)>),
-    /// The participant has logged these commits durably and applied them: it will never ask about them. All are the
-    /// receiver's own.
+    /// The participant has logged these commits durably and applied them: it will never ask about
+    /// them. All are the receiver's own.
     Acknowledge(Vec<TranxId>),
-    /// What became of it? The sender has voted yes and does not know.
+    /// Asks for the outcome of a transaction: the sender has voted yes and does not know it.
     Inquire {
-        /// The transaction.
+        /// Transaction that is asked about.
         tranx: TranxId,
     },
-    /// The answer to `Inquire`.
+    /// Answers `Inquire`.
     Told {
-        /// The transaction.
+        /// Transaction that was asked about.
         tranx: TranxId,
-        /// What became of it; `None` if it is not decided, or the answering participant does not know either.
+        /// Outcome of the transaction; `None` if it is not decided, or the answering participant
+        /// does not know it either.
         outcome: Option<Outcome>,
     },
-    /// All of the sender's transactions with numbers up to `through` are complete, but for some: decided, and each commit
-    /// acknowledged by all its participants (`LC_TranxID` in section 3.3.2 of the paper, which is the largest number below
-    /// the first exception). Whoever is still in doubt about a complete one has not acknowledged it, so that it was aborted.
+    /// All of the sender's transactions with numbers up to `through` are complete, but for some:
+    /// decided, and each commit acknowledged by all its participants (`LC_TranxID` in section 3.3.2
+    /// of the paper, which is the largest number below the first exception). Whoever is still in
+    /// doubt about a complete one has not acknowledged it, so that it was aborted.
     LowWater {
         /// The last number that was given; 0 if none was.
         through: u64,
         /// Those up to there that are not complete, in order.
         incomplete: Vec<u64>,
     },
-    /// It is aborted, because a server found what it read to be stale. Its locks are to be kept for
-    /// a while: another attempt will name it, and take them.
+    /// The transaction is aborted, because a server found what it read to be stale. Its locks are
+    /// to be kept for a while: another attempt will name it, and take them.
     Keep {
-        /// The transaction.
+        /// Transaction that is aborted.
         tranx: TranxId,
     },
     /// How a snapshot comes about.
@@ -120,7 +127,7 @@ pub enum Message {
 }
 
 impl Outcome {
-    /// Is it committed?
+    /// Whether the transaction is committed.
     pub const fn is_commit(self) -> bool {
         matches!(self, Self::Commit(_))
     }

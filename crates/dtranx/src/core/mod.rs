@@ -11,9 +11,10 @@
 //! - [`config`]: a node's times and limits.
 //!
 //! Then the machines, which share nothing and tell each other events (`machine`):
-//! - `tranx_service`: votes and decisions. In it, `complete`: which of a coordinator's numbers are done with; `coordinator`: transactions as a whole; `participant`: one server's parts
-//!   of them; `epochs`: which epoch it is here, and [`snapshot`]: how the servers end one together; `journal`: the end of the log; `clients`: whose requests
-//!   were carried out.
+//! - `tranx_service`: votes and decisions. In it, `complete`: which of a coordinator's numbers are
+//!   done with; `coordinator`: transactions as a whole; `participant`: one server's parts of them;
+//!   `epochs`: which epoch it is here, and [`snapshot`]: how the servers end one together;
+//!   `journal`: the end of the log; `clients`: whose requests were carried out.
 //! - `lock`: who may read and write which keys and ranges.
 //! - `acknowledgement`: the second phase, many transactions at once.
 //! - `recovery`: a node from a log ([`recovery`]), and what others know about it.

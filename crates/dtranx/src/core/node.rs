@@ -1,6 +1,6 @@
-//! One server's machines together: events go in, commands come out. What the machines tell each other waits in queues, one
-//! for each pair of them, and is delivered at once ([`Node::on`]) or one at a time: then the machines are as far apart as they
-//! are on stages of their own.
+//! One server's machines together: events go in, commands come out. What the machines tell each
+//! other waits in queues, one for each pair of them, and is delivered at once ([`Node::on`]) or one
+//! at a time: then the machines are as far apart as they are on stages of their own.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -45,20 +45,20 @@ pub(crate) struct Link {
     pub(crate) to: Machine,
 }
 
-/// What a node has to do, counted.
+/// Open work of a node, counted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct NodeStatus {
     /// Transactions that it coordinates and that are not complete.
     pub coordinating: usize,
     /// Parts of transactions that it is not done with.
     pub participating: usize,
-    /// Parts that it remembers.
+    /// Number of parts that it remembers.
     pub remembered: usize,
     /// Transactions that hold or wait for locks.
     pub locking: usize,
     /// Transactions in doubt that it asks others about.
     pub asking: usize,
-    /// Its own low-water mark.
+    /// Low-water mark of this server as a coordinator.
     pub low_water: u64,
     /// Sealed segments of the log.
     pub segments: usize,
@@ -67,8 +67,8 @@ pub struct NodeStatus {
 }
 
 impl Node {
-    /// Handles one event, and all that the machines have to tell each other because of it. `now_ms` never goes back within one
-    /// incarnation. `commands` are to be carried out in order.
+    /// Handles one event, and all that the machines have to tell each other because of it. `now_ms`
+    /// never goes back within one incarnation. `commands` are to be carried out in order.
     pub fn on(&mut self, now_ms: u64, input: Input, commands: &mut Vec<Command>) {
         self.take(now_ms, input, commands);
         loop {
@@ -136,18 +136,18 @@ impl Node {
         deadlines.into_iter().flatten().min()
     }
 
-    /// Which life of the server this is; `None` until that is durable. Clients may be accepted from then on, under names
-    /// with this incarnation.
+    /// The server's life; `None` until that is durable. Clients may be accepted from then on, under
+    /// names with this incarnation.
     pub fn incarnation(&self) -> Option<Incarnation> {
         self.tranx.coordinator.incarnation()
     }
 
-    /// The settings.
+    /// Configuration of the node.
     pub fn config(&self) -> &NodeConfig {
         &self.config
     }
 
-    /// What there is to do.
+    /// Open work of the node.
     pub fn status(&self) -> NodeStatus {
         let (coordinator, participant) = (&self.tranx.coordinator, &self.tranx.participant);
         NodeStatus {
@@ -205,7 +205,8 @@ impl Node {
         }
     }
 
-    /// A flaw: who asks about what is decided is answered by a machine that may not have heard of it.
+    /// A flaw: who asks about what is decided is answered by a machine that may not have heard of
+    /// it.
     #[cfg(test)]
     fn misled(&self, event: Event) -> Event {
         use super::{acknowledgement::AckEvent, flaw::Flaw, message::Message};

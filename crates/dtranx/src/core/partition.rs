@@ -1,4 +1,4 @@
-//! Which server holds a key: a map that does not change while the cluster runs.
+//! The map of keys to servers. It does not change while the cluster runs.
 
 use std::collections::BTreeMap;
 
@@ -9,16 +9,17 @@ use super::{id::ServerId, item::Key, range::KeyRange, transaction::Transaction};
 /// The static map from keys to servers.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Partition {
-    /// By the key's hash ([`hash`]): keys are spread evenly, a scan asks every server. The list is in the order of the
-    /// cluster's description, the same on every server and client.
+    /// By the key's hash ([`hash`]): keys are spread evenly, a scan asks every server. The list is
+    /// in the order of the cluster's description, the same on every server and client.
     Hash(Vec<ServerId>),
-    /// By order: each server holds the keys from its own first key up to the next one's. The first first key is empty.
+    /// By order: each server holds the keys from its own first key up to the next one's. The first
+    /// first key is empty.
     Ranges(Vec<(Key, ServerId)>),
 }
 
 impl Partition {
-    /// Does the map name a server for every key? An empty list does not, nor ranges that begin after the smallest key or
-    /// are not in order.
+    /// Does the map name a server for every key? An empty list does not, nor ranges that begin
+    /// after the smallest key or are not in order.
     pub fn is_complete(&self) -> bool {
         match self {
             Self::Hash(servers) => !servers.is_empty(),
@@ -70,7 +71,8 @@ impl Partition {
         servers
     }
 
-    /// Does everything that `transaction` reads and writes concern one server? One that is empty concerns none.
+    /// Does everything that `transaction` reads and writes concern one server? One that is empty
+    /// concerns none.
     pub(crate) fn is_on_one_server(&self, transaction: &Transaction) -> bool {
         let reads = transaction.reads.iter().map(|read| self.server_of(&read.key));
         let writes = transaction.writes.iter().map(|write| self.server_of(&write.key));
@@ -99,7 +101,8 @@ impl Partition {
     }
 }
 
-/// The hash of a key, part of the cluster's format: FNV-1a with 64 bits, its halves folded together.
+/// The hash of a key, part of the cluster's format: FNV-1a with 64 bits, its halves folded
+/// together.
 pub fn hash(bytes: &[u8]) -> u64 {
     let hash = bytes
         .iter()

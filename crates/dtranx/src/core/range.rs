@@ -1,4 +1,4 @@
-//! Ranges of keys.
+//! Ranges of keys, and their ends.
 
 use std::ops::Bound;
 
@@ -8,7 +8,8 @@ use super::item::Key;
 
 /// The keys from `start` up to and without `end`; without an `end`, all from `start` on.
 ///
-/// A scan that stopped at a limit has read the range up to and with the last key that it returned: [`KeyRange::through`].
+/// A scan that stopped at a limit has read the range up to and with the last key that it returned:
+/// [`KeyRange::through`].
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct KeyRange {
     /// The first key that may be in it.
@@ -17,17 +18,18 @@ pub struct KeyRange {
     pub end: Option<KeyBound>,
 }
 
-/// Where a range ends: before or after a key. A key after which nothing of the same length comes need not be spelled.
+/// End of a range: before or after a key. A key after which none of the same length comes need not
+/// be spelled.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum KeyBound {
-    /// Without this key.
+    /// The range ends before this key.
     Before(Key),
-    /// With this key.
+    /// The range ends with this key.
     Through(Key),
 }
 
 impl KeyRange {
-    /// Every key.
+    /// The range of every key.
     pub const fn all() -> Self {
         Self { start: Key::smallest(), end: None }
     }
@@ -74,7 +76,8 @@ impl KeyRange {
         }
     }
 
-    /// The bounds of it, for an ordered map; `None` if it is empty (an ordered map may panic on those).
+    /// The bounds of it, for an ordered map; `None` if it is empty (an ordered map may panic on
+    /// those).
     pub fn bounds(&self) -> Option<(Bound<&Key>, Bound<&Key>)> {
         let end = match &self.end {
             None => Bound::Unbounded,

@@ -1,4 +1,5 @@
-//! What is in the log: the nonvolatile copies of the states of section 3.3.2, and the fixed-size record of the GC log.
+//! Records of the log: the nonvolatile copies of the states of section 3.3.2, and the fixed-size
+//! record of the GC log.
 //!
 //! | record | by | meaning |
 //! | --- | --- | --- |
@@ -9,7 +10,8 @@
 //! | `Outcome` | participant | what it was told of somebody else's transaction, or promised a peer |
 //! | `Epochs` | everybody | this server may have been in these epochs |
 //!
-//! No record says that a coordinator prepares or aborts: what it has reserved and not committed is aborted.
+//! No record says that a coordinator prepares or aborts: what it has reserved and not committed is
+//! aborted.
 
 use std::collections::BTreeMap;
 
@@ -33,40 +35,42 @@ pub enum Record {
     },
     /// A transaction of which this server holds everything is committed.
     OnePhase {
-        /// The transaction.
+        /// Transaction of the record.
         tranx: TranxId,
         /// Its writes: at least one.
         writes: Vec<Write>,
     },
-    /// This server has locked and checked its part of a transaction. After a restart it takes all these locks again, the
-    /// shared ones too: another transaction that changes what was read must still wait for the outcome.
+    /// This server has locked and checked its part of a transaction. After a restart it takes all
+    /// these locks again, the shared ones too: another transaction that changes what was read must
+    /// still wait for the outcome.
     Ready {
-        /// The transaction.
+        /// Transaction of the record.
         tranx: TranxId,
-        /// Every participant, in order.
+        /// All participants, in order.
         participants: Vec<ServerId>,
-        /// What is read, and not written too.
+        /// Keys that are read, and not written too.
         shared: Vec<Key>,
-        /// What was scanned.
+        /// Ranges that were scanned.
         ranges: Vec<KeyRange>,
-        /// What is written.
+        /// Items that are written.
         writes: Vec<Write>,
     },
-    /// This server, the coordinator, has decided to commit. Once this is durable, the transaction is committed.
+    /// This server, the coordinator, has decided to commit. Once this is durable, the transaction
+    /// is committed.
     Commit {
-        /// The transaction.
+        /// Transaction of the record.
         tranx: TranxId,
-        /// Every participant, in order.
+        /// All participants, in order.
         participants: Vec<ServerId>,
         /// The epoch in which it takes place.
         epoch: Epoch,
     },
-    /// This server, a participant, knows what became of a transaction of another coordinator: it was told, or, for
-    /// `Abort`, it has promised a peer in doubt that it will never vote yes.
+    /// This server, a participant, knows what became of a transaction of another coordinator: it
+    /// was told, or, for `Abort`, it has promised a peer in doubt that it will never vote yes.
     Outcome {
-        /// The transaction.
+        /// Transaction of the record.
         tranx: TranxId,
-        /// What became of it.
+        /// Outcome of the transaction.
         outcome: Outcome,
     },
     /// This server may have been in epochs up to `through`: it begins above them after a restart.
@@ -89,7 +93,8 @@ impl Record {
     }
 }
 
-/// The one record of the GC log, overwritten as a whole (section 3.3.2). Its size depends on the number of servers only.
+/// The one record of the GC log, overwritten as a whole (section 3.3.2). Its size depends on the
+/// number of servers only.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct GcRecord {
     /// This server's transaction numbers up to this one may have been used.
@@ -100,8 +105,9 @@ pub struct GcRecord {
     pub epochs_through: Epoch,
 }
 
-/// What a segment of the log refers to: for each coordinator, its largest transaction number in there. Once every
-/// coordinator's low-water mark has reached that, the segment holds complete transactions only.
+/// Transactions to which a segment of the log refers: for each coordinator, its largest transaction
+/// number in there. Once every coordinator's low-water mark has reached that, the segment holds
+/// complete transactions only.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct SegmentSummary {
     largest: BTreeMap<ServerId, u64>,

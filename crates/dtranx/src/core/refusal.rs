@@ -1,4 +1,5 @@
-//! Why a transaction is not committed, and what its client should do about it (the retry rules of section 3.2).
+//! Why a transaction is not committed, and what its client should do about it (the retry rules of
+//! section 3.2).
 
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
@@ -13,33 +14,33 @@ use super::{
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Error, Serialize, Deserialize)]
 #[non_exhaustive]
 pub enum Refusal {
-    /// What it read is exclusively locked: somebody is changing it.
+    /// A key that it read is exclusively locked: another transaction is changing it.
     #[error("the key {key:?}, which the transaction read, is being changed")]
     ReadLocked {
         /// A key that was read, or one within a range that was scanned.
         key: Key,
     },
-    /// What it read has changed since.
+    /// A key or range that it read has changed since.
     #[error("what the transaction read has changed since")]
     Stale {
-        /// What the keys that failed the check hold now. A range that failed is not listed.
+        /// Current items of the keys that failed the check. A range that failed is not listed.
         current: Vec<Current>,
         /// The transaction's own id, if its locks are kept for an attempt that names it.
         kept: Option<TranxId>,
     },
-    /// What it writes is exclusively locked.
+    /// A key that it writes is exclusively locked.
     #[error("the key {key:?}, which the transaction writes, is being changed")]
     WriteLocked {
-        /// The key.
+        /// Key that is locked.
         key: Key,
     },
-    /// What it wants locked was not free before the wait for locks was over.
+    /// A key or range was not free before the wait for locks was over.
     #[error("the keys that the transaction reads or writes were not free in time")]
     LockWaitExpired,
     /// A server did not vote in time.
     #[error("server {server} did not answer in time")]
     NoVote {
-        /// The server.
+        /// Server that refuses.
         server: ServerId,
     },
     /// The server has as much to do as its limits allow.
@@ -48,26 +49,29 @@ pub enum Refusal {
         /// The name of the limit.
         limit: String,
     },
-    /// A participant does not hold a key that the coordinator believes it to: their descriptions of the cluster differ.
+    /// A participant does not hold a key that the coordinator believes it to: their descriptions of
+    /// the cluster differ.
     #[error("server {server} does not hold the key {key:?}: the servers do not agree about the cluster")]
     NotHere {
-        /// The participant.
+        /// Participant that refuses.
         server: ServerId,
-        /// The key.
+        /// Key that the participant does not hold.
         key: Key,
     },
     /// The transaction cannot be committed by anybody at any time.
     #[error("{0}")]
     Invalid(LimitError),
-    /// There is no snapshot, because a server does not know in time what became of a transaction that belongs to it or not.
+    /// There is no snapshot, because a server does not know in time what became of a transaction
+    /// that belongs to it or not.
     #[error("no snapshot: server {server} does not know what became of transaction {tranx}")]
     SnapshotInDoubt {
-        /// The server.
+        /// Server that refuses.
         server: ServerId,
-        /// The transaction.
+        /// Transaction whose locks were to be taken over.
         tranx: TranxId,
     },
-    /// There is no snapshot, because commits were answered all the time before every server knew that it was being made.
+    /// There is no snapshot, because commits were answered all the time before every server knew
+    /// that it was being made.
     #[error("no snapshot: {attempts} times commits were answered while servers did not yet know of it")]
     SnapshotDisturbed {
         /// How often it was tried.
@@ -76,26 +80,27 @@ pub enum Refusal {
     /// A server does not keep what a snapshot shows any more.
     #[error("snapshot too old: server {server} {why}")]
     SnapshotTooOld {
-        /// The server.
+        /// Server that refuses.
         server: ServerId,
-        /// What has ended it: the limit's name, or a restart.
+        /// Reason why the server no longer keeps it: the limit's name, or a restart.
         why: String,
     },
 }
 
-/// What a client does with a refused transaction (section 3.2 of the paper).
+/// Action of a client whose transaction is refused (section 3.2 of the paper).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Advice {
-    /// Commit the same transaction again after a while that doubles each time: nobody says that its reads are stale.
+    /// Commit the same transaction again after a while that doubles each time: nobody says that its
+    /// reads are stale.
     RetryLater,
     /// Begin it again at once and read anew: committing it again would fail again.
     Restart,
-    /// Give it up.
+    /// Give the transaction up.
     GiveUp,
 }
 
 impl Refusal {
-    /// What the client should do.
+    /// Action that the client should take.
     pub const fn advice(&self) -> Advice {
         match self {
             Self::ReadLocked { .. } | Self::Stale { .. } | Self::SnapshotTooOld { .. } => Advice::Restart,

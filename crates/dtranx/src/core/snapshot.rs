@@ -1,20 +1,24 @@
-//! How the servers end an epoch together, so that there is a snapshot: the end of the epoch, as of which every server can be read.
+//! How the servers end an epoch together, so that there is a snapshot: the end of the epoch, as of
+//! which every server can be read.
 //!
 //! The server that a client asks does this, for all clients that were waiting when it began:
-//! 1. *Ask* every server in which epoch it is. The snapshot is the end of the largest of these: so it has everything that was
-//!    committed before.
-//! 2. *Raise*: every server enters the next epoch, once that is durable there. What is accepted from now on is not in the snapshot.
-//! 3. *Settle*: every server answers when what it accepted before is applied or aborted: then the snapshot can be read there and
-//!    will not change.
+//! 1. *Ask* every server in which epoch it is. The snapshot is the end of the largest of these: so
+//!    it has everything that was committed before.
+//! 2. *Raise*: every server enters the next epoch, once that is durable there. What is accepted
+//!    from now on is not in the snapshot.
+//! 3. *Settle*: every server answers when what it accepted before is applied or aborted: then the
+//!    snapshot can be read there and will not change.
 //!
-//! A commit of the new epoch may have been answered while another server was still in the old one; what begins after that answer,
-//! and takes place there, would be in the snapshot without it. So answers of an epoch that is new are held back until the
-//! server knows that all have entered it (step 3 says so), for a limited time; and if that time was not enough for all, a server
-//! says in step 3 that the snapshot is disturbed, and it is begun again, with another epoch.
+//! A commit of the new epoch may have been answered while another server was still in the old one;
+//! what begins after that answer, and takes place there, would be in the snapshot without it. So
+//! answers of an epoch that is new are held back until the server knows that all have entered it
+//! (step 3 says so), for a limited time; and if that time was not enough for all, a server says in
+//! step 3 that the snapshot is disturbed, and it is begun again, with another epoch.
 //!
-//! Nothing is remembered of a snapshot, but for what the servers keep to be read. A server that was restarted keeps nothing of
-//! before, and does not know any more what it has answered. But it has applied and answered nothing in an epoch that its log did
-//! not reserve before; so it cannot be read as of an earlier one, and says of all these that they are disturbed.
+//! Nothing is remembered of a snapshot, but for what the servers keep to be read. A server that was
+//! restarted keeps nothing of before, and does not know any more what it has answered. But it has
+//! applied and answered nothing in an epoch that its log did not reserve before; so it cannot be
+//! read as of an earlier one, and says of all these that they are disturbed.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -33,42 +37,42 @@ use super::{
 /// Between servers, about snapshots. Each may be lost, repeated and late.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum SnapshotMessage {
-    /// Which epoch is it?
+    /// Asks for the receiver's epoch.
     Ask {
-        /// The sender's life.
+        /// Life of the sender.
         by: Incarnation,
-        /// Counted by that life.
+        /// Number of the question, counted by that life.
         number: u64,
     },
-    /// The answer to `Ask`.
+    /// Answers `Ask`.
     Asked {
-        /// As asked.
+        /// Life of the asker, as in the question.
         by: Incarnation,
-        /// As asked.
+        /// Number of the question.
         number: u64,
         /// The epoch that it was in.
         epoch: Epoch,
     },
-    /// Enter this epoch.
+    /// Asks the receiver to enter this epoch.
     Raise {
-        /// The epoch.
+        /// Epoch to be entered.
         epoch: Epoch,
     },
-    /// It is entered, durably.
+    /// The epoch is entered, durably.
     Raised {
-        /// The epoch.
+        /// Epoch that is entered.
         epoch: Epoch,
     },
     /// Every server has entered this epoch: say when nothing before it is undecided.
     Settle {
-        /// The epoch.
+        /// Epoch that is to be settled.
         epoch: Epoch,
     },
-    /// The answer to `Settle`.
+    /// Answers `Settle`.
     Settled {
-        /// The epoch.
+        /// Epoch that was asked about.
         epoch: Epoch,
-        /// How it is.
+        /// State of the epoch at the sender.
         settlement: Settlement,
     },
 }
@@ -80,7 +84,7 @@ pub enum Settlement {
     Settled,
     /// Not before this transaction is applied or aborted. `Settled` or `Disturbed` follows.
     Waits(TranxId),
-    /// It never can: a client was answered too early.
+    /// The epoch can never be settled: a client was answered too early.
     Disturbed,
 }
 
@@ -90,7 +94,7 @@ pub(crate) struct Snapshots {
     /// How often it has asked.
     last: u64,
     making: Option<Making>,
-    /// Who wants the next one.
+    /// Clients and requests that wait for the next snapshot.
     waiting: Vec<(ClientId, MessageId)>,
 }
 
@@ -100,9 +104,9 @@ struct Making {
     step: Step,
     /// The first epoch that is not in it; at first, the largest of those that were heard of.
     epoch: Epoch,
-    /// Who has not answered this step.
+    /// Servers that have not answered this step.
     missing: BTreeSet<ServerId>,
-    /// What a server said that it waits for.
+    /// Transactions that servers have named as what they wait for.
     waits: BTreeMap<ServerId, TranxId>,
     ask_at_ms: u64,
     asked: u32,
@@ -117,7 +121,7 @@ enum Step {
 }
 
 impl Snapshots {
-    /// A client wants one.
+    /// Takes a client's request for a snapshot.
     pub(crate) fn want(&mut self, ctx: &mut Context<'_>, life: Incarnation, client: ClientId, message: MessageId) {
         let clients = self.making.iter().flat_map(|making| &making.clients);
         if clients.chain(&self.waiting).any(|known| *known == (client, message)) {
@@ -131,7 +135,7 @@ impl Snapshots {
         self.go_on(ctx, life);
     }
 
-    /// How many clients wait.
+    /// Number of clients that wait.
     pub(crate) fn len(&self) -> usize {
         self.waiting.len() + self.making.as_ref().map_or(0, |making| making.clients.len())
     }
@@ -140,7 +144,7 @@ impl Snapshots {
         self.making.as_ref().map(|making| making.ask_at_ms)
     }
 
-    /// A server answers.
+    /// Takes a server's answer.
     pub(crate) fn answered(
         &mut self,
         ctx: &mut Context<'_>,
@@ -267,8 +271,8 @@ impl Making {
     }
 }
 
-/// What every server does about snapshots, whoever makes them. Before its numbers are reserved, a server has no name for its life and
-/// serves nobody.
+/// Part of every server in snapshots, whichever makes them. Before its numbers are reserved, a
+/// server has no name for its life and serves no client.
 pub(super) fn asked(ctx: &mut Context<'_>, from: ServerId, message: &SnapshotMessage) {
     match *message {
         SnapshotMessage::Ask { by, number } => {
@@ -295,8 +299,9 @@ pub(super) fn asked(ctx: &mut Context<'_>, from: ServerId, message: &SnapshotMes
     }
 }
 
-/// Has epochs up to this one, and some more, reserved in the log, if they are not: before the record of anything that takes place in
-/// this epoch. So whoever finds that after a restart is in this epoch, or a later one.
+/// Has epochs up to this one, and some more, reserved in the log, if they are not: before the
+/// record of anything that takes place in this epoch. So whoever finds that after a restart is in
+/// this epoch, or a later one.
 pub(super) fn reserve(ctx: &mut Context<'_>, epoch: Epoch) {
     if ctx.config.has(Flaw::EpochsNotReserved) {
         return;

@@ -1,4 +1,4 @@
-//! What a client says about a transaction that is tried again, and its age: the age decides which
+//! A client's facts about a transaction that is tried again, and its age: the age decides which
 //! transaction waits for locks and which gives way.
 //!
 //! Nothing that is said here has to be true for transactions to be serializable: a client that lies
@@ -11,7 +11,7 @@ use super::id::{TranxId, WorkId};
 /// The longest time that a client may say to have tried.
 pub const MAX_WAITED_MS: u32 = 120_000;
 
-/// What a client says about the attempts before.
+/// A client's facts about the attempts before.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Again {
     /// How long ago the first attempt was begun.

@@ -1,4 +1,4 @@
-//! What a transaction read and what it writes, as its client hands it over to be committed.
+//! Reads and writes of a transaction, as its client hands it over to be committed.
 
 use std::collections::BTreeSet;
 
@@ -20,17 +20,18 @@ pub const MAX_TRANSACTION_BYTES: usize = 8 << 20;
 /// A key that was read, and the version that was seen.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Read {
-    /// The key.
+    /// Key that was read.
     pub key: Key,
     /// The version of what it held; `None` if it was absent.
     pub version: Option<TranxId>,
 }
 
-/// A range that was scanned, and every key that was found in it. The range is part of what was read: nothing may have
-/// come into it when the transaction commits.
+/// A range that was scanned, and every key that was found in it. The range is part of what was
+/// read: nothing may have come into it when the transaction commits.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct ScanRead {
-    /// The range: what was asked for, or, if the scan stopped at a limit, up to and with the last key that it returned.
+    /// The range: what was asked for, or, if the scan stopped at a limit, up to and with the last
+    /// key that it returned.
     pub range: KeyRange,
     /// The keys that were found, in order, with their versions.
     pub found: Vec<(Key, TranxId)>,
@@ -39,63 +40,64 @@ pub struct ScanRead {
 /// A key that is written.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Write {
-    /// The key.
+    /// Key that is written.
     pub key: Key,
-    /// What it is to hold; `None` deletes it.
+    /// New value of the key; `None` deletes it.
     pub value: Option<Value>,
 }
 
 /// A transaction at commit time, or the part of one that concerns one server.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Transaction {
-    /// What was read by key: each key once.
+    /// Keys that were read, each once.
     pub reads: Vec<Read>,
-    /// What was scanned.
+    /// Ranges that were scanned.
     pub scans: Vec<ScanRead>,
-    /// What is written: each key once.
+    /// Keys that are written, each once.
     pub writes: Vec<Write>,
 }
 
-/// A transaction, key or value that is too large, or a transaction that contradicts itself. It can never be committed.
+/// A transaction, key or value that is too large, or a transaction that contradicts itself. It can
+/// never be committed.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Error, Serialize, Deserialize)]
 #[non_exhaustive]
 pub enum LimitError {
-    /// See [`MAX_KEY_BYTES`].
+    /// A key is longer than [`MAX_KEY_BYTES`].
     #[error("the key has {bytes} bytes; the limit is {MAX_KEY_BYTES}")]
     KeyTooLong {
         /// The length of the key.
         bytes: usize,
     },
-    /// See [`MAX_VALUE_BYTES`].
+    /// A value is longer than [`MAX_VALUE_BYTES`].
     #[error("the value has {bytes} bytes; the limit is {MAX_VALUE_BYTES}")]
     ValueTooLong {
         /// The length of the value.
         bytes: usize,
     },
-    /// See [`MAX_TRANSACTION_ITEMS`].
+    /// The transaction has more items than [`MAX_TRANSACTION_ITEMS`].
     #[error("the transaction has {items} reads, writes, scans and scanned keys; the limit is {MAX_TRANSACTION_ITEMS}")]
     TooManyItems {
-        /// How many it has.
+        /// Number of its items.
         items: usize,
     },
-    /// See [`MAX_TRANSACTION_BYTES`].
+    /// The transaction is larger than [`MAX_TRANSACTION_BYTES`].
     #[error("the keys and values of the transaction have {bytes} bytes; the limit is {MAX_TRANSACTION_BYTES}")]
     TooManyBytes {
-        /// How many it has.
+        /// Size of the transaction, in bytes.
         bytes: usize,
     },
     /// A key is read or written twice.
     #[error("the transaction names the key {key:?} twice among its {list}")]
     KeyTwice {
-        /// The key.
+        /// Key that stands there twice.
         key: Key,
-        /// `reads` or `writes`.
+        /// Name of the list: `reads` or `writes`.
         list: String,
     },
     /// A scan found a key outside of its range, or keys out of order.
     #[error("the scan did not find the key {key:?} in order and within its range")]
     ScanOutOfOrder {
-        /// The key.
+        /// Key that another server holds.
         key: Key,
     },
 }
@@ -106,13 +108,13 @@ impl Transaction {
         self.reads.is_empty() && self.scans.is_empty() && self.writes.is_empty()
     }
 
-    /// Does it only read?
+    /// Whether the transaction only reads.
     pub fn is_read_only(&self) -> bool {
         self.writes.is_empty()
     }
 
-    /// Did it read that something is *not* there: an absent key, or a range? Absence has no version, so that it may come
-    /// back unnoticed: only a lock shows that it lasted.
+    /// Did it read that something is *not* there: an absent key, or a range? Absence has no
+    /// version, so that it may come back unnoticed: only a lock shows that it lasted.
     pub fn reads_absence(&self) -> bool {
         !self.scans.is_empty() || self.reads.iter().any(|read| read.version.is_none())
     }

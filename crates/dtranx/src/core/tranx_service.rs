@@ -1,5 +1,6 @@
-//! The transaction service: coordinator, participant and the end of the log, which belong together: what a coordinator
-//! and a participant of one server have to say to each other is said within one event.
+//! The transaction service: coordinator, participant and the end of the log, which belong together:
+//! what a coordinator and a participant of one server have to say to each other is said within one
+//! event.
 
 use std::collections::VecDeque;
 
@@ -22,7 +23,7 @@ use super::{
     transaction::Transaction,
 };
 
-/// What the transaction service is told.
+/// Event of the transaction service.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum TranxEvent {
     /// By the network: see [`super::Input`].
@@ -70,7 +71,8 @@ pub(crate) enum TranxEvent {
         work: WorkId,
         refusal: Refusal,
     },
-    /// By the acknowledgement service: these commits of this server's are acknowledged by everybody.
+    /// By the acknowledgement service: these commits of this server's are acknowledged by
+    /// everybody.
     Complete {
         numbers: Vec<u64>,
     },
@@ -175,7 +177,8 @@ fn receive(
 ) {
     let me = ctx.config.me;
     match message {
-        // A server speaks about its own transactions only; what does not fit is from no server of this cluster.
+        // A server speaks about its own transactions only; what does not fit is from no server of
+        // this cluster.
         Message::Prepare { tranx, .. } if tranx.server != from => {}
         Message::Validate { validation, .. } if validation.server != from => {}
         Message::Vote { tranx, .. } if tranx.server != me => {}
@@ -199,7 +202,7 @@ fn receive(
             participant.completed(ctx, from, &Complete::but_for(through, incomplete));
         }
         Message::Snapshot(message) => coordinator.snapshot_told(ctx, from, &message),
-        // For other machines.
+        // These messages are for other machines.
         Message::Acknowledge(_) | Message::Told { .. } => {}
     }
 }

@@ -1,8 +1,8 @@
-//! The next segment, made before it is needed by the thread that collects garbage, so that a full one costs the thread that
-//! appends no more than an exchange.
+//! The next segment, made before it is needed by the thread that collects garbage, so that a full
+//! one costs the thread that appends no more than an exchange.
 //!
-//! A segment made ahead has its name, its room and a header that does not say which block is its first; each of its blocks
-//! does. If the machine stops at any moment, the log's reader finds
+//! A segment made ahead has its name, its room and a header that does not say which block is its
+//! first; each of its blocks does. If the machine stops at any moment, the log's reader finds
 //! 1. before its header is durable: a newest segment without one, whose creation was interrupted;
 //! 2. before anything was written into it: a newest segment that is empty;
 //! 3. later: a segment in use. What was in the one before had been made durable first.
@@ -15,8 +15,8 @@ use super::medium::Medium;
 use super::segment::{Segment, SegmentNumber};
 use super::{LogError, Result};
 
-/// How long the making of a segment is waited for, when the one before is full already. A medium that takes longer has
-/// failed.
+/// How long the making of a segment is waited for, when the one before is full already. A medium
+/// that takes longer has failed.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// The place where the next segment is put.
@@ -33,9 +33,9 @@ struct Shared {
 enum Next {
     /// Nobody has begun to make it.
     Wanted(SegmentHeader),
-    /// Somebody makes it.
+    /// A thread makes the segment.
     Making,
-    /// It waits.
+    /// The segment waits to be used.
     Ready(Segment),
 }
 

@@ -1,8 +1,9 @@
-//! What the garbage collection does to a log (section 3.3.2): it writes the GC log and removes complete segments. It makes
-//! the next segment, too, because it may wait for the medium.
+//! The garbage collection's side of a log (section 3.3.2): it writes the GC log and removes
+//! complete segments. It makes the next segment, too, because that may wait for the medium.
 //!
-//! With the thread that appends it shares the list of complete segments and the place where the next one is put: appending
-//! waits for it only if the next segment is needed while it is being made.
+//! With the thread that appends it shares the list of complete segments and the place where the
+//! next one is put: appending waits for it only if the next segment is needed while it is being
+//! made.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -49,7 +50,7 @@ impl Complete {
     }
 }
 
-/// What the side that appends and the side that forgets share.
+/// State that the appending side and the collecting side share.
 #[derive(Clone)]
 pub(super) struct Shared {
     pub(super) complete: Complete,
@@ -94,11 +95,12 @@ impl Collector {
         self.shared.space()
     }
 
-    /// Makes the next segment, so that whoever appends finds it when the current one is full; nothing if it is there.
+    /// Makes the next segment, so that whoever appends finds it when the current one is full;
+    /// nothing if it is there.
     ///
     /// # Errors
-    /// [`super::LogError::Full`], which is no failure yet: it will be tried again by whoever needs the segment, and there
-    /// may be room then. Or the medium refuses.
+    /// [`super::LogError::Full`], which is no failure yet: it will be tried again by whoever needs
+    /// the segment, and there may be room then. Or the medium refuses.
     pub fn make_ahead(&self) -> Result<()> {
         self.shared.ahead.make(&*self.medium)
     }
@@ -106,14 +108,16 @@ impl Collector {
     /// Replaces the state in the GC log; durable when this returns.
     ///
     /// # Errors
-    /// `state` is larger than [`super::GC_PAYLOAD_LIMIT_BYTES`] (nothing was done then), or the medium refuses.
+    /// `state` is larger than [`super::GC_PAYLOAD_LIMIT_BYTES`] (nothing was done then), or the
+    /// medium refuses.
     pub fn write(&mut self, state: &[u8]) -> Result<()> {
         self.gc_log.write(self.gc_log.oldest(), state)
     }
 
     /// Removes the complete segments up to and with `through`, oldest first. How many.
     ///
-    /// The caller makes sure that nothing in them is needed: what they committed is durable in the storage.
+    /// The caller makes sure that nothing in them is needed: what they committed is durable in the
+    /// storage.
     ///
     /// # Errors
     /// The medium refuses.

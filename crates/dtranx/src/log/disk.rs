@@ -1,9 +1,11 @@
-//! A log on a conventional disk: `pwrite`, and one `fdatasync` for everything that was written since the last.
+//! A log on a conventional disk: `pwrite`, and one `fdatasync` for everything that was written
+//! since the last.
 //!
-//! Files keep their size from the beginning, and what is ahead of the writes is written with zeros, many blocks at once: a
-//! block that was only reserved would make the sync after its first write wait for the file system's journal. So nearly every sync
-//! has no metadata to write. Group commit is the caller's: it writes the blocks of as many transactions as are waiting, then
-//! persists once.
+//! Files keep their size from the beginning, and what is ahead of the writes is written with zeros,
+//! many blocks at once: a block that was only reserved would make the sync after its first write
+//! wait for the file system's journal. So nearly every sync has no metadata to write. Group commit
+//! is the caller's: it writes the blocks of as many transactions as are waiting, then persists
+//! once.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -41,7 +43,7 @@ impl Medium for Disk {
 
     fn open(&self, name: &str) -> Result<Box<dyn MediumFile>> {
         let (file, bytes) = self.folder.open_file(name)?;
-        // What a killed process wrote may still have to reach the disk.
+        // Bytes that a killed process wrote may still have to reach the disk.
         Ok(Box::new(DiskFile { name: self.folder.shown(name), file, bytes, cleared_bytes: bytes, written: true }))
     }
 

@@ -1,11 +1,12 @@
-//! What can go wrong with a log. Every variant names the file, and the offset where there is one.
+//! Errors of a log. Every variant names the file, and the offset where there is one.
 
 use std::io;
 
 use crate::core::StoreId;
 
-/// An error of the log. After any of them but [`LogError::RecordTooLarge`] and [`LogError::GcPayloadTooLarge`] the log
-/// must not be written again: what is on the medium is known only after it was opened anew.
+/// An error of the log. After any of them but [`LogError::RecordTooLarge`] and
+/// [`LogError::GcPayloadTooLarge`] the log must not be written again: what is on the medium is
+/// known only after it was opened anew.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum LogError {
@@ -14,45 +15,47 @@ pub enum LogError {
     Full {
         /// The file that could not be created.
         file: String,
-        /// Its size.
+        /// Size in question, in bytes.
         bytes: u64,
     },
     /// Another process has the folder open, or another log of this one.
     #[error("the log in {folder} is in use by another server")]
     InUse {
-        /// The folder.
+        /// Folder of the log.
         folder: String,
     },
     /// The folder was removed or replaced while it was in use.
     #[error("the folder of the log, {folder}, was removed or replaced")]
     Gone {
-        /// The folder.
+        /// Folder of the log.
         folder: String,
     },
-    /// An earlier write or sync has failed: nothing more is written, because nobody knows what is on the medium.
+    /// An earlier write or sync has failed: nothing more is written, because nobody knows what is
+    /// on the medium.
     #[error("{file} is not written any more, because a write or a sync of it has failed")]
     Failed {
-        /// The file.
+        /// Name of the file.
         file: String,
     },
     /// The operating system refused something.
     #[error("cannot {action} {file}: {source}")]
     Io {
-        /// What was tried, a verb.
+        /// Action that failed, as a verb.
         action: &'static str,
-        /// With which file.
+        /// Name of the file.
         file: String,
-        /// What it said.
+        /// Error of the system.
         source: io::Error,
     },
-    /// Bytes that had been persisted are not what was written. Nothing was changed; the file can be examined.
+    /// Bytes that had been persisted are not what was written. Nothing was changed; the file can be
+    /// examined.
     #[error("{file} is damaged at offset {offset}: {what}")]
     Corrupt {
-        /// The damaged file.
+        /// Name of the damaged file.
         file: String,
-        /// Where the damage begins, in bytes.
+        /// Offset at which the damage begins, in bytes.
         offset: u64,
-        /// What is wrong there.
+        /// Description of the damage.
         what: String,
     },
     /// A segment between two others, or at the beginning, is not there.
@@ -66,9 +69,9 @@ pub enum LogError {
     /// The file was written in a format that this version does not read.
     #[error("{file} has format version {found}; this version reads {supported}")]
     Version {
-        /// Which file.
+        /// Name of the file.
         file: String,
-        /// The version in it.
+        /// Version in the file.
         found: u16,
         /// The version that is supported.
         supported: u16,
@@ -76,19 +79,19 @@ pub enum LogError {
     /// The file belongs to another server.
     #[error("{file} belongs to server {found}, not to server {expected}")]
     Foreign {
-        /// Which file.
+        /// Name of the file.
         file: String,
-        /// The server in it.
+        /// Server in the file.
         found: u16,
-        /// This server.
+        /// Server that opens it.
         expected: u16,
     },
     /// The file belongs to another store of the same server: an older or newer one.
     #[error("{file} belongs to the store {found}, not to the store {expected}")]
     OtherStore {
-        /// Which file.
+        /// Name of the file.
         file: String,
-        /// The store in it.
+        /// Id of the store in the file.
         found: StoreId,
         /// The store that this log is opened for.
         expected: StoreId,
@@ -102,17 +105,17 @@ pub enum LogError {
     /// A record is larger than the log takes. Nothing was written.
     #[error("a log record of {bytes} bytes is larger than the limit of {limit_bytes} bytes")]
     RecordTooLarge {
-        /// Its size.
+        /// Size of the record, in bytes.
         bytes: usize,
-        /// The limit.
+        /// Limit, in bytes.
         limit_bytes: usize,
     },
     /// The state for the GC log is larger than its slots. Nothing was written.
     #[error("a GC log record of {bytes} bytes is larger than the limit of {limit_bytes} bytes")]
     GcPayloadTooLarge {
-        /// Its size.
+        /// Size of the record, in bytes.
         bytes: usize,
-        /// The limit.
+        /// Limit, in bytes.
         limit_bytes: usize,
     },
     /// A record was read whole, but whoever replays the log cannot make sense of it.
@@ -120,17 +123,17 @@ pub enum LogError {
     Unreadable {
         /// The file that holds it.
         file: String,
-        /// What is wrong with it.
+        /// Description of the error.
         what: String,
     },
     /// An option is out of its range.
     #[error("log option {option} is {value}: {what}")]
     Option {
-        /// The option.
+        /// Name of the option.
         option: &'static str,
-        /// Its value.
+        /// Value of the option.
         value: u64,
-        /// What would be right.
+        /// Description of valid values.
         what: String,
     },
 }

@@ -1,5 +1,5 @@
-//! What the two media on a file system share: their folder, which is one server's alone, and making names durable by
-//! syncing it.
+//! Common part of the two media on a file system: their folder, which belongs to one server alone,
+//! and making names durable by syncing it.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{Error, ErrorKind};
@@ -13,9 +13,11 @@ use rustix::fs::{FallocateFlags, FlockOperation, fallocate, flock};
 use super::{LogError, Result};
 use crate::folders;
 
-/// Locked by the process that uses the folder; the system unlocks it when that ends, however it does.
+/// Locked by the process that uses the folder; the system unlocks it when that ends, however it
+/// does.
 const LOCK: &str = "lock";
-/// A process that was just started by whoever had the folder before shares his lock until it runs its own program.
+/// A process that was just started by whoever had the folder before shares his lock until it runs
+/// its own program.
 const LOCK_ATTEMPTS: u32 = 100;
 const LOCK_PAUSE: Duration = Duration::from_millis(10);
 
@@ -51,11 +53,13 @@ impl Folder {
         shown(&self.path.join(name))
     }
 
-    /// Reserves the file's room before its name is durable: what exists after a crash never runs out of room.
+    /// Reserves the file's room before its name is durable: what exists after a crash never runs
+    /// out of room.
     pub(super) fn create(&self, name: &str, bytes: u64) -> Result<File> {
         let path = self.path.join(name);
         let created = OpenOptions::new().read(true).write(true).create_new(true).open(&path);
-        // In a folder that was put in the place of this one it would be lost; and without a folder there is no other reason.
+        // In a folder that was put in the place of this one it would be lost; and without a folder
+        // there is no other reason.
         if let Err(gone) = self.check() {
             if created.is_ok() {
                 let _ = fs::remove_file(&path);

@@ -1,4 +1,5 @@
-//! The bytes of a segment: its header and its blocks. Pure. `docs/dtranx-log-format.md` is this file in words.
+//! The bytes of a segment: its header and its blocks. Pure. `docs/dtranx-log-format.md` is this
+//! file in words.
 
 use super::{LogError, Result};
 use crate::core::StoreId;
@@ -11,7 +12,8 @@ pub(super) const ALIGN_BYTES: usize = 64;
 pub(super) const HEADER_BYTES: usize = 64;
 pub(super) const BLOCK_HEADER_BYTES: usize = 32;
 
-/// No log counts blocks, segments or generations so far; counting on from below this never overflows.
+/// No log counts blocks, segments or generations so far; counting on from below this never
+/// overflows.
 pub(super) const COUNT_LIMIT: u64 = 1 << 63;
 
 /// In the place of the first sequence in the header of a segment that was made ahead.
@@ -19,7 +21,7 @@ const MADE_AHEAD: u64 = u64::MAX;
 
 const MAGIC: [u8; 8] = *b"DTRX-WAL";
 
-/// Whose file it is.
+/// Server and store that a file belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Owner {
     pub(super) server: u16,
@@ -45,8 +47,8 @@ pub(super) struct SegmentHeader {
     pub(super) owner: Owner,
     pub(super) number: u64,
     pub(super) size_bytes: u64,
-    /// The sequence of the segment's first block, unless the segment was made ahead: then its blocks say it. All blocks
-    /// below were durable when the first was written.
+    /// The sequence of the segment's first block, unless the segment was made ahead: then its
+    /// blocks say it. All blocks below were durable when the first was written.
     pub(super) first_sequence: Option<u64>,
 }
 
@@ -92,7 +94,7 @@ impl SegmentHeader {
     }
 }
 
-/// Where a block stands.
+/// Position of a block in the log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct BlockPosition {
     pub(super) sequence: u64,
@@ -159,7 +161,8 @@ fn is_seal(position: BlockPosition) -> bool {
     position.sequence > 0 && position.durable_below == position.sequence
 }
 
-/// Over the segment's number and everything but the checksum itself: a block of another segment never passes.
+/// Over the segment's number and everything but the checksum itself: a block of another segment
+/// never passes.
 fn block_checksum(segment: u64, block: &[u8]) -> u32 {
     let seeded = crc32c::crc32c(&segment.to_le_bytes());
     let with_length = crc32c::crc32c_append(seeded, &block[..4]);

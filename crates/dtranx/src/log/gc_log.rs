@@ -1,8 +1,8 @@
 //! The GC log (section 3.3.2): one record of fixed size, written into two slots by turns.
 //!
-//! A torn write leaves the other slot, which is the state before: the same segments are then collected again. Beside the
-//! caller's bytes (the low-water marks) it holds the oldest segment that is needed. The order is always: write the GC
-//! log, then remove segments.
+//! A torn write leaves the other slot, which is the state before: the same segments are then
+//! collected again. Beside the caller's bytes (the low-water marks) it holds the oldest segment
+//! that is needed. The order is always: write the GC log, then remove segments.
 
 use super::format::{COUNT_LIMIT, FORMAT_VERSION, Owner, store_at, u32_at, u64_at};
 use super::medium::{Medium, MediumFile};
@@ -34,10 +34,12 @@ struct Slot {
 }
 
 impl GcLog {
-    /// Opens the GC log, or makes an empty one where there is none and no segment either, unless it must exist.
+    /// Opens the GC log, or makes an empty one where there is none and no segment either, unless it
+    /// must exist.
     ///
     /// # Errors
-    /// It is not there and must be; both slots are damaged, the file is foreign or of another version, or the medium refuses.
+    /// It is not there and must be; both slots are damaged, the file is foreign or of another
+    /// version, or the medium refuses.
     pub(super) fn open(medium: &dyn Medium, owner: Owner, must_exist: bool) -> Result<Self> {
         let names = medium.list()?;
         if !names.iter().any(|name| name == NAME) {
@@ -88,7 +90,7 @@ impl GcLog {
         self.oldest
     }
 
-    /// What was written last.
+    /// Payload that was written last.
     pub(super) fn payload(&self) -> &[u8] {
         &self.payload
     }
@@ -106,8 +108,9 @@ impl GcLog {
         self.put()
     }
 
-    /// Writes the state into its slot. When the log is opened, it is written once more where it was found: a sync that failed
-    /// leaves it in the system's cache, and segments must not be removed because of it.
+    /// Writes the state into its slot. When the log is opened, it is written once more where it was
+    /// found: a sync that failed leaves it in the system's cache, and segments must not be removed
+    /// because of it.
     fn put(&mut self) -> Result<()> {
         let slot = encode(self.owner, self.generation, self.oldest, &self.payload);
         self.file.write((self.generation % 2) * SLOT_BYTES as u64, &slot)?;

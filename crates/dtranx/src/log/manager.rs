@@ -1,15 +1,19 @@
-//! LogManager: segments in the order of their creation, and blocks in them. The middle layer, as it writes; `reader` is its
-//! other half.
+//! LogManager: segments in the order of their creation, and blocks in them. The middle layer, as it
+//! writes; `reader` is its other half.
 //!
-//! 1. A segment is made (name, room and header durable) before its first block, usually ahead of its use.
+//! 1. A segment is made (name, room and header durable) before its first block, usually ahead of
+//!    its use.
 //! 2. It is full: what was written is made durable, and the next segment takes its place.
-//! 3. An opened log goes on in a new segment, whose header says where the one before ended: what was torn there, and what
-//!    may lie whole behind it, is never read again. Segments into which nothing was written are removed before, so that a
-//!    server that only starts and ends takes no room.
-//! 4. What a process that ended has written and nothing says to have been durable is written once more when the log is opened:
-//!    a sync that failed leaves it in the system's cache, and the next one says nothing of it.
-//! 5. What was made durable is sealed: a block without records behind it says so. The seal itself becomes durable with whatever
-//!    is made durable next. So damage of what was persisted last is not taken for a torn tail.
+//! 3. An opened log goes on in a new segment, whose header says where the one before ended: what
+//!    was torn there, and what may lie whole behind it, is never read again. Segments into which
+//!    nothing was written are removed before, so that a server that only starts and ends takes no
+//!    room.
+//! 4. What a process that ended has written and nothing says to have been durable is written once
+//!    more when the log is opened: a sync that failed leaves it in the system's cache, and the next
+//!    one says nothing of it.
+//! 5. What was made durable is sealed: a block without records behind it says so. The seal itself
+//!    becomes durable with whatever is made durable next. So damage of what was persisted last is
+//!    not taken for a torn tail.
 
 use std::sync::Arc;
 
@@ -37,7 +41,8 @@ pub(super) struct LogManager {
 }
 
 impl LogManager {
-    /// Opens the log of `owner`, giving every record in it to `replay`, and begins a new segment of `size_bytes`.
+    /// Opens the log of `owner`, giving every record in it to `replay`, and begins a new segment of
+    /// `size_bytes`.
     ///
     /// # Errors
     /// As for [`reader::read`]; there is no room for the new segment.
@@ -77,7 +82,7 @@ impl LogManager {
         self.current.number()
     }
 
-    /// What whoever collects garbage shares.
+    /// State that the garbage collection shares.
     pub(super) fn shared(&self) -> &Shared {
         &self.shared
     }
@@ -92,7 +97,8 @@ impl LogManager {
         self.current.used_bytes() == HEADER_BYTES as u64
     }
 
-    /// Writes `buffer` as a block, with its first bytes left free for the header, and empties it for the next one.
+    /// Writes `buffer` as a block, with its first bytes left free for the header, and empties it
+    /// for the next one.
     pub(super) fn write_block(&mut self, buffer: &mut Vec<u8>) -> Result<()> {
         let number = self.current.number().0;
         let (sequence, durable_below) = (self.next_sequence, self.durable_below);
@@ -136,7 +142,8 @@ impl LogManager {
 
     /// Ends the current segment, durably, and begins the next.
     pub(super) fn roll(&mut self) -> Result<()> {
-        // The next segment says that what is in this one is durable; a seal that is not must not be missed.
+        // The next segment says that what is in this one is durable; a seal that is not must not be
+        // missed.
         self.sync()?;
         self.is_unsealed = false;
         let number = self.current.number();

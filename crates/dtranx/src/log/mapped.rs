@@ -1,7 +1,9 @@
-//! A file mapped into memory, and how its cache lines are written back. The one file of the crate with unsafe code.
+//! A file mapped into memory, and how its cache lines are written back. The one file of the crate
+//! with unsafe code.
 //!
-//! On a DAX file system the mapping is made with `MAP_SYNC`: a line that was written back and fenced is then durable.
-//! Elsewhere the same instructions run on ordinary memory: an emulation, which survives the process and not the power.
+//! On a DAX file system the mapping is made with `MAP_SYNC`: a line that was written back and
+//! fenced is then durable. Elsewhere the same instructions run on ordinary memory: an emulation,
+//! which survives the process and not the power.
 #![allow(unsafe_code, reason = "mapping memory and writing cache lines back; each block says why it is sound")]
 
 use std::ffi::c_void;
@@ -43,8 +45,9 @@ impl Mapped {
     /// Maps `length` bytes of a file that has them all reserved.
     pub(super) fn new(file: &File, length: usize) -> io::Result<Self> {
         let map = |flags| {
-            // SAFETY: the kernel chooses the place, so no memory of this process is replaced. The file is the log's own
-            // and nobody shortens it; reads and writes go through this value only.
+            // SAFETY: the kernel chooses the place, so no memory of this process is replaced. The
+            // file is the log's own and nobody shortens it; reads and writes go through this value
+            // only.
             unsafe { mmap(ptr::null_mut(), length, ProtFlags::READ | ProtFlags::WRITE, flags, file, 0) }
         };
         let (start, synchronous) = match map(MapFlags::SHARED_VALIDATE | MapFlags::SYNC) {
@@ -65,7 +68,8 @@ impl Mapped {
     }
 
     pub(super) fn bytes(&self) -> &[u8] {
-        // SAFETY: the mapping is `length` bytes long and lives as long as this value; writes need `&mut self`.
+        // SAFETY: the mapping is `length` bytes long and lives as long as this value; writes need
+        // `&mut self`.
         unsafe { slice::from_raw_parts(self.start, self.length) }
     }
 
@@ -74,7 +78,8 @@ impl Mapped {
         unsafe { slice::from_raw_parts_mut(self.start, self.length) }
     }
 
-    /// Writes the lines of a range back and waits for them. The range is inside the mapping: callers have sliced it.
+    /// Writes the lines of a range back and waits for them. The range is inside the mapping:
+    /// callers have sliced it.
     pub(super) fn persist(&self, offset: usize, length: usize) -> io::Result<()> {
         let Some(range) = self.bytes().get(offset..offset.saturating_add(length)) else {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, "the range is not inside the mapping"));
@@ -138,8 +143,8 @@ fn write_back_lines(instruction: WriteBack, range: &[u8]) {
     let bounds = range.as_ptr_range();
     let mut line = bounds.start.map_addr(|address| address & !(CACHE_LINE_BYTES - 1));
     while line < bounds.end {
-        // SAFETY: `line` is in a line of memory that `range` reaches into, and `detect` found the instruction. None of
-        // them changes what the memory holds.
+        // SAFETY: `line` is in a line of memory that `range` reaches into, and `detect` found the
+        // instruction. None of them changes what the memory holds.
         unsafe {
             match instruction {
                 WriteBack::Clwb => asm!("clwb [{0}]", in(reg) line, options(nostack, preserves_flags)),

@@ -1,22 +1,26 @@
-//! What a log lies on: a folder of files of fixed size. The lowest layer's interface; see `disk`, `pmem` and `memory`.
+//! Medium of a log: a folder of files of fixed size. The lowest layer's interface; see `disk`,
+//! `pmem` and `memory`.
 
 use super::{LogError, Result};
 
-/// What a persisted byte survives.
+/// Events that a persisted byte survives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Durability {
     /// Loss of power: a disk that was told to sync, or persistent memory mapped with `MAP_SYNC`.
     Power,
-    /// The end of the process, however it comes, but not loss of power: persistent memory emulated by ordinary memory.
+    /// The end of the process, however it comes, but not loss of power: persistent memory emulated
+    /// by ordinary memory.
     Process,
-    /// Nothing: for simulations.
+    /// A persisted byte survives nothing: for simulations.
     Nothing,
 }
 
-/// A folder of log files, which nobody else uses. Creating and removing a file is durable when the call returns.
+/// A folder of log files, which nobody else uses. Creating and removing a file is durable when the
+/// call returns.
 pub trait Medium: Send + Sync {
-    /// Creates a file of `bytes` zeros with all its room reserved, so that no later write can run out of room.
+    /// Creates a file of `bytes` zeros with all its room reserved, so that no later write can run
+    /// out of room.
     ///
     /// # Errors
     /// [`super::LogError::Full`] when there is no room; a file of that name must not exist.
@@ -51,7 +55,7 @@ pub trait Medium: Send + Sync {
         false
     }
 
-    /// What a persisted byte survives.
+    /// Events that a persisted byte survives.
     fn durability(&self) -> Durability;
 
     /// The medium in a few words, for people: its kind and how it makes bytes durable.

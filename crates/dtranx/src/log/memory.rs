@@ -1,8 +1,9 @@
-//! A log in ordinary memory, for simulations: what was not persisted is lost or torn at a crash, as a seed decides; and a sync
-//! may fail.
+//! A log in ordinary memory, for simulations: what was not persisted is lost or torn at a crash, as
+//! a seed decides; and a sync may fail.
 //!
-//! The paths through a real file system's cache are many; here every write since the last persist lands whole, not at
-//! all, or up to some line, and independently of the others: later writes may survive earlier ones.
+//! The paths through a real file system's cache are many; here every write since the last persist
+//! lands whole, not at all, or up to some line, and independently of the others: later writes may
+//! survive earlier ones.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -13,10 +14,11 @@ use rand::{RngExt, SeedableRng};
 use super::medium::{Durability, Medium, MediumFile, check_range};
 use super::{LogError, Result};
 
-/// What is written in one go: torn writes end at its multiples.
+/// Size of the pieces that are written in one go: torn writes end at its multiples.
 const LINE_BYTES: usize = 64;
 
-/// Files in memory. Clones share them, so that a "restarted" server finds what its predecessor left.
+/// Files in memory. Clones share them, so that a "restarted" server finds what its predecessor
+/// left.
 #[derive(Clone, Debug, Default)]
 pub struct Memory {
     files: Arc<Mutex<Files>>,
@@ -32,16 +34,16 @@ struct Files {
 
 #[derive(Debug)]
 struct Contents {
-    /// What a crash cannot take.
+    /// Content that a crash cannot take.
     durable: Vec<u8>,
-    /// What readers see.
+    /// Content that readers see.
     current: Vec<u8>,
     /// Writes since the last persist: where, and what.
     pending: Vec<(usize, Vec<u8>)>,
 }
 
 impl Memory {
-    /// An empty medium.
+    /// Makes an empty medium.
     pub fn new() -> Self {
         Self::default()
     }
@@ -51,14 +53,15 @@ impl Memory {
         self.lock().room_bytes = Some(bytes);
     }
 
-    /// After so many syncs one fails, as on a disk with an error: what was written since the one before is still to be read,
-    /// is not durable, and is taken for written, so that no later sync writes it.
+    /// After so many syncs one fails, as on a disk with an error: what was written since the one
+    /// before is still to be read, is not durable, and is taken for written, so that no later sync
+    /// writes it.
     pub fn fail_sync_after(&self, syncs: u64) {
         self.lock().syncs_left = Some(syncs);
     }
 
-    /// The power fails: of each write that was not persisted all, nothing or a part arrives, as the seed says. Files that
-    /// are still open must not be used any more.
+    /// The power fails: of each write that was not persisted all, nothing or a part arrives, as the
+    /// seed says. Files that are still open must not be used any more.
     pub fn crash(&self, seed: u64) {
         let mut random = StdRng::seed_from_u64(seed);
         for contents in self.lock().by_name.values_mut() {

@@ -6,8 +6,9 @@
 //! | LogManager | `LogManager` | segments in the order of their creation, blocks with checksum and sequence |
 //! | TranxLog | [`TranxLog`] | records, one append-only log of them, and the fixed-size GC log beside it |
 //!
-//! The bytes are described in `docs/dtranx-log-format.md`. What a record *means* is not here: this module carries bytes.
-//! One thread appends to a log, another may collect garbage and make segments ahead ([`Collector`]).
+//! The bytes are described in `docs/dtranx-log-format.md`. What a record *means* is not here: this
+//! module carries bytes. One thread appends to a log, another may collect garbage and make segments
+//! ahead ([`Collector`]).
 
 mod ahead;
 mod collector;

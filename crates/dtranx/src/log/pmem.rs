@@ -1,7 +1,9 @@
-//! A log in persistent memory: mapped files, whose cache lines are written back and fenced. No system call on the way.
+//! A log in persistent memory: mapped files, whose cache lines are written back and fenced. No
+//! system call on the way.
 //!
-//! The file system decides whether that is durable (see `mapped`). On tmpfs and other file systems without DAX it is an
-//! emulation with the cost of the real thing, as in the paper's section 5; [`Medium::describe`] says which it is.
+//! The file system decides whether that is durable (see `mapped`). On tmpfs and other file systems
+//! without DAX it is an emulation with the cost of the real thing, as in the paper's section 5;
+//! [`Medium::describe`] says which it is.
 
 use std::path::Path;
 
@@ -26,7 +28,8 @@ impl PersistentMemory {
     /// Opens a folder, creating it if need be, and finds out whether its file system is DAX.
     ///
     /// # Errors
-    /// [`LogError::InUse`]; the folder can be neither found nor created, or files in it cannot be mapped.
+    /// [`LogError::InUse`]; the folder can be neither found nor created, or files in it cannot be
+    /// mapped.
     pub fn open(folder: &Path) -> Result<Self> {
         let folder = Folder::open(folder)?;
         if folder.list()?.iter().any(|name| name == PROBE) {

@@ -5,13 +5,14 @@ use std::sync::Arc;
 use super::medium::{Durability, Medium, MediumFile};
 use super::{LogError, Result};
 
-/// Another medium, of which nothing is changed: files can be made neither nor written, and what would be removed stays.
+/// Another medium, of which nothing is changed: files can be made neither nor written, and what
+/// would be removed stays.
 pub struct ReadOnly {
     medium: Arc<dyn Medium>,
 }
 
 impl ReadOnly {
-    /// Looks at this one.
+    /// Wraps a medium so that it can only be read.
     pub fn new(medium: Arc<dyn Medium>) -> Self {
         Self { medium }
     }

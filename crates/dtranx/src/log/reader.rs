@@ -1,13 +1,15 @@
 //! Reads the segments of a log, one after another: never more than two are in memory.
 //!
 //! What a crash can do, and what is found then:
-//! 1. The newest segment may be without a header, or without anything behind it: it was being made, or had been made ahead
-//!    (see `ahead`), or its server did nothing. It is `unused`.
-//! 2. Blocks that were not persisted are lost, torn, or whole after a torn one. The log ends at the first that is not
-//!    whole. Each block says below which sequence everything was durable when it was written, and behind what was persisted
-//!    there is a seal, which says nothing else. If a later one says so of a block that is not there, that is damage, and an error.
-//! 3. A segment says which block is its first: in its header, or in each of its blocks. All before that one were durable,
-//!    so what was torn in an earlier segment, and what may lie whole behind it, is never read again.
+//! 1. The newest segment may be without a header, or without anything behind it: it was being made,
+//!    or had been made ahead (see `ahead`), or its server did nothing. It is `unused`.
+//! 2. Blocks that were not persisted are lost, torn, or whole after a torn one. The log ends at the
+//!    first that is not whole. Each block says below which sequence everything was durable when it
+//!    was written, and behind what was persisted there is a seal, which says nothing else. If a
+//!    later one says so of a block that is not there, that is damage, and an error.
+//! 3. A segment says which block is its first: in its header, or in each of its blocks. All before
+//!    that one were durable, so what was torn in an earlier segment, and what may lie whole behind
+//!    it, is never read again.
 
 use std::collections::VecDeque;
 
@@ -20,7 +22,7 @@ use super::{LogError, Result};
 /// Called with every record found, and the segment that it is in.
 pub(super) type Replay<'a> = dyn FnMut(SegmentNumber, &[u8]) -> Result<(), String> + 'a;
 
-/// What was found in the segments.
+/// Findings in the segments.
 #[derive(Default)]
 pub(super) struct Found {
     /// The segments to be kept, oldest first.
@@ -33,11 +35,13 @@ pub(super) struct Found {
     pub(super) unproven: Unproven,
 }
 
-/// Reads the log of `owner`, giving every record in it to `replay`. Segments below `oldest` are leftovers of an interrupted
-/// removal, and are removed; `oldest` itself must be there if it ever was.
+/// Reads the log of `owner`, giving every record in it to `replay`. Segments below `oldest` are
+/// leftovers of an interrupted removal, and are removed; `oldest` itself must be there if it ever
+/// was.
 ///
 /// # Errors
-/// A file is damaged, missing, foreign or of another version; the medium refuses; `replay` cannot read a record.
+/// A file is damaged, missing, foreign or of another version; the medium refuses; `replay` cannot
+/// read a record.
 pub(super) fn read(medium: &dyn Medium, owner: Owner, oldest: SegmentNumber, replay: &mut Replay<'_>) -> Result<Found> {
     let numbers = list(medium, oldest)?;
     let open = |at: usize| numbers.get(at).map(|number| Read::open(medium, *number, owner)).transpose();

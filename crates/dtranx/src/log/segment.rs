@@ -1,4 +1,5 @@
-//! One segment: a file of fixed size, named by when it was made among the others; writing it and reading it whole.
+//! One segment: a file of fixed size, named by when it was made among the others; writing it and
+//! reading it whole.
 
 use std::collections::VecDeque;
 
@@ -8,7 +9,7 @@ use super::format::{
 use super::medium::{Medium, MediumFile};
 use super::{LogError, Result, format};
 
-/// The largest segment.
+/// Size of the largest segment, in bytes.
 pub(super) const SEGMENT_MAX_BYTES: u64 = 1024 * 1024 * 1024;
 
 /// A segment's place in the order of creation. The names of files sort in the same order.
@@ -16,7 +17,7 @@ pub(super) const SEGMENT_MAX_BYTES: u64 = 1024 * 1024 * 1024;
 pub struct SegmentNumber(pub u64);
 
 impl SegmentNumber {
-    /// The one after.
+    /// Number of the next segment.
     #[must_use]
     pub fn next(self) -> Self {
         Self(self.0.saturating_add(1))
@@ -40,7 +41,7 @@ pub(super) struct Segment {
     /// The sequence of its first block: whoever uses a segment that was made ahead sets it.
     pub(super) first_sequence: u64,
     file: Box<dyn MediumFile>,
-    /// Where the next block goes.
+    /// Offset at which the next block goes.
     end: u64,
 }
 
@@ -85,18 +86,19 @@ pub(super) struct Read {
     pub(super) header: SegmentHeader,
 }
 
-/// Where the blocks of a segment end.
+/// End of the blocks of a segment.
 pub(super) struct End {
     /// The sequence that comes next.
     pub(super) sequence: u64,
     /// How many bytes hold blocks and the header.
     pub(super) used_bytes: u64,
-    /// Where the blocks begin that nothing says to have been durable; `used_bytes` if there are none.
+    /// Offset of the first block that no other proves to have been durable; `used_bytes` if there
+    /// is none.
     pub(super) proven_bytes: u64,
 }
 
-/// Blocks that were found, and of which nobody knows whether they are on the medium: after a sync that failed, the system
-/// shows what it could not write, and takes it for written.
+/// Blocks that were found, and of which nobody knows whether they are on the medium: after a sync
+/// that failed, the system shows what it could not write, and takes it for written.
 #[derive(Default)]
 pub(super) struct Unproven {
     name: String,
@@ -117,7 +119,8 @@ impl Unproven {
 }
 
 impl Read {
-    /// Reads a segment and makes sure that all of it is durable: a killed process may have left it in a cache.
+    /// Reads a segment and makes sure that all of it is durable: a killed process may have left it
+    /// in a cache.
     ///
     /// `Ok(None)` is a segment whose creation was interrupted: no header and no block.
     pub(super) fn open(medium: &dyn Medium, number: SegmentNumber, owner: Owner) -> Result<Option<Self>> {
@@ -160,7 +163,8 @@ impl Read {
         Ok(Some(Self { name, bytes, header }))
     }
 
-    /// The sequence of its first block, as the header or any block says it: all blocks below were durable then.
+    /// The sequence of its first block, as the header or any block says it: all blocks below were
+    /// durable then.
     pub(super) fn first_sequence(&self) -> Option<u64> {
         let in_blocks = || {
             let at = find_block(&self.bytes, HEADER_BYTES, self.header.number, |_| true)?;
@@ -174,10 +178,11 @@ impl Read {
         self.bytes[HEADER_BYTES..].iter().all(|byte| *byte == 0)
     }
 
-    /// Gives every record from the block `first` on to `replay`, up to the block `until` (the first of the next segment, if there is one).
+    /// Gives every record from the block `first` on to `replay`, up to the block `until` (the first
+    /// of the next segment, if there is one).
     ///
-    /// Without a next segment the log ends at the first place that is no block, unless something shows that the block
-    /// which should be there had been durable.
+    /// Without a next segment the log ends at the first place that is no block, unless something
+    /// shows that the block which should be there had been durable.
     pub(super) fn replay(
         &self,
         first: u64,

@@ -1,7 +1,7 @@
 //! TranxLog: one append-only log of records, and the GC log beside it. The upper layer.
 //!
-//! Records are gathered into blocks. [`TranxLog::persist`] makes all records before it durable at once: that is the group
-//! commit of a disk, and the one fence of persistent memory.
+//! Records are gathered into blocks. [`TranxLog::persist`] makes all records before it durable at
+//! once: that is the group commit of a disk, and the one fence of persistent memory.
 
 use std::sync::Arc;
 
@@ -31,7 +31,8 @@ pub struct LogOptions {
     pub store: StoreId,
     /// The size of a segment: 4 KiB to 1 GiB, a multiple of 64. A record must fit into one.
     pub segment_bytes: u64,
-    /// Must the log be there? A log that is missing, or whose making was interrupted, is made otherwise.
+    /// Must the log be there? A log that is missing, or whose making was interrupted, is made
+    /// otherwise.
     pub must_exist: bool,
 }
 
@@ -48,7 +49,7 @@ impl LogOptions {
 
 /// Somebody who reads a log when it is opened.
 pub trait LogReader {
-    /// What the GC log holds; nothing in a new one. Called once, before all records.
+    /// Takes the payload of the GC log, empty in a new one. Called once, before all records.
     ///
     /// # Errors
     /// What is wrong with it; the log is not opened then.
@@ -61,7 +62,7 @@ pub trait LogReader {
     fn record(&mut self, segment: SegmentNumber, record: &[u8]) -> Result<(), String>;
 }
 
-/// Reads the records only.
+/// Visitor that reads the records only.
 struct Records<F>(F);
 
 impl<F: FnMut(SegmentNumber, &[u8]) -> Result<(), String>> LogReader for Records<F> {
@@ -74,18 +75,18 @@ impl<F: FnMut(SegmentNumber, &[u8]) -> Result<(), String>> LogReader for Records
     }
 }
 
-/// What was found in a log.
+/// A log that is open, and its content.
 #[derive(Debug)]
 pub struct Opened {
     /// The log, ready for records.
     pub log: TranxLog,
-    /// What reclaims its room.
+    /// The side that reclaims its room.
     pub collector: Collector,
     /// The segments that were found and kept, oldest first: also those that have no whole record.
     pub segments: Vec<SegmentInfo>,
     /// How many records were replayed.
     pub records: u64,
-    /// What the GC log held; empty for a new one.
+    /// Payload of the GC log; empty in a new one.
     pub gc_payload: Vec<u8>,
 }
 
@@ -113,12 +114,12 @@ impl std::fmt::Debug for TranxLog {
 }
 
 impl TranxLog {
-    /// Opens a log and gives `reader` what the GC log holds, then every record in the order of their appending. The log
-    /// goes on in a new segment. Everything replayed is durable.
+    /// Opens a log and gives `reader` what the GC log holds, then every record in the order of
+    /// their appending. The log goes on in a new segment. Everything replayed is durable.
     ///
     /// # Errors
-    /// An option is out of range; a file is damaged, missing, foreign or of another version; the medium refuses or is full;
-    /// `reader` refuses a record.
+    /// An option is out of range; a file is damaged, missing, foreign or of another version; the
+    /// medium refuses or is full; `reader` refuses a record.
     pub fn read(medium: Arc<dyn Medium>, options: &LogOptions, reader: &mut dyn LogReader) -> Result<Opened> {
         check(options)?;
         let gc_log = GcLog::open(&*medium, options.owner(), options.must_exist)?;
@@ -142,8 +143,8 @@ impl TranxLog {
         Ok(Opened { log, collector, segments, records, gc_payload })
     }
 
-    /// Reads a log that nobody goes on with, and changes nothing if the medium is [`super::ReadOnly`]. How many segments and
-    /// records there are.
+    /// Reads a log that nobody goes on with, and changes nothing if the medium is
+    /// [`super::ReadOnly`]. How many segments and records there are.
     ///
     /// # Errors
     /// As for [`TranxLog::read`]; it is not there.
@@ -177,7 +178,8 @@ impl TranxLog {
         self.record_limit_bytes
     }
 
-    /// Appends a record and says which segment it is in. It is durable after the next [`TranxLog::persist`].
+    /// Appends a record and says which segment it is in. It is durable after the next
+    /// [`TranxLog::persist`].
     ///
     /// # Errors
     /// The record is too large (nothing was written then), or the medium refuses or is full.
@@ -205,8 +207,8 @@ impl TranxLog {
         if self.block.len() > BLOCK_HEADER_BYTES { self.manager.write_block(&mut self.block) } else { Ok(()) }
     }
 
-    /// Makes every record appended so far durable. What says that they are is durable after the next call, which has
-    /// nothing else to do if nothing was appended in between.
+    /// Makes every record appended so far durable. What says that they are is durable after the
+    /// next call, which has nothing else to do if nothing was appended in between.
     ///
     /// # Errors
     /// The medium refuses.

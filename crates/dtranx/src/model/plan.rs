@@ -39,17 +39,17 @@ pub(crate) struct Snap {
 pub(crate) struct Plan {
     pub(crate) servers: u16,
     pub(crate) txs: Vec<Tx>,
-    /// So many of them, the first ones, have been answered before anything else begins, one after the
-    /// other; all of them had read before. What is explored begins with what they have written, and
-    /// the locks that are kept for them.
+    /// So many of them, the first ones, have been answered before anything else begins, one after
+    /// the other; all of them had read before. What is explored begins with what they have written,
+    /// and the locks that are kept for them.
     pub(crate) before: usize,
-    /// So many snapshots, the first ones, have been made after these: some of the epochs behind them
-    /// are reserved.
+    /// So many snapshots, the first ones, have been made after these: some of the epochs behind
+    /// them are reserved.
     pub(crate) snaps_before: usize,
     /// Their numbers follow those of the transactions.
     pub(crate) snaps: Vec<Snap>,
-    /// Are commits of an epoch answered only when every server is known to have entered it? Otherwise at once, so that they disturb
-    /// snapshots.
+    /// Are commits of an epoch answered only when every server is known to have entered it?
+    /// Otherwise at once, so that they disturb snapshots.
     pub(crate) holds: bool,
     /// How often a server may crash.
     pub(crate) crashes: u8,
@@ -68,7 +68,8 @@ pub(crate) struct Plan {
     pub(crate) ticks_only: Option<u16>,
     /// How often garbage may be collected before the end.
     pub(crate) collections: u8,
-    /// Is each event between the machines of a server a step of its own? Otherwise they are delivered at once.
+    /// Is each event between the machines of a server a step of its own? Otherwise they are
+    /// delivered at once.
     pub(crate) apart: bool,
     /// This server's storage takes its time, and answers out of order; the others' answers at once.
     pub(crate) slow_storage: Option<u16>,

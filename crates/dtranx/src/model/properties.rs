@@ -1,5 +1,5 @@
-//! What must be true whenever nothing is on its way: if nothing more goes wrong, the cluster comes to rest, and then
-//! everything is in order.
+//! What must be true whenever nothing is on its way: if nothing more goes wrong, the cluster comes
+//! to rest, and then everything is in order.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -27,7 +27,8 @@ pub(crate) fn violation(plan: &Plan, state: &State) -> Option<String> {
     leftovers(&state).or_else(|| not_serializable(plan, &state))
 }
 
-/// Takes every step that is no fault, in some order, and then collects garbage until nothing changes.
+/// Takes every step that is no fault, in some order, and then collects garbage until nothing
+/// changes.
 fn come_to_rest(plan: &Plan, state: &mut State) -> Result<(), String> {
     for _ in 0..MAX_STEPS {
         let steps = state.steps(plan);
@@ -70,8 +71,8 @@ fn leftovers(state: &State) -> Option<String> {
     })
 }
 
-/// Is there an order of the committed transactions, that agrees with who was answered before whom began, in which each
-/// would have read what it read, and that leaves what is stored?
+/// Is there an order of the committed transactions, that agrees with who was answered before whom
+/// began, in which each would have read what it read, and that leaves what is stored?
 fn not_serializable(plan: &Plan, state: &State) -> Option<String> {
     let mut committed: BTreeMap<usize, WorkId> = BTreeMap::new();
     for (tranx, at) in &state.applied {
@@ -122,7 +123,8 @@ fn not_serializable(plan: &Plan, state: &State) -> Option<String> {
     (!found).then(|| format!("not strictly serializable: {committed:?} {clients:?} {readers:?} {stored:?}"))
 }
 
-/// What a transaction or a snapshot read, what it saw there, and who had been answered when it began.
+/// What a transaction or a snapshot read, what it saw there, and who had been answered when it
+/// began.
 fn what_it_saw<'a>(
     plan: &'a Plan,
     state: &'a State,

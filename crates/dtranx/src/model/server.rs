@@ -1,4 +1,5 @@
-//! One server of the model: a node while it runs, and its disk. Each record is a segment of its own.
+//! One server of the model: a node while it runs, and its disk. Each record is a segment of its
+//! own.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -15,7 +16,8 @@ pub(crate) struct Server {
     pub(crate) node: Option<Node>,
     apart: bool,
     slow_storage: bool,
-    /// What the storage has been asked, and what it has answered that has not been heard, if it takes its time.
+    /// What the storage has been asked, and what it has answered that has not been heard, if it
+    /// takes its time.
     pub(crate) asked: Vec<Command>,
     pub(crate) answers: Vec<Input>,
     pub(crate) log: Vec<Record>,
@@ -25,7 +27,8 @@ pub(crate) struct Server {
     gc_record: Option<GcRecord>,
     pub(crate) items: BTreeMap<Key, Item>,
     persisted: BTreeMap<Key, Item>,
-    /// What each key held before the first write of each epoch, from the end of `snapshots_from` on.
+    /// What each key held before the first write of each epoch, from the end of `snapshots_from`
+    /// on.
     replaced: BTreeMap<Key, Vec<(Epoch, Option<TranxId>)>>,
     snapshots_from: Epoch,
     /// What the garbage collection wants done.
@@ -54,7 +57,8 @@ impl Server {
         }
     }
 
-    /// Starts from what is on the disk. What it tells others is added to `out`, what it applies to `applied`.
+    /// Starts from what is on the disk. What it tells others is added to `out`, what it applies to
+    /// `applied`.
     pub(crate) fn start(&mut self, plan: &Plan, out: &mut Vec<Command>, applied: &mut Vec<(TranxId, Vec<Write>)>) {
         let mut recovery = Recovery::new(plan.config(self.id), self.gc_record.clone());
         for (at, record) in self.log.clone().into_iter().enumerate().skip(self.removed) {
@@ -71,7 +75,8 @@ impl Server {
         self.carry_out(commands, out, applied);
     }
 
-    /// Crashes, with `kept` of the records that were not durable, and with or without what was not persisted.
+    /// Crashes, with `kept` of the records that were not durable, and with or without what was not
+    /// persisted.
     pub(crate) fn crash(&mut self, kept: usize, persists: bool) {
         self.node = None;
         self.chores.clear();

@@ -394,7 +394,8 @@ impl State {
         }
     }
 
-    /// Who has been answered; snapshots, to the end. Their numbers follow those of the transactions.
+    /// Who has been answered; snapshots, to the end. Their numbers follow those of the
+    /// transactions.
     fn answered(&self) -> BTreeSet<usize> {
         let clients = self.clients.iter().map(|client| client.answer.is_some());
         let readers = self.readers.iter().map(|reader| reader.snapshot.is_some());

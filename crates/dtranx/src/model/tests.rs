@@ -55,7 +55,8 @@ fn two_audits_from_afar() -> Plan {
     Plan { crashes: 1, crash_only: Some(2), ..Plan::new(2, txs) }
 }
 
-/// A key comes and goes behind the back of a reader, who sees what came with it, and not what came when it went.
+/// A key comes and goes behind the back of a reader, who sees what came with it, and not what came
+/// when it went.
 fn come_and_gone() -> Plan {
     let go = Tx { after: Some(0), deletes: vec![key("1a")], ..tx(1, &[], &["2c"]) };
     Plan::new(2, vec![tx(1, &[], &["1a", "2b"]), go, tx(2, &["1a", "2b", "2c"], &[])])
@@ -137,14 +138,15 @@ fn transfer_and_snapshot() -> Plan {
     Plan { snaps: vec![snap(2, &["1a", "2b"])], ..Plan::new(2, vec![tx(1, &[], &["1a", "2b"])]) }
 }
 
-/// The same, and what reads the transfer writes something else on one server, which the snapshot reads instead.
+/// The same, and what reads the transfer writes something else on one server, which the snapshot
+/// reads instead.
 fn transfer_and_dependent_and_snapshot() -> Plan {
     let txs = vec![tx(1, &[], &["1a", "2b"]), tx(2, &["2b"], &["2c"])];
     Plan { snaps: vec![snap(1, &["1a", "2c"])], holds: true, ..Plan::new(2, txs) }
 }
 
-/// One write after the other, on different servers, the second when the first was answered; by a coordinator that holds nothing,
-/// for the first.
+/// One write after the other, on different servers, the second when the first was answered; by a
+/// coordinator that holds nothing, for the first.
 fn one_after_the_other_and_snapshot() -> Plan {
     let txs = vec![tx(3, &[], &["2b"]), Tx { after: Some(0), ..tx(1, &[], &["1a"]) }];
     Plan { snaps: vec![snap(1, &["1a", "2b"])], ..Plan::new(3, txs) }
@@ -156,7 +158,8 @@ fn one_after_the_other_and_two_snapshots() -> Plan {
     Plan { snaps: vec![snap(1, &["1a", "2b"]), snap(2, &[])], ..Plan::new(2, txs) }
 }
 
-/// Somebody who only reads sees a new write on one server and an old one on the other, which is replaced after that.
+/// Somebody who only reads sees a new write on one server and an old one on the other, which is
+/// replaced after that.
 fn audit_between_two_writes_and_snapshot() -> Plan {
     let after = |before, tx| Tx { after: Some(before), ..tx };
     let txs = vec![
@@ -181,11 +184,11 @@ fn validation_that_waits_and_snapshot() -> Plan {
     Plan { snaps, holds: true, ..Plan::new(3, txs) }
 }
 
-/// A reader of two keys finds one of them locked, for an attempt that is to come again and does not,
-/// and waits. The other one is free, and is locked after that by a write that the snapshot shows.
-/// What the reader has seen on the second server the snapshot does not: that begins where the second
-/// server is in the snapshot's next epoch. The first one enters it without a wait for its log, because
-/// a snapshot before had it reserved.
+/// A reader of two keys finds one of them locked, for an attempt that is to come again and does
+/// not, and waits. The other one is free, and is locked after that by a write that the snapshot
+/// shows. What the reader has seen on the second server the snapshot does not: that begins where
+/// the second server is in the snapshot's next epoch. The first one enters it without a wait for
+/// its log, because a snapshot before had it reserved.
 fn validation_that_sees_keys_free_one_after_the_other_and_snapshot() -> Plan {
     let txs = vec![
         tx(1, &[], &["1a", "1b", "2c"]),

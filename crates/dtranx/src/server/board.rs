@@ -33,7 +33,8 @@ pub(super) struct Board {
     anomalies: AtomicU64,
     /// In which epoch the server is.
     epoch: AtomicU64,
-    /// Bytes of what was replaced and is kept for snapshots, and the end of the first epoch that can be read.
+    /// Bytes of what was replaced and is kept for snapshots, and the end of the first epoch that
+    /// can be read.
     kept_bytes: AtomicU64,
     kept_from: AtomicU64,
     pub(super) clients: AtomicU64,
@@ -90,7 +91,8 @@ impl Board {
         }
     }
 
-    /// Both who appends and who collects tell it: between two that meet, the older may stay until the next change.
+    /// Both who appends and who collects tell it: between two that meet, the older may stay until
+    /// the next change.
     pub(super) fn note_space(&self, space: LogSpace) {
         self.log_segments.store(space.segments, Ordering::Relaxed);
         self.log_bytes.store(space.bytes, Ordering::Relaxed);

@@ -1,4 +1,5 @@
-//! A server's configuration: the cluster's description, which server of it this is, and its folder, media and limits.
+//! A server's configuration: the cluster's description, which server of it this is, and its folder,
+//! media and limits.
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -11,7 +12,7 @@ use crate::core::{Key, Partition, ServerId};
 use crate::stage::Binding;
 use crate::wire::Secret;
 
-/// What the log lies on.
+/// Medium of the log.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum LogMedium {
@@ -24,7 +25,7 @@ pub enum LogMedium {
     Memory,
 }
 
-/// What the items lie on.
+/// Medium of the items.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum StorageKind {
@@ -38,21 +39,22 @@ pub enum StorageKind {
 /// The configuration of one server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ServerConfig {
-    /// The cluster.
+    /// Description of the cluster.
     pub cluster: Cluster,
-    /// Which of its servers this is.
+    /// Number of this server in the cluster.
     pub server: ServerId,
-    /// Where its data are.
+    /// Folder of the server's data.
     pub folder: PathBuf,
-    /// Where its log is: in `folder`, unless it is told otherwise.
+    /// Folder of the log: in `folder`, unless the configuration names another.
     pub log_folder: PathBuf,
-    /// What the log lies on.
+    /// Medium of the log.
     pub medium: LogMedium,
-    /// What the items lie on.
+    /// Medium of the items.
     pub storage: StorageKind,
     /// The size of a segment of the log: at least 16 MiB, so that the largest transaction fits.
     pub segment_bytes: u64,
-    /// How large the log may grow before transactions that write are refused: at least four segments.
+    /// How large the log may grow before transactions that write are refused: at least four
+    /// segments.
     pub log_limit_bytes: u64,
     /// The cache of items; 0: there is none.
     pub item_cache_bytes: u64,
@@ -66,14 +68,15 @@ pub struct ServerConfig {
     /// How long locks are kept for the next attempt of a transaction whose reads were stale; 0:
     /// they are dropped at once.
     pub lock_keep_ms: u64,
-    /// How long acknowledgements wait for others, or for a decision, to be sent along (section 4.5); 0 sends them as soon as their
-    /// stage comes to them.
+    /// How long acknowledgements wait for others, or for a decision, to be sent along (section
+    /// 4.5); 0 sends them as soon as their stage comes to them.
     pub acknowledgement_delay_ms: u64,
     /// How many commits one client may have under way.
     pub client_window: u32,
     /// How many connections clients may have; `None`: what the limit of open files leaves, up to 4096.
     pub client_connections: Option<u32>,
-    /// How many bytes clients may hold together: of requests that are on the way or under way, and of answers that are not sent.
+    /// How many bytes clients may hold together: of requests that are on the way or under way, and
+    /// of answers that are not sent.
     pub client_bytes: u64,
     /// How long a caller may take to say who it is.
     pub handshake_ms: u64,
@@ -87,44 +90,45 @@ pub struct ServerConfig {
     pub snapshot_bytes: u64,
     /// How threads are bound to cores.
     pub binding: Binding,
-    /// Where it listens, if that is not its address in the cluster: behind a proxy.
+    /// Address on which it listens, if that is not its address in the cluster: behind a proxy.
     pub listen: Option<SocketAddr>,
-    /// Where Prometheus may ask.
+    /// Address at which Prometheus may ask.
     pub metrics: Option<SocketAddr>,
-    /// May addresses be other than the loopback interface's? Then both secrets are needed; nothing on the wire is encrypted.
+    /// May addresses be other than the loopback interface's? Then both secrets are needed; nothing
+    /// on the wire is encrypted.
     pub allow_remote: bool,
-    /// What clients have to know.
+    /// Secret that clients have to know.
     pub client_secret: Option<Secret>,
-    /// What the other servers have to know.
+    /// Secret that the other servers have to know.
     pub server_secret: Option<Secret>,
 }
 
-/// What is wrong with a configuration.
+/// Error in a configuration.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum ConfigError {
     /// The file cannot be read.
     #[error("cannot read {file}: {source}")]
     Unreadable {
-        /// The file.
+        /// Name of the file.
         file: String,
-        /// Why.
+        /// Error of the system.
         source: std::io::Error,
     },
     /// The file is no TOML, or has unknown fields or wrong types; the message has line and field.
     #[error("{file}: {message}")]
     Syntax {
-        /// The file.
+        /// Name of the file.
         file: String,
-        /// What is wrong.
+        /// Description of the error.
         message: String,
     },
     /// A field has a value that it cannot have.
     #[error("{field}: {what}")]
     Field {
-        /// The field.
+        /// Name of the field.
         field: String,
-        /// What is wrong.
+        /// Description of the error.
         what: String,
     },
 }
@@ -249,7 +253,7 @@ impl Default for FileLimits {
 struct FileThreads {
     /// `false`: the scheduler moves them.
     pinned: Option<bool>,
-    /// By hand.
+    /// Cores that are chosen by hand.
     cores: Option<Vec<usize>>,
 }
 
@@ -354,7 +358,7 @@ impl ServerConfig {
         Ok(config)
     }
 
-    /// Is it usable?
+    /// Checks that the configuration is usable.
     ///
     /// # Errors
     /// What is wrong with it, with the field's name.
@@ -430,7 +434,7 @@ impl ServerConfig {
     }
 }
 
-/// What concerns connections.
+/// Settings of connections.
 impl ServerConfig {
     fn validate_connections(&self) -> Result<(), ConfigError> {
         if let Some(number) = self.client_connections.filter(|number| !(1..=MAX_CLIENT_CONNECTIONS).contains(number)) {

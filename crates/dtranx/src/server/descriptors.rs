@@ -1,24 +1,28 @@
-//! How many files and connections the process may have open (`ulimit -n`), and for what a server uses them. Log, storage, garbage
-//! collection and the other servers have theirs in any case; clients get what is left.
+//! How many files and connections the process may have open (`ulimit -n`), and for what a server
+//! uses them. Log, storage, garbage collection and the other servers have theirs in any case;
+//! clients get what is left.
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use super::ConfigError;
 
-/// What the process has open by itself, and what log, storage and garbage collection open for a while.
+/// Descriptors that the process has open by itself, and that log, storage and garbage collection
+/// open for a while.
 const RESERVE: u64 = 64;
-/// To each other server: the connection that we made, the one that it made, and one that takes the place of either.
+/// To each other server: the connection that we made, the one that it made, and one that takes the
+/// place of either.
 const PER_SERVER: u64 = 3;
 /// Connections of those who have not said who they are, beside what clients may have.
 pub(super) const HANDSHAKES: u64 = 32;
-/// What the storage keeps open: a quarter of the limit, within these.
+/// Descriptors that the storage keeps open: a quarter of the limit, within these.
 const STORAGE_FILES: std::ops::RangeInclusive<u64> = 32..=900;
 /// Connections of clients, if the configuration names no number and the limit allows.
 const USUAL_CLIENTS: u64 = 4096;
 /// With fewer a server does not start.
 const FEWEST_CLIENTS: u64 = 8;
 
-/// Raises the soft limit of open files to the hard one, as far as the system allows, for the whole process: what it is then.
+/// Raises the soft limit of open files to the hard one, as far as the system allows, for the whole
+/// process: what it is then.
 pub fn raise_descriptor_limit() -> u64 {
     let limit = getrlimit(Resource::Nofile);
     if limit.current != limit.maximum {
@@ -38,13 +42,14 @@ pub(super) fn storage_files(limit: u64) -> usize {
     (limit / 4).clamp(*STORAGE_FILES.start(), *STORAGE_FILES.end()) as usize
 }
 
-/// What is left for clients.
+/// Descriptors that are left for clients.
 fn left(limit: u64, servers: usize) -> u64 {
     let others = (servers as u64).saturating_sub(1);
     limit.saturating_sub(RESERVE + storage_files(limit) as u64 + PER_SERVER * others + HANDSHAKES)
 }
 
-/// How many connections clients may have, in a cluster of so many servers; `asked`: what the configuration says.
+/// How many connections clients may have, in a cluster of so many servers; `asked`: what the
+/// configuration says.
 pub(super) fn client_connections(limit: u64, servers: usize, asked: Option<u32>) -> Result<usize, ConfigError> {
     let left = left(limit, servers);
     let field = "limits.client_connections".to_owned();

@@ -1,6 +1,6 @@
-//! What is refused before it reaches the transaction stage, most of it because the log has grown to its limit: its segments cannot be
-//! collected as long as a server stays away that has not acknowledged what is in them. So clients meet a limit, and not the
-//! server a full disk.
+//! Requests that are refused before they reach the transaction stage, most of them because the log
+//! has grown to its limit: its segments cannot be collected as long as a server stays away that has
+//! not acknowledged what is in them. So clients meet a limit, and not the server a full disk.
 //!
 //! | what begins | the log gets | refused |
 //! | --- | --- | --- |
@@ -8,12 +8,13 @@
 //! | a part that only reads of what is written elsewhere; reads of absence or of ranges on several servers | the locks | an eighth beyond the limit |
 //! | all other reads | nothing | never |
 //!
-//! Everything by which transactions under way are completed goes on. What is under way may therefore take the log further, by as
-//! much as the server's other limits allow.
+//! Everything by which transactions under way are completed goes on. What is under way may
+//! therefore take the log further, by as much as the server's other limits allow.
 //!
-//! - A repeated request is let in: an earlier copy of it may have been committed, and will be answered so.
-//! - A repeated `Prepare` may be refused although the first one was answered with yes: as long as the coordinator has not
-//!   decided, it may abort. The participant, in doubt, asks it.
+//! - A repeated request is let in: an earlier copy of it may have been committed, and will be
+//!   answered so.
+//! - A repeated `Prepare` may be refused although the first one was answered with yes: as long as
+//!   the coordinator has not decided, it may abort. The participant, in doubt, asks it.
 
 use super::board::Board;
 use crate::core::{Again, Epoch, Message, Partition, Refusal, Transaction, Vote};
@@ -48,7 +49,8 @@ pub(super) fn refuse_message(board: &Board, message: &Message) -> Option<Message
     refusal.map(|refusal| Message::Vote { tranx: *tranx, vote: Vote::No(refusal), epoch: Epoch(0) })
 }
 
-/// The answer to a message of another server for which its queue has no room; `None`: it is as if it were lost on the way.
+/// The answer to a message of another server for which its queue has no room; `None`: it is as if
+/// it were lost on the way.
 pub(super) fn refuse_peer(message: &Message) -> Option<Message> {
     let vote = || Vote::No(Refusal::Overloaded { limit: "requests of servers that wait".to_owned() });
     let epoch = Epoch(0);

@@ -24,7 +24,8 @@ use crate::wire::{Ask, Reply};
 const ME: ServerId = ServerId(1);
 /// How long the engine may take to reserve its first numbers.
 const OPENING: Duration = Duration::from_secs(10);
-/// How often deadlines are looked at, when there is something to do; else as often as stages sleep at the longest.
+/// How often deadlines are looked at, when there is something to do; else as often as stages sleep
+/// at the longest.
 const EXPIRE_MS: u64 = 100;
 
 /// An engine in this process. Dropping it ends it; what was committed is durable.
@@ -80,13 +81,13 @@ impl Embedded {
         Ok(Self { engine, cluster: config.cluster.clone(), link })
     }
 
-    /// A client of it.
+    /// Makes a client of this server.
     pub fn client(&self, options: ClientOptions) -> Client {
         let link: Arc<dyn Link> = self.link.clone();
         Client::with_links(self.cluster.clone(), BTreeMap::from([(self.cluster.servers[0].id, link)]), options)
     }
 
-    /// How it is.
+    /// Status of the server: its stages, queues and log.
     pub fn status(&self) -> crate::wire::ServerStatus {
         self.engine.board.status(Vec::new())
     }
@@ -107,7 +108,7 @@ fn name(board: &Board) -> Result<ClientId, ServerError> {
     Err(ServerError::Io { action: "reserve transaction numbers".into(), source: std::io::ErrorKind::TimedOut.into() })
 }
 
-/// Who waits for answers.
+/// Clients that wait for answers.
 #[derive(Default)]
 struct Waiting {
     asked: Mutex<Asked>,
@@ -146,7 +147,8 @@ impl Waiting {
         }
     }
 
-    /// Forgets who has waited for too long: that tells them, too. Outside of the lock, because they may ask again at once.
+    /// Forgets who has waited for too long: that tells them, too. Outside of the lock, because they
+    /// may ask again at once.
     fn expire(&self) {
         let now = Instant::now();
         let late: Vec<_> = self.lock().by_id.extract_if(|_, (until, _)| *until <= now).collect();

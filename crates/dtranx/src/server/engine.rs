@@ -29,11 +29,14 @@ use crate::log::{Disk, LogError, LogOptions, Medium, Memory, PersistentMemory};
 use crate::stage::{Counters, Crew, Inlet, Layout, Signal, Source, Stage, StageError, Worker, cores, layout, queue};
 use crate::storage::{History, HistoryLimits, InMemory, Lsm, LsmOptions, Storage, StorageError};
 
-/// Internal queues: larger than what the node's limits let be under way in ordinary times; the rest waits with its sender.
+/// Internal queues: larger than what the node's limits let be under way in ordinary times; the rest
+/// waits with its sender.
 const INTERNAL_EVENTS: usize = 16 * 1024;
-/// Requests that wait to be looked at: beyond this whoever asks is refused. Clients and servers have such a queue each.
+/// Requests that wait to be looked at: beyond this whoever asks is refused. Clients and servers
+/// have such a queue each.
 const ENTRY_EVENTS: usize = 8 * 1024;
-/// What other servers acknowledge and answer, many transactions in each: beyond this they say it again.
+/// Acknowledgements and answers of other servers that are queued, many transactions in each: beyond
+/// this they are sent again.
 const SIDE_ENTRY_EVENTS: usize = 1024;
 /// Sealed segments and low-water marks.
 const GC_EVENTS: usize = 64;
@@ -42,7 +45,7 @@ const GC_EVENTS: usize = 64;
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum ServerError {
-    /// Its configuration is wrong.
+    /// The configuration is wrong.
     #[error(transparent)]
     Config(#[from] ConfigError),
     /// The data in its folder are not those of the configuration, or a part of them is missing.
@@ -50,7 +53,7 @@ pub enum ServerError {
     Identity {
         /// The file that says whose the data are.
         file: String,
-        /// What differs.
+        /// Description of the difference.
         what: String,
     },
     /// Its log cannot be opened.
@@ -65,18 +68,18 @@ pub enum ServerError {
     /// The operating system refused something.
     #[error("cannot {action}: {source}")]
     Io {
-        /// What was tried.
+        /// Action that failed.
         action: String,
-        /// What it said.
+        /// Error of the system.
         source: std::io::Error,
     },
 }
 
-/// What the stage with the connections is made from.
+/// Parts from which the stage with the connections is made.
 pub(super) struct Port {
     pub(super) board: Arc<Board>,
     pub(super) entry: Inlet<TranxEvent>,
-    /// What other servers ask, which does not wait behind what clients ask.
+    /// Requests of other servers, which do not wait behind those of clients.
     pub(super) peers: Inlet<TranxEvent>,
     pub(super) acknowledged: Inlet<AckEvent>,
     pub(super) told: Inlet<RecoveryEvent>,
@@ -88,8 +91,9 @@ pub(super) struct Port {
 }
 
 impl Port {
-    /// A message from another server goes straight to the stage that it concerns. Without room a question for a vote is
-    /// answered with no, and anything else is as if it were lost on the way: its sender repeats it.
+    /// A message from another server goes straight to the stage that it concerns. Without room a
+    /// question for a vote is answered with no, and anything else is as if it were lost on the way:
+    /// its sender repeats it.
     pub(super) fn receive(&self, from: ServerId, message: Message) -> Option<Message> {
         match Event::received(from, message) {
             Event::Tranx(event) => {
@@ -104,7 +108,7 @@ impl Port {
                 drop(self.told.offer(event));
                 None
             }
-            // No message concerns these.
+            // Events of these machines come from no message.
             Event::Lock(_) | Event::Gc(_) => None,
         }
     }
@@ -118,7 +122,7 @@ struct Entries {
     told: Source<RecoveryEvent>,
 }
 
-/// A running engine.
+/// An engine that runs.
 pub(super) struct Engine {
     pub(super) crew: Crew,
     pub(super) board: Arc<Board>,
@@ -187,7 +191,7 @@ pub(super) fn start(
     Ok(Engine { crew, board, recovered_records })
 }
 
-/// What the stages behind the entry queues are made from.
+/// Parts from which the stages behind the entry queues are made.
 struct Inner<'a> {
     config: &'a ServerConfig,
     board: &'a Arc<Board>,
@@ -308,7 +312,8 @@ impl Signals<'_> {
     }
 }
 
-/// The stages, in the order in which events pass them: neighbours share a thread when there are few cores.
+/// The stages, in the order in which events pass them: neighbours share a thread when there are few
+/// cores.
 fn stages(config: &ServerConfig) -> [Layout; 9] {
     let on_disk = config.storage == StorageKind::Disk;
     [

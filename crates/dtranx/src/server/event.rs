@@ -1,25 +1,27 @@
-//! What the stages of a server send each other, beside the events of the machines (`core::machine`).
+//! Events that the stages of a server send each other, beside those of the machines
+//! (`core::machine`).
 
 use crate::core::gc::GcEvent;
 use crate::core::{ClientId, Epoch, LogTicket, Message, Read, Record, ScanRead, ServerId, TranxId, WorkId, Write};
 use crate::wire::{Ask, Response};
 
-/// To the log.
+/// Event of the log's stage.
 pub(super) struct Append {
     pub(super) ticket: LogTicket,
     pub(super) record: Record,
     pub(super) durable: bool,
 }
 
-/// To the storage. What is checked waits for nothing that is still to be applied: the protocol's locks see to that.
+/// To the storage. What is checked waits for nothing that is still to be applied: the protocol's
+/// locks see to that.
 pub(super) enum Store {
     Check { work: WorkId, reads: Vec<Read>, scans: Vec<ScanRead> },
     Apply { tranx: TranxId, epoch: Epoch, writes: Vec<Write> },
 }
 
-/// To the garbage collection.
+/// Event of the garbage collection's stage.
 pub(super) enum Garbage {
-    /// What its machine is told.
+    /// Event of the stage's machine.
     Event(GcEvent),
     /// The next segment of the log, before it is needed.
     MakeAhead,

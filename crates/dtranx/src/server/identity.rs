@@ -1,11 +1,14 @@
-//! Whose data a folder holds: the cluster with its servers and its map of keys, the server, the store. It is in a file of its
-//! own, `identity.toml`, and the store's id also in every file of the log and in the items, so that none of them is ever used
-//! with others.
+//! Identity of the data in a folder: the cluster with its servers and its map of keys, the server,
+//! the store. It is in a file of its own, `identity.toml`, and the store's id also in every file of
+//! the log and in the items, so that none of them is ever used with others.
 //!
-//! 1. A folder without any of these is new. The file is written first, as *new*; then log and items are made.
-//! 2. A new store serves nobody until every other server of the cluster has welcomed it: one of them may know that there
-//!    was another store in its place, whose data are lost. Then the file says *in use*.
-//! 3. From then on log and items must be there, and everything must be as the file says. What differs is refused by name.
+//! 1. A folder without any of these is new. The file is written first, as *new*; then log and items
+//!    are made.
+//! 2. A new store serves nobody until every other server of the cluster has welcomed it: one of
+//!    them may know that there was another store in its place, whose data are lost. Then the file
+//!    says *in use*.
+//! 3. From then on log and items must be there, and everything must be as the file says. What
+//!    differs is refused by name.
 //!
 //! Each server remembers the stores of the others, too, from their first meeting on.
 
@@ -21,24 +24,24 @@ use crate::cluster::Cluster;
 use crate::core::{Partition, ServerId, StoreId};
 use crate::folders;
 
-/// The file's name.
+/// Name of the file.
 const NAME: &str = "identity.toml";
 const FORMAT: u16 = 1;
 
-/// Which store this is, and which stores it has met.
+/// Id of this store, and the stores that it has met.
 #[derive(Debug)]
 pub(crate) struct Identity {
     pub(crate) store: StoreId,
     is_new: bool,
     others: Vec<ServerId>,
     known: BTreeMap<ServerId, StoreId>,
-    /// Who has said that this is the store that it knows, or that it knows none.
+    /// Servers that have said that this is the store that they know, or that they know none.
     welcomed_by: BTreeSet<ServerId>,
-    /// `None`: nothing is kept.
+    /// File in which the identity is kept; `None`: it is not kept.
     file: Option<(PathBuf, Described)>,
 }
 
-/// What must not change, as it is spelled in the file.
+/// Facts that must not change, as they are spelled in the file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Described {
@@ -76,12 +79,12 @@ enum State {
 }
 
 impl Identity {
-    /// Reads the identity of a server's folder, or makes one for a new folder. The log's folder is locked already: nobody
-    /// else does the same.
+    /// Reads the identity of a server's folder, or makes one for a new folder. The log's folder is
+    /// locked already: nobody else does the same.
     ///
     /// # Errors
-    /// What the folder holds is something else than the configuration says; the file is damaged; it is missing although
-    /// there are log or items.
+    /// What the folder holds is something else than the configuration says; the file is damaged; it
+    /// is missing although there are log or items.
     pub(crate) fn open(config: &ServerConfig) -> Result<Self, ServerError> {
         if config.storage == StorageKind::Memory {
             return Ok(Self::made(config, None));
@@ -216,7 +219,7 @@ impl Described {
         Self { cluster: name.clone(), server: config.server.0, servers, partition }
     }
 
-    /// What the configuration says otherwise, in words.
+    /// Difference from the configuration, in words.
     fn difference(&self, configured: &Self) -> Option<String> {
         if self.cluster != configured.cluster {
             Some(format!(
@@ -250,7 +253,7 @@ fn others(config: &ServerConfig) -> Vec<ServerId> {
     config.cluster.servers.iter().map(|server| server.id).filter(|server| *server != config.server).collect()
 }
 
-/// What shows that there was a store: something in the items' folder or the log's.
+/// Path that shows that there was a store: a file in the items' folder or the log's.
 fn first_of_a_store(config: &ServerConfig) -> Result<Option<PathBuf>, ServerError> {
     for folder in [config.folder.join("items"), config.log_folder.clone()] {
         let entries = match fs::read_dir(&folder) {

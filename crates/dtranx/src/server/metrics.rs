@@ -31,7 +31,7 @@ impl Metrics {
         let run = move || {
             while !seen.load(Ordering::Acquire) {
                 match listener.accept() {
-                    // Whoever asks badly gets no answer, and nobody else suffers.
+                    // A bad request gets no answer, and concerns no other.
                     Ok((stream, _)) => drop(answer(stream, &board)),
                     Err(error) if error.kind() == ErrorKind::WouldBlock => thread::sleep(PAUSE),
                     Err(_) => thread::sleep(PATIENCE),
@@ -56,7 +56,7 @@ fn answer(mut stream: TcpStream, board: &Board) -> std::io::Result<()> {
     stream.set_nonblocking(false)?;
     stream.set_read_timeout(Some(PATIENCE))?;
     stream.set_write_timeout(Some(PATIENCE))?;
-    // What exactly is asked does not matter: there is one page.
+    // The request does not matter: there is one page.
     let _ = stream.read(&mut [0; 1024])?;
     let page = prometheus(&board.status(Vec::new()));
     let head = format!(

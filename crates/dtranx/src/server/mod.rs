@@ -1,4 +1,5 @@
-//! A server: the protocol's machines among its stages (figure 2 of the paper), on a network or embedded in a program.
+//! A server: the protocol's machines among its stages (figure 2 of the paper), on a network or
+//! embedded in a program.
 //!
 //! ```text
 //!  clients, servers
@@ -14,7 +15,8 @@
 //!           to servers
 //! ```
 //!
-//! `lock`, `ack`, `recovery`, `wal` and `storage` answer `transaction` through its queue `internal`.
+//! `lock`, `ack`, `recovery`, `wal` and `storage` answer `transaction` through its queue
+//! `internal`.
 //!
 //! | the paper's stages | here |
 //! | --- | --- |
@@ -27,7 +29,8 @@
 //! | Storage | `storage` checks and applies, `read` serves clients' reads: of what is not in the cache |
 //! | GCThread, GCBroadcast | `gc`: which segments may go, and whatever waits for a disk about it; `transaction` tells the marks |
 //!
-//! Each of the machines of [`crate::core`] is owned by one stage; what they tell each other goes through the stages' queues.
+//! Each of the machines of [`crate::core`] is owned by one stage; what they tell each other goes
+//! through the stages' queues.
 
 mod board;
 mod config;

@@ -1,4 +1,5 @@
-//! What clients read: keys that are in the cache are answered at once (section 4.1), the rest is for the read stage.
+//! Reads of clients: keys that are in the cache are answered at once (section 4.1), the rest is for
+//! the read stage.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -10,7 +11,7 @@ use crate::stage::Inlet;
 use crate::storage::Storage;
 use crate::wire::{Ask, FRAME_LIMIT_BYTES, Reply};
 
-/// What one answer holds at most, in bytes of keys and values: a frame has room for that and one item more.
+/// Limit of one answer, in bytes of keys and values: a frame has room for that and one item more.
 pub(super) const ANSWER_LIMIT_BYTES: usize = FRAME_LIMIT_BYTES / 2;
 
 /// The way that reads take.
@@ -37,7 +38,7 @@ impl Reads {
     }
 }
 
-/// What keys held, unless it is too much at once.
+/// Answer with the values of keys, unless it is too large.
 pub(super) fn within_limit(items: Vec<Option<Item>>) -> Reply {
     let bytes: usize = items.iter().flatten().map(|item| item.value.as_bytes().len()).sum();
     if bytes > ANSWER_LIMIT_BYTES {
@@ -46,7 +47,7 @@ pub(super) fn within_limit(items: Vec<Option<Item>>) -> Reply {
     Reply::Values(items)
 }
 
-/// What the keys hold. May wait for a disk.
+/// Answer from the storage. It may wait for a disk.
 pub(super) fn stored(storage: &dyn Storage, keys: &[Key]) -> Reply {
     let found = gather(keys, |key| storage.get(key).map_err(|error| Reply::Refused(error.to_string())));
     found.unwrap_or_else(|refused| refused)

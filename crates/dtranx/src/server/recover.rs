@@ -1,4 +1,5 @@
-//! Local recovery (section 4.4): the log is read into the storage and into a node. Global recovery is the node's.
+//! Local recovery (section 4.4): the log is read into the storage and into a node. Global recovery
+//! is the node's.
 
 use std::sync::Arc;
 
@@ -8,7 +9,7 @@ use crate::storage::Storage;
 
 use super::ServerError;
 
-/// What a server starts with.
+/// State with which a server starts.
 pub(super) struct Recovered {
     pub(super) node: Node,
     pub(super) commands: Vec<Command>,

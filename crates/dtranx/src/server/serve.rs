@@ -34,7 +34,7 @@ impl Server {
         Ok(Self { engine, address, _metrics: metrics })
     }
 
-    /// Where it listens.
+    /// Address on which the server listens.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
@@ -44,7 +44,7 @@ impl Server {
         self.engine.recovered_records
     }
 
-    /// What the log lies on, in words.
+    /// Medium of the log, in words.
     pub fn medium(&self) -> &str {
         &self.engine.board.medium
     }

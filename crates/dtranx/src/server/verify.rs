@@ -1,4 +1,5 @@
-//! Reads all that a server has, without changing its log, and says what is there. The server must not run.
+//! Reads all that a server has, without changing its log, and says what is there. The server must
+//! not run.
 
 use std::sync::Arc;
 
@@ -9,16 +10,16 @@ use crate::core::{GcRecord, Key, KeyRange, NodeConfig, Record, Recovery, Segment
 use crate::log::{LogOptions, LogReader, ReadOnly, SegmentNumber, TranxLog};
 use crate::storage::{ScanLimit, Storage};
 
-/// What was found, all of it in order.
+/// Findings of a verification, all of it in order.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Verified {
-    /// Segments of the log.
+    /// Number of segments of the log.
     pub segments: usize,
-    /// Records in it.
+    /// Number of records in the log.
     pub records: u64,
     /// Transactions of other servers that this one has voted for, without their outcome in the log.
     pub in_doubt: usize,
-    /// Items in the storage.
+    /// Number of items in the storage.
     pub items: u64,
     /// Items whose keys other servers hold by the map: there are none.
     pub misplaced: u64,
@@ -68,7 +69,7 @@ impl LogReader for Reader {
 
     fn record(&mut self, segment: SegmentNumber, bytes: &[u8]) -> Result<(), String> {
         let record: Record = postcard::from_bytes(bytes).map_err(|error| error.to_string())?;
-        // Nothing is applied.
+        // The record is read, and nothing is applied.
         drop(self.recovery.record(SegmentId(segment.0), record));
         Ok(())
     }

@@ -1,10 +1,12 @@
-//! Whether what happened may have happened: nothing by half, nothing lost, and strict serializability.
+//! Whether what happened may have happened: nothing by half, nothing lost, and strict
+//! serializability.
 //!
-//! The order of versions of each key is known: that in which they were applied first. The transactions are a graph: who
-//! wrote a version before whom, who read whose version, who read a version before whom it was replaced, and who ended
-//! before whom began. They are strictly serializable if that has no cycle.
+//! The order of versions of each key is known: that in which they were applied first. The
+//! transactions are a graph: who wrote a version before whom, who read whose version, who read a
+//! version before whom it was replaced, and who ended before whom began. They are strictly
+//! serializable if that has no cycle.
 //!
-//! What was absent has no version; which absence it was is told by when it was checked.
+//! A key that was absent has no version; the time of the check tells which absence it was.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -98,7 +100,7 @@ enum Point {
     Time(usize),
 }
 
-/// What comes before what, and why.
+/// Order of the transactions, each pair with its reason.
 #[derive(Default)]
 struct Graph {
     edges: BTreeMap<Point, BTreeMap<Point, String>>,
@@ -225,8 +227,8 @@ impl Graph {
         self.edges.entry(from).or_default().entry(to).or_insert(why);
     }
 
-    /// The reasons along a cycle, if there is one: what is left when points without predecessors are taken away again
-    /// and again, followed backwards until it repeats.
+    /// The reasons along a cycle, if there is one: what is left when points without predecessors
+    /// are taken away again and again, followed backwards until it repeats.
     fn cycle(&self) -> Option<Vec<String>> {
         let mut before: BTreeMap<Point, usize> = BTreeMap::new();
         for to in self.edges.values().flat_map(BTreeMap::keys) {

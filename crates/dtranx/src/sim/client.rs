@@ -1,4 +1,5 @@
-//! A simulated client: reads without locks, then commits, sends again what is not answered, and follows the advice.
+//! A simulated client: reads without locks, then commits, sends again what is not answered, and
+//! follows the advice.
 //!
 //! This is its state only; `world` moves it from one to the next.
 
@@ -13,22 +14,22 @@ pub(crate) const MAX_SENDS: u32 = 12;
 /// How often the same transaction is committed again after a refusal that advises it.
 pub(crate) const MAX_RETRIES: u32 = 3;
 
-/// A client.
+/// A client of the simulated cluster.
 #[derive(Debug, Default)]
 pub(crate) struct Client {
     /// How many transactions it has yet to begin.
     pub(crate) left: usize,
-    /// What it is at: counts up, so that late answers are recognised.
+    /// Count of what the client has begun, so that late answers are recognised.
     pub(crate) turn: u64,
     pub(crate) attempt: usize,
     pub(crate) plan: Plan,
-    /// What has to be read yet.
+    /// Keys that are still to be read.
     pub(crate) reads: VecDeque<Key>,
     /// The servers that have to be scanned yet.
     pub(crate) scans: VecDeque<ServerId>,
     pub(crate) found: Vec<(Key, TranxId)>,
     pub(crate) transaction: Transaction,
-    /// What it says about attempts before.
+    /// The client's facts about attempts before.
     pub(crate) again: Again,
     /// Is its next transaction the same once more?
     pub(crate) repeats: bool,

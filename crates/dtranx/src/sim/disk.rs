@@ -1,4 +1,5 @@
-//! A server's disk: the log in segments, the GC record, the stored items; and what a crash leaves of them.
+//! A server's disk: the log in segments, the GC record, the stored items; and what a crash leaves
+//! of them.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -34,10 +35,10 @@ pub(crate) struct Disk {
     pub(crate) gc_record: Option<GcRecord>,
     /// A GC record that is being written.
     pub(crate) gc_writing: Option<GcRecord>,
-    /// What is stored, as reads see it.
+    /// Items as reads see them.
     pub(crate) items: BTreeMap<Key, Item>,
     persisted: BTreeMap<Key, Item>,
-    /// What was applied since `persisted`.
+    /// Writes that were applied since `persisted`.
     unpersisted: Vec<(TranxId, Vec<Write>)>,
     /// Snapshots from the end of this epoch on can be read.
     snapshots_from: Epoch,
@@ -110,7 +111,7 @@ impl Disk {
         }
     }
 
-    /// What a key held at the end of an epoch; `None`: nobody knows any more.
+    /// Item of a key at the end of an epoch; `None`: it is no longer known.
     pub(crate) fn read_at(&self, epoch: Epoch, key: &Key, history: &History) -> Option<Seen> {
         if epoch < self.snapshots_from {
             return None;
@@ -151,8 +152,9 @@ impl Disk {
         self.items.range(bounds).map(|(key, item)| (key.clone(), item.version)).collect()
     }
 
-    /// What a crash leaves: the durable records and some of those after them; some of what was applied, in any
-    /// combination; either GC record; perhaps the segments that were just removed.
+    /// Takes what a crash takes. It leaves the durable records and some of those after them; some
+    /// of what was applied, in any combination; either GC record; perhaps the segments that were
+    /// just removed.
     pub(crate) fn crash(&mut self, rng: &mut StdRng) {
         let lost = if self.appended > self.durable { rng.random_range(0..=self.appended - self.durable) } else { 0 };
         for _ in 0..lost {

@@ -1,4 +1,5 @@
-//! What becomes of a node's commands in the world: messages that arrive, or not, and disks that are done after a while.
+//! Effects of a node's commands in the world: messages that arrive, or not, and disks that are done
+//! after a while.
 
 use rand::RngExt;
 
@@ -95,7 +96,8 @@ impl World<'_> {
         }
     }
 
-    /// The storage answers: as if by one of several threads, so that what was asked later may be answered before.
+    /// The storage answers: as if by one of several threads, so that what was asked later may be
+    /// answered before.
     fn answer(&mut self, id: ServerId, input: Input) {
         let most_us = self.hop_us();
         self.work(id, most_us, Work::Answer(input));

@@ -1,4 +1,4 @@
-//! What happened in a run: what clients tried and were told, and in which order each key was written.
+//! History of a run: attempts and answers of clients, and the order in which each key was written.
 
 use std::collections::BTreeMap;
 
@@ -9,13 +9,13 @@ use crate::core::{Epoch, Key, ServerId, Transaction, TranxId, Value, WorkId};
 pub(crate) struct Attempt {
     /// When its first read was sent.
     pub(crate) begun_us: u64,
-    /// When its answer came.
+    /// Time at which its answer came.
     pub(crate) ended_us: u64,
     pub(crate) transaction: Transaction,
     pub(crate) fate: Fate,
 }
 
-/// What a key held, and how many writes it had seen.
+/// Item of a key as it was read, and the number of writes that it had seen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Seen {
     pub(crate) version: Option<TranxId>,
@@ -38,7 +38,7 @@ pub(crate) struct Checked {
     seen: BTreeMap<Key, usize>,
 }
 
-/// What a client knows.
+/// Outcome of an attempt as its client knows it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fate {
     /// Not answered, or by "nobody knows".
@@ -47,19 +47,21 @@ pub(crate) enum Fate {
     Refused,
 }
 
-/// What happened. Every transaction that writes puts a value that says which attempt it is.
+/// History of a run. Every transaction that writes puts a value that names its attempt.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct History {
     pub(crate) attempts: Vec<Attempt>,
-    /// The order of each key's writes: when each was first applied, and whether the key held something afterwards.
+    /// The order of each key's writes: when each was first applied, and whether the key held
+    /// something afterwards.
     pub(crate) writes: BTreeMap<Key, Vec<(TranxId, bool)>>,
-    /// When each part of a transaction was found to be valid, and how many writes each of its keys had seen then.
+    /// When each part of a transaction was found to be valid, and how many writes each of its keys
+    /// had seen then.
     pub(crate) checked: BTreeMap<(WorkId, ServerId), Vec<Checked>>,
     /// The snapshots that were read to their end.
     pub(crate) snapshots: Vec<Snapshot>,
-    /// Which attempt a transaction is.
+    /// Attempt of each transaction.
     pub(crate) attempt_of: BTreeMap<TranxId, usize>,
-    /// What seemed impossible while it ran.
+    /// Contradictions that showed while it ran.
     pub(crate) complaints: Vec<String>,
 }
 
@@ -95,8 +97,8 @@ impl History {
         self.checked.entry((work, server)).or_default().push(Checked { at_us, seen });
     }
 
-    /// How many writes a key had seen when the transaction was found to be valid for the last time before it ended. (It
-    /// may be validated again after that, by a message that is late.)
+    /// How many writes a key had seen when the transaction was found to be valid for the last time
+    /// before it ended. (It may be validated again after that, by a message that is late.)
     pub(crate) fn seen(&self, work: WorkId, server: ServerId, ended_us: u64, key: &Key) -> Option<usize> {
         let checks = self.checked.get(&(work, server))?;
         checks.iter().rev().find(|check| check.at_us <= ended_us)?.seen.get(key).copied()

@@ -1,14 +1,15 @@
-//! Whole clusters on one thread, from one seed: a network that loses, repeats and reorders, disks that lose what was not
-//! synced, servers that crash and are restarted, machines of one server that hear
-//! late what others tell them, clocks that go wrong, clients that read, scan, write and retry.
+//! Whole clusters on one thread, from one seed: a network that loses, repeats and reorders, disks
+//! that lose what was not synced, servers that crash and are restarted, machines of one server that
+//! hear late what others tell them, clocks that go wrong, clients that read, scan, write and retry.
 //!
-//! Every run is checked: the committed transactions are strictly serializable, no acknowledged commit is lost, none is
-//! there by half, nothing is locked or remembered at the end, and the log is empty again.
+//! Every run is checked: the committed transactions are strictly serializable, no acknowledged
+//! commit is lost, none is there by half, nothing is locked or remembered at the end, and the log
+//! is empty again.
 //!
 //! - [`simulate`]: one run. - [`options`]: how wild it is.
-//! - `world`: the loop of events. `effects`: what becomes of a node's commands. `passing`: what its machines tell each other.
-//!   `server`: a node with its disk. `client`, `turns`, `snapshots`: what clients do. `history`, `check`: what happened, and whether it may
-//!   have.
+//! - `world`: the loop of events. `effects`: what becomes of a node's commands. `passing`: what its
+//!   machines tell each other. `server`: a node with its disk. `client`, `turns`, `snapshots`: what
+//!   clients do. `history`, `check`: what happened, and whether it may have.
 
 mod check;
 mod client;
@@ -26,9 +27,9 @@ mod world;
 #[cfg(test)]
 mod tests;
 
-pub use options::Options;
+pub use options::SimOptions;
 
-/// What a run was like.
+/// Counts of a run.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Report {
     /// Transactions that clients know to be committed.
@@ -43,19 +44,19 @@ pub struct Report {
     pub snapshots: usize,
     /// How often a server crashed.
     pub crashes: usize,
-    /// Events that happened.
+    /// Number of events that happened.
     pub events: u64,
     /// The most sealed segments that any server had at once.
     pub most_segments: usize,
 }
 
-/// What a run has shown to be wrong.
+/// Fault that a run has shown.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("seed {seed}: {what}")]
 pub struct Failure {
     /// The seed: the same seed and options fail in the same way.
     pub seed: u64,
-    /// What is wrong.
+    /// Description of the fault.
     pub what: String,
 }
 
@@ -63,21 +64,21 @@ pub struct Failure {
 ///
 /// # Errors
 /// What is wrong.
-pub fn simulate(seed: u64, options: &Options) -> Result<Report, Failure> {
-    run(seed, options, None)
+pub fn simulate(seed: u64, options: &SimOptions) -> Result<Report, Failure> {
+    run_cluster(seed, options, None)
 }
 
 /// The same, and tells `trace` every event and command, a line each: to look at a failure.
 ///
 /// # Errors
 /// What is wrong.
-pub fn simulate_traced(seed: u64, options: &Options, trace: &mut dyn FnMut(&str)) -> Result<Report, Failure> {
-    run(seed, options, Some(trace))
+pub fn simulate_traced(seed: u64, options: &SimOptions, trace: &mut dyn FnMut(&str)) -> Result<Report, Failure> {
+    run_cluster(seed, options, Some(trace))
 }
 
-fn run(seed: u64, options: &Options, trace: Option<&mut dyn FnMut(&str)>) -> Result<Report, Failure> {
+fn run_cluster(seed: u64, options: &SimOptions, trace: Option<&mut dyn FnMut(&str)>) -> Result<Report, Failure> {
     let fail = |what| Failure { seed, what };
     let mut world = world::World::new(seed, options, trace);
-    world.run().map_err(fail)?;
+    world.run_to_end().map_err(fail)?;
     check::check(&world).map_err(fail)
 }

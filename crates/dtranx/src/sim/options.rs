@@ -6,18 +6,18 @@ use crate::core::NodeConfig;
 #[cfg(test)]
 use crate::core::flaw::Flaw;
 
-/// What happens in a run. Probabilities are in percent.
+/// Events of a run. Probabilities are in percent.
 #[derive(Clone, Debug)]
-pub struct Options {
+pub struct SimOptions {
     /// How many servers there are: 1 to 5.
     pub servers: u16,
-    /// How many clients.
+    /// Number of clients.
     pub clients: usize,
     /// How many transactions each client tries.
     pub transactions: usize,
     /// How many different keys there are: 1 to 26.
     pub keys: u8,
-    /// Messages that are lost.
+    /// Share of messages that are lost.
     pub loss: u32,
     /// Messages that arrive twice, the second time much later.
     pub duplication: u32,
@@ -29,12 +29,12 @@ pub struct Options {
     pub pauses: usize,
     /// How many of what clients begin are snapshots.
     pub snapshots: u32,
-    /// What is broken on purpose.
+    /// Step that is broken on purpose.
     #[cfg(test)]
     pub(crate) flaw: Option<Flaw>,
 }
 
-impl Default for Options {
+impl Default for SimOptions {
     fn default() -> Self {
         Self {
             servers: 3,
@@ -53,8 +53,9 @@ impl Default for Options {
     }
 }
 
-impl Options {
-    /// Options that are different for each seed: how many servers, clients and keys, how much goes wrong.
+impl SimOptions {
+    /// Options that are different for each seed: how many servers, clients and keys, how much goes
+    /// wrong.
     pub fn varied(seed: u64) -> Self {
         let mut rng = StdRng::seed_from_u64(seed);
         Self {

@@ -1,5 +1,5 @@
-//! What the machines of one server tell each other: heard in order between two of them, after a while that is different each
-//! time. A crash forgets what was not heard.
+//! Events between the machines of one server: delivered in order between two of them, after a while
+//! that is different each time. A crash forgets those that were not delivered.
 
 use rand::RngExt;
 
@@ -7,7 +7,8 @@ use super::world::{Event, World};
 use crate::core::{ServerId, node::Link};
 
 impl World<'_> {
-    /// A machine hears the first of what waits for it from another, unless the server has crashed since.
+    /// A machine hears the first of what waits for it from another, unless the server has crashed
+    /// since.
     pub(super) fn pass(&mut self, id: ServerId, life: u64, link: Link) {
         let Some(server) = self.servers.get_mut(&id).filter(|server| server.life == life) else { return };
         let commands = server.pass(self.now_us, link);
@@ -15,7 +16,7 @@ impl World<'_> {
         self.pass_on(id);
     }
 
-    /// What the machines of a server have told each other is heard after a while.
+    /// Delivers the events between a server's machines after a while.
     pub(super) fn pass_on(&mut self, id: ServerId) {
         let Some(server) = self.servers.get_mut(&id) else { return };
         let life = server.life;
@@ -26,7 +27,8 @@ impl World<'_> {
         }
     }
 
-    /// How long an event from one thread of a server to another takes at most: little, or much when a thread is held up.
+    /// How long an event from one thread of a server to another takes at most: little, or much when
+    /// a thread is held up.
     pub(super) fn hop_us(&mut self) -> u64 {
         if self.chance(5) { 5_000 } else { 50 }
     }

@@ -4,10 +4,10 @@ use std::collections::BTreeSet;
 
 use rand::{RngExt, rngs::StdRng};
 
-use super::{disk::Disk, history::History, options::Options};
+use super::{disk::Disk, history::History, options::SimOptions};
 use crate::core::{ClientId, Command, Input, Key, Node, NodeConfig, Partition, Recovery, ServerId, node::Link};
 
-/// A simulated server.
+/// A server of the simulated cluster.
 #[derive(Debug)]
 pub(crate) struct Server {
     pub(crate) id: ServerId,
@@ -24,7 +24,7 @@ pub(crate) struct Server {
     clock_ahead_ms: u64,
     clock_percent: u64,
     next_client: u64,
-    /// It stands still until then.
+    /// Time until which the server stands still.
     pub(crate) paused_until_us: u64,
 }
 
@@ -33,7 +33,7 @@ impl Server {
         id: ServerId,
         servers: &[ServerId],
         partition: Partition,
-        options: &Options,
+        options: &SimOptions,
         rng: &mut StdRng,
     ) -> Self {
         let mut config = NodeConfig::new(id, partition);
@@ -54,7 +54,7 @@ impl Server {
         }
     }
 
-    /// What its clock shows.
+    /// Time that the server's clock shows.
     pub(crate) fn now_ms(&self, now_us: u64) -> u64 {
         self.clock_ahead_ms + now_us * self.clock_percent / 100_000
     }
@@ -109,7 +109,8 @@ impl Server {
         commands
     }
 
-    /// Between which machines something is to be passed on from now on: one thing at a time, in order.
+    /// Between which machines something is to be passed on from now on: one thing at a time, in
+    /// order.
     pub(crate) fn begin_to_pass(&mut self) -> Vec<Link> {
         let links = self.node.iter().flat_map(Node::links);
         let begun: Vec<Link> = links.filter(|link| !self.passing.contains(link)).collect();
@@ -129,7 +130,7 @@ impl Server {
         deadline_ms.is_some_and(|deadline_ms| deadline_ms <= self.now_ms(now_us))
     }
 
-    /// Which ticket the log's record `count` has in this life.
+    /// Ticket of the log's record `count` in this life.
     pub(crate) fn ticket(&self, count: u64) -> Option<u64> {
         count.checked_sub(self.tickets_from).filter(|ticket| *ticket > 0)
     }
@@ -141,7 +142,8 @@ impl Server {
         Some(ClientId { incarnation, number: self.next_client })
     }
 
-    /// What would still be there after a crash, and its version: to compare with what should be.
+    /// Items that would still be there after a crash, with their versions: to compare with what
+    /// should be.
     pub(crate) fn stored(&self) -> impl Iterator<Item = (&Key, &crate::core::Item)> {
         self.disk.items.iter()
     }

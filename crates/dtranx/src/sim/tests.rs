@@ -6,7 +6,7 @@ use super::*;
 use crate::core::flaw::Flaw;
 
 /// Runs these seeds; what fails is told in full.
-fn run_seeds(seeds: std::ops::Range<u64>, options: &Options) -> Report {
+fn run_seeds(seeds: std::ops::Range<u64>, options: &SimOptions) -> Report {
     let mut total = Report::default();
     for seed in seeds {
         match simulate(seed, options) {
@@ -26,7 +26,7 @@ fn run_seeds(seeds: std::ops::Range<u64>, options: &Options) -> Report {
 
 #[test]
 fn simulate_three_servers_is_correct() {
-    let total = run_seeds(0..80, &Options::default());
+    let total = run_seeds(0..80, &SimOptions::default());
     assert!(total.committed > 80 * 50 && total.crashes > 80 * 2, "little happens: {total:?}");
     assert!(total.unknown_committed > 0, "no answer is lost: {total:?}");
     assert!(total.snapshots > 80 * 8, "few snapshots are made: {total:?}");
@@ -35,13 +35,20 @@ fn simulate_three_servers_is_correct() {
 
 #[test]
 fn simulate_one_server_is_correct() {
-    run_seeds(0..30, &Options { servers: 1, ..Options::default() });
+    run_seeds(0..30, &SimOptions { servers: 1, ..SimOptions::default() });
 }
 
 #[test]
 fn simulate_five_servers_in_trouble_is_correct() {
-    let options =
-        Options { servers: 5, crashes: 12, partitions: 6, pauses: 6, loss: 10, duplication: 10, ..Options::default() };
+    let options = SimOptions {
+        servers: 5,
+        crashes: 12,
+        partitions: 6,
+        pauses: 6,
+        loss: 10,
+        duplication: 10,
+        ..SimOptions::default()
+    };
     run_seeds(0..30, &options);
 }
 
@@ -53,24 +60,24 @@ fn simulate_many_snapshots_is_correct() {
 
 #[test]
 fn simulate_two_keys_is_correct() {
-    run_seeds(0..50, &Options { servers: 2, keys: 2, clients: 4, crashes: 8, ..Options::default() });
+    run_seeds(0..50, &SimOptions { servers: 2, keys: 2, clients: 4, crashes: 8, ..SimOptions::default() });
 }
 
 #[test]
 fn simulate_servers_without_keys_is_correct() {
-    run_seeds(0..20, &Options { servers: 4, keys: 2, clients: 4, ..Options::default() });
+    run_seeds(0..20, &SimOptions { servers: 4, keys: 2, clients: 4, ..SimOptions::default() });
 }
 
 #[test]
 fn simulate_varied_clusters_is_correct() {
     for seed in 0..50 {
-        run_seeds(seed..seed + 1, &Options::varied(seed));
+        run_seeds(seed..seed + 1, &SimOptions::varied(seed));
     }
 }
 
 #[test]
 fn simulate_no_faults_answers_everybody() {
-    let options = Options { crashes: 0, partitions: 0, pauses: 0, loss: 0, duplication: 0, ..Options::default() };
+    let options = SimOptions { crashes: 0, partitions: 0, pauses: 0, loss: 0, duplication: 0, ..SimOptions::default() };
     for seed in 0..20 {
         let report = simulate(seed, &options).unwrap();
         assert_eq!(report.unknown_committed + report.unknown_aborted, 0, "{report:?}");
@@ -81,25 +88,25 @@ fn simulate_no_faults_answers_everybody() {
 fn simulate_same_seed_runs_the_same() {
     let mut traces = [Vec::new(), Vec::new()];
     for trace in &mut traces {
-        simulate_traced(7, &Options::default(), &mut |line| trace.push(line.to_owned())).unwrap();
+        simulate_traced(7, &SimOptions::default(), &mut |line| trace.push(line.to_owned())).unwrap();
     }
     assert!(traces[0].len() > 1_000);
     assert_eq!(traces[0], traces[1]);
 }
 
 /// Many clients want the same few keys.
-fn crowded(servers: u16, keys: u8, crashes: usize) -> Options {
-    Options { servers, keys, crashes, clients: 8, snapshots: 0, ..Options::default() }
+fn crowded(servers: u16, keys: u8, crashes: usize) -> SimOptions {
+    SimOptions { servers, keys, crashes, clients: 8, snapshots: 0, ..SimOptions::default() }
 }
 
 /// Many snapshots, and servers that hear late of the others' epochs.
-fn snapshots(keys: u8, crashes: usize) -> Options {
-    Options { keys, crashes, clients: 8, snapshots: 40, loss: 15, duplication: 10, ..Options::default() }
+fn snapshots(keys: u8, crashes: usize) -> SimOptions {
+    SimOptions { keys, crashes, clients: 8, snapshots: 40, loss: 15, duplication: 10, ..SimOptions::default() }
 }
 
 /// Some seed must notice what is broken.
-fn is_noticed(flaw: Flaw, options: Options) {
-    let options = Options { flaw: Some(flaw), ..options };
+fn is_noticed(flaw: Flaw, options: SimOptions) {
+    let options = SimOptions { flaw: Some(flaw), ..options };
     let failure = (0..200).find_map(|seed| simulate(seed, &options).err());
     println!("{}", failure.expect("nobody notices"));
 }
@@ -115,32 +122,32 @@ macro_rules! flaws {
 }
 
 flaws! {
-    flaw_vote_before_durable_is_noticed: VoteBeforeDurable in Options::default(),
-    flaw_answer_before_durable_is_noticed: AnswerBeforeDurable in Options::default(),
-    flaw_acknowledge_before_durable_is_noticed: AcknowledgeBeforeDurable in Options::default(),
-    flaw_complete_before_acknowledged_is_noticed: CompleteBeforeAcknowledged in Options::default(),
-    flaw_numbers_reused_is_noticed: NumbersReused in Options::default(),
-    flaw_reads_not_locked_is_noticed: ReadsNotLocked in Options::default(),
-    flaw_ranges_not_locked_is_noticed: RangesNotLocked in Options::default(),
-    flaw_versions_not_checked_is_noticed: VersionsNotChecked in Options::default(),
-    flaw_validation_ignores_locks_is_noticed: ValidationIgnoresLocks in Options::default(),
+    flaw_vote_before_durable_is_noticed: VoteBeforeDurable in SimOptions::default(),
+    flaw_answer_before_durable_is_noticed: AnswerBeforeDurable in SimOptions::default(),
+    flaw_acknowledge_before_durable_is_noticed: AcknowledgeBeforeDurable in SimOptions::default(),
+    flaw_complete_before_acknowledged_is_noticed: CompleteBeforeAcknowledged in SimOptions::default(),
+    flaw_numbers_reused_is_noticed: NumbersReused in SimOptions::default(),
+    flaw_reads_not_locked_is_noticed: ReadsNotLocked in SimOptions::default(),
+    flaw_ranges_not_locked_is_noticed: RangesNotLocked in SimOptions::default(),
+    flaw_versions_not_checked_is_noticed: VersionsNotChecked in SimOptions::default(),
+    flaw_validation_ignores_locks_is_noticed: ValidationIgnoresLocks in SimOptions::default(),
     flaw_probe_after_check_is_noticed: ProbeAfterCheck in crowded(3, 4, 4),
-    flaw_complete_at_first_acknowledgement_is_noticed: CompleteAtFirstAcknowledgement in Options::default(),
-    flaw_inquiry_during_handover_is_noticed: InquiryDuringHandover in Options::default(),
-    flaw_abort_releases_only_granted_is_noticed: AbortReleasesOnlyGranted in Options::default(),
+    flaw_complete_at_first_acknowledgement_is_noticed: CompleteAtFirstAcknowledgement in SimOptions::default(),
+    flaw_inquiry_during_handover_is_noticed: InquiryDuringHandover in SimOptions::default(),
+    flaw_abort_releases_only_granted_is_noticed: AbortReleasesOnlyGranted in SimOptions::default(),
     flaw_absence_only_validated_is_noticed: AbsenceOnlyValidated in crowded(2, 3, 0),
-    flaw_exceptions_ignored_is_noticed: ExceptionsIgnored in Options::default(),
-    flaw_completeness_forgotten_is_noticed: CompletenessForgotten in Options::default(),
-    flaw_late_prepare_accepted_is_noticed: LatePrepareAccepted in Options::default(),
-    flaw_storage_not_persisted_is_noticed: StorageNotPersisted in Options::default(),
-    flaw_gc_record_after_removal_is_noticed: GcRecordAfterRemoval in Options::default(),
-    flaw_request_repeated_is_noticed: RequestRepeated in Options::default(),
-    flaw_unlock_before_applied_is_noticed: UnlockBeforeApplied in Options::default(),
-    flaw_decisions_sent_once_is_noticed: DecisionsSentOnce in Options::default(),
-    flaw_epoch_of_participant_is_noticed: EpochOfParticipant in Options::default(),
-    flaw_epochs_reused_is_noticed: EpochsReused in Options::default(),
-    flaw_snapshot_not_settled_is_noticed: SnapshotNotSettled in Options::default(),
-    flaw_waiter_left_at_abort_is_noticed: WaiterLeftAtAbort in Options::default(),
+    flaw_exceptions_ignored_is_noticed: ExceptionsIgnored in SimOptions::default(),
+    flaw_completeness_forgotten_is_noticed: CompletenessForgotten in SimOptions::default(),
+    flaw_late_prepare_accepted_is_noticed: LatePrepareAccepted in SimOptions::default(),
+    flaw_storage_not_persisted_is_noticed: StorageNotPersisted in SimOptions::default(),
+    flaw_gc_record_after_removal_is_noticed: GcRecordAfterRemoval in SimOptions::default(),
+    flaw_request_repeated_is_noticed: RequestRepeated in SimOptions::default(),
+    flaw_unlock_before_applied_is_noticed: UnlockBeforeApplied in SimOptions::default(),
+    flaw_decisions_sent_once_is_noticed: DecisionsSentOnce in SimOptions::default(),
+    flaw_epoch_of_participant_is_noticed: EpochOfParticipant in SimOptions::default(),
+    flaw_epochs_reused_is_noticed: EpochsReused in SimOptions::default(),
+    flaw_snapshot_not_settled_is_noticed: SnapshotNotSettled in SimOptions::default(),
+    flaw_waiter_left_at_abort_is_noticed: WaiterLeftAtAbort in SimOptions::default(),
     flaw_kept_for_ever_is_noticed: KeptForEver in crowded(2, 3, 0),
     flaw_unkept_locks_taken_is_noticed: UnkeptLocksTaken in crowded(3, 3, 0),
 }

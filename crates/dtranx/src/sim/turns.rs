@@ -1,4 +1,4 @@
-//! What clients do in the world: the steps of [`Client`], each an event.
+//! Turns of clients in the world: the steps of [`Client`], each an event.
 
 use rand::RngExt;
 
@@ -21,7 +21,7 @@ impl World<'_> {
         }
     }
 
-    /// Which client waits for the answer to this.
+    /// Client that waits for the answer to this.
     pub(super) fn asker(&self, from: ServerId, client: ClientId, message: MessageId) -> Option<usize> {
         let asks = |request: &Request| request.server == from && request.client == client && request.message == message;
         self.clients.iter().position(|other| other.request.as_ref().is_some_and(asks))
@@ -190,7 +190,7 @@ impl World<'_> {
         }
     }
 
-    /// What it will say with its next request: it need not be true.
+    /// Draws the facts that the client states with its next request: they need not be true.
     fn say_again(&mut self, index: usize, kept: Option<TranxId>) {
         let waited_ms = self.rng.random_range(0..200);
         let keeps = self.rng.random_ratio(2, 3);

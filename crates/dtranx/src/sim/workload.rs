@@ -1,11 +1,11 @@
-//! What a transaction does, drawn at random.
+//! Reads and writes of a transaction, drawn at random.
 
 use rand::{RngExt, rngs::StdRng};
 
-use super::options::Options;
+use super::options::SimOptions;
 use crate::core::{Key, KeyRange};
 
-/// What one transaction is going to read and write.
+/// Reads and writes that one transaction is going to make.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Plan {
     pub(crate) reads: Vec<Key>,
@@ -23,13 +23,13 @@ pub(crate) fn key(number: u8) -> Key {
     Key::new(vec![b'a' + number % 26]).unwrap_or(Key::smallest())
 }
 
-/// Every key.
-pub(crate) fn keys(options: &Options) -> impl Iterator<Item = Key> {
+/// All keys of a run.
+pub(crate) fn keys(options: &SimOptions) -> impl Iterator<Item = Key> {
     (0..options.keys.clamp(1, 26)).map(key)
 }
 
 impl Plan {
-    pub(crate) fn draw(rng: &mut StdRng, options: &Options) -> Self {
+    pub(crate) fn draw(rng: &mut StdRng, options: &SimOptions) -> Self {
         let count = options.keys.clamp(1, 26);
         let mut some = |most: usize| -> Vec<Key> {
             let mut keys: Vec<Key> = (0..rng.random_range(0..=most)).map(|_| key(rng.random_range(0..count))).collect();

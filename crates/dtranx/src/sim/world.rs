@@ -7,7 +7,7 @@ use std::{
 
 use rand::{RngExt, SeedableRng, rngs::StdRng};
 
-use super::{client::Client, history::History, options::Options, server::Server, workload::key};
+use super::{client::Client, history::History, options::SimOptions, server::Server, workload::key};
 use crate::core::{
     Again, ClientId, CommitAnswer, Epoch, Input, Key, Message, MessageId, Partition, Read, ScanRead, ServerId,
     SnapshotAnswer, Transaction, TranxId, WorkId, Write,
@@ -20,9 +20,9 @@ const CALM_US: u64 = 20_000_000;
 /// How often garbage is collected.
 const COLLECT_US: u64 = 40_000;
 
-/// Everything.
+/// Everything in a run: servers, clients, network and time.
 pub(crate) struct World<'a> {
-    pub(crate) options: Options,
+    pub(crate) options: SimOptions,
     pub(crate) partition: Partition,
     pub(crate) servers: BTreeMap<ServerId, Server>,
     pub(crate) history: History,
@@ -37,9 +37,9 @@ pub(crate) struct World<'a> {
     /// How many events were ever put into the queue.
     pub(super) scheduled: u64,
     pub(super) queue: BinaryHeap<Reverse<(u64, u64)>>,
-    /// What is due, by its number in the queue.
+    /// Events that are due, by their number in the queue.
     pub(super) due: BTreeMap<u64, Event>,
-    /// Which servers cannot reach each other until when.
+    /// Servers that cannot reach each other, and until when.
     pub(super) cuts: BTreeMap<(ServerId, ServerId), u64>,
     /// From when on nothing is disturbed any more.
     pub(super) calm_from_us: u64,
@@ -106,15 +106,15 @@ pub(crate) enum Work {
 #[derive(Debug)]
 pub(crate) enum Step {
     Begin,
-    /// A server reads this.
+    /// A server reads this key.
     Read(Key),
     Scan(ServerId),
-    /// What was read arrives.
+    /// The item that was read arrives.
     SawKey(Key, Option<TranxId>),
     SawRange(Vec<(Key, TranxId)>),
     Send,
     Answer(MessageId, CommitAnswer),
-    /// No answer so far.
+    /// No answer has come so far.
     Wait(MessageId),
     /// The same for a snapshot; the next key of it is read.
     AskSnapshot,
@@ -124,7 +124,7 @@ pub(crate) enum Step {
 }
 
 impl<'a> World<'a> {
-    pub(crate) fn new(seed: u64, options: &Options, trace: Option<&'a mut dyn FnMut(&str)>) -> Self {
+    pub(crate) fn new(seed: u64, options: &SimOptions, trace: Option<&'a mut dyn FnMut(&str)>) -> Self {
         let mut rng = StdRng::seed_from_u64(seed);
         let ids: Vec<ServerId> = (1..=options.servers.clamp(1, 5)).map(ServerId).collect();
         let partition = draw_partition(&mut rng, &ids, options);
@@ -194,7 +194,7 @@ impl<'a> World<'a> {
     }
 
     /// Runs until everything is done and nothing is left.
-    pub(crate) fn run(&mut self) -> Result<(), String> {
+    pub(crate) fn run_to_end(&mut self) -> Result<(), String> {
         while let Some(Reverse((at_us, number))) = self.queue.pop() {
             self.now_us = at_us;
             if at_us > self.calm_from_us + CALM_US {
@@ -340,7 +340,7 @@ fn is_idle(event: &Event) -> bool {
     }
 }
 
-fn draw_partition(rng: &mut StdRng, ids: &[ServerId], options: &Options) -> Partition {
+fn draw_partition(rng: &mut StdRng, ids: &[ServerId], options: &SimOptions) -> Partition {
     if rng.random() {
         return Partition::Hash(ids.to_vec());
     }

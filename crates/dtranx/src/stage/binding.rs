@@ -1,8 +1,9 @@
-//! Which stages share a thread, and which core a thread is bound to (sections 3.1 and 4.5).
+//! Stages that share a thread, and the core that a thread is bound to (sections 3.1 and 4.5).
 //!
-//! The paper found one thread for each stage best as long as there is a core for each. With fewer cores, stages that never
-//! block share a thread, so that an event goes through them without a change of context; those that block (the storage on a
-//! disk, the log on a disk, the collection of garbage) have threads of their own, bound to no core.
+//! The paper found one thread for each stage best as long as there is a core for each. With fewer
+//! cores, stages that never block share a thread, so that an event goes through them without a
+//! change of context; those that block (the storage on a disk, the log on a disk, the collection of
+//! garbage) have threads of their own, bound to no core.
 
 /// How threads are bound to cores.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -19,16 +20,18 @@ pub enum Binding {
 /// A stage, as the layout needs to know it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Layout {
-    /// Its name.
+    /// Name of the stage.
     pub stage: &'static str,
     /// Does it wait for disks?
     pub blocks: bool,
 }
 
-/// The threads for these stages on these cores, the best first: for each thread the stages' names, and its core if it is bound.
+/// The threads for these stages on these cores, the best first: for each thread the stages' names,
+/// and its core if it is bound.
 ///
-/// With a core for each stage, each has a thread there. Otherwise the stages that do not block are divided among the
-/// cores in runs of neighbours (they are given in the order in which an event passes them), and the others are not bound.
+/// With a core for each stage, each has a thread there. Otherwise the stages that do not block are
+/// divided among the cores in runs of neighbours (they are given in the order in which an event
+/// passes them), and the others are not bound.
 pub fn layout(stages: &[Layout], cores: &[usize], binding: &Binding) -> Vec<(Vec<&'static str>, Option<usize>)> {
     let mut threads: Vec<(Vec<&'static str>, Option<usize>)> = Vec::new();
     if cores.len() >= stages.len() {
@@ -49,7 +52,8 @@ pub fn layout(stages: &[Layout], cores: &[usize], binding: &Binding) -> Vec<(Vec
     threads
 }
 
-/// Binds the current thread to the machine's core of that index; `false` when there is none or it is not allowed.
+/// Binds the current thread to the machine's core of that index; `false` when there is none or it
+/// is not allowed.
 pub(super) fn bind(core: usize) -> bool {
     let cores = core_affinity::get_core_ids().unwrap_or_default();
     cores.get(core).is_some_and(|core| core_affinity::set_for_current(*core))

@@ -1,9 +1,9 @@
-//! What stages and queues count, and how it is read.
+//! Counters of stages and queues, and their readings.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// What one stage counts.
+/// Counters of one stage.
 #[derive(Debug, Default)]
 pub(crate) struct StageCounter {
     pub(crate) handled: AtomicU64,
@@ -22,7 +22,7 @@ impl StageCounter {
     }
 }
 
-/// What one queue counts.
+/// Counters of one queue.
 #[derive(Debug, Default)]
 pub(crate) struct QueueCounter {
     pub(crate) length: AtomicU64,
@@ -34,13 +34,13 @@ pub(crate) struct QueueCounter {
 /// A stage, as it was when it was read.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct StageReading {
-    /// Its name.
+    /// Name of the stage.
     pub name: String,
-    /// Events handled.
+    /// Number of events that it has handled.
     pub handled: u64,
     /// Batches in which they were taken.
     pub batches: u64,
-    /// The largest of these.
+    /// Number of events in the largest batch.
     pub largest_batch: u64,
     /// Time spent handling them, in nanoseconds.
     pub busy_ns: u64,
@@ -49,9 +49,9 @@ pub struct StageReading {
 /// A queue, as it was when it was read.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct QueueReading {
-    /// Its name.
+    /// Name of the queue.
     pub name: String,
-    /// Events in it, about.
+    /// Number of events in it, about.
     pub length: u64,
     /// The most that were seen in it when a batch was taken.
     pub longest: u64,
@@ -85,7 +85,7 @@ struct Inner {
 }
 
 impl Counters {
-    /// None yet.
+    /// Makes an empty set of counters.
     pub fn new() -> Self {
         Self::default()
     }
@@ -102,7 +102,7 @@ impl Counters {
         counter
     }
 
-    /// What they say now.
+    /// Reads all counters.
     pub fn read(&self) -> Readings {
         let inner = self.lock();
         let get = |counter: &AtomicU64| counter.load(Ordering::Relaxed);

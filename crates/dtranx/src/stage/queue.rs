@@ -84,7 +84,8 @@ impl<E> Outlet<E> {
         }
     }
 
-    /// Hands on what was kept, as far as there is room, and wakes the stage. Is nothing kept any more?
+    /// Hands on what was kept, as far as there is room, and wakes the stage. Is nothing kept any
+    /// more?
     pub fn flush(&mut self) -> bool {
         while let Some(event) = self.kept.pop_front() {
             if let Err(event) = self.inlet.shared.ring.push(event) {
@@ -104,7 +105,7 @@ impl<E> Outlet<E> {
         self.kept.len() + self.inlet.shared.ring.len()
     }
 
-    /// Is nothing kept?
+    /// Whether no event is kept back.
     pub fn is_clear(&self) -> bool {
         self.kept.is_empty()
     }
@@ -136,7 +137,7 @@ impl<E> Source<E> {
         taken
     }
 
-    /// Is nothing in it?
+    /// Whether the queue is empty.
     pub fn is_empty(&self) -> bool {
         self.shared.ring.is_empty()
     }

@@ -32,11 +32,12 @@ impl Signal {
 
     /// After something was put where the thread will look.
     pub fn ring(&self) {
-        // Pairs with the fence in `about_to_sleep`: either we see the flag, or the thread sees what we put there.
+        // Pairs with the fence in `about_to_sleep`: either we see the flag, or the thread sees what
+        // we put there.
         fence(Ordering::SeqCst);
         if self.sleeping.load(Ordering::Relaxed) && self.sleeping.swap(false, Ordering::AcqRel) {
             if let Some(poll) = self.poll.get() {
-                // It fails only if the thread's poll is gone, and the thread with it.
+                // An error means that the thread's poll is gone, and the thread with it.
                 let _ = poll.wake();
             } else if let Some(thread) = self.thread.get() {
                 thread.unpark();

@@ -1,11 +1,13 @@
-//! In which order threads take the machine's cores: neighbours in the line of stages share a package and its caches, and
-//! nobody gets the second half of a core as long as another core is whole.
+//! In which order threads take the machine's cores: neighbours in the line of stages share a
+//! package and its caches, and nobody gets the second half of a core as long as another core is
+//! whole.
 
 use std::collections::BTreeMap;
 use std::fs;
 
-/// The cores that this process may use, as indexes for [`super::binding::bind`], the best first: every core of the first package
-/// once, then of the next one; then their second hardware threads. Never more than the process gets time on.
+/// The cores that this process may use, as indexes for [`super::binding::bind`], the best first:
+/// every core of the first package once, then of the next one; then their second hardware threads.
+/// Never more than the process gets time on.
 pub(crate) fn cores() -> Vec<usize> {
     let ids: Vec<usize> = core_affinity::get_core_ids().unwrap_or_default().iter().map(|core| core.id).collect();
     let mut ordered = order(&ids, |cpu, file| {
@@ -16,7 +18,8 @@ pub(crate) fn cores() -> Vec<usize> {
     ordered
 }
 
-/// `read` tells a number about a processor; where it cannot, each processor counts as a core of its own, of one package.
+/// `read` tells a number about a processor; where it cannot, each processor counts as a core of its
+/// own, of one package.
 fn order(ids: &[usize], read: impl Fn(usize, &str) -> Option<u64>) -> Vec<usize> {
     let mut threads: BTreeMap<(u64, u64), usize> = BTreeMap::new();
     let mut placed: Vec<_> = Vec::with_capacity(ids.len());

@@ -1,4 +1,5 @@
-//! Threads that run stages: take what there is, spin briefly, then sleep until the bell or the next deadline.
+//! Threads that run stages: take what there is, spin briefly, then sleep until the bell or the next
+//! deadline.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -10,7 +11,8 @@ use super::binding::bind;
 use super::counters::{Counters, StageCounter};
 use super::signal::Signal;
 
-/// How often a thread looks for work before it sleeps, if each has a core: to be woken takes longer.
+/// How often a thread looks for work before it sleeps, if each has a core: to be woken takes
+/// longer.
 const SPINS: u32 = 200;
 /// The same if threads share cores: who looks in vain keeps another from its work.
 const SPINS_SHARED: u32 = 20;
@@ -23,13 +25,13 @@ const LONGEST_SLEEP_MS: u64 = 100;
 pub struct StageError {
     /// Name of the stage that failed.
     pub stage: String,
-    /// Why.
+    /// Reason why the stage ended.
     pub message: String,
 }
 
 /// A stage: a handler with its queues.
 pub trait Stage: Send {
-    /// Its name.
+    /// Name of the stage.
     fn name(&self) -> &'static str;
 
     /// Takes a batch and handles it, without waiting. How many events that was.
@@ -46,7 +48,8 @@ pub trait Stage: Send {
         None
     }
 
-    /// Is there nothing to do, by queues and clock? A cheap look for stages that share a thread with busy ones.
+    /// Is there nothing to do, by queues and clock? A cheap look for stages that share a thread
+    /// with busy ones.
     fn is_idle(&self, now_ms: u64) -> bool {
         !self.has_work() && self.deadline_ms().is_none_or(|at_ms| at_ms > now_ms)
     }
@@ -100,7 +103,8 @@ impl Worker {
     /// Runs every stage once.
     fn round(&mut self, started: Instant) -> Result<usize, StageError> {
         let mut all = 0;
-        // The clock is read again only after a stage that had something to do: most looks find nothing.
+        // The clock is read again only after a stage that had something to do: most looks find
+        // nothing.
         let mut before = Instant::now();
         let mut now_ms = before.duration_since(started).as_millis() as u64;
         for (stage, counter) in &mut self.stages {

@@ -1,7 +1,8 @@
 //! A write-through cache of items in front of a storage (section 4.1); absent keys are cached too.
 //!
-//! The danger of such a cache is a reader that puts in what it read *before* a writer changed it. A reader therefore
-//! reserves the place first; a writer's value takes the place over, and what the reader brings then is not put in.
+//! The danger of such a cache is a reader that puts in what it read *before* a writer changed it. A
+//! reader therefore reserves the place first; a writer's value takes the place over, and what the
+//! reader brings then is not put in.
 
 use std::time::Duration;
 
@@ -11,7 +12,7 @@ use quick_cache::{DefaultHashBuilder, Weighter};
 use super::Result;
 use crate::core::{Item, Key};
 
-/// What an entry costs beside its bytes, about.
+/// Cost of an entry beside its bytes, in bytes, about.
 const ENTRY_BYTES: u64 = 128;
 
 #[derive(Clone)]
@@ -36,7 +37,8 @@ impl Cache {
         Self { items: (bytes > 0).then(|| QuickCache::with_weighter(entries, bytes, ByBytes)) }
     }
 
-    /// What the cache has, or what `read` finds, which is put in unless somebody wrote the key meanwhile.
+    /// Item in the cache, or else the one that `read` finds, which is put in unless the key was
+    /// written meanwhile.
     pub(super) fn get(&self, key: &Key, read: impl FnOnce() -> Result<Option<Item>>) -> Result<Option<Item>> {
         let Some(items) = &self.items else { return read() };
         match items.get_value_or_guard(key, Some(Duration::ZERO)) {
@@ -52,7 +54,7 @@ impl Cache {
         }
     }
 
-    /// What the cache has.
+    /// Item in the cache, if the key is known there.
     pub(super) fn find(&self, key: &Key) -> Option<Option<Item>> {
         self.items.as_ref()?.get(key)
     }

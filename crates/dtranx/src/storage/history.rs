@@ -1,12 +1,14 @@
-//! What was replaced, for those who read as of the end of an earlier epoch: kept in memory, for a time and up to so many bytes.
+//! Replaced items, for reads as of the end of an earlier epoch: kept in memory, for a time and up
+//! to so many bytes.
 //!
-//! For each key, what it held before the first write of each epoch. So a read as of the end of an epoch finds the first replacement
-//! after it, if there is one, and otherwise what the storage has. The order is: what is replaced is kept before the storage is
-//! written; a reader reads the storage before it looks here. So whoever finds too new a thing in the storage finds here what was
-//! there before.
+//! For each key, what it held before the first write of each epoch. So a read as of the end of an
+//! epoch finds the first replacement after it, if there is one, and otherwise what the storage has.
+//! The order is: what is replaced is kept before the storage is written; a reader reads the storage
+//! before it looks here. So whoever finds too new a thing in the storage finds here what was there
+//! before.
 //!
-//! Nothing is kept of epochs whose snapshots are not kept any more. In particular, nothing is as long as nobody asks for snapshots: then it is
-//! the same epoch all the time.
+//! Nothing is kept of epochs whose snapshots are not kept any more. In particular, nothing is as
+//! long as nobody asks for snapshots: then it is the same epoch all the time.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -19,10 +21,10 @@ use crate::core::{Epoch, Item, Key, KeyRange, TranxId, Write};
 const LOOK_AT: usize = 16 * 1024;
 /// How many replacements are dropped at once.
 const DROP_AT_ONCE: usize = 4096;
-/// What a replacement costs beside its bytes, about: its key is here twice.
+/// Cost of a replacement beside its bytes, in bytes, about: its key is here twice.
 const ENTRY_BYTES: u64 = 160;
 
-/// How much is kept.
+/// Limits of what is kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HistoryLimits {
     /// For how long a snapshot can be read, from the first write after it on.
@@ -31,7 +33,7 @@ pub struct HistoryLimits {
     pub bytes: u64,
 }
 
-/// What was replaced.
+/// Replaced items, by key and epoch.
 pub struct History {
     limits: HistoryLimits,
     state: Mutex<State>,
@@ -66,7 +68,7 @@ enum Why {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TooOld(pub String);
 
-/// What a scan as of an earlier epoch found.
+/// Result of a scan as of an earlier epoch.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FoundAt {
     /// The items, in the order of their keys.
@@ -93,7 +95,8 @@ impl History {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Keeps what these commits are going to replace: to be called before the storage is told. The epochs are theirs, in order.
+    /// Keeps what these commits are going to replace: to be called before the storage is told. The
+    /// epochs are theirs, in order.
     ///
     /// # Errors
     /// The storage cannot be read.
@@ -122,7 +125,8 @@ impl History {
         Ok(())
     }
 
-    /// Forgets what is older than the limits allow. Answers how many bytes are kept, and from which snapshot on.
+    /// Forgets what is older than the limits allow. Answers how many bytes are kept, and from which
+    /// snapshot on.
     pub fn expire(&self, now_ms: u64) -> (u64, Epoch) {
         let mut state = self.lock();
         while let Some((epoch, span)) = state.epochs.first_key_value() {
@@ -136,7 +140,7 @@ impl History {
         (state.bytes, state.from)
     }
 
-    /// What keys held at the end of an epoch.
+    /// Items of keys at the end of an epoch.
     ///
     /// # Errors
     /// The storage cannot be read; the inner error: it is too long ago.
@@ -154,7 +158,7 @@ impl History {
         Ok(Ok(items))
     }
 
-    /// What a range held at the end of an epoch, up to a limit.
+    /// Items of a range at the end of an epoch, up to a limit.
     ///
     /// # Errors
     /// As for [`History::get`].
@@ -204,7 +208,7 @@ impl History {
     }
 }
 
-/// What was found up to where was looked, within the limit.
+/// Items up to the key to which was looked, within the limit.
 fn gather(items: BTreeMap<Key, Item>, through: Option<Key>, limit: ScanLimit) -> FoundAt {
     let mut found = Gather::new(limit);
     for (key, item) in items {
@@ -237,7 +241,8 @@ impl State {
         self.replaced.entry(key).or_default().push_back((epoch, item));
     }
 
-    /// Snapshots before the end of this epoch are not kept any more. What was kept for them goes by and by.
+    /// Snapshots before the end of this epoch are not kept any more. What was kept for them goes by
+    /// and by.
     fn forget(&mut self, epoch: Epoch, why: Why) {
         let Some(span) = self.epochs.remove(&epoch) else { return };
         self.from = self.from.max(epoch);

@@ -1,7 +1,8 @@
-//! A storage on a disk: an LSM tree (fjall) behind the cache. Why not LevelDB: docs/decisions/0030-fjall-for-leveldb.md.
+//! A storage on a disk: an LSM tree (fjall) behind the cache. Why not LevelDB:
+//! docs/decisions/0030-fjall-for-leveldb.md.
 //!
-//! A stored item is the version (server: 2 bytes, number: 8 bytes, little-endian) and then the value. No delimiter: the
-//! paper's `#` may occur in a value.
+//! A stored item is the version (server: 2 bytes, number: 8 bytes, little-endian) and then the
+//! value. No delimiter: the paper's `#` may occur in a value.
 
 use std::path::Path;
 
@@ -51,7 +52,8 @@ impl Lsm {
     /// Opens the storage of `server` in a folder, creating it if need be and the options allow.
     ///
     /// # Errors
-    /// The folder belongs to another server or store or has another format, or is not there and must be; the engine fails.
+    /// The folder belongs to another server or store or has another format, or is not there and
+    /// must be; the engine fails.
     pub fn open(folder: &Path, server: ServerId, options: LsmOptions) -> Result<Self> {
         let shown = folder.display().to_string();
         let lost = || StorageError::Lost { folder: folder.display().to_string() };

@@ -1,4 +1,5 @@
-//! A storage in memory: for the embedded mode, simulations and measurements. It ends with the process.
+//! A storage in memory: for the embedded mode, simulations and measurements. It ends with the
+//! process.
 
 use std::collections::BTreeMap;
 use std::sync::{PoisonError, RwLock};
@@ -13,7 +14,7 @@ pub struct InMemory {
 }
 
 impl InMemory {
-    /// An empty one.
+    /// Makes an empty storage.
     pub fn new() -> Self {
         Self::default()
     }

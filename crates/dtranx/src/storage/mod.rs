@@ -1,8 +1,10 @@
-//! What a server stores: ordered keys, each with a value and the version that it was written with (section 4.3).
+//! Storage of a server: ordered keys, each with a value and the version that it was written with
+//! (section 4.3).
 //!
-//! [`Lsm`] keeps it on a disk, behind a write-through cache (section 4.1); [`InMemory`] keeps it nowhere. [`History`] keeps what was replaced, for snapshots. A version is the id
-//! of the transaction that wrote the item; the paper counts versions up, which would make a deleted and rewritten key look
-//! unchanged.
+//! [`Lsm`] keeps it on a disk, behind a write-through cache (section 4.1); [`InMemory`] keeps it
+//! nowhere. [`History`] keeps what was replaced, for snapshots. A version is the id of the
+//! transaction that wrote the item; the paper counts versions up, which would make a deleted and
+//! rewritten key look unchanged.
 //!
 //! Nothing here locks: the protocol's locks see to it that nobody writes what somebody checks.
 
@@ -22,44 +24,44 @@ pub use memory::InMemory;
 /// The most bytes of values that a refused check sends along for the client's cache.
 const PIGGYBACK_LIMIT_BYTES: usize = 256 << 10;
 
-/// What a storage could not do. After a failed write the server ends: its log has what the storage has not.
+/// Error of a storage. After a failed write the server ends: its log has what the storage has not.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum StorageError {
     /// The engine reported an error; a full disk among others.
     #[error("the storage in {folder} cannot {action}: {message}")]
     Engine {
-        /// The folder.
+        /// Folder of the storage.
         folder: String,
-        /// What was tried.
+        /// Action that failed.
         action: &'static str,
-        /// What it said.
+        /// Message of the storage.
         message: String,
     },
-    /// What is stored under a key is not an item.
+    /// The bytes that are stored under a key are no item.
     #[error("the stored item of key {key:?} is damaged: {what}")]
     Damaged {
-        /// The key.
+        /// Key of the item.
         key: Vec<u8>,
-        /// What is wrong with it.
+        /// Description of the damage.
         what: String,
     },
     /// The folder was written by another server, or in another format.
     #[error("the storage in {folder} has {field} {found}, not {expected}")]
     Foreign {
-        /// The folder.
+        /// Folder of the storage.
         folder: String,
-        /// `format version` or `server`.
+        /// Name of the field: `format version` or `server`.
         field: &'static str,
-        /// What it has.
+        /// Value in the storage.
         found: u16,
-        /// What it should have.
+        /// Value that it should have.
         expected: u16,
     },
     /// The folder belongs to another store of the same server.
     #[error("the storage in {folder} belongs to the store {found}, not to the store {expected}")]
     OtherStore {
-        /// The folder.
+        /// Folder of the storage.
         folder: String,
         /// The store that it has.
         found: StoreId,
@@ -69,7 +71,7 @@ pub enum StorageError {
     /// The storage of a store that was in use is not there.
     #[error("the items are gone: there is no storage in {folder}, although the store was in use")]
     Lost {
-        /// The folder.
+        /// Folder of the storage.
         folder: String,
     },
 }
@@ -77,7 +79,7 @@ pub enum StorageError {
 /// The result of everything here.
 pub type Result<T, E = StorageError> = std::result::Result<T, E>;
 
-/// What a scan found.
+/// Result of a scan.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Found {
     /// The items, in the order of their keys.
@@ -97,23 +99,23 @@ pub struct ScanLimit {
 
 /// A storage. All methods may be called from several threads at once.
 pub trait Storage: Send + Sync {
-    /// What a key holds.
+    /// Item of a key.
     ///
     /// # Errors
     /// The engine fails, or what it holds is damaged.
     fn get(&self, key: &Key) -> Result<Option<Item>>;
 
-    /// What a key holds, if that can be said without waiting for a disk.
+    /// Item of a key, if it is known without waiting for a disk.
     fn cached(&self, key: &Key) -> Option<Option<Item>>;
 
-    /// What a range holds, in the order of the keys, up to a limit.
+    /// Items of a range, in the order of the keys, up to a limit.
     ///
     /// # Errors
     /// As for [`Storage::get`].
     fn scan(&self, range: &KeyRange, limit: ScanLimit) -> Result<Found>;
 
-    /// Does the writes of some transactions, whose ids are their versions, in this order: all, even after a crash, or none. Not
-    /// durable before [`Storage::persist`]. May be repeated.
+    /// Does the writes of some transactions, whose ids are their versions, in this order: all, even
+    /// after a crash, or none. Not durable before [`Storage::persist`]. May be repeated.
     ///
     /// # Errors
     /// The engine fails; whether the writes were done is then not known.
@@ -125,7 +127,8 @@ pub trait Storage: Send + Sync {
     /// The engine fails.
     fn persist(&self) -> Result<()>;
 
-    /// Do the keys have the versions that were read, and do the scans find the keys and versions that they found?
+    /// Do the keys have the versions that were read, and do the scans find the keys and versions
+    /// that they found?
     ///
     /// # Errors
     /// As for [`Storage::get`].

@@ -111,7 +111,8 @@ pub(crate) fn frame_header(bytes: &[u8]) -> Option<FrameHeader> {
     Some(FrameHeader { length: number(0) as usize, checksum: number(4) })
 }
 
-/// The payload of the frame that `bytes` begins with, and the frame's length; `None` if it has not all arrived.
+/// The payload of the frame that `bytes` begins with, and the frame's length; `None` if it has not
+/// all arrived.
 ///
 /// # Errors
 /// The frame is too long or damaged.

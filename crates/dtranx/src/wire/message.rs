@@ -14,7 +14,8 @@ use crate::stage::Readings;
 pub struct Hello {
     /// The cluster; a client may leave it empty and be told.
     pub cluster: String,
-    /// Its servers and its map of keys, as the caller knows them; a client may leave it out and be told.
+    /// Its servers and its map of keys, as the caller knows them; a client may leave it out and be
+    /// told.
     pub map: Option<MapId>,
     /// The server that is meant; a client that does not know it leaves it out.
     pub to: Option<ServerId>,
@@ -78,7 +79,8 @@ pub enum Welcome {
 pub struct Request {
     /// Its number: larger than that of every request before it, the same when it is sent again.
     pub id: u64,
-    /// Was it sent before? A server that has no room then says nothing: the earlier copy may be under way.
+    /// Was it sent before? A server that has no room then says nothing: the earlier copy may be
+    /// under way.
     pub is_repeated: bool,
     /// What is asked.
     pub ask: Ask,
@@ -203,7 +205,8 @@ pub enum Reply {
     Commit(CommitAnswer),
     /// To `Status`.
     Status(Box<ServerStatus>),
-    /// The request was not carried out: the server has too much to do, or the request is beyond a limit.
+    /// The request was not carried out: the server has too much to do, or the request is beyond a
+    /// limit.
     Refused(String),
     /// To `Snapshot`; and to `GetAt` and `ScanAt` if there is no such snapshot any more.
     Snapshot(SnapshotAnswer),
@@ -235,8 +238,8 @@ pub struct ServerStatus {
     pub coordinating: u64,
     /// Parts of transactions that it is not done with.
     pub participating: u64,
-    /// Of these: voted yes, for another server's transaction, and not told the outcome. While servers answer each other, each is
-    /// so for a moment.
+    /// Of these: voted yes, for another server's transaction, and not told the outcome. While
+    /// servers answer each other, each is so for a moment.
     pub in_doubt: u64,
     /// Of these: for so long that it asks other servers, or since before its last start.
     pub asking: u64,
@@ -277,7 +280,8 @@ pub struct Doors {
     pub client_connections: u64,
     /// How many there may be.
     pub most_client_connections: u64,
-    /// Bytes that clients hold: of requests that are on the way or under way, and of answers that are not sent.
+    /// Bytes that clients hold: of requests that are on the way or under way, and of answers that
+    /// are not sent.
     pub client_bytes: u64,
     /// How many they may hold.
     pub most_client_bytes: u64,
@@ -285,7 +289,8 @@ pub struct Doors {
     pub refused_clients: u64,
     /// Requests that were refused because clients held as many bytes as they may.
     pub refused_requests: u64,
-    /// Connections that were closed before their callers had said who they are: too late, or in favour of newer ones.
+    /// Connections that were closed before their callers had said who they are: too late, or in
+    /// favour of newer ones.
     pub closed_strangers: u64,
     /// Connections that were closed because the rest of a message did not come in time.
     pub closed_slow: u64,

@@ -1,8 +1,9 @@
-//! Secrets that servers and clients share, and how each side of a connection proves that it knows one without saying it:
-//! HMAC-SHA-256 over what the caller said and a number that the other side has drawn for this connection.
+//! Secrets that servers and clients share, and how each side of a connection proves that it knows
+//! one without saying it: HMAC-SHA-256 over what the caller said and a number that the other side
+//! has drawn for this connection.
 //!
-//! What is said afterwards is neither encrypted nor authenticated: whoever can change what is under way on the network needs
-//! no secret.
+//! What is said afterwards is neither encrypted nor authenticated: whoever can change what is under
+//! way on the network needs no secret.
 
 use std::fmt;
 use std::path::Path;
@@ -52,7 +53,8 @@ impl Secret {
         Ok(Self(bytes.into()))
     }
 
-    /// The secret in a file, without white space at its end. Only its owner and group may be able to read it.
+    /// The secret in a file, without white space at its end. Only its owner and group may be able
+    /// to read it.
     ///
     /// # Errors
     /// It cannot be read, everybody may read it, or it is too short or too long.
@@ -67,7 +69,8 @@ impl Secret {
         Self::new(bytes.trim_ascii_end()).map_err(|what| format!("{}: {what}", file.display()))
     }
 
-    /// Proves it for a connection that began with `hello`, to which the other side has answered with `nonce`.
+    /// Proves it for a connection that began with `hello`, to which the other side has answered
+    /// with `nonce`.
     ///
     /// # Errors
     /// The hello cannot be encoded.

@@ -1,4 +1,5 @@
-//! A limit for a whole test: whatever it waits for in vain, the run fails, and says what was waited for.
+//! A limit for a whole test: whatever it waits for in vain, the run fails, and says what was waited
+//! for.
 
 use std::io::Write;
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
@@ -11,7 +12,8 @@ pub(crate) struct Limit {
 }
 
 impl Limit {
-    /// A limit for the test on this thread, many times what it needs on a slow machine, and what it waits for.
+    /// A limit for the test on this thread, many times what it needs on a slow machine, and what it
+    /// waits for.
     pub(crate) fn of(seconds: u64, what: &'static str) -> Self {
         let test = thread::current().name().unwrap_or("a test").to_owned();
         let (alive, over) = channel::<()>();

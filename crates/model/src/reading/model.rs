@@ -9,7 +9,7 @@ use super::{
     state::{State, Step},
     statement,
 };
-use crate::explore::{Report, run, told};
+use crate::explore::{Report, explore_model, told};
 
 /// A step of the model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -36,7 +36,7 @@ pub struct ReadingModel {
 /// Explores every state that `plan` can reach.
 pub fn explore(plan: Plan) -> Report {
     let title = format!("reading {} {:?}", plan.name, plan.breakage);
-    told(&title, || run(ReadingModel { plan }))
+    told(&title, || explore_model(ReadingModel { plan }))
 }
 
 impl ReadingModel {

@@ -11,7 +11,7 @@ use super::{
     state::{DOCS, State},
     sweeper,
 };
-use crate::explore::{Report, run, told};
+use crate::explore::{Report, explore_model, told};
 
 /// The client that has sent a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -55,7 +55,7 @@ pub struct ReplicasModel {
 /// Explores every state that `plan` can reach.
 pub fn explore(plan: Plan) -> Report {
     let title = format!("replicas {} {:?}", plan.name, plan.breakage);
-    told(&title, || run(ReplicasModel { plan }))
+    told(&title, || explore_model(ReplicasModel { plan }))
 }
 
 impl ReplicasModel {

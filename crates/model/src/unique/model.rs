@@ -9,7 +9,7 @@ use super::{
     properties as p, repair,
     state::{State, Step},
 };
-use crate::explore::{Report, run, told};
+use crate::explore::{Report, explore_model, told};
 
 /// A step of the model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -43,7 +43,7 @@ pub fn explore(plan: Plan) -> Report {
 
 /// The same, for explorations too many to speak of each.
 pub fn explore_quietly(plan: Plan) -> Report {
-    run(UniqueModel { plan })
+    explore_model(UniqueModel { plan })
 }
 
 impl UniqueModel {

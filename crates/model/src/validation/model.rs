@@ -3,7 +3,7 @@
 use stateright::{Model, Property};
 
 use super::{deciding, plan::Plan, properties as p, quiet, state::State, statement};
-use crate::explore::{Report, run, told};
+use crate::explore::{Report, explore_model, told};
 
 /// A step of the model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -41,7 +41,7 @@ pub fn explore(plan: Plan) -> Report {
 
 /// Explores every state that `plan` can reach, and prints nothing.
 pub fn explore_quietly(plan: Plan) -> Report {
-    run(ValidationModel { plan })
+    explore_model(ValidationModel { plan })
 }
 
 impl ValidationModel {

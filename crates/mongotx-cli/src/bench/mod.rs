@@ -73,7 +73,7 @@ struct ReportArgs {
 pub(crate) async fn run(args: BenchArgs) -> Result<Status, Failure> {
     match args.command {
         Command::Workload(command) => workload(command).await,
-        Command::BankFiles(args) => files::run(&args).map(|()| WELL),
+        Command::BankFiles(args) => files::write_files(&args).map(|()| WELL),
         Command::BankTable(args) => bank_table(&args).await,
         Command::Queries(args) => queries::run(&args).await.map(|()| WELL),
         Command::Overhead(args) => overhead::run(&args).await.map(|()| WELL),
@@ -88,14 +88,14 @@ pub(crate) async fn run(args: BenchArgs) -> Result<Status, Failure> {
 async fn workload(command: WorkloadCommand) -> Result<Status, BenchError> {
     let (spec, args) = command.split();
     report::check(&args.output)?;
-    let result = plan::run(&spec, &args, &command_line()).await?;
+    let result = plan::run_workload(&spec, &args, &command_line()).await?;
     tell(&result, &args.output)
 }
 
 /// Runs the bank for several write concerns.
 async fn bank_table(args: &TableArgs) -> Result<Status, BenchError> {
     report::check(&args.run.output)?;
-    let result = papers::bank::run(args, &command_line()).await?;
+    let result = papers::bank::run_bank_table(args, &command_line()).await?;
     tell(&result, &args.run.output)
 }
 
@@ -108,7 +108,7 @@ fn tell(result: &BenchResult, output: &OutputArgs) -> Result<Status, BenchError>
 /// Runs the ACID tests. That a target fails some is what they are there to show, and no failure of
 /// theirs.
 async fn acid_tests(args: &AcidArgs) -> Result<(), BenchError> {
-    say::line(acid::run(args).await?.to_string().trim_end());
+    say::line(acid::run_acid(args).await?.to_string().trim_end());
     Ok(())
 }
 
@@ -122,7 +122,7 @@ fn show_again(args: &ReportArgs) -> Result<(), BenchError> {
 
 /// Measures the papers' figures. What could not be measured, or broke, is something wrong.
 async fn papers(args: &PapersArgs) -> Result<Status, BenchError> {
-    let written = papers::run(papers::FIGURES, args, &command_line(), &|what| say::warn(what)).await?;
+    let written = papers::run_papers(papers::FIGURES, args, &command_line(), &|what| say::warn(what)).await?;
     say::line(&written.said);
     Ok(if written.complete && !written.broken { WELL } else { WRONG })
 }

@@ -50,7 +50,7 @@ impl Stage {
                 let mongod = tokio::task::spawn_blocking(testkit::locate)
                     .await
                     .map_err(|error| Failure::new(format!("looking for mongod failed: {error}")))??;
-                let server = testkit::Options::standalone().mongod(&mongod).start().await?;
+                let server = testkit::ServerOptions::standalone().mongod(&mongod).start().await?;
                 say::line(&format!("   started {} on port {}, standalone", mongod.display(), server.port()));
                 self.uri = server.uri();
                 self.database = "mongotx_demo".to_owned();

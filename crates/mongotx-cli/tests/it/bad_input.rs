@@ -3,10 +3,10 @@
 
 use crate::common;
 
-use common::run;
+use common::run_mongotx;
 
 fn refused(args: &[&str], words: &[&str]) {
-    let (status, said) = run(args.iter().copied());
+    let (status, said) = run_mongotx(args.iter().copied());
     assert_eq!(status, 2, "{args:?}: {said}");
     assert!(!said.contains("panicked"), "{said}");
     for word in words {

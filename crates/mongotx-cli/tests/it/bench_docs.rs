@@ -5,7 +5,7 @@ use crate::common;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use common::run;
+use common::run_mongotx;
 
 const PAGE: &str = include_str!("../../../../docs/workbench.md");
 
@@ -20,7 +20,7 @@ fn options(text: &str) -> BTreeSet<String> {
 
 /// The options that a help explains; those that it mentions besides are others' or its own.
 fn explained(command: &[&str]) -> BTreeSet<String> {
-    let (status, help) = run(["bench"].iter().chain(command).chain(&["--help"]).copied());
+    let (status, help) = run_mongotx(["bench"].iter().chain(command).chain(&["--help"]).copied());
     assert_eq!(status, 0, "{command:?}: {help}");
     let lines = help.lines().map(str::trim_start).filter(|line| line.starts_with("--"));
     let named = lines.filter_map(|line| options(line.split(' ').next()?).into_iter().next());
@@ -28,7 +28,7 @@ fn explained(command: &[&str]) -> BTreeSet<String> {
 }
 
 fn commands() -> BTreeSet<String> {
-    let (_, help) = run(["bench", "--help"]);
+    let (_, help) = run_mongotx(["bench", "--help"]);
     let lines = help.lines().skip_while(|line| *line != "Commands:").skip(1).take_while(|line| !line.is_empty());
     lines.filter_map(|line| line.split_whitespace().next()).filter(|name| *name != "help").map(str::to_owned).collect()
 }

@@ -3,7 +3,7 @@
 
 use crate::common;
 
-use common::run;
+use common::run_mongotx;
 use serde_json::Value;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -17,7 +17,7 @@ async fn every_line_and_the_memory_are_told_in_the_table_and_in_the_file() {
             ["bench", "overhead", "--operations", "find,insert,update,query,transaction", "--connections", "1,3"];
         let how = ["--seconds", "0.3", "--idle-connections", "20", "--markdown"];
         let where_ = ["--uri", &uri, "--replica-uri", &replica_uri, "--json", &json];
-        run(what.into_iter().chain(how).chain(where_))
+        run_mongotx(what.into_iter().chain(how).chain(where_))
     })
     .await
     .unwrap();
@@ -44,7 +44,7 @@ async fn every_line_and_the_memory_are_told_in_the_table_and_in_the_file() {
 
 #[test]
 fn a_file_that_cannot_be_written_is_refused_before_anything_is_measured() {
-    let (status, said) = run(["bench", "overhead", "--json", "/there/is/no/such/folder/x.json"]);
+    let (status, said) = run_mongotx(["bench", "overhead", "--json", "/there/is/no/such/folder/x.json"]);
     assert_eq!(status, 2, "{said}");
     assert!(said.contains("--json"), "{said}");
 }

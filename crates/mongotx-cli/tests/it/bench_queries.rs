@@ -3,7 +3,7 @@
 
 use crate::common;
 
-use common::run;
+use common::run_mongotx;
 
 /// Every shape, as `--shapes` and the table name it.
 const SHAPES: [(&str, &str); 11] = [
@@ -31,7 +31,7 @@ fn lines_of<'a>(markdown: &'a str, title: &str) -> Vec<Vec<&'a str>> {
 fn a_tiny_run_tells_every_shape_in_finite_numbers_and_with_its_plans() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("queries.md");
-    let (status, said) = run(TINY.into_iter().chain(["--explain", "--markdown-file", file.to_str().unwrap()]));
+    let (status, said) = run_mongotx(TINY.into_iter().chain(["--explain", "--markdown-file", file.to_str().unwrap()]));
     assert_eq!(status, 0, "{said}");
     let markdown = std::fs::read_to_string(file).unwrap();
     for conditions in ["cores", "mongod ", "1000 of ", "0, 10 documents", "seed 1"] {
@@ -62,7 +62,8 @@ fn a_tiny_run_tells_every_shape_in_finite_numbers_and_with_its_plans() {
 
 #[test]
 fn commands_are_counted_on_both_sides() {
-    let (status, said) = run(TINY.into_iter().chain(["--shapes", "id,sort", "--mirrored", "false", "--markdown"]));
+    let (status, said) =
+        run_mongotx(TINY.into_iter().chain(["--shapes", "id,sort", "--mirrored", "false", "--markdown"]));
     assert_eq!(status, 0, "{said}");
     let commands = |title, pending| {
         let lines = lines_of(&said, title);
@@ -89,7 +90,7 @@ fn a_server_that_is_named_is_left_as_it_was() {
         let before = databases().await;
         let args: Vec<String> =
             TINY.into_iter().chain(["--shapes", "equality", "--uri", &uri]).map(str::to_owned).collect();
-        let asked = tokio::task::spawn_blocking(move || run(args.iter().map(String::as_str)));
+        let asked = tokio::task::spawn_blocking(move || run_mongotx(args.iter().map(String::as_str)));
         let (status, said) = asked.await.unwrap();
         assert_eq!(status, 0, "{said}");
         assert_eq!(databases().await, before, "{said}");
@@ -109,7 +110,7 @@ fn bad_arguments_are_refused_and_named() {
         ("--shapes", "id,star", "star"),
         ("--seed", "-1", "--seed"),
     ] {
-        let (status, said) = run(["bench", "queries", &format!("{option}={value}")]);
+        let (status, said) = run_mongotx(["bench", "queries", &format!("{option}={value}")]);
         assert_eq!(status, 2, "{option} {value}: {said}");
         assert!(
             said.contains(option) && said.contains(words) && !said.contains("panicked"),
@@ -120,14 +121,14 @@ fn bad_arguments_are_refused_and_named() {
 
 #[test]
 fn more_pending_documents_than_there_are_is_refused() {
-    let (status, said) = run(["bench", "queries", "--documents", "1000", "--pending", "0,1001"]);
+    let (status, said) = run_mongotx(["bench", "queries", "--documents", "1000", "--pending", "0,1001"]);
     assert_eq!(status, 2, "{said}");
     assert!(said.contains("--pending") && said.contains("1001") && said.contains("--documents"), "{said}");
 }
 
 #[test]
 fn every_shape_can_be_chosen_by_its_name() {
-    let (status, said) = run(["bench", "queries", "--help"]);
+    let (status, said) = run_mongotx(["bench", "queries", "--help"]);
     assert_eq!(status, 0, "{said}");
     for (name, _) in SHAPES {
         assert!(said.contains(&format!("- {name}:")), "{name:?} is missing in\n{said}");

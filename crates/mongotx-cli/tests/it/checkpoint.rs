@@ -15,13 +15,13 @@ use std::{
     time::Duration,
 };
 
-use common::{mongotx, run, told, until};
+use common::{mongotx, run_mongotx, told, until};
 use futures_util::TryStreamExt;
 use mongodb::{
     Client,
     bson::{Document, doc},
 };
-use testkit::{Options, Server};
+use testkit::{Server, ServerOptions};
 
 const ACCOUNTS: i32 = 12;
 const CLIENTS: i32 = 6;
@@ -63,7 +63,7 @@ struct Bank {
 }
 
 impl Bank {
-    async fn open(options: Options) -> Self {
+    async fn open(options: ServerOptions) -> Self {
         let server = options.start().await.unwrap();
         let accounts: Vec<Document> = (0..ACCOUNTS).map(|id| doc! {"_id": id, "balance": START}).collect();
         let driver = server.client().await.unwrap();
@@ -202,7 +202,7 @@ impl Holding {
 /// Until the leases of those who were alive are over.
 fn repair(server: &Server) {
     until("nothing is locked", || {
-        let (status, said) = run(["doctor", "--repair", "--uri", &server.uri()]);
+        let (status, said) = run_mongotx(["doctor", "--repair", "--uri", &server.uri()]);
         status == 0 && said.contains("No document is locked.")
     });
 }
@@ -224,7 +224,7 @@ fn copy_folder(from: &Path, to: &Path) {
 async fn copies_of_every_kind_are_exact_under_load_with_kills() {
     let folder = tempfile::tempdir().unwrap();
     let data = folder.path().join("data");
-    let mut bank = Bank::open(Options::standalone().dbpath(&data)).await;
+    let mut bank = Bank::open(ServerOptions::standalone().dbpath(&data)).await;
     let gateway = Arc::new(Mutex::new(Gateway::start(&bank.server)));
     bank.begin(&gateway);
 
@@ -247,7 +247,7 @@ async fn copies_of_every_kind_are_exact_under_load_with_kills() {
         let other = Server::standalone().await.unwrap();
         restore(&plain, &other).await;
         assert_exact(&other.uri(), &acknowledged, "put back on another server").await;
-        let (status, said) = run(["doctor", "--uri", &other.uri()]);
+        let (status, said) = run_mongotx(["doctor", "--uri", &other.uri()]);
         assert_eq!(status, 0, "{said}");
     }
 
@@ -260,7 +260,7 @@ async fn copies_of_every_kind_are_exact_under_load_with_kills() {
     let copied = folder.path().join("copied");
     copy_folder(&data, &copied);
     admin.run_command(doc! {"fsyncUnlock": 1}).await.unwrap();
-    let other = Options::standalone().dbpath(&copied).start().await.unwrap();
+    let other = ServerOptions::standalone().dbpath(&copied).start().await.unwrap();
     repair(&other);
     assert_exact(&other.uri(), &acknowledged, "files").await;
 
@@ -277,7 +277,7 @@ async fn a_command_that_takes_too_long_is_ended_and_told() {
     let database = testkit::unique_db("checkpoint_tx");
     let checkpoint = |hold: &'static str, command: &[&'static str]| {
         let args = ["checkpoint", "--uri", &uri, "--tx-database", &database, "--hold", hold];
-        run(args.into_iter().chain(command.iter().copied()))
+        run_mongotx(args.into_iter().chain(command.iter().copied()))
     };
     let (status, said) = checkpoint("1s", &["--", "sleep", "600"]);
     assert_eq!(status, 1, "{said}");

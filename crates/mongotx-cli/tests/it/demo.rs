@@ -9,7 +9,7 @@ use std::{
     process::{Child, Stdio},
 };
 
-use common::{mongotx, processes_with, run, told, until};
+use common::{mongotx, processes_with, run_mongotx, told, until};
 use mongodb::bson::doc;
 
 /// A demo whose processes and files are recognized by their temporary folder and by their seed.
@@ -115,7 +115,7 @@ async fn demo_on_a_given_server_drops_its_database() {
     let before = databases().await;
     let uri = server.uri();
     let ran = tokio::task::spawn_blocking(move || {
-        run(["demo", "--seconds", "2", "--workers", "2", "--kill-every", "0.5", "--uri", &uri])
+        run_mongotx(["demo", "--seconds", "2", "--workers", "2", "--kill-every", "0.5", "--uri", &uri])
     });
     let (status, said) = ran.await.unwrap();
     assert_eq!(status, 0, "{said}");

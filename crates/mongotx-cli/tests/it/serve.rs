@@ -9,7 +9,7 @@ use std::{
 };
 
 use bson::doc;
-use common::{mongotx, run, told};
+use common::{mongotx, run_mongotx, told};
 
 /// A gateway that is ended with its handle.
 struct Serving {
@@ -63,7 +63,7 @@ async fn gateway_says_where_it_listens_and_ends_when_it_is_told() {
 #[tokio::test]
 async fn server_is_started_only_when_asked_and_goes_with_the_gateway() {
     let nobody = "mongodb://127.0.0.1:1/?serverSelectionTimeoutMS=300";
-    let (status, said) = run(["serve", "--uri", nobody, "--listen", "127.0.0.1:0"]);
+    let (status, said) = run_mongotx(["serve", "--uri", nobody, "--listen", "127.0.0.1:0"]);
     assert_eq!(status, 2, "{said}");
     assert!(said.contains("--uri") && said.contains("--start-server") && !said.contains("panicked"), "{said}");
 
@@ -103,7 +103,7 @@ async fn a_server_that_is_not_up_yet_is_waited_for_when_asked() {
     let mut line = String::new();
     said.read_line(&mut line).unwrap();
     assert!(line.contains("waiting for the server, for at most 600 s"), "{line}");
-    let server = testkit::Options::standalone().port(port).start().await.unwrap();
+    let server = testkit::ServerOptions::standalone().port(port).start().await.unwrap();
     let mut line = String::new();
     BufReader::new(child.stdout.as_mut().unwrap()).read_line(&mut line).unwrap();
     let uri = line.trim().strip_prefix("listening on ").unwrap_or_default().to_owned();
@@ -138,10 +138,10 @@ fn addresses_that_others_can_reach_are_refused_by_name() {
 fn certificates_that_cannot_be_used_are_refused_by_name() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("none.pem");
-    let (status, said) = run(["serve", "--listen", "127.0.0.1:0", "--tls-certificate", file.to_str().unwrap()]);
+    let (status, said) = run_mongotx(["serve", "--listen", "127.0.0.1:0", "--tls-certificate", file.to_str().unwrap()]);
     assert_eq!(status, 2, "{said}");
     assert!(said.contains("tls-certificate") && said.contains("none.pem"), "{said}");
-    let (status, said) = run(["serve", "--tls-key", file.to_str().unwrap()]);
+    let (status, said) = run_mongotx(["serve", "--tls-key", file.to_str().unwrap()]);
     assert_eq!(status, 2, "{said}");
     assert!(said.contains("--tls-certificate"), "{said}");
 }

@@ -9,7 +9,7 @@ use std::{
 };
 
 use bson::doc;
-use common::{mongotx, run, until};
+use common::{mongotx, run_mongotx, until};
 use rustix::process::{Pid, Signal, kill_process};
 
 /// A gateway, its lines, and its log when it has ended.
@@ -119,12 +119,12 @@ async fn whose_a_transaction_is_stands_in_the_log_and_in_what_the_tools_tell() {
     // The store has the transactions that are older than a second.
     let mut listed = String::new();
     until("the transaction is listed with its owner", || {
-        (_, listed) = run(["ls"].iter().chain(&place).copied());
+        (_, listed) = run_mongotx(["ls"].iter().chain(&place).copied());
         listed.contains("first, 127.0.0.1:")
     });
     assert!(listed.contains("mongotx serve on ") && listed.contains(r#""owner": "?string""#), "{listed}");
     let id = listed.split_whitespace().find(|word| word.len() > 25 && word.as_bytes()[24] == b'.').unwrap();
-    let (status, shown) = run(["show", id].iter().chain(&place).copied());
+    let (status, shown) = run_mongotx(["show", id].iter().chain(&place).copied());
     assert!(status == 0 && shown.contains("by first, 127.0.0.1:") && shown.contains("?string"), "{shown}");
     open[0].abort_transaction().await.unwrap();
 
@@ -197,7 +197,7 @@ fn files_with_something_wrong_are_refused_with_the_line() {
         ("allow-plaintext = true\n", "--users"),
     ] {
         std::fs::write(&config, text).unwrap();
-        let (status, said) = run(["serve", "--config", config.to_str().unwrap()]);
+        let (status, said) = run_mongotx(["serve", "--config", config.to_str().unwrap()]);
         assert!(status == 2 && said.contains(words) && !said.contains("panicked"), "{text}: {said}");
     }
 }

@@ -9,7 +9,7 @@ use std::{
     time::Duration,
 };
 
-use common::{mongotx, run, until};
+use common::{mongotx, run_mongotx, until};
 use mongodb::bson::{Bson, Document, doc, oid::ObjectId};
 use testkit::Server;
 
@@ -47,7 +47,7 @@ impl Place {
 
     fn tool(&self, args: &[&str]) -> (i32, String) {
         let uri = self.server.uri();
-        run(args.iter().copied().chain(["--uri", &uri, "--tx-database", TXS]))
+        run_mongotx(args.iter().copied().chain(["--uri", &uri, "--tx-database", TXS]))
     }
 
     /// A holder with this lease: long where it has to stay alive, short where it is to be found
@@ -275,7 +275,7 @@ async fn doctor_leaves_transactions_alone_whose_records_are_elsewhere() {
     let place = Place::new().await;
     let id = place.stuck("hold-committed");
     let uri = place.server.uri();
-    let (status, said) = run(["doctor", "--repair", "--uri", &uri, "--tx-database", "wrong"]);
+    let (status, said) = run_mongotx(["doctor", "--repair", "--uri", &uri, "--tx-database", "wrong"]);
     assert_eq!(status, 1, "{said}");
     assert!(said.contains(&format!("--tx-database {TXS}")) && said.contains("left alone"), "{said}");
     assert!(place.tool(&["ls"]).1.contains(&id));
@@ -305,7 +305,7 @@ async fn doctor_knows_every_stored_form() {
     place.driver.database("forms").create_collection(&in_use).await.unwrap();
     for args in [&["doctor", "--index-age", "0"][..], &["doctor", "--repair", "--index-age", "0"]] {
         let uri = place.server.uri();
-        let (status, said) = run(args.iter().copied().chain(["--uri", &uri]));
+        let (status, said) = run_mongotx(args.iter().copied().chain(["--uri", &uri]));
         assert!(status == 0 && said.contains("Healthy") && said.contains("1 written"), "{said}");
         assert!(!said.contains("Left over") && !said.contains("Damaged"), "{said}");
     }

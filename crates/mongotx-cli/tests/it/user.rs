@@ -4,7 +4,7 @@ use crate::common;
 
 use std::{io::Write, path::Path, process::Stdio};
 
-use common::{mongotx, run, told};
+use common::{mongotx, run_mongotx, told};
 
 fn add(users: &Path, name: &str, password: &str, more: &[&str]) -> (i32, String) {
     with_password(&["add", name], users, password, more)
@@ -27,20 +27,20 @@ fn users_are_added_listed_and_removed() {
     assert_eq!(add(&users, "ann", "first line\nsecond\n", &["--roles", "root"]), (0, String::new()));
     let more = ["--database", "shop", "--roles", "readWrite:shop,read:other"];
     assert_eq!(add(&users, "bob", "x", &more), (0, String::new()));
-    let list = || run(["user", "list", "--users", path]);
+    let list = || run_mongotx(["user", "list", "--users", path]);
     assert_eq!(list(), (0, "ann@admin\troot\nbob@shop\treadWrite:shop,read:other\n".to_owned()));
     let before = std::fs::read_to_string(&users).unwrap();
     assert!(!before.contains("first line"));
     let roles = ["user", "roles", "bob", "--database", "shop", "--users", path, "--roles", "backup"];
-    assert_eq!(run(roles), (0, String::new()));
+    assert_eq!(run_mongotx(roles), (0, String::new()));
     assert_eq!(list().1, "ann@admin\troot\nbob@shop\tbackup\n");
     let roles = ["user", "roles", "bob", "--database", "shop", "--users", path, "--roles", "readWrite:shop,read:other"];
-    assert_eq!(run(roles), (0, String::new()));
+    assert_eq!(run_mongotx(roles), (0, String::new()));
     assert_eq!(std::fs::read_to_string(&users).unwrap(), before, "the password is as it was");
     assert_eq!(with_password(&["password", "ann"], &users, "another", &[]), (0, String::new()));
     assert_ne!(std::fs::read_to_string(&users).unwrap(), before);
     assert_eq!(list().1, "ann@admin\troot\nbob@shop\treadWrite:shop,read:other\n");
-    assert_eq!(run(["user", "remove", "ann", "--users", path]), (0, String::new()));
+    assert_eq!(run_mongotx(["user", "remove", "ann", "--users", path]), (0, String::new()));
     assert_eq!(list().1, "bob@shop\treadWrite:shop,read:other\n");
 }
 
@@ -59,12 +59,12 @@ fn what_cannot_be_is_refused_by_name() {
     add(&users, "ann", "x", &[]);
     refused(add(&users, "ann", "x", &[]), "ann@admin");
     let path = users.to_str().unwrap();
-    refused(run(["user", "remove", "bob", "--users", path]), "bob@admin");
-    refused(run(["user", "roles", "bob", "--users", path, "--roles", "root"]), "bob@admin");
+    refused(run_mongotx(["user", "remove", "bob", "--users", path]), "bob@admin");
+    refused(run_mongotx(["user", "roles", "bob", "--users", path, "--roles", "root"]), "bob@admin");
     refused(with_password(&["password", "bob"], &users, "x", &[]), "bob@admin");
     refused(with_password(&["password", "ann"], &users, "", &[]), "password is empty");
     std::fs::write(&users, "{\"secret\": 5}").unwrap();
-    refused(run(["user", "list", "--users", path]), "line 1");
-    refused(run(["serve", "--users", path]), "users.json");
-    refused(run(["serve", "--users", "/nowhere/users.json"]), "/nowhere/users.json");
+    refused(run_mongotx(["user", "list", "--users", path]), "line 1");
+    refused(run_mongotx(["serve", "--users", path]), "users.json");
+    refused(run_mongotx(["serve", "--users", "/nowhere/users.json"]), "/nowhere/users.json");
 }

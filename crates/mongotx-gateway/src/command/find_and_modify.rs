@@ -72,7 +72,7 @@ impl FindAndModify {
         }
     }
 
-    async fn run(&self, call: &mut Call<'_>, namespace: &Namespace) -> mongotx::Result<Modified> {
+    async fn modify(&self, call: &mut Call<'_>, namespace: &Namespace) -> mongotx::Result<Modified> {
         let collection = call.collection::<Document>(namespace);
         match &self.update {
             None => self.remove(call, &collection).await,
@@ -172,7 +172,7 @@ async fn modified(
     namespace: &Namespace,
     command: &FindAndModify,
 ) -> Answer<(Document, Option<Document>)> {
-    match command.run(call, namespace).await {
+    match command.modify(call, namespace).await {
         Ok(done) => {
             let reply = command.reply(done);
             if let Some(retry) = call.retry.as_deref_mut() {

@@ -1,8 +1,7 @@
 //! An insert of one document, and an update or a deletion of one `_id`, outside transactions: bytes
-//! from the client to the server, as in
-//! [`super::point_read`]. Everything else, and what is malformed, takes the long way ([`super::run`]); that is decided before anything
-//! is sent. The session, what it remembers of a retryable write, and the reply are those of the
-//! long way.
+//! from the client to the server, as in [`super::point_read`]. Everything else, and what is
+//! malformed, takes the long way ([`super::run`]); that is decided before anything is sent. The
+//! session, what it remembers of a retryable write, and the reply are those of the long way.
 
 use std::time::Instant;
 

@@ -13,7 +13,7 @@ use crate::{
     connection::{Connection, Peer},
     error::{CommandError, code},
     members::{Members, View},
-    options::{Options, ReplicaSetFace},
+    options::{GatewayOptions, ReplicaSetFace},
     request::Request,
     wire::{Compressor, MAX_MESSAGE_BYTES},
 };
@@ -27,7 +27,7 @@ const MAX_WRITES: i32 = 100_000;
 
 /// Answers `hello`, `isMaster` and `ismaster`.
 pub(super) fn run(
-    options: &Options,
+    options: &GatewayOptions,
     members: Option<&Members>,
     connection: &Connection,
     request: &Request,
@@ -96,7 +96,7 @@ fn election(term: u64) -> ObjectId {
 
 /// Address that drivers are to connect to: the one advertised, or else the one that this connection
 /// came to.
-fn address(options: &Options, set: &ReplicaSetFace, connection: &Connection) -> String {
+fn address(options: &GatewayOptions, set: &ReplicaSetFace, connection: &Connection) -> String {
     match (&set.advertise, connection.peer(), &options.unix) {
         (Some(advertised), ..) => advertised.clone(),
         (None, Peer::Tcp(_, here), _) => here.to_string(),
@@ -134,7 +134,7 @@ mod tests {
     use super::*;
 
     fn hello(command: Document) -> Result<Document, CommandError> {
-        run(&Options::default(), None, &Connection::new(7, Peer::Unix), &Request::of(&command).unwrap())
+        run(&GatewayOptions::default(), None, &Connection::new(7, Peer::Unix), &Request::of(&command).unwrap())
     }
 
     #[test]
@@ -142,7 +142,7 @@ mod tests {
         let peer = Peer::Tcp("10.0.0.9:5000".parse().unwrap(), "[::1]:27117".parse().unwrap());
         for (advertise, address) in [(None, "[::1]:27117"), (Some("db.example:27017".to_owned()), "db.example:27017")] {
             let set = ReplicaSetFace { name: "rs0".to_owned(), advertise };
-            let options = Options { replica_set: Some(set), ..Options::default() };
+            let options = GatewayOptions { replica_set: Some(set), ..GatewayOptions::default() };
             let asked = Request::of(&doc! {"isMaster": 1, "$db": "admin"}).unwrap();
             let told = run(&options, None, &Connection::new(7, peer.clone()), &asked).unwrap();
             assert_eq!(told.get_str("setName").unwrap(), "rs0");

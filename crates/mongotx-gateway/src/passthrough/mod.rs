@@ -15,7 +15,7 @@ use crate::{
 pub(crate) async fn run(context: &Context, connection: &Connection, request: &Request) -> Result<Reply, CommandError> {
     let body = strip::strip(request.body())?;
     tokio::select! {
-        reply = context.upstream.run(request.database(), &body, request.sequences()) => reply,
+        reply = context.upstream.run_command(request.database(), &body, request.sequences()) => reply,
         () = connection.gone() => Err(CommandError::new(code::CLIENT_DISCONNECT, "nobody waits for an answer")),
     }
 }

@@ -52,7 +52,7 @@ pub(super) async fn answer(
     let Incoming { form, answer_wanted, request } =
         aside(large, move || wire::decode(&header, &payload)).await.unwrap_or(Err(WireError::Malformed(PANICKED)))?;
     let reply = match request {
-        Ok(request) => run(context, connection, request).await,
+        Ok(request) => run_guarded(context, connection, request).await,
         Err(error) => error.into(),
     };
     if connection.end() == End::Now {
@@ -99,7 +99,7 @@ fn next_id() -> i32 {
 }
 
 /// Runs a command. A panic in it, which would be a defect, ends the command and nothing else.
-async fn run(context: &Context, connection: &Connection, request: Request) -> Reply {
+async fn run_guarded(context: &Context, connection: &Connection, request: Request) -> Reply {
     let name = request.name().to_owned();
     // `currentOp` may share the request for a moment.
     let request = Arc::new(request);

@@ -53,7 +53,7 @@ impl Endpoint {
     }
 
     /// Answers until the gateway closes.
-    pub(crate) async fn run(self, context: Arc<Context>, closing: CancellationToken) {
+    pub(crate) async fn serve(self, context: Arc<Context>, closing: CancellationToken) {
         let free = Arc::new(Semaphore::new(MOST_CONNECTIONS));
         loop {
             let accepted = tokio::select! {
@@ -118,7 +118,7 @@ async fn answer(context: &Context, request: &Request<Incoming>) -> Response<Full
 /// A ping, within its limit. The reason does not name the server: anybody may ask here.
 async fn server_answers(context: &Context) -> Result<(), &'static str> {
     let ping = rawdoc! {"ping": 1, "$db": "admin"};
-    match timeout(PING_LIMIT, context.upstream.run("admin", &ping, &[])).await {
+    match timeout(PING_LIMIT, context.upstream.run_command("admin", &ping, &[])).await {
         Ok(Ok(reply)) if reply.is_ok() => Ok(()),
         Ok(_) => Err("the server cannot be used"),
         Err(_) => Err("the server does not answer in time"),

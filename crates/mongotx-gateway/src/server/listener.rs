@@ -49,7 +49,7 @@ impl Listener {
     }
 
     /// Accepts connections until the gateway closes.
-    pub(crate) async fn run(self, server: Arc<Server>) {
+    pub(crate) async fn serve(self, server: Arc<Server>) {
         loop {
             let accepted = tokio::select! {
                 accepted = self.accept(&server) => accepted,

@@ -51,7 +51,7 @@ impl ServerCursor {
     /// some, if it does.
     ///
     /// # Errors
-    /// As [`super::Upstream::run`].
+    /// As [`super::Upstream::run_command`].
     pub(crate) async fn more(&mut self, size: Option<u64>, wait: Option<Duration>) -> Result<Reply, CommandError> {
         let mut command = rawdoc! {"getMore": self.id, "collection": self.namespace.coll.as_str()};
         if let Some(size) = size {
@@ -60,7 +60,7 @@ impl ServerCursor {
         if let Some(wait) = wait {
             command.append(bson::raw::cstr!("maxTimeMS"), i64::try_from(wait.as_millis()).unwrap_or(i64::MAX));
         }
-        let reply = self.lean.run(&self.namespace.db, &command, &[]).await?;
+        let reply = self.lean.run_command(&self.namespace.db, &command, &[]).await?;
         if !reply.is_ok() || ServerBatch::of(reply.body(), "nextBatch")?.id == 0 {
             self.id = 0;
         }
@@ -78,6 +78,6 @@ impl Drop for ServerCursor {
         let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
         let kill: RawDocumentBuf = rawdoc! {"killCursors": self.namespace.coll.as_str(), "cursors": [self.id]};
         let (lean, database) = (Arc::clone(&self.lean), self.namespace.db.clone());
-        runtime.spawn(async move { lean.run(&database, &kill, &[]).await });
+        runtime.spawn(async move { lean.run_command(&database, &kill, &[]).await });
     }
 }

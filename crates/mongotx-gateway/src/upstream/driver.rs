@@ -9,8 +9,8 @@ use crate::{
     request::Sequence,
 };
 
-/// Runs a command over the driver: see [`super::Upstream::run`].
-pub(super) async fn run(
+/// Runs a command over the driver: see [`super::Upstream::run_command`].
+pub(super) async fn run_command(
     client: &mongodb::Client,
     database: &str,
     body: &RawDocument,

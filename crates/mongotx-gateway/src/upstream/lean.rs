@@ -29,8 +29,8 @@ impl Lean {
     }
 
     /// Runs a client's command on a free connection and answers what the server answered:
-    /// [`super::Upstream::run`].
-    pub(super) async fn run(
+    /// [`super::Upstream::run_command`].
+    pub(super) async fn run_command(
         &self,
         database: &str,
         body: &RawDocument,
@@ -38,7 +38,7 @@ impl Lean {
     ) -> Result<Reply, CommandError> {
         let named = body.get("$db").map_err(|error| CommandError::new(code::INVALID_BSON, error.to_string()))?;
         let database = named.is_none().then_some(database);
-        let answer = async { self.pool.get().await?.run(database, body, sequences, FOR_EVER).await };
+        let answer = async { self.pool.get().await?.run_command(database, body, sequences, FOR_EVER).await };
         answer.await.map(Reply::from).map_err(|failure| self.refused(&failure))
     }
 

@@ -59,10 +59,15 @@ impl Upstream {
     ///
     /// # Errors
     /// The server cannot be reached, or went away before it answered.
-    pub async fn run(&self, database: &str, body: &RawDocument, sequences: &[Sequence]) -> Result<Reply, CommandError> {
+    pub async fn run_command(
+        &self,
+        database: &str,
+        body: &RawDocument,
+        sequences: &[Sequence],
+    ) -> Result<Reply, CommandError> {
         match &self.way {
-            Way::Lean(lean) => lean.run(database, body, sequences).await,
-            Way::Driver(client) => driver::run(client, database, body, sequences).await,
+            Way::Lean(lean) => lean.run_command(database, body, sequences).await,
+            Way::Driver(client) => driver::run_command(client, database, body, sequences).await,
         }
     }
 
@@ -80,14 +85,14 @@ impl Upstream {
         }
     }
 
-    /// As [`Upstream::run`], for a command of the gateway's own.
+    /// As [`Upstream::run_command`], for a command of the gateway's own.
     ///
     /// # Errors
-    /// As [`Upstream::run`].
+    /// As [`Upstream::run_command`].
     pub async fn run_document(&self, database: &str, command: &Document) -> Result<Reply, CommandError> {
         let body = bson::RawDocumentBuf::try_from(command)
             .map_err(|error| CommandError::new(code::INVALID_BSON, error.to_string()))?;
-        self.run(database, &body, &[]).await
+        self.run_command(database, &body, &[]).await
     }
 }
 

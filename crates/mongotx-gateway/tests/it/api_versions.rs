@@ -206,7 +206,7 @@ async fn cursors_keep_to_what_their_query_says() {
     client.ok(doc! {"insert": "c", "documents": [{"_id": 1}, {"_id": 2}, {"_id": 3}]}).await;
     let reply = client.ok(strict(doc! {"find": "c", "batchSize": 1})).await;
     let more = doc! {"getMore": crate::common::commands::cursor_id(&reply), "collection": "c"};
-    assert_eq!(code(&client.run(more.clone()).await), 347);
+    assert_eq!(code(&client.run_command(more.clone()).await), 347);
     assert_eq!(documents(&client.ok(strict(more)).await, "nextBatch").len(), 2);
 }
 

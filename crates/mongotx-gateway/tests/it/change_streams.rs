@@ -10,7 +10,7 @@ use mongodb::{
     options::{FullDocumentBeforeChangeType, FullDocumentType},
 };
 use mongotx::{ChangeStreams, ClientOptions};
-use mongotx_gateway::{Gateway, Limits, Options};
+use mongotx_gateway::{Gateway, GatewayOptions, Limits};
 
 use crate::common::{LIMIT, driver, options, soon};
 
@@ -19,7 +19,7 @@ type Stream = ChangeStream<ChangeStreamEvent<Document>>;
 /// A database behind a gateway.
 struct Place {
     gateway: Gateway,
-    options: Options,
+    options: GatewayOptions,
     client: Client,
     database: Database,
 }
@@ -29,10 +29,10 @@ impl Place {
         let server = testkit::shared_standalone().await.unwrap();
         let plain = options(&server.uri(), Limits::default());
         let client = ClientOptions { change_streams, ..plain.client };
-        Self::with(name, Options { client, ..plain }).await
+        Self::with(name, GatewayOptions { client, ..plain }).await
     }
 
-    async fn with(name: &str, options: Options) -> Self {
+    async fn with(name: &str, options: GatewayOptions) -> Self {
         let gateway = Gateway::start(options.clone()).await.unwrap();
         let client = driver(gateway.address().unwrap(), "").await;
         let database = client.database(&testkit::unique_db(name));
@@ -270,7 +270,7 @@ async fn a_token_is_good_at_another_gateway_and_after_the_server_was_killed() {
     let server = testkit::Server::standalone().await.unwrap();
     let plain = options(&server.uri(), Limits::default());
     let client = ClientOptions { change_streams: ChangeStreams::All, ..plain.client };
-    let place = Place::with("watched_again", Options { client, ..plain }).await;
+    let place = Place::with("watched_again", GatewayOptions { client, ..plain }).await;
     let a = place.coll("a");
     let mut stream = a.watch().await.unwrap();
     for id in 0..3 {
@@ -344,7 +344,7 @@ async fn a_stream_goes_on_after_an_error_that_it_may_be_opened_anew_after() {
     let server = testkit::shared_standalone().await.unwrap();
     let plain = options(&server.uri(), Limits::default());
     let client = ClientOptions { change_streams: ChangeStreams::All, ..plain.client };
-    let place = Place::with("resumable", Options { client, test_commands: true, ..plain }).await;
+    let place = Place::with("resumable", GatewayOptions { client, test_commands: true, ..plain }).await;
     let coll = place.coll("a");
     let fail = |code: i32| {
         let data = doc! {"errorCode": code, "closeConnection": false};

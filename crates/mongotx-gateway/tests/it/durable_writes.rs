@@ -18,11 +18,11 @@ use common::{
 };
 use futures_util::future::BoxFuture;
 use mongotx::{ClientOptions, Step, StepHook};
-use mongotx_gateway::{Options, RetryableWrites};
+use mongotx_gateway::{GatewayOptions, RetryableWrites};
 use tokio::sync::Semaphore;
 
-fn durable() -> Options {
-    Options { retryable_writes: RetryableWrites::Durable, ..Options::default() }
+fn durable() -> GatewayOptions {
+    GatewayOptions { retryable_writes: RetryableWrites::Durable, ..GatewayOptions::default() }
 }
 
 /// Two gateways in front of one store.
@@ -34,8 +34,8 @@ async fn pair(test: &str) -> (Client, Client) {
 
 /// Sent to one, and again to the other.
 async fn both(one: &Client, other: &Client, session: &Session, command: Document) -> (Document, Document) {
-    let first = one.run(session.write(command.clone())).await;
-    (first, other.run(session.again(command)).await)
+    let first = one.run_command(session.write(command.clone())).await;
+    (first, other.run_command(session.again(command)).await)
 }
 
 fn increment(id: i32) -> Document {
@@ -84,13 +84,13 @@ async fn a_statement_that_was_refused_is_tried_again() {
     let (client, other) = pair("gw_durable_refused").await;
     let session = Session::new();
     let inserts = doc! {"insert": "c", "documents": [{"_id": 1}, {"_id": 1}, {"_id": 2}]};
-    let first = client.run(session.write(inserts.clone())).await;
+    let first = client.run_command(session.write(inserts.clone())).await;
     assert_eq!((first.get_i32("n").unwrap(), first.get_array("writeErrors").unwrap().len()), (1, 1));
     client.ok(doc! {"delete": "c", "deletes": [{"q": {"_id": 1}, "limit": 1}]}).await;
-    let again = other.run(session.again(inserts.clone())).await;
+    let again = other.run_command(session.again(inserts.clone())).await;
     assert_eq!(again, doc! {"n": 3, "retriedStmtIds": [0], "ok": 1.0});
     assert_eq!(client.all("c").await, [doc! {"_id": 1}, doc! {"_id": 2}]);
-    let last = client.run(session.again(inserts)).await;
+    let last = client.run_command(session.again(inserts)).await;
     assert_eq!(last, doc! {"n": 3, "retriedStmtIds": [0, 1, 2], "ok": 1.0});
 }
 
@@ -115,7 +115,7 @@ async fn an_older_number_is_refused_by_a_gateway_that_has_seen_none() {
     let older = session.write(increment(1));
     one.ok(older.clone()).await;
     one.ok(session.write(increment(1))).await;
-    assert_eq!(code(&other.run(older).await), 225);
+    assert_eq!(code(&other.run_command(older).await), 225);
 }
 
 #[tokio::test]
@@ -141,7 +141,8 @@ async fn sent_to_both_at_the_same_time_it_is_made_once() {
         let modify = doc! {"findAndModify": "c", "query": {"_id": 0}, "update": {"$inc": {"a": 1}}, "new": true};
         for command in [increment(0), insert, modify] {
             let command = session.write(command);
-            let (first, second) = soon(async { tokio::join!(one.run(command.clone()), other.run(command)) }).await;
+            let (first, second) =
+                soon(async { tokio::join!(one.run_command(command.clone()), other.run_command(command)) }).await;
             for mut reply in [first.clone(), second.clone()] {
                 assert!(is_ok(&reply) && !reply.contains_key("writeErrors"), "{reply}");
                 reply.remove("retriedStmtIds");
@@ -186,19 +187,20 @@ async fn held_at(at: Step) {
         Arc::new(Gate { at, armed: AtomicUsize::new(0), reached: Arc::clone(&reached), open: Arc::clone(&open) });
     let client =
         ClientOptions { hook: Some(gate.clone()), lease: Duration::from_millis(500), ..ClientOptions::default() };
-    let held = Client::with_options(testkit::unique_db("gw_durable_held"), Options { client, ..durable() }).await;
+    let held =
+        Client::with_options(testkit::unique_db("gw_durable_held"), GatewayOptions { client, ..durable() }).await;
     let other = Client::with_options(held.db.clone(), durable()).await;
     let session = Session::new();
     held.ok(session.write(doc! {"insert": "c", "documents": [{"_id": 1, "a": 0}]})).await;
     gate.armed.store(1, Relaxed);
     let command = session.write(increment(1));
     let late = async {
-        let first = held.run(command.clone()).await;
+        let first = held.run_command(command.clone()).await;
         assert_eq!((first.get_i32("n").ok(), first.get_i32("nModified").ok()), (Some(1), Some(1)), "{first}");
     };
     let rival = async {
         reached.acquire().await.unwrap().forget();
-        let again = other.run(command.clone()).await;
+        let again = other.run_command(command.clone()).await;
         assert_eq!((again.get_i32("n").ok(), again.get_i32("nModified").ok()), (Some(1), Some(1)), "{again}");
         gate.armed.store(0, Relaxed);
         open.add_permits(1_000);
@@ -225,7 +227,7 @@ async fn results_beyond_the_limit_are_refused_and_nothing_is_made() {
     let session = Session::new();
     client.ok(doc! {"insert": "c", "documents": [{"_id": 1, "text": "x".repeat(5 << 20)}]}).await;
     let modify = doc! {"findAndModify": "c", "query": {"_id": 1}, "update": {"$set": {"a": 1}}};
-    let refused = client.run(session.write(modify)).await;
+    let refused = client.run_command(session.write(modify)).await;
     assert_eq!(code(&refused), 10_334, "{}", refused.get_str("errmsg").unwrap());
     assert!(!client.all("c").await[0].contains_key("a"));
 }

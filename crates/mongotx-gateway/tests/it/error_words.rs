@@ -4,7 +4,7 @@
 
 use bson::{Document, doc};
 use mongotx::ClientOptions;
-use mongotx_gateway::{Options, RetryableWrites};
+use mongotx_gateway::{GatewayOptions, RetryableWrites};
 
 use crate::{
     common::commands::{Client, Session, code, has_label, is_ok},
@@ -142,7 +142,7 @@ async fn refused_indexes_are_shown_as_they_were_asked_for() {
 async fn a_server_that_is_gone_is_told_without_the_drivers_states() {
     let server = testkit::Server::standalone().await.unwrap();
     let uri = format!("{}&serverSelectionTimeoutMS=100", server.uri());
-    let client = Client::in_front_of(uri, testkit::unique_db("words_gone"), Options::default()).await;
+    let client = Client::in_front_of(uri, testkit::unique_db("words_gone"), GatewayOptions::default()).await;
     client.ok(doc! {"insert": "c", "documents": [{"_id": 1, "a": 1}]}).await;
     let (reads, writes) = (Session::new(), Session::new());
     client.ok(reads.first(doc! {"find": "c"})).await;
@@ -162,7 +162,7 @@ async fn a_server_that_is_gone_is_told_without_the_drivers_states() {
         reads.next(doc! {"find": "c", "filter": {"a": 1}}),
         Session::new().write(doc! {"insert": "c", "documents": [{"_id": 2}]}),
     ] {
-        let reply = client.run(command.clone()).await;
+        let reply = client.run_command(command.clone()).await;
         assert!([6, 89].contains(&code(&reply)), "{command}: {reply}");
         assert_plain(reply.get_str("errmsg").unwrap(), &command);
         let is_in_transaction = command.contains_key("autocommit");
@@ -185,7 +185,7 @@ async fn a_conflict_names_the_option_that_limits_its_wait() {
     let (one, other) = (Session::new(), Session::new());
     let update = doc! {"update": "c", "updates": [{"q": {"_id": 1}, "u": {"$inc": {"a": 1}}}]};
     client.ok(one.first(update.clone())).await;
-    let reply = client.run(other.first(update)).await;
+    let reply = client.run_command(other.first(update)).await;
     assert_eq!(code(&reply), 112, "{reply}");
     assert!(reply.get_str("errmsg").unwrap().contains("--lock-wait-ms"), "{reply}");
 }
@@ -195,15 +195,18 @@ async fn a_conflict_names_the_option_that_limits_its_wait() {
 #[tokio::test]
 async fn a_transaction_that_is_too_large_names_the_option() {
     let few = ClientOptions { max_documents: 2, ..ClientOptions::default() };
-    let client =
-        Client::with_options(testkit::unique_db("words_large"), Options { client: few, ..Options::default() }).await;
+    let client = Client::with_options(
+        testkit::unique_db("words_large"),
+        GatewayOptions { client: few, ..GatewayOptions::default() },
+    )
+    .await;
     client.ok(doc! {"insert": "c", "documents": [{"_id": 1}, {"_id": 2}, {"_id": 3}]}).await;
     for too_much in [
         doc! {"insert": "c", "documents": [{"_id": 4}, {"_id": 5}, {"_id": 6}]},
         doc! {"update": "c", "updates": [{"q": {}, "u": {"$set": {"a": 1}}, "multi": true}]},
     ] {
         let session = Session::new();
-        let reply = client.run(session.first(too_much.clone())).await;
+        let reply = client.run_command(session.first(too_much.clone())).await;
         let refused = reply.get_array("writeErrors").map_or(reply.clone(), |all| all[0].as_document().unwrap().clone());
         assert_eq!(code(&refused), 257, "{too_much}: {reply}");
         assert!(refused.get_str("errmsg").unwrap().contains("(--max-transaction-documents)"), "{reply}");
@@ -215,7 +218,8 @@ async fn a_transaction_that_is_too_large_names_the_option() {
 #[tokio::test]
 async fn conflicts_about_records_do_not_name_them() {
     let wait = ClientOptions { write_wait: std::time::Duration::from_millis(50), ..ClientOptions::default() };
-    let options = Options { retryable_writes: RetryableWrites::Durable, client: wait, ..Options::default() };
+    let options =
+        GatewayOptions { retryable_writes: RetryableWrites::Durable, client: wait, ..GatewayOptions::default() };
     let client = Client::with_options(testkit::unique_db("words_record"), options).await;
     let session = Session::new();
     let insert = |id: i32| doc! {"insert": "c", "documents": [{"_id": id}]};
@@ -229,7 +233,7 @@ async fn conflicts_about_records_do_not_name_them() {
     let mut held = holder.session();
     held.begin().unwrap();
     records.update_many(doc! {}, doc! {"$set": {"held": true}}).session(&mut held).await.unwrap();
-    let reply = client.run(session.write(insert(2))).await;
+    let reply = client.run_command(session.write(insert(2))).await;
     assert_eq!(code(&reply), 112, "{reply}");
     let words = reply.get_str("errmsg").unwrap();
     assert!(!words.contains("writes,") && !words.contains(&database), "{words}");

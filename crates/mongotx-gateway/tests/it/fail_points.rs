@@ -23,7 +23,7 @@ impl Stage {
     async fn set_up(test: &str) -> Self {
         let server = testkit::shared_standalone().await.unwrap();
         let options = common::options(&server.uri(), Limits::default());
-        let gateway = Gateway::start(mongotx_gateway::Options { test_commands: true, ..options }).await.unwrap();
+        let gateway = Gateway::start(mongotx_gateway::GatewayOptions { test_commands: true, ..options }).await.unwrap();
         let address = gateway.address().unwrap();
         Self { gateway, address, db: testkit::unique_db(test) }
     }

@@ -18,7 +18,7 @@ use mongodb::{
     options::{IndexOptions, ReadConcern, ReturnDocument},
 };
 use mongotx::Isolation;
-use mongotx_gateway::{Gateway, Limits, Options};
+use mongotx_gateway::{Gateway, GatewayOptions, Limits};
 use rand::{RngExt, SeedableRng, rngs::StdRng};
 use txcheck::lists::{End, Lists, Op, Recorder};
 
@@ -45,7 +45,7 @@ async fn crew(test: &str) -> (Vec<Gateway>, Vec<(mongodb::Client, Collection<Doc
     options.client.isolation = Isolation::ReadCommitted;
     let (db, mut gateways, mut crew) = (testkit::unique_db(test), Vec::new(), Vec::new());
     for _ in 0..2 {
-        let gateway = Gateway::start(Options { ..options.clone() }).await.unwrap();
+        let gateway = Gateway::start(GatewayOptions { ..options.clone() }).await.unwrap();
         let address = gateway.address().unwrap();
         gateways.push(gateway);
         for _ in 0..2 {

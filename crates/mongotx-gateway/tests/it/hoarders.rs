@@ -64,7 +64,7 @@ async fn where_no_session_can_make_room_the_limit_is_named_and_killing_works() {
     let client = with_sessions("hoard_full", 3).await;
     let (first, open, last) = (committed(&client).await, Session::new(), committed(&client).await);
     client.ok(open.first(insert())).await;
-    let refused = client.run(Session::new().plain(find())).await;
+    let refused = client.run_command(Session::new().plain(find())).await;
     assert!(code(&refused) == 261 && refused.get_str("errmsg").unwrap().contains("--max-sessions"), "{refused}");
     // Clients that end sessions, or kill them, need no room for their own.
     client.ok(Session::new().plain(doc! {"killAllSessions": []})).await;
@@ -93,13 +93,13 @@ async fn a_user_has_half_of_the_sessions_at_most() {
     let (mut sessions, mut codes) = (Vec::new(), Vec::new());
     for user in [&ann, &ann, &ann, &bob, &bob] {
         let session = Session::new();
-        codes.push(code(&user.run(&db, session.first(find())).await));
+        codes.push(code(&user.run_command(&db, session.first(find())).await));
         sessions.push(session);
     }
     assert_eq!(codes, [0, 0, 261, 0, 0]);
     // One's own sessions that hold nothing make room.
-    assert!(is_ok(&ann.run("admin", sessions[0].abort()).await));
-    assert_eq!(code(&ann.run(&db, Session::new().first(find())).await), 0);
+    assert!(is_ok(&ann.run_command("admin", sessions[0].abort()).await));
+    assert_eq!(code(&ann.run_command(&db, Session::new().first(find())).await), 0);
 }
 
 #[tokio::test]
@@ -107,10 +107,10 @@ async fn a_user_has_half_of_the_cursors_at_most() {
     let (gateway, _folder) = guarded_with(SessionLimits { cursors: 4, ..SessionLimits::default() }).await;
     let (ann, bob) = (User::log_in(&gateway, "ann").await, User::log_in(&gateway, "bob").await);
     let db = testkit::unique_db("hoard_cursors");
-    assert!(is_ok(&ann.run(&db, doc! {"insert": "c", "documents": [{}, {}, {}]}).await));
+    assert!(is_ok(&ann.run_command(&db, doc! {"insert": "c", "documents": [{}, {}, {}]}).await));
     let mut refused = Vec::new();
     for user in [&ann, &ann, &ann, &bob, &bob] {
-        let read = user.run(&db, doc! {"find": "c", "batchSize": 1, "noCursorTimeout": true}).await;
+        let read = user.run_command(&db, doc! {"find": "c", "batchSize": 1, "noCursorTimeout": true}).await;
         refused.push(!is_ok(&read));
         if !is_ok(&read) {
             assert!(read.get_str("errmsg").unwrap().contains("--max-cursors"), "{read}");
@@ -153,7 +153,7 @@ async fn who_does_not_log_in_and_says_nothing_loses_the_connection() {
     assert!(silent.is_closed().await);
     // A client that has logged in may be silent.
     let ann = User::log_in(&gateway, "ann").await;
-    assert!(is_ok(&ann.run("admin", doc! {"ping": 1}).await));
+    assert!(is_ok(&ann.run_command("admin", doc! {"ping": 1}).await));
 }
 
 #[tokio::test]
@@ -178,9 +178,9 @@ async fn who_may_do_nothing_fills_no_table() {
     let eve = User::log_in(&gateway, "eve").await;
     for _ in 0..20 {
         let names: Vec<Bson> = (0..1_000).map(|_| Session::new().lsid.into()).collect();
-        eve.run("admin", doc! {"refreshSessions": names}).await;
-        eve.run("admin", Session::new().first(find())).await;
+        eve.run_command("admin", doc! {"refreshSessions": names}).await;
+        eve.run_command("admin", Session::new().first(find())).await;
     }
     let ann = User::log_in(&gateway, "ann").await;
-    assert_eq!(code(&ann.run("admin", Session::new().plain(doc! {"ping": 1})).await), 0);
+    assert_eq!(code(&ann.run_command("admin", Session::new().plain(doc! {"ping": 1})).await), 0);
 }

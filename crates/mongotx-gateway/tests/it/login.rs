@@ -156,7 +156,7 @@ async fn without_a_login_only_the_way_to_it_is_open() {
     // Connections of the process itself are no exception.
     let inside = gateway.connect();
     let request = mongotx_gateway::Request::of(&doc! {"find": "c", "$db": "d"}).unwrap();
-    assert!(!gateway.run(&inside, &request).await.is_ok());
+    assert!(!gateway.run_command(&inside, &request).await.is_ok());
 }
 
 #[tokio::test]

@@ -17,7 +17,7 @@ use common::{
 };
 use futures_util::{TryStreamExt, future::BoxFuture};
 use mongotx::{ClientOptions, Step, StepHook};
-use mongotx_gateway::{Limits, Options};
+use mongotx_gateway::{GatewayOptions, Limits};
 use tokio::sync::Semaphore;
 
 /// Holds the gateway when a lock was taken, from the time that it is armed.
@@ -55,14 +55,16 @@ impl StepHook for Gate {
 async fn a_statement_whose_client_is_gone_is_rolled_back_with_its_transaction() {
     let gate = Arc::new(Gate::default());
     let client = ClientOptions { hook: Some(gate.clone()), ..ClientOptions::default() };
-    let lost = Client::with_options(testkit::unique_db("gw_lost"), Options { client, ..Options::default() }).await;
+    let lost =
+        Client::with_options(testkit::unique_db("gw_lost"), GatewayOptions { client, ..GatewayOptions::default() })
+            .await;
     let rival = Client::with_database(lost.db.clone()).await;
     rival.ok(doc! {"insert": "c", "documents": [{"_id": 1}, {"_id": 2}]}).await;
     let session = Session::new();
     let update = |id: i32, set: i32| doc! {"update": "c", "updates": [{"q": {"_id": id}, "u": {"$set": {"a": set}}}]};
     lost.ok(session.first(update(2, 1))).await;
     gate.is_armed.store(true, Relaxed);
-    let running = lost.run(session.next(update(1, 1)));
+    let running = lost.run_command(session.next(update(1, 1)));
     let leaving = async {
         gate.doors.reached.acquire().await.unwrap().forget();
         lost.disconnect().await;

@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use bson::{Bson, Document, doc};
 use mongotx::ClientOptions;
-use mongotx_gateway::Options;
+use mongotx_gateway::GatewayOptions;
 
 use crate::common::{
     commands::{Client, Session, code, is_ok},
@@ -34,8 +34,8 @@ fn upserts(ids: impl IntoIterator<Item = i32>, ordered: bool) -> Document {
 
 /// A client that waits `wait` for documents that are held, in front of the shared server.
 async fn patient(db: String, wait: Duration) -> Client {
-    let client = ClientOptions { write_wait: wait, ..Options::default().client };
-    Client::with_options(db, Options { client, ..Options::default() }).await
+    let client = ClientOptions { write_wait: wait, ..GatewayOptions::default().client };
+    Client::with_options(db, GatewayOptions { client, ..GatewayOptions::default() }).await
 }
 
 async fn impatient(test: &str) -> Client {
@@ -92,7 +92,7 @@ async fn a_document_that_is_held_stops_an_ordered_command_and_no_other() {
         client.ok(inserts(1..=10, true)).await;
         client.ok(holder.first(updates([5], true))).await;
         let command = updates(1..=10, ordered);
-        assert_eq!(code(&client.run(session.write(command.clone())).await), 112);
+        assert_eq!(code(&client.run_command(session.write(command.clone())).await), 112);
         let done = |id: i32| i32::from(id != 5 && (id < 5 || !ordered));
         assert_eq!(values(&client).await, each(1..=10, done), "{ordered}");
         commit(&client, &holder).await;
@@ -127,7 +127,7 @@ async fn deletions_beside_a_document_that_is_held_are_made_once() {
         client.ok(inserts(1..=10, true)).await;
         client.ok(holder.first(updates([5], true))).await;
         let command = deletes(1..=10, ordered);
-        assert_eq!(code(&client.run(session.write(command.clone())).await), 112);
+        assert_eq!(code(&client.run_command(session.write(command.clone())).await), 112);
         let stay = |id: &i32| if ordered { *id >= 5 } else { *id == 5 };
         let left: Vec<(i32, i32)> = (1..=10).filter(stay).map(|id| (id, 0)).collect();
         assert_eq!(values(&client).await, left);
@@ -173,15 +173,15 @@ async fn inserts_beside_duplicates_and_one_that_waits_to_be_inserted() {
     let holder = Session::new();
     client.ok(inserts(1..=4, true)).await;
     let before = client.sent();
-    let reply = client.run(inserts(1..=8, false)).await;
+    let reply = client.run_command(inserts(1..=8, false)).await;
     let refused = reply.get_array("writeErrors").unwrap();
     assert_eq!((reply.get_i32("n").unwrap(), refused.len()), (4, 4), "{reply}");
     assert_eq!(client.sent()["insert"] - before["insert"], 1);
     client.ok(holder.first(inserts([10], true))).await;
     // In order: what stands behind the one that waits is not inserted.
-    assert_eq!(code(&client.run(inserts(9..=11, true)).await), 112);
+    assert_eq!(code(&client.run_command(inserts(9..=11, true)).await), 112);
     assert_eq!(values(&client).await, each(1..=9, |_| 0));
-    assert_eq!(code(&client.run(inserts(10..=12, false)).await), 112);
+    assert_eq!(code(&client.run_command(inserts(10..=12, false)).await), 112);
     assert_eq!(client.all("c").await.len(), 11);
     abort(&client, &holder).await;
     assert_eq!(client.ok(inserts([10, 13], true)).await.get_i32("n").unwrap(), 2);
@@ -228,7 +228,7 @@ async fn a_command_that_is_stopped_in_the_middle_is_not_done_again() {
     client.ok(inserts(1..=10, true)).await;
     rival.ok(holder.first(updates([5], true))).await;
     let command = updates(1..=10, true);
-    let writing = client.run(session.write(command.clone()));
+    let writing = client.run_command(session.write(command.clone()));
     let stopping = async {
         until(&rival, 4, 1).await;
         client.ok(doc! {"killSessions": [session.lsid.clone()]}).await;
@@ -236,7 +236,7 @@ async fn a_command_that_is_stopped_in_the_middle_is_not_done_again() {
     let (stopped, ()) = soon(async { tokio::join!(writing, stopping) }).await;
     assert!(!is_ok(&stopped), "{stopped}");
     abort(&rival, &holder).await;
-    assert_eq!(code(&client.run(session.again(command)).await), 11_601);
+    assert_eq!(code(&client.run_command(session.again(command)).await), 11_601);
     assert_eq!(values(&client).await, each(1..=10, |id| i32::from(id < 5)));
 }
 
@@ -252,14 +252,14 @@ async fn until_sent(client: &Client, count: u64) {
 async fn a_command_that_was_not_answered_is_not_sent_again() {
     for is_server_killed in [false, true] {
         let server = testkit::Server::standalone().await.unwrap();
-        let client = Client::in_front_of(server.uri(), "many_lost".to_owned(), Options::default()).await;
+        let client = Client::in_front_of(server.uri(), "many_lost".to_owned(), GatewayOptions::default()).await;
         let session = Session::new();
         client.ok(inserts(1..=10, true)).await;
         client.ok(updates([10], true)).await;
         let command = updates(1..=10, true);
         let sent = client.sent()["update"] + 1;
         server.pause().unwrap();
-        let writing = client.run(session.write(command.clone()));
+        let writing = client.run_command(session.write(command.clone()));
         let breaking = async {
             until_sent(&client, sent).await;
             if is_server_killed {
@@ -273,7 +273,7 @@ async fn a_command_that_was_not_answered_is_not_sent_again() {
         let told = if is_server_killed { 89 } else { 11_601 };
         assert_eq!(code(&stopped), told, "{stopped}");
         for _ in 0..2 {
-            let again = client.run(session.again(command.clone())).await;
+            let again = client.run_command(session.again(command.clone())).await;
             assert_eq!(code(&again), told, "{again}");
         }
         assert_eq!(client.sent()["update"], sent);
@@ -313,10 +313,10 @@ fn order(round: i32) -> Vec<i32> {
 /// As a driver does: the same number again, until it is made.
 async fn write(gateway: &Client, command: Document) {
     let session = Session::new();
-    let mut reply = gateway.run(session.write(command.clone())).await;
+    let mut reply = gateway.run_command(session.write(command.clone())).await;
     while !is_ok(&reply) {
         assert_eq!(code(&reply), 112, "{reply}");
-        reply = gateway.run(session.again(command.clone())).await;
+        reply = gateway.run_command(session.again(command.clone())).await;
     }
     assert_eq!((reply.get_i32("n").unwrap(), reply.contains_key("writeErrors")), (10, false), "{reply}");
 }
@@ -325,7 +325,7 @@ async fn transact(gateway: &Client, round: i32) {
     let session = Session::new();
     let ids: Vec<i32> = order(round).into_iter().filter(|id| *id <= 5).collect();
     loop {
-        let written = gateway.run(session.first(updates(ids.clone(), true))).await;
+        let written = gateway.run_command(session.first(updates(ids.clone(), true))).await;
         if is_ok(&written) && is_ok(&gateway.run_on("admin", session.commit()).await) {
             return;
         }

@@ -16,9 +16,9 @@ use tokio::{
     net::TcpStream,
 };
 
-async fn run(gateway: &Gateway, db: &str, mut command: Document) -> Document {
+async fn run_command(gateway: &Gateway, db: &str, mut command: Document) -> Document {
     command.insert("$db", db);
-    let reply = gateway.run(&gateway.connect(), &Request::of(&command).unwrap()).await;
+    let reply = gateway.run_command(&gateway.connect(), &Request::of(&command).unwrap()).await;
     Document::try_from(reply.body()).unwrap()
 }
 
@@ -29,25 +29,25 @@ async fn transactions_and_commands_are_counted_by_how_they_end() {
     let db = testkit::unique_db("gw_metrics");
     let insert = |id: i32| doc! {"insert": "c", "documents": [{"_id": id}]};
     let (one, two, three) = (Session::new(), Session::new(), Session::new());
-    assert_eq!(code(&run(&gateway, &db, one.first(insert(1))).await), 0);
+    assert_eq!(code(&run_command(&gateway, &db, one.first(insert(1))).await), 0);
     assert_eq!(metric(address, "mongotx_gateway_transactions_open").await, Some(1.0));
-    run(&gateway, "admin", one.commit()).await;
-    run(&gateway, "admin", one.commit()).await;
-    run(&gateway, &db, two.first(insert(2))).await;
+    run_command(&gateway, "admin", one.commit()).await;
+    run_command(&gateway, "admin", one.commit()).await;
+    run_command(&gateway, &db, two.first(insert(2))).await;
     // Another one in the same session, which is asked to be rolled back.
-    run(&gateway, &db, two.first(insert(3))).await;
-    run(&gateway, "admin", two.abort()).await;
+    run_command(&gateway, &db, two.first(insert(3))).await;
+    run_command(&gateway, "admin", two.abort()).await;
     // A duplicate key; a session that is killed; a conflict.
-    run(&gateway, &db, three.first(insert(1))).await;
-    run(&gateway, &db, three.first(insert(4))).await;
-    run(&gateway, "admin", doc! {"killSessions": [three.lsid.clone()]}).await;
+    run_command(&gateway, &db, three.first(insert(1))).await;
+    run_command(&gateway, &db, three.first(insert(4))).await;
+    run_command(&gateway, "admin", doc! {"killSessions": [three.lsid.clone()]}).await;
     // A write under a newer number, and the same again.
-    run(&gateway, &db, three.first(insert(5))).await;
-    run(&gateway, &db, three.write(insert(6))).await;
-    run(&gateway, &db, three.again(insert(6))).await;
+    run_command(&gateway, &db, three.first(insert(5))).await;
+    run_command(&gateway, &db, three.write(insert(6))).await;
+    run_command(&gateway, &db, three.again(insert(6))).await;
     let update = doc! {"update": "c", "updates": [{"q": {"_id": 1}, "u": {"$inc": {"a": 1}}}]};
-    run(&gateway, &db, one.first(update.clone())).await;
-    assert_eq!(code(&run(&gateway, &db, two.first(update)).await), 112);
+    run_command(&gateway, &db, one.first(update.clone())).await;
+    assert_eq!(code(&run_command(&gateway, &db, two.first(update)).await), 112);
     for (name, wanted) in [
         ("transactions_started_total", 8.0),
         ("transactions_committed_total", 1.0),
@@ -66,14 +66,14 @@ async fn transactions_and_commands_are_counted_by_how_they_end() {
     ] {
         assert_eq!(metric(address, &format!("mongotx_gateway_{name}")).await, Some(wanted), "{name}");
     }
-    let status = run(&gateway, "admin", doc! {"serverStatus": 1}).await;
+    let status = run_command(&gateway, "admin", doc! {"serverStatus": 1}).await;
     let told = status.get_document("transactions").unwrap();
     let count = |field: &str| told.get_i64(field).unwrap();
     assert_eq!((count("totalStarted"), count("totalCommitted"), count("totalAborted")), (8, 1, 6));
     assert_eq!((count("currentOpen"), count("currentActive"), count("retriedCommandsCount")), (1, 0, 2));
     assert_eq!(told.get_document("abortCause").unwrap().get_i64("conflict").unwrap(), 1);
     assert!(status.contains_key("uptime"));
-    let without = run(&gateway, "admin", doc! {"serverStatus": 1, "transactions": 0}).await;
+    let without = run_command(&gateway, "admin", doc! {"serverStatus": 1, "transactions": 0}).await;
     assert!(!without.contains_key("transactions"));
 }
 
@@ -82,7 +82,7 @@ async fn what_clients_send_makes_no_new_labels() {
     let server = testkit::shared_standalone().await.unwrap();
     let (gateway, address) = with_metrics(&server.uri(), Limits::default()).await;
     for n in 0..50 {
-        run(&gateway, "admin", doc! {format!("noSuchThing{n}"): 1}).await;
+        run_command(&gateway, "admin", doc! {format!("noSuchThing{n}"): 1}).await;
     }
     let name = "mongotx_gateway_commands_total{command=\"other\",outcome=\"error\"}";
     assert_eq!(metric(address, name).await, Some(50.0));
@@ -159,14 +159,14 @@ async fn open_transactions_are_shown_to_whom_they_belong() {
 
     let (gateway, ..) = guarded(&[("root@admin", "root"), ("writer@admin", "readWrite:d"), ("other@admin", "")]).await;
     let writer = User::log_in(&gateway, "writer").await;
-    writer.run("d", session.first(doc! {"find": "c"})).await;
+    writer.run_command("d", session.first(doc! {"find": "c"})).await;
     let idle = doc! {"currentOp": 1, "type": "idleSession"};
     let mut own = idle.clone();
     own.insert("$ownOps", true);
     for (name, command, wanted) in
         [("writer", own.clone(), 1), ("other", own.clone(), 0), ("root", own, 0), ("root", idle, 1)]
     {
-        let shown = User::log_in(&gateway, name).await.run("admin", command).await;
+        let shown = User::log_in(&gateway, name).await.run_command("admin", command).await;
         assert_eq!(shown.get_array("inprog").unwrap().len(), wanted, "{name}: {shown}");
     }
 }
@@ -176,22 +176,22 @@ async fn open_transactions_are_shown_to_whom_they_belong() {
 async fn local_sessions_are_those_of_the_gateways_clients() {
     let client = Client::start("gw_local_sessions").await;
     let session = Session::new();
-    client.run(session.plain(doc! {"find": "c"})).await;
+    client.run_command(session.plain(doc! {"find": "c"})).await;
     let listed = |options: Bson| {
         let pipeline = vec![doc! {"$listLocalSessions": options}, doc! {"$addFields": {"more": 1}}];
         doc! {"aggregate": 1, "pipeline": pipeline, "cursor": {}}
     };
     for options in [doc! {}, doc! {"allUsers": true}] {
-        let shown = documents(&client.run(listed(options.into())).await, "firstBatch");
+        let shown = documents(&client.run_command(listed(options.into())).await, "firstBatch");
         let [only] = &shown[..] else { panic!("{shown:?}") };
         assert_eq!((only.get_document("_id").unwrap(), only.get_i32("more").unwrap()), (&session.lsid, 1));
         assert!(only.get_datetime("lastUse").is_ok(), "{only}");
     }
     for (options, wanted) in [(doc! {"foo": 1}.into(), 40_415), (doc! {"users": []}.into(), 115), (Bson::Int32(5), 14)]
     {
-        assert_eq!(code(&client.run(listed(options)).await), wanted);
+        assert_eq!(code(&client.run_command(listed(options)).await), wanted);
     }
     let of_collection = doc! {"aggregate": "c", "pipeline": [{"$listLocalSessions": {}}], "cursor": {}};
-    assert_eq!(code(&client.run(of_collection).await), 73);
-    assert_eq!(code(&client.run(session.first(listed(doc! {}.into()))).await), 263);
+    assert_eq!(code(&client.run_command(of_collection).await), 73);
+    assert_eq!(code(&client.run_command(session.first(listed(doc! {}.into()))).await), 263);
 }

@@ -31,7 +31,7 @@ async fn wrong_values_are_answered() {
                 wrong.insert(field, value);
                 let Ok(request) = Request::of(&wrong) else { continue };
                 // A panic here is not caught, and fails the test.
-                let reply = soon(gateway.run(&connection, &request)).await;
+                let reply = soon(gateway.run_command(&connection, &request)).await;
                 let reply = Document::try_from(reply.body()).unwrap();
                 let ok = reply.get_f64("ok").ok().or_else(|| reply.get_i32("ok").ok().map(f64::from));
                 assert!(ok == Some(1.0) || ok == Some(0.0) && reply.contains_key("errmsg"), "{wrong}: {reply}");

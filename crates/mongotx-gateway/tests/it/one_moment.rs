@@ -14,7 +14,7 @@ use mongodb::{
     error::{Error, ErrorKind, Result},
     options::{CollectionOptions, ReadConcern},
 };
-use mongotx_gateway::{Gateway, Limits, Options};
+use mongotx_gateway::{Gateway, GatewayOptions, Limits};
 use rand::{RngExt, SeedableRng, rngs::StdRng};
 
 /// In each of two accounts, at first.
@@ -36,7 +36,7 @@ impl Bank {
         let options = common::options(&server.uri(), Limits::default());
         let (db, mut gateways, mut drivers) = (testkit::unique_db(test), Vec::new(), Vec::new());
         for _ in 0..2 {
-            let gateway = Gateway::start(Options { ..options.clone() }).await.unwrap();
+            let gateway = Gateway::start(GatewayOptions { ..options.clone() }).await.unwrap();
             let driver = common::driver(gateway.address().unwrap(), "").await;
             gateways.push(gateway);
             drivers.push((driver.clone(), driver.database(&db).collection("accounts")));

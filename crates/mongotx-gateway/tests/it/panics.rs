@@ -10,7 +10,7 @@ use common::{
     raw::Raw,
     soon,
 };
-use mongotx_gateway::{Gateway, Limits, Options};
+use mongotx_gateway::{Gateway, GatewayOptions, Limits};
 
 const INTERNAL_ERROR: i32 = 1;
 
@@ -24,7 +24,7 @@ struct Stage {
 impl Stage {
     async fn set_up(test_commands: bool) -> Self {
         let server = testkit::shared_standalone().await.unwrap();
-        let options = Options { test_commands, ..options(&server.uri(), Limits::default()) };
+        let options = GatewayOptions { test_commands, ..options(&server.uri(), Limits::default()) };
         let gateway = Gateway::start(options).await.unwrap();
         let address = gateway.address().unwrap();
         let (one, other) = (Raw::connect(address).await, Raw::connect(address).await);

@@ -13,7 +13,7 @@ async fn find(gateway: &Client, besides: Document) -> Document {
     for skip in [doc! {}, doc! {"skip": 0}] {
         let mut command = command.clone();
         command.extend(skip);
-        replies.push(gateway.run(command).await);
+        replies.push(gateway.run_command(command).await);
     }
     assert_eq!(replies[0], replies[1], "{command}");
     replies.remove(0)

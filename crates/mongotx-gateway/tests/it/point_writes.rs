@@ -13,7 +13,7 @@ fn long(mut command: Document) -> Document {
 
 /// The reply by the short way, in one collection, which is that by the long way in another that is
 /// alike.
-async fn run(gateway: &Client, command: Document) -> Document {
+async fn run_command(gateway: &Client, command: Document) -> Document {
     let renamed = |coll: &str| {
         let mut command = command.clone();
         let name = command.keys().next().unwrap().clone();
@@ -22,7 +22,8 @@ async fn run(gateway: &Client, command: Document) -> Document {
         }
         command
     };
-    let (short, other) = (gateway.run(renamed("short")).await, gateway.run(long(renamed("long"))).await);
+    let (short, other) =
+        (gateway.run_command(renamed("short")).await, gateway.run_command(long(renamed("long"))).await);
     assert_eq!(unnamed(&short, "short"), unnamed(&other, "long"), "{command}");
     assert_eq!(gateway.all("short").await, gateway.all("long").await, "{command}");
     short
@@ -65,18 +66,18 @@ fn commands() -> Vec<Document> {
 async fn both_ways_do_and_answer_the_same() {
     let gateway = Client::start("point_writes").await;
     for command in commands() {
-        run(&gateway, command).await;
+        run_command(&gateway, command).await;
     }
 }
 
 #[tokio::test]
 async fn documents_that_somebody_holds_are_in_the_way_of_both() {
-    let options = mongotx_gateway::Options {
+    let options = mongotx_gateway::GatewayOptions {
         client: mongotx::ClientOptions {
             write_wait: std::time::Duration::from_millis(20),
-            ..mongotx_gateway::Options::default().client
+            ..mongotx_gateway::GatewayOptions::default().client
         },
-        ..mongotx_gateway::Options::default()
+        ..mongotx_gateway::GatewayOptions::default()
     };
     let gateway = Client::with_options(testkit::unique_db("point_held"), options).await;
     let holder = Session::new();
@@ -90,7 +91,7 @@ async fn documents_that_somebody_holds_are_in_the_way_of_both() {
         doc! {"update": "c", "updates": [{"q": {"_id": 1}, "u": {"$inc": {"n": 1}}}]},
         doc! {"delete": "c", "deletes": [{"q": {"_id": 1}, "limit": 1}]},
     ] {
-        let refused = run(&gateway, command.clone()).await;
+        let refused = run_command(&gateway, command.clone()).await;
         assert_eq!(code(&refused), 112, "{command}: {refused}");
     }
 }
@@ -108,22 +109,25 @@ async fn a_write_that_is_sent_again_is_made_once() {
         (long(increase.clone()), increase.clone()),
         (increase.clone(), long(increase.clone())),
     ] {
-        assert_eq!(gateway.run(session.write(first)).await, doc! {"n": 1, "nModified": 1, "ok": 1.0});
-        assert_eq!(gateway.run(session.again(second)).await, again);
+        assert_eq!(gateway.run_command(session.write(first)).await, doc! {"n": 1, "nModified": 1, "ok": 1.0});
+        assert_eq!(gateway.run_command(session.again(second)).await, again);
     }
     assert_eq!(gateway.all("c").await, [doc! {"_id": 1, "n": 3}]);
     let insert = doc! {"insert": "c", "documents": [{"_id": 2}]};
-    assert_eq!(gateway.run(session.write(insert.clone())).await, doc! {"n": 1, "ok": 1.0});
-    assert_eq!(gateway.run(session.again(insert)).await, doc! {"n": 1, "retriedStmtIds": [0], "ok": 1.0});
+    assert_eq!(gateway.run_command(session.write(insert.clone())).await, doc! {"n": 1, "ok": 1.0});
+    assert_eq!(gateway.run_command(session.again(insert)).await, doc! {"n": 1, "retriedStmtIds": [0], "ok": 1.0});
     let delete = doc! {"delete": "c", "deletes": [{"q": {"_id": 2}, "limit": 1}]};
     let older = session.again(delete.clone());
-    assert_eq!(gateway.run(session.write(delete.clone())).await, doc! {"n": 1, "ok": 1.0});
-    assert_eq!(gateway.run(session.again(delete.clone())).await, doc! {"n": 1, "retriedStmtIds": [0], "ok": 1.0});
+    assert_eq!(gateway.run_command(session.write(delete.clone())).await, doc! {"n": 1, "ok": 1.0});
+    assert_eq!(
+        gateway.run_command(session.again(delete.clone())).await,
+        doc! {"n": 1, "retriedStmtIds": [0], "ok": 1.0}
+    );
     // A number below the newest is refused.
-    assert_eq!(code(&gateway.run(older).await), 225);
+    assert_eq!(code(&gateway.run_command(older).await), 225);
     // A new number ends the transaction that is open under an older one.
     let held = doc! {"update": "c", "updates": [{"q": {"_id": 1}, "u": {"$set": {"n": 77}}}]};
     gateway.ok(session.first(held)).await;
-    assert_eq!(gateway.run(session.write(increase)).await, doc! {"n": 1, "nModified": 1, "ok": 1.0});
+    assert_eq!(gateway.run_command(session.write(increase)).await, doc! {"n": 1, "nModified": 1, "ok": 1.0});
     assert_eq!(gateway.all("c").await, [doc! {"_id": 1, "n": 4}]);
 }

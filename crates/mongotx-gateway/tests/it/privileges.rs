@@ -91,15 +91,15 @@ async fn roles_allow_what_they_are_for_and_nothing_else() {
     let (db, other) = (testkit::unique_db("gw_role"), testkit::unique_db("gw_role_other"));
     let gateway = start(&db).await;
     let users = everybody(&gateway).await;
-    users["root"].run(&db, doc! {"insert": "c", "documents": [{"a": 1}]}).await;
+    users["root"].run_command(&db, doc! {"insert": "c", "documents": [{"a": 1}]}).await;
     for (command, allowed) in table(&db, &other) {
         for name in NAMES {
-            let refused = code(&users[name].run(&db, command.clone()).await) == 13;
+            let refused = code(&users[name].run_command(&db, command.clone()).await) == 13;
             assert_eq!(refused, name != "root" && !allowed.contains(&name), "{name}: {command}");
         }
         // No role reaches another database.
         for name in &NAMES[1..] {
-            let elsewhere = code(&users[name].run(&other, command.clone()).await);
+            let elsewhere = code(&users[name].run_command(&other, command.clone()).await);
             let is_own =
                 ["noSuchThing", "endSessions", "killSessions", "dataSize"].iter().any(|own| command.contains_key(*own));
             assert!(elsewhere == 13 || is_own, "{name} elsewhere: {command}");
@@ -135,7 +135,7 @@ async fn what_is_about_the_server_is_for_root() {
         doc! {"createUser": "x"},
     ] {
         for name in NAMES {
-            let refused = code(&users[name].run("admin", command.clone()).await) == 13;
+            let refused = code(&users[name].run_command("admin", command.clone()).await) == 13;
             assert_eq!(refused, name != "root", "{name}: {command}");
         }
     }
@@ -174,7 +174,7 @@ async fn roles_for_all_databases_allow_what_they_are_for() {
         for (name, _) in all {
             let user = User::log_in(&gateway, name).await;
             let is_on_admin = ["currentOp", "getLog", "killAllSessions"].iter().any(|of| command.contains_key(*of));
-            let refused = code(&user.run(if is_on_admin { "admin" } else { &db }, command.clone()).await) == 13;
+            let refused = code(&user.run_command(if is_on_admin { "admin" } else { &db }, command.clone()).await) == 13;
             assert_eq!(refused, !allowed.contains(&name), "{name}: {command}");
         }
     }
@@ -186,7 +186,7 @@ async fn roles_for_all_databases_allow_what_they_are_for() {
     for database in ["local", "config", &own] {
         for (name, _) in all {
             let user = User::log_in(&gateway, name).await;
-            assert_eq!(code(&user.run(database, doc! {"find": "c"}).await), 13, "{name}: {database}");
+            assert_eq!(code(&user.run_command(database, doc! {"find": "c"}).await), 13, "{name}: {database}");
         }
     }
 }
@@ -197,10 +197,10 @@ async fn databases_without_a_role_are_not_listed() {
     let gateway = start(&db).await;
     let users = everybody(&gateway).await;
     for db in [&db, &other] {
-        users["root"].run(db, doc! {"insert": "c", "documents": [{"a": 1}]}).await;
+        users["root"].run_command(db, doc! {"insert": "c", "documents": [{"a": 1}]}).await;
     }
     let listed = async |name: &str| -> Vec<String> {
-        let reply = users[name].run("admin", doc! {"listDatabases": 1}).await;
+        let reply = users[name].run_command("admin", doc! {"listDatabases": 1}).await;
         let databases = reply.get_array("databases").unwrap().clone();
         databases.iter().map(|one| one.as_document().unwrap().get_str("name").unwrap().to_owned()).collect()
     };
@@ -217,36 +217,36 @@ async fn sessions_and_cursors_of_one_user_are_nothing_to_another() {
     let users = everybody(&gateway).await;
     let (root, reader, writer) = (&users["root"], &users["reader"], &users["writer"]);
     let documents: Vec<Document> = (0..5).map(|n| doc! {"_id": n}).collect();
-    writer.run(&db, doc! {"insert": "c", "documents": documents}).await;
+    writer.run_command(&db, doc! {"insert": "c", "documents": documents}).await;
     let session = Session::new();
-    let begun = writer.run(&db, session.first(doc! {"insert": "c", "documents": [{"_id": 9}]})).await;
+    let begun = writer.run_command(&db, session.first(doc! {"insert": "c", "documents": [{"_id": 9}]})).await;
     assert_eq!(code(&begun), 0, "{begun}");
     let token = begun.get_document("recoveryToken").unwrap().clone();
     // The same name is another session, in which nothing is open.
-    assert_eq!(code(&reader.run("admin", session.commit()).await), 251);
-    assert_eq!(code(&reader.run(&db, session.next(doc! {"find": "c"})).await), 251);
-    reader.run("admin", doc! {"killSessions": [session.lsid.clone()]}).await;
-    reader.run("admin", doc! {"killSessions": []}).await;
+    assert_eq!(code(&reader.run_command("admin", session.commit()).await), 251);
+    assert_eq!(code(&reader.run_command(&db, session.next(doc! {"find": "c"})).await), 251);
+    reader.run_command("admin", doc! {"killSessions": [session.lsid.clone()]}).await;
+    reader.run_command("admin", doc! {"killSessions": []}).await;
     // Nor does it help to name the user, or to have the recovery token.
     let mut named = session.lsid.clone();
     named.insert("uid", bson::Binary { subtype: bson::spec::BinarySubtype::Generic, bytes: vec![1; 32] });
-    assert_eq!(code(&reader.run("admin", doc! {"killSessions": [named]}).await), 13);
+    assert_eq!(code(&reader.run_command("admin", doc! {"killSessions": [named]}).await), 13);
     let mut stolen = session.abort();
     stolen.insert("recoveryToken", token);
-    assert_eq!(code(&reader.run("admin", stolen).await), 13);
+    assert_eq!(code(&reader.run_command("admin", stolen).await), 13);
 
     let find = doc! {"find": "c", "batchSize": 1};
-    let id = cursor_id(&writer.run(&db, find.clone()).await);
+    let id = cursor_id(&writer.run_command(&db, find.clone()).await);
     let more = doc! {"getMore": id, "collection": "c"};
-    assert_eq!(code(&reader.run(&db, more.clone()).await), 13);
+    assert_eq!(code(&reader.run_command(&db, more.clone()).await), 13);
     let kill = doc! {"killCursors": "c", "cursors": [id]};
-    let kept = reader.run(&db, kill.clone()).await;
+    let kept = reader.run_command(&db, kill.clone()).await;
     assert_eq!(kept.get_array("cursorsNotFound").unwrap().len(), 1, "{kept}");
-    let killed = root.run(&db, kill).await;
+    let killed = root.run_command(&db, kill).await;
     assert_eq!(killed.get_array("cursorsKilled").unwrap().len(), 1, "{killed}");
 
-    assert_eq!(code(&writer.run("admin", session.commit()).await), 0);
-    let counted = reader.run(&db, doc! {"count": "c"}).await;
+    assert_eq!(code(&writer.run_command("admin", session.commit()).await), 0);
+    let counted = reader.run_command(&db, doc! {"count": "c"}).await;
     assert_eq!(counted.get_i32("n").unwrap(), 6, "{counted}");
 }
 
@@ -258,9 +258,9 @@ async fn root_ends_the_sessions_of_one_user() {
     let (root, writer) = (&users["root"], &users["writer"]);
     let (own, session) = (Session::new(), Session::new());
     let insert = |id: i32| doc! {"insert": "c", "documents": [{"_id": id}]};
-    assert_eq!(code(&root.run(&db, own.first(insert(1))).await), 0);
-    assert_eq!(code(&writer.run(&db, session.first(insert(2))).await), 0);
-    root.run("admin", doc! {"killAllSessions": [{"user": "writer", "db": "admin"}]}).await;
-    assert_eq!(code(&writer.run("admin", session.commit()).await), 251);
-    assert_eq!(code(&root.run("admin", own.commit()).await), 0);
+    assert_eq!(code(&root.run_command(&db, own.first(insert(1))).await), 0);
+    assert_eq!(code(&writer.run_command(&db, session.first(insert(2))).await), 0);
+    root.run_command("admin", doc! {"killAllSessions": [{"user": "writer", "db": "admin"}]}).await;
+    assert_eq!(code(&writer.run_command("admin", session.commit()).await), 251);
+    assert_eq!(code(&root.run_command("admin", own.commit()).await), 0);
 }

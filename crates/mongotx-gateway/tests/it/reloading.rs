@@ -3,7 +3,7 @@
 use std::{os::unix::fs::PermissionsExt, path::Path};
 
 use bson::doc;
-use mongotx_gateway::{Gateway, Limits, Options, Role, SessionLimits, StartError, Tuning, UserName, Users};
+use mongotx_gateway::{Gateway, GatewayOptions, Limits, Role, SessionLimits, StartError, Tuning, UserName, Users};
 
 use crate::common::{
     commands::{Session, code, is_ok},
@@ -26,7 +26,7 @@ fn change(file: &Path, user: &str, roles: Option<Vec<Role>>) {
     .unwrap();
 }
 
-async fn started() -> (Gateway, Options, tempfile::TempDir) {
+async fn started() -> (Gateway, GatewayOptions, tempfile::TempDir) {
     let server = testkit::shared_standalone().await.unwrap();
     let users = [("ann@admin", "root"), ("bob@admin", "root"), ("carl@admin", "root")];
     let (options, folder) = with_users(options(&server.uri(), Limits::default()), &users);
@@ -46,7 +46,7 @@ async fn what_changed_and_removed_users_have_open_ends() {
     let sessions = [Session::new(), Session::new(), Session::new()];
     for (n, (user, session)) in all.iter().zip(&sessions).enumerate() {
         let insert = doc! {"insert": "c", "documents": [{"_id": n as i32}]};
-        assert!(is_ok(&user.run(&db, session.first(insert)).await));
+        assert!(is_ok(&user.run_command(&db, session.first(insert)).await));
     }
     change(&file, "bob", None);
     change(&file, "carl", Some(vec![Role::Read(db.clone())]));
@@ -54,17 +54,17 @@ async fn what_changed_and_removed_users_have_open_ends() {
     // Their connections are good for nothing any more, whatever they ask.
     let mut codes = Vec::new();
     for (user, session) in all.iter().zip(&sessions) {
-        codes.push(code(&user.run("admin", session.commit()).await));
+        codes.push(code(&user.run_command("admin", session.commit()).await));
     }
     assert_eq!(codes, [0, 13, 13]);
     let ann = &all[0];
-    let stored = ann.run(&db, doc! {"find": "c", "filter": {}}).await;
+    let stored = ann.run_command(&db, doc! {"find": "c", "filter": {}}).await;
     let stored = stored.get_document("cursor").unwrap().get_array("firstBatch").unwrap().clone();
     assert_eq!(stored, [doc! {"_id": 0}.into()], "what the others had open is rolled back");
     // With the new roles, after another login.
     let carl = User::log_in(&gateway, "carl").await;
-    assert!(is_ok(&carl.run(&db, doc! {"find": "c"}).await));
-    assert_eq!(code(&carl.run(&db, doc! {"insert": "c", "documents": [{}]}).await), 13);
+    assert!(is_ok(&carl.run_command(&db, doc! {"find": "c"}).await));
+    assert_eq!(code(&carl.run_command(&db, doc! {"insert": "c", "documents": [{}]}).await), 13);
 }
 
 #[tokio::test]
@@ -90,10 +90,10 @@ async fn a_file_that_cannot_be_used_changes_nothing() {
     with_mode(0o644);
     let refused = gateway.reload().await.unwrap_err();
     assert!(matches!(&refused, StartError::Users(_)) && refused.to_string().contains("mode 644"), "{refused}");
-    assert!(is_ok(&ann.run("admin", doc! {"ping": 1}).await));
+    assert!(is_ok(&ann.run_command("admin", doc! {"ping": 1}).await));
     with_mode(0o600);
     gateway.reload().await.unwrap();
-    assert_eq!(code(&ann.run("admin", doc! {"features": 1}).await), 13);
+    assert_eq!(code(&ann.run_command("admin", doc! {"features": 1}).await), 13);
 }
 
 #[tokio::test]
@@ -102,7 +102,7 @@ async fn passwords_are_changed_and_old_ones_are_good_for_nothing() {
     let ann = User::log_in(&gateway, "ann").await;
     Users::change(&options.users.unwrap(), |all| all.set_password(&name("ann"), "another one")).unwrap();
     assert_eq!(gateway.reload().await.unwrap().users_changed, 1);
-    assert_eq!(code(&ann.run("admin", doc! {"features": 1}).await), 13);
+    assert_eq!(code(&ann.run_command("admin", doc! {"features": 1}).await), 13);
     let address = gateway.address().unwrap();
     let ping = async |password: &str| {
         let driver = logging_in(address, "ann", password, "admin", "").await;
@@ -121,7 +121,7 @@ async fn limits_are_changed_while_the_gateway_runs() {
     assert!(is_ok(&first.ask(doc! {"ping": 1, "$db": "admin"}).await.unwrap()));
     let sessions = SessionLimits { cursors: 1, ..SessionLimits::default() };
     let limits = Limits { connections: 1, ..Limits::default() };
-    let Options { slow, lock_wait, .. } = Options::default();
+    let GatewayOptions { slow, lock_wait, .. } = GatewayOptions::default();
     gateway.tune(Tuning { limits, sessions, slow, lock_wait });
     let limit = async |option: &str| metric(metrics, &format!("mongotx_gateway_limit{{option=\"{option}\"}}")).await;
     assert_eq!((limit("max-connections").await, limit("max-cursors").await), (Some(1.0), Some(1.0)));
@@ -135,7 +135,7 @@ async fn limits_are_changed_while_the_gateway_runs() {
     assert!(is_ok(&first.ask(find.clone()).await.unwrap()));
     let refused = first.ask(find).await.unwrap();
     assert!(refused.get_str("errmsg").unwrap().contains("(--max-cursors)"), "{refused}");
-    gateway.tune(Options::default().tuning());
+    gateway.tune(GatewayOptions::default().tuning());
     let mut third = Raw::connect(address).await;
     assert!(is_ok(&third.ask(doc! {"ping": 1, "$db": "admin"}).await.unwrap()));
 }
@@ -156,7 +156,7 @@ async fn limits_that_end_a_transaction_are_named() {
     assert!(refused.contains("--max-transaction-documents"), "{refused}");
     let sessions =
         SessionLimits { transaction_lifetime: std::time::Duration::from_millis(1), ..SessionLimits::default() };
-    gateway.tune(Tuning { sessions, ..Options::default().tuning() });
+    gateway.tune(Tuning { sessions, ..GatewayOptions::default().tuning() });
     let session = Session::new();
     let mut find = session.first(doc! {"find": "c"});
     find.insert("$db", &db);

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use bson::{Document, doc};
 use mongodb::options::ClientOptions;
-use mongotx_gateway::{Gateway, Limits, Options, ReplicaSetFace, StartError};
+use mongotx_gateway::{Gateway, GatewayOptions, Limits, ReplicaSetFace, StartError};
 
 use crate::common::{
     commands::{Client, Session, code, has_label},
@@ -18,7 +18,7 @@ fn face(name: &str, advertise: Option<&str>) -> Option<ReplicaSetFace> {
 
 async fn start(replica_set: Option<ReplicaSetFace>) -> Result<Gateway, StartError> {
     let server = testkit::shared_standalone().await.unwrap();
-    Gateway::start(Options { replica_set, ..options(&server.uri(), Limits::default()) }).await
+    Gateway::start(GatewayOptions { replica_set, ..options(&server.uri(), Limits::default()) }).await
 }
 
 #[tokio::test]
@@ -103,7 +103,7 @@ async fn a_commit_that_comes_to_another_gateway_may_have_been_made() {
         [(face("rs0", None), "UnknownTransactionCommitResult"), (None, "TransientTransactionError")]
     {
         let first = Client::with_database(db.clone()).await;
-        let other = Client::with_options(db.clone(), Options { replica_set, ..Options::default() }).await;
+        let other = Client::with_options(db.clone(), GatewayOptions { replica_set, ..GatewayOptions::default() }).await;
         first.ok(statement.clone()).await;
         let unknown = other.run_on("admin", session.commit()).await;
         assert_eq!(code(&unknown), 251, "{unknown}");

@@ -15,7 +15,7 @@ use bson::{Document, doc};
 use common::commands::{Client, Session, code, documents, has_label, is_ok};
 use futures_util::future::BoxFuture;
 use mongotx::{ClientOptions, Fate, Step, StepHook, TxId};
-use mongotx_gateway::Options;
+use mongotx_gateway::GatewayOptions;
 use testkit::{ReplicaSet, Server};
 use tokio::sync::Semaphore;
 
@@ -74,7 +74,8 @@ impl StepHook for Gate {
 async fn in_front_of(set: &ReplicaSet, hook: Option<Arc<dyn StepHook>>) -> Client {
     let client = ClientOptions { hook, sweep: false, lease: Duration::from_secs(120), ..ClientOptions::default() };
     let uri = format!("{}&serverSelectionTimeoutMS=8000", set.uri());
-    Client::in_front_of(uri, testkit::unique_db("gw_replicas"), Options { client, ..Options::default() }).await
+    Client::in_front_of(uri, testkit::unique_db("gw_replicas"), GatewayOptions { client, ..GatewayOptions::default() })
+        .await
 }
 
 async fn roles(set: &ReplicaSet) -> (&Server, &Server) {
@@ -152,7 +153,7 @@ async fn write_that_is_lost(set: &ReplicaSet) {
     let commands = [session.write(increment(1)), increment(2), modify, other.write(several.clone())];
     let told = commands.map(|command| {
         let inner = Arc::clone(&gateway);
-        tokio::spawn(async move { inner.run(command).await })
+        tokio::spawn(async move { inner.run_command(command).await })
     });
     for id in 1..=6 {
         until_has(old, &gateway.db, "c", doc! {"_id": id, "n": 1}).await;
@@ -175,7 +176,7 @@ async fn write_that_is_lost(set: &ReplicaSet) {
     }
     // No answer may say that it was made.
     for again in [session.again(increment(1)), other.again(several)] {
-        let again = gateway.run(again).await;
+        let again = gateway.run_command(again).await;
         assert_eq!(code(&again), 89, "{again}");
     }
     let kept = gateway.all("c").await;
@@ -188,13 +189,13 @@ async fn read_of_what_is_lost(set: &ReplicaSet) {
     gateway.ok(doc! {"insert": "c", "documents": [{"_id": 1, "n": 0}]}).await;
     let (old, next) = roles(set).await;
     set.stop_replication(next).await.unwrap();
-    let run = |command: Document| {
+    let run_command = |command: Document| {
         let inner = Arc::clone(&gateway);
-        tokio::spawn(async move { inner.run(command).await })
+        tokio::spawn(async move { inner.run_command(command).await })
     };
-    let written = run(increment(1));
+    let written = run_command(increment(1));
     until_has(old, &gateway.db, "c", doc! {"_id": 1, "n": 1}).await;
-    let read = run(doc! {"find": "c", "filter": {"_id": 1}, "readConcern": {"level": "linearizable"}});
+    let read = run_command(doc! {"find": "c", "filter": {"_id": 1}, "readConcern": {"level": "linearizable"}});
     // Long enough for an answer that must not come.
     tokio::time::sleep(Duration::from_secs(1)).await;
     fail_over(set, next).await;
@@ -214,6 +215,6 @@ async fn more_than_the_majority(set: &ReplicaSet) {
     let told = gateway.ok(command.clone()).await;
     assert!(!told.contains_key("writeConcernError"), "{told}");
     command.insert("writeConcern", doc! {"w": 4, "wtimeout": 500});
-    let told = gateway.run(command).await;
+    let told = gateway.run_command(command).await;
     assert_eq!(told.get_document("writeConcernError").unwrap().get_i32("code").unwrap(), 100, "{told}");
 }

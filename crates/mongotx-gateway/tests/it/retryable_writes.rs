@@ -6,8 +6,8 @@ use bson::{Document, doc};
 use common::commands::{Client, Session, code};
 
 async fn twice(client: &Client, session: &Session, command: Document) -> (Document, Document) {
-    let first = client.run(session.write(command.clone())).await;
-    (first, client.run(session.again(command)).await)
+    let first = client.run_command(session.write(command.clone())).await;
+    (first, client.run_command(session.again(command)).await)
 }
 
 #[tokio::test]
@@ -41,10 +41,10 @@ async fn a_statement_that_was_refused_is_tried_again() {
     let client = Client::start("gw_retry_refused").await;
     let session = Session::new();
     let inserts = doc! {"insert": "c", "documents": [{"_id": 1}, {"_id": 1}, {"_id": 2}]};
-    let first = client.run(session.write(inserts.clone())).await;
+    let first = client.run_command(session.write(inserts.clone())).await;
     assert_eq!((first.get_i32("n").unwrap(), first.get_array("writeErrors").unwrap().len()), (1, 1));
     client.ok(doc! {"delete": "c", "deletes": [{"q": {"_id": 1}, "limit": 1}]}).await;
-    let again = client.run(session.again(inserts)).await;
+    let again = client.run_command(session.again(inserts)).await;
     assert_eq!(again, doc! {"n": 3, "retriedStmtIds": [0], "ok": 1.0});
     assert_eq!(client.all("c").await, [doc! {"_id": 1}, doc! {"_id": 2}]);
 }
@@ -58,13 +58,13 @@ async fn what_cannot_be_retried_is_refused_as_by_the_server() {
         refused.get_i32("code").unwrap()
     };
     let many = doc! {"update": "c", "updates": [{"q": {}, "u": {"$set": {"a": 1}}, "multi": true}]};
-    assert_eq!(code_of(client.run(session.write(many)).await), 72);
+    assert_eq!(code_of(client.run_command(session.write(many)).await), 72);
     let all = doc! {"delete": "c", "deletes": [{"q": {}, "limit": 0}]};
-    assert_eq!(code_of(client.run(session.write(all)).await), 72);
-    assert_eq!(code(&client.run(session.write(doc! {"find": "c"})).await), 50_768);
+    assert_eq!(code_of(client.run_command(session.write(all)).await), 72);
+    assert_eq!(code(&client.run_command(session.write(doc! {"find": "c"})).await), 50_768);
     let older = session.again(doc! {"insert": "c", "documents": [{"_id": 1}]});
     client.ok(session.write(doc! {"insert": "c", "documents": [{"_id": 2}]})).await;
-    assert_eq!(code(&client.run(older).await), 225);
+    assert_eq!(code(&client.run_command(older).await), 225);
 }
 
 /// There the command goes to the server as it came, and what it answered is what is remembered.
@@ -98,10 +98,10 @@ async fn a_write_that_was_interrupted_is_not_tried_again() {
     client.ok(holder.first(increase.clone())).await;
     let mut hasty = increase.clone();
     hasty.insert("maxTimeMS", 50);
-    assert_eq!(code(&client.run(session.write(hasty)).await), 50);
+    assert_eq!(code(&client.run_command(session.write(hasty)).await), 50);
     client.run_on("admin", holder.abort()).await;
     for _ in 0..2 {
-        let again = client.run(session.again(increase.clone())).await;
+        let again = client.run_command(session.again(increase.clone())).await;
         assert_eq!(code(&again), 11_601, "{again}");
         assert!(!common::commands::has_label(&again, "RetryableWriteError"), "{again}");
     }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use bson::{Document, doc};
 use common::commands::{Client, Session, code, cursor_id, documents, has_label, is_ok};
 use mongotx::ClientOptions;
-use mongotx_gateway::{Options, SessionLimits};
+use mongotx_gateway::{GatewayOptions, SessionLimits};
 
 const TRANSIENT: &str = "TransientTransactionError";
 
@@ -33,7 +33,7 @@ async fn a_commit_makes_everything_visible_and_nothing_before() {
     }
     assert_eq!(client.all("c").await, [doc! {"_id": 1}, doc! {"_id": 2}]);
     assert_eq!(code(&client.run_on("admin", session.abort()).await), 256);
-    assert_eq!(code(&client.run(session.next(find())).await), 256);
+    assert_eq!(code(&client.run_command(session.next(find())).await), 256);
 }
 
 #[tokio::test]
@@ -54,9 +54,9 @@ async fn a_conflict_is_transient_and_ends_the_transaction() {
     let update = || doc! {"update": "c", "updates": [{"q": {"_id": 1}, "u": {"$inc": {"a": 1}}}]};
     let (first, second) = (Session::new(), Session::new());
     client.ok(first.first(update())).await;
-    let refused = client.run(second.first(update())).await;
+    let refused = client.run_command(second.first(update())).await;
     assert!(code(&refused) == 112 && has_label(&refused, TRANSIENT), "{refused}");
-    let over = client.run(second.next(find())).await;
+    let over = client.run_command(second.next(find())).await;
     assert!(code(&over) == 251 && has_label(&over, TRANSIENT), "{over}");
     assert!(is_ok(&client.run_on("admin", first.commit()).await));
     assert_eq!(client.all("c").await, [doc! {"_id": 1, "a": 1}]);
@@ -68,14 +68,14 @@ async fn a_refused_write_is_told_as_such_and_ends_the_transaction() {
     client.ok(insert(1)).await;
     let session = Session::new();
     let several = doc! {"insert": "c", "ordered": false, "documents": [{"_id": 5}, {"_id": 1}, {"_id": 6}]};
-    let reply = client.run(session.first(several)).await;
+    let reply = client.run_command(session.first(several)).await;
     let refused = reply.get_array("writeErrors").unwrap();
     let refused = refused.iter().map(|one| one.as_document().unwrap()).collect::<Vec<_>>();
     assert_eq!(refused.len(), 1);
     assert_eq!((refused[0].get_i32("index").unwrap(), refused[0].get_i32("code").unwrap()), (1, 11_000));
     assert_eq!(refused[0].get_document("keyValue").unwrap(), &doc! {"_id": 1});
     assert_eq!(reply.get_i32("n").unwrap(), 1);
-    assert_eq!(code(&client.run(session.next(find())).await), 251);
+    assert_eq!(code(&client.run_command(session.next(find())).await), 251);
     assert_eq!(client.all("c").await, [doc! {"_id": 1}]);
 }
 
@@ -116,12 +116,12 @@ async fn several_statements_of_a_command_are_answered_as_one_by_one() {
             (refused.get_i32("index").unwrap(), refused.get_i32("code").unwrap())
         };
         let bad = doc! {"q": {"_id": 4}, "u": bad};
-        let alone = client.run(session.first(doc! {"update": "c", "updates": [bad.clone()]})).await;
+        let alone = client.run_command(session.first(doc! {"update": "c", "updates": [bad.clone()]})).await;
         let updates = vec![add(2), add(3), bad, add(2)];
-        let reply = client.run(session.first(doc! {"update": "c", "updates": updates})).await;
+        let reply = client.run_command(session.first(doc! {"update": "c", "updates": updates})).await;
         assert_eq!(refused(&reply), (2, refused(&alone).1), "{reply}");
         assert_eq!((reply.get_i32("n").unwrap(), reply.get_i32("nModified").unwrap()), (2, 2), "{reply}");
-        assert_eq!(code(&client.run(session.next(find())).await), 251);
+        assert_eq!(code(&client.run_command(session.next(find())).await), 251);
     }
     assert_eq!(client.all("c").await, expected);
 }
@@ -129,7 +129,7 @@ async fn several_statements_of_a_command_are_answered_as_one_by_one() {
 #[tokio::test]
 async fn updates_and_removals_of_a_command_are_one_command_each_for_the_server() {
     let server = testkit::Server::standalone().await.unwrap();
-    let client = Client::in_front_of(server.uri(), testkit::unique_db("gw_ten"), Options::default()).await;
+    let client = Client::in_front_of(server.uri(), testkit::unique_db("gw_ten"), GatewayOptions::default()).await;
     let documents = || (1..=10).map(|id| doc! {"_id": id, "a": 1});
     client.ok(doc! {"insert": "c", "documents": documents().collect::<Vec<_>>()}).await;
     // A query has what was inserted finished.
@@ -173,14 +173,14 @@ async fn cursors_of_a_transaction_belong_to_it_and_end_with_it() {
     client.ok(session.first(insert(7))).await;
     let opened = client.ok(session.next(query())).await;
     let more = doc! {"getMore": cursor_id(&opened), "collection": "c"};
-    assert_eq!(code(&client.run(more.clone()).await), 50_737);
-    assert_eq!(code(&client.run(session.plain(more.clone())).await), 50_740);
+    assert_eq!(code(&client.run_command(more.clone()).await), 50_737);
+    assert_eq!(code(&client.run_command(session.plain(more.clone())).await), 50_740);
     let rest = client.ok(session.next(more.clone())).await;
     assert_eq!((documents(&rest, "nextBatch").len(), cursor_id(&rest)), (5, 0));
     let opened = client.ok(session.next(query())).await;
     assert!(is_ok(&client.run_on("admin", session.commit()).await));
     let more = doc! {"getMore": cursor_id(&opened), "collection": "c"};
-    assert_eq!(code(&client.run(session.plain(more)).await), 43);
+    assert_eq!(code(&client.run_command(session.plain(more)).await), 43);
 }
 
 #[tokio::test]
@@ -209,7 +209,7 @@ async fn killing_a_session_rolls_back_and_closes() {
     client.ok(doc! {"killSessions": [session.lsid.clone()]}).await;
     assert_eq!(code(&client.run_on("admin", session.commit()).await), 251);
     let more = doc! {"getMore": cursor_id(&plain), "collection": "other"};
-    assert_eq!(code(&client.run(session.plain(more)).await), 43);
+    assert_eq!(code(&client.run_command(session.plain(more)).await), 43);
     assert_eq!(client.all("c").await, Vec::<Document>::new());
 }
 
@@ -236,9 +236,11 @@ async fn a_transaction_that_nobody_ends_is_rolled_back_when_its_time_is_over() {
     client.ok(doc! {"insert": "c", "documents": [{"_id": 1}]}).await;
     let session = Session::new();
     // The transaction may be over before it has written anything.
-    client.run(session.first(doc! {"update": "c", "updates": [{"q": {"_id": 1}, "u": {"$set": {"a": 1}}}]})).await;
+    client
+        .run_command(session.first(doc! {"update": "c", "updates": [{"q": {"_id": 1}, "u": {"$set": {"a": 1}}}]}))
+        .await;
     let freed = doc! {"findAndModify": "c", "query": {"_id": 1}, "update": {"$set": {"b": 1}}, "new": true};
-    let reply = common::soon(client.run(freed)).await;
+    let reply = common::soon(client.run_command(freed)).await;
     assert_eq!(reply.get_document("value").unwrap(), &doc! {"_id": 1, "b": 1});
     let late = client.run_on("admin", session.commit()).await;
     assert!(code(&late) == 251 && has_label(&late, TRANSIENT), "{late}");
@@ -249,7 +251,7 @@ async fn a_transaction_that_nobody_ends_is_rolled_back_when_its_time_is_over() {
 async fn a_transaction_may_pause_for_as_long_as_it_may_live() {
     let limits = SessionLimits { transaction_lifetime: Duration::from_secs(3_600), ..SessionLimits::default() };
     let library = ClientOptions { idle_limit: Duration::from_millis(100), ..ClientOptions::default() };
-    let options = Options { sessions: limits, client: library, ..Options::default() };
+    let options = GatewayOptions { sessions: limits, client: library, ..GatewayOptions::default() };
     let client = Client::with_options(testkit::unique_db("gw_pause"), options).await;
     let session = Session::new();
     client.ok(session.first(insert(1))).await;

@@ -13,7 +13,7 @@ use common::{
 use futures_util::future::join_all;
 use mongodb::options::SessionOptions;
 use mongotx::{ClientOptions, Isolation, Layout};
-use mongotx_gateway::{Limits, Options, SessionLimits};
+use mongotx_gateway::{GatewayOptions, Limits, SessionLimits};
 
 const LEVELS: [&str; 2] = ["snapshot", "linearizable"];
 
@@ -72,7 +72,7 @@ async fn what_is_fetched_later_is_of_the_same_moment() {
         client.ok(change).await;
         client.ok(doc! {"delete": "c", "deletes": [{"q": {"_id": before.len() as i32 - 1}, "limit": 1}]}).await;
         let mut id = cursor_id(&opened);
-        let elsewhere = client.run(doc! {"getMore": id, "collection": "c"}).await;
+        let elsewhere = client.run_command(doc! {"getMore": id, "collection": "c"}).await;
         assert_eq!(code(&elsewhere), 50_737, "it belongs to its session");
         let moment = opened.get_document("cursor").unwrap().get("atClusterTime").cloned();
         while id != 0 {
@@ -102,7 +102,7 @@ async fn a_forgotten_cursor_ends_even_where_the_client_wants_no_time_out() {
         // Asking is using: the next look comes within a second.
         loop {
             tokio::time::sleep(Duration::from_millis(1_500)).await;
-            if code(&client.run(doc! {"getMore": forgotten, "collection": "c", "batchSize": 1}).await) == 43 {
+            if code(&client.run_command(doc! {"getMore": forgotten, "collection": "c", "batchSize": 1}).await) == 43 {
                 return;
             }
         }
@@ -117,7 +117,7 @@ async fn a_killed_cursor_of_a_validated_read_is_gone() {
     let id = cursor_id(&client.ok(at("snapshot", sorted(2))).await);
     let reply = client.ok(doc! {"killCursors": "c", "cursors": [id]}).await;
     assert_eq!(reply.get_array("cursorsKilled").unwrap(), &[Bson::Int64(id)]);
-    assert_eq!(code(&client.run(doc! {"getMore": id, "collection": "c"}).await), 43);
+    assert_eq!(code(&client.run_command(doc! {"getMore": id, "collection": "c"}).await), 43);
 }
 
 #[tokio::test]
@@ -129,7 +129,7 @@ async fn answers_over_the_limits_are_refused_by_their_names() {
     client.ok(doc! {"insert": "c", "documents": [{"_id": 100, "v": "x".repeat(1_000)}]}).await;
     for level in LEVELS {
         for (filter, limit) in [(doc! {"_id": {"$lt": 21}}, "20 documents"), (doc! {"_id": 100}, "1000 bytes")] {
-            let refused = client.run(at(level, doc! {"find": "c", "filter": filter, "batchSize": 1})).await;
+            let refused = client.run_command(at(level, doc! {"find": "c", "filter": filter, "batchSize": 1})).await;
             let words = refused.get_str("errmsg").unwrap();
             assert!(code(&refused) == 146 && words.contains(limit) && words.contains(level), "{refused}");
         }
@@ -149,15 +149,18 @@ async fn answers_over_the_limits_are_refused_by_their_names() {
 async fn what_waits_in_cursors_leaves_half_of_the_memory_to_others() {
     const LIMIT_BYTES: usize = 1024 * 1024;
     let limits = Limits { memory_bytes: LIMIT_BYTES, ..Limits::default() };
-    let client =
-        Client::with_options(testkit::unique_db("gw_validated_memory"), Options { limits, ..Options::default() }).await;
+    let client = Client::with_options(
+        testkit::unique_db("gw_validated_memory"),
+        GatewayOptions { limits, ..GatewayOptions::default() },
+    )
+    .await;
     for id in 0..3 {
         client.ok(doc! {"insert": "c", "documents": [{"_id": id, "v": "x".repeat(LIMIT_BYTES / 5)}]}).await;
     }
     let first = |count: i32| at("snapshot", doc! {"find": "c", "limit": count, "batchSize": 0});
-    assert_eq!(code(&client.run(first(3)).await), 146);
+    assert_eq!(code(&client.run_command(first(3)).await), 146);
     let waits = cursor_id(&client.ok(first(2)).await);
-    let refused = client.run(first(1)).await;
+    let refused = client.run_command(first(1)).await;
     assert!(code(&refused) == 146 && refused.get_str("errmsg").unwrap().contains("snapshot"), "{refused}");
     client.ok(doc! {"find": "c", "limit": 1}).await;
     client.ok(doc! {"getMore": waits, "collection": "c", "batchSize": 1}).await;
@@ -177,14 +180,14 @@ async fn a_moment_that_is_named_is_refused_everywhere() {
         command
     };
     for command in [named(sorted(9)), session.first(named(sorted(9))), named(doc! {"distinct": "c", "key": "a"})] {
-        let refused = client.run(command).await;
+        let refused = client.run_command(command).await;
         assert!(code(&refused) == 239 && !refused.contains_key("errorLabels"), "{refused}");
         assert!(refused.get_str("errmsg").unwrap().contains("atClusterTime"), "{refused}");
     }
     let after = doc! {"level": "linearizable", "afterClusterTime": Timestamp { time: 1, increment: 1 }};
     let mut find = sorted(9);
     find.insert("readConcern", after);
-    assert_eq!(code(&client.run(find).await), 72);
+    assert_eq!(code(&client.run_command(find).await), 72);
 }
 
 #[tokio::test]
@@ -202,14 +205,14 @@ async fn pipelines_that_write_and_other_commands_take_no_such_level() {
             doc! {"findAndModify": "c", "query": {"_id": 1}, "remove": true},
             doc! {"listCollections": 1},
         ] {
-            let refused = client.run(at(level, command.clone())).await;
+            let refused = client.run_command(at(level, command.clone())).await;
             assert!(code(&refused) == 72 && refused.get_str("errmsg").unwrap().contains(level), "{command}: {refused}");
         }
         for plan in [doc! {"explain": {"find": "c"}}, doc! {"aggregate": "c", "pipeline": [], "explain": true}] {
-            assert_eq!(code(&client.run(at(level, plan)).await), 72);
+            assert_eq!(code(&client.run_command(at(level, plan)).await), 72);
         }
     }
-    assert_eq!(code(&client.run(at("snapshot", doc! {"count": "c"})).await), 72);
+    assert_eq!(code(&client.run_command(at("snapshot", doc! {"count": "c"})).await), 72);
     assert_eq!(client.all("c").await.len(), 2);
 }
 
@@ -217,11 +220,14 @@ async fn pipelines_that_write_and_other_commands_take_no_such_level() {
 async fn where_the_levels_cannot_be_had_the_refusal_says_why() {
     let client =
         ClientOptions { layout: Layout::Published, isolation: Isolation::ReadCommitted, ..ClientOptions::default() };
-    let client =
-        Client::with_options(testkit::unique_db("gw_validated_layout"), Options { client, ..Options::default() }).await;
+    let client = Client::with_options(
+        testkit::unique_db("gw_validated_layout"),
+        GatewayOptions { client, ..GatewayOptions::default() },
+    )
+    .await;
     with_documents(&client, 1).await;
     for level in LEVELS {
-        let refused = client.run(at(level, sorted(9))).await;
+        let refused = client.run_command(at(level, sorted(9))).await;
         let words = refused.get_str("errmsg").unwrap();
         assert!(code(&refused) == 115 && words.contains(level) && words.contains("layout"), "{refused}");
     }
@@ -244,13 +250,13 @@ async fn a_linearizable_read_passes_by_a_rival_that_is_not_decided() {
         doc! {"count": "c", "query": {"v": 1}},
     ];
     // One of them at a time is given quiet; the others try again, a bounded number of times.
-    for read in soon(join_all(reads.map(|read| client.run(at("linearizable", read))))).await {
+    for read in soon(join_all(reads.map(|read| client.run_command(at("linearizable", read))))).await {
         assert!([0, 262].contains(&code(&read)), "{read}");
     }
     client.ok(at("linearizable", doc! {"distinct": "c", "key": "v"})).await;
     let mut bounded = at("linearizable", find(1));
     bounded.insert("maxTimeMS", 50);
-    assert_eq!(code(&client.run(bounded).await), 50);
+    assert_eq!(code(&client.run_command(bounded).await), 50);
     // No other reader waits.
     client.ok(at("linearizable", find(0))).await;
     assert_eq!(documents(&client.ok(at("snapshot", find(1))).await, "firstBatch"), [doc! {"_id": 1, "a": 1, "v": 1}]);

@@ -11,15 +11,15 @@ use common::{
     driver, options, soon,
     users::{PASSWORD, with_users},
 };
-use mongotx_gateway::{Gateway, Limits, Options, StartError, UserName, Users};
+use mongotx_gateway::{Gateway, GatewayOptions, Limits, StartError, UserName, Users};
 use serde_json::{Value, json};
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::TcpStream,
 };
 
-fn with_page(options: Options) -> Options {
-    Options { web: Some("127.0.0.1:0".parse().unwrap()), ..options }
+fn with_page(options: GatewayOptions) -> GatewayOptions {
+    GatewayOptions { web: Some("127.0.0.1:0".parse().unwrap()), ..options }
 }
 
 async fn start() -> (Gateway, Page) {
@@ -317,12 +317,12 @@ async fn users_log_in_monitors_look_and_only_root_acts() {
 #[tokio::test]
 async fn other_machines_see_it_only_encrypted_and_with_a_password() {
     let server = testkit::shared_standalone().await.unwrap();
-    let open = Options { web: Some("0.0.0.0:0".parse().unwrap()), ..options(&server.uri(), Limits::default()) };
+    let open = GatewayOptions { web: Some("0.0.0.0:0".parse().unwrap()), ..options(&server.uri(), Limits::default()) };
     let refused = Gateway::start(open.clone()).await.err().unwrap();
     assert!(matches!(refused, StartError::ExposedPage { .. }) && refused.to_string().contains("--users"), "{refused}");
     let (open, _folder) = with_users(open, &[("root@admin", "root")]);
     for allow_plaintext in [false, true] {
-        let refused = Gateway::start(Options { allow_plaintext, ..open.clone() }).await.err().unwrap();
+        let refused = Gateway::start(GatewayOptions { allow_plaintext, ..open.clone() }).await.err().unwrap();
         assert!(refused.to_string().contains("--tls-certificate"), "{refused}");
     }
 }

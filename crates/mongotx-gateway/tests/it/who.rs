@@ -12,7 +12,7 @@ use common::{
     users::{User, guarded},
 };
 use mongodb::{ClientSession, Collection, Database};
-use mongotx_gateway::{Gateway, Limits, Options};
+use mongotx_gateway::{Gateway, GatewayOptions, Limits};
 
 /// Long enough that no command stops waiting while the test looks.
 const LOCK_WAIT: Duration = Duration::from_secs(60);
@@ -49,7 +49,7 @@ async fn begin(client: &mongodb::Client) -> ClientSession {
 #[tokio::test]
 async fn who_waits_for_whom_is_shown_with_their_applications_and_queries() {
     let server = testkit::shared_standalone().await.unwrap();
-    let made = Options { lock_wait: LOCK_WAIT, ..options(&server.uri(), Limits::default()) };
+    let made = GatewayOptions { lock_wait: LOCK_WAIT, ..options(&server.uri(), Limits::default()) };
     let records = made.client.tx_database.clone();
     let gateway = Gateway::start(made).await.unwrap();
     let address = gateway.address().unwrap();
@@ -142,31 +142,31 @@ async fn users_end_their_own_commands_and_root_those_of_others() {
             .await
             .try_into()
             .unwrap_or_else(|_| panic!("four"));
-    writer.run(&name, doc! {"insert": "c", "documents": [{"_id": 1}]}).await;
+    writer.run_command(&name, doc! {"insert": "c", "documents": [{"_id": 1}]}).await;
     for (ends, stranger) in [(&again, Some(&other)), (&root, None)] {
         let session = Session::new();
         let endless = session.plain(doc! {"find": "c", "filter": {"$where": "while (true) {}"}});
-        let runs = writer.run(&name, endless);
+        let runs = writer.run_command(&name, endless);
         let kills = async {
             let asked = doc! {"currentOp": 1, "op": "query"};
             let opid = loop {
-                let shown = root.run("admin", asked.clone()).await;
+                let shown = root.run_command("admin", asked.clone()).await;
                 if let [only] = &shown.get_array("inprog").unwrap()[..] {
                     assert_eq!(only.as_document().unwrap().get_array("effectiveUsers").unwrap().len(), 1, "{only}");
                     break only.as_document().unwrap().get_i64("opid").unwrap();
                 }
             };
             if let Some(stranger) = stranger {
-                assert_eq!(code(&stranger.run("admin", doc! {"killOp": 1, "op": opid}).await), 13);
+                assert_eq!(code(&stranger.run_command("admin", doc! {"killOp": 1, "op": opid}).await), 13);
             }
-            let killed = ends.run("admin", doc! {"killOp": 1, "op": opid}).await;
+            let killed = ends.run_command("admin", doc! {"killOp": 1, "op": opid}).await;
             assert_eq!(code(&killed), 0, "{killed}");
         };
         let (ended, ()) = soon(async { tokio::join!(runs, kills) }).await;
         assert_eq!(code(&ended), 11_601, "{ended}");
     }
     // Of the server's, for all that is known.
-    assert_eq!(code(&other.run("admin", doc! {"killOp": 1, "op": 5}).await), 13);
-    assert_eq!(code(&root.run("admin", doc! {"killOp": 1, "op": 5}).await), 0);
-    assert_eq!(code(&root.run("admin", doc! {"killOp": 1}).await), 40_414);
+    assert_eq!(code(&other.run_command("admin", doc! {"killOp": 1, "op": 5}).await), 13);
+    assert_eq!(code(&root.run_command("admin", doc! {"killOp": 1, "op": 5}).await), 0);
+    assert_eq!(code(&root.run_command("admin", doc! {"killOp": 1}).await), 40_414);
 }

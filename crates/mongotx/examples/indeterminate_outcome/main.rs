@@ -35,7 +35,8 @@ pub(crate) async fn run(uri: &str) -> Result<(), Box<dyn Error>> {
     let witness = Client::connect(uri).await?;
     let orders: Collection = witness.database("mongotx_example_outcome").collection("orders");
     orders.drop().await?;
-    // A commit asks the server nothing about a collection that it knows: only the commit itself is lost.
+    // A commit asks the server nothing about a collection that it knows: only the commit itself is
+    // lost.
     orders.insert_one(&doc! {"_id": 0, "item": "pen"}).await?;
 
     for (number, loses) in [(1, Loses::Answers), (2, Loses::Requests)] {

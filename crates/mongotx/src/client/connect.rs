@@ -18,7 +18,7 @@ use crate::{
         Core,
         by_key::WantedKeys,
         catalog::{Catalog, Shards},
-        client_record::ClientRecordLog,
+        client_record::{ClientRecordLog, Shared},
         events::Events,
         finisher::Finisher,
         freshness::Freshness,
@@ -69,7 +69,8 @@ pub(super) async fn connect(uri: &str, options: ClientOptions) -> Result<Arc<Cor
             let (recorder, epoch) = lane().await?;
             let application = options.application.clone().or_else(|| asked.app_name.clone());
             let records = Records::new(&options.tx_database).of(About::this(application));
-            Arc::new(ClientRecordLog::new(Arc::clone(&server), recorder, epoch, records, options.commit_timeout))
+            let shared = Shared::new(Arc::clone(&server), recorder, epoch, records, options.commit_timeout);
+            Arc::new(ClientRecordLog::new(shared))
         }
         Layout::Published => {
             let mut lanes = Vec::new();

@@ -140,9 +140,9 @@ impl Client {
     /// ```
     ///
     /// # Errors
-    /// [`ErrorKind::Unavailable`] when there is another checkpoint, when something cannot be finished, or when the server does
-    /// not answer; [`ErrorKind::Unsupported`] in the published layout, and beside clients that
-    /// write in a later version of the stored format.
+    /// [`ErrorKind::Unavailable`] when there is another checkpoint, when something cannot be
+    /// finished, or when the server does not answer; [`ErrorKind::Unsupported`] in the published
+    /// layout, and beside clients that write in a later version of the stored format.
     pub async fn checkpoint(&self) -> Result<Checkpoint> {
         self.core.checkpoint().await
     }
@@ -207,7 +207,8 @@ impl Client {
     /// ```
     ///
     /// # Errors
-    /// [`ErrorKind::Unavailable`]; [`ErrorKind::Invalid`] when the server does not let this user read them.
+    /// [`ErrorKind::Unavailable`]; [`ErrorKind::Invalid`] when the server does not let this user
+    /// read them.
     pub async fn record_databases(&self) -> Result<Vec<String>> {
         strangers::noted_databases(&self.core.server).await
     }
@@ -267,9 +268,10 @@ impl Client {
     /// ```
     ///
     /// # Errors
-    /// [`ErrorKind::Unavailable`]. For documents that cannot be repaired, when all others are: [`ErrorKind::Corruption`], and
-    /// [`ErrorKind::Invalid`] for those that the server refuses to finish and those of clients whose records are in
-    /// another database. The message names the first and the number of others.
+    /// [`ErrorKind::Unavailable`]. For documents that cannot be repaired, when all others are:
+    /// [`ErrorKind::Corruption`], and [`ErrorKind::Invalid`] for those that the server refuses to
+    /// finish and those of clients whose records are in another database. The message names the
+    /// first and the number of others.
     pub async fn repair_collection(&self, namespace: &Namespace) -> Result<usize> {
         self.repair(namespace, Document::new()).await
     }
@@ -315,7 +317,7 @@ impl Client {
     /// # Errors
     /// [`ErrorKind::Unavailable`].
     pub async fn all_collections(&self) -> Result<Vec<Namespace>> {
-        let databases = self.core.server.run("admin", doc! {"listDatabases": 1, "nameOnly": true}).await?;
+        let databases = self.core.server.run_command("admin", doc! {"listDatabases": 1, "nameOnly": true}).await?;
         let mut all = Vec::new();
         for db in databases
             .get_array("databases")

@@ -22,8 +22,8 @@ use crate::{
 
 /// Updates and removals that are tried together at a time.
 const TOGETHER: usize = 500;
-/// Commands of several that may end early before the next writes are sent one by one: what such a command has locked behind its end is
-/// given back, and is locked again.
+/// Commands of several that may end early before the next writes are sent one by one: what such a
+/// command has locked behind its end is given back, and is locked again.
 const MOST_STOPS: usize = 4;
 
 #[derive(Clone, Debug)]

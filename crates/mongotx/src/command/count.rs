@@ -91,7 +91,7 @@ pub(crate) async fn estimated(core: &Core, tx: Option<&mut Transaction>, ns: &Na
         let all = AggregateCommand::of(vec![count_all()], super::Terms::default());
         return Ok(number(Plan::of(core, tx, ns, &all).await?.run(core).await?.all(1).await?.first()));
     }
-    let answer = core.server.run(&ns.db, doc! {"count": &ns.coll}).await?;
+    let answer = core.server.run_command(&ns.db, doc! {"count": &ns.coll}).await?;
     let total = answer.get("n").map_or(0, as_i64);
     if !core.catalog.ensure_pending_index(&core.server, ns).await? {
         return Ok(total as u64);

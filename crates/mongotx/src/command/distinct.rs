@@ -69,7 +69,7 @@ pub(crate) async fn values(
     if let Some(collation) = &query.terms.collation {
         distinct.insert("collation", collation.clone());
     }
-    let mut answer = core.server.run(&ns.db, distinct).await?;
+    let mut answer = core.server.run_command(&ns.db, distinct).await?;
     match answer.remove("values") {
         Some(Bson::Array(values)) => Ok(values),
         _ => Ok(Vec::new()),

@@ -88,7 +88,7 @@ pub(crate) async fn aggregate(
 }
 
 async fn ask(core: &Core, ns: &Namespace, command: Document, verbosity: Verbosity) -> Result<Document> {
-    core.server.run(&ns.db, doc! {"explain": command, "verbosity": verbosity.as_str()}).await
+    core.server.run_command(&ns.db, doc! {"explain": command, "verbosity": verbosity.as_str()}).await
 }
 
 /// Fields of a command that are a hint, hold some, or are about the index that is hinted at.
@@ -127,7 +127,7 @@ pub(crate) async fn as_written(
     }
     let mut plan = match verbosity {
         Some(verbosity) => ask(core, ns, sent, verbosity).await?,
-        None => core.server.run(&ns.db, sent).await?,
+        None => core.server.run_command(&ns.db, sent).await?,
     };
     show_plan(&mut plan);
     if let Ok(shown) = plan.get_document_mut("command") {

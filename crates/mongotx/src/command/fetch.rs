@@ -1,5 +1,6 @@
-//! Documents that a query names by `_id`: fetched as they are stored, with one command when they are clean. A lock on one of
-//! them is looked into when there is one, unless both versions of the document show the same.
+//! Documents that a query names by `_id`: fetched as they are stored, with one command when they
+//! are clean. A lock on one of them is looked into when there is one, unless both versions of the
+//! document show the same.
 
 use bson::{Bson, Document, RawBsonRef, RawDocument, RawDocumentBuf, doc};
 use protocol::{LockState, TxId, TxStatus, Version, lock::visible_version};
@@ -30,8 +31,8 @@ const FETCHES: usize = 64;
 /// Documents that are fetched together: they are all looked at before the first is answered.
 const TOGETHER: usize = 32;
 
-/// The filter that fetches the one document in question, locked or not; `None` when there may be others, or when this
-/// transaction may have written to it.
+/// The filter that fetches the one document in question, locked or not; `None` when there may be
+/// others, or when this transaction may have written to it.
 pub(crate) async fn by_id_filter(
     core: &Core,
     tx: Option<&Transaction>,
@@ -53,8 +54,8 @@ pub(crate) async fn by_id_filter(
     Ok(Some(filter))
 }
 
-/// A document that this transaction has written. Its own lock says that it still stands; `None`: not a query for this way, or
-/// that lock is not there.
+/// A document that this transaction has written. Its own lock says that it still stands; `None`:
+/// not a query for this way, or that lock is not there.
 pub(crate) async fn own_by_id(
     core: &Core,
     tx: &Transaction,
@@ -153,7 +154,8 @@ pub(crate) async fn by_id(
     Err(Error::new(ErrorKind::Unavailable, message))
 }
 
-/// Does the query show whole documents, or fields that can be told of any version without the server?
+/// Does the query show whole documents, or fields that can be told of any version without the
+/// server?
 fn shows_either_version(query: &Query) -> bool {
     !query.is_for_locks && query.projection.as_ref().is_none_or(is_plain_projection)
 }
@@ -167,8 +169,9 @@ fn of_either_version(query: &Query, ns: &Namespace, filter: Document) -> Documen
     find
 }
 
-/// What such a query shows of a document that somebody holds, if it shows the same of both versions: then it does not matter what became
-/// of who holds it. (What he writes later, he writes after the document was fetched.)
+/// What such a query shows of a document that somebody holds, if it shows the same of both
+/// versions: then it does not matter what became of who holds it. (What he writes later, he writes
+/// after the document was fetched.)
 fn answer_of_both(query: &Query, stored: &RawDocument, lock: &LockState) -> Result<Option<RawDocumentBuf>> {
     if lock.insert || lock.remove {
         return Ok(None);
@@ -186,8 +189,9 @@ fn unsafe_answer(query: &Query, stored: &RawDocument) -> Result<Option<RawDocume
     }
 }
 
-/// The committed document of one `_id`, outside transactions: one `find` of bytes, unless somebody holds the document or the
-/// `_id` may match in another way than by its value. Then it is any query.
+/// The committed document of one `_id`, outside transactions: one `find` of bytes, unless somebody
+/// holds the document or the `_id` may match in another way than by its value. Then it is any
+/// query.
 #[tracing::instrument(name = "mongotx.find", level = "debug", skip_all, fields(%ns))]
 pub(crate) async fn point(core: &Core, ns: &Namespace, id: RawBsonRef<'_>) -> Result<Option<RawDocumentBuf>> {
     let collection = core.catalog.look_up(&core.server, ns).await?;
@@ -221,8 +225,8 @@ pub(crate) async fn by_ids_filter(core: &Core, ns: &Namespace, query: &Query) ->
     }))
 }
 
-/// Several documents, in a collection to which the transaction has written nothing. `None`: not a query for this way, or
-/// one of the documents is locked.
+/// Several documents, in a collection to which the transaction has written nothing. `None`: not a
+/// query for this way, or one of the documents is locked.
 pub(crate) async fn by_ids(core: &Core, ns: &Namespace, query: &Query) -> Result<Option<Documents>> {
     let Some(filter) = by_ids_filter(core, ns, query).await? else { return Ok(None) };
     let (by_now, stays) = (core.finisher.by_now(), stays_in_place(query));

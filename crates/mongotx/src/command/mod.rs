@@ -124,7 +124,8 @@ impl Terms {
     }
 
     /// # Errors
-    /// [`crate::ErrorKind::Unsupported`] for what only a `find` on stored documents can do, where versions are mapped first.
+    /// [`crate::ErrorKind::Unsupported`] for what only a `find` on stored documents can do, where
+    /// versions are mapped first.
     pub(crate) fn check_mapped(&self) -> Result<()> {
         let Some(find_only) = &self.find_only else { return Ok(()) };
         Err(Error::unsupported(format!(

@@ -1,14 +1,15 @@
 //! What can come before a document in an order.
 //!
-//! A read that has found the first document of an order depends on those that could come before it, and on no other: documents behind it may
-//! be held, changed, inserted and removed.
+//! A read that has found the first document of an order depends on those that could come before it,
+//! and on no other: documents behind it may be held, changed, inserted and removed.
 
 use bson::{Bson, Document, doc};
 
-/// The condition of documents that could come before this one, of which all fields in the order are known. It may match others, too. `None`:
-/// any could.
+/// The condition of documents that could come before this one, of which all fields in the order are
+/// known. It may match others, too. `None`: any could.
 ///
-/// An array has its place by its least or its greatest item, while a comparison is true of any item: so every array counts as one that could.
+/// An array has its place by its least or its greatest item, while a comparison is true of any
+/// item: so every array counts as one that could.
 pub(crate) fn ahead_of(document: &Document, sort: &Document) -> Option<Document> {
     let (field, direction) = sort.iter().next()?;
     let value = document.get(field).filter(|value| is_comparable(value))?;

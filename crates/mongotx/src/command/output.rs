@@ -65,7 +65,7 @@ async fn out(
 async fn merge_into(core: &Arc<Core>, ns: &Namespace, before: &AggregateCommand, merge: &Merge) -> Result<()> {
     let plan = Plan::of(core, None, ns, before).await?;
     let command = plan.writing_command(merge.stage.clone())?;
-    core.server.run(&ns.db, doc! {"explain": command, "verbosity": "queryPlanner"}).await?;
+    core.server.run_command(&ns.db, doc! {"explain": command, "verbosity": "queryPlanner"}).await?;
     let target = Namespace::new(merge.db.as_deref().unwrap_or(&ns.db), &merge.collection);
     let variables = merge.variables.clone().unwrap_or_default();
     let with_variables = doc! {"$replaceWith": {"new": "$$ROOT", "variables": variables}};

@@ -95,7 +95,7 @@ async fn search(
     scratch.make(&index.spec).await?;
     let mut copy = doc! {"aggregate": &ns.coll, "pipeline": copy_own(parts, own, &scratch.ns.coll)?, "cursor": {}};
     query.terms.add_to(&mut copy);
-    if let Err(refused) = core.server.run(&ns.db, copy).await {
+    if let Err(refused) = core.server.run_command(&ns.db, copy).await {
         // The index that cannot hold a document of the collection cannot hold it here.
         core.refuse_unfinished(ns, &Document::new(), own.writers()).await?;
         return Err(refused);
@@ -131,7 +131,7 @@ impl Scratch {
         let indexes = vec![scratch_index(index)];
         let mut create = doc! {"createIndexes": &self.ns.coll, "indexes": indexes};
         self.server.nodes.with_quorum(&mut create);
-        self.server.run(&self.ns.db, create).await.map(drop)
+        self.server.run_command(&self.ns.db, create).await.map(drop)
     }
 
     async fn drop_now(mut self) {
@@ -154,7 +154,7 @@ impl Drop for Scratch {
 const NO_SUCH_COLLECTION: i32 = 26;
 
 pub(crate) async fn drop_collection(server: &Server, ns: &Namespace) {
-    match server.run(&ns.db, doc! {"drop": &ns.coll}).await {
+    match server.run_command(&ns.db, doc! {"drop": &ns.coll}).await {
         Err(error) if error.code() != Some(NO_SUCH_COLLECTION) => {
             tracing::warn!(%ns, %error, "a scratch collection of a text search could not be dropped");
         }

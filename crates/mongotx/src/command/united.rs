@@ -9,8 +9,9 @@
 //! | any other `find` | is something pending that it could have to see? Then: the safe versions that match | nothing is |
 //! | which document is the first in an order | the same, once for all such reads of a collection, of documents that could come before it | nothing is |
 //!
-//! A part runs after what stands before it in the pipeline is exhausted. Parts for which nobody answers, and those whose answer is
-//! another one than it was, are left to be asked by themselves: what that tells is what counts.
+//! A part runs after what stands before it in the pipeline is exhausted. Parts for which nobody
+//! answers, and those whose answer is another one than it was, are left to be asked by themselves:
+//! what that tells is what counts.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -73,7 +74,8 @@ impl<'a> Part<'a> {
 struct Asked {
     /// What could be pending, if that has to be known before.
     pending: Option<Document>,
-    /// The documents that matter, if what is pending of them is asked for together with those of other parts.
+    /// The documents that matter, if what is pending of them is asked for together with those of
+    /// other parts.
     matter: Option<Document>,
     answer: Vec<Document>,
     /// For whatever has a key, or the `_id`, in any version; whole.
@@ -92,19 +94,22 @@ impl Asked {
 struct Answer {
     /// Its documents are as they are stored, so that their locks tell who holds them.
     has_locks: bool,
-    /// They are whole, and of those that others see the ones that have a key, or the `_id`, are the answer.
+    /// They are whole, and of those that others see the ones that have a key, or the `_id`, are the
+    /// answer.
     is_by_key: bool,
     /// Somebody else may be changing what it reads, so it has to be asked by itself.
     is_open: bool,
     digest: Digest,
     /// Documents that others hold, with these: as they were before, if those are active still.
     held: Vec<(TxId, RawDocumentBuf)>,
-    /// The digests of the documents, where each of them is compared; `None`: nobody answers for this one.
+    /// The digests of the documents, where each of them is compared; `None`: nobody answers for
+    /// this one.
     documents: HashMap<OwnKey, Option<Digest>>,
 }
 
 impl Core {
-    /// Asks again what can be asked together. The parts that are left have to be asked by themselves.
+    /// Asks again what can be asked together. The parts that are left have to be asked by
+    /// themselves.
     pub(crate) async fn ask_together<'a>(&self, tx: &Transaction, parts: Vec<Part<'a>>) -> Result<Vec<Part<'a>>> {
         let mut left = Vec::new();
         let mut by_database: BTreeMap<&str, Vec<(Part<'a>, Asked)>> = BTreeMap::new();
@@ -181,8 +186,8 @@ impl Core {
         Ok(Some(Asked { pending: Some(pending), answer, ..Asked::default() }))
     }
 
-    /// Asks once for everything that is pending and matters to one of several parts, before the first of them. Answers, by the place of
-    /// that one, which they are.
+    /// Asks once for everything that is pending and matters to one of several parts, before the
+    /// first of them. Answers, by the place of that one, which they are.
     async fn share_pending(
         &self,
         tx: &Transaction,
@@ -262,9 +267,9 @@ impl Core {
         Ok(answers)
     }
 
-    /// Who holds a document and is active after it was fetched was so before: others see it as if it were not held; at serializable
-    /// he is in the way. Who was committed before it was fetched has left it as it is. Nobody needs to be asked about whose two versions
-    /// answer the same.
+    /// Who holds a document and is active after it was fetched was so before: others see it as if
+    /// it were not held; at serializable he is in the way. Who was committed before it was fetched
+    /// has left it as it is. Nobody needs to be asked about whose two versions answer the same.
     async fn settle_held(
         &self,
         tx: &Transaction,
@@ -328,8 +333,8 @@ fn command(parts: &[Part<'_>], asked: Vec<Asked>) -> Document {
     doc! {"aggregate": coll, "pipeline": pipeline, "cursor": {"batchSize": BATCH}}
 }
 
-/// What of a document that is asked for by its `_id` shows the fields in question, the unsafe version, the lock and the `_id`. `None`:
-/// all of it has to be looked at.
+/// What of a document that is asked for by its `_id` shows the fields in question, the unsafe
+/// version, the lock and the `_id`. `None`: all of it has to be looked at.
 fn both_versions(query: &Query) -> Option<Document> {
     let shown = query.projection.as_ref().filter(|_| fetch_key::is_answered_here(query))?;
     let is_shown = |value: &Bson| !matches!(value, Bson::Boolean(false) | Bson::Int32(0) | Bson::Int64(0));
@@ -370,8 +375,8 @@ impl Answer {
         }
     }
 
-    /// A document that somebody holds, if the read is answered the same whether or not he commits: then he is not in the way. (What
-    /// he writes later, he writes after this.) False: it is not.
+    /// A document that somebody holds, if the read is answered the same whether or not he commits:
+    /// then he is not in the way. (What he writes later, he writes after this.) False: it is not.
     fn take_either(&mut self, part: &Part<'_>, stored: &RawDocument, lock: &LockState) -> Result<bool> {
         let Some(pending) = document::unsafe_version(stored).filter(|_| !lock.insert && !lock.remove) else {
             return Ok(false);

@@ -1,4 +1,5 @@
-//! Reads of transactions that are validated at their commit: answered as at read committed, and noted.
+//! Reads of transactions that are validated at their commit: answered as at read committed, and
+//! noted.
 //!
 //! | read | what is noted |
 //! | --- | --- |
@@ -84,8 +85,8 @@ pub(crate) async fn find(core: &Core, tx: &mut Transaction, ns: &Namespace, quer
     Ok(Documents::at_hand(found))
 }
 
-/// How many documents are the whole answer of the query if it finds that many: one for each key of a unique index that it allows. 0: any
-/// number may be.
+/// How many documents are the whole answer of the query if it finds that many: one for each key of
+/// a unique index that it allows. 0: any number may be.
 async fn keys_allowed(core: &Core, ns: &Namespace, query: &Query) -> Result<usize> {
     if query.skip > 0 || !query.terms.is_plain() || !query.shows_ids() {
         return Ok(0);
@@ -93,8 +94,8 @@ async fn keys_allowed(core: &Core, ns: &Namespace, query: &Query) -> Result<usiz
     Ok(core.catalog.look_up(&core.server, ns).await?.keys_allowed(&query.filter).unwrap_or(0))
 }
 
-/// A query that was asked, and read to its end, before the transaction wrote to the collection: another answer than then could
-/// not be committed.
+/// A query that was asked, and read to its end, before the transaction wrote to the collection:
+/// another answer than then could not be committed.
 async fn repeated(core: &Core, ns: &Namespace, found: Documents, before: Digest) -> Result<Documents> {
     let found = at_hand(core, found).await?;
     match Digest::of(found.iter().map(AsRef::as_ref)) == before {
@@ -124,8 +125,8 @@ async fn find_pinned(core: &Core, tx: &mut Transaction, ns: &Namespace, query: &
     Ok(Documents::at_hand(found))
 }
 
-/// The first few documents, if none of them is the transaction's own: then they are the first of the others, too, which can be asked
-/// for again. `None`: not such a query, or answer.
+/// The first few documents, if none of them is the transaction's own: then they are the first of
+/// the others, too, which can be asked for again. `None`: not such a query, or answer.
 async fn find_first_of_others(
     core: &Core,
     tx: &mut Transaction,
@@ -183,8 +184,9 @@ pub(crate) fn first_of_others(tx: &Transaction, ns: &Namespace, query: &Query) -
     (of_others.limit == 1).then_some(of_others)
 }
 
-/// A write has changed the document that was the first, as far as it could see, when [`first_of_others`] was asked, and looked like this
-/// before. It is the transaction's own: what comes behind it is of no consequence.
+/// A write has changed the document that was the first, as far as it could see, when
+/// [`first_of_others`] was asked, and looked like this before. It is the transaction's own: what
+/// comes behind it is of no consequence.
 pub(crate) fn note_first(
     core: &Core,
     tx: &mut Transaction,
@@ -344,9 +346,10 @@ fn is_equal_by_bytes(id: &Bson) -> bool {
     !matches!(id, Bson::String(_) | Bson::Symbol(_) | Bson::Document(_) | Bson::Array(_))
 }
 
-/// An answer that cannot be asked for again in the same words, because it shows what the transaction has written, or rests on
-/// chance. Between two looks at the change stamps that agree, it and the documents that matter to it are read: these are noted
-/// in its place, and at one moment they were what the answer was made of.
+/// An answer that cannot be asked for again in the same words, because it shows what the
+/// transaction has written, or rests on chance. Between two looks at the change stamps that agree,
+/// it and the documents that matter to it are read: these are noted in its place, and at one moment
+/// they were what the answer was made of.
 struct Bracket<'a> {
     core: &'a Core,
     /// What matters to the answer, by collection.
@@ -429,7 +432,8 @@ pub(crate) async fn settle_shown(
     shown: &Document,
 ) -> Result<()> {
     let Some(point) = tx.reads.point(ns, id) else { return Ok(()) };
-    // Bytes that a document has no other form for may have become others on the way: then the commit compares them.
+    // Bytes that a document has no other form for may have become others on the way: then the
+    // commit compares them.
     if Digest::of([&*RawDocumentBuf::try_from(shown)?]) == point.digest {
         tx.reads.settle_point(ns, id);
         return Ok(());
@@ -440,8 +444,8 @@ pub(crate) async fn settle_shown(
     }
 }
 
-/// The query with the time in place of `$$NOW`. Its answer is the latest, also where it could be a little old: one that is older than the
-/// first look would not be of the moment that is validated.
+/// The query with the time in place of `$$NOW`. Its answer is the latest, also where it could be a
+/// little old: one that is older than the first look would not be of the moment that is validated.
 async fn bound(core: &Core, query: &Query) -> Result<Query> {
     let mut bound = query.clone();
     bound.terms.staleness = None;

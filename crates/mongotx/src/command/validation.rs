@@ -1,21 +1,25 @@
 //! Validation: at the commit, with all write locks held, what was read is read again.
 //!
-//! 1. Look at the change stamps of the collections that were read. (A look that is remembered will do: [`crate::coordinator::looks`].)
-//! 2. Ask everything again that is not the transaction's own, as if by somebody who has written nothing ([`super::united`]). An
-//!    answer differs: a conflict.
-//! 3. Look again. The same stamps: between the two looks no transaction was decided that has written there, so the answers are
-//!    those of one moment, which is after the last lock was taken. One document by its `_id` may have been disturbed: the moment is
-//!    that at which it was read again (at serializable only if nothing else was read). Other stamps: again from 2.
+//! 1. Look at the change stamps of the collections that were read. (A look that is remembered will
+//!    do: [`crate::coordinator::looks`].)
+//! 2. Ask everything again that is not the transaction's own, as if by somebody who has written
+//!    nothing ([`super::united`]). An answer differs: a conflict.
+//! 3. Look again. The same stamps: between the two looks no transaction was decided that has
+//!    written there, so the answers are those of one moment, which is after the last lock was
+//!    taken. One document by its `_id` may have been disturbed: the moment is that at which it was
+//!    read again (at serializable only if nothing else was read). Other stamps: again from 2.
 //!
-//! If nothing is left but what the transaction holds and one document beside it, reading these once *is* one moment. (In quiet it looks all
-//! the same: see below.) Is it the latest
-//! one? The evidence of a commit that holds locks shows that. At serializable, who holds none looks all the same where several servers
-//! keep the data: a primary that was cut off does not know what the others have, and answers no look.
+//! If nothing is left but what the transaction holds and one document beside it, reading these once
+//! *is* one moment. (In quiet it looks all the same: see below.) Is it the latest one? The evidence
+//! of a commit that holds locks shows that. At serializable, who holds none looks all the same
+//! where several servers keep the data: a primary that was cut off does not know what the others
+//! have, and answers no look.
 //!
-//! At serializable, besides: no rival that is not decided may hold a document that matters to a read, because it is about to
-//! change it. A transaction without locks waits for it, one with locks only if it is the older one, so that no two wait for each
-//! other; both for a bounded time. In quiet ([`crate::coordinator::quiet`]) it passes rivals by, if the second look shows that they will be
-//! validated again before they are decided.
+//! At serializable, besides: no rival that is not decided may hold a document that matters to a
+//! read, because it is about to change it. A transaction without locks waits for it, one with locks
+//! only if it is the older one, so that no two wait for each other; both for a bounded time. In
+//! quiet ([`crate::coordinator::quiet`]) it passes rivals by, if the second look shows that they
+//! will be validated again before they are decided.
 
 use std::{
     collections::{BTreeSet, HashMap, HashSet},
@@ -66,7 +70,8 @@ const SHORTEST_WAIT: Duration = Duration::from_millis(100);
 /// Times that a document is fetched again because its writer finished between two commands.
 const FETCHES: usize = 64;
 
-/// What reading again has shown, if it was not a conflict: at serializable, the rivals that are not decided and hold what was read.
+/// What reading again has shown, if it was not a conflict: at serializable, the rivals that are not
+/// decided and hold what was read.
 type Rivals = BTreeSet<TxId>;
 
 impl Core {
@@ -135,7 +140,8 @@ impl Core {
         Err(Error::new(ErrorKind::Conflict, message))
     }
 
-    /// Will these rivals be validated again before they are decided? Then what was read comes before them.
+    /// Will these rivals be validated again before they are decided? Then what was read comes
+    /// before them.
     fn passes_by(&self, tx: &Transaction, rivals: &Rivals, stamps: &Tags, look: &ChangeLook) -> bool {
         let covered = rivals.is_empty() || tx.quiet.as_ref().is_some_and(|quiet| quiet.covers(rivals, stamps, look));
         if covered {
@@ -159,8 +165,8 @@ impl Core {
         Ok(())
     }
 
-    /// Step 2: asks everything again: together what can be, the rest some commands at a time. Rivals that may not be passed by
-    /// end it.
+    /// Step 2: asks everything again: together what can be, the rest some commands at a time.
+    /// Rivals that may not be passed by end it.
     async fn read_again(&self, tx: &Transaction) -> Result<Rivals> {
         let points = tx.reads.points().flat_map(|(ns, points)| {
             let points: Vec<&Point> = points.values().collect();
@@ -212,7 +218,8 @@ impl Core {
                 if let Some(writer) = writer.filter(|writer| holders.get(writer).is_some_and(Holder::is_news))
                     && decided.insert((OwnKey::of(&point.id), writer))
                 {
-                    // It may have written to the document again since that was fetched, and before it was decided.
+                    // It may have written to the document again since that was fetched, and before
+                    // it was decided.
                     again.push(point);
                     continue;
                 }
@@ -265,8 +272,8 @@ impl Core {
         Ok(rivals)
     }
 
-    /// Would the answer be the same if this rival were committed? Asked of one document only: of several, each rival could leave the
-    /// answer as it is, and all of them together not.
+    /// Would the answer be the same if this rival were committed? Asked of one document only: of
+    /// several, each rival could leave the answer as it is, and all of them together not.
     async fn is_same_to(&self, rival: TxId, entry: &Entry) -> Result<bool> {
         let (Read::Find(query), Some(_)) = (&entry.read, &entry.pinned) else { return Ok(false) };
         if query.terms.find_only.is_some() {

@@ -3,8 +3,8 @@
 //! Who needs a look while another is under way waits for the next one, with everybody else who
 //! comes meanwhile: a look that is already under way may have passed by what they have to see. If
 //! one of them holds what other transactions of this client wait for, the next look begins at once.
-//! The last one is remembered. With what the own record has acknowledged since, it is a first look as
-//! good as a new one, and costs no command.
+//! The last one is remembered. With what the own record has acknowledged since, it is a first look
+//! as good as a new one, and costs no command.
 
 use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},

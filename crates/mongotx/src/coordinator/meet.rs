@@ -17,6 +17,7 @@ use sd2v::{
 
 use super::{Core, address::Address, roll, unfinishable::is_refused};
 use crate::{
+    backoff::Backoff,
     error::{Conflict, Error, Result},
     options::Namespace,
     steps::Step,
@@ -112,11 +113,15 @@ impl Core {
     }
 }
 
+/// The first pause before a rival is looked at again, and the longest.
+const FIRST_PAUSE: Duration = Duration::from_millis(2);
+const LONGEST_PAUSE: Duration = Duration::from_millis(100);
+
 /// The time that an action waits for rivals.
 pub(crate) struct Patience {
     until: Instant,
     limit: Duration,
-    pause: Duration,
+    backoff: Backoff,
     noticed: bool,
     /// The rival that was waited for last, for those who look on: as long as this one is patient.
     shown: Option<(TxId, Shown)>,
@@ -124,7 +129,13 @@ pub(crate) struct Patience {
 
 impl Patience {
     pub(crate) fn new(limit: Duration) -> Self {
-        Self { until: Instant::now() + limit, limit, pause: Duration::from_millis(2), noticed: false, shown: None }
+        Self {
+            until: Instant::now() + limit,
+            limit,
+            backoff: Backoff::new(FIRST_PAUSE, LONGEST_PAUSE),
+            noticed: false,
+            shown: None,
+        }
     }
 
     /// Is it the first time that something was in the way?
@@ -163,10 +174,9 @@ impl Patience {
         Ok(())
     }
 
-    /// A pause that grows, up to a tenth of a second.
+    /// A pause that grows, and never lasts longer than it has grown: half of it is left to chance.
     pub(crate) async fn breathe(&mut self) {
         let jitter = rand::random_range(0.5..1.0);
-        tokio::time::sleep(self.pause.mul_f64(jitter)).await;
-        self.pause = (self.pause * 2).min(Duration::from_millis(100));
+        tokio::time::sleep(self.backoff.next_pause().mul_f64(jitter)).await;
     }
 }

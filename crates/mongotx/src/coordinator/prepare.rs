@@ -230,8 +230,8 @@ impl Core {
         };
         let placed = Placed { ns: target.ns, at: target.at, uniques: touched, before: &before, inserted: None };
         let mut owned = tx.may_hold(target.ns, &target.at.id);
-        // A statement may have locked it without being the one that is answered with it: earlier, before
-        // it was refused, or to ask the copy (`attempt_blindly`).
+        // A statement may have locked it without being the one that is answered with it: earlier,
+        // before it was refused, or to ask the copy (`attempt_blindly`).
         let mut may_be_locked = owned || tx.has_read_locks(target.ns);
         if !touched.is_empty() {
             tx.note_rekeyed(target.ns);

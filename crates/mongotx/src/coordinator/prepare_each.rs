@@ -100,7 +100,8 @@ impl Core {
         let collection = self.catalog.admit_writes(&self.server, ns, me).await?;
         let (mut statements, mut bytes, mut seen) = (Vec::new(), 0, HashSet::new());
         for Each { target, change } in all.iter().take(BATCH) {
-            // Of two that may name the same document, the answer would not tell which has changed it.
+            // Of two that may name the same document, the answer would not tell which has changed
+            // it.
             let simple =
                 target.terms.is_plain() && tx.is_untouched(ns, &target.at.id) && seen.insert(coarse_key(&target.at.id));
             if !simple || !self.consequences(&collection, target, change).await?.are_none() {

@@ -118,7 +118,7 @@ impl Records {
         server.nodes.on_majority(&mut create);
         server.nodes.with_quorum(&mut create);
         create.insert("maxTimeMS", LONGEST_BUILD_MS);
-        server.run(&self.ns.db, create).await.map(drop).map_err(|error| match error.code() {
+        server.run_command(&self.ns.db, create).await.map(drop).map_err(|error| match error.code() {
             Some(MAX_TIME_EXPIRED) => {
                 let message =
                     format!("the index of {} could not be built within {LONGEST_BUILD_MS} ms: {error}", self.ns);

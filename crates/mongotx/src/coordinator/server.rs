@@ -83,7 +83,8 @@ impl WriteAnswer {
     }
 
     /// # Errors
-    /// [`ErrorKind::Unavailable`] when a statement was not carried out because the server ceased to be the primary.
+    /// [`ErrorKind::Unavailable`] when a statement was not carried out because the server ceased to
+    /// be the primary.
     fn parse_write(answer: &Document) -> Result<Self> {
         let number = |field| answer.get(field).map_or(0, as_i64);
         let place = |of: &Document| usize::try_from(of.get("index").map_or(0, as_i64)).unwrap_or(0);

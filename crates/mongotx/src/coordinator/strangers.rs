@@ -99,7 +99,7 @@ pub(crate) async fn server_seconds(server: &Server) -> Result<i64> {
 
 /// The current time of the server.
 pub(crate) async fn server_time(server: &Server) -> Result<DateTime> {
-    let hello = server.run("admin", doc! {"hello": 1}).await?;
+    let hello = server.run_command("admin", doc! {"hello": 1}).await?;
     hello.get_datetime("localTime").copied().map_err(|_| {
         Error::unsupported(
             "the server does not tell its time, which ids of clients and $$NOW in a transaction are made of",
@@ -110,7 +110,8 @@ pub(crate) async fn server_time(server: &Server) -> Result<DateTime> {
 /// A client of which there is no record in `database`: may what carries its id be rolled back?
 ///
 /// # Errors
-/// [`ErrorKind::Invalid`] when its records are elsewhere, [`ErrorKind::Corruption`] when its record must be there and is not.
+/// [`ErrorKind::Invalid`] when its records are elsewhere, [`ErrorKind::Corruption`] when its record
+/// must be there and is not.
 pub(crate) async fn check_gone(server: &Server, database: &str, client: ClientId) -> Result<()> {
     check_tag(server, database, client).await?;
     let age = server_seconds(server).await? - i64::from(client.made());

@@ -89,7 +89,8 @@ impl Database {
     ///
     /// # Errors
     /// The server's: 48 (NamespaceExists), 73 (InvalidNamespace), 72 (InvalidOptions);
-    /// [`crate::ErrorKind::Unsupported`] for a validator that could not be asked of uncommitted versions.
+    /// [`crate::ErrorKind::Unsupported`] for a validator that could not be asked of uncommitted
+    /// versions.
     pub fn create_collection(&self, name: &str) -> CreateCollection<'_> {
         CreateCollection { database: self, ns: Namespace::new(&self.name, name), options: Document::new() }
     }

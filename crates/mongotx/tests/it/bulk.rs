@@ -346,7 +346,8 @@ async fn what_comes_after_a_locked_document_is_given_back() {
     assert_eq!(numbers(&client, &coll).await, [2, 12, 12, 1, 1, 1]);
 }
 
-/// The second does not match: the others are sent together again, and nobody is asked whether the transaction still holds them.
+/// The second does not match: the others are sent together again, and nobody is asked whether the
+/// transaction still holds them.
 #[tokio::test]
 async fn what_comes_after_a_document_that_does_not_match_is_sent_together() {
     let (client, coll, mut session) = place().await;
@@ -362,15 +363,16 @@ async fn what_comes_after_a_document_that_does_not_match_is_sent_together() {
         assert_eq!((done.matched_count, done.modified_count), (3, 3));
     };
     let sent = quiet::commands_of(&client, bulk).await;
-    // All four; what was locked behind the second is given back; the second alone, in one statement and in two; the last two. Which are
-    // held is asked once, and then why the second is not.
+    // All four; what was locked behind the second is given back; the second alone, in one statement
+    // and in two; the last two. Which are held is asked once, and then why the second is not.
     let expected = BTreeMap::from([("update".to_owned(), 5), ("find".to_owned(), 2)]);
     assert_eq!(sent, expected);
     session.commit().await.unwrap();
     assert_eq!(numbers(&client, &coll).await, [2, 1, 2, 2, 2, 2]);
 }
 
-/// A bulk of which many do not match: most are sent one by one in the end, and not again and again with all that are behind them.
+/// A bulk of which many do not match: most are sent one by one in the end, and not again and again
+/// with all that are behind them.
 #[tokio::test]
 async fn bulk_that_ends_early_again_and_again_is_not_sent_as_often() {
     let client = quiet::connect(quiet::options()).await;
@@ -390,7 +392,8 @@ async fn bulk_that_ends_early_again_and_again_is_not_sent_as_often() {
         assert_eq!((done.matched_count, done.modified_count), (30, 30));
     };
     let given_back = quiet::commands_of(&client, bulk).await.get("update").copied().unwrap_or(0);
-    // One for each that matches, two for each that does not, and two more for each of four that end early.
+    // One for each that matches, two for each that does not, and two more for each of four that end
+    // early.
     assert!(given_back <= 30 + 60 + 8 + 2, "{given_back}");
     session.commit().await.unwrap();
     assert_eq!(numbers(&client, &coll).await.iter().sum::<i32>(), 90);
@@ -424,7 +427,7 @@ async fn equal_ids_of_other_types_are_told_apart_in_one_bulk() {
 /// nothing of it stays.
 #[tokio::test]
 async fn bulk_that_the_server_interrupts_is_not_done_twice() {
-    let options = testkit::Options::standalone().arg("--setParameter").arg("enableTestCommands=1");
+    let options = testkit::ServerOptions::standalone().arg("--setParameter").arg("enableTestCommands=1");
     let server = options.start().await.unwrap();
     let admin = server.client().await.unwrap().database("admin");
     let client = Client::connect_with(&server.uri(), quiet::options()).await.unwrap();

@@ -159,7 +159,7 @@ async fn version_that_was_rolled_back_is_never_seen() {
 async fn key_that_moves_is_at_one_document_at_every_moment() {
     const MOVES: i32 = 150;
     // A server whose queries give way after every step, so that a query is of several moments.
-    let server = testkit::Options::standalone().in_memory().arg("--setParameter");
+    let server = testkit::ServerOptions::standalone().in_memory().arg("--setParameter");
     let server = server.arg("internalQueryExecYieldIterations=1").start().await.unwrap();
     let place = place_at(&server.uri(), 2).await;
     let is_over = Arc::new(AtomicBool::new(false));

@@ -118,7 +118,7 @@ impl Connection {
     /// # Errors
     /// Those of a connection that has been opened; [`Failure::is_maybe_done`] says whether the
     /// command may have been carried out.
-    pub async fn run(
+    pub async fn run_command(
         &mut self,
         database: Option<&str>,
         body: &RawDocument,

@@ -43,7 +43,7 @@ async fn a_command_that_is_given_up_takes_its_connection_with_it() {
         };
         let given_up = async {
             let mut lent = pool.get().await.unwrap();
-            lent.run(Some("d"), &rawdoc! {"ping": 1}, &[], LIMIT).await.unwrap();
+            lent.run_command(Some("d"), &rawdoc! {"ping": 1}, &[], LIMIT).await.unwrap();
         };
         let mut first = None;
         until(given_up, async { first = Some(server.await) }).await;
@@ -57,7 +57,7 @@ async fn a_command_that_is_given_up_takes_its_connection_with_it() {
         let asked = async {
             let mut lent = pool.get().await.unwrap();
             assert_eq!((lent.number(), begun.load(SeqCst)), (3, 4));
-            lent.run(Some("d"), &rawdoc! {"ping": 1}, &[], LIMIT).await.unwrap()
+            lent.run_command(Some("d"), &rawdoc! {"ping": 1}, &[], LIMIT).await.unwrap()
         };
         let (answer, ()) = tokio::join!(asked, second);
         assert_eq!(answer.get_str("whose").unwrap(), "second", "after {sent} bytes");

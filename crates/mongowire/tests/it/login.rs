@@ -4,14 +4,14 @@ use std::sync::Arc;
 
 use bson::{doc, rawdoc};
 use mongowire::{Connection, Failure, Refusal};
-use testkit::Options;
+use testkit::ServerOptions;
 
 use crate::{LIMIT, settings};
 
 /// A server with a user for each mechanism, and one for both. `localhost exception`: the first user
 /// may be made by anybody.
 async fn server() -> testkit::Server {
-    let server = Options::standalone().start().await.unwrap();
+    let server = ServerOptions::standalone().start().await.unwrap();
     let admin = server.client().await.unwrap().database("admin");
     for (user, mechanisms) in
         [("one", vec!["SCRAM-SHA-1"]), ("two", vec!["SCRAM-SHA-256"]), ("b=o,th", vec!["SCRAM-SHA-1", "SCRAM-SHA-256"])]
@@ -42,7 +42,7 @@ async fn users_log_in_by_the_mechanisms_that_they_have() {
         ("b%3Do%2Cth", "&authMechanism=SCRAM-SHA-256"),
     ] {
         let mut connection = opened(&server, user, right, more).await.unwrap();
-        let status = connection.run(Some("admin"), &rawdoc! {"connectionStatus": 1}, &[], LIMIT).await.unwrap();
+        let status = connection.run_command(Some("admin"), &rawdoc! {"connectionStatus": 1}, &[], LIMIT).await.unwrap();
         assert_eq!(Refusal::of(&status), None);
         let users = status.get_document("authInfo").unwrap().get_array("authenticatedUsers").unwrap();
         assert_eq!(users.into_iter().count(), 1, "{user} {more}");

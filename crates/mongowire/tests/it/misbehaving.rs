@@ -25,9 +25,9 @@ async fn told(answer: impl Fn(i32) -> Vec<u8> + Send + 'static, limit: Duration)
         assert!(client.question().await.is_none());
     });
     let mut connection = Connection::open(settings.into(), 1).await.unwrap();
-    let failure = connection.run(Some("admin"), &rawdoc! {"ping": 1}, &[], limit).await.unwrap_err();
+    let failure = connection.run_command(Some("admin"), &rawdoc! {"ping": 1}, &[], limit).await.unwrap_err();
     assert!(!connection.is_usable(), "{failure}");
-    let again = connection.run(Some("admin"), &rawdoc! {"ping": 1}, &[], limit).await.unwrap_err();
+    let again = connection.run_command(Some("admin"), &rawdoc! {"ping": 1}, &[], limit).await.unwrap_err();
     assert!(matches!(again, Failure::Broken) && !again.is_maybe_done());
     drop(connection);
     server.await.unwrap();
@@ -81,7 +81,7 @@ async fn a_connection_that_breaks_before_the_answer_may_have_done_it() {
         client.question().await.unwrap();
     });
     let mut connection = Connection::open(settings.into(), 1).await.unwrap();
-    let failure = connection.run(Some("d"), &rawdoc! {"ping": 1}, &[], LIMIT).await.unwrap_err();
+    let failure = connection.run_command(Some("d"), &rawdoc! {"ping": 1}, &[], LIMIT).await.unwrap_err();
     server.await.unwrap();
     assert!(matches!(failure, Failure::Lost(_)) && failure.is_maybe_done(), "{failure}");
 }
@@ -95,7 +95,7 @@ async fn a_command_that_is_not_taken_to_its_end_is_certain_not_to_be_done() {
     });
     let mut connection = Connection::open(settings.into(), 1).await.unwrap();
     let long = rawdoc! {"ping": "x".repeat(40_000_000)};
-    let failure = connection.run(Some("d"), &long, &[], LIMIT).await.unwrap_err();
+    let failure = connection.run_command(Some("d"), &long, &[], LIMIT).await.unwrap_err();
     server.await.unwrap();
     assert!(matches!(failure, Failure::Unsent(_)) && !failure.is_maybe_done(), "{failure}");
 }
@@ -110,9 +110,9 @@ async fn commands_that_are_too_long_are_not_sent_and_harm_nothing() {
     });
     let mut connection = Connection::open(settings.into(), 1).await.unwrap();
     let long = rawdoc! {"ping": "x".repeat(48_000_001)};
-    let failure = connection.run(Some("d"), &long, &[], LIMIT).await.unwrap_err();
+    let failure = connection.run_command(Some("d"), &long, &[], LIMIT).await.unwrap_err();
     assert!(matches!(failure, Failure::TooLong { most: 48_000_000, .. }) && !failure.is_maybe_done(), "{failure}");
-    connection.run(Some("d"), &rawdoc! {"ping": 1}, &[], LIMIT).await.unwrap();
+    connection.run_command(Some("d"), &rawdoc! {"ping": 1}, &[], LIMIT).await.unwrap();
     server.await.unwrap();
 }
 

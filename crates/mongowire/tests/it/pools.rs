@@ -91,7 +91,7 @@ async fn a_closed_pool_gives_none() {
     let (pool, _) = pool(settings(&server.uri()).await, limits(2));
     let mut lent = pool.get().await.unwrap();
     pool.close();
-    lent.run(Some("admin"), &rawdoc! {"ping": 1}, &[], LIMIT).await.unwrap();
+    lent.run_command(Some("admin"), &rawdoc! {"ping": 1}, &[], LIMIT).await.unwrap();
     drop(lent);
     assert!(matches!(pool.get().await, Err(Failure::Closed)));
 }
@@ -105,7 +105,7 @@ fn connections_outlive_the_runtime_of_whoever_used_them_first() {
     for _ in 0..2 {
         let brief = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         brief.block_on(async {
-            pool.get().await.unwrap().run(Some("admin"), &rawdoc! {"ping": 1}, &[], LIMIT).await.unwrap();
+            pool.get().await.unwrap().run_command(Some("admin"), &rawdoc! {"ping": 1}, &[], LIMIT).await.unwrap();
         });
     }
     assert_eq!(begun.load(SeqCst), 2);

@@ -15,12 +15,12 @@ async fn commands_are_answered_refusals_included() {
     let mut connection = Connection::open(settings(&server.uri()).await.into(), 7).await.unwrap();
     let db = unique_db("answered");
     let beside = [Sequence { name: "documents".to_owned(), bytes: rawdoc! {"_id": 1, "n": "x"}.into_bytes() }];
-    let done = connection.run(Some(&db), &rawdoc! {"insert": "c"}, &beside, LIMIT).await.unwrap();
+    let done = connection.run_command(Some(&db), &rawdoc! {"insert": "c"}, &beside, LIMIT).await.unwrap();
     assert_eq!((done.get_i32("n").unwrap(), Refusal::of(&done)), (1, None));
-    let found = connection.run(None, &rawdoc! {"find": "c", "$db": &db[..]}, &[], LIMIT).await.unwrap();
+    let found = connection.run_command(None, &rawdoc! {"find": "c", "$db": &db[..]}, &[], LIMIT).await.unwrap();
     let batch = found.get_document("cursor").unwrap().get_array("firstBatch").unwrap();
     assert_eq!(batch.get_document(0).unwrap(), &*rawdoc! {"_id": 1, "n": "x"});
-    let refused = connection.run(Some(&db), &rawdoc! {"nothing": 1}, &[], LIMIT).await.unwrap();
+    let refused = connection.run_command(Some(&db), &rawdoc! {"nothing": 1}, &[], LIMIT).await.unwrap();
     assert_eq!(Refusal::of(&refused).unwrap().code, 59);
     assert!(connection.is_usable());
 }
@@ -33,10 +33,10 @@ async fn long_commands_and_long_answers_go_through() {
     for length in [1, 100, 8_170, 8_192, 65_536, 1_000_000, 15_000_000] {
         let long = "x".repeat(length);
         let insert = rawdoc! {"insert": "c", "documents": [{"_id": length as i64, "long": long}]};
-        let done = connection.run(Some(&db), &insert, &[], LIMIT).await.unwrap();
+        let done = connection.run_command(Some(&db), &insert, &[], LIMIT).await.unwrap();
         assert_eq!(done.get_i32("n").unwrap(), 1, "{done:?}");
         let find = rawdoc! {"find": "c", "filter": {"_id": length as i64}};
-        let found = connection.run(Some(&db), &find, &[], LIMIT).await.unwrap();
+        let found = connection.run_command(Some(&db), &find, &[], LIMIT).await.unwrap();
         let batch = found.get_document("cursor").unwrap().get_array("firstBatch").unwrap();
         assert_eq!(batch.get_document(0).unwrap().get_str("long").unwrap().len(), length);
     }
@@ -63,7 +63,7 @@ async fn a_connection_knows_the_process_that_it_leads_to() {
 #[tokio::test]
 async fn servers_are_reached_by_unix_sockets() {
     let folder = tempfile::tempdir().unwrap();
-    let server = testkit::Options::standalone().start().await.unwrap();
+    let server = testkit::ServerOptions::standalone().start().await.unwrap();
     // The shared options say `--nounixsocket`: a socket of the test's own, which passes on what
     // comes.
     let path = folder.path().join("s.sock");
@@ -75,7 +75,7 @@ async fn servers_are_reached_by_unix_sockets() {
         let _ = tokio::io::copy_bidirectional(&mut near, &mut far).await;
     });
     let mut connection = Connection::open(Settings::new(mongowire::Address::Unix(path)).into(), 1).await.unwrap();
-    connection.run(Some("admin"), &rawdoc! {"ping": 1}, &[], LIMIT).await.unwrap();
+    connection.run_command(Some("admin"), &rawdoc! {"ping": 1}, &[], LIMIT).await.unwrap();
 }
 
 #[tokio::test]
@@ -87,7 +87,7 @@ async fn the_server_is_told_the_applications_name_and_the_versioned_api() {
     let settings = Arc::new(Settings::of_driver(&options).unwrap());
     let mut connection = Connection::open(settings, 1).await.unwrap();
     // Not of the versioned API.
-    let refused = connection.run(Some("admin"), &rawdoc! {"top": 1}, &[], LIMIT).await.unwrap();
+    let refused = connection.run_command(Some("admin"), &rawdoc! {"top": 1}, &[], LIMIT).await.unwrap();
     assert_eq!(Refusal::of(&refused).unwrap().code, 323);
     let client = server.client().await.unwrap();
     let current = bson::doc! {"currentOp": 1, "$all": true, "appName": &name};

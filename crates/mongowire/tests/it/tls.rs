@@ -5,7 +5,7 @@ use std::{path::Path, sync::Arc};
 use bson::rawdoc;
 use mongowire::{Connection, Failure};
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, ExtendedKeyUsagePurpose, IsCa, KeyPair};
-use testkit::Options;
+use testkit::ServerOptions;
 
 use crate::{LIMIT, settings};
 
@@ -56,7 +56,7 @@ async fn opened(server: &testkit::Server, more: &str) -> Result<Connection, Fail
 #[tokio::test]
 async fn the_servers_certificate_is_looked_at_as_the_options_say() {
     let certificates = Certificates::new();
-    let server = Options::standalone()
+    let server = ServerOptions::standalone()
         .arg("--tlsMode")
         .arg("preferTLS")
         .arg("--tlsCertificateKeyFile")
@@ -71,7 +71,7 @@ async fn the_servers_certificate_is_looked_at_as_the_options_say() {
     let client = format!("{ca}&tlsCertificateKeyFile={}", certificates.path("client"));
     for good in [&ca[..], &client, "&tlsAllowInvalidCertificates=true"] {
         let mut connection = opened(&server, good).await.unwrap();
-        connection.run(Some("admin"), &rawdoc! {"ping": 1}, &[], LIMIT).await.unwrap();
+        connection.run_command(Some("admin"), &rawdoc! {"ping": 1}, &[], LIMIT).await.unwrap();
         assert!(connection.is_usable(), "{good}");
     }
     for bad in [String::new(), format!("&tlsCAFile={}", certificates.path("other"))] {

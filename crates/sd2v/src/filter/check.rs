@@ -18,9 +18,9 @@ const AT: &str = " in a filter";
 /// Operators that the server does not know either are left to the server.
 ///
 /// # Errors
-/// [`Error::Reserved`]; [`Error::Invalid`] (2) for a `$where` that is not an expression yet, (15) when it nests deeper than 200 levels,
-/// and (2, 34413) for `$near`, `$nearSphere`, `$geoNear` that are malformed or stand anywhere but
-/// at the top level or in a top-level `$and`.
+/// [`Error::Reserved`]; [`Error::Invalid`] (2) for a `$where` that is not an expression yet, (15)
+/// when it nests deeper than 200 levels, and (2, 34413) for `$near`, `$nearSphere`, `$geoNear` that
+/// are malformed or stand anywhere but at the top level or in a top-level `$and`.
 pub fn check_filter(filter: &Document) -> Result<(), Error> {
     check(filter, true, 0)
 }

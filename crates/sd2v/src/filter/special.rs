@@ -27,7 +27,8 @@ pub struct Parts {
 /// Takes a filter apart.
 ///
 /// # Errors
-/// [`Error::Invalid`] (2) for two orders by distance, two `$text`, or one of each, and as [`Near::parse_near`].
+/// [`Error::Invalid`] (2) for two orders by distance, two `$text`, or one of each, and as
+/// [`Near::parse_near`].
 pub fn parts(filter: &Document) -> Result<Parts, Error> {
     let mut parts = Parts::default();
     parts.rest = take_apart(filter, &mut parts, 0)?;

@@ -49,7 +49,8 @@ impl Near {
     /// Reads the operators below `field`, of which the first is one of the three.
     ///
     /// # Errors
-    /// [`Error::Invalid`] for what the server refuses, too: 34413 for an operator beside them, 2 for the rest.
+    /// [`Error::Invalid`] for what the server refuses, too: 34413 for an operator beside them, 2
+    /// for the rest.
     pub fn parse_near(field: &str, operators: &Document) -> Result<Self, Error> {
         let mut entries = operators.iter();
         let Some((operator, argument)) = entries.next() else { return Err(bad("empty geo near query object")) };

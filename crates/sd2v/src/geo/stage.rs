@@ -36,8 +36,9 @@ impl GeoNear {
     /// What only the server can judge (the point, the distances, unknown options) is left to it.
     ///
     /// # Errors
-    /// [`Error::Reserved`]; those of [`crate::filter::check_filter`] for `query`; [`Error::Invalid`] (2) for options of
-    /// the wrong type, and for `$text` and operators that sort by distance within `query`.
+    /// [`Error::Reserved`]; those of [`crate::filter::check_filter`] for `query`;
+    /// [`Error::Invalid`] (2) for options of the wrong type, and for `$text` and operators that
+    /// sort by distance within `query`.
     pub fn parse_geo_near(stage: &Document) -> Result<Self, Error> {
         let query = match stage.get("query") {
             None => Document::new(),

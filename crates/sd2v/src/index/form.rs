@@ -202,8 +202,8 @@ fn can_mirror(key: &Document) -> bool {
 /// How an index is to be stored. `mirror`: on unsafe versions, too, even if that is not needed.
 ///
 /// # Errors
-/// [`Error::Invalid`] (67, CannotCreateIndex) for a name or a field that is MongoTx's own; [`Error::Unsupported`] for a
-/// partial filter that cannot be asked of unsafe versions.
+/// [`Error::Invalid`] (67, CannotCreateIndex) for a name or a field that is MongoTx's own;
+/// [`Error::Unsupported`] for a partial filter that cannot be asked of unsafe versions.
 pub fn plan_creation(spec: &Document, mirror: bool) -> Result<Creation, Error> {
     let spec = named(spec)?;
     let key = spec.get_document("key").cloned().unwrap_or_default();

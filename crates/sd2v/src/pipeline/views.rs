@@ -54,8 +54,9 @@ fn name(user: &[Document], names: &mut BTreeSet<String>, depth: usize) -> Result
 /// The collection to read instead of `main`, and the pipeline to run on it, without views.
 ///
 /// # Errors
-/// [`Error::Unsupported`] for `$lookup` by a field and `$graphLookup` into a view that does more than filter;
-/// [`Error::Invalid`] when more than 20 views stand on each other (165), or the pipeline nests too deep (15).
+/// [`Error::Unsupported`] for `$lookup` by a field and `$graphLookup` into a view that does more
+/// than filter; [`Error::Invalid`] when more than 20 views stand on each other (165), or the
+/// pipeline nests too deep (15).
 pub fn expand_views(
     main: Option<&str>,
     user: &[Document],

@@ -49,8 +49,8 @@ const MAX_DEPTH: usize = 200;
 /// Of an index with a partial filter the server asks this of the documents that match it only.
 ///
 /// # Errors
-/// [`Error::Invalid`], with the server's codes: 17261 for a language that is no string, 17262 for one that is not supported,
-/// 201 (CannotBuildIndexKeys) for an array.
+/// [`Error::Invalid`], with the server's codes: 17261 for a language that is no string, 17262 for
+/// one that is not supported, 201 (CannotBuildIndexKeys) for an array.
 pub fn check_text_document(document: &Document, index: &Document) -> Result<(), Error> {
     let key = index.get_document("key").cloned().unwrap_or_default();
     for field in key.keys().filter(|field| !matches!(field.as_str(), "_fts" | "_ftsx")) {

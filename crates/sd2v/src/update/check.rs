@@ -1,7 +1,7 @@
-//! Which names an update may not touch: the reserved fields of the document.
+//! Refuses updates that name a reserved field of the document.
 //!
-//! What a pipeline computes (`$replaceWith` of a field, `$arrayToObject`) cannot be seen here; [`crate::guard`] makes
-//! the server refuse it.
+//! Names that a pipeline computes (`$replaceWith` of a field, `$arrayToObject`) cannot be seen
+//! here; [`crate::guard`] makes the server refuse them.
 
 use bson::{Bson, Document};
 
@@ -13,11 +13,13 @@ use crate::{
 
 const AT: &str = " in an update";
 
-/// Operators that only take away: to them a field whose name begins with `$` is like any other.
+/// Operators that only remove fields or elements: a field whose name begins with `$` is like any
+/// other to them.
 const REMOVING: [&str; 4] = ["$unset", "$pull", "$pullAll", "$pop"];
 
-/// Refuses reserved names among the targets of operators, and on both sides of `$rename`; and targets whose name
-/// begins with `$`, which the server refuses to create at the top level of a document but not within `_unsafe`.
+/// Refuses reserved names among the targets of operators, and on both sides of `$rename`; and
+/// targets whose name begins with `$`, which the server refuses to create at the top level of a
+/// document but not within `_unsafe`.
 pub(super) fn check_operators(operators: &Document) -> Result<(), Error> {
     operators.iter().try_for_each(|(operator, targets)| match targets {
         Bson::Document(targets) => check_targets(operator, targets),
@@ -82,7 +84,8 @@ fn check_paths(targets: &Document) -> Result<(), Error> {
     targets.keys().try_for_each(|target| path::refuse_reserved(target, AT))
 }
 
-/// Refuses reserved names among the fields of a document. A dot in a field's name is part of the name.
+/// Refuses reserved names among the fields of a document. A dot in a field's name is part of the
+/// name.
 fn check_names(document: &Document) -> Result<(), Error> {
     document.keys().filter(|name| !name.contains('.')).try_for_each(|name| path::refuse_reserved(name, AT))
 }
@@ -104,7 +107,8 @@ pub(super) fn check_stage(stage: &Document) -> Result<(), Error> {
     })
 }
 
-/// The fields that a new root is seen to get: those of an object, and of the objects that `$mergeObjects` merges.
+/// The fields that a new root is seen to get: those of an object, and of the objects that
+/// `$mergeObjects` merges.
 fn check_new_root(root: &Bson, depth: usize) -> Result<(), Error> {
     check_expression(root)?;
     let depth = path::deeper(depth)?;

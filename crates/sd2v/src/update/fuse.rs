@@ -1,23 +1,27 @@
-//! Lock, copy and change in one statement, for the updates where a pipeline provably does what the operators do.
+//! Lock, copy and change in one statement, for the updates where a pipeline provably does what the
+//! operators do.
 //!
-//! Taken: `$set`, `$inc`, and `$currentDate` with a date, of at most 16 top-level fields of a *clean* document, where
+//! Taken: `$set`, `$inc`, and `$currentDate` with a date, of at most 16 top-level fields of a
+//! *clean* document, where
 //!
-//! - each incremented field is missing, or a number other than a decimal with less than 53 bits, and no array: there `$add`
-//!   (to zero, where it is missing) and `$inc` give the same value and type, and the value always changes;
-//! - something changes, so that the document counts as modified: any `$inc` but one by zero does, else a field must differ from
-//!   its new value.
+//! - each incremented field is missing, or a number other than a decimal with less than 53 bits,
+//!   and no array: there `$add` (to zero, where it is missing) and `$inc` give the same value and
+//!   type, and the value always changes;
+//! - something changes, so that the document counts as modified: any `$inc` but one by zero does,
+//!   else a field must differ from its new value.
 //!
-//! These conditions stand in the pipeline and not in the query: a query that says nothing but the `_id` takes the server's
-//! shortest way (measured: a fifth of the statement's cost). A document that fails them comes out as it went in, so the
-//! server counts it as matched and not as modified; nothing is refused: the caller takes the way of two statements.
+//! These conditions stand in the pipeline and not in the query: a query that says nothing but the
+//! `_id` takes the server's shortest way (measured: a fifth of the statement's cost). A document
+//! that fails them comes out as it went in, so the server counts it as matched and not as modified;
+//! nothing is refused: the caller takes the way of two statements.
 //!
-//! What the caller demands of the document besides its `_id` stands there for the same reason,
-//! where it is no more than fields and their values ([`crate::filter::plain_demands`]). A document
-//! may be what the filter asks for and fail this: then, too, the caller takes the way of two
-//! statements.
+//! The caller's own demands besides the `_id` stand in the pipeline for the same reason, where they
+//! are no more than fields and their values ([`crate::filter::plain_demands`]). A document may
+//! match the filter and fail them: then, too, the caller takes the way of two statements.
 //!
-//! A document that one of some transactions known to be committed has left locked can be *taken over*: its unsafe version stands for the clean document, and
-//! becomes the safe version in the same statement. What such a transaction has removed is not taken over.
+//! A document that one of some transactions known to be committed has left locked can be *taken
+//! over*: its unsafe version stands for the clean document, and becomes the safe version in the
+//! same statement. A document that such a transaction has removed is not taken over.
 
 use bson::{Bson, Document, doc};
 
@@ -29,7 +33,8 @@ use crate::{
 };
 
 const MAX_FIELDS: usize = 16;
-/// Bytes of values that are said twice in the statement, which has to fit into a command. Larger ones are sent as they are, once.
+/// Limit, in bytes, of values that stand twice in the statement, which has to fit into a command.
+/// Updates with larger values are sent as operators, where each stands once.
 const MAX_BYTES: usize = 1024 * 1024;
 /// Integers below this are exact as doubles.
 const EXACT: i64 = 1 << 53;
@@ -37,7 +42,7 @@ const EXACT: i64 = 1 << 53;
 enum Change<'a> {
     Set(&'a Bson),
     Inc(&'a Bson),
-    /// The server's time.
+    /// The server's time when it runs the command.
     Now,
 }
 
@@ -45,7 +50,7 @@ enum Change<'a> {
 const NOW: &str = "$$NOW";
 
 impl Change<'_> {
-    /// Does it leave another value whatever there was?
+    /// Whether it changes the field whatever its value was.
     fn is_modifying(&self) -> bool {
         matches!(self, Self::Inc(step) if !matches!(step, Bson::Int32(0) | Bson::Int64(0)))
     }
@@ -65,19 +70,20 @@ pub fn fuse(update: &Update, writer: &Bson, over: &[Bson], demands: &[Demand<'_>
     Some(vec![lock_if(conditions, values, writer, over)])
 }
 
-/// The same for no change at all: locks a clean document, or one that one of `over` has left, for `writer`. Always locks what it can, and only
-/// then modifies the document.
+/// As [`fuse`], without a change: locks a clean document, or one that one of `over` has left, for
+/// `writer`. The document is modified if and only if it was locked.
 pub fn fuse_lock(writer: &Bson, over: &[Bson]) -> Vec<Document> {
     vec![lock_if(clean(), Document::new(), writer, over)]
 }
 
-/// The same for a removal, of a clean document only.
+/// As [`fuse`], for a removal, and of a clean document only.
 pub fn fuse_remove(writer: &Bson) -> Vec<Document> {
     let locked = doc! { "$mergeObjects": ["$$ROOT", { WRITER: literal(writer), REMOVE: true }] };
     vec![doc! { "$replaceWith": { "$cond": [{ "$and": clean() }, locked, "$$ROOT"] } }]
 }
 
-/// The stage: under these conditions locked, otherwise as it is. Paths in the conditions and values start at what is taken for the clean document.
+/// The stage that locks the document under these conditions and leaves it as it is otherwise. Paths
+/// in the conditions and values start at the version that is taken for the clean document.
 fn lock_if(conditions: Vec<Bson>, values: Document, writer: &Bson, over: &[Bson]) -> Document {
     let clean = if over.is_empty() { "$$ROOT" } else { "$$CURRENT" };
     let added = doc! {
@@ -92,7 +98,8 @@ fn lock_if(conditions: Vec<Bson>, values: Document, writer: &Bson, over: &[Bson]
     }
 }
 
-/// The unsafe version if one of these transactions holds the document and has not removed it; otherwise the document as it is.
+/// The version that is changed: the unsafe one if one of these transactions holds the document and
+/// has not removed it, otherwise the document itself.
 fn left_by(over: &[Bson]) -> Document {
     let writer = format!("${WRITER}");
     let held = match over {
@@ -127,7 +134,7 @@ fn change<'a>(operator: &str, value: &'a Bson) -> Option<Change<'a>> {
     }
 }
 
-/// As `$currentDate` says that it wants a date, and no timestamp.
+/// Whether the argument of `$currentDate` asks for a date, and not for a timestamp.
 fn is_date(value: &Bson) -> bool {
     match value {
         Bson::Boolean(_) => true,
@@ -136,13 +143,14 @@ fn is_date(value: &Bson) -> bool {
     }
 }
 
-/// A field of the top level that is neither `_id` nor a number, which the server would order by value.
+/// A field of the top level that is neither `_id` nor a number, which the server would order by
+/// value.
 pub(crate) fn is_plain_field(field: &str) -> bool {
     let numeric = field.bytes().all(|byte| byte.is_ascii_digit());
     field != "_id" && !field.starts_with('$') && !field.contains(['.', '\0']) && !numeric
 }
 
-/// A value that no server version treats in its own way.
+/// Whether all server versions treat the value alike.
 fn is_plain_value(value: &Bson, depth: usize) -> bool {
     let Ok(depth) = path::deeper(depth) else { return false };
     match value {
@@ -157,7 +165,7 @@ fn is_plain_value(value: &Bson, depth: usize) -> bool {
     }
 }
 
-/// About how many bytes the new value takes.
+/// Size of the new value, in bytes, about.
 fn bytes_of(change: &Change<'_>) -> usize {
     fn size(value: &Bson) -> usize {
         let inner = match value {
@@ -202,7 +210,8 @@ fn conditions(changes: &[(&str, Change<'_>)]) -> Vec<Bson> {
     all
 }
 
-/// It has no lock, and no other metadata, which would be nobody's.
+/// Conditions of a clean document: no lock, and no other metadata, which would belong to no
+/// transaction.
 fn clean() -> Vec<Bson> {
     [WRITER, READERS, INSERT, REMOVE, UNSAFE, SLOT].map(is_missing).to_vec()
 }
@@ -211,7 +220,7 @@ fn is_missing(field: &str) -> Bson {
     doc! { "$eq": [{ "$type": format!("${field}") }, "missing"] }.into()
 }
 
-/// What is added to: a field that is not there counts as zero, of the smallest type.
+/// The field as the first operand of `$add`: a missing field counts as zero, of the smallest type.
 fn number_in(field: &str) -> Document {
     doc! { "$ifNull": [format!("${field}"), 0] }
 }

@@ -1,7 +1,9 @@
-//! Update operators: each path gets the prefix `_unsafe.`; values, modifiers and array filters are relative to it and stay.
+//! Update operators: each path gets the prefix `_unsafe.`; values, modifiers and array filters are
+//! relative to it and stay.
 //!
-//! Two kinds of path stay at the top level, so that the server's own error comes back and nothing is written: `_id` (66,
-//! or a no-op), and positional first components (2). `check` has refused what would create a field such as `$x`.
+//! Two kinds of path stay at the top level, so that the server's own error comes back and nothing
+//! is written: `_id` (66, or a no-op), and positional first components (2). `check` has refused
+//! what would create a field such as `$x`.
 
 use bson::{Bson, Document};
 
@@ -33,7 +35,7 @@ fn target(path: &str) -> String {
     if head == "_id" || is_positional(head) { path.to_owned() } else { path::prefixed(path) }
 }
 
-/// `$`, `$[]` or `$[name]`.
+/// Whether a component of a path is positional: `$`, `$[]` or `$[name]`.
 pub(super) fn is_positional(component: &str) -> bool {
     component == "$" || component.starts_with("$[")
 }

@@ -1,10 +1,12 @@
 //! An update pipeline, run with the unsafe version as its root.
 //!
-//! 1. The unsafe version becomes the root; the stored document waits in the root under a reserved name, the stash.
-//! 2. The user's stages run as they are, except that those that build a new root carry the stash over, and that the
-//!    root read as a whole (`$$ROOT`, `$$CURRENT`) is read without it.
-//! 3. The stash becomes the root again, and what the stages left becomes its `_unsafe`, with `_id` first as the server
-//!    would put it. A changed `_id` is set at the top level too, where the server refuses it.
+//! 1. The unsafe version becomes the root; the root keeps the stored document in a field with a
+//!    reserved name, the stash.
+//! 2. The user's stages run as they are, except that those that build a new root carry the stash
+//!    over, and that the root read as a whole (`$$ROOT`, `$$CURRENT`) is read without it.
+//! 3. The stash becomes the root again, and what the stages left becomes its `_unsafe`, with `_id`
+//!    first as the server would put it. A changed `_id` is set at the top level too, where the
+//!    server refuses it.
 
 use bson::{Bson, Document, doc};
 
@@ -16,7 +18,8 @@ use crate::{
     projection::{Shape, stage_shape},
 };
 
-/// Where the stored document waits; any reserved name would do, for the user's stages can name none.
+/// Field of the root that holds the stored document meanwhile. Any reserved name would do, because
+/// the user's stages can name none.
 const STASH: &str = REMOVE;
 
 /// The stages that make the user's change to `_unsafe`.
@@ -43,7 +46,8 @@ fn root_to_unsafe() -> [Document; 4] {
     ]
 }
 
-/// An equal number of another type is no change to the server; the stored `_id` takes it when it is finished.
+/// An equal number of another type is no change to the server; the stored `_id` takes it when it is
+/// finished.
 fn changed_id() -> Document {
     let changed = format!("${UNSAFE}._id");
     let same_number = doc! { "$and": [{ "$isNumber": "$_id" }, { "$eq": ["$_id", changed.as_str()] }] };
@@ -76,8 +80,9 @@ fn keep_stash(fields: &Document) -> Result<Bson, Error> {
     Ok(kept)
 }
 
-/// The new root with the stash. What is not an object comes out as it is, for the server to refuse (40228); an object
-/// with a reserved field is refused by the guard, since no field of this name may enter a document.
+/// The new root with the stash. A value that is no object stays as it is, for the server to refuse
+/// (40228); an object with a reserved field is refused by the guard, since no field of this name
+/// may enter a document.
 fn new_root(root: &Bson) -> Result<Document, Error> {
     let not_an_object = doc! { "$ne": [{ "$type": "$$root" }, "object"] };
     let stashed = doc! { "$mergeObjects": ["$$root", { STASH: format!("${STASH}") }] };

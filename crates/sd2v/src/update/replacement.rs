@@ -9,7 +9,8 @@ use crate::{
     names::UNSAFE,
 };
 
-/// One stage that replaces `_unsafe`, and that changes `_id`, for the server to refuse, if the document brings another.
+/// One stage that replaces `_unsafe`, and that changes `_id`, for the server to refuse, if the
+/// document brings another.
 pub(super) fn rewrite(document: &Document) -> Result<Vec<Document>, Error> {
     refuse_empty_timestamp(document)?;
     let content = literal(&Bson::Document(document.clone()));
@@ -20,7 +21,8 @@ pub(super) fn rewrite(document: &Document) -> Result<Vec<Document>, Error> {
     Ok(vec![doc! { "$set": set }])
 }
 
-/// The server lets an equal number of another type replace a number; the stored `_id` takes it when it is finished.
+/// The server lets an equal number of another type replace a number; the stored `_id` takes it when
+/// it is finished.
 fn changed_id(id: Bson, is_number: bool) -> Bson {
     if !is_number {
         return id;
@@ -28,7 +30,8 @@ fn changed_id(id: Bson, is_number: bool) -> Bson {
     Bson::Document(doc! { "$cond": [{ "$eq": ["$_id", id.clone()] }, "$_id", id] })
 }
 
-/// The server fills an empty timestamp at the top level of a replacement; within `_unsafe` it would not.
+/// The server fills an empty timestamp at the top level of a replacement; within `_unsafe` it would
+/// not.
 fn refuse_empty_timestamp(document: &Document) -> Result<(), Error> {
     let empty = |value: &Bson| matches!(value, Bson::Timestamp(at) if at.time == 0 && at.increment == 0);
     match document.values().any(empty) {

@@ -1,8 +1,10 @@
-//! Upserts that insert: the `_id` the server would give, and the statement that inserts a *pending* document.
+//! Upserts that insert: the `_id` the server would give, and the statement that inserts a *pending*
+//! document.
 //!
-//! The server builds the document of an upsert from the equalities of the filter and then applies the update. The
-//! statement here makes it do so below `_unsafe`: the filter's equalities are prefixed, and beside them stand the
-//! equalities that make the stored document: its `_id`, its writer and, where no `$setOnInsert` can bring it, `_insert`.
+//! The server builds the document of an upsert from the equalities of the filter and then applies
+//! the update. The statement here makes it do so below `_unsafe`: the filter's equalities are
+//! prefixed, and beside them stand the equalities that make the stored document: its `_id`, its
+//! writer and, where no `$setOnInsert` can bring it, `_insert`.
 
 use bson::{Bson, Document, doc};
 
@@ -15,12 +17,12 @@ use crate::{
     shard,
 };
 
-/// The `_id` that the server would give to the inserted document: the filter's, else the update's; `None` when it
-/// would make an ObjectId.
+/// The `_id` that the server would give to the inserted document: the filter's, else the update's;
+/// `None` when it would make an ObjectId.
 ///
 /// # Errors
-/// [`Error::Invalid`] (54, NotSingleValueField) when the filter gives two, and (66, ImmutableField) when a replacement
-/// brings another than the filter's; [`Error::Unsupported`] when `_id` would be
+/// [`Error::Invalid`] (54, NotSingleValueField) when the filter gives two, and (66, ImmutableField)
+/// when a replacement brings another than the filter's; [`Error::Unsupported`] when `_id` would be
 /// put together from parts of it, or by anything but `$set` and `$setOnInsert` of the whole value.
 pub fn upsert_id(filter: &Document, update: &Update) -> Result<Option<Bson>, Error> {
     if is_never(filter, 0)? {
@@ -81,8 +83,8 @@ fn refuse_computed_id(stages: &[Document]) -> Result<(), Error> {
     }
 }
 
-/// Whether the filter holds a condition that nothing can meet: the server makes nothing of such a filter, and an upsert
-/// takes no equalities from it.
+/// Whether the filter holds a condition that no document can meet: the server drops such a filter,
+/// and an upsert takes no equalities from it.
 fn is_never(filter: &Document, depth: usize) -> Result<bool, Error> {
     let depth = path::deeper(depth)?;
     filter.iter().try_fold(false, |found, (key, value)| {
@@ -120,18 +122,18 @@ fn matched_twice() -> Error {
     Error::Invalid { code: 54, message: "cannot infer query fields to set, path '_id' is matched twice".to_owned() }
 }
 
-/// `(q, u)` of an update statement with `upsert: true` that inserts the document an upsert of `filter` and `update` would
-/// have inserted, as a pending one of transaction `writer`:
+/// `(q, u)` of an update statement with `upsert: true` that inserts the document an upsert of
+/// `filter` and `update` would have inserted, as a pending one of transaction `writer`:
 /// `{_id: id, _unsafe: {_id: id, …}, _xTxId: writer, _insert: true}`.
 ///
-/// `id` is what [`upsert_id`] answered, or a new ObjectId; `key` the values of the collection's shard key, which the
-/// document gets beside its `_id`. The statement matches nothing but a document of the same
-/// writer with the same `_id` whose unsafe version matches the filter; if there is one it is updated, and its `_insert`
-/// stays as it is.
+/// `id` is what [`upsert_id`] answered, or a new ObjectId; `key` the values of the collection's
+/// shard key, which the document gets beside its `_id`. The statement matches nothing but a
+/// document of the same writer with the same `_id` whose unsafe version matches the filter; if
+/// there is one it is updated, and its `_insert` stays as it is.
 ///
 /// # Errors
-/// Those of [`rewrite_filter`] and [`super::rewrite_update`]; [`Error::Invalid`] (9) for a replacement, which is
-/// inserted directly.
+/// Those of [`rewrite_filter`] and [`super::rewrite_update`]; [`Error::Invalid`] (9) for a
+/// replacement, which is inserted directly.
 pub fn rewrite_upsert(
     filter: &Document,
     update: &Update,
@@ -141,7 +143,7 @@ pub fn rewrite_upsert(
 ) -> Result<(Document, Bson), Error> {
     update.check()?;
     let nothing = Document::new();
-    // What only an index answers gives no equalities.
+    // A filter that only an index answers gives no equalities.
     let filter = if is_never(filter, 0)? { nothing } else { weakened(filter) };
     let filter = &filter;
     let mut q = doc! { "_id": { "$eq": id.clone() } };
@@ -184,9 +186,9 @@ fn inserting(update: &Update, id: &Bson, writer: &Bson) -> Result<Bson, Error> {
     }
 }
 
-/// The operators, setting `_insert` too, and once more what the filter gives already: were its equalities lost (a filter
-/// that the server finds unsatisfiable), the document would have no owner. A `$setOnInsert` that is no document stays,
-/// for the server to refuse.
+/// The operators, setting `_insert` too, and once more what the filter gives already: were its
+/// equalities lost (a filter that the server finds unsatisfiable), the document would have no
+/// owner. A `$setOnInsert` that is no document stays, for the server to refuse.
 fn marking(mut operators: Document, id: &Bson, writer: &Bson) -> Document {
     let mut marks = doc! { INSERT: true, WRITER: writer.clone(), SLOT: slot_of(id) };
     if !operators.values().filter_map(Bson::as_document).any(|targets| targets.contains_key("_id")) {

@@ -5,7 +5,7 @@ use mongodb::Client;
 use mongodb::bson::{Document, doc};
 use mongodb::error::ErrorKind;
 use mongodb::options::WriteConcern;
-use testkit::{Error, Options, Server, shared_standalone, signal, unique_db};
+use testkit::{Error, Server, ServerOptions, shared_standalone, signal, unique_db};
 
 /// Inserts one document in a native transaction and commits.
 async fn insert_in_native_transaction(client: &Client, db: &str) -> Result<(), mongodb::error::Error> {
@@ -106,7 +106,7 @@ async fn pause_and_resume_same_connection_answers() {
 
 #[tokio::test]
 async fn unknown_option_error_has_mongods_own_words() {
-    let error = Options::standalone().arg("--noSuchOption").start().await.unwrap_err();
+    let error = ServerOptions::standalone().arg("--noSuchOption").start().await.unwrap_err();
     assert!(matches!(error, Error::Died { .. }));
     let told = error.to_string();
     assert!(told.contains("unrecognised option") && told.contains("noSuchOption"), "{told}");
@@ -115,7 +115,7 @@ async fn unknown_option_error_has_mongods_own_words() {
 #[tokio::test]
 async fn port_taken_error_says_address_in_use() {
     let other = shared_standalone().await.unwrap();
-    let error = Options::standalone().port(other.port()).start().await.unwrap_err();
+    let error = ServerOptions::standalone().port(other.port()).start().await.unwrap_err();
     assert!(matches!(error, Error::Died { .. }), "{error}");
     assert!(error.to_string().contains("Address already in use"), "{error}");
 }
@@ -133,7 +133,7 @@ async fn drop_process_and_folder_gone() {
 async fn drop_kept_dbpath_data_found_again() {
     let folder = tempfile::tempdir().unwrap();
     for expected in 0..2 {
-        let server = Options::standalone().dbpath(folder.path()).start().await.unwrap();
+        let server = ServerOptions::standalone().dbpath(folder.path()).start().await.unwrap();
         let collection = server.client().await.unwrap().database("t").collection::<Document>("c");
         assert_eq!(collection.count_documents(doc! {}).await.unwrap(), expected);
         collection.insert_one(doc! {}).await.unwrap();

@@ -84,7 +84,7 @@ async fn survive(name: TargetName, level: Isolation, seed: u64) -> OpResult<Verd
 
 fn terminal(stage: &Stage, index: u32) -> Terminal {
     let scale = stage.options.scale();
-    let nurands = NuRands::run(&scale, stage.options.constants_seed);
+    let nurands = NuRands::of_run(&scale, stage.options.constants_seed);
     Terminal::new(Draw::new(stage.seed, u64::from(index) + 100), scale, nurands, index, 0)
 }
 

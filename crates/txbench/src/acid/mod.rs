@@ -62,7 +62,7 @@ pub(crate) type Verdict = Result<(), String>;
 /// # Errors
 /// What keeps tests from being begun: a server that does not start, a database that cannot be
 /// loaded. What a test meets is its result.
-pub async fn run(args: &AcidArgs) -> Result<AcidReport, BenchError> {
+pub async fn run_acid(args: &AcidArgs) -> Result<AcidReport, BenchError> {
     let levels = args.targets.iter().map(|name| levels(*name, &args.isolation)).collect::<Result<Vec<_>, _>>()?;
     let mut targets = Vec::new();
     for (name, levels) in args.targets.iter().zip(levels) {

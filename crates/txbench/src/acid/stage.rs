@@ -8,7 +8,7 @@ use crate::{
         Workload,
         registry::WorkloadOptions,
         tpcc::{
-            Options,
+            TpccOptions,
             check::{State, read},
             schema::Schema,
         },
@@ -34,7 +34,7 @@ pub(super) struct Place<'a> {
 
 pub(super) struct Stage {
     pub(super) target: Box<dyn Target>,
-    pub(super) options: Options,
+    pub(super) options: TpccOptions,
     pub(super) workload: Box<dyn Workload>,
     pub(super) seed: u64,
 }
@@ -72,8 +72,8 @@ impl Stage {
 }
 
 /// The best way to write the transactions; no isolation of their own.
-fn options() -> Options {
-    Options {
+fn options() -> TpccOptions {
+    TpccOptions {
         warehouses: 1,
         scale: PART,
         schema: Schema::Recommended,

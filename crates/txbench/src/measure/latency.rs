@@ -42,6 +42,8 @@ impl Latencies {
 
     /// Adds the latencies of another client.
     pub fn add(&mut self, other: &Self) {
+        // Not by the histogram's own addition: it keeps the exact least and greatest value, which
+        // JSON does not have, and a result that is read again has to have the same figures.
         for value in other.spread.iter_recorded() {
             self.note_ns(value.value_iterated_to(), value.count_at_value());
         }

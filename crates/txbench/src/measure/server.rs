@@ -4,7 +4,7 @@
 use bson::{Bson, Document, doc};
 use futures_util::future::try_join_all;
 use mongodb::{Client, Database, options::ClientOptions};
-use testkit::{Options, ReplicaSet, Server};
+use testkit::{ReplicaSet, Server, ServerOptions};
 
 use crate::{error::BenchError, target::Deployment};
 
@@ -48,13 +48,13 @@ impl Bench {
         let (started, uri) = match deployment {
             Deployment::Standalone | Deployment::ReplicaSet(0 | 1) => {
                 let alone = deployment == Deployment::Standalone;
-                let options = if alone { Options::standalone() } else { Options::replica_set() };
+                let options = if alone { ServerOptions::standalone() } else { ServerOptions::replica_set() };
                 let server = options.cache_size_gb(CACHE_GB).start().await?;
                 let uri = server.uri();
                 (Started::One(server), uri)
             }
             Deployment::ReplicaSet(nodes) => {
-                let set = ReplicaSet::start_with(nodes, &Options::replica_set().cache_size_gb(CACHE_GB)).await?;
+                let set = ReplicaSet::start_with(nodes, &ServerOptions::replica_set().cache_size_gb(CACHE_GB)).await?;
                 let uri = set.uri();
                 (Started::Several(set), uri)
             }

@@ -16,7 +16,7 @@ use crate::{
     run::{RunArgs, plan, servers::Servers},
     target::Acknowledged,
     workload::{
-        bank::{AccountIndex, Mix, Options},
+        bank::{AccountIndex, BankOptions, Mix},
         registry::WorkloadSpec,
     },
 };
@@ -45,8 +45,8 @@ struct Row {
 /// Measures all rows and puts them together. `command` repeats it.
 ///
 /// # Errors
-/// As [`plan::run`].
-pub async fn run(args: &TableArgs, command: &str) -> Result<BenchResult, BenchError> {
+/// As [`plan::run_workload`].
+pub async fn run_bank_table(args: &TableArgs, command: &str) -> Result<BenchResult, BenchError> {
     let mut run = args.run.clone();
     run.all_on_replica_set = true;
     run.replica_nodes = args.write_concerns.iter().copied().fold(run.replica_nodes, u8::max);
@@ -84,8 +84,8 @@ fn rows(write_concerns: &[u8]) -> Vec<Row> {
 
 /// The paper's accounts and as many operations; over and over, so that no target runs out of them
 /// while it is measured.
-fn options(row: &Row) -> Options {
-    Options {
+fn options(row: &Row) -> BankOptions {
+    BankOptions {
         files: None,
         operations: 116_000,
         operations_seed: 1,

@@ -69,7 +69,7 @@ async fn one(
     let command = measurement.command(args, length.rounds, length.seconds);
     tell(&command);
     let start = Instant::now();
-    let outcome = plan::run(spec, &run, &command).await.map_err(|error| error.to_string());
+    let outcome = plan::run_workload(spec, &run, &command).await.map_err(|error| error.to_string());
     clock.learn(start.elapsed(), measurement.runs(), length);
     Ok(Measured { measurement: measurement.clone(), command, outcome })
 }

@@ -32,9 +32,10 @@ use crate::error::BenchError;
 /// was asked for. `command` repeats it; `tell` gets a line for each step.
 ///
 /// # Errors
-/// [`BenchError::Refused`] for arguments that cannot be, [`BenchError::Failed`] for a file that cannot be written,
-/// [`BenchError::Server`]. A measurement that fails is no error: its figures say so, and [`Written::complete`] is false.
-pub async fn run(
+/// [`BenchError::Refused`] for arguments that cannot be, [`BenchError::Failed`] for a file that
+/// cannot be written, [`BenchError::Server`]. A measurement that fails is no error: its figures say
+/// so, and [`Written::complete`] is false.
+pub async fn run_papers(
     figures: &[figures::PaperFigure],
     args: &PapersArgs,
     command: &str,

@@ -90,7 +90,7 @@ fn make_realistic() -> BenchResult {
     for workload in ["ycsb a", "ycsb c"] {
         for clients in [1, 8, 32] {
             for round in 1..=3 {
-                runs.extend(NATURES.iter().map(|nature| nature.run(&mut random, workload, clients, round)));
+                runs.extend(NATURES.iter().map(|nature| nature.made_up_run(&mut random, workload, clients, round)));
             }
         }
     }
@@ -101,7 +101,7 @@ fn make_realistic() -> BenchResult {
 }
 
 impl Nature {
-    fn run(&self, random: &mut StdRng, workload: &str, clients: u32, round: u32) -> RunResult {
+    fn made_up_run(&self, random: &mut StdRng, workload: &str, clients: u32, round: u32) -> RunResult {
         const SECONDS: u32 = 5;
         let mut run = empty(workload, self.target, clients, round, f64::from(SECONDS));
         let clients = f64::from(clients);

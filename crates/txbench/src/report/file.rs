@@ -25,8 +25,8 @@ struct Form {
 /// Reads a result.
 ///
 /// # Errors
-/// [`BenchError::Refused`], which names the file: it cannot be read, is no result, is of another version, or has numbers
-/// that no run can have.
+/// [`BenchError::Refused`], which names the file: it cannot be read, is no result, is of another
+/// version, or has numbers that no run can have.
 pub fn read(file: &Path) -> Result<BenchResult, BenchError> {
     let refused = |reason: String| BenchError::Refused(format!("{}: {reason}", file.display()));
     let size = fs::metadata(file).map_err(|error| refused(error.to_string()))?.len();

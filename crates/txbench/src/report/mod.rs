@@ -1,7 +1,8 @@
 //! The result of a benchmark, and the ways to show it: a table in the terminal, Markdown, JSON, one
 //! HTML page.
 //!
-//! [`result`] is what was counted; [`summary`] what it comes to; [`tables`] what is said of it. Nothing here measures.
+//! [`result`] is what was counted; [`summary`] what it comes to; [`tables`] what is said of it.
+//! Nothing here measures.
 
 #[cfg(test)]
 pub(crate) mod fake;

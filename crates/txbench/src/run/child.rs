@@ -116,7 +116,7 @@ impl Child {
 ///
 /// # Errors
 /// Input or output that is not the parent's. Failures of the part are reported to the parent.
-pub async fn run() -> Result<(), BenchError> {
+pub async fn run_part() -> Result<(), BenchError> {
     let mut input = BufReader::new(tokio::io::stdin()).lines();
     let job: Option<Job> = read_line(&mut input).await.map_err(failed("read the job"))?;
     let Some(job) = job else { return Err(BenchError::Refused("a job is expected on the input".to_owned())) };

@@ -10,6 +10,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+use mongotx::Backoff;
 use rand::{RngExt, SeedableRng, rngs::StdRng};
 
 use super::clock::Clock;
@@ -70,7 +71,7 @@ enum Ended {
 
 impl Worker {
     /// Works until the run is stopped or nothing is left to do.
-    pub(crate) async fn run(mut self) -> Result<Counts, BenchError> {
+    pub(crate) async fn work(mut self) -> Result<Counts, BenchError> {
         let mut counts = Counts::default();
         // Not the workload's: a pause must not change what is drawn.
         let mut random = StdRng::seed_from_u64(self.seed ^ 0x70_61_75_73_65);
@@ -104,7 +105,7 @@ impl Worker {
         counts: &mut Counts,
         random: &mut StdRng,
     ) -> Result<Ended, BenchError> {
-        let mut pause = FIRST_PAUSE;
+        let mut backoff = Backoff::new(FIRST_PAUSE, LONGEST_PAUSE);
         for _ in 0..self.attempts {
             let reason = match self.client.attempt(&mut *self.session).await {
                 Ok(Done::Committed) => return Ok(Ended::Committed),
@@ -121,8 +122,7 @@ impl Worker {
             if self.clock.is_stopped() && self.clock.stopped_for() > GRACE {
                 break;
             }
-            tokio::time::sleep(pause.mul_f64(random.random_range(0.5..1.0))).await;
-            pause = (pause * 2).min(LONGEST_PAUSE);
+            tokio::time::sleep(backoff.next_pause().mul_f64(random.random_range(0.5..1.0))).await;
         }
         Ok(Ended::GivenUp)
     }

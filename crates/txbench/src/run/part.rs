@@ -58,7 +58,7 @@ impl Part {
             workers.push(worker);
         }
         for worker in workers {
-            clients.spawn(worker.run());
+            clients.spawn(worker.work());
         }
         Ok(Self { clock, target, clients, counts: Counts::default(), start: None, end: None })
     }

@@ -31,9 +31,9 @@ const LOOK: Duration = Duration::from_millis(200);
 /// Runs a workload on its targets.
 ///
 /// # Errors
-/// [`BenchError::Refused`] for arguments that do not fit together; anything that keeps a run from its end. A run whose data
-/// is broken is no error: [`RunResult::broken`].
-pub async fn run(spec: &WorkloadSpec, args: &RunArgs, command: &str) -> Result<BenchResult, BenchError> {
+/// [`BenchError::Refused`] for arguments that do not fit together; anything that keeps a run from
+/// its end. A run whose data is broken is no error: [`RunResult::broken`].
+pub async fn run_workload(spec: &WorkloadSpec, args: &RunArgs, command: &str) -> Result<BenchResult, BenchError> {
     let workload = spec.make()?;
     refuse_misfits(&*workload, args)?;
     let servers = Servers::start(args).await?;
@@ -43,7 +43,7 @@ pub async fn run(spec: &WorkloadSpec, args: &RunArgs, command: &str) -> Result<B
 /// The same, on servers that are there.
 ///
 /// # Errors
-/// As [`run`].
+/// As [`run_workload`].
 pub async fn run_on(
     servers: &Servers,
     spec: &WorkloadSpec,

@@ -18,7 +18,8 @@ impl Servers {
     /// Starts those that the targets need, or takes those that were named.
     ///
     /// # Errors
-    /// [`BenchError::Refused`] for a server that was named and cannot be used, [`BenchError::Server`].
+    /// [`BenchError::Refused`] for a server that was named and cannot be used,
+    /// [`BenchError::Server`].
     pub async fn start(args: &RunArgs) -> Result<Self, BenchError> {
         let on_set = |name: &TargetName| args.all_on_replica_set || name.traits().needs_replica_set;
         let mut servers = Self { standalone: None, replica_set: None, all_on_replica_set: args.all_on_replica_set };

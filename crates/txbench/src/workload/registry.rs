@@ -1,4 +1,4 @@
-//! All workloads. A new one is a folder beside this file, with an `Options` in it, and a line
+//! All workloads. A new one is a folder beside this file, with its options in it, and a line
 //! below.
 
 use clap::{Args, Subcommand};
@@ -28,12 +28,12 @@ pub struct BenchArgs<W: WorkloadOptions + Clone> {
 }
 
 macro_rules! workloads {
-    ($($(#[$doc:meta])* $name:ident($module:ident),)*) => {
+    ($($(#[$doc:meta])* $name:ident($module:ident::$options:ident),)*) => {
         /// A workload with its options.
         #[derive(Clone, Debug, Serialize, Deserialize)]
         #[serde(rename_all = "kebab-case")]
         pub enum WorkloadSpec {
-            $($(#[$doc])* $name($module::Options),)*
+            $($(#[$doc])* $name($module::$options),)*
         }
 
         impl WorkloadSpec {
@@ -49,7 +49,7 @@ macro_rules! workloads {
         /// The command of a workload.
         #[derive(Clone, Debug, Subcommand)]
         pub enum WorkloadCommand {
-            $($(#[$doc])* $name(Box<BenchArgs<$module::Options>>),)*
+            $($(#[$doc])* $name(Box<BenchArgs<$module::$options>>),)*
         }
 
         impl WorkloadCommand {
@@ -63,15 +63,15 @@ macro_rules! workloads {
 
 workloads! {
     /// Deposits, withdrawals and transfers of a bank, replayed, with every balance checked
-    Bank(bank),
+    Bank(bank::BankOptions),
     /// Check-ins: searches by distance, and the nearest point updated
-    Checkin(checkin),
+    Checkin(checkin::CheckinOptions),
     /// Transfers between two accounts, chosen at random
-    Transfer(transfer),
+    Transfer(transfer::TransferOptions),
     /// Increments of a few documents that all clients want
-    HotSpot(hotspot),
+    HotSpot(hotspot::HotSpotOptions),
     /// YCSB: reads, updates, inserts and range reads, several in a transaction
-    Ycsb(ycsb),
+    Ycsb(ycsb::YcsbOptions),
     /// Orders, payments and deliveries of a wholesale supplier (TPC-C)
-    Tpcc(tpcc),
+    Tpcc(tpcc::TpccOptions),
 }

@@ -1,7 +1,7 @@
 //! The ACID tests on every target that has to pass them, and on one that has not.
 
 use clap::Parser;
-use txbench::acid::{AcidArgs, Outcome, TargetReport, run};
+use txbench::acid::{AcidArgs, Outcome, TargetReport, run_acid};
 
 #[derive(Parser)]
 struct Command {
@@ -13,7 +13,7 @@ async fn test(line: &str) -> Vec<TargetReport> {
     let standalone = testkit::shared_standalone().await.unwrap().uri();
     let replica_set = testkit::shared_replica_set().await.unwrap().uri();
     let line = format!("acid {line} --uri {standalone} --replica-uri {replica_set}");
-    run(&Command::try_parse_from(line.split_whitespace()).unwrap().args).await.unwrap().targets
+    run_acid(&Command::try_parse_from(line.split_whitespace()).unwrap().args).await.unwrap().targets
 }
 
 fn outcome<'a>(report: &'a TargetReport, clause: &str) -> &'a Outcome {

@@ -5,13 +5,13 @@ use clap::Parser;
 use txbench::{
     error::OpError,
     target::{Connection, Find, Session, Target, Update, registry::TargetName},
-    workload::{Broken, Client, ClientId, Done, Totals, Workload, checkin::Options, registry::WorkloadOptions},
+    workload::{Broken, Client, ClientId, Done, Totals, Workload, checkin::CheckinOptions, registry::WorkloadOptions},
 };
 
 #[derive(Parser)]
 struct Command {
     #[command(flatten)]
-    options: Options,
+    options: CheckinOptions,
 }
 
 fn workload(options: &[&str]) -> Result<Box<dyn Workload>, txbench::BenchError> {

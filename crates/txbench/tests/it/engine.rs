@@ -9,14 +9,15 @@ use txbench::{BenchError, report::result::BenchResult};
 
 /// Runs what a command line says, on the shared server; the shortest time that is measured, unless
 /// it says more.
-async fn run(line: &str) -> Result<BenchResult, BenchError> {
+async fn bench_shared(line: &str) -> Result<BenchResult, BenchError> {
     let uri = testkit::shared_standalone().await.unwrap().uri();
     bench(&format!("{line} --uri {uri} --seconds 1 --warm-up 0")).await
 }
 
 #[tokio::test]
 async fn targets_take_turns_and_data_is_kept_for_the_next_round() {
-    let result = run("transfer --documents 100 --targets plain,mongotx --clients 1,3 --rounds 2").await.unwrap();
+    let result =
+        bench_shared("transfer --documents 100 --targets plain,mongotx --clients 1,3 --rounds 2").await.unwrap();
     let order: Vec<(u32, u32, &str)> =
         result.runs.iter().map(|run| (run.round, run.clients, run.target.as_str())).collect();
     let of_round = |round| [(1, "plain"), (1, "mongotx"), (3, "plain"), (3, "mongotx")].map(|(c, t)| (round, c, t));
@@ -35,7 +36,7 @@ async fn targets_take_turns_and_data_is_kept_for_the_next_round() {
 #[tokio::test]
 async fn transfers_that_read_first_and_audits_beside_them_are_right_where_nothing_is_lost() {
     let line = "transfer --documents 4 --reads-first --auditors 1 --clients 4 --rounds 1";
-    let result = run(&format!("{line} --targets mongotx,gateway --isolation snapshot")).await.unwrap();
+    let result = bench_shared(&format!("{line} --targets mongotx,gateway --isolation snapshot")).await.unwrap();
     for run in &result.runs {
         assert_eq!(run.broken, None, "{}", run.target);
         assert!(run.counts.committed_in_all > 0);
@@ -46,7 +47,7 @@ async fn transfers_that_read_first_and_audits_beside_them_are_right_where_nothin
 #[tokio::test]
 async fn levels_take_turns_as_targets_do() {
     let line = "ycsb --core c --records 50 --targets plain,mvcc,mongotx --isolation read-committed,snapshot";
-    let result = run(&format!("{line} --clients 1 --rounds 1")).await.unwrap();
+    let result = bench_shared(&format!("{line} --clients 1 --rounds 1")).await.unwrap();
     let order: Vec<&str> = result.runs.iter().map(|run| run.target.as_str()).collect();
     assert_eq!(order, ["plain", "mvcc, read committed", "mongotx, read committed", "mongotx, snapshot"]);
     let commands = |at: usize| {
@@ -59,19 +60,19 @@ async fn levels_take_turns_as_targets_do() {
     for told in ["mvcc, read committed: ", "mongotx, snapshot: "] {
         assert!(result.facts.iter().any(|fact| fact.starts_with(told)), "{told}: {:?}", result.facts);
     }
-    let none = run("transfer --targets mvcc --isolation snapshot,serializable --clients 1").await.unwrap_err();
+    let none = bench_shared("transfer --targets mvcc --isolation snapshot,serializable --clients 1").await.unwrap_err();
     assert!(none.to_string().contains("mvcc") && none.to_string().contains("snapshot"), "{none}");
 }
 
 #[tokio::test]
 async fn auditors_are_refused_where_nothing_is_summed() {
-    let refused = run("transfer --auditors 1 --clients 2 --rounds 1 --targets recipe").await.unwrap_err();
+    let refused = bench_shared("transfer --auditors 1 --clients 2 --rounds 1 --targets recipe").await.unwrap_err();
     assert!(refused.to_string().contains("recipe"), "{refused}");
 }
 
 #[tokio::test]
 async fn commands_are_counted_by_name() {
-    let result = run("transfer --documents 100 --targets plain --clients 2 --rounds 1").await.unwrap();
+    let result = bench_shared("transfer --documents 100 --targets plain --clients 2 --rounds 1").await.unwrap();
     let run = &result.runs[0];
     let (updates, transfers) = (run.commands["update"], run.counts.committed());
     // Transfers that begin before the time measured, or end after it, have some of their commands
@@ -83,7 +84,8 @@ async fn commands_are_counted_by_name() {
 #[tokio::test]
 async fn an_open_loop_begins_as_many_as_asked_and_counts_the_waiting() {
     let start = Instant::now();
-    let result = run("transfer --documents 100 --targets plain --clients 2 --rounds 1 --rate 20").await.unwrap();
+    let result =
+        bench_shared("transfer --documents 100 --targets plain --clients 2 --rounds 1 --rate 20").await.unwrap();
     let run = &result.runs[0];
     let due = 20.0 * start.elapsed().as_secs_f64() + 1.0;
     assert!(run.counts.committed_in_all as f64 <= due, "{} of {due}", run.counts.committed_in_all);
@@ -95,7 +97,7 @@ async fn an_open_loop_begins_as_many_as_asked_and_counts_the_waiting() {
 }
 
 async fn run_late() -> BenchResult {
-    run("transfer --documents 100 --targets plain --clients 1 --rounds 1 --rate 1000000").await.unwrap()
+    bench_shared("transfer --documents 100 --targets plain --clients 1 --rounds 1 --rate 1000000").await.unwrap()
 }
 
 #[tokio::test]
@@ -114,7 +116,7 @@ async fn the_same_seed_does_the_same_work_on_every_target() {
 async fn lost_updates_are_reported_as_broken_and_not_as_an_error() {
     // One transaction is enough for two of its updates to be lost.
     let line = "ycsb --mix read-modify-write=100 --operations 20 --records 50";
-    let result = run(&format!("{line} --targets faulty-lost,mongotx --clients 1 --rounds 1")).await.unwrap();
+    let result = bench_shared(&format!("{line} --targets faulty-lost,mongotx --clients 1 --rounds 1")).await.unwrap();
     let broken: Vec<bool> = result.runs.iter().map(|run| run.broken.is_some()).collect();
     assert_eq!(broken, [true, false], "{:?}", result.runs[0].broken);
     let said = result.runs[0].broken.clone().unwrap();
@@ -125,7 +127,7 @@ async fn lost_updates_are_reported_as_broken_and_not_as_an_error() {
 async fn every_core_workload_runs_and_its_data_is_whole() {
     for core in ["a", "b", "c", "d", "e"] {
         let line = format!("ycsb --core {core} --records 300 --targets plain,mongotx --clients 4 --rounds 1");
-        let result = run(&line).await.unwrap();
+        let result = bench_shared(&line).await.unwrap();
         for run in &result.runs {
             assert_eq!(run.broken, None, "{core} on {}", run.target);
             assert!(run.counts.committed_in_all > 0, "{core} on {}", run.target);
@@ -135,7 +137,7 @@ async fn every_core_workload_runs_and_its_data_is_whole() {
 
 #[tokio::test]
 async fn a_hot_spot_loses_nothing() {
-    let result = run("hot-spot --documents 2 --targets mongotx,mvcc --clients 8 --rounds 1").await.unwrap();
+    let result = bench_shared("hot-spot --documents 2 --targets mongotx,mvcc --clients 8 --rounds 1").await.unwrap();
     for run in &result.runs {
         assert_eq!(run.broken, None, "{}", run.target);
         assert!(run.counts.committed_in_all > 0, "{}: {:?}", run.target, run.counts.kinds);
@@ -144,7 +146,7 @@ async fn a_hot_spot_loses_nothing() {
 
 #[tokio::test]
 async fn a_transaction_that_is_refused_is_tried_again_and_counted_by_the_reason() {
-    let result = run("hot-spot --documents 2 --targets faulty-busy --clients 1 --rounds 1").await.unwrap();
+    let result = bench_shared("hot-spot --documents 2 --targets faulty-busy --clients 1 --rounds 1").await.unwrap();
     let run = &result.runs[0];
     assert_eq!(run.broken, None);
     assert!(run.counts.committed_in_all > 0);

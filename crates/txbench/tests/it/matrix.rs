@@ -37,7 +37,7 @@ const ROWS: &[Row] = &[
     Row { workload: "tpcc --scale 0.001 --rollback-percent 0", refused: &[GENERAL] },
 ];
 
-async fn run(workload: &str, target: &str, clients: u32) -> Result<BenchResult, BenchError> {
+async fn run_on(workload: &str, target: &str, clients: u32) -> Result<BenchResult, BenchError> {
     let (alone, set) = (testkit::shared_standalone().await.unwrap(), testkit::shared_replica_set().await.unwrap());
     let line = format!(
         "{workload} --targets {target} --clients {clients} --rounds 1 --seconds 1 --warm-up 0 --uri {} \
@@ -53,7 +53,7 @@ async fn check(row: &Row) {
     for traits in TARGETS.iter().map(|entry| &entry.traits) {
         let (name, workload) = (traits.name, row.workload);
         let clients = if traits.transactional { 3 } else { 1 };
-        let ended = run(workload, name, clients).await;
+        let ended = run_on(workload, name, clients).await;
         match (row.refused.iter().find(|(refusing, _)| *refusing == name), ended) {
             (None, Ok(result)) => {
                 let run = &result.runs[0];

@@ -34,7 +34,7 @@ async fn figures_measured_on_a_server_are_on_the_page() {
         *twelve,
     ];
 
-    let written = papers::run(&figures, &args, "mongotx bench papers", &|_| ()).await.unwrap();
+    let written = papers::run_papers(&figures, &args, "mongotx bench papers", &|_| ()).await.unwrap();
 
     assert!(!written.complete, "one workload does not exist");
     assert!(!written.broken, "{}", written.said);
@@ -56,6 +56,6 @@ async fn directory_that_cannot_be_made_is_refused_before_anything_is_measured() 
     let file = tempfile::NamedTempFile::new().unwrap();
     let out = file.path().join("papers");
     let args = Line::try_parse_from(["papers", "--out", out.to_str().unwrap()]).unwrap().args;
-    let refused = papers::run(FIGURES, &args, "", &|_| panic!("something is measured")).await.unwrap_err();
+    let refused = papers::run_papers(FIGURES, &args, "", &|_| panic!("something is measured")).await.unwrap_err();
     assert!(refused.to_string().starts_with("--out "), "{refused}");
 }

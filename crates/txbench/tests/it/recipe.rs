@@ -116,7 +116,7 @@ async fn what_it_does_not_know_is_refused_by_name() {
     }
 }
 
-async fn run(line: &str) -> Result<BenchResult, BenchError> {
+async fn bench_recipe(line: &str) -> Result<BenchResult, BenchError> {
     let uri = shared_standalone().await.unwrap().uri();
     let seconds = if line.contains("--seconds") { "" } else { "--seconds 60" };
     common::bench(&format!("{line} {seconds} --targets recipe --clients 4 --rounds 1 --warm-up 0 --uri {uri}")).await
@@ -126,7 +126,7 @@ async fn run(line: &str) -> Result<BenchResult, BenchError> {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn every_operation_of_the_bank_is_there_once() {
     for (operations, options) in [(200, "--accounts 3"), (200, "--accounts 12 --mix 0,0,100"), (100, "--alone")] {
-        let result = run(&format!("bank --operations {operations} {options}")).await.unwrap();
+        let result = bench_recipe(&format!("bank --operations {operations} {options}")).await.unwrap();
         let run = &result.runs[0];
         assert_eq!((run.broken.as_deref(), run.counts.committed_in_all), (None, operations), "{options}");
     }
@@ -135,7 +135,7 @@ async fn every_operation_of_the_bank_is_there_once() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn transfers_make_and_lose_no_money() {
     let line = "transfer --documents 4 --seconds 1";
-    let result = run(line).await.unwrap();
+    let result = bench_recipe(line).await.unwrap();
     let told = result.facts.iter().any(|fact| fact.ends_with("no isolation; the answer to a commit is durable."));
     assert!(told, "{:?}", result.facts);
     let run = &result.runs[0];
@@ -146,11 +146,11 @@ async fn transfers_make_and_lose_no_money() {
 #[tokio::test]
 async fn work_that_is_neither_is_refused_by_name() {
     for line in ["checkin", "hot-spot", "ycsb --core a", "ycsb --core c", "tpcc"] {
-        let Err(BenchError::Refused(said)) = run(line).await else { panic!("{line} is not refused") };
+        let Err(BenchError::Refused(said)) = bench_recipe(line).await else { panic!("{line} is not refused") };
         assert!(said.contains("recipe cannot do other work than moving amounts"), "{line}: {said}");
     }
     for (line, what) in [("bank --audit", "query"), ("bank --by-account", "query"), ("bank --readers 5", "query")] {
-        let Err(BenchError::Refused(said)) = run(line).await else { panic!("{line} is not refused") };
+        let Err(BenchError::Refused(said)) = bench_recipe(line).await else { panic!("{line} is not refused") };
         assert!(said.contains("recipe cannot") && said.contains(what), "{line}: {said}");
     }
 }

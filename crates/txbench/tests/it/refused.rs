@@ -48,7 +48,7 @@ async fn isolation_that_a_target_does_not_have_is_refused() {
         assert_refused(line, &words).await;
     }
     let line = ["acid", "--targets", "plain,mvcc", "--isolation", "repeatable-read", "--uri", NOBODY];
-    let refused = acid::run(&Acid::try_parse_from(line).unwrap().args).await.unwrap_err().to_string();
+    let refused = acid::run_acid(&Acid::try_parse_from(line).unwrap().args).await.unwrap_err().to_string();
     assert!(words.iter().all(|word| refused.contains(word)), "{refused}");
 }
 

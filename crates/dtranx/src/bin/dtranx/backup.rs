@@ -24,14 +24,15 @@ pub(crate) struct Backup {
 pub(crate) struct Restore {
     #[command(flatten)]
     connect: Connect,
-    /// The file
+    /// The file with the backup
     file: PathBuf,
     /// Restore into a cluster that has keys: those of the backup are replaced, others stay
     #[arg(long)]
     replace: bool,
 }
 
-/// Writes beside the file until it is whole and on the disk, so that no half of a backup has its name.
+/// Writes beside the file until it is whole and on the disk, so that no half of a backup has its
+/// name.
 pub(crate) fn backup(options: &Backup) -> Result<(), Failure> {
     let failed = |what: &str, error: std::io::Error| Failure::Failed(format!("{what}: {error}"));
     let shown = options.file.display().to_string();

@@ -1,5 +1,5 @@
-//! A whole cluster on this machine: one process per server. They end with this one, however it ends: each waits for the end
-//! of its standard input.
+//! A whole cluster on this machine: one process per server. They end with this one, however it
+//! ends: each waits for the end of its standard input.
 
 use std::fmt::Write as _;
 use std::path::PathBuf;
@@ -14,20 +14,21 @@ use crate::failure::Failure;
 use crate::say::tell;
 
 #[derive(Args)]
-pub(crate) struct Options {
-    /// How many servers
+pub(crate) struct ClusterOptions {
+    /// Number of servers
     #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u16).range(1..=16))]
     servers: u16,
-    /// Where their data are; kept when the cluster ends
+    /// Folder of the servers' data; kept when the cluster ends
     #[arg(long, default_value = "dtranx-cluster")]
     folder: PathBuf,
     /// The first server's port; the others' follow. 0 takes free ones
     #[arg(long, default_value_t = 7101)]
     port: u16,
-    /// What the logs lie on
+    /// Medium of the logs
     #[arg(long, value_enum, default_value_t = Medium::Disk)]
     medium: Medium,
-    /// Where the logs are, instead of in the folder: persistent memory, or tmpfs to emulate it
+    /// Folder of the logs, instead of the one of the data: persistent memory, or tmpfs to emulate
+    /// it
     #[arg(long)]
     log_folder: Option<PathBuf>,
 }
@@ -38,7 +39,7 @@ enum Medium {
     PersistentMemory,
 }
 
-pub(crate) fn run(options: &Options) -> Result<(), Failure> {
+pub(crate) fn run_cluster(options: &ClusterOptions) -> Result<(), Failure> {
     std::fs::create_dir_all(&options.folder)?;
     // While this process runs, nobody else gets the port of a server that has not begun to listen.
     let held = held(options)?;
@@ -55,12 +56,12 @@ pub(crate) fn run(options: &Options) -> Result<(), Failure> {
 }
 
 /// Free ports, if they are to be found.
-fn held(options: &Options) -> Result<Vec<HeldPort>, Failure> {
+fn held(options: &ClusterOptions) -> Result<Vec<HeldPort>, Failure> {
     let servers = if options.port == 0 { options.servers } else { 0 };
     Ok((0..servers).map(|_| HeldPort::pick()).collect::<Result<_, _>>()?)
 }
 
-fn ports(options: &Options, held: &[HeldPort]) -> Result<Vec<u16>, Failure> {
+fn ports(options: &ClusterOptions, held: &[HeldPort]) -> Result<Vec<u16>, Failure> {
     if options.port == 0 {
         return Ok(held.iter().map(|held| held.address().port()).collect());
     }
@@ -69,7 +70,7 @@ fn ports(options: &Options, held: &[HeldPort]) -> Result<Vec<u16>, Failure> {
     Ok((options.port..=last).collect())
 }
 
-fn config(options: &Options, server: u16, ports: &[u16]) -> String {
+fn config(options: &ClusterOptions, server: u16, ports: &[u16]) -> String {
     let quoted = |path: PathBuf| format!("{:?}", path.display().to_string());
     let medium = match options.medium {
         Medium::Disk => "disk",
@@ -105,7 +106,7 @@ fn watch(mut servers: Vec<Child>) -> Result<(), Failure> {
         for at in 0..servers.len() {
             if let Some(status) = servers[at].try_wait()? {
                 for server in &mut servers {
-                    // It may have ended already.
+                    // An error means that the server has ended already.
                     let _ = server.kill();
                     let _ = server.wait();
                 }

@@ -11,7 +11,7 @@ use crate::say::say;
 pub(crate) struct Get {
     #[command(flatten)]
     connect: Connect,
-    /// The key
+    /// Key to read
     key: String,
 }
 
@@ -19,9 +19,9 @@ pub(crate) struct Get {
 pub(crate) struct Put {
     #[command(flatten)]
     connect: Connect,
-    /// The key
+    /// Key to write
     key: String,
-    /// The value
+    /// Value to write
     value: String,
 }
 
@@ -29,7 +29,7 @@ pub(crate) struct Put {
 pub(crate) struct Delete {
     #[command(flatten)]
     connect: Connect,
-    /// The key
+    /// Key to delete
     key: String,
 }
 
@@ -46,7 +46,7 @@ pub(crate) struct Scan {
     /// Only keys before this one
     #[arg(long)]
     until: Option<String>,
-    /// At most so many
+    /// Greatest number of items to list
     #[arg(long, default_value_t = 100)]
     limit: usize,
 }

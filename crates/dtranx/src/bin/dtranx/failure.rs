@@ -7,7 +7,7 @@ use dtranx::client::Error;
 pub(crate) enum Failure {
     /// The answer is no: status 1.
     No(String),
-    /// It could not be carried out: status 2.
+    /// The request could not be carried out: exit status 2.
     Failed(String),
 }
 

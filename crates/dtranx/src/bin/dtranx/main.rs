@@ -1,7 +1,7 @@
 //! The `dtranx` command. One file per kind of subcommand; this one only chooses.
 //!
-//! Exit status: 0 all is well, 1 the answer is no (a key is absent, a transaction is refused, a simulation failed), 2 the
-//! request could not be carried out.
+//! Exit status: 0 all is well, 1 the answer is no (a key is absent, a transaction is refused, a
+//! simulation failed), 2 the request could not be carried out.
 
 mod backup;
 mod cluster;
@@ -14,12 +14,14 @@ mod simulate;
 mod status;
 mod txn;
 mod verify;
+mod which;
 
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
-/// Events are made by one thread and dropped by another, which the system's allocator pays for with searches and merges.
+/// Events are made by one thread and dropped by another, which the system's allocator pays for with
+/// searches and merges.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
@@ -34,14 +36,14 @@ struct Cli {
 #[derive(Subcommand)]
 enum Command {
     /// Runs one server of a cluster
-    Serve(serve::Options),
+    Serve(serve::ServeOptions),
     /// Runs a whole cluster on this machine, and ends it when this command ends
-    Cluster(cluster::Options),
+    Cluster(cluster::ClusterOptions),
     /// Shows what a key holds
     Get(data::Get),
     /// Lets a key hold a value
     Put(data::Put),
-    /// Deletes a key
+    /// Deletes a key and its value
     Delete(data::Delete),
     /// Lists keys and values in order, all of one moment
     Scan(data::Scan),
@@ -50,29 +52,29 @@ enum Command {
     /// Writes what a backup has into a cluster
     Restore(backup::Restore),
     /// Carries out several operations in one transaction
-    Txn(txn::Options),
+    Txn(txn::TxnOptions),
     /// Shows how the servers are: stages, queues, log
-    Status(status::Options),
+    Status(status::StatusOptions),
     /// Reads all that a server has, which must not run, and says whether it is whole
-    Verify(verify::Options),
+    Verify(verify::VerifyOptions),
     /// Simulates whole clusters under crashes and a bad network, and checks what they do
-    Simulate(simulate::Options),
+    Simulate(simulate::SimulateOptions),
 }
 
 fn main() -> ExitCode {
     let done = match Cli::parse().command {
-        Command::Serve(options) => serve::run(&options),
-        Command::Cluster(options) => cluster::run(&options),
+        Command::Serve(options) => serve::serve(&options),
+        Command::Cluster(options) => cluster::run_cluster(&options),
         Command::Get(options) => data::get(&options),
         Command::Put(options) => data::put(&options),
         Command::Delete(options) => data::delete(&options),
         Command::Scan(options) => data::scan(&options),
         Command::Backup(options) => backup::backup(&options),
         Command::Restore(options) => backup::restore(&options),
-        Command::Txn(options) => txn::run(&options),
-        Command::Status(options) => status::run(&options),
-        Command::Verify(options) => verify::run(&options),
-        Command::Simulate(options) => simulate::run(&options),
+        Command::Txn(options) => txn::run_transaction(&options),
+        Command::Status(options) => status::show_status(&options),
+        Command::Verify(options) => verify::verify_server(&options),
+        Command::Simulate(options) => simulate::run_simulation(&options),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,

@@ -1,4 +1,5 @@
-//! What goes to the standard output. A reader that has gone away (`dtranx status | head`) is no error.
+//! Writing to the standard output. A reader that has gone away (`dtranx status | head`) is no
+//! error.
 
 use std::fmt::Arguments;
 use std::io::{ErrorKind, Write, stdout};

@@ -1,39 +1,36 @@
-//! One server, until it is killed: there is no other end, and none is needed, because it can be killed at any moment.
+//! One server, until it is killed: there is no other end, and none is needed, because it can be
+//! killed at any moment.
 
 use std::io::Read;
-use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
-use dtranx::server::{Server, ServerConfig, raise_descriptor_limit};
+use dtranx::server::{Server, raise_descriptor_limit};
 
 use crate::failure::Failure;
 use crate::say::tell;
+use crate::which::WhichServer;
 
 #[derive(Args)]
-pub(crate) struct Options {
-    /// The configuration, in TOML: docs/dtranx.md
-    #[arg(long, value_name = "FILE")]
-    config: PathBuf,
-    /// Which server of the cluster, instead of the file's own
-    #[arg(long, value_name = "ID")]
-    id: Option<u16>,
-    /// Where its data are, instead of the file's own
-    #[arg(long, value_name = "FOLDER")]
-    folder: Option<PathBuf>,
+pub(crate) struct ServeOptions {
+    #[command(flatten)]
+    which: WhichServer,
     /// Listen here, if it is not the server's address in the cluster: behind a proxy
     #[arg(long, value_name = "ADDRESS")]
     listen: Option<std::net::SocketAddr>,
     /// Serve Prometheus at this address
     #[arg(long, value_name = "ADDRESS")]
     metrics: Option<std::net::SocketAddr>,
-    /// How many connections clients may have [default: what the limit of open files leaves, up to 4096]
+    /// How many connections clients may have [default: what the limit of open files leaves, up to
+    /// 4096]
     #[arg(long, value_name = "NUMBER")]
     client_connections: Option<u32>,
-    /// How many MiB clients may hold: requests on the way and under way, answers that are not sent [default: 256]
+    /// How many MiB clients may hold: requests on the way and under way, answers that are not sent
+    /// [default: 256]
     #[arg(long, value_name = "MIB")]
     client_mib: Option<u64>,
-    /// How long a client may ask nothing before its connection is closed, in milliseconds; 0: for ever [default: 600000]
+    /// How long a client may ask nothing before its connection is closed, in milliseconds; 0: for
+    /// ever [default: 600000]
     #[arg(long, value_name = "MS")]
     client_idle_ms: Option<u64>,
     /// How long a request waits for locks, in milliseconds [default: 1000]
@@ -52,13 +49,9 @@ pub(crate) struct Options {
     until_stdin_closes: bool,
 }
 
-pub(crate) fn run(options: &Options) -> Result<(), Failure> {
+pub(crate) fn serve(options: &ServeOptions) -> Result<(), Failure> {
     let failed = |error: &dyn std::fmt::Display| Failure::Failed(error.to_string());
-    let mut config = ServerConfig::read(&options.config, options.id).map_err(|error| failed(&error))?;
-    if let Some(folder) = &options.folder {
-        config.log_folder = folder.join("log");
-        config.folder.clone_from(folder);
-    }
+    let mut config = options.which.config()?;
     config.listen = options.listen.or(config.listen);
     config.metrics = options.metrics.or(config.metrics);
     config.client_connections = options.client_connections.or(config.client_connections);

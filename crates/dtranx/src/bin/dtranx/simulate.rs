@@ -9,8 +9,8 @@ use crate::failure::Failure;
 use crate::say::say;
 
 #[derive(Args)]
-pub(crate) struct Options {
-    /// How many seeds
+pub(crate) struct SimulateOptions {
+    /// Number of seeds
     #[arg(long, default_value_t = 100)]
     seeds: u64,
     /// The first one; a failing seed fails again
@@ -27,11 +27,11 @@ pub(crate) struct Options {
     trace: bool,
 }
 
-pub(crate) fn run(options: &Options) -> Result<(), Failure> {
+pub(crate) fn run_simulation(options: &SimulateOptions) -> Result<(), Failure> {
     let mut all = Report::default();
     let mut told = Instant::now();
     for seed in options.seed..options.seed.saturating_add(options.seeds) {
-        let mut wild = sim::Options::varied(seed);
+        let mut wild = sim::SimOptions::varied(seed);
         wild.servers = options.servers.unwrap_or(wild.servers);
         wild.crashes = options.crashes.unwrap_or(wild.crashes);
         let done = if options.trace {

@@ -1,4 +1,4 @@
-//! How the servers are.
+//! The status of servers, for people or for Prometheus.
 
 use clap::Args;
 use dtranx::server::prometheus;
@@ -9,15 +9,15 @@ use crate::failure::Failure;
 use crate::say::say;
 
 #[derive(Args)]
-pub(crate) struct Options {
+pub(crate) struct StatusOptions {
     #[command(flatten)]
     connect: Connect,
-    /// In Prometheus' text format
+    /// Write Prometheus' text format
     #[arg(long)]
     prometheus: bool,
 }
 
-pub(crate) fn run(options: &Options) -> Result<(), Failure> {
+pub(crate) fn show_status(options: &StatusOptions) -> Result<(), Failure> {
     let client = options.connect.client()?;
     let mut silent = Vec::new();
     for server in &client.cluster().servers {

@@ -12,11 +12,12 @@ use crate::failure::Failure;
 use crate::say::say;
 
 #[derive(Args)]
-pub(crate) struct Options {
+pub(crate) struct TxnOptions {
     #[command(flatten)]
     connect: Connect,
-    /// The operations: `get KEY`, `put KEY VALUE`, `delete KEY`, `scan PREFIX LIMIT`, `expect KEY VALUE`, `expect-absent KEY`.
-    /// An expectation that does not hold ends the transaction. Without any, a line of the standard input each
+    /// The operations: `get KEY`, `put KEY VALUE`, `delete KEY`, `scan PREFIX LIMIT`,
+    /// `expect KEY VALUE`, `expect-absent KEY`. An expectation that does not hold ends the
+    /// transaction. Without any, a line of the standard input each
     operations: Vec<String>,
 }
 
@@ -28,13 +29,13 @@ enum Operation {
     Expect(String, Option<String>),
 }
 
-/// What an operation has to say, once the transaction is committed.
+/// Line that an operation prints once the transaction is committed.
 enum Output {
     Value(String, Option<Bytes>),
     Items(Vec<(Bytes, Bytes)>),
 }
 
-pub(crate) fn run(options: &Options) -> Result<(), Failure> {
+pub(crate) fn run_transaction(options: &TxnOptions) -> Result<(), Failure> {
     let mut text = options.operations.join("\n");
     if options.operations.is_empty() {
         std::io::stdin().read_to_string(&mut text)?;

@@ -1,33 +1,20 @@
 //! Whether all that a server has is there and undamaged.
 
-use std::path::PathBuf;
-
 use clap::Args;
-use dtranx::server::{ServerConfig, verify};
+use dtranx::server::verify;
 
 use crate::failure::Failure;
 use crate::say::say;
+use crate::which::WhichServer;
 
 #[derive(Args)]
-pub(crate) struct Options {
-    /// The server's configuration
-    #[arg(long, value_name = "FILE")]
-    config: PathBuf,
-    /// Which server of the cluster, instead of the file's own
-    #[arg(long, value_name = "ID")]
-    id: Option<u16>,
-    /// Where its data are, instead of the file's own
-    #[arg(long, value_name = "FOLDER")]
-    folder: Option<PathBuf>,
+pub(crate) struct VerifyOptions {
+    #[command(flatten)]
+    which: WhichServer,
 }
 
-pub(crate) fn run(options: &Options) -> Result<(), Failure> {
-    let mut config =
-        ServerConfig::read(&options.config, options.id).map_err(|error| Failure::Failed(error.to_string()))?;
-    if let Some(folder) = &options.folder {
-        config.log_folder = folder.join("log");
-        config.folder.clone_from(folder);
-    }
+pub(crate) fn verify_server(options: &VerifyOptions) -> Result<(), Failure> {
+    let config = options.which.config()?;
     let found = verify(&config).map_err(|error| Failure::No(error.to_string()))?;
     say!("server {} of {:?}: identity, log and items belong together", config.server, config.cluster.name);
     say!("log: {} segments, {} records, no damage", found.segments, found.records);

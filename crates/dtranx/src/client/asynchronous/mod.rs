@@ -1,4 +1,5 @@
-//! The client whose calls are futures. They need no runtime: the links' own threads send, receive and keep deadlines.
+//! The client whose calls are futures. They need no runtime: the links' own threads send, receive
+//! and keep deadlines.
 
 mod snapshot;
 mod transact;
@@ -20,11 +21,13 @@ use crate::cluster::Cluster;
 use crate::core::{Refusal, ServerId};
 use crate::wire::{Ask, Reply, ServerStatus};
 
-/// A client of a cluster whose calls are futures, for any runtime or none. Clones are the same client, and any number of
-/// transactions may be under way in it, up to a limit of requests per server ([`crate::client::MAX_WAITING`]).
+/// A client of a cluster whose calls are futures, for any runtime or none. Clones are the same
+/// client, and any number of transactions may be under way in it, up to a limit of requests per
+/// server ([`crate::client::MAX_WAITING`]).
 ///
-/// Every call ends within [`ClientOptions::request_ms`] for each of its requests, whether it is polled in between or not.
-/// Dropping a future neither takes back what it has sent nor sends it twice.
+/// Every call ends within [`ClientOptions::request_ms`] for each of its requests, whether it is
+/// polled in between or not. Dropping a future neither takes back what it has sent nor sends it
+/// twice.
 #[derive(Clone)]
 pub struct AsyncClient {
     pub(super) inner: Arc<Inner>,
@@ -69,12 +72,12 @@ impl AsyncClient {
         AsyncTransaction { client: self.clone(), state: TransactionState::with(brought(refusal), Some(earlier)) }
     }
 
-    /// The cluster.
+    /// The cluster that this client is connected to.
     pub fn cluster(&self) -> &Cluster {
         &self.inner.cluster
     }
 
-    /// How a server is.
+    /// Status of a server: its stages, queues and log.
     ///
     /// # Errors
     /// It does not answer.

@@ -12,9 +12,10 @@ use crate::core::transaction::MAX_TRANSACTION_ITEMS;
 use crate::core::{Epoch, Key, KeyRange, Refusal, ServerId, SnapshotAnswer};
 use crate::wire::{Ask, Reply};
 
-/// The whole cluster as it was at one moment between the call of [`AsyncClient::snapshot`] and its return: everything that was
-/// committed before the call, and of everything else all or nothing. Reading it takes no locks, is refused by no writer, and
-/// costs no commit. It is kept for a while: [`Refusal::SnapshotTooOld`]. Dropping it does nothing.
+/// The whole cluster as it was at one moment between the call of [`AsyncClient::snapshot`] and its
+/// return: everything that was committed before the call, and of everything else all or nothing.
+/// Reading it takes no locks, is refused by no writer, and costs no commit. It is kept for a while:
+/// [`Refusal::SnapshotTooOld`]. Dropping it does nothing.
 #[derive(Clone)]
 pub struct AsyncSnapshot {
     client: AsyncClient,
@@ -22,8 +23,8 @@ pub struct AsyncSnapshot {
 }
 
 impl AsyncClient {
-    /// A snapshot of the whole cluster. All servers take part in it, so that all have to answer; the commits of a few milliseconds are
-    /// answered a moment later for it.
+    /// A snapshot of the whole cluster. All servers take part in it, so that all have to answer;
+    /// the commits of a few milliseconds are answered a moment later for it.
     ///
     /// # Errors
     /// [`Error::GivenUp`]: a server did not answer the others in time, or was in doubt for too long about a transaction; and as
@@ -43,8 +44,8 @@ impl AsyncClient {
         }
     }
 
-    /// Reads a snapshot. If a server no longer keeps it, which happens when it is restarted, `body` is called again with another
-    /// one, as often as the options allow.
+    /// Reads a snapshot. If a server no longer keeps it, which happens when it is restarted, `body`
+    /// is called again with another one, as often as the options allow.
     ///
     /// # Errors
     /// What `body` returns, and as for [`AsyncClient::snapshot`].
@@ -78,7 +79,7 @@ impl AsyncSnapshot {
         self.epoch
     }
 
-    /// What a key held.
+    /// Reads the value that a key held at the snapshot's moment.
     ///
     /// # Errors
     /// The key is too long; its server does not answer, or keeps this snapshot no longer.
@@ -86,7 +87,8 @@ impl AsyncSnapshot {
         Ok(self.multi_get([key]).await?.pop().flatten())
     }
 
-    /// What several keys held, in their order. Each server is asked once, all at the same time.
+    /// Reads the values that several keys held, in the order of the keys. Each server is asked
+    /// once, all at the same time.
     ///
     /// # Errors
     /// As for [`AsyncSnapshot::get`].

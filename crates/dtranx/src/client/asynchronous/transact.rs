@@ -1,7 +1,9 @@
-//! Transactions that are tried again ([`Retry`] says whether and when), and single operations, which are transactions too.
+//! Transactions that are tried again ([`Retry`] says whether and when), and single operations,
+//! which are transactions too.
 //!
-//! Back-off waits with `futures-timer`: one thread for all clients of a process, started when somebody first waits, and no
-//! runtime to agree on. The links' own threads look at the time every 50 ms only, and waits begin at half a millisecond.
+//! Back-off waits with `futures-timer`: one thread for all clients of a process, started when
+//! somebody first waits, and no runtime to agree on. The links' own threads look at the time every
+//! 50 ms only, and waits begin at half a millisecond.
 
 use std::time::Duration;
 
@@ -15,8 +17,8 @@ use crate::client::{Error, Result, Scanned};
 use crate::core::KeyRange;
 
 impl AsyncClient {
-    /// Runs a transaction, again and again as far as the options allow, until it is committed. `body` may be called several
-    /// times and must do nothing else that cannot be repeated.
+    /// Runs a transaction, again and again as far as the options allow, until it is committed.
+    /// `body` may be called several times and must do nothing else that cannot be repeated.
     ///
     /// ```no_run
     /// # use dtranx::client::{AsyncClient, Result};
@@ -30,17 +32,20 @@ impl AsyncClient {
     /// # }
     /// ```
     ///
-    /// The future is `Send` if `body` owns what it uses (`async move`, clones); with borrowed values the compiler cannot
-    /// tell so far.
+    /// The future is `Send` if `body` owns what it uses (`async move`, clones); with borrowed
+    /// values the compiler cannot tell so far.
     ///
-    /// If `body` returns an error, nothing is written; but what it has read is validated before the error is returned, as if
-    /// it were committed: a reason to give up counts only if it was so at one instant. If it was not, `body` is called again.
-    /// Errors of servers that do not answer are returned at once.
+    /// If `body` returns an error, nothing is written; but what it has read is validated before the
+    /// error is returned, as if it were committed: a reason to give up counts only if it was so at
+    /// one instant. If it was not, `body` is called again. Errors of servers that do not answer are
+    /// returned at once.
     ///
-    /// If the future is dropped while it commits, the commit goes on without it: see [`AsyncTransaction::commit`].
+    /// If the future is dropped while it commits, the commit goes on without it: see
+    /// [`AsyncTransaction::commit`].
     ///
     /// # Errors
-    /// What `body` returns, or [`Error::GivenUp`], or [`Error::Unknown`] if the answer to a commit stays out.
+    /// What `body` returns, or [`Error::GivenUp`], or [`Error::Unknown`] if the answer to a commit
+    /// stays out.
     pub async fn transact<T>(&self, mut body: impl AsyncFnMut(&mut AsyncTransaction) -> Result<T>) -> Result<T> {
         let mut retry = Retry::new(&self.inner.options);
         let mut begun = (Brought::new(), None);
@@ -77,7 +82,7 @@ impl AsyncClient {
         }
     }
 
-    /// What a key holds: a transaction of one read.
+    /// Reads the value of a key: a transaction of one read.
     ///
     /// # Errors
     /// As for [`AsyncClient::transact`].

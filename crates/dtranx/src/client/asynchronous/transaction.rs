@@ -15,14 +15,15 @@ use crate::client::{Committed, Error, Result, Scanned, Unknown};
 use crate::core::{CommitAnswer, Key, KeyRange, ServerId};
 use crate::wire::{Ask, Reply};
 
-/// A transaction. Dropping it is the same as [`AsyncTransaction::abort`]: nobody knows of it before the commit.
+/// A transaction. Dropping it is the same as [`AsyncTransaction::abort`]: nobody knows of it before
+/// the commit.
 pub struct AsyncTransaction {
     pub(super) client: AsyncClient,
     pub(super) state: TransactionState,
 }
 
 impl AsyncTransaction {
-    /// What a key holds, as this transaction sees it.
+    /// Reads the value of a key, as this transaction sees it.
     ///
     /// # Errors
     /// The key is too long, or its server does not answer.
@@ -32,7 +33,8 @@ impl AsyncTransaction {
         Ok(self.state.seen(&key))
     }
 
-    /// What several keys hold, in their order. Each server is asked once, all at the same time.
+    /// Reads the values of several keys, in the order of the keys. Each server is asked once, all
+    /// at the same time.
     ///
     /// # Errors
     /// As for [`AsyncTransaction::get`].
@@ -73,8 +75,8 @@ impl AsyncTransaction {
         Ok(self.state.delete(key.into())?)
     }
 
-    /// The keys of a range, in order, at most `limit`, as this transaction sees them. That nothing comes in between is part
-    /// of what is checked.
+    /// The keys of a range, in order, at most `limit`, as this transaction sees them. That nothing
+    /// comes in between is part of what is checked.
     ///
     /// # Errors
     /// `limit` is 0 or beyond what a transaction may hold, or a server does not answer.
@@ -124,10 +126,12 @@ impl AsyncTransaction {
     /// Gives it up. Nobody else notices.
     pub fn abort(self) {}
 
-    /// Commits it: everything that it read is still so, and everything that it writes is there, at one instant.
+    /// Commits it: everything that it read is still so, and everything that it writes is there, at
+    /// one instant.
     ///
-    /// If the future is dropped before it is polled, nothing happens. If it is dropped later, the commit goes on without
-    /// it, once: whether it is committed is unknown to the program, as after [`Error::Unknown`], and only reading shows it.
+    /// If the future is dropped before it is polled, nothing happens. If it is dropped later, the
+    /// commit goes on without it, once: whether it is committed is unknown to the program, as after
+    /// [`Error::Unknown`], and only reading shows it.
     ///
     /// # Errors
     /// [`Error::Refused`]: it is not committed. [`Error::Unknown`]: it may be. Others: it is not.

@@ -63,12 +63,12 @@ impl Client {
         Transaction { inner: self.inner.begin_again(refusal) }
     }
 
-    /// The cluster.
+    /// The cluster that this client is connected to.
     pub fn cluster(&self) -> &Cluster {
         self.inner.cluster()
     }
 
-    /// How a server is.
+    /// Status of a server: its stages, queues and log.
     ///
     /// # Errors
     /// It does not answer.
@@ -76,13 +76,13 @@ impl Client {
         block_on(self.inner.status(server))
     }
 
-    /// Runs a transaction, again and again as far as the options allow, until it is committed. `body` may be called several
-    /// times and must do nothing else that cannot be repeated. What it has read is validated if it returns an error, too: see
-    /// [`AsyncClient::transact`].
+    /// Runs a transaction, again and again as far as the options allow, until it is committed.
+    /// `body` may be called several times and must do nothing else that cannot be repeated. What it
+    /// has read is validated if it returns an error, too: see [`AsyncClient::transact`].
     ///
     /// # Errors
-    /// What `body` returns, or [`crate::client::Error::GivenUp`], or [`crate::client::Error::Unknown`] if the answer to a
-    /// commit stays out.
+    /// What `body` returns, or [`crate::client::Error::GivenUp`], or
+    /// [`crate::client::Error::Unknown`] if the answer to a commit stays out.
     pub fn transact<T>(&self, mut body: impl FnMut(&mut Transaction) -> Result<T>) -> Result<T> {
         block_on(self.inner.transact(async |tranx: &mut AsyncTransaction| {
             // Lent to the body, and given back.
@@ -110,7 +110,7 @@ impl Client {
         block_on(self.inner.read(body))
     }
 
-    /// What a key holds: a transaction of one read.
+    /// Reads the value of a key: a transaction of one read.
     ///
     /// # Errors
     /// As for [`Client::transact`].

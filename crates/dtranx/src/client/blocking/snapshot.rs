@@ -18,7 +18,7 @@ impl Snapshot {
         self.inner.epoch()
     }
 
-    /// What a key held.
+    /// Reads the value that a key held at the snapshot's moment.
     ///
     /// # Errors
     /// The key is too long; its server does not answer, or keeps this snapshot no longer.
@@ -26,7 +26,8 @@ impl Snapshot {
         block_on(self.inner.get(key))
     }
 
-    /// What several keys held, in their order. Each server is asked once, all at the same time.
+    /// Reads the values that several keys held, in the order of the keys. Each server is asked
+    /// once, all at the same time.
     ///
     /// # Errors
     /// As for [`Snapshot::get`].

@@ -6,13 +6,14 @@ use pollster::block_on;
 use crate::client::{AsyncTransaction, Committed, Result, Scanned};
 use crate::core::KeyRange;
 
-/// A transaction. Dropping it is the same as [`Transaction::abort`]: nobody knows of it before the commit.
+/// A transaction. Dropping it is the same as [`Transaction::abort`]: nobody knows of it before the
+/// commit.
 pub struct Transaction {
     pub(super) inner: AsyncTransaction,
 }
 
 impl Transaction {
-    /// What a key holds, as this transaction sees it.
+    /// Reads the value of a key, as this transaction sees it.
     ///
     /// # Errors
     /// The key is too long, or its server does not answer.
@@ -20,7 +21,8 @@ impl Transaction {
         block_on(self.inner.get(key))
     }
 
-    /// What several keys hold, in their order. Each server is asked once, all at the same time.
+    /// Reads the values of several keys, in the order of the keys. Each server is asked once, all
+    /// at the same time.
     ///
     /// # Errors
     /// As for [`Transaction::get`].
@@ -44,8 +46,8 @@ impl Transaction {
         self.inner.delete(key)
     }
 
-    /// The keys of a range, in order, at most `limit`, as this transaction sees them. That nothing comes in between is part
-    /// of what is checked.
+    /// The keys of a range, in order, at most `limit`, as this transaction sees them. That nothing
+    /// comes in between is part of what is checked.
     ///
     /// # Errors
     /// `limit` is 0 or beyond what a transaction may hold, or a server does not answer.
@@ -64,7 +66,8 @@ impl Transaction {
     /// Gives it up. Nobody else notices.
     pub fn abort(self) {}
 
-    /// Commits it: everything that it read is still so, and everything that it writes is there, at one instant.
+    /// Commits it: everything that it read is still so, and everything that it writes is there, at
+    /// one instant.
     ///
     /// # Errors
     /// [`crate::client::Error::Refused`]: it is not committed. [`crate::client::Error::Unknown`]: it may be. Others: it is

@@ -1,5 +1,6 @@
-//! A request that has the connection to itself is written at once by whoever asks: nothing can gather with it, and waking
-//! the writer would cost more than the write. It never blocks: what the system does not take is left to the writer.
+//! A request that has the connection to itself is written at once by whoever asks: nothing can
+//! gather with it, and waking the writer would cost more than the write. It never blocks: what the
+//! system does not take is left to the writer.
 
 use std::net::{Shutdown, TcpStream};
 use std::sync::Arc;
@@ -30,8 +31,8 @@ impl State {
         Some(Alone { stream, bytes: std::mem::take(&mut self.out) })
     }
 
-    /// What was written of it is done with; the rest comes before what has gathered meanwhile, unless the connection is
-    /// another one by now.
+    /// Takes a long request back, of which `written` bytes are written. The rest comes before the
+    /// requests that have gathered meanwhile, unless the connection is another one by now.
     fn give_back(&mut self, alone: Alone, written: usize) {
         self.is_writing = false;
         let Alone { stream, bytes: mut rest } = alone;

@@ -64,7 +64,7 @@ pub(super) fn meet(
         let now = Instant::now();
         match stream.read(&mut chunk) {
             Ok(0) => return Err("the server closed the connection".to_owned()),
-            // Whoever stood still wakes late: what is there by then still counts.
+            // A process that stood still wakes late: bytes that are there by then still count.
             Ok(bytes) if now < until + HANDSHAKE => incoming.extend_from_slice(&chunk[..bytes]),
             Ok(_) => return Err("the server takes too long to say who it is".to_owned()),
             Err(error) if error.kind() == ErrorKind::Interrupted => {}

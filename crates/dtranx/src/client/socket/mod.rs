@@ -1,8 +1,10 @@
-//! A link over TCP: one thread reads and connects, one writes what has gathered. Requests that were under way when the
-//! connection broke are sent again over the next one, under the same name and number.
+//! A link over TCP: one thread reads and connects, one writes what has gathered. Requests that were
+//! under way when the connection broke are sent again over the next one, under the same name and
+//! number.
 //!
-//! A request that finds nothing else under way is written by whoever asks, which spares waking the writer (`alone`);
-//! others are left to the writer, so that those that gather while it writes go out together.
+//! A request that finds nothing else under way is written by whoever asks, which spares waking the
+//! writer (`alone`); others are left to the writer, so that those that gather while it writes go
+//! out together.
 
 mod alone;
 mod meet;
@@ -24,13 +26,15 @@ use crate::wire::{Ask, Caller, Hello, Response, Secret, Welcome, WireError, deco
 
 /// How often deadlines are looked at.
 const TICK: Duration = Duration::from_millis(50);
-/// A request without an answer is sent again after this (section 4.2); the server knows it by its number.
+/// A request without an answer is sent again after this (section 4.2); the server knows it by its
+/// number.
 const RESEND: Duration = Duration::from_secs(2);
 const FIRST_RETRY: Duration = Duration::from_millis(20);
 const LAST_RETRY: Duration = Duration::from_millis(500);
 const CHUNK_BYTES: usize = 64 << 10;
 
-/// The most requests of one client that wait for the answers of one server. More are refused: they were not carried out.
+/// The most requests of one client that wait for the answers of one server. More are refused: they
+/// were not carried out.
 pub const MAX_WAITING: usize = 65_536;
 
 /// A link to one server. Dropping it ends its threads.
@@ -72,8 +76,8 @@ impl SocketLink {
         Ok(Self { shared })
     }
 
-    /// Asks a server which cluster it is of; one that is recovering is asked again until the time is up, and one that is slow
-    /// has until then.
+    /// Asks a server which cluster it is of; one that is recovering is asked again until the time
+    /// is up, and one that is slow has until then.
     pub(super) fn discover(address: SocketAddr, secret: Option<&Secret>, until: Instant) -> Result<Cluster, String> {
         let (from, nonce) = (Caller::Client(None), rand::random());
         let hello = Hello { cluster: String::new(), map: None, to: None, from, nonce };
@@ -96,7 +100,7 @@ impl Drop for SocketLink {
         self.shared.written.notify_all();
         self.shared.asked.notify_all();
         if let Some(stream) = &self.shared.lock().stream {
-            // It may be closed already.
+            // An error means that the stream is closed already.
             let _ = stream.shutdown(Shutdown::Both);
         }
     }

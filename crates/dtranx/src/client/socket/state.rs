@@ -1,4 +1,5 @@
-//! What waits at a link, and what is to be written. No waiting here, and nobody is told anything: see [`Over`].
+//! Requests that wait at a link, and bytes to be written. Nothing here waits or calls back: see
+//! [`Over`].
 
 use std::collections::BTreeMap;
 use std::net::TcpStream;
@@ -9,9 +10,11 @@ use crate::client::{Answer, Done, Ticket};
 use crate::core::ClientId;
 use crate::wire::{Ask, Request, encode};
 
-/// What may lie here to be written, beside the last request. Requests beyond it wait where they are.
+/// Bytes that may wait here to be written, beside the last request. Requests beyond them wait at
+/// their callers.
 const UNSENT_LIMIT_BYTES: usize = 16 << 20;
-/// For so long after a request a connection that is lost is made again at once; later, with the next request.
+/// For so long after a request a connection that is lost is made again at once; later, with the
+/// next request.
 const REST: Duration = Duration::from_secs(30);
 
 #[derive(Default)]
@@ -25,8 +28,8 @@ pub(super) struct State {
     pub(super) out: Vec<u8>,
     /// Somebody has taken bytes and is writing them: others would come in between.
     pub(super) is_writing: bool,
-    /// Requests were held back because there is too much to be written. Later ones wait behind them: a server forgets
-    /// numbers in their order.
+    /// Requests were held back because there is too much to be written. Later ones wait behind
+    /// them: a server forgets numbers in their order.
     is_behind: bool,
     /// The writer sleeps: ringing costs a system call otherwise.
     pub(super) writer_sleeps: bool,
@@ -39,7 +42,7 @@ pub(super) struct Waiting {
     pub(super) ask: Ask,
     pub(super) done: Done,
     pub(super) until: Instant,
-    /// It was asked before, and may have been carried out.
+    /// The request was sent before, and may have been carried out.
     pub(super) is_again: bool,
     /// Under which name it was sent, and when.
     pub(super) sent: Option<(ClientId, Instant)>,
@@ -77,14 +80,15 @@ impl State {
         !self.out.is_empty() && self.stream.is_some() && !self.is_writing
     }
 
-    /// Is there no use in a connection now? Nothing waits, and what was asked last is so long ago that the server would not know
-    /// this client's name any more.
+    /// Is there no use in a connection now? Nothing waits, and what was asked last is so long ago
+    /// that the server would not know this client's name any more.
     pub(super) fn is_resting(&self, now: Instant) -> bool {
         let is_old = |at: Instant| now.saturating_duration_since(at) >= REST;
         self.name.is_some() && self.waiting.is_empty() && self.asked.is_none_or(is_old)
     }
 
-    /// What was to be written is not: its connection is lost. The requests are still waiting.
+    /// Forgets the bytes that were to be written, because the connection is lost. Their requests go
+    /// on waiting.
     pub(super) fn forget_unsent(&mut self) {
         self.out.clear();
         self.is_behind = false;
@@ -127,7 +131,8 @@ impl State {
         }
     }
 
-    /// The server gave a name. If it is another one than before, what was sent under the old one has no answer any more.
+    /// The server gave a name. If it is another one than before, what was sent under the old one
+    /// has no answer any more.
     pub(super) fn renamed(&mut self, name: ClientId) -> Vec<Over> {
         self.forget_unsent();
         let before = self.name.replace(name);

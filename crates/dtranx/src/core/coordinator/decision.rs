@@ -14,7 +14,7 @@ use crate::core::{
 };
 
 impl Coordinator {
-    /// Step 3.
+    /// Step 3: decides to commit, once every part has voted yes.
     pub(super) fn decide_commit(&mut self, ctx: &mut Context<'_>, tranx: TranxId) {
         let Some(running) = self.running.get_mut(&tranx.number) else { return };
         let Phase::Voting { kind, ask_at_ms, epoch, .. } = running.phase else { return };
@@ -52,8 +52,8 @@ impl Coordinator {
         }
     }
 
-    /// A participant in doubt asks. What is not known here has no `Commit` record, or has been acknowledged by all its
-    /// participants, of which none can be in doubt then.
+    /// A participant in doubt asks. What is not known here has no `Commit` record, or has been
+    /// acknowledged by all its participants, of which none can be in doubt then.
     pub(crate) fn inquired(&self, ctx: &mut Context<'_>, from: ServerId, tranx: TranxId) {
         let outcome = if self.running.contains_key(&tranx.number) {
             None

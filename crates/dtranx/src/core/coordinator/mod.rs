@@ -1,21 +1,23 @@
 //! A coordinator: what the server that a client picked does about the client's transaction.
 //!
-//! 1. Split the transaction among the servers that hold its keys, give it a number, and ask each for its vote:
-//!    `OnePhase` if everything is here; `Validate` if it only reads, and either one server holds everything or every read
-//!    saw a version; `Prepare` otherwise.
-//! 2. The first no, or too long a silence: refuse it, tell the participants, be done with it. Nothing is logged: what has
-//!    no `Commit` record is aborted, for whoever asks.
-//! 3. All yes: it is committed at once if it was `OnePhase` or `Validate`; otherwise log `Commit`, and once that is
-//!    durable, answer the client.
-//! 4. Hand it to the acknowledgement service, which tells the participants until each has acknowledged, and says so.
+//! 1. Split the transaction among the servers that hold its keys, give it a number, and ask each
+//!    for its vote: `OnePhase` if everything is here; `Validate` if it only reads, and either one
+//!    server holds everything or every read saw a version; `Prepare` otherwise.
+//! 2. The first no, or too long a silence: refuse it, tell the participants, be done with it.
+//!    Nothing is logged: what has no `Commit` record is aborted, for whoever asks.
+//! 3. All yes: it is committed at once if it was `OnePhase` or `Validate`; otherwise log `Commit`,
+//!    and once that is durable, answer the client.
+//! 4. Hand it to the acknowledgement service, which tells the participants until each has
+//!    acknowledged, and says so.
 //!
-//! Until then the number is kept here, whatever the other machines are doing: somebody in doubt who asks is told that it is
-//! committed, and the low-water mark stays below it.
+//! Until then the number is kept here, whatever the other machines are doing: somebody in doubt who
+//! asks is told that it is committed, and the low-water mark stays below it.
 //!
 //! A crash before the record of step 3 is durable: aborted. After it: step 4 is resumed.
 //!
-//! Numbers are reserved in blocks by a log record, so that none is used twice. After a restart every reserved number
-//! without a `Commit` record is aborted: that fills the missing ids of section 4.4.
+//! Numbers are reserved in blocks by a log record, so that none is used twice. After a restart
+//! every reserved number without a `Commit` record is aborted: that fills the missing ids of
+//! section 4.4.
 //!
 //! Steps 1 and 2 are in `vote`, steps 3 and 4 in `decision`.
 
@@ -61,7 +63,8 @@ pub(crate) struct Coordinator {
     validations: Validations,
     /// The snapshots that clients of this server want.
     snapshots: Snapshots,
-    /// What is decided and not answered, because not every server is known to be in its epoch.
+    /// Decided transactions that are not answered, because not every server is known to be in their
+    /// epoch.
     held: VecDeque<Held>,
 }
 
@@ -78,11 +81,11 @@ struct Held {
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct Running {
-    /// Who waits for the answer.
+    /// Client and request that wait for the answer.
     client: (ClientId, MessageId),
     participants: Vec<ServerId>,
     standing: Standing,
-    /// What was found stale so far, if the locks are kept for another attempt.
+    /// Keys found stale so far, if the locks are kept for another attempt.
     stale: Option<Vec<Current>>,
     /// Time of the first vote: since then it holds locks.
     holds_since_ms: Option<u64>,
@@ -119,7 +122,8 @@ enum Kind {
 }
 
 impl Coordinator {
-    /// A coordinator whose numbers up to `reserved` may have been used. It gives none before it has reserved others.
+    /// A coordinator whose numbers up to `reserved` may have been used. It gives none before it has
+    /// reserved others.
     pub(crate) fn new(reserved: u64) -> Self {
         Self {
             clients: Clients::default(),
@@ -141,7 +145,7 @@ impl Coordinator {
         self.incomplete.insert(number, epoch);
     }
 
-    /// Which life of the server this is; `None` until it has durably reserved numbers, and with them the name.
+    /// The server's life; `None` until it has durably reserved numbers, which name it.
     pub(crate) fn incarnation(&self) -> Option<Incarnation> {
         (self.usable >= self.incarnation.0).then_some(self.incarnation)
     }
@@ -153,9 +157,9 @@ impl Coordinator {
         first.unwrap_or(self.next) - 1
     }
 
-    /// Its transactions that are complete: all whose number was given, but for those under way and those that are not
-    /// acknowledged. Before the first number of this life there are the ones of lives before; of these, too, only the restored
-    /// are not complete.
+    /// Its transactions that are complete: all whose number was given, but for those under way and
+    /// those that are not acknowledged. Before the first number of this life there are the ones of
+    /// lives before; of these, too, only the restored are not complete.
     pub(crate) fn complete(&self) -> Complete {
         let except = self.running.keys().chain(self.incomplete.keys()).copied();
         Complete::but_for(self.next - 1, except)
@@ -207,7 +211,7 @@ impl Coordinator {
         self.usable = self.usable.max(through);
     }
 
-    /// Asks for votes again.
+    /// Asks participants for their votes again.
     pub(crate) fn tick(&mut self, ctx: &mut Context<'_>) {
         let due: Vec<_> = self.vote_timers.iter().take_while(|(at_ms, _)| *at_ms <= ctx.now_ms).copied().collect();
         for timer in due {
@@ -253,8 +257,8 @@ impl Coordinator {
         }
     }
 
-    /// Answers that something has taken place in this epoch, once it is durably reserved here, and every server is in it or it has
-    /// taken too long.
+    /// Answers that something has taken place in this epoch, once it is durably reserved here, and
+    /// every server is in it or it has taken too long.
     fn reply_in(&mut self, ctx: &mut Context<'_>, client: (ClientId, MessageId), answer: CommitAnswer, epoch: Epoch) {
         let is_reserved = ctx.epochs.is_reserved(epoch);
         if !is_reserved {

@@ -1,7 +1,8 @@
-//! Transactions that only read: who is asked whether all of it is still so, and when the client is answered.
+//! Transactions that only read: who is asked whether all of it is still so, and when the client is
+//! answered.
 //!
-//! They take no number, are in no log, and nobody remembers them: what a server does not answer in time is refused. However
-//! many there are, they move no low-water mark and wait for none.
+//! They take no number, are in no log, and nobody remembers them: what a server does not answer in
+//! time is refused. However many there are, they move no low-water mark and wait for none.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -19,7 +20,7 @@ use crate::core::{
 /// The validations that are under way.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(super) struct Validations {
-    /// How many there were.
+    /// Number of validations so far.
     last: u64,
     running: BTreeMap<u64, Running>,
     /// When to ask about which again.
@@ -29,12 +30,12 @@ pub(super) struct Validations {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct Running {
     id: ValidationId,
-    /// Who waits for the answer.
+    /// Client and request that wait for the answer.
     client: (ClientId, MessageId),
-    /// What is not answered.
+    /// Parts that are not answered.
     parts: BTreeMap<ServerId, Transaction>,
-    /// What was found to be so, all of it in this epoch: otherwise something could come after it at one server that is in an
-    /// epoch before.
+    /// Parts that were found valid, all of them in this epoch: otherwise a transaction could come
+    /// after this one at a server that is in an epoch before.
     found: BTreeMap<ServerId, Transaction>,
     epoch: Epoch,
     ask_at_ms: u64,
@@ -79,7 +80,7 @@ impl Coordinator {
         self.validations.running.insert(number, running);
     }
 
-    /// A participant answers.
+    /// Takes the answer of a participant.
     pub(crate) fn validated(
         &mut self,
         ctx: &mut Context<'_>,
@@ -141,7 +142,8 @@ impl Running {
         ctx.tell(server, Message::Validate { validation: self.id, part: part.clone(), epoch: self.epoch });
     }
 
-    /// A server has found its part to be so, in an epoch. Whoever looked in an earlier one looks again.
+    /// A server has found its part to be so, in an epoch. Whoever looked in an earlier one looks
+    /// again.
     fn found(&mut self, ctx: &mut Context<'_>, from: ServerId, epoch: Epoch) {
         let is_ignored = ctx.config.has(Flaw::ValidationInTwoEpochs);
         if epoch > self.epoch {

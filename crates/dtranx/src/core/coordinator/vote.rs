@@ -24,7 +24,7 @@ const MAX_STALE_BYTES: usize = 4 << 20;
 const READER_LIGHT_MS: u32 = 20;
 
 impl Coordinator {
-    /// Step 1.
+    /// Step 1: asks the participants for their votes.
     pub(crate) fn commit(
         &mut self,
         ctx: &mut Context<'_>,
@@ -71,8 +71,8 @@ impl Coordinator {
         self.running.insert(number, running);
     }
 
-    /// May one more transaction take a number? What others have to remember is bounded by how many are not complete, and not
-    /// by how far apart their numbers are.
+    /// May one more transaction take a number? What others have to remember is bounded by how many
+    /// are not complete, and not by how far apart their numbers are.
     pub(super) fn is_admitted(&self, ctx: &Context<'_>) -> Result<(), Refusal> {
         let overloaded = |limit: String| Err(Refusal::Overloaded { limit });
         if self.running.len() >= ctx.config.max_running {
@@ -153,7 +153,7 @@ impl Coordinator {
         running.ask(ctx, tranx);
     }
 
-    /// Step 2.
+    /// Step 2 where a part is refused: decides to abort.
     pub(super) fn abort(&mut self, ctx: &mut Context<'_>, tranx: TranxId, voter: Option<ServerId>, refusal: Refusal) {
         let Some(running) = self.running.remove(&tranx.number) else { return };
         let Phase::Voting { kind, ask_at_ms, .. } = running.phase else { return };
@@ -174,8 +174,8 @@ fn goes_in_order(standing: Standing) -> bool {
     standing.keeps && standing.kept.is_none()
 }
 
-/// What is written on this server is locked first: while the transaction waits for that, it holds no
-/// lock for which others would wait.
+/// Parts that are asked first. Keys that are written on this server are locked first: while the
+/// transaction waits for them, it holds no lock that others would wait for.
 fn first_asked(ctx: &Context<'_>, parts: &BTreeMap<ServerId, Transaction>, standing: Standing) -> Asking {
     let writes_here = parts.get(&ctx.config.me).is_some_and(|part| !part.is_read_only());
     match parts.keys().next() {

@@ -1,5 +1,5 @@
-//! The lock service (section 3.2): the lock table, and the clock of those who wait in it. It knows transactions and
-//! validations by name only; what became of them is for `participant` to know.
+//! The lock service (section 3.2): the lock table, and the clock of those who wait in it. It knows
+//! transactions and validations by name only; what became of them is for `participant` to know.
 //!
 //! | asked | answered |
 //! | --- | --- |
@@ -8,9 +8,9 @@
 //! | `Release`, `Keep` | nothing |
 //! | `Gone` | `Refused` to all that wait for transactions of that server |
 //!
-//! Requests are handled in the order in which they were sent. So a `Release` that is sent because a transaction was aborted
-//! finds what its `Acquire` has locked, even if the answer to that is still on its way; whoever has forgotten the
-//! transaction ignores the answer.
+//! Requests are handled in the order in which they were sent. So a `Release` that is sent because a
+//! transaction was aborted finds what its `Acquire` has locked, even if the answer to that is still
+//! on its way; whoever has forgotten the transaction ignores the answer.
 
 mod entry;
 mod table;
@@ -108,13 +108,15 @@ impl LockService {
         self.table.waiting()
     }
 
-    /// Takes locks without asking: those that a restarted participant held before, ahead of everybody.
+    /// Takes locks without asking: those that a restarted participant held before, ahead of
+    /// everybody.
     pub(crate) fn restore(&mut self, work: WorkId, locks: Locks) {
         self.table.restore(work, locks);
     }
 
     fn acquire(&mut self, turn: &mut Turn<'_>, work: WorkId, locks: Locks, claim: Claim) {
-        // Half of the slots are for other servers only: whatever this one's clients ask, there is room for a vote.
+        // Half of the slots are for other servers only: whatever this one's clients ask, there is
+        // room for a vote.
         let is_ours = work.server() == turn.config.me;
         let most = if is_ours { turn.config.max_running } else { turn.config.max_running.saturating_mul(2) };
         if self.table.len() >= most {

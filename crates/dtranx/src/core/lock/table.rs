@@ -23,8 +23,8 @@ use super::{
 };
 use crate::core::{id::WorkId, item::Key, range::KeyRange, refusal::Refusal, standing::Place};
 
-/// How many requests may wait at once for one of this server's own clients to wait, too. For those of
-/// other servers it is twice as many: whatever the clients ask, there is room for them.
+/// How many requests may wait at once for one of this server's own clients to wait, too. For those
+/// of other servers it is twice as many: whatever the clients ask, there is room for them.
 pub(super) const MAX_WAITERS: usize = 8192;
 /// The same for the requests that wait for one key.
 pub(super) const MAX_KEY_WAITERS: usize = 1024;
@@ -223,7 +223,8 @@ impl LockTable {
         now_ms: u64,
         over: &mut Vec<WaitOver>,
     ) {
-        // All of them leave before anything is granted: one could be granted what another had wanted.
+        // All of them leave before anything is granted: one could be granted what another had
+        // wanted.
         let mut wanted = Vec::new();
         for work in self.asking(is_gone) {
             self.forget_probe(work);
@@ -561,8 +562,8 @@ impl LockTable {
         keys
     }
 
-    /// Who is looked at when these keys are free: the first of their queues, and those for whose ranges
-    /// they were in the way.
+    /// Who is looked at when these keys are free: the first of their queues, and those for whose
+    /// ranges they were in the way.
     pub(super) fn concerned(&self, free: &[Key]) -> BTreeSet<Place> {
         let entries = || free.iter().filter_map(|key| self.keys.get(key));
         entries()
@@ -571,8 +572,8 @@ impl LockTable {
             .collect()
     }
 
-    /// Grants what can be granted of what waits for these keys, or for ranges around them. One pass is
-    /// enough: a grant frees nothing.
+    /// Grants what can be granted of what waits for these keys, or for ranges around them. One pass
+    /// is enough: a grant frees nothing.
     fn settle(&mut self, free: Vec<Key>, now_ms: u64, over: &mut Vec<WaitOver>) {
         for place in self.concerned(&free) {
             let Some(waiter) = self.waiting.get(&place) else { continue };

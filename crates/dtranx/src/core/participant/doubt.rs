@@ -1,5 +1,5 @@
-//! Participants in doubt: answering those who ask, and handing over to the recovery service what this server is in doubt
-//! about itself.
+//! Participants in doubt: answering those who ask, and handing over to the recovery service what
+//! this server is in doubt about itself.
 
 use std::collections::BTreeSet;
 
@@ -18,14 +18,15 @@ use crate::core::{
 };
 
 impl Participant {
-    /// A peer asks about another coordinator's transaction. Whoever has not voted yes may promise never to, so that the
-    /// peer need not wait for the coordinator; but a promise must outlive a crash.
+    /// A peer asks about another coordinator's transaction. Whoever has not voted yes may promise
+    /// never to, so that the peer need not wait for the coordinator; but a promise must outlive a
+    /// crash.
     pub(crate) fn inquired(&mut self, ctx: &mut Context<'_>, peer: ServerId, tranx: TranxId) {
         let is_complete = self.is_complete(tranx);
         let outcome = match self.tranxs.get_mut(&tranx) {
             Some(State::Committed(epoch) | State::Committing { epoch, .. }) => Some(Outcome::Commit(*epoch)),
             Some(State::Aborted { is_final: true }) => Some(Outcome::Abort),
-            // Who is still in doubt has acknowledged nothing.
+            // A participant that is still in doubt has acknowledged nothing.
             None if is_complete => Some(Outcome::Abort),
             None | Some(State::Aborted { is_final: false }) if ctx.config.has(Flaw::PromiseNotLogged) => {
                 self.tranxs.insert(tranx, State::Aborted { is_final: true });

@@ -1,24 +1,26 @@
 //! A participant: what one server does about its part of a transaction.
 //!
-//! 1. `Prepare`: ask the lock service for the locks, check the versions, log `Ready`, and vote yes once that is durable. If
-//!    anything of that fails: drop the locks and vote no.
-//! 2. The decision: commit logs `Outcome`, applies, drops the locks, and has the acknowledgement service acknowledge it once
-//!    both the record is durable and the writes are applied; abort drops the locks.
+//! 1. `Prepare`: ask the lock service for the locks, check the versions, log `Ready`, and vote yes
+//!    once that is durable. If anything of that fails: drop the locks and vote no.
+//! 2. The decision: commit logs `Outcome`, applies, drops the locks, and has the acknowledgement
+//!    service acknowledge it once both the record is durable and the writes are applied; abort
+//!    drops the locks.
 //! 3. Nothing heard since the vote: the recovery service asks, until the outcome is known.
 //!
-//! A crash before the record of step 1 is durable: nothing was promised, the coordinator will miss the vote. After it: the
-//! locks are taken again and step 3 follows at once. A coordinator on the same server needs no durable `Ready`: its own
-//! `Commit` comes after it in the same log.
+//! A crash before the record of step 1 is durable: nothing was promised, the coordinator will miss
+//! the vote. After it: the locks are taken again and step 3 follows at once. A coordinator on the
+//! same server needs no durable `Ready`: its own `Commit` comes after it in the same log.
 //!
-//! `Validate` is step 1 without log, for transactions that only read; nothing is remembered of it (`validate`). A one-phase
-//! transaction is step 1 with `OnePhase` in the place of `Ready`, and then applied.
+//! `Validate` is step 1 without log, for transactions that only read; nothing is remembered of it
+//! (`validate`). A one-phase transaction is step 1 with `OnePhase` in the place of `Ready`, and
+//! then applied.
 //!
-//! The lock service answers late: a transaction may be aborted, or complete, by then. Its state is gone, so the answer is
-//! ignored, and `Release` has been sent behind `Acquire`.
+//! The lock service answers late: a transaction may be aborted, or complete, by then. Its state is
+//! gone, so the answer is ignored, and `Release` has been sent behind `Acquire`.
 //!
-//! Messages may come late or twice: what became of a transaction is remembered until its coordinator says that it is
-//! complete; prepares of what is complete are ignored. An abort is remembered even if it comes before its prepare (the "faulty
-//! re-lock" of section 3.3.2).
+//! Messages may come late or twice: what became of a transaction is remembered until its
+//! coordinator says that it is complete; prepares of what is complete are ignored. An abort is
+//! remembered even if it comes before its prepare (the "faulty re-lock" of section 3.3.2).
 //!
 //! Step 1 is in `prepare`, step 2 in `outcome`, step 3 in `doubt`; `tally` counts.
 
@@ -47,10 +49,10 @@ use validate::Validating;
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct Participant {
     tranxs: BTreeMap<TranxId, State>,
-    /// What only reads and is being locked or checked.
+    /// Parts that only read, and are being locked or checked.
     validations: BTreeMap<ValidationId, Validating>,
     complete: BTreeMap<ServerId, Complete>,
-    /// Whose complete transactions above which number are still in the table.
+    /// Coordinators whose complete transactions above a number are still in the table.
     reclaiming: BTreeMap<ServerId, u64>,
     /// Complete transactions that were exceptions before, and are still in the table.
     freed: BTreeSet<TranxId>,
@@ -60,8 +62,8 @@ pub(crate) struct Participant {
 }
 
 impl Participant {
-    /// How often something happened that must not, such as a decision for a transaction that was never voted for. It is
-    /// ignored then.
+    /// How often something happened that must not, such as a decision for a transaction that was
+    /// never voted for. It is ignored then.
     pub(crate) fn anomalies(&self) -> u64 {
         self.anomalies
     }
@@ -100,7 +102,7 @@ impl Participant {
         self.tranxs.insert(tranx, State::Ready { held, doubt: Doubt::HandedOver });
     }
 
-    /// What became of a transaction, from the log.
+    /// Takes the outcome of a transaction from the log.
     pub(crate) fn restore_outcome(&mut self, tranx: TranxId, outcome: Outcome) {
         let state = match outcome {
             Outcome::Commit(epoch) => State::Committed(epoch),

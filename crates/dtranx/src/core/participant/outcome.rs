@@ -1,4 +1,5 @@
-//! The second phase: what becomes of a part, told by the coordinator, by a peer, or by the low-water mark.
+//! The second phase: what becomes of a part, told by the coordinator, by a peer, or by the
+//! low-water mark.
 
 use super::{
     Participant,
@@ -35,7 +36,8 @@ impl Participant {
             (Outcome::Commit(_), Some(State::Committing { .. })) => {}
             (Outcome::Commit(_), _) => self.anomalies += 1,
             (Outcome::Abort, None) if is_told || is_complete => {}
-            // Answers to old inquiries: a coordinator that has forgotten a complete transaction presumes an abort.
+            // Answers to old inquiries: a coordinator that has forgotten a complete transaction
+            // presumes an abort.
             (Outcome::Abort, Some(State::Committed(_) | State::Committing { .. })) if is_told => {}
             (Outcome::Abort, Some(State::Committed(_) | State::Committing { .. })) => self.anomalies += 1,
             (Outcome::Abort, Some(State::Promising(_))) => {}
@@ -57,7 +59,7 @@ impl Participant {
         }
     }
 
-    /// `Outcome` is durable.
+    /// Goes on when the record of an outcome is durable.
     pub(crate) fn outcome_logged(&mut self, ctx: &mut Context<'_>, tranx: TranxId) {
         if let Some(State::Committing { is_logged, .. }) = self.tranxs.get_mut(&tranx) {
             *is_logged = true;
@@ -65,7 +67,7 @@ impl Participant {
         self.finish(ctx, tranx);
     }
 
-    /// The writes are applied.
+    /// Goes on when the writes of a transaction are applied.
     pub(crate) fn applied(&mut self, ctx: &mut Context<'_>, tranx: TranxId) {
         if let Some(State::Committing { is_applied, epoch, .. }) = self.tranxs.get_mut(&tranx) {
             *is_applied = true;
@@ -75,8 +77,9 @@ impl Participant {
         self.finish(ctx, tranx);
     }
 
-    /// The coordinator says which of its transactions are complete: those that are still in doubt here were aborted, and
-    /// nothing about any of them needs to be remembered. The table gets there by and by.
+    /// The coordinator says which of its transactions are complete: those that are still in doubt
+    /// here were aborted, and nothing about any of them needs to be remembered. The table gets
+    /// there by and by.
     pub(crate) fn completed(&mut self, ctx: &Context<'_>, server: ServerId, told: &Complete) {
         let without_exceptions = Complete::through(told.last());
         let told = if ctx.config.has(Flaw::ExceptionsIgnored) { &without_exceptions } else { told };
@@ -92,8 +95,8 @@ impl Participant {
         }
     }
 
-    /// Forgets a few transactions that are complete, and aborts those that were in doubt: a little with each event, so that no event takes long (section 4.5:
-    /// Delayed In-Memory Reclamation).
+    /// Forgets a few transactions that are complete, and aborts those that were in doubt: a little
+    /// with each event, so that no event takes long (section 4.5: Delayed In-Memory Reclamation).
     pub(crate) fn reclaim(&mut self, ctx: &mut Context<'_>) {
         for _ in 0..RECLAIM_AT_ONCE {
             let Some(tranx) = self.freed.pop_first() else { break };
@@ -120,7 +123,7 @@ impl Participant {
             // Goes by itself, when the disk is done with it.
             None | Some(State::Promising(_)) => {}
             Some(State::Committed(_) | State::Aborted { .. }) => drop(self.tranxs.remove(&tranx)),
-            // Complete although not acknowledged.
+            // The transaction is complete although it is not acknowledged.
             Some(State::Committing { epoch, .. }) => {
                 self.anomalies += 1;
                 ctx.epochs.done(tranx, *epoch);
@@ -130,7 +133,7 @@ impl Participant {
         }
     }
 
-    /// Step 2, commit.
+    /// Step 2 where the transaction is committed: logs the outcome.
     pub(super) fn commit(&mut self, ctx: &mut Context<'_>, tranx: TranxId, epoch: Epoch) {
         let Some(State::Ready { held, doubt }) = self.tranxs.remove(&tranx) else { return };
         self.leave_doubt(ctx, tranx, doubt);

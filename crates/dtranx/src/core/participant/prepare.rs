@@ -176,8 +176,8 @@ impl Participant {
         self.tranxs.insert(tranx, State::Ready { held, doubt });
     }
 
-    /// The part, whose state is out of the table and which holds nothing, cannot be committed: votes no. A crash may make it
-    /// forget that.
+    /// The part, whose state is out of the table and which holds nothing, cannot be committed:
+    /// votes no. A crash may make it forget that.
     pub(super) fn refuse(&mut self, ctx: &mut Context<'_>, tranx: TranxId, goal: &Goal, refusal: Refusal) {
         if matches!(goal, Goal::Prepare { .. }) {
             self.tranxs.insert(tranx, State::Aborted { is_final: false });

@@ -1,4 +1,4 @@
-//! What a participant knows about one transaction.
+//! State of one transaction at a participant.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -20,7 +20,7 @@ pub(super) enum State {
     Ready { held: Held, doubt: Doubt },
     /// Committed; the locks are held until it is applied.
     Committing { goal: Goal, epoch: Epoch, is_logged: bool, is_applied: bool },
-    /// Committed and acknowledged.
+    /// The transaction is committed and acknowledged.
     Committed(Epoch),
     /// `Outcome` is not durable; these peers want to know.
     Promising(BTreeSet<ServerId>),
@@ -28,18 +28,18 @@ pub(super) enum State {
     Aborted { is_final: bool },
 }
 
-/// Who finds out what became of it, if nobody tells.
+/// Part of the server that finds the outcome out, if no message brings it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Doubt {
     /// Nobody: the coordinator is this server, and will tell.
     Never,
-    /// Nobody until then.
+    /// No part of it until this time.
     From(u64),
-    /// The recovery service.
+    /// The recovery service finds it out.
     HandedOver,
 }
 
-/// What the part is prepared for.
+/// Work for which a part is prepared.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Goal {
     OnePhase,

@@ -5,10 +5,10 @@ use super::{
     state::{Doubt, State},
 };
 
-/// What a participant has to do, counted once.
+/// Open work of a participant, counted once.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Tally {
-    /// It has not voted for them, or not been told the outcome, or not applied it.
+    /// Parts that are not voted on, or whose outcome is not known or not applied.
     pub(crate) unfinished: usize,
     /// Of these: it has voted yes, for another server, and not been told the outcome.
     pub(crate) in_doubt: usize,
@@ -17,7 +17,7 @@ pub(crate) struct Tally {
 }
 
 impl Participant {
-    /// Counts them.
+    /// Counts the participant's parts.
     pub(crate) fn tally(&self) -> Tally {
         let mut tally = Tally { unfinished: self.validations.len(), ..Tally::default() };
         for state in self.tranxs.values() {

@@ -56,8 +56,9 @@ impl Participant {
         // It may have waited for a transaction of a later epoch than the one in which it arrived.
         let epoch = if ctx.config.has(Flaw::ValidationEpochOfArrival) { arrived } else { ctx.epochs.now() };
         if epoch != arrived && !needs_locks(&part) && !ctx.config.has(Flaw::ValidationKeysInTwoEpochs) {
-            // Its keys were seen free one after the other, the first of them perhaps in the epoch before: what
-            // locked that one since may belong to the epoch before, too, and would come after it.
+            // Its keys were seen free one after the other, the first of them perhaps in the epoch
+            // before: what locked that one since may belong to the epoch before, too, and would
+            // come after it.
             return self.lock(ctx, validation, part, epoch);
         }
         if probes_late(ctx, &part) {
@@ -117,8 +118,8 @@ impl Participant {
     }
 }
 
-/// Must it be locked? What is validated by version alone need not: a version that is still there after the key was seen
-/// not to be exclusively locked was there all the time since it was read.
+/// Must it be locked? What is validated by version alone need not: a version that is still there
+/// after the key was seen not to be exclusively locked was there all the time since it was read.
 fn needs_locks(part: &Transaction) -> bool {
     part.reads_absence()
 }

@@ -1,8 +1,10 @@
-//! The recovery service: finds out what became of transactions that this server voted for and was not told the outcome of.
+//! The recovery service: finds out what became of transactions that this server voted for and was
+//! not told the outcome of.
 //!
-//! It asks the coordinator, and from the second time on the other participants too, with waits that double, until it hears
-//! that the matter is settled. After a restart it begins with everything that is in doubt by the log (global recovery); later
-//! it is handed what has been in doubt for too long. A transaction that takes its course never comes here.
+//! It asks the coordinator, and from the second time on the other participants too, with waits that
+//! double, until an answer settles the matter. After a restart it begins with everything that is in
+//! doubt by the log (global recovery); later it takes over transactions that have been in doubt for
+//! too long. A transaction that takes its course never comes here.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,12 +16,12 @@ use crate::core::{
     tranx_service::TranxEvent,
 };
 
-/// What the recovery service is told.
+/// Event of the recovery service.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum RecoveryEvent {
     /// Another server's transaction is in doubt here, and has been for too long.
     InDoubt { tranx: TranxId, participants: Vec<ServerId> },
-    /// It no longer is.
+    /// The transaction is no longer in doubt.
     Settled { tranx: TranxId },
     /// A server answers; `None`: it does not know either.
     Told { tranx: TranxId, outcome: Option<Outcome> },
@@ -62,7 +64,7 @@ impl RecoveryService {
         }
     }
 
-    /// Asks again.
+    /// Asks about transactions in doubt again.
     pub(crate) fn tick(&mut self, turn: &mut Turn<'_>) {
         let due: Vec<_> = self.timers.iter().take_while(|(at_ms, _)| *at_ms <= turn.now_ms).copied().collect();
         for timer in due {
@@ -71,7 +73,7 @@ impl RecoveryService {
         }
     }
 
-    /// When to ask again.
+    /// Time of the next question, in milliseconds.
     pub(crate) fn next_deadline_ms(&self) -> Option<u64> {
         self.timers.first().map(|(at_ms, _)| *at_ms)
     }

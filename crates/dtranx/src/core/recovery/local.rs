@@ -1,13 +1,17 @@
-//! Local recovery: a node from what is in the log (section 4.4 of the paper). It comes before all stages, as in the paper:
-//! each of them begins with what it finds out. What it cannot know, others are asked about while the node runs.
+//! Local recovery: a node from what is in the log (section 4.4 of the paper). It comes before all
+//! stages, as in the paper: each of them begins with what it finds out. What it cannot know, others
+//! are asked about while the node runs.
 //!
 //! 1. The GC record: the low-water marks, and how far numbers were reserved.
-//! 2. Every record, in order. Committed writes are handed out to be applied again, in the order of the commits: per key
-//!    that is the order in which they were applied before.
-//! 3. What is `Ready` without an outcome: of this server's own coordination, aborted; at or below its coordinator's
-//!    low-water mark, aborted; otherwise in doubt: it takes its locks again, and the coordinator is asked.
-//! 4. What this coordinator committed above its own low-water mark: the participants are told until they acknowledge.
-//! 5. Numbers that are reserved and not committed are aborted. New ones are reserved before any is used.
+//! 2. Every record, in order. Committed writes are handed out to be applied again, in the order of
+//!    the commits: per key that is the order in which they were applied before.
+//! 3. What is `Ready` without an outcome: of this server's own coordination, aborted; at or below
+//!    its coordinator's low-water mark, aborted; otherwise in doubt: it takes its locks again, and
+//!    the coordinator is asked.
+//! 4. What this coordinator committed above its own low-water mark: the participants are told until
+//!    they acknowledge.
+//! 5. Numbers that are reserved and not committed are aborted. New ones are reserved before any is
+//!    used.
 //!
 //! A new incarnation begins a new segment of the log: every segment that is read here is sealed.
 
@@ -81,8 +85,8 @@ impl Recovery {
         self.segments.entry(segment).or_default();
     }
 
-    /// Step 2: the next record. What it answers is to be applied, with the transaction's id as version, before the node
-    /// is called; in the order of the answers.
+    /// Step 2: the next record. What it answers is to be applied, with the transaction's id as
+    /// version, before the node is called; in the order of the answers.
     pub fn record(&mut self, segment: SegmentId, record: Record) -> Option<(TranxId, Vec<Write>)> {
         self.segments.entry(segment).or_default().note(&record);
         if let Some(tranx) = record.tranx().filter(|tranx| tranx.server == self.config.me) {
@@ -149,7 +153,7 @@ impl Recovery {
         tranx.number <= self.low_water.get(&tranx.server).copied().unwrap_or(0)
     }
 
-    /// Step 3.
+    /// Step 3: restores the parts that are in doubt.
     fn restore_doubts(&mut self, participant: &mut Participant, epochs: &mut Epochs) -> (LockService, RecoveryService) {
         let (mut locks, mut recovery) = (LockService::default(), RecoveryService::default());
         for (tranx, ready) in std::mem::take(&mut self.ready) {
@@ -170,7 +174,7 @@ impl Recovery {
         (locks, recovery)
     }
 
-    /// Step 4.
+    /// Step 4: restores the decisions that are not acknowledged.
     fn restore_commits(&mut self, coordinator: &mut Coordinator) -> AckService {
         let (me, mut acks) = (self.config.me, AckService::default());
         for (number, (mut participants, epoch)) in std::mem::take(&mut self.commits) {

@@ -1,5 +1,5 @@
-//! Recovery (section 4.4 of the paper): [`local`], what the log says, before anything runs; and global, what others know,
-//! while everything runs.
+//! Recovery (section 4.4 of the paper): [`local`], what the log says, before anything runs; and
+//! global, what others know, while everything runs.
 
 mod global;
 pub mod local;

@@ -1,4 +1,5 @@
-//! The machines of one node apart: what one has told another has not arrived yet when something else happens.
+//! The machines of one node apart: what one has told another has not arrived yet when something
+//! else happens.
 
 use super::*;
 use crate::core::node::{Link, Machine};

@@ -91,7 +91,7 @@ impl Contention {
         self.agenda.keys().map(|(at_ms, _)| *at_ms).take(1).chain(timers).min().map(|at_ms| at_ms.max(self.now_ms))
     }
 
-    /// What is on the agenda for now, or else the timers.
+    /// Handles the events that are due now, or else the timers.
     fn step(&mut self) {
         if self.agenda.first_key_value().is_some_and(|((at_ms, _), _)| *at_ms <= self.now_ms) {
             let Some((_, what)) = self.agenda.pop_first() else { return };

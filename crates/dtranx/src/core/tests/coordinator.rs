@@ -211,7 +211,7 @@ impl Rig {
     }
 }
 
-/// Which servers are asked for a vote.
+/// Servers that are asked for a vote.
 fn asked(commands: Vec<Command>) -> Vec<ServerId> {
     let is_prepare = |(to, message)| matches!(message, Message::Prepare { .. }).then_some(to);
     sent(commands).into_iter().filter_map(is_prepare).collect()

@@ -24,7 +24,8 @@ struct Rig {
 }
 
 impl Rig {
-    /// Server 1 of three: it holds the keys before "2", server 2 those from "2" on, server 3 those from "3" on.
+    /// Server 1 of three: it holds the keys before "2", server 2 those from "2" on, server 3 those
+    /// from "3" on.
     fn new(change: impl FnOnce(&mut NodeConfig)) -> Self {
         let partition = Partition::Ranges(vec![(key(""), ME), (key("2"), PEER), (key("3"), THIRD)]);
         let mut config = NodeConfig::new(ME, partition);
@@ -128,7 +129,7 @@ fn refusal(commands: &[Command]) -> &Refusal {
     }
 }
 
-/// What is sent, with the receivers.
+/// Messages that are sent, with their receivers.
 fn sent(commands: Vec<Command>) -> Vec<(ServerId, Message)> {
     let message = |command| match command {
         Command::Send { to, message } => Some((to, message)),

@@ -25,8 +25,8 @@ fn validation_of_what_is_being_changed_waits_and_is_refused_when_it_has_waited()
     assert!(aborted.iter().any(is_check), "nothing is locked any more: {aborted:?}");
 }
 
-/// It takes place after what it waited for, which brings a later epoch along than the one in which
-/// the request arrived.
+/// The validation takes place after the transaction that it waited for, which brings a later epoch
+/// along than the one in which the request arrived.
 #[test]
 fn validation_that_has_waited_is_of_the_epoch_of_what_it_waited_for() {
     let mut rig = Rig::new(|_| {});
@@ -45,7 +45,7 @@ fn validation_that_has_waited_is_of_the_epoch_of_what_it_waited_for() {
     assert!(voted.contains(&(THIRD, expected)), "{voted:?}");
 }
 
-/// What was seen free in the epoch before may have been locked there again since.
+/// A key that was seen free in the epoch before may have been locked there again since.
 #[test]
 fn validation_that_saw_its_keys_free_in_different_epochs_looks_again() {
     let mut rig = Rig::new(|_| {});
@@ -104,7 +104,7 @@ fn stale_part_keeps_its_locks_for_the_attempt_that_names_it() {
     let again = rig.prepare_as(tranx(PEER, 2), both(None), Standing { kept, ..keeps });
     assert!(again.iter().any(|command| matches!(command, Command::Check { .. })), "{again:?}");
     assert_eq!((rig.node.locks.waiting(), rig.node.status().locking), (1, 2));
-    // It does not come: the locks are dropped by themselves.
+    // The other attempt does not come: the locks are dropped by themselves.
     stale(&mut rig, tranx(PEER, 2));
     assert_eq!(rig.node.locks.waiting(), 1);
     rig.now_ms = rig.node.config().lock_keep_ms;

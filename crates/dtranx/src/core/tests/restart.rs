@@ -1,4 +1,5 @@
-//! What is kept over a restart, and what is forgotten or collected when nobody needs it.
+//! State that is kept over a restart, and state that is forgotten or collected when no server needs
+//! it.
 
 use super::*;
 

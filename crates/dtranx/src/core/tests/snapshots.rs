@@ -177,7 +177,7 @@ fn epochs_begin_after_a_restart_where_they_were_reserved() {
     ] {
         let mut rig = Rig::recover(config.clone(), gc, records);
         assert_eq!(rig.node.tranx.epochs.now(), Epoch(40));
-        // What it has told clients in a life before was in these epochs.
+        // Answers to clients in an earlier life were in these epochs.
         for (epoch, settlement) in [(40, Settlement::Disturbed), (41, Settlement::Settled)] {
             let told = SnapshotMessage::Settled { epoch: Epoch(epoch), settlement };
             let said = sent(say(&mut rig, PEER, SnapshotMessage::Settle { epoch: Epoch(epoch) }));

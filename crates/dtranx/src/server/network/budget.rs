@@ -1,8 +1,9 @@
-//! How many bytes clients hold in a server: of frames that have not all come, of requests under way, of answers that are not
-//! sent. Servers hold none of it: each has one connection, with room for one frame.
+//! How many bytes clients hold in a server: of frames that have not all come, of requests under
+//! way, of answers that are not sent. Servers hold none of it: each has one connection, with room
+//! for one frame.
 
-/// The shares of a budget, in eighths: what requests under way may take, so that something is left for what comes, and what
-/// those of one client may take.
+/// The shares of a budget, in eighths: what requests under way may take, so that something is left
+/// for what comes, and what those of one client may take.
 const UNDER_WAY_EIGHTHS: usize = 6;
 const ONE_CLIENT_EIGHTHS: usize = 3;
 
@@ -28,7 +29,7 @@ impl Budget {
         self.held() > self.limit
     }
 
-    /// What a connection holds has changed from `before` to `now`.
+    /// Notes that a connection holds `now` bytes instead of `before`.
     pub(super) fn recount(&mut self, before: usize, now: usize) {
         self.on_the_way = (self.on_the_way + now).saturating_sub(before);
     }
@@ -47,7 +48,7 @@ impl Budget {
         self.under_way = self.under_way.saturating_sub(bytes);
     }
 
-    /// What whoever is refused is told.
+    /// Message for a client that is refused.
     pub(super) fn refusal(&self) -> String {
         format!("limits.client_mib: clients hold as much of {} MiB as they may", self.limit >> 20)
     }

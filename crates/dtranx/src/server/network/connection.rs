@@ -9,23 +9,24 @@ use super::incoming::{Frame, Incoming, KEPT_BYTES};
 use crate::core::{ClientId, ServerId};
 use crate::wire::{FRAME_LIMIT_BYTES, WireError, encode, preface};
 
-/// What may wait to be sent on one connection. Whoever does not read that much is disconnected.
+/// Bytes that may wait to be sent on one connection. A peer that does not read that much is
+/// disconnected.
 const UNSENT_LIMIT_BYTES: usize = 64 << 20;
 /// How much is read from one connection before others have their turn.
 const TURN_BYTES: usize = 1 << 20;
-/// What may be said in one message before it is known who speaks: more than a greeting and its answer need.
+/// Size of a message before it is known who speaks: more than a greeting and its answer need.
 const GREETING_LIMIT_BYTES: usize = 16 << 10;
 /// After so long without a byte in or out a connection keeps no buffers.
 const REST_MS: u64 = 1000;
 /// How much one call of the system reads.
 pub(super) const CHUNK_BYTES: usize = 64 << 10;
 
-/// Who is at the other end.
+/// Party at the other end of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Party {
-    /// It called, and has not said who it is.
+    /// A party that has called, and has not said who it is.
     Unknown,
-    /// A client.
+    /// A client with this name.
     Client(ClientId),
     /// A server that called us: it only speaks.
     Caller(ServerId),
@@ -64,8 +65,8 @@ pub(super) struct Connection {
     sent: usize,
     /// There may be more to read.
     pub(super) is_readable: bool,
-    /// The other side has said that it ends, or the connection is broken: after what there is to read comes the end, of which
-    /// the poll says nothing more.
+    /// The other side has said that it ends, or the connection is broken: after what there is to
+    /// read comes the end, of which the poll says nothing more.
     pub(super) is_ending: bool,
 }
 
@@ -108,7 +109,7 @@ impl Connection {
         self.outgoing.len() - self.sent
     }
 
-    /// What it holds of a budget.
+    /// Bytes of a budget that the connection holds.
     pub(super) fn held_bytes(&self) -> usize {
         self.incoming.held_bytes() + self.unsent_bytes()
     }

@@ -1,4 +1,5 @@
-//! Who gets in, and who has to go: connections are accepted within the limits of descriptors, and closed when their time is over.
+//! Accepting and closing connections: they are accepted within the limits of descriptors, and
+//! closed when their time is over.
 //!
 //! | limit | beyond it |
 //! | --- | --- |
@@ -26,9 +27,11 @@ const ACCEPTED_AT_ONCE: usize = HANDSHAKES as usize / 2;
 const PAUSE_MS: u64 = 100;
 /// How often clocks are looked at.
 const HOUSEKEEPING_MS: u64 = 100;
-/// Clients that the transaction stage has not been told are gone; with more, no new ones are let in.
+/// Clients that the transaction stage has not been told are gone; with more, no new ones are let
+/// in.
 pub(super) const MOST_GONE: usize = 1024;
-/// How long a request may be under way, beside its wait for locks, before its bytes are no longer counted.
+/// How long a request may be under way, beside its wait for locks, before its bytes are no longer
+/// counted.
 const UNANSWERED_MS: u64 = 60_000;
 
 /// Why a connection's time is over.
@@ -165,7 +168,7 @@ impl NetworkStage {
         }
         let Party::Client(client) = connection.party else { return None };
         let is_idle = self.client_idle_ms != 0 && is_over(connection.active_ms, self.client_idle_ms);
-        // What is under way under its name is so over this connection, unless it has another one.
+        // Requests under the client's name came over this connection, unless it has another one.
         let is_waited_for = self.sessions.token(client) == Some(token) && !self.sessions.is_idle(client);
         (is_idle && !is_waited_for).then_some(Overdue::Request)
     }
@@ -184,7 +187,8 @@ impl NetworkStage {
         self.close(token, now_ms);
     }
 
-    /// Tells who is in the middle of a request that this is not carried out, if that can be said at once.
+    /// Tells who is in the middle of a request that this is not carried out, if that can be said at
+    /// once.
     fn refuse_part(&mut self, token: Token, limit: String, now_ms: u64) {
         let of_client = self.connections.get(&token).filter(|connection| matches!(connection.party, Party::Client(_)));
         let head = of_client.and_then(|connection| connection.incoming.head());

@@ -1,4 +1,4 @@
-//! Who calls, and who may (the second step in `crate::wire`).
+//! Handshakes: who calls, and whether it may (the second step in `crate::wire`).
 
 use mio::Token;
 
@@ -23,7 +23,7 @@ impl NetworkStage {
         Ok(())
     }
 
-    /// Who called proves that it knows the secret, or does not.
+    /// Takes the proof of a caller that it knows the secret.
     pub(super) fn prove(&mut self, token: Token, proof: &Proof, now_ms: u64) -> Result<(), Over> {
         let Some((hello, nonce)) = self.challenged.remove(&token) else { return Ok(()) };
         let Some(secret) = self.secret_for(&hello) else { return Ok(()) };
@@ -123,8 +123,8 @@ impl NetworkStage {
         Welcome::Client { client, server: self.me, cluster: self.cluster.clone(), window: self.window }
     }
 
-    /// A client more is to be remembered: of those that are away, the first is forgotten if there are too many. `false` if that
-    /// is not possible now.
+    /// A client more is to be remembered: of those that are away, the first is forgotten if there
+    /// are too many. `false` if that is not possible now.
     fn make_room_for_a_name(&mut self) -> bool {
         if self.sessions.len() >= 2 * self.most_clients
             && let Some(gone) = self.sessions.forget_first()

@@ -1,5 +1,6 @@
-//! What has come over one connection and is not handled: bytes, cut into frames. A frame for which there is no room is read to
-//! its end and not kept, so that it can be refused and the connection goes on.
+//! Bytes that have come over one connection and are not handled, cut into frames. A frame for which
+//! there is no room is read to its end and not kept, so that it can be refused and the connection
+//! goes on.
 
 use crate::wire::{FrameHeader, HEADER_BYTES, PREFACE_BYTES, WireError, check_preface, frame_header, next_frame};
 
@@ -10,7 +11,7 @@ pub(super) const KEPT_BYTES: usize = 64 << 10;
 
 /// A frame that has come.
 pub(super) enum Frame<'a> {
-    /// Its payload.
+    /// Payload of a whole frame.
     Whole(&'a [u8]),
     /// How its payload began. It was not damaged.
     Unkept(Vec<u8>),
@@ -35,7 +36,7 @@ struct Unkept {
 }
 
 impl Incoming {
-    /// Adds what has come.
+    /// Adds bytes that have come.
     pub(super) fn extend(&mut self, mut chunk: &[u8]) {
         if let Some(unkept) = &mut self.unkept {
             let (its, rest) = chunk.split_at(unkept.left.min(chunk.len()));
@@ -46,7 +47,7 @@ impl Incoming {
         self.bytes.extend_from_slice(chunk);
     }
 
-    /// Forgets what was handled.
+    /// Forgets the bytes that were handled.
     pub(super) fn compact(&mut self) {
         self.bytes.drain(..self.read);
         self.read = 0;
@@ -93,7 +94,8 @@ impl Incoming {
         }))
     }
 
-    /// Does not keep the frame whose first part is here. `false` if there is none, or too little of it.
+    /// Does not keep the frame whose first part is here. `false` if there is none, or too little of
+    /// it.
     pub(super) fn unkeep(&mut self) -> bool {
         if self.unkept.is_some() || !self.is_preface_read {
             return false;
@@ -145,7 +147,8 @@ mod tests {
         frame
     }
 
-    /// What the next frame is: the bytes of its payload, or of the beginning of one that was not kept.
+    /// Length of the next frame: the bytes of its payload, or of the beginning of one that was not
+    /// kept.
     fn next(incoming: &mut Incoming) -> Option<Result<usize, usize>> {
         incoming.next(FRAME_LIMIT_BYTES).unwrap().map(|frame| match frame {
             Frame::Whole(payload) => Ok(payload.len()),

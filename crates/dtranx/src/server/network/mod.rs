@@ -1,7 +1,9 @@
-//! The network stage: all connections of a server on one thread (ClientService and TranxService of the paper's figure 2).
+//! The network stage: all connections of a server on one thread (ClientService and TranxService of
+//! the paper's figure 2).
 //!
-//! It turns frames into events for the entry and read queues, and outgoing events into frames; many are written at once.
-//! Nothing here waits: a full entry queue refuses the client; a message from a server is dropped, its sender repeats it.
+//! It turns frames into events for the entry and read queues, and outgoing events into frames; many
+//! are written at once. Nothing here waits: a full entry queue refuses the client; a message from a
+//! server is dropped, its sender repeats it.
 
 mod budget;
 mod connection;
@@ -47,9 +49,10 @@ pub(super) struct NetworkStage {
     map: MapId,
     client_secret: Option<Secret>,
     server_secret: Option<Secret>,
-    /// What those said who have to prove that they know a secret, and what was drawn for them.
+    /// Greetings of those who have to prove that they know a secret, and the number drawn for each.
     challenged: HashMap<Token, (Hello, Nonce)>,
-    /// What was said to the servers that were called, and whether they have proven that they know the secret.
+    /// Greetings that were sent to the servers that were called, and whether they have proven that
+    /// they know the secret.
     greeted: HashMap<Token, (Hello, bool)>,
     /// Why the server cannot go on.
     failure: Option<String>,
@@ -72,9 +75,9 @@ pub(super) struct NetworkStage {
     unsent: BTreeSet<Token>,
     /// Connections with something to read.
     readable: BTreeSet<Token>,
-    /// Is somebody calling?
+    /// Whether a caller waits to be accepted.
     is_called: bool,
-    /// What is read goes through here.
+    /// Buffer into which sockets are read.
     chunk: Vec<u8>,
     to_servers: Vec<ToServer>,
     to_clients: Vec<ToClient>,
@@ -245,7 +248,7 @@ impl NetworkStage {
     fn send_all(&mut self, now_ms: u64) {
         for token in std::mem::take(&mut self.unsent) {
             let Some(connection) = self.connections.get_mut(&token) else { continue };
-            // What is left is sent when the poll says that there is room.
+            // The rest is sent when the poll says that there is room.
             let over = connection.send(now_ms).is_err();
             if over || !connection.has_unsent() && self.closing.contains(&token) {
                 self.close(token, now_ms);

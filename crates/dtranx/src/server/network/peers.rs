@@ -43,7 +43,7 @@ impl Peers {
         self.peers.iter().filter(|(_, peer)| peer.is_welcome).map(|(server, _)| *server).collect()
     }
 
-    /// Whom to call now.
+    /// Servers that are to be called now.
     pub(super) fn due(&self, now_ms: u64) -> Vec<(ServerId, SocketAddr)> {
         let due = self.peers.iter().filter(|(_, peer)| peer.token.is_none() && peer.call_at_ms <= now_ms);
         due.map(|(server, peer)| (*server, peer.address)).collect()

@@ -1,5 +1,5 @@
-//! What comes over the connections: who is read from in which order, what becomes of messages, and what is refused because there
-//! is no room.
+//! Requests that come over the connections: the order in which they are read, what becomes of
+//! messages, and what is refused because there is no room.
 
 use mio::Token;
 
@@ -15,7 +15,7 @@ use crate::wire::{Ask, AskKind, Hello, Proof, Reply, Request, RequestHead, Respo
 /// How many messages of clients are handled in one turn: then servers are heard again.
 const TURN_MESSAGES: usize = 4 * BATCH;
 
-/// What somebody has said.
+/// Content of a frame.
 enum Heard {
     /// A client, with this many bytes.
     Request(ClientId, Request, usize),
@@ -23,7 +23,7 @@ enum Heard {
     Hello(Hello),
     Proof(Proof),
     Welcome(ServerId, Welcome),
-    /// It was told why it is refused, and is not listened to any more.
+    /// The party was told why it is refused, and is not read any more.
     Nothing,
 }
 
@@ -82,7 +82,7 @@ impl NetworkStage {
     fn read(&mut self, token: Token, now_ms: u64) -> Result<usize, Over> {
         let Some(connection) = self.connections.get_mut(&token) else { return Ok(0) };
         let mut ended = Ok(());
-        // What was left by the last turn comes first.
+        // Frames that the last turn has left come first.
         if !std::mem::take(&mut connection.is_behind) {
             connection.is_readable = true;
             ended = connection.receive(&mut self.chunk, now_ms);
@@ -90,7 +90,7 @@ impl NetworkStage {
         if connection.is_readable && ended.is_ok() {
             self.readable.insert(token);
         }
-        // What came before the end is handled now or never.
+        // Frames that came before the end are handled now or never.
         let most = if ended.is_ok() { BATCH } else { usize::MAX };
         let mut messages = 0;
         while let Some(connection) = self.connections.get_mut(&token) {
@@ -166,7 +166,8 @@ impl NetworkStage {
         }
     }
 
-    /// Hands a request on to the stage that it concerns; or the answer at once, if there is to be one.
+    /// Hands a request on to the stage that it concerns; or the answer at once, if there is to be
+    /// one.
     fn hand_on(&self, client: ClientId, id: u64, is_repeated: bool, ask: Ask) -> Result<(), Option<Reply>> {
         if ask == Ask::Snapshot {
             let event = TranxEvent::Snapshot { client, message: MessageId(id) };
@@ -189,7 +190,8 @@ impl NetworkStage {
         })
     }
 
-    /// A message was read to its end and not kept. One of a server is as if it were lost on the way.
+    /// A message was read to its end and not kept. One of a server is as if it were lost on the
+    /// way.
     fn refuse_unkept(&mut self, token: Token, party: Party, head: &[u8], now_ms: u64) {
         if let Party::Client(_) = party
             && let Some(response) = refusal_of_head(head, self.budget.refusal())
@@ -207,8 +209,8 @@ impl NetworkStage {
         self.budget.recount(before, now);
     }
 
-    /// Clients hold more than they may: those who hold most on the way lose it. Half a message is not kept, and refused when the
-    /// rest has come; who does not take answers is disconnected.
+    /// Clients hold more than they may: those who hold most on the way lose it. Half a message is
+    /// not kept, and refused when the rest has come; who does not take answers is disconnected.
     pub(super) fn make_room(&mut self, now_ms: u64) {
         while self.budget.is_exceeded() {
             let held =
@@ -228,8 +230,8 @@ impl NetworkStage {
     }
 }
 
-/// What whoever asked is told; nothing if it had asked before: the earlier copy may be under way, so that this one is as if it
-/// were lost, and will be sent again.
+/// Refusal of a request; none if the client had asked before: the earlier copy may be under way, so
+/// that this one is as if it were lost, and will be sent again.
 fn refusal(head: RequestHead, limit: String) -> Option<Response> {
     let reply = match head.kind {
         kind if kind.is_commit() && head.is_repeated => return None,

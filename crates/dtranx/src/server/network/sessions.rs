@@ -1,5 +1,5 @@
-//! Clients by name. A client whose connection broke is remembered for a while: if it comes back under its name, what it
-//! asked for before is still carried out once, and the answer is the same.
+//! Clients by name. A client whose connection broke is remembered for a while: if it comes back
+//! under its name, what it asked for before is still carried out once, and the answer is the same.
 
 use std::collections::{HashMap, VecDeque};
 
@@ -14,7 +14,7 @@ const GRACE_MS: u64 = 30_000;
 #[derive(Default)]
 pub(super) struct Sessions {
     clients: HashMap<ClientId, Session>,
-    /// Who lost its connection when, in order.
+    /// Clients that have lost their connection, with the time, in order.
     lost: VecDeque<(u64, ClientId)>,
 }
 
@@ -40,7 +40,8 @@ impl Sessions {
         self.clients.insert(client, Session { token: Some(token), ..Session::default() });
     }
 
-    /// A client comes back; `false` if it is not remembered. Its old connection, if there still is one, no longer counts.
+    /// A client comes back; `false` if it is not remembered. Its old connection, if there still is
+    /// one, no longer counts.
     pub(super) fn resume(&mut self, client: ClientId, token: Token) -> bool {
         match self.clients.get_mut(&client) {
             Some(session) => {
@@ -59,7 +60,8 @@ impl Sessions {
         }
     }
 
-    /// A client that has been away for too long, and how many bytes it had under way; it is forgotten.
+    /// A client that has been away for too long, and how many bytes it had under way; it is
+    /// forgotten.
     pub(super) fn expire(&mut self, now_ms: u64) -> Option<(ClientId, usize)> {
         let (at_ms, _) = *self.lost.front()?;
         if now_ms.saturating_sub(at_ms) < GRACE_MS { None } else { self.forget_first() }
@@ -77,7 +79,8 @@ impl Sessions {
         self.clients.get(&client).map_or(0, |session| session.bytes)
     }
 
-    /// A request is handed on. How many bytes that adds: none if an earlier copy of it is under way.
+    /// A request is handed on. How many bytes that adds: none if an earlier copy of it is under
+    /// way.
     pub(super) fn begin(&mut self, client: ClientId, id: u64, bytes: usize, now_ms: u64) -> usize {
         let Some(session) = self.clients.get_mut(&client) else { return 0 };
         if session.under_way.contains_key(&id) {
@@ -96,8 +99,8 @@ impl Sessions {
         bytes
     }
 
-    /// Requests that were handed on before then are not counted any longer: some that are repeated get no answer. How many bytes
-    /// they had.
+    /// Requests that were handed on before then are not counted any longer: some that are repeated
+    /// get no answer. How many bytes they had.
     pub(super) fn forget_unanswered(&mut self, before_ms: u64) -> usize {
         let mut all = 0;
         for session in self.clients.values_mut() {

@@ -1,5 +1,5 @@
-//! The limits of a network stage that works alone: nobody takes what it hands on unless the test does, and the test keeps its
-//! clock.
+//! The limits of a network stage that works alone: nobody takes what it hands on unless the test
+//! does, and the test keeps its clock.
 
 use std::io::{ErrorKind, Read, Write as _};
 use std::net::TcpStream;
@@ -141,7 +141,7 @@ impl Rig {
     }
 }
 
-/// Somebody who has called.
+/// Socket of a caller.
 struct Socket {
     stream: TcpStream,
     unsent: Vec<u8>,
@@ -160,7 +160,7 @@ impl Socket {
             match self.stream.write(&self.unsent) {
                 Ok(bytes) => drop(self.unsent.drain(..bytes)),
                 Err(error) if error.kind() == ErrorKind::WouldBlock => return,
-                // Closed.
+                // The connection is closed.
                 Err(_) => self.unsent.clear(),
             }
         }
@@ -207,7 +207,7 @@ fn encoded(message: &impl Serialize) -> Vec<u8> {
     bytes
 }
 
-/// Which limit refused it.
+/// Name of the limit that refused it.
 fn limit(response: &Response) -> &str {
     match &response.reply {
         Reply::Commit(CommitAnswer::Refused(Refusal::Overloaded { limit })) => limit,

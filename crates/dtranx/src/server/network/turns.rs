@@ -1,5 +1,5 @@
-//! In which order connections are read in one turn: servers first, then clients, the first of them being another each time that
-//! a turn ends before all had theirs.
+//! In which order connections are read in one turn: servers first, then clients, the first of them
+//! being another each time that a turn ends before all had theirs.
 
 use std::collections::BTreeSet;
 

@@ -1,4 +1,5 @@
-//! The acknowledgement stage: the second phase, a batch of events at a time (section 4.5: Batch Ack Phase).
+//! The acknowledgement stage: the second phase, a batch of events at a time (section 4.5: Batch Ack
+//! Phase).
 
 use super::side::SideMachine;
 use crate::core::acknowledgement::{AckEvent, AckService};

@@ -1,5 +1,5 @@
-//! The garbage collection's stage (section 3.3.2): which segments may go, and everything about that which waits for a disk. It makes
-//! the log's next segment ahead, too.
+//! The garbage collection's stage (section 3.3.2): which segments may go, and everything about that
+//! which waits for a disk. It makes the log's next segment ahead, too.
 
 use std::sync::Arc;
 
@@ -34,7 +34,7 @@ impl GcStage {
         let mut next = Some(event);
         while let Some(event) = next.take() {
             let mut out = Outbox::default();
-            // It has no clock.
+            // This machine has no clock.
             self.gc.on(&mut Turn { now_ms: 0, config: &self.config, out: &mut out }, event);
             for command in out.commands {
                 next = self.carry_out(command)?;
@@ -45,7 +45,7 @@ impl GcStage {
 
     fn carry_out(&mut self, command: Command) -> Result<Option<GcEvent>, String> {
         match command {
-            // What the marks cover was applied before they were raised.
+            // Transactions below the marks were applied before the marks were raised.
             Command::PersistStorage => {
                 self.storage.persist().map_err(|error| error.to_string())?;
                 Ok(Some(GcEvent::Persisted))

@@ -1,4 +1,5 @@
-//! The stages of a server, one file each, but for those with connections (see `network` and `embedded`).
+//! The stages of a server, one file each, but for those with connections (see `network` and
+//! `embedded`).
 
 mod ack;
 pub(super) mod gc;

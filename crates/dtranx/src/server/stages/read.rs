@@ -1,4 +1,5 @@
-//! The read stage: what clients read and is not in the cache, without locks. Several of them may share the work.
+//! The read stage: what clients read and is not in the cache, without locks. Several of them may
+//! share the work.
 
 use std::sync::Arc;
 

@@ -9,35 +9,35 @@ use crate::core::{Command, NodeConfig};
 use crate::server::event::ToServer;
 use crate::stage::{Outlet, Source, Stage};
 
-/// Such a machine.
+/// A machine beside the transaction service.
 pub(in crate::server) trait SideMachine: Send {
-    /// The stage's name.
+    /// Name of the stage.
     const STAGE: &'static str;
-    /// What it is told.
+    /// Event of the machine.
     type Event: Send;
 
     fn on(&mut self, turn: &mut Turn<'_>, event: Self::Event);
-    /// Time has passed.
+    /// Notes that time has passed.
     fn tick(&mut self, turn: &mut Turn<'_>);
     fn next_deadline_ms(&self) -> Option<u64>;
     /// After a batch of events.
     fn settle(&mut self, _: &mut Turn<'_>) {}
 }
 
-/// Its stage.
+/// Stage of such a machine.
 pub(in crate::server) struct SideStage<M: SideMachine> {
     pub(in crate::server) machine: M,
     pub(in crate::server) config: Arc<NodeConfig>,
-    /// What other servers say.
+    /// Events from other servers.
     pub(in crate::server) entry: Source<M::Event>,
-    /// What the transaction stage says.
+    /// Events from the transaction stage.
     pub(in crate::server) internal: Source<M::Event>,
     pub(in crate::server) hands: SideHands,
     pub(in crate::server) batch: Vec<M::Event>,
     pub(in crate::server) out: Outbox,
 }
 
-/// Where it hands on what it wants.
+/// Queues to which the machine's results go.
 pub(in crate::server) struct SideHands {
     pub(in crate::server) tranx: Outlet<TranxEvent>,
     pub(in crate::server) to_servers: Outlet<ToServer>,
@@ -60,7 +60,7 @@ impl SideHands {
         Ok(())
     }
 
-    /// Is everything handed on?
+    /// Hands on what is kept. True: nothing is left.
     fn flush(&mut self) -> bool {
         let tranx = self.tranx.flush();
         self.to_servers.flush() && tranx

@@ -1,4 +1,5 @@
-//! The storage stage: compares versions that are not in the cache, and applies writes, those of a batch at once.
+//! The storage stage: compares versions that are not in the cache, and applies writes, those of a
+//! batch at once.
 
 use std::sync::Arc;
 
@@ -16,7 +17,7 @@ pub(in crate::server) struct StorageStage {
     pub(in crate::server) tell: Outlet<TranxEvent>,
     pub(in crate::server) batch: Vec<Store>,
     pub(in crate::server) commits: Vec<(TranxId, Vec<Write>)>,
-    /// Theirs.
+    /// Epochs of the writes, in the same order.
     pub(in crate::server) epochs: Vec<Epoch>,
 }
 

@@ -36,7 +36,8 @@ fn config() -> NodeConfig {
     NodeConfig::new(ME, Partition::Hash(vec![ME]))
 }
 
-/// Tells the transaction stage something for whatever it is told, and counts how often its time had come.
+/// Tells the transaction stage something for whatever it is told, and counts how often its time had
+/// come.
 #[derive(Default)]
 struct Echo {
     ticks: usize,
@@ -138,7 +139,7 @@ fn transaction_stage(locks: usize) -> (TransactionStage, Asked) {
     (stage, Asked { entry, peers, internal, wal, at_lock, at_wal })
 }
 
-/// Something of a client.
+/// An event of a client.
 fn gone() -> TranxEvent {
     TranxEvent::ClientGone { client: ClientId { incarnation: Incarnation(1), number: 1 } }
 }
@@ -175,7 +176,8 @@ fn transaction_stage_with_something_left_takes_what_it_asked_for_and_nothing_new
     assert!(stage.run(9).unwrap() == 0 && !stage.has_work());
 }
 
-/// More requests of clients wait than are taken at once; what a server asks after all of them is begun first.
+/// More requests of clients wait than are taken at once; what a server asks after all of them is
+/// begun first.
 #[test]
 fn servers_question_is_begun_while_a_flood_of_clients_requests_waits() {
     let (mut stage, asked) = transaction_stage(8);
@@ -188,7 +190,8 @@ fn servers_question_is_begun_while_a_flood_of_clients_requests_waits() {
     assert!(!stage.entry.is_empty(), "there was no flood");
 }
 
-/// A vote waits for the log behind what is there already: that stays little, however many requests of clients wait.
+/// A vote waits for the log behind what is there already: that stays little, however many requests
+/// of clients wait.
 #[test]
 fn clients_requests_wait_for_a_log_that_is_behind_and_servers_questions_do_not() {
     let (mut stage, asked) = transaction_stage(8);
@@ -205,7 +208,8 @@ fn clients_requests_wait_for_a_log_that_is_behind_and_servers_questions_do_not()
     assert!(stage.entry.is_empty());
 }
 
-/// What was acknowledged last before a silence is told from a torn tail after a power failure, too.
+/// The last acknowledgement before a silence must not be taken for a torn tail after a power
+/// failure.
 #[test]
 fn seal_behind_what_was_persisted_last_becomes_durable_by_itself() {
     let segment = "segment-00000000000000000001.wal";

@@ -1,4 +1,5 @@
-//! The transaction stage: the transaction service, its clock, and what it wants handed on to the other stages.
+//! The transaction stage: the transaction service, its clock, and what it wants handed on to the
+//! other stages.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -16,8 +17,8 @@ use crate::stage::{Inlet, Outlet, Source, Stage};
 use crate::storage::Storage;
 use crate::wire::{Reply, Response};
 
-/// As long as so many records wait for the log, nothing is begun for clients: a vote of a server would wait behind them. It is
-/// enough for the log to be always busy.
+/// As long as so many records wait for the log, nothing is begun for clients: a vote of a server
+/// would wait behind them. It is enough for the log to be always busy.
 const LOG_BACKLOG: usize = 2 * BATCH;
 /// How often the board is brought up to date.
 const NOTE_EVERY_MS: u64 = 50;
@@ -26,13 +27,13 @@ pub(in crate::server) struct TransactionStage {
     pub(in crate::server) tranx: TranxService,
     pub(in crate::server) config: Arc<NodeConfig>,
     pub(in crate::server) board: Arc<Board>,
-    /// What clients ask.
+    /// Requests of clients.
     pub(in crate::server) entry: Source<TranxEvent>,
-    /// What other servers ask.
+    /// Requests of other servers.
     pub(in crate::server) peers: Source<TranxEvent>,
     pub(in crate::server) internal: Source<TranxEvent>,
     pub(in crate::server) hands: Hands,
-    /// What was wanted by local recovery, to begin with.
+    /// Results of local recovery, to begin with.
     pub(in crate::server) out: Outbox,
     pub(in crate::server) storage: Arc<dyn Storage>,
     pub(in crate::server) batch: Vec<TranxEvent>,
@@ -43,7 +44,7 @@ pub(in crate::server) struct TransactionStage {
     pub(in crate::server) held_back_ms: Option<u64>,
 }
 
-/// Where commands and events go.
+/// Queues to which commands and events go.
 pub(in crate::server) struct Hands {
     pub(in crate::server) wal: Outlet<Append>,
     pub(in crate::server) storage: Outlet<Store>,
@@ -85,14 +86,15 @@ impl Hands {
             Event::Lock(event) => self.lock.send(event),
             Event::Ack(event) => self.ack.send(event),
             Event::Recovery(event) => self.recovery.send(event),
-            // The collection may wait for its disk for long, and these marks will soon be replaced by higher ones.
+            // The collection may wait for its disk for long, and these marks will soon be replaced
+            // by higher ones.
             Event::Gc(event) => drop(self.gc.offer(Garbage::Event(event))),
             event @ Event::Tranx(_) => return Err(super::unexpected(&event)),
         }
         Ok(())
     }
 
-    /// Is everything handed on?
+    /// Hands on what is kept. True: nothing is left.
     fn flush(&mut self) -> bool {
         let disks = self.wal.flush() & self.storage.flush();
         let machines = self.lock.flush() & self.ack.flush() & self.recovery.flush();
@@ -113,10 +115,11 @@ impl TransactionStage {
         self.tranx.on(&mut Turn { now_ms, config: &self.config, out: &mut self.out }, event);
     }
 
-    /// Hands on what is wanted. What the cache can check is checked at once: to compare versions is quicker than to ask for it, and
-    /// no stage of a lock's holder waits for another then. That is in order although writes of others may lie in the storage's queue: a
-    /// checked key that is locked has none there, because a lock is released only after its writes are applied; and of one that is
-    /// not locked only what it held when the lock service was asked matters.
+    /// Hands on what is wanted. What the cache can check is checked at once: to compare versions is
+    /// quicker than to ask for it, and no stage of a lock's holder waits for another then. That is
+    /// in order although writes of others may lie in the storage's queue: a checked key that is
+    /// locked has none there, because a lock is released only after its writes are applied; and of
+    /// one that is not locked only what it held when the lock service was asked matters.
     fn hand_on(&mut self, now_ms: u64) -> Result<(), String> {
         while !self.out.commands.is_empty() {
             let (mut commands, mut checked) = (std::mem::take(&mut self.out.commands), Vec::new());
@@ -206,7 +209,7 @@ impl Stage for TransactionStage {
 
     fn deadline_ms(&self) -> Option<u64> {
         let soonest = self.collect_at_ms.min(self.note_at_ms);
-        // What the log is done with is not always told.
+        // The log does not always say when it is done.
         let soonest = self.held_back_ms.map_or(soonest, |at_ms| soonest.min(at_ms + 1));
         Some(self.tranx.next_deadline_ms().map_or(soonest, |at_ms| at_ms.min(soonest)))
     }

@@ -14,7 +14,8 @@ use crate::stage::{Outlet, Source, Stage};
 /// How long a record that nobody waits for may wait for one that is in a hurry.
 const LAZY_MS: u64 = 5;
 
-/// How long the seal behind what was persisted last may wait for the next record before it is made durable by itself.
+/// How long the seal behind what was persisted last may wait for the next record before it is made
+/// durable by itself.
 const SEAL_MS: u64 = 100;
 
 pub(in crate::server) struct WalStage {

@@ -15,7 +15,8 @@ fn open(medium: &Memory) -> Opened {
     TranxLog::open(Arc::new(medium.clone()), &options, |_, _| Ok(())).unwrap()
 }
 
-/// A segment that some records were appended to: all in one block, or each made durable in a block of its own.
+/// A segment that some records were appended to: all in one block, or each made durable in a block
+/// of its own.
 fn segment(each_durable: bool) -> Vec<u8> {
     let medium = Memory::new();
     let mut log = open(&medium).log;
@@ -41,7 +42,8 @@ fn made_ahead(records: u64) -> Vec<u8> {
     medium.contents("segment-00000000000000000002.wal").unwrap()
 }
 
-/// Without the zeros at its end. The header's size no longer fits then; the harness puts that right.
+/// Without the zeros at its end. The header's size no longer fits then; the harness puts that
+/// right.
 fn short(mut segment: Vec<u8>) -> Vec<u8> {
     let used = segment.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1);
     segment.truncate(used.next_multiple_of(64));

@@ -1,4 +1,5 @@
-//! The fuzzer's corpus of what DTranx reads, replayed and changed at random without a fuzzer, a bounded number of times.
+//! The fuzzer's corpus of what DTranx reads, replayed and changed at random without a fuzzer, a
+//! bounded number of times.
 #[path = "../../../../../fuzz/dtranx.rs"]
 mod harness;
 mod log;
@@ -9,8 +10,8 @@ mod wire;
 use rand::RngExt;
 use replay::{Target, compare, replay};
 
-/// How often the entries of a target are changed, all together: of those that are messages only, and of those that make
-/// logs of it.
+/// How often the entries of a target are changed, all together: of those that are messages only,
+/// and of those that make logs of it.
 const CHANGES: usize = 60_000;
 const CHANGES_OF_LOGS: usize = 6_000;
 

@@ -11,8 +11,8 @@ use crate::disks::process::{Setup, assert_said};
 use crate::disks::small::SmallDisk;
 use crate::limit::Limit;
 
-/// Starts a server where another one of this process has just ended. What that one had open, folder and port, is for a moment
-/// also open in each process that another test begins just then.
+/// Starts a server where another one of this process has just ended. What that one had open, folder
+/// and port, is for a moment also open in each process that another test begins just then.
 fn start_again(config: &ServerConfig) -> Server {
     let begun = Instant::now();
     loop {

@@ -27,8 +27,9 @@ impl Ledger {
         Client::connect(&[address], options).unwrap()
     }
 
-    /// Writes until the server has ended: whatever is told then, it is not that the transaction is committed. What is not
-    /// answered because the machine is slow is tried once more, as another transaction.
+    /// Writes until the server has ended: whatever is told then, it is not that the transaction is
+    /// committed. What is not answered because the machine is slow is tried once more, as another
+    /// transaction.
     pub(crate) fn write_until_the_end(&mut self, address: SocketAddr, mut has_ended: impl FnMut() -> bool) {
         // Nobody answers in the end.
         let client = Self::client_for(address, 1500);

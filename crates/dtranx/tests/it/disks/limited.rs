@@ -1,5 +1,5 @@
-//! The same by a limit on the size of files, which needs no privileges anywhere. A server cannot tell it from a disk on
-//! which a file cannot grow.
+//! The same by a limit on the size of files, which needs no privileges anywhere. A server cannot
+//! tell it from a disk on which a file cannot grow.
 
 use crate::disks::ledger::Ledger;
 use crate::disks::process::{Setup, assert_said};
@@ -25,7 +25,8 @@ pub(crate) fn log() {
     ledger.check(&Ledger::client(setup.address));
 }
 
-/// The storage's journal cannot grow any more. The log is not written but mapped, so that it is none the worse.
+/// The storage's journal cannot grow any more. The log is not written but mapped, so that it is
+/// none the worse.
 pub(crate) fn storage() {
     let mut setup = Setup::new();
     setup.medium = "persistent-memory";

@@ -7,8 +7,8 @@ use rustix::fs::statvfs;
 use crate::disks::small::SmallDisk;
 
 const SERVER: ServerId = ServerId(1);
-/// More than what the engine gathers in memory before it writes to its journal, and no multiple of a page: the disk becomes
-/// full within a value.
+/// More than what the engine gathers in memory before it writes to its journal, and no multiple of
+/// a page: the disk becomes full within a value.
 const VALUE_BYTES: usize = 100_000;
 const WRITES: u64 = 100;
 

@@ -1,4 +1,5 @@
-//! A small file system in memory, in a mount namespace of its own; this process reaches it through `/proc`.
+//! A small file system in memory, in a mount namespace of its own; this process reaches it through
+//! `/proc`.
 
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};

@@ -1,4 +1,5 @@
-//! Segments made ahead: what appending costs then, and what is found when everything stops in between.
+//! Segments made ahead: what appending costs then, and what is found when everything stops in
+//! between.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -8,8 +8,9 @@ use crate::log::{open, reclaim, record};
 
 const SEGMENT_BYTES: u64 = 4096;
 
-/// Each round appends, persists now and then, reclaims now and then, and loses power. Records are numbered on, so what is
-/// found must be a run of numbers that holds everything persisted and not reclaimed.
+/// Each round appends, persists now and then, reclaims now and then, and loses power. Records are
+/// numbered on, so what is found must be a run of numbers that holds everything persisted and not
+/// reclaimed.
 #[test]
 fn crash_persisted_records_come_back() {
     let mut torn_tails = 0;

@@ -1,4 +1,5 @@
-//! Damage is told from a torn tail, with file and offset; other versions and other servers' files are refused.
+//! Damage is told from a torn tail, with file and offset; other versions and other servers' files
+//! are refused.
 
 use std::sync::Arc;
 
@@ -8,7 +9,8 @@ use crate::log::{open, reclaim, record, segment_file};
 
 const SEGMENT_BYTES: u64 = 4096;
 
-/// A log of five durable blocks of 192 bytes each, at 64, 320, 576, 832 and 1088, each with a seal of 64 bytes behind it.
+/// A log of five durable blocks of 192 bytes each, at 64, 320, 576, 832 and 1088, each with a seal
+/// of 64 bytes behind it.
 fn five_blocks() -> Memory {
     let medium = Memory::new();
     let (mut opened, _) = open(medium.clone(), SEGMENT_BYTES).unwrap();
@@ -46,7 +48,8 @@ fn damage_at_the_end_of_a_complete_segment_is_an_error() {
     assert!(matches!(open(medium, SEGMENT_BYTES), Err(LogError::Corrupt { offset: 1088, .. })));
 }
 
-/// Whatever byte of a log is changed, and however often it was persisted: it is refused, or nothing persisted is missing.
+/// Whatever byte of a log is changed, and however often it was persisted: it is refused, or nothing
+/// persisted is missing.
 #[test]
 fn damage_in_any_byte_loses_nothing_that_was_persisted_unnoticed() {
     for blocks in 1..=5 {
@@ -74,7 +77,8 @@ fn damage_in_any_byte_loses_nothing_that_was_persisted_unnoticed() {
     }
 }
 
-/// Several blocks that were persisted together: the first that is damaged is named, none is skipped.
+/// Several blocks that were persisted together: the first that is damaged is named, none is
+/// skipped.
 #[test]
 fn damage_in_what_was_persisted_last_is_named_wherever_it_is() {
     for damaged in [64, 256, 448] {
@@ -94,7 +98,8 @@ fn damage_in_what_was_persisted_last_is_named_wherever_it_is() {
     }
 }
 
-/// A seal is durable only with the next persist: before that, a power failure may take it, and nothing else.
+/// A seal is durable only with the next persist: before that, a power failure may take it, and
+/// nothing else.
 #[test]
 fn lost_seals_are_no_damage_and_kept_ones_are_believed() {
     for seed in 0..100 {

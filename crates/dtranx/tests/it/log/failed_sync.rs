@@ -1,5 +1,5 @@
-//! Disks whose sync fails, once. The system then shows what it could not write, and takes it for written: whoever goes on, or
-//! starts again and believes what it reads, loses it with the power.
+//! Disks whose sync fails, once. The system then shows what it could not write, and takes it for
+//! written: whoever goes on, or starts again and believes what it reads, loses it with the power.
 
 use dtranx::log::{LogError, Memory, SegmentNumber};
 use rand::rngs::StdRng;
@@ -22,7 +22,8 @@ fn log_whose_sync_failed_is_not_written_again() {
     assert!(matches!(opened.log.write(), Err(LogError::Failed { .. })));
 }
 
-/// What a restarted server has read, it acts on: it must not go with the power afterwards. What was persisted is there anyway.
+/// What a restarted server has read, it acts on: it must not go with the power afterwards. What was
+/// persisted is there anyway.
 #[test]
 fn what_is_read_after_a_failed_sync_stays_after_a_power_failure() {
     let mut read_unsynced = 0;
@@ -77,7 +78,8 @@ fn sync_that_fails_when_a_log_is_opened_is_an_error_and_loses_nothing() {
     }
 }
 
-/// Segments are removed because of what the GC log says: that must be durable, and not only be read.
+/// Segments are removed because of what the GC log says: that must be durable, and not only be
+/// read.
 #[test]
 fn gc_log_whose_sync_failed_removes_nothing_that_is_needed() {
     for seed in 0..40 {

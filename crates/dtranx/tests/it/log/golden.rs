@@ -1,4 +1,5 @@
-//! The bytes of docs/dtranx-log-format.md, written out: a change of the format must change this test and the version.
+//! The bytes of docs/dtranx-log-format.md, written out: a change of the format must change this
+//! test and the version.
 
 use std::sync::Arc;
 
@@ -34,7 +35,8 @@ const SEAL: &str = "\
     00000000000000000000000000000000\
     00000000000000000000000000000000";
 
-/// Generation 2 of the GC log, in the first slot: the oldest segment is 1, the caller's bytes are "lc".
+/// Generation 2 of the GC log, in the first slot: the oldest segment is 1, the caller's bytes are
+/// "lc".
 const GC_SLOT: &str = "\
     445452582d47434c040007004b205ee8\
     02000000000000000100000000000000\

@@ -1,4 +1,5 @@
-//! Limits: records, the GC log's state, the medium's room, options. Each error names what it is about.
+//! Limits: records, the GC log's state, the medium's room, options. Each error names what it is
+//! about.
 
 use dtranx::log::{GC_PAYLOAD_LIMIT_BYTES, LogError, Memory, SegmentNumber};
 

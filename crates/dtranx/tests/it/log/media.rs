@@ -42,7 +42,8 @@ fn persistent_memory_reopened_holds_everything() {
     survives_reopening(|| Arc::new(PersistentMemory::open(folder.path()).unwrap()));
 }
 
-/// The disk writes zeros ahead of what is written: over nothing that is there, and over all that was skipped.
+/// The disk writes zeros ahead of what is written: over nothing that is there, and over all that
+/// was skipped.
 #[test]
 fn disk_written_in_any_order_holds_what_was_written_and_zeros() {
     const BYTES: usize = (3 << 20) - 4096;

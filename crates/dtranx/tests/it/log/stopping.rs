@@ -1,4 +1,5 @@
-//! A medium that stops after so many operations, as if its machine did: what came before happened, nothing after.
+//! A medium that stops after so many operations, as if its machine did: what came before happened,
+//! nothing after.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -1,4 +1,5 @@
-//! Backups of real servers beside a writer, restored into other servers; `dtranx scan` beside a writer.
+//! Backups of real servers beside a writer, restored into other servers; `dtranx scan` beside a
+//! writer.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;

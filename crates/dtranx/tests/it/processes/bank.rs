@@ -50,7 +50,8 @@ fn torment_bank_keeps_its_money_and_every_acknowledged_payment() {
             let (client, over, acknowledged) = (trio.client(1_000), &over, &acknowledged[worker as usize]);
             scope.spawn(move || {
                 let (mut payment, mut made) = (0, 0);
-                // However slow the machine: some are made, if need be when all servers are well again.
+                // However slow the machine: some are made, if need be when all servers are well
+                // again.
                 while !over.load(Ordering::Relaxed) || made < 20 {
                     payment += 1;
                     let from = (worker * 3 + payment * 5) % ACCOUNTS;

@@ -1,5 +1,5 @@
-//! Three real servers, killed, paused and cut off from each other while clients work: nothing acknowledged is lost, and
-//! what the clients saw is strictly serializable.
+//! Three real servers, killed, paused and cut off from each other while clients work: nothing
+//! acknowledged is lost, and what the clients saw is strictly serializable.
 mod appends;
 mod backup;
 mod bank;

@@ -1,4 +1,5 @@
-//! A way to a server that can be cut: all connections through it break, and new ones are refused for as long as it is cut.
+//! A way to a server that can be cut: all connections through it break, and new ones are refused
+//! for as long as it is cut.
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};

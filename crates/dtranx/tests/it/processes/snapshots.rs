@@ -193,7 +193,8 @@ fn snapshot_of_before_a_restart_is_refused_by_name_and_a_missing_server_too() {
         other => panic!("{other:?}"),
     }
     assert_eq!(client.read(audit).unwrap().0, ACCOUNTS * EACH);
-    // Without a server there are no snapshots, and commits among the others are not held up by those who ask for one.
+    // Without a server there are no snapshots, and commits among the others are not held up by
+    // those who ask for one.
     trio.kill(2);
     let asker = dtranx::client::ClientOptions { attempts: 1, request_ms: 20_000, ..Default::default() };
     let asker = Client::connect(&trio.addresses()[..1], asker).unwrap();

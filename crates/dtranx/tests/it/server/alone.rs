@@ -71,7 +71,8 @@ fn garbage_is_collected_and_the_log_stays_small() {
     }
 }
 
-/// Asks until there is an answer: whoever does not say at once what it wants, as on a slow machine, gets none.
+/// Asks until there is an answer: whoever does not say at once what it wants, as on a slow machine,
+/// gets none.
 fn page(at: SocketAddr) -> String {
     let begun = Instant::now();
     loop {

@@ -1,4 +1,5 @@
-//! The asynchronous client: many transactions from one thread without a runtime, futures that are dropped, limits.
+//! The asynchronous client: many transactions from one thread without a runtime, futures that are
+//! dropped, limits.
 
 use std::future::Future;
 use std::net::TcpListener;
@@ -117,7 +118,8 @@ fn dropped_reads_leave_a_transaction_as_it_was() {
         poll_once(tranx.scan(KeyRange::all(), 10));
     }
     client.put("a", "2").unwrap();
-    // Reads of dropped futures that were answered at once count, and are stale by now; the others were never made.
+    // Reads of dropped futures that were answered at once count, and are stale by now; the others
+    // were never made.
     let read = wait_for("answer to a read", tranx.get("a")).unwrap().unwrap();
     tranx.put("b", "x").unwrap();
     match wait_for("answer to a commit", tranx.commit()) {

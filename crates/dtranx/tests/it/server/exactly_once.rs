@@ -90,7 +90,8 @@ fn lost_answer_is_given_again_and_the_commit_is_done_once() {
         assert!(begun.elapsed() < Duration::from_secs(50), "the commit does not arrive, or is not answered");
         thread::sleep(Duration::from_millis(5));
     }
-    // It is committed, and the client does not know. Carried out again, it would be refused: its read is stale by now.
+    // It is committed, and the client does not know. Carried out again, it would be refused: its
+    // read is stale by now.
     way.swallows.store(false, Ordering::SeqCst);
     way.break_all();
     let committed = committing.join().unwrap().unwrap();

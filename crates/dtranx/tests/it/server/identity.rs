@@ -1,4 +1,5 @@
-//! Whose data a folder holds: what was lost, exchanged or described otherwise is refused by name, and nothing is read from it.
+//! Whose data a folder holds: what was lost, exchanged or described otherwise is refused by name,
+//! and nothing is read from it.
 
 use std::fs;
 use std::path::Path;
@@ -161,7 +162,8 @@ fn damage_of_the_identity_is_named() {
     Server::start(&config).unwrap();
 }
 
-/// All that a server had is gone, and it starts as new. The others know better; nobody reads its keys as absent.
+/// All that a server had is gone, and it starts as new. The others know better; nobody reads its
+/// keys as absent.
 #[test]
 fn server_that_lost_everything_is_refused_by_the_others_and_serves_nobody() {
     let _limit = Limit::of(120, "answer of the servers");

@@ -1,4 +1,5 @@
-//! A coordinator that is away: its transactions are in doubt, and whoever asks how the server is sees it.
+//! A coordinator that is away: its transactions are in doubt, and whoever asks how the server is
+//! sees it.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;

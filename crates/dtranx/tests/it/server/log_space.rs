@@ -1,4 +1,5 @@
-//! The room of the log over time: bounded by collection, and by its limit where nothing can be collected.
+//! The room of the log over time: bounded by collection, and by its limit where nothing can be
+//! collected.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -44,7 +45,8 @@ fn log_stays_within_its_bound_while_many_times_that_is_written() {
     config.gc_interval_ms = 5;
     config.log_limit_bytes = 4 * SEGMENT_BYTES;
     let _server = Server::start(&config).unwrap();
-    // Beyond the limit a transaction is tried again until segments have gone: so the bound does not depend on who is faster.
+    // Beyond the limit a transaction is tried again until segments have gone: so the bound does not
+    // depend on who is faster.
     let client = client(&cluster, 10_000);
     let (mut written, mut largest) = (0, 0);
     while written < 3 * config.log_limit_bytes {
@@ -110,8 +112,8 @@ impl Pair {
     }
 }
 
-/// The second server coordinates a transaction that the first has a part in, and goes away before it has told anybody that
-/// the transaction is complete.
+/// The second server coordinates a transaction that the first has a part in, and goes away before
+/// it has told anybody that the transaction is complete.
 fn leave_incomplete(pair: &Pair) {
     let mut silent = pair.configs[1].clone();
     silent.gc_interval_ms = 3_600_000;

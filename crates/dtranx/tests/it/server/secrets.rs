@@ -156,8 +156,8 @@ fn strangers_learn_nothing_and_forged_low_water_marks_are_not_believed() {
         let mut stranger = Stranger::call(address, &as_second);
         let Some(Welcome::Challenge { nonce, proof }) = stranger.hear() else { panic!("it is not asked") };
         match attempt {
-            // Without a proof; with a wrong one; with what the server itself has said; with the clients' secret; with one
-            // that was right for another connection.
+            // Without a proof; with a wrong one; with what the server itself has said; with the
+            // clients' secret; with one that was right for another connection.
             0 => {}
             1 => stranger.say(&proofs[0]),
             2 => stranger.say(&proof),

@@ -1,8 +1,9 @@
-//! The rules of full queues (`docs/dtranx.md`), by hand and on threads: nobody waits for room, and whoever has something left
-//! goes on taking what it asked for, so that everything is handed on in the end.
+//! The rules of full queues (`docs/dtranx.md`), by hand and on threads: nobody waits for room, and
+//! whoever has something left goes on taking what it asked for, so that everything is handed on in
+//! the end.
 //!
-//! By hand the stages run in an order that a seed gives, and what goes wrong goes wrong with the same seed again. On threads the
-//! wake-ups take part too; there only the end is known beforehand.
+//! By hand the stages run in an order that a seed gives, and what goes wrong goes wrong with the
+//! same seed again. On threads the wake-ups take part too; there only the end is known beforehand.
 
 use std::sync::mpsc::channel;
 use std::thread;

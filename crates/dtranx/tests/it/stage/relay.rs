@@ -1,4 +1,5 @@
-//! Stages that hand events on to each other, with queues of one or two events: the worst place for a deadlock.
+//! Stages that hand events on to each other, with queues of one or two events: the worst place for
+//! a deadlock.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -11,7 +12,8 @@ pub(crate) const ENTRY_EVENTS: usize = 4;
 /// The event that a stage fails of.
 pub(crate) const FAILS: u64 = u64::MAX;
 
-/// Hands every event on to one of the next until it has been handed on often enough. `entry` brings new ones.
+/// Hands every event on to one of the next until it has been handed on often enough. `entry` brings
+/// new ones.
 pub(crate) struct Relay {
     name: &'static str,
     entry: Source<u64>,
@@ -94,7 +96,8 @@ impl Net {
         Self::joined(&["a", "b"], &[&[1], &[0]], threads)
     }
 
-    /// As in a server: one asks four others, which answer it; two of these get requests of their own.
+    /// As in a server: one asks four others, which answer it; two of these get requests of their
+    /// own.
     pub(crate) fn star(threads: usize) -> Self {
         let names = ["transaction", "ack", "recovery", "lock", "storage"];
         let mut star = Self::joined(&names, &[&[1, 2, 3, 4], &[0], &[0], &[0], &[0]], threads);

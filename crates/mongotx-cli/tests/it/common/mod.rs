@@ -17,7 +17,7 @@ pub fn mongotx<'a>(args: impl IntoIterator<Item = &'a str>) -> Command {
 }
 
 /// Its exit status and everything it wrote.
-pub fn run<'a>(args: impl IntoIterator<Item = &'a str>) -> (i32, String) {
+pub fn run_mongotx<'a>(args: impl IntoIterator<Item = &'a str>) -> (i32, String) {
     told(&mongotx(args).output().unwrap())
 }
 

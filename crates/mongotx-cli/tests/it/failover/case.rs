@@ -72,7 +72,7 @@ impl Case {
         }
     }
 
-    pub(crate) async fn run(&self) {
+    pub(crate) async fn break_and_check(&self) {
         let ledger = Arc::new(Ledger::default());
         self.set_up(&ledger).await;
         let (door, other_door) = (Door::new().await, Door::new().await);

@@ -11,7 +11,7 @@ use super::{
     bank::{ACCOUNTS, BEGINNING, Business, Ledger},
     case::Case,
 };
-use crate::common::run;
+use crate::common::run_mongotx;
 
 /// Checks all conditions.
 pub(crate) async fn all(case: &Case, ledger: &Ledger) {
@@ -98,6 +98,6 @@ fn balances(audit: &[Document]) -> BTreeMap<i32, i64> {
 
 /// The tool for people agrees: it looks into all collections of all cases.
 pub(crate) fn doctor_finds_nothing(uri: &str) {
-    let (status, said) = run(["doctor", "--uri", uri]);
+    let (status, said) = run_mongotx(["doctor", "--uri", uri]);
     assert_eq!(status, 0, "{said}");
 }

@@ -17,7 +17,7 @@ use std::{
 
 use futures_util::future::BoxFuture;
 use mongotx::{ClientOptions, Step, StepHook};
-use mongotx_gateway::{Gateway, Options, RetryableWrites, SessionLimits};
+use mongotx_gateway::{Gateway, GatewayOptions, RetryableWrites, SessionLimits};
 use testkit::signal;
 use tokio::{
     io::{AsyncBufReadExt, BufReader},
@@ -98,7 +98,8 @@ pub(crate) async fn serve_or_check_words() {
     // A client whose answer was lost on the way to it leaves its transaction open: nothing has to
     // wait a minute for that.
     let sessions = SessionLimits { transaction_lifetime: Duration::from_secs(4), ..SessionLimits::default() };
-    let options = Options { uri: job.uri, listen, client, sessions, retryable_writes, ..Options::default() };
+    let options =
+        GatewayOptions { uri: job.uri, listen, client, sessions, retryable_writes, ..GatewayOptions::default() };
     let gateway = Gateway::start(options).await.unwrap();
     say(&format!("listening {}", gateway.address().unwrap()));
     tokio::task::spawn_blocking(|| std::io::stdin().read_to_end(&mut Vec::new()).unwrap()).await.unwrap();

@@ -16,7 +16,7 @@
 use std::time::{Duration, Instant};
 
 use bson::Document;
-use mongotx::{Concern, ErrorKind, Isolation, Session, TransactionOptions, UpdateResult};
+use mongotx::{Backoff, Concern, ErrorKind, Isolation, Session, TransactionOptions, UpdateResult};
 
 use super::parsed::{Handle, Parsed};
 use crate::{
@@ -55,14 +55,13 @@ pub(super) async fn run(
     let context = parsed.context;
     context.tx.records.prepare().await?;
     let until = Instant::now() + context.options.client.write_wait;
-    let mut pause = Duration::from_millis(1);
+    let mut backoff = Backoff::new(Duration::from_millis(1), LONGEST_PAUSE);
     loop {
         match attempt(parsed, lsid, number, work, handle).await? {
             Attempt::Done(made) => return Ok(made),
             Attempt::Again(failure) if Instant::now() >= until => return Err(failure),
-            Attempt::Again(_) => tokio::time::sleep(pause.mul_f64(rand::random_range(0.5..1.5))).await,
+            Attempt::Again(_) => backoff.wait().await,
         }
-        pause = (pause * 2).min(LONGEST_PAUSE);
     }
 }
 

@@ -13,7 +13,7 @@
 
 use std::time::Duration;
 
-use mongotx::{Attempts, Session, TransactionOptions};
+use mongotx::{Attempts, Backoff, Session, TransactionOptions};
 
 use super::parsed::{Handle, Parsed};
 use crate::{
@@ -27,7 +27,7 @@ use crate::{
 
 /// The most times that a read is made. A driver makes it once more.
 const ATTEMPTS: u32 = 16;
-/// The pause after the first attempt. It doubles with each one.
+/// The pause after the first attempt.
 const FIRST_PAUSE: Duration = Duration::from_millis(1);
 /// The longest pause between two attempts.
 const LONGEST_PAUSE: Duration = Duration::from_millis(250);
@@ -45,7 +45,7 @@ pub(super) async fn run(parsed: &Parsed<'_>, level: ReadLevel, handle: Handle) -
 }
 
 async fn until_valid(parsed: &Parsed<'_>, level: ReadLevel, handle: Handle) -> Answer<Body> {
-    let mut pause = FIRST_PAUSE;
+    let mut backoff = Backoff::new(FIRST_PAUSE, LONGEST_PAUSE);
     let mut left = ATTEMPTS;
     // Several that are lost in a row are given quiet.
     let lost = Attempts::default();
@@ -63,8 +63,7 @@ async fn until_valid(parsed: &Parsed<'_>, level: ReadLevel, handle: Handle) -> A
             }
             done => return done,
         }
-        tokio::time::sleep(pause.mul_f64(rand::random_range(0.5..1.5))).await;
-        pause = (pause * 2).min(LONGEST_PAUSE);
+        backoff.wait().await;
     }
 }
 

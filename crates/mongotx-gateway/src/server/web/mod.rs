@@ -95,7 +95,7 @@ impl Web {
     }
 
     /// Serves the page until the gateway closes.
-    pub(crate) async fn run(self, server: Arc<Server>) {
+    pub(crate) async fn serve(self, server: Arc<Server>) {
         let free = Arc::new(Semaphore::new(MOST_CONNECTIONS));
         let closing = server.closing.clone();
         let names = server.context.options.web_names.clone();

@@ -8,7 +8,7 @@ use std::{
 
 use bson::{Binary, Bson, Document, doc, spec::BinarySubtype};
 use mongotx::ClientOptions;
-use mongotx_gateway::{Connection, Gateway, Options, Request, SessionLimits};
+use mongotx_gateway::{Connection, Gateway, GatewayOptions, Request, SessionLimits};
 
 /// A gateway and one connection to it.
 pub struct Client {
@@ -30,19 +30,19 @@ impl Client {
 
     /// The same, with these limits.
     pub async fn with_limits(db: String, sessions: SessionLimits) -> Self {
-        Self::with_options(db, Options { sessions, ..Options::default() }).await
+        Self::with_options(db, GatewayOptions { sessions, ..GatewayOptions::default() }).await
     }
 
     /// The same, with these options.
-    pub async fn with_options(db: String, options: Options) -> Self {
+    pub async fn with_options(db: String, options: GatewayOptions) -> Self {
         let server = testkit::shared_standalone().await.unwrap();
         Self::in_front_of(server.uri(), db, options).await
     }
 
     /// The same, in front of another server.
-    pub async fn in_front_of(uri: String, db: String, options: Options) -> Self {
+    pub async fn in_front_of(uri: String, db: String, options: GatewayOptions) -> Self {
         let client = ClientOptions { tx_database: format!("{db}_tx"), ..options.client };
-        let gateway = Gateway::start(Options { uri, client, ..options }).await.unwrap();
+        let gateway = Gateway::start(GatewayOptions { uri, client, ..options }).await.unwrap();
         let connection = gateway.connect();
         Self { gateway, connection, db }
     }
@@ -72,7 +72,7 @@ impl Client {
     pub async fn run_on(&self, db: &str, mut command: Document) -> Document {
         command.insert("$db", db);
         let request = Request::of(&command).unwrap();
-        let reply = self.gateway.run(&self.connection, &request).await;
+        let reply = self.gateway.run_command(&self.connection, &request).await;
         let mut reply = Document::try_from(reply.body()).unwrap();
         reply.remove("$clusterTime");
         reply.remove("operationTime");
@@ -80,13 +80,13 @@ impl Client {
     }
 
     /// The reply, whatever it is.
-    pub async fn run(&self, command: Document) -> Document {
+    pub async fn run_command(&self, command: Document) -> Document {
         self.run_on(&self.db.clone(), command).await
     }
 
     /// The reply, which has to be a good one.
     pub async fn ok(&self, command: Document) -> Document {
-        let reply = self.run(command.clone()).await;
+        let reply = self.run_command(command.clone()).await;
         assert!(is_ok(&reply) && !reply.contains_key("writeErrors"), "{command}: {reply}");
         reply
     }

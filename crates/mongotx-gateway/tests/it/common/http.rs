@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 
-use mongotx_gateway::{Gateway, Limits, Options};
+use mongotx_gateway::{Gateway, GatewayOptions, Limits};
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::TcpStream,
@@ -13,7 +13,7 @@ use super::{options, soon};
 /// A gateway in front of this server, and where it answers questions for metrics.
 pub async fn with_metrics(uri: &str, limits: Limits) -> (Gateway, SocketAddr) {
     let metrics = Some("127.0.0.1:0".parse().unwrap());
-    let gateway = Gateway::start(Options { metrics, ..options(uri, limits) }).await.unwrap();
+    let gateway = Gateway::start(GatewayOptions { metrics, ..options(uri, limits) }).await.unwrap();
     let address = gateway.metrics_address().unwrap();
     (gateway, address)
 }

@@ -15,7 +15,7 @@ use std::{
 
 use bson::{RawDocumentBuf, doc};
 use mongotx::ClientOptions;
-use mongotx_gateway::{Gateway, Limits, Options};
+use mongotx_gateway::{Gateway, GatewayOptions, Limits};
 
 /// The longest that anything here is waited for.
 pub const LIMIT: Duration = Duration::from_secs(20);
@@ -29,10 +29,10 @@ pub async fn gateway(limits: Limits) -> (Gateway, SocketAddr) {
 }
 
 /// Listens on a free port, and keeps client records where no other test looks.
-pub fn options(uri: &str, limits: Limits) -> Options {
+pub fn options(uri: &str, limits: Limits) -> GatewayOptions {
     let client = ClientOptions { tx_database: testkit::unique_db("gw"), sweep: false, ..ClientOptions::default() };
     let listen = Some("127.0.0.1:0".parse().unwrap());
-    Options { uri: uri.to_owned(), listen, limits, client, ..Options::default() }
+    GatewayOptions { uri: uri.to_owned(), listen, limits, client, ..GatewayOptions::default() }
 }
 
 /// The official driver, connected to a gateway. `more`: options that end with `&`.

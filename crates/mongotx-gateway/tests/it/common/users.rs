@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use base64::{Engine, prelude::BASE64_STANDARD};
 use bson::{Binary, Document, RawDocumentBuf, doc, raw::CString, spec::BinarySubtype};
 use hmac::{Hmac, KeyInit, Mac};
-use mongotx_gateway::{Connection, Gateway, Limits, Options, Request, Role, UserName, Users};
+use mongotx_gateway::{Connection, Gateway, GatewayOptions, Limits, Request, Role, UserName, Users};
 use sha2::{Digest, Sha256};
 use tempfile::TempDir;
 
@@ -24,7 +24,7 @@ pub async fn guarded(users: &[(&str, &str)]) -> (Gateway, SocketAddr, TempDir) {
 }
 
 /// The same options, with these users.
-pub fn with_users(mut options: Options, users: &[(&str, &str)]) -> (Options, TempDir) {
+pub fn with_users(mut options: GatewayOptions, users: &[(&str, &str)]) -> (GatewayOptions, TempDir) {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("users.json");
     for (user, roles) in users {
@@ -88,7 +88,7 @@ impl<'a> User<'a> {
 
     async fn say(&self, mut command: Document, payload: &str) -> String {
         command.insert("payload", Binary { subtype: BinarySubtype::Generic, bytes: payload.as_bytes().to_vec() });
-        let reply = self.run("admin", command).await;
+        let reply = self.run_command("admin", command).await;
         String::from_utf8(reply.get_binary_generic("payload").unwrap().clone()).unwrap()
     }
 
@@ -99,13 +99,13 @@ impl<'a> User<'a> {
             body.append(CString::try_from(*name).unwrap(), *value);
         }
         let request = Request::of_parts(body, Vec::new(), None).unwrap();
-        Document::try_from(self.gateway.run(&self.connection, &request).await.body()).unwrap()
+        Document::try_from(self.gateway.run_command(&self.connection, &request).await.body()).unwrap()
     }
 
     /// The reply, whatever it is.
-    pub async fn run(&self, db: &str, mut command: Document) -> Document {
+    pub async fn run_command(&self, db: &str, mut command: Document) -> Document {
         command.insert("$db", db);
-        let reply = self.gateway.run(&self.connection, &Request::of(&command).unwrap()).await;
+        let reply = self.gateway.run_command(&self.connection, &Request::of(&command).unwrap()).await;
         Document::try_from(reply.body()).unwrap()
     }
 }

@@ -2,7 +2,7 @@
 //! when the difference is gone.
 
 use bson::{Document, Timestamp, doc};
-use mongotx_gateway::Options;
+use mongotx_gateway::GatewayOptions;
 
 use crate::common::commands::{Client, Session};
 use crate::side_by_side::pair::Pair;
@@ -72,11 +72,11 @@ async fn difference_g4_reserved_names_are_refused() {
 #[tokio::test]
 async fn difference_g5_tailable_cursors_are_refused_in_front_of_a_replica_set() {
     let set = testkit::shared_replica_set().await.unwrap();
-    let client = Client::in_front_of(set.uri(), testkit::unique_db("cmp_g5"), Options::default()).await;
+    let client = Client::in_front_of(set.uri(), testkit::unique_db("cmp_g5"), GatewayOptions::default()).await;
     client.ok(doc! {"create": "c", "capped": true, "size": 10_000}).await;
     client.ok(doc! {"insert": "c", "documents": [{"_id": 1}]}).await;
     for find in [doc! {"find": "c", "tailable": true}, doc! {"find": "c", "tailable": true, "awaitData": true}] {
-        let refused = client.run(find).await;
+        let refused = client.run_command(find).await;
         assert_eq!(code(&refused), 115);
         assert!(refused.get_str("errmsg").unwrap().contains("tailable"), "{refused}");
     }

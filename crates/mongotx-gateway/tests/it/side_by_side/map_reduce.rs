@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use bson::{Bson, Document, doc};
 use mongotx::ClientOptions;
-use mongotx_gateway::Options;
+use mongotx_gateway::GatewayOptions;
 
 use crate::common::commands::{Client, Session, code, is_ok};
 use crate::side_by_side::pair::Pair;
@@ -167,7 +167,7 @@ async fn a_map_reduce_is_explained() {
 #[tokio::test]
 async fn results_do_not_overwrite_what_a_transaction_holds() {
     let client = ClientOptions { write_wait: Duration::ZERO, ..ClientOptions::default() };
-    let options = Options { client, ..Options::default() };
+    let options = GatewayOptions { client, ..GatewayOptions::default() };
     let gateway = Client::with_options(testkit::unique_db("mr_held"), options).await;
     gateway.ok(five()).await;
     gateway.ok(doc! {"insert": "o", "documents": [{"_id": 1, "value": 1}, {"_id": 0, "value": 0}]}).await;
@@ -175,7 +175,7 @@ async fn results_do_not_overwrite_what_a_transaction_holds() {
     let update = doc! {"update": "o", "updates": [{"q": {"_id": 1}, "u": {"$set": {"value": 50}}}]};
     gateway.ok(holder.first(update)).await;
     for how in ["replace", "merge", "reduce"] {
-        let refused = gateway.run(sum(doc! {"out": {how: "o"}})).await;
+        let refused = gateway.run_command(sum(doc! {"out": {how: "o"}})).await;
         assert_eq!(code(&refused), 112, "{how}: {refused}");
     }
     assert!(is_ok(&gateway.run_on("admin", holder.commit()).await));

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use bson::{Bson, Document, doc};
 use mongotx::ClientOptions;
-use mongotx_gateway::Options;
+use mongotx_gateway::GatewayOptions;
 
 use crate::common::commands::{Client, Session, code, is_ok};
 use crate::side_by_side::pair::Pair;
@@ -71,7 +71,7 @@ async fn a_collection_goes_to_another_database() {
 #[tokio::test]
 async fn only_the_database_admin_renames() {
     let gateway = Client::start("rename_admin").await;
-    let refused = gateway.run(doc! {"renameCollection": "a.b", "to": "a.c"}).await;
+    let refused = gateway.run_command(doc! {"renameCollection": "a.b", "to": "a.c"}).await;
     assert_eq!(code(&refused), 13, "{refused}");
 }
 
@@ -80,7 +80,8 @@ async fn only_the_database_admin_renames() {
 async fn difference_g6_what_a_transaction_holds_is_not_renamed_once_its_time_is_over() {
     let client = ClientOptions { write_wait: Duration::ZERO, ..ClientOptions::default() };
     let gateway =
-        Client::with_options(testkit::unique_db("rename_held"), Options { client, ..Options::default() }).await;
+        Client::with_options(testkit::unique_db("rename_held"), GatewayOptions { client, ..GatewayOptions::default() })
+            .await;
     gateway.ok(doc! {"insert": "c", "documents": [{"_id": 1}]}).await;
     let holder = Session::new();
     gateway.ok(holder.first(doc! {"update": "c", "updates": [{"q": {"_id": 1}, "u": {"$set": {"a": 1}}}]})).await;

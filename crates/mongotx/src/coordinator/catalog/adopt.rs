@@ -37,7 +37,7 @@ pub(super) async fn adopt(server: &Server, ns: &Namespace, found: &Collection) -
         && validator::unwrap(stored).is_none()
     {
         let wrapped = validator::wrap(stored)?;
-        server.run(&ns.db, doc! {"collMod": &ns.coll, "validator": wrapped}).await.map_err(|error| {
+        server.run_command(&ns.db, doc! {"collMod": &ns.coll, "validator": wrapped}).await.map_err(|error| {
             let message = format!(
                 "transactions cannot write to {ns}: its validator could not be made to judge unsafe versions: {error}"
             );
@@ -77,7 +77,7 @@ pub(super) async fn create(server: &Server, ns: &Namespace, specs: Vec<Document>
 /// Drops stored indexes; one that is gone already is no error.
 pub(super) async fn drop_stored(server: &Server, ns: &Namespace, names: &[String]) -> Result<()> {
     for name in names {
-        match server.run(&ns.db, doc! {"dropIndexes": &ns.coll, "index": name}).await {
+        match server.run_command(&ns.db, doc! {"dropIndexes": &ns.coll, "index": name}).await {
             Err(error) if error.code() == Some(NO_SUCH_INDEX) => {}
             other => drop(other?),
         }

@@ -262,7 +262,7 @@ async fn until_over(build: Option<Build>) {
 async fn index_pending(server: &Server, ns: &Namespace, indexed: &Mutex<HashMap<Namespace, Option<Build>>>) {
     let mut create = doc! {"createIndexes": &ns.coll, "indexes": [pending_index()]};
     server.nodes.with_quorum(&mut create);
-    let Err(error) = server.run(&ns.db, create).await else { return };
+    let Err(error) = server.run_command(&ns.db, create).await else { return };
     // Without it (no privilege, a view, too many indexes) the same query scans the collection.
     tracing::debug!(%ns, %error, "the index on pending documents could not be created");
     if error.kind() == ErrorKind::Unavailable

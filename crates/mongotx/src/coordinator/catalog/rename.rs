@@ -66,7 +66,7 @@ impl Core {
             return Err(Error::invalid(ILLEGAL, "Can't rename a collection to itself"));
         }
         let rename = Rename { core: Arc::clone(self), from: from.clone(), to: to.clone(), drops_target };
-        match tokio::spawn(rename.run()).await {
+        match tokio::spawn(rename.carry_out()).await {
             Ok(renamed) => renamed,
             Err(stopped) => Err(Error::new(ErrorKind::Closed, format!("renaming {from} was stopped: {stopped}"))),
         }
@@ -82,7 +82,7 @@ struct Rename {
 }
 
 impl Rename {
-    async fn run(self) -> Result<()> {
+    async fn carry_out(self) -> Result<()> {
         let lockable = self.lockable().await?;
         let limit = self.core.options.write_wait;
         let mut patience = Patience::new(limit);

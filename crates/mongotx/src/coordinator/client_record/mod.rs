@@ -29,16 +29,15 @@ use futures_util::future::{BoxFuture, join_all};
 use protocol::{ClientId, Concern, Decided, Seq, TxId, TxStatus, status::status_of};
 use tokio::sync::Mutex as AsyncMutex;
 
-pub(crate) use self::shared::Epoch;
+pub(crate) use self::shared::{Epoch, Shared};
 use self::{
-    shared::{HELD_PAUSE, Shared, to_its_end},
+    shared::{HELD_PAUSE, to_its_end},
     slot::{Answer, Asks, Slot},
 };
 use super::{
     changes::{Changes, Closed, Told},
     quiet::Heard,
-    records::{Records, StoredRecord},
-    server::Server,
+    records::StoredRecord,
     standing::{Look, Standing},
     strangers,
     tag::{Tag, Tags},
@@ -70,14 +69,7 @@ pub(crate) struct ClientRecordLog {
 }
 
 impl ClientRecordLog {
-    pub(crate) fn new(
-        server: Arc<Server>,
-        recorder: Server,
-        epoch: Epoch,
-        records: Records,
-        commit_timeout: Duration,
-    ) -> Self {
-        let shared = Shared::new(server, recorder, epoch, records, commit_timeout);
+    pub(crate) fn new(shared: Shared) -> Self {
         Self { shared: Arc::new(shared), current: Arc::default(), decided: Mutex::default() }
     }
 

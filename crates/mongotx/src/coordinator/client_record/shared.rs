@@ -39,7 +39,7 @@ pub(super) const HELD_PAUSE: Duration = Duration::from_millis(200);
 pub(crate) type Epoch = Arc<AtomicU64>;
 
 /// Connections, records and limits that the slots and their writers share.
-pub(super) struct Shared {
+pub(crate) struct Shared {
     /// For everything but record writes.
     pub(super) server: Arc<Server>,
     /// For record writes alone: one connection.
@@ -59,7 +59,7 @@ pub(super) struct Shared {
 }
 
 impl Shared {
-    pub(super) fn new(
+    pub(crate) fn new(
         server: Arc<Server>,
         recorder: Server,
         epoch: Epoch,

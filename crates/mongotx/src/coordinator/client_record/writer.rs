@@ -18,6 +18,7 @@ use super::{
     slot::{Refusal, Slot, Todo},
 };
 use crate::{
+    backoff::Backoff,
     coordinator::{
         nodes::Nodes,
         quiet::{Conditions, disturbs},
@@ -67,7 +68,7 @@ async fn retire(shared: &Shared, slot: &Slot) {
 #[tracing::instrument(name = "mongotx.record_write", level = "debug", skip_all, fields(client = %slot.client, decides = write.decides.len()))]
 async fn settle(shared: &Shared, slot: &Slot, write: &RecordWrite, names: &[Namespace]) {
     let deadline = Instant::now() + shared.commit_timeout;
-    let mut pause = FIRST_PAUSE;
+    let mut backoff = Backoff::new(FIRST_PAUSE, LONGEST_PAUSE);
     // Has a copy of it gone without an answer, so that it may still arrive?
     let mut may_arrive = false;
     loop {
@@ -81,8 +82,7 @@ async fn settle(shared: &Shared, slot: &Slot, write: &RecordWrite, names: &[Name
             Some(Ok(false)) => {}
             Some(Err(_)) | None => {
                 may_arrive = true;
-                tokio::time::sleep(pause).await;
-                pause = (pause * 2).min(LONGEST_PAUSE);
+                tokio::time::sleep(backoff.next_pause()).await;
             }
         }
         match in_time(deadline, shared.read_durably(&shared.server, slot.client)).await {

@@ -11,7 +11,8 @@
 //!    order agrees with that of the commits.
 //! 3. Insert the events, by their numbers.
 //!
-//! [`read`] reads them in order. The oldest are removed where there are more than [`ClientOptions::change_events`].
+//! [`read`] reads them in order. The oldest are removed where there are more than
+//! [`ClientOptions::change_events`].
 //!
 //! [`ClientOptions::change_events`]: crate::ClientOptions::change_events
 

@@ -28,7 +28,7 @@ use super::{
     done::Recent,
     work::{Part, Work},
 };
-use crate::options::Namespace;
+use crate::{backoff::Backoff, options::Namespace};
 
 /// Documents of one collection that are finished as soon as they have come together.
 pub(super) const TOGETHER: usize = 64;
@@ -147,7 +147,7 @@ pub(super) struct Backlog {
     refused_in: HashSet<Namespace>,
     /// There were more than [`MAX_REFUSED`], in whatever collections.
     has_left_refused: bool,
-    again: Option<(Instant, Duration)>,
+    again: Option<(Instant, Backoff)>,
     closed: bool,
 }
 
@@ -324,7 +324,8 @@ impl Backlog {
             return;
         }
         if self.refused.is_empty() {
-            self.again = Some((now + REFUSED_PAUSE.0, REFUSED_PAUSE.0));
+            let mut backoff = Backoff::new(REFUSED_PAUSE.0, REFUSED_PAUSE.1);
+            self.again = Some((now + backoff.next_pause(), backoff));
         }
         self.refused_in.extend(part.namespaces());
         self.refused.push(part);
@@ -332,10 +333,12 @@ impl Backlog {
 
     /// Keeps the parts that the server has refused once more, for a later attempt.
     pub(super) fn keep_again(&mut self, left: Vec<Part>, now: Instant) {
-        let pause = self.again.map_or(REFUSED_PAUSE.0, |(_, pause)| (pause * 2).min(REFUSED_PAUSE.1));
+        let fresh = || Backoff::new(REFUSED_PAUSE.0, REFUSED_PAUSE.1);
+        let mut backoff = self.again.map_or_else(fresh, |(_, backoff)| backoff);
+        let at = now + backoff.next_pause();
         self.refused.extend(left);
         self.refused_in = self.refused.iter().flat_map(Part::namespaces).collect();
-        self.again = (!self.refused.is_empty()).then_some((now + pause, pause));
+        self.again = (!self.refused.is_empty()).then_some((at, backoff));
     }
 
     /// Makes everything that this transaction has left urgent.

@@ -12,7 +12,7 @@ use super::{
     commands::{Whose, finish_all, split, whose},
     work::Part,
 };
-use crate::{coordinator::txlog::TxLog, error::ErrorKind};
+use crate::{backoff::Backoff, coordinator::txlog::TxLog, error::ErrorKind};
 
 /// Pauses between two attempts while the server is away: the first, and the longest.
 const PAUSE: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(5));
@@ -68,7 +68,7 @@ async fn fly(desk: Arc<Desk>, mut flight: Flight) {
 /// While the server is away, this goes on for as long as the client lives: a number that is not
 /// finished would keep its record open. What the server refuses is kept; the others are done.
 async fn finish_parts(desk: &Arc<Desk>, parts: Vec<Part>) {
-    let mut pause = PAUSE.0;
+    let mut backoff = Backoff::new(PAUSE.0, PAUSE.1);
     let id = parts.first().map(|part| part.work.id.id());
     let epoch = async || match id {
         Some(id) => epoch_before(&*desk.log, id).await,
@@ -100,8 +100,7 @@ async fn finish_parts(desk: &Arc<Desk>, parts: Vec<Part>) {
                 return finish_apart(desk, parts).await;
             }
         }
-        tokio::time::sleep(pause).await;
-        pause = (pause * 2).min(PAUSE.1);
+        tokio::time::sleep(backoff.next_pause()).await;
         before_it = epoch().await;
     }
     for part in parts {

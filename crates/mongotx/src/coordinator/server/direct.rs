@@ -194,7 +194,7 @@ impl Server {
 
     /// Any command that changes no documents. What was done and may be lost again
     /// (`writeConcernError`) counts as unanswered.
-    pub(crate) async fn run(&self, db: &str, command: Document) -> Result<Document> {
+    pub(crate) async fn run_command(&self, db: &str, command: Document) -> Result<Document> {
         if is_write(&command) {
             return Err(refused(&command, "writes have ways of their own"));
         }

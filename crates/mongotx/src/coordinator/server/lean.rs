@@ -21,6 +21,7 @@ use tokio::runtime::Handle;
 
 use super::{LONGEST_ANSWER, from_wire, in_time, longest_answer, refused_answer};
 use crate::{
+    backoff::Backoff,
     coordinator::nodes::Nodes,
     error::{Error, ErrorKind, Result},
     metrics::Counters,
@@ -104,7 +105,7 @@ impl Lean {
     /// Nothing was sent after an error.
     pub(crate) async fn line(&self) -> Result<Option<Line<'_>>> {
         let deadline = Instant::now() + self.patience;
-        let mut pause = FIRST_PAUSE;
+        let mut backoff = Backoff::new(FIRST_PAUSE, LONGEST_PAUSE);
         while !self.nodes.are_several() {
             let failure = match self.pool.get().await {
                 Ok(lent) => match self.admit(lent) {
@@ -115,8 +116,7 @@ impl Lean {
                 Err(failure) => return Err(from_wire(&failure)),
             };
             self.find(deadline, failure).await?;
-            tokio::time::sleep(pause.min(deadline.saturating_duration_since(Instant::now()))).await;
-            pause = (pause * 2).min(LONGEST_PAUSE);
+            tokio::time::sleep(backoff.next_pause().min(deadline.saturating_duration_since(Instant::now()))).await;
         }
         Ok(None)
     }
@@ -226,7 +226,7 @@ impl Line<'_> {
     }
 
     async fn exchange(&mut self, db: &str, command: &RawDocument) -> Result<RawDocumentBuf> {
-        let answer = self.lent.run(Some(db), command, &[], longest_answer()).await;
+        let answer = self.lent.run_command(Some(db), command, &[], longest_answer()).await;
         let answer = answer.map_err(|failure| {
             if !matches!(failure, Failure::TooLong { .. }) {
                 // The others may lead to the same server, which is gone.

@@ -206,8 +206,8 @@ async fn count_until(
         session.begin().unwrap();
         let noted = journal.insert_one(&doc! {"_id": ObjectId::new()}).session(&mut session).await;
         let counted = counter.update_one(doc! {"_id": 1}, doc! {"$inc": {"n": 1_i64}}).session(&mut session).await;
-        // The server may refuse a statement because the collection goes while it runs. That leaves the
-        // transaction open, and it could be committed without the statement.
+        // The server may refuse a statement because the collection goes while it runs. That leaves
+        // the transaction open, and it could be committed without the statement.
         let whole = noted.is_ok() && counted.as_ref().is_ok_and(|counted| counted.matched_count == 1);
         if session.is_open() {
             refused.extend(noted.err());

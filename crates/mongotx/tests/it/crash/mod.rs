@@ -1,9 +1,10 @@
 //! Crash at every step: a client's process, and mongod itself, die at each named step of the
 //! protocol.
 //!
-//! [`plan`] lives each scenario once undisturbed and notes which steps it reaches and how often; [`client`] kills the
-//! client's process at each of them, [`server`] the server. After each, `common::verify` checks the
-//! properties. [`holes`] kills the server where un-journaled writes matter most.
+//! [`plan`] lives each scenario once undisturbed and notes which steps it reaches and how often;
+//! [`client`] kills the client's process at each of them, [`server`] the server. After each,
+//! `common::verify` checks the properties. [`holes`] kills the server where un-journaled writes
+//! matter most.
 
 mod client;
 mod holes;

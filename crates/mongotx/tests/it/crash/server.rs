@@ -18,7 +18,7 @@ const LEASE_MS: u64 = 30_000;
 
 /// A server that writes its journal rarely: what was acknowledged without it is likely to be lost.
 pub(crate) async fn forgetful_server() -> Server {
-    testkit::Options::standalone().arg("--journalCommitInterval").arg("500").start().await.unwrap()
+    testkit::ServerOptions::standalone().arg("--journalCommitInterval").arg("500").start().await.unwrap()
 }
 
 pub(crate) async fn crash(server: &Server) {

@@ -336,7 +336,7 @@ fn starting_documents(random: &mut Random) -> Vec<Document> {
     documents
 }
 
-async fn run(test: &str, runs: u64, change: Change, isolation: Isolation) {
+async fn compare_pipelines(test: &str, runs: u64, change: Change, isolation: Isolation) {
     let server = testkit::shared_standalone().await.unwrap();
     let client = Client::connect_with(&server.uri(), crate::quiet::at_read_committed()).await.unwrap();
     let seeds = match number_from("MONGOTX_DIFF_SEED") {
@@ -366,39 +366,39 @@ async fn run(test: &str, runs: u64, change: Change, isolation: Isolation) {
 #[tokio::test]
 async fn pipelines_with_nothing_pending_answer_as_the_drivers() {
     let test = "pipelines_with_nothing_pending_answer_as_the_drivers";
-    run(test, 8, Change::Plain, Isolation::ReadCommitted).await;
+    compare_pipelines(test, 8, Change::Plain, Isolation::ReadCommitted).await;
 }
 
 #[tokio::test]
 async fn pipelines_at_repeatable_read_answer_as_the_drivers() {
     let test = "pipelines_at_repeatable_read_answer_as_the_drivers";
-    run(test, 7, Change::Plain, Isolation::RepeatableRead).await;
+    compare_pipelines(test, 7, Change::Plain, Isolation::RepeatableRead).await;
 }
 
 #[tokio::test]
 async fn pipelines_see_what_rivals_have_committed_and_not_finished() {
     let test = "pipelines_see_what_rivals_have_committed_and_not_finished";
-    run(test, 9, Change::Unfinished, Isolation::ReadCommitted).await;
+    compare_pipelines(test, 9, Change::Unfinished, Isolation::ReadCommitted).await;
 }
 
 #[tokio::test]
 async fn pipelines_at_repeatable_read_see_what_rivals_have_committed_and_not_finished() {
     let test = "pipelines_at_repeatable_read_see_what_rivals_have_committed_and_not_finished";
-    run(test, 7, Change::Unfinished, Isolation::RepeatableRead).await;
+    compare_pipelines(test, 7, Change::Unfinished, Isolation::RepeatableRead).await;
 }
 
 #[tokio::test]
 async fn pipelines_see_nothing_of_active_rivals() {
     let test = "pipelines_see_nothing_of_active_rivals";
-    run(test, 9, Change::ByActiveRival, Isolation::ReadCommitted).await;
+    compare_pipelines(test, 9, Change::ByActiveRival, Isolation::ReadCommitted).await;
 }
 
 #[tokio::test]
 async fn pipelines_see_own_writes() {
-    run("pipelines_see_own_writes", 10, Change::Own, Isolation::ReadCommitted).await;
+    compare_pipelines("pipelines_see_own_writes", 10, Change::Own, Isolation::ReadCommitted).await;
 }
 
 #[tokio::test]
 async fn pipelines_see_own_writes_at_repeatable_read() {
-    run("pipelines_see_own_writes_at_repeatable_read", 7, Change::Own, Isolation::RepeatableRead).await;
+    compare_pipelines("pipelines_see_own_writes_at_repeatable_read", 7, Change::Own, Isolation::RepeatableRead).await;
 }

@@ -28,7 +28,7 @@ fn number_from(variable: &str) -> Option<u64> {
 }
 
 /// Sequences of consecutive seeds, or the one that is asked for.
-async fn run(test: &str, runs: u64, options: ClientOptions, plan: Plan) {
+async fn compare_sequences(test: &str, runs: u64, options: ClientOptions, plan: Plan) {
     let server = testkit::shared_standalone().await.unwrap();
     let (driver, client) =
         (server.client().await.unwrap(), Client::connect_with(&server.uri(), options).await.unwrap());
@@ -66,12 +66,13 @@ fn in_transactions(groups: usize, group_size: usize, rolled_back: usize) -> Plan
 #[tokio::test]
 async fn operations_outside_transactions_are_the_drivers() {
     let plan = Plan { groups: 1, group_size: 60, transaction: None, rolled_back: 0, every_index: false };
-    run("operations_outside_transactions_are_the_drivers", 8, crate::quiet::at_read_committed(), plan).await;
+    compare_sequences("operations_outside_transactions_are_the_drivers", 8, crate::quiet::at_read_committed(), plan)
+        .await;
 }
 
 #[tokio::test]
 async fn operations_in_committed_transactions_are_the_drivers() {
-    run(
+    compare_sequences(
         "operations_in_committed_transactions_are_the_drivers",
         7,
         crate::quiet::at_read_committed(),
@@ -82,7 +83,13 @@ async fn operations_in_committed_transactions_are_the_drivers() {
 
 #[tokio::test]
 async fn own_writes_look_as_if_made_directly() {
-    run("own_writes_look_as_if_made_directly", 6, crate::quiet::at_read_committed(), in_transactions(3, 25, 50)).await;
+    compare_sequences(
+        "own_writes_look_as_if_made_directly",
+        6,
+        crate::quiet::at_read_committed(),
+        in_transactions(3, 25, 50),
+    )
+    .await;
 }
 
 #[tokio::test]
@@ -90,7 +97,13 @@ async fn own_writes_at_repeatable_read_look_as_if_made_directly() {
     let mut plan = in_transactions(6, 8, 40);
     plan.transaction =
         Some(TransactionOptions { isolation: Some(Isolation::RepeatableRead), ..TransactionOptions::default() });
-    run("own_writes_at_repeatable_read_look_as_if_made_directly", 6, crate::quiet::at_read_committed(), plan).await;
+    compare_sequences(
+        "own_writes_at_repeatable_read_look_as_if_made_directly",
+        6,
+        crate::quiet::at_read_committed(),
+        plan,
+    )
+    .await;
 }
 
 #[tokio::test]
@@ -100,7 +113,7 @@ async fn published_layout_is_no_different() {
         tx_database: "mongotx_published".to_owned(),
         ..crate::quiet::at_read_committed()
     };
-    run("published_layout_is_no_different", 5, options, in_transactions(8, 6, 30)).await;
+    compare_sequences("published_layout_is_no_different", 5, options, in_transactions(8, 6, 30)).await;
 }
 
 /// One by one, in committed transactions, and as the transaction itself sees its own writes.
@@ -114,6 +127,6 @@ async fn every_index_finds_and_refuses_the_same() {
     ];
     for (name, plan) in plans {
         let test = format!("every_index_finds_and_refuses_the_same, {name}");
-        run(&test, 5, crate::quiet::at_read_committed(), plan).await;
+        compare_sequences(&test, 5, crate::quiet::at_read_committed(), plan).await;
     }
 }

@@ -32,6 +32,15 @@ async fn make_later(world: &World, id: TxId) {
     assert_eq!(done.modified_count, 1);
 }
 
+/// A world in which a client of version 2 is dead with an undecided transaction, and the id of
+/// that.
+async fn world_with_later(name: &str) -> (World, TxId) {
+    let world = world(name).await;
+    let id = ghost::undecided(&world).await;
+    make_later(&world, id).await;
+    (world, id)
+}
+
 /// A collection that the dead client has nothing in: documents 1 to 3.
 async fn free(world: &World) {
     let free = world.raw().await.database(&world.db).collection("free");
@@ -59,9 +68,7 @@ async fn a_record_says_in_which_format_its_client_writes() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn locks_of_a_client_of_a_later_format_are_left_alone() {
-    let world = world("format_locks").await;
-    let id = ghost::undecided(&world).await;
-    make_later(&world, id).await;
+    let (world, id) = world_with_later("format_locks").await;
     let before = said(&world, id).await;
     let client = world.client(10_000).await;
     assert_refused(&world, &client, ErrorKind::Unsupported, &WORDS).await;
@@ -71,9 +78,7 @@ async fn locks_of_a_client_of_a_later_format_are_left_alone() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn tools_and_sweeps_leave_a_record_of_a_later_format_alone() {
-    let world = world("format_tools").await;
-    let id = ghost::undecided(&world).await;
-    make_later(&world, id).await;
+    let (world, id) = world_with_later("format_tools").await;
     let before = (said(&world, id).await, world.stored(&world.db, "a").await);
     let client = world.client(10_000).await;
     assert_later("outcome", &client.outcome(id).await.unwrap_err());
@@ -89,9 +94,7 @@ async fn tools_and_sweeps_leave_a_record_of_a_later_format_alone() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_was_read_is_not_validated_beside_a_later_format() {
-    let world = world("format_validation").await;
-    let id = ghost::undecided(&world).await;
-    make_later(&world, id).await;
+    let (world, _) = world_with_later("format_validation").await;
     free(&world).await;
     for isolation in [Isolation::Snapshot, Isolation::Serializable] {
         let options = ClientOptions { isolation, ..world.options(10_000) };
@@ -114,9 +117,7 @@ async fn what_was_read_is_not_validated_beside_a_later_format() {
 /// A reader that loses again and again asks all clients for quiet: but for those of a later format.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn quiet_is_not_asked_of_a_client_of_a_later_format() {
-    let world = world("format_quiet").await;
-    let id = ghost::undecided(&world).await;
-    make_later(&world, id).await;
+    let (world, id) = world_with_later("format_quiet").await;
     // Without change stamps no look at the records meets it.
     records(&world).await.update_many(doc! {"format": 2}, doc! {"$unset": {"changes": 1}}).await.unwrap();
     let before = said(&world, id).await;

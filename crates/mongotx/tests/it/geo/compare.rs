@@ -87,7 +87,7 @@ async fn check_within(scene: &mut Scene, random: &mut Random) {
     }
 }
 
-async fn run(kind: Kind, isolation: Isolation, seeds: std::ops::Range<u64>) {
+async fn compare_places(kind: Kind, isolation: Isolation, seeds: std::ops::Range<u64>) {
     let read_committed = isolation == Isolation::ReadCommitted;
     for seed in seeds {
         let random = &mut Random::of_seed(seed);
@@ -118,16 +118,16 @@ async fn run(kind: Kind, isolation: Isolation, seeds: std::ops::Range<u64>) {
 
 #[tokio::test]
 async fn near_on_a_sphere_is_what_brute_force_finds() {
-    run(Kind::Sphere, Isolation::ReadCommitted, 0..3).await;
+    compare_places(Kind::Sphere, Isolation::ReadCommitted, 0..3).await;
 }
 
 #[tokio::test]
 async fn near_on_a_plane_is_what_brute_force_finds() {
-    run(Kind::Plane, Isolation::ReadCommitted, 100..103).await;
+    compare_places(Kind::Plane, Isolation::ReadCommitted, 100..103).await;
 }
 
 #[tokio::test]
 async fn near_at_repeatable_read_is_what_brute_force_finds() {
-    run(Kind::Sphere, Isolation::RepeatableRead, 200..202).await;
-    run(Kind::Plane, Isolation::RepeatableRead, 202..204).await;
+    compare_places(Kind::Sphere, Isolation::RepeatableRead, 200..202).await;
+    compare_places(Kind::Plane, Isolation::RepeatableRead, 202..204).await;
 }

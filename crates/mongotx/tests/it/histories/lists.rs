@@ -21,7 +21,7 @@ struct Run {
 
 /// Clients of these levels in turn work on the same lists; `model`: what all of them together are
 /// promised.
-async fn run(isolations: &[Isolation], model: &str) {
+async fn check_histories(isolations: &[Isolation], model: &str) {
     let crew = crew(4).await;
     crew[0].coll.insert_many(&empty()).await.unwrap();
     let run =
@@ -192,38 +192,38 @@ async fn write_back(
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn lists_at_read_committed() {
-    run(&[Isolation::ReadCommitted], "strong-read-committed").await;
+    check_histories(&[Isolation::ReadCommitted], "strong-read-committed").await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn lists_at_repeatable_read() {
     // Documents that are there already and stay: without phantoms, repeatable read is all that
     // there is to wish for.
-    run(&[Isolation::RepeatableRead], "strict-serializable").await;
+    check_histories(&[Isolation::RepeatableRead], "strict-serializable").await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn lists_at_snapshot() {
-    run(&[Isolation::Snapshot], "strong-snapshot-isolation").await;
+    check_histories(&[Isolation::Snapshot], "strong-snapshot-isolation").await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn lists_at_serializable() {
-    run(&[Isolation::Serializable], "strict-serializable").await;
+    check_histories(&[Isolation::Serializable], "strict-serializable").await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn lists_at_snapshot_and_serializable() {
-    run(&[Isolation::Snapshot, Isolation::Serializable], "strong-snapshot-isolation").await;
+    check_histories(&[Isolation::Snapshot, Isolation::Serializable], "strong-snapshot-isolation").await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn lists_at_all_levels() {
     let all = [Isolation::ReadCommitted, Isolation::Serializable, Isolation::RepeatableRead, Isolation::Snapshot];
-    run(&all, "strong-read-committed").await;
+    check_histories(&all, "strong-read-committed").await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn lists_at_both_levels() {
-    run(&[Isolation::ReadCommitted, Isolation::RepeatableRead], "strong-read-committed").await;
+    check_histories(&[Isolation::ReadCommitted, Isolation::RepeatableRead], "strong-read-committed").await;
 }

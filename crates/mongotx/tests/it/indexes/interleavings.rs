@@ -152,7 +152,13 @@ fn shifted(step: Do, by: i32) -> Do {
     }
 }
 
-async fn run(clients: &[Client], plain: &mongodb::Collection<Document>, by: i32, history: &[&[Do]], order: Vec<usize>) {
+async fn run_history(
+    clients: &[Client],
+    plain: &mongodb::Collection<Document>,
+    by: i32,
+    history: &[&[Do]],
+    order: Vec<usize>,
+) {
     plain.insert_many((1..=3).map(|n| doc! {"_id": n + by, "v": n + by})).await.unwrap();
     let name = &plain.namespace().db;
     let coll: Vec<Collection<Document>> = clients.iter().map(|client| client.database(name).collection("c")).collect();
@@ -204,7 +210,7 @@ async fn every_interleaving_keeps_values_unique_and_errors_honest() {
         println!("{clients_wanted} clients: {} interleavings", runs.len());
         let (clients, plain) = (&clients, &plain);
         stream::iter(runs)
-            .map(|(by, history, order)| run(clients, plain, by, history, order))
+            .map(|(by, history, order)| run_history(clients, plain, by, history, order))
             .buffer_unordered(4)
             .collect::<Vec<()>>()
             .await;

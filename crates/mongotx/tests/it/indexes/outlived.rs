@@ -41,7 +41,7 @@ impl Place {
             "internalQueryExecYieldIterations=1000000",
             "internalQueryExecYieldPeriodMS=1000000",
         ];
-        let options = testkit::Options::standalone();
+        let options = testkit::ServerOptions::standalone();
         let server = parameters.into_iter().fold(options, |options, one| options.arg("--setParameter").arg(one));
         let server = server.start().await.unwrap();
         let gate = Gate::before(&[Step::BeforeFinish]);

@@ -6,7 +6,7 @@ use futures_util::{StreamExt, stream};
 use mongotx::Isolation;
 use txcheck::{
     Anomaly, History, Plan, Report, Tx, history::Event, interleave::is_serial, interleavings, judge, parse_plans,
-    plan::initial, run,
+    plan::initial, run_plans,
 };
 
 use super::executor::{Clients, Run, Setting};
@@ -132,7 +132,7 @@ async fn run_one(
     order: &[usize],
 ) -> (History, Report) {
     let mut executor = Run::start(clients, number, levels, initial(plans)).await;
-    let history = run(&mut executor, plans, order).await;
+    let history = run_plans(&mut executor, plans, order).await;
     let refused = history.refused().count();
     assert!(refused < plans.len(), "somebody gets through:\n{history}");
     if is_serial(order) && !history.events.iter().any(|(_, event)| is_of_others(event)) {

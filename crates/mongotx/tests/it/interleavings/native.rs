@@ -13,7 +13,7 @@ use txcheck::{
     Anomaly::{self, G2, G2Item, StaleRead},
     Executor, Item, Log, Refused, Tx, Value, interleavings, judge, parse_plans,
     plan::initial,
-    run,
+    run_plans,
 };
 
 use super::executor::{item_of, log_of};
@@ -124,7 +124,7 @@ async fn anomalies(client: &Client, texts: &[&str]) -> BTreeSet<Anomaly> {
         for item in initial(&plans) {
             coll.insert_one(native.document(item, Value::INITIAL)).await.unwrap();
         }
-        let history = run(&mut native, &plans, order).await;
+        let history = run_plans(&mut native, &plans, order).await;
         for (anomaly, example) in judge(&history).iter() {
             assert!(ALLOWED.contains(&anomaly), "{anomaly}: {example}\n{history}");
             all.insert(anomaly);

@@ -99,7 +99,7 @@ async fn compare_counts(scene: &Scene, session: &mut Session, filter: &Document)
     assert_eq!(values, wanted, "{filter}");
 }
 
-async fn run(seeds: std::ops::Range<u64>, isolation: Isolation) {
+async fn compare_searches(seeds: std::ops::Range<u64>, isolation: Isolation) {
     let mut found = 0;
     for seed in seeds {
         let random = &mut Random::of_seed(seed);
@@ -131,10 +131,10 @@ async fn run(seeds: std::ops::Range<u64>, isolation: Isolation) {
 
 #[tokio::test]
 async fn searches_find_what_the_plain_driver_finds() {
-    run(600..605, Isolation::ReadCommitted).await;
+    compare_searches(600..605, Isolation::ReadCommitted).await;
 }
 
 #[tokio::test]
 async fn searches_at_repeatable_read_find_what_the_plain_driver_finds() {
-    run(610..612, Isolation::RepeatableRead).await;
+    compare_searches(610..612, Isolation::RepeatableRead).await;
 }

@@ -98,7 +98,8 @@ async fn fields_of_a_document_that_a_rival_holds_are_one_command() {
     writer.rollback().await.unwrap();
 }
 
-/// Who has found documents and changed one of them asks no more at the commit than who has changed another.
+/// Who has found documents and changed one of them asks no more at the commit than who has changed
+/// another.
 #[tokio::test]
 async fn what_the_reader_holds_itself_costs_nothing() {
     for isolation in [Isolation::Snapshot, Isolation::Serializable] {

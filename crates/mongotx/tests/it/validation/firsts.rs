@@ -1,4 +1,5 @@
-//! Who takes the first document of an order depends on what could come before it, and on nothing behind it.
+//! Who takes the first document of an order depends on what could come before it, and on nothing
+//! behind it.
 
 use std::{sync::Arc, time::Duration};
 
@@ -10,7 +11,8 @@ use crate::quiet::{self, Gate};
 const LONG: Duration = Duration::from_secs(60);
 const LEVELS: [Isolation; 2] = [Isolation::Snapshot, Isolation::Serializable];
 
-/// A collection of six documents `{_id, k, n, m}` in an order, and a rival whose commits can be kept from being finished.
+/// A collection of six documents `{_id, k, n, m}` in an order, and a rival whose commits can be
+/// kept from being finished.
 struct Stage {
     client: Client,
     rival: Client,
@@ -56,8 +58,8 @@ impl Stage {
         assert_eq!(first.await.unwrap().unwrap().get_i32("_id").unwrap(), id);
     }
 
-    /// Takes the first two, and commits after the rival has written. What the commit answers, and how many questions it
-    /// has asked.
+    /// Takes the first two, and commits after the rival has written. What the commit answers, and
+    /// how many questions it has asked.
     async fn commit_beside(
         &self,
         isolation: Isolation,
@@ -137,7 +139,8 @@ async fn what_is_held_behind_the_first_is_of_no_consequence() {
     }
 }
 
-/// Of every type that comes before numbers, of an item of an array, and by a document that was behind.
+/// Of every type that comes before numbers, of an item of an array, and by a document that was
+/// behind.
 #[tokio::test]
 async fn what_would_come_before_the_first_is_met() {
     let upwards: [Change; 8] = [
@@ -164,7 +167,8 @@ async fn what_would_come_before_the_first_is_met() {
             let stage = Stage::new(direction, doc! {}).await;
             let (refused, _) = stage.commit_beside(isolation, &[write(direction)], true).await;
             assert_eq!(refused.unwrap_err().kind(), ErrorKind::Conflict, "{direction} {place}");
-            // A rival that is not decided comes afterwards, unless what was read must hold beside all that others are about to do.
+            // A rival that is not decided comes afterwards, unless what was read must hold beside
+            // all that others are about to do.
             let stage = Stage::new(direction, doc! {}).await;
             let (beside, _) = stage.commit_beside(isolation, &[write(direction)], false).await;
             assert_eq!(beside.is_ok(), isolation == Isolation::Snapshot, "{direction} {place}: {beside:?}");

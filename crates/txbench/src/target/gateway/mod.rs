@@ -7,7 +7,7 @@ use std::{collections::BTreeMap, time::Duration};
 use ::mongotx::ClientOptions;
 use async_trait::async_trait;
 use bson::Document;
-use mongotx_gateway::{Gateway, Options};
+use mongotx_gateway::{Gateway, GatewayOptions};
 
 use super::{
     Acknowledged, Connection, Durability, Feature, Index, Isolation, Session, Target, Traits, TxOptions,
@@ -81,12 +81,12 @@ impl Through {
             commit_timeout: server.write_timeout(),
             ..ClientOptions::default()
         };
-        let options = Options {
+        let options = GatewayOptions {
             uri: with_pool(&connection.uri, connection.sessions),
             listen: Some(([127, 0, 0, 1], 0).into()),
             lock_wait: Duration::from_millis(connection.lock_wait_ms),
             client,
-            ..Options::default()
+            ..GatewayOptions::default()
         };
         let failed = |error: String| BenchError::Failed(format!("{}: {error}", ENTRY.traits.name));
         let gateway = Gateway::start(options).await.map_err(|error| failed(error.to_string()))?;

@@ -88,7 +88,7 @@ impl Finisher {
     }
 
     /// Works until all sessions are gone.
-    pub(super) async fn run(mut self) {
+    pub(super) async fn work_until_closed(mut self) {
         let mut received = Vec::with_capacity(BATCH);
         let mut sweep = tokio::time::interval(SWEEP_EVERY);
         sweep.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);

@@ -96,7 +96,7 @@ impl Mvcc {
         let driver = CountingDriver::connect(&connection).await?;
         let (work, queue) = mpsc::channel(QUEUE);
         let store = Store::new(driver.client.database(&connection.db), work.clone());
-        let finisher = tokio::spawn(Finisher::new(Arc::downgrade(&store), queue).run());
+        let finisher = tokio::spawn(Finisher::new(Arc::downgrade(&store), queue).work_until_closed());
         Ok(Self { driver, connection, store, work, finisher })
     }
 }

@@ -39,7 +39,7 @@ impl RecipeSession {
         Self { db, concerns, concern: concerns.of(None), steps: None, plain, left }
     }
 
-    async fn run(&self, log: &Log) -> OpResult<()> {
+    async fn carry_out(&self, log: &Log) -> OpResult<()> {
         if let Err(error) = log.begin().await {
             let unreachable = is_unreachable(&error);
             return Err(if unreachable { OpError::Conflict("server not reached") } else { write_error(error) });
@@ -72,7 +72,7 @@ impl Session for RecipeSession {
             return Ok(());
         }
         let log = Log::new(self.db.clone(), merged(steps)?);
-        let done = self.run(&log).await;
+        let done = self.carry_out(&log).await;
         if done.is_err() {
             self.left.lock().unwrap_or_else(PoisonError::into_inner).push(log.id);
         }

@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use bson::{Bson, Document, doc};
 
 use super::{
-    ACCOUNTS, AUDIT, Options, TALLIES,
+    ACCOUNTS, AUDIT, BankOptions, TALLIES,
     accounts::Accounts,
     expected::{Expected, Found},
     money::Money,
@@ -26,7 +26,7 @@ use crate::{
 };
 
 /// Checks the accounts, and the audit if there is one.
-pub(super) async fn check(options: &Options, source: &Source, session: &mut dyn Session, totals: &Totals) -> Check {
+pub(super) async fn check(options: &BankOptions, source: &Source, session: &mut dyn Session, totals: &Totals) -> Check {
     let tallies = tallies(session, totals).await?;
     let found = accounts(session, &source.accounts).await?;
     let audit = match options.audit {
@@ -57,7 +57,7 @@ async fn tallies(session: &mut dyn Session, totals: &Totals) -> Result<BTreeMap<
 }
 
 /// As many operations as were acknowledged, reads left out.
-fn acknowledged(options: &Options, tallies: &BTreeMap<u32, Tally>, totals: &Totals) -> Check {
+fn acknowledged(options: &BankOptions, tallies: &BTreeMap<u32, Tally>, totals: &Totals) -> Check {
     let done = |tally: &Tally| tally.taken as u64 - (tally.without.len() + tally.unknown.len()) as u64;
     let (done, committed) = (tallies.values().map(done).sum::<u64>(), totals.committed);
     let fits = if options.readers > 0 { done <= committed } else { done == committed };

@@ -6,7 +6,7 @@ use async_trait::async_trait;
 use rand::{RngExt, SeedableRng, rngs::StdRng};
 
 use super::{
-    Options,
+    BankOptions,
     accounts::Accounts,
     operation::Operation,
     posting, reads,
@@ -20,7 +20,7 @@ use crate::{
 };
 
 pub(super) struct BankClient {
-    options: Arc<Options>,
+    options: Arc<BankOptions>,
     accounts: Arc<Accounts>,
     index: u32,
     replay: Replay,
@@ -41,7 +41,7 @@ enum Next {
 }
 
 impl BankClient {
-    pub(super) fn new(options: Arc<Options>, source: &Source, id: ClientId) -> Result<Self, BenchError> {
+    pub(super) fn new(options: Arc<BankOptions>, source: &Source, id: ClientId) -> Result<Self, BenchError> {
         let replay = source.replay(id.index, id.of, options.endless);
         Ok(Self {
             options,

@@ -52,7 +52,7 @@ pub struct FilesArgs {
 ///
 /// # Errors
 /// [`BenchError::Refused`] when one of them is there already or cannot be written.
-pub fn run(args: &FilesArgs) -> Result<(), BenchError> {
+pub fn write_files(args: &FilesArgs) -> Result<(), BenchError> {
     let FilesArgs { out, operations, files, accounts, mix, seed } = args;
     std::fs::create_dir_all(out).map_err(|error| refused(out, &error))?;
     let generator = Generator { seed: *seed, accounts: *accounts, mix: *mix };
@@ -171,7 +171,7 @@ mod tests {
     fn written(operations: u64, files: u32, seed: u64) -> (tempfile::TempDir, Vec<Vec<Value>>) {
         let folder = tempfile::tempdir().unwrap();
         let (out, mix) = (folder.path().join("made"), "40,40,20".parse().unwrap());
-        run(&FilesArgs { out: out.clone(), operations, files, accounts: 10, mix, seed }).unwrap();
+        write_files(&FilesArgs { out: out.clone(), operations, files, accounts: 10, mix, seed }).unwrap();
         let read = |at| Documents::open("--files", &out.join(format!("operations-{at:03}.json"))).unwrap();
         let all = (0..files).map(|at| read(at).collect::<Result<_, _>>().unwrap()).collect();
         (folder, all)
@@ -236,7 +236,7 @@ mod tests {
     fn nothing_is_overwritten() {
         let (folder, _) = written(1, 1, 1);
         let (out, mix) = (folder.path().join("made"), "40,40,20".parse().unwrap());
-        let again = run(&FilesArgs { out, operations: 1, files: 1, accounts: 10, mix, seed: 1 });
+        let again = write_files(&FilesArgs { out, operations: 1, files: 1, accounts: 10, mix, seed: 1 });
         assert!(again.unwrap_err().to_string().contains("operations-000.json"));
     }
 }

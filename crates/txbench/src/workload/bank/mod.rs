@@ -55,7 +55,7 @@ const BATCH: u32 = 5_000;
 
 /// The options of the bank.
 #[derive(Clone, Debug, Args, Serialize, Deserialize)]
-pub struct Options {
+pub struct BankOptions {
     /// Replay the operations of the JSON files in this folder (see `bank-files`) instead of drawing
     /// them
     #[arg(long, value_name = "DIR", conflicts_with_all = ["operations", "operations_seed", "accounts", "mix"])]
@@ -109,7 +109,7 @@ pub enum AccountIndex {
     Plain,
 }
 
-impl WorkloadOptions for Options {
+impl WorkloadOptions for BankOptions {
     fn make(&self) -> Result<Box<dyn Workload>, BenchError> {
         let source = match &self.files {
             Some(folder) => Source::files(folder)?,
@@ -123,7 +123,7 @@ impl WorkloadOptions for Options {
 }
 
 struct Bank {
-    options: Arc<Options>,
+    options: Arc<BankOptions>,
     source: Source,
 }
 
@@ -134,12 +134,12 @@ impl Workload for Bank {
     }
 
     fn about(&self) -> String {
-        let Options { operations, mix, .. } = *self.options;
+        let BankOptions { operations, mix, .. } = *self.options;
         let list = match &self.options.files {
             Some(_) => "the operations of files".to_owned(),
             None => format!("{operations} operations, {mix} percent deposits, withdrawals, transfers"),
         };
-        let Options { endless, alone, by_account, index_balances, audit, readers, .. } = *self.options;
+        let BankOptions { endless, alone, by_account, index_balances, audit, readers, .. } = *self.options;
         let mut about = format!("{list}, on {} accounts", self.source.accounts.len());
         let details = [
             (endless, "over and over"),
@@ -158,7 +158,7 @@ impl Workload for Bank {
     }
 
     fn needs(&self) -> Vec<Feature> {
-        let Options { by_account, index_balances, audit, readers, .. } = *self.options;
+        let BankOptions { by_account, index_balances, audit, readers, .. } = *self.options;
         let query = by_account || index_balances || readers > 0 || self.source.accounts.len() > pages::SIZE;
         let unique = self.options.account_index == AccountIndex::Unique;
         let mut needs = Vec::new();
@@ -223,7 +223,7 @@ impl Bank {
     }
 }
 
-impl Options {
+impl BankOptions {
     /// Whether sums over the whole bank may be read.
     fn sums(&self) -> bool {
         self.readers > 0

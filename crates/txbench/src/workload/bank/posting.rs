@@ -6,7 +6,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use bson::{Bson, Document, Timestamp, doc};
 
 use super::{
-    ACCOUNTS, AUDIT, Options,
+    ACCOUNTS, AUDIT, BankOptions,
     accounts::Accounts,
     operation::{Change, Effect, Operation},
     reads::DEPOSITED,
@@ -19,7 +19,7 @@ use crate::{
 /// Does an operation in a transaction and commits it; or alone, where it is asked to.
 pub(super) async fn post(
     session: &mut dyn Session,
-    options: &Options,
+    options: &BankOptions,
     accounts: &Accounts,
     operation: Operation,
 ) -> OpResult<()> {
@@ -47,7 +47,7 @@ pub(super) async fn post(
 
 /// The update for one account: `Balance` changes by the amount, `LastTxnSequence` and
 /// `LastUpdateTS` are set.
-fn update(options: &Options, accounts: &Accounts, operation: Operation, effect: Effect, now: Timestamp) -> Update {
+fn update(options: &BankOptions, accounts: &Accounts, operation: Operation, effect: Effect, now: Timestamp) -> Update {
     let mut inc = doc! {"Balance": effect.by.0};
     if options.sums() && !matches!(operation.change, Change::Transfer { .. }) {
         inc.insert(DEPOSITED, effect.by.0);
@@ -57,7 +57,7 @@ fn update(options: &Options, accounts: &Accounts, operation: Operation, effect: 
 }
 
 /// How an account is found.
-pub(super) fn key(options: &Options, accounts: &Accounts, ordinal: u32) -> Document {
+pub(super) fn key(options: &BankOptions, accounts: &Accounts, ordinal: u32) -> Document {
     let field = if options.by_account { "Account" } else { "_id" };
     doc! {field: accounts.number(ordinal).as_ref()}
 }

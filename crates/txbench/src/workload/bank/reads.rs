@@ -18,7 +18,7 @@ use std::collections::BTreeMap;
 use bson::{Bson, Document, doc};
 use rand::{RngExt, rngs::StdRng, seq::index::sample};
 
-use super::{ACCOUNTS, AUDIT, Options, accounts::Accounts};
+use super::{ACCOUNTS, AUDIT, BankOptions, accounts::Accounts};
 use crate::{
     error::OpResult,
     target::{Find, Isolation, Session, TxOptions},
@@ -68,7 +68,7 @@ pub(super) const CONSISTENT: TxOptions =
 impl Chosen {
     /// Chooses among what can be read: seven in ten of all reads are of one balance, where there is
     /// another kind.
-    pub(super) fn draw(random: &mut StdRng, options: &Options, accounts: u32) -> Self {
+    pub(super) fn draw(random: &mut StdRng, options: &BankOptions, accounts: u32) -> Self {
         let possible = [
             (Read::Largest, options.index_balances),
             (Read::BankSum, accounts <= SUMMED),

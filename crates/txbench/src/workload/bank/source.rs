@@ -196,7 +196,8 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let Generator { seed, accounts, mix } = generator();
         let out = folder.path().to_owned();
-        files::run(&files::FilesArgs { out, operations: OPERATIONS, files: count, accounts, mix, seed }).unwrap();
+        files::write_files(&files::FilesArgs { out, operations: OPERATIONS, files: count, accounts, mix, seed })
+            .unwrap();
         folder
     }
 

@@ -43,7 +43,7 @@ const BATCH: usize = 5_000;
 
 /// Options of the workload `checkin`.
 #[derive(Clone, Debug, Args, Serialize, Deserialize)]
-pub struct Options {
+pub struct CheckinOptions {
     /// Documents that the search of one check-in returns
     #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..=1_000))]
     pub documents: u32,
@@ -73,7 +73,7 @@ fn kilometres(text: &str) -> Result<f64, String> {
     }
 }
 
-impl WorkloadOptions for Options {
+impl WorkloadOptions for CheckinOptions {
     fn make(&self) -> Result<Box<dyn Workload>, BenchError> {
         let points = match &self.points {
             Some(file) => points::read(file, self.fields.as_ref())?,

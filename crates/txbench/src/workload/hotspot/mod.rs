@@ -19,7 +19,7 @@ const COUNTERS: &str = "counters";
 
 /// The options of a hot spot.
 #[derive(Clone, Debug, Args, Serialize, Deserialize)]
-pub struct Options {
+pub struct HotSpotOptions {
     /// Documents that all clients want
     #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..=100_000))]
     pub documents: u32,
@@ -28,7 +28,7 @@ pub struct Options {
     pub writes: u32,
 }
 
-impl WorkloadOptions for Options {
+impl WorkloadOptions for HotSpotOptions {
     fn make(&self) -> Result<Box<dyn Workload>, BenchError> {
         if self.writes > self.documents {
             let reason = format!("--writes: {} of {} documents cannot be changed", self.writes, self.documents);
@@ -38,7 +38,7 @@ impl WorkloadOptions for Options {
     }
 }
 
-struct HotSpot(Options);
+struct HotSpot(HotSpotOptions);
 
 #[async_trait]
 impl Workload for HotSpot {
@@ -47,7 +47,7 @@ impl Workload for HotSpot {
     }
 
     fn about(&self) -> String {
-        let Options { documents, writes } = self.0;
+        let HotSpotOptions { documents, writes } = self.0;
         format!("{writes} different ones of {documents} documents incremented by _id, in random order")
     }
 
@@ -88,14 +88,14 @@ impl Workload for HotSpot {
 
 struct HotSpotClient {
     random: StdRng,
-    options: Options,
+    options: HotSpotOptions,
     chosen: Vec<i32>,
 }
 
 #[async_trait]
 impl Client for HotSpotClient {
     fn choose(&mut self) -> Chosen {
-        let Options { documents, writes } = self.options;
+        let HotSpotOptions { documents, writes } = self.options;
         let chosen = sample(&mut self.random, documents as usize, writes as usize);
         self.chosen = chosen.iter().filter_map(|at| i32::try_from(at).ok()).collect();
         Chosen { kind: "increments", operations: writes, wait: Duration::ZERO }

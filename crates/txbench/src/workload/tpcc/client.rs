@@ -12,7 +12,7 @@ use super::{
     kind::Kind,
     natural::Natural,
     nurand::NuRands,
-    options::Options,
+    options::TpccOptions,
     tx::{delivery, new_order, order_status, payment, stock_level, work::Work},
 };
 use crate::{
@@ -31,7 +31,7 @@ pub(super) const ORDERS: &str = "orders";
 pub(super) const PAID_CENTS: &str = "paid cents";
 
 pub(super) struct TpccClient {
-    options: Options,
+    options: TpccOptions,
     deck: Deck,
     cards: Draw,
     terminal: Terminal,
@@ -44,9 +44,9 @@ pub(super) struct TpccClient {
 }
 
 impl TpccClient {
-    pub(super) fn new(options: &Options, id: ClientId) -> Self {
+    pub(super) fn new(options: &TpccOptions, id: ClientId) -> Self {
         let scale = options.scale();
-        let nurands = NuRands::run(&scale, options.constants_seed);
+        let nurands = NuRands::of_run(&scale, options.constants_seed);
         let inputs = Draw::new(id.seed, INPUTS);
         let mut terminal = Terminal::new(inputs, scale, nurands, id.index, options.rollback_percent);
         let input = terminal.input(Kind::NewOrder);

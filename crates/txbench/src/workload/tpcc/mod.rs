@@ -1,9 +1,9 @@
 //! TPC-C: a wholesale supplier's orders, payments and deliveries, after revision 5.11 of the TPC's
 //! specification, on documents. "Clause" in this folder means a clause of that specification.
 //!
-//! [`load`] fills the database with [`rows`] in one of three layouts ([`schema`]); a client deals transactions ([`deck`]),
-//! draws their [`input`] and runs them ([`tx`]); [`check`] looks at the consistency conditions
-//! afterwards.
+//! [`load`] fills the database with [`rows`] in one of three layouts ([`schema`]); a client deals
+//! transactions ([`deck`]), draws their [`input`] and runs them ([`tx`]); [`check`] looks at the
+//! consistency conditions afterwards.
 //!
 //! Deliberately absent: terminals with screens, and the queue of deferred deliveries (clause
 //! 2.7.2): a delivery is a transaction like the others.
@@ -26,4 +26,4 @@ pub mod schema;
 pub mod tx;
 mod workload;
 
-pub use options::Options;
+pub use options::TpccOptions;

@@ -48,14 +48,14 @@ pub struct NuRands {
 
 impl NuRands {
     /// The distributions while the tables are filled.
-    pub fn load(scale: &Scale, constants_seed: u64) -> Self {
+    pub fn of_load(scale: &Scale, constants_seed: u64) -> Self {
         Self::with_constants(scale, &mut Draw::new(constants_seed, 0))
     }
 
     /// The distributions of a run on what was filled with the same `constants_seed`. All terminals
     /// of a run use the same.
-    pub fn run(scale: &Scale, constants_seed: u64) -> Self {
-        let loaded = Self::load(scale, constants_seed).last_name;
+    pub fn of_run(scale: &Scale, constants_seed: u64) -> Self {
+        let loaded = Self::of_load(scale, constants_seed).last_name;
         let mut draw = Draw::new(constants_seed, 1);
         let mut run = Self::with_constants(scale, &mut draw);
         // A range that was scaled down has no room for the distance.
@@ -103,7 +103,7 @@ mod tests {
 
     #[test]
     fn the_full_size_has_the_constants_of_the_specification() {
-        let run = NuRands::run(&full(), 7);
+        let run = NuRands::of_run(&full(), 7);
         let shape = |n: NuRand| (n.a, n.from, n.to);
         assert_eq!(shape(run.last_name), (255, 0, 999));
         assert_eq!(shape(run.customer), (1023, 1, 3_000));
@@ -113,7 +113,7 @@ mod tests {
     #[test]
     fn the_constant_for_names_of_a_run_is_as_far_from_the_loaded_one_as_allowed() {
         for seed in 0..2_000 {
-            let (load, run) = (NuRands::load(&full(), seed), NuRands::run(&full(), seed));
+            let (load, run) = (NuRands::of_load(&full(), seed), NuRands::of_run(&full(), seed));
             assert!(is_allowed(load.last_name.c, run.last_name.c), "{seed}: {load:?} {run:?}");
             assert!(run.last_name.c <= 255 && run.customer.c <= 1023 && run.item.c <= 8191);
         }
@@ -124,7 +124,7 @@ mod tests {
     #[test]
     fn numbers_are_in_their_range_and_not_uniform() {
         let mut draw = Draw::new(1, 0);
-        let items = NuRands::run(&full(), 1).item;
+        let items = NuRands::of_run(&full(), 1).item;
         let mut counts = vec![0_u32; 100_001];
         for _ in 0..500_000 {
             counts[items.draw(&mut draw) as usize] += 1;
@@ -153,7 +153,7 @@ mod tests {
     #[test]
     fn a_scaled_range_is_covered() {
         let scale = Scale::new(1, 0.01);
-        let run = NuRands::run(&scale, 1);
+        let run = NuRands::of_run(&scale, 1);
         let mut draw = Draw::new(1, 0);
         for (nurand, count) in [(run.last_name, 10), (run.customer, 30), (run.item, 1_000)] {
             assert_eq!(nurand.to - nurand.from + 1, count);

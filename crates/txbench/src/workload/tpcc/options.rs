@@ -15,7 +15,7 @@ use crate::{
 /// The options of TPC-C. Their defaults are the best configuration; without `--scale`,
 /// `--rollback-percent` and with `--think-time 1` they are the specification's.
 #[derive(Clone, Debug, Args, Serialize, Deserialize)]
-pub struct Options {
+pub struct TpccOptions {
     /// Number of warehouses
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1_000))]
     pub warehouses: u32,
@@ -75,13 +75,13 @@ pub struct Override<T> {
     pub value: T,
 }
 
-impl WorkloadOptions for Options {
+impl WorkloadOptions for TpccOptions {
     fn make(&self) -> Result<Box<dyn Workload>, BenchError> {
         Ok(Box::new(Tpcc::new(self.clone())))
     }
 }
 
-impl Options {
+impl TpccOptions {
     /// The size of the database.
     pub fn scale(&self) -> Scale {
         Scale::new(self.warehouses, self.scale)
@@ -172,10 +172,10 @@ mod tests {
     #[derive(Parser)]
     struct Command {
         #[command(flatten)]
-        options: Options,
+        options: TpccOptions,
     }
 
-    fn parse(args: &str) -> Result<Options, String> {
+    fn parse(args: &str) -> Result<TpccOptions, String> {
         let args = std::iter::once("tpcc").chain(args.split_whitespace());
         Command::try_parse_from(args).map(|command| command.options).map_err(|error| error.to_string())
     }
@@ -229,7 +229,7 @@ mod tests {
     fn options_survive_being_sent_to_a_worker_process() {
         let options = parse("--scale 0.5 --tx-write-concern payment=1").unwrap();
         let sent = serde_json::to_string(&options).unwrap();
-        let received: Options = serde_json::from_str(&sent).unwrap();
+        let received: TpccOptions = serde_json::from_str(&sent).unwrap();
         assert_eq!(serde_json::to_string(&received).unwrap(), sent);
     }
 }

@@ -7,7 +7,7 @@ use super::{
     client::{ORDERS, PAID_CENTS, TpccClient},
     kind::Kind,
     load::{Load, load},
-    options::Options,
+    options::TpccOptions,
     rows::customer::FIRST_PAYMENT_CENTS,
     scale::{DISTRICTS, Scale},
 };
@@ -18,10 +18,10 @@ use crate::{
 };
 
 /// The workload with its options.
-pub(super) struct Tpcc(Options);
+pub(super) struct Tpcc(TpccOptions);
 
 impl Tpcc {
-    pub(super) fn new(options: Options) -> Self {
+    pub(super) fn new(options: TpccOptions) -> Self {
         Self(options)
     }
 
@@ -93,7 +93,7 @@ impl Workload for Tpcc {
     }
 
     async fn load(&self, target: &dyn Target, seed: u64, progress: Progress<'_>) -> Result<(), BenchError> {
-        let Options { schema, constants_seed, natural_keys, .. } = self.0;
+        let TpccOptions { schema, constants_seed, natural_keys, .. } = self.0;
         load(target, &Load { scale: self.0.scale(), schema, natural_keys, seed, constants_seed }, progress).await
     }
 

@@ -22,7 +22,7 @@ const BATCH: usize = 5_000;
 
 /// Options of the workload `transfer`.
 #[derive(Clone, Debug, Args, Serialize, Deserialize)]
-pub struct Options {
+pub struct TransferOptions {
     /// Number of accounts to choose from
     #[arg(long, default_value_t = 10_000, value_parser = clap::value_parser!(u32).range(2..=10_000_000))]
     pub documents: u32,
@@ -37,20 +37,20 @@ pub struct Options {
     pub auditors: u32,
 }
 
-impl WorkloadOptions for Options {
+impl WorkloadOptions for TransferOptions {
     fn make(&self) -> Result<Box<dyn Workload>, BenchError> {
         Ok(Box::new(Transfers(self.clone())))
     }
 }
 
-impl Options {
+impl TransferOptions {
     /// Sum of all accounts' balances.
     fn total(&self) -> i64 {
         i64::from(self.documents) * BALANCE
     }
 }
 
-struct Transfers(Options);
+struct Transfers(TransferOptions);
 
 #[async_trait]
 impl Workload for Transfers {
@@ -59,7 +59,7 @@ impl Workload for Transfers {
     }
 
     fn about(&self) -> String {
-        let Options { documents, document_bytes, reads_first, auditors } = self.0;
+        let TransferOptions { documents, document_bytes, reads_first, auditors } = self.0;
         let how = if reads_first {
             "two finds by _id, then two $sets of the same"
         } else {
@@ -99,7 +99,7 @@ impl Workload for Transfers {
         }
         let random = StdRng::seed_from_u64(id.seed);
         let transfer = Transfer { from: 0, to: 1, amount: 0 };
-        let Options { documents, reads_first, .. } = self.0;
+        let TransferOptions { documents, reads_first, .. } = self.0;
         Ok(Box::new(TransferClient { random, documents: documents.cast_signed(), transfer, reads_first }))
     }
 

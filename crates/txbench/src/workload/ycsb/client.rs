@@ -10,7 +10,7 @@ use super::{
     INSERTS, WRITES,
     keys::{Keys, key},
     mix::{Kind, Mix},
-    options::Options,
+    options::YcsbOptions,
     record::{self, RECORDS, WRITTEN},
 };
 use crate::{
@@ -20,7 +20,7 @@ use crate::{
 };
 
 pub(super) struct YcsbClient {
-    options: Options,
+    options: YcsbOptions,
     mix: Mix,
     keys: Keys,
     random: StdRng,
@@ -43,7 +43,7 @@ enum Operation {
 struct Written(String, String);
 
 impl YcsbClient {
-    pub(super) fn new(options: &Options, mix: Mix, id: ClientId) -> Result<Self, BenchError> {
+    pub(super) fn new(options: &YcsbOptions, mix: Mix, id: ClientId) -> Result<Self, BenchError> {
         Ok(Self {
             options: options.clone(),
             mix,

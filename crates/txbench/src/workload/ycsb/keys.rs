@@ -11,7 +11,7 @@ use rand::{RngExt, rngs::StdRng};
 use rand_distr::{Distribution as _, Zipf};
 use serde::{Deserialize, Serialize};
 
-use super::options::Options;
+use super::options::YcsbOptions;
 use crate::{error::BenchError, workload::ClientId};
 
 /// YCSB's constant: how unequal zipfian choices are.
@@ -49,7 +49,7 @@ pub(super) struct Keys {
 }
 
 impl Keys {
-    pub(super) fn new(options: &Options, id: ClientId) -> Result<Self, BenchError> {
+    pub(super) fn new(options: &YcsbOptions, id: ClientId) -> Result<Self, BenchError> {
         let zipf = Zipf::new(f64::from(options.records), SKEW)
             .map_err(|error| BenchError::Refused(format!("--records: {error}")))?;
         Ok(Self { distribution: options.distribution(), zipf, loaded: options.records.into(), inserted: 0, id })
@@ -118,7 +118,7 @@ mod tests {
     #[derive(Parser)]
     struct Command {
         #[command(flatten)]
-        options: Options,
+        options: YcsbOptions,
     }
 
     fn keys(distribution: &str, index: u32) -> Keys {

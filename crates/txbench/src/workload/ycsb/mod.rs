@@ -21,7 +21,7 @@ use self::{client::YcsbClient, record::RECORDS};
 pub use self::{
     keys::Distribution,
     mix::{Core, Mix},
-    options::Options,
+    options::YcsbOptions,
 };
 use super::{Broken, Check, Client, ClientId, Progress, Totals, Workload};
 use crate::{
@@ -35,7 +35,7 @@ const WRITES: &str = "writes";
 const INSERTS: &str = "inserts";
 
 struct Ycsb {
-    options: Options,
+    options: YcsbOptions,
     mix: Mix,
 }
 
@@ -46,7 +46,7 @@ impl Workload for Ycsb {
     }
 
     fn about(&self) -> String {
-        let Options { records, fields, field_bytes, operations, .. } = self.options;
+        let YcsbOptions { records, fields, field_bytes, operations, .. } = self.options;
         let distribution = self.options.distribution();
         format!(
             "{operations} operation(s) a transaction ({}), on {records} records of {fields} fields of {field_bytes} bytes, \

@@ -17,7 +17,7 @@ use crate::{
 
 /// Options of the workload YCSB.
 #[derive(Clone, Debug, Args, Serialize, Deserialize)]
-pub struct Options {
+pub struct YcsbOptions {
     /// The core workload: a update-heavy, b read-mostly, c read-only, d read-latest, e
     /// short-ranges, f read-modify-write
     #[arg(long, value_enum, default_value_t = Core::A)]
@@ -46,7 +46,7 @@ pub struct Options {
     pub scan_lengths: Lengths,
 }
 
-impl Options {
+impl YcsbOptions {
     pub(super) fn mix(&self) -> Mix {
         self.mix.unwrap_or_else(|| self.core.mix())
     }
@@ -64,7 +64,7 @@ impl Options {
     }
 }
 
-impl WorkloadOptions for Options {
+impl WorkloadOptions for YcsbOptions {
     fn make(&self) -> Result<Box<dyn Workload>, BenchError> {
         Ok(Box::new(Ycsb { options: self.clone(), mix: self.mix() }))
     }

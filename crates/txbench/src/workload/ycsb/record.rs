@@ -3,7 +3,7 @@
 use bson::{Document, doc};
 use rand::{RngExt, SeedableRng, distr::Alphanumeric, rngs::StdRng};
 
-use super::{keys::key, options::Options};
+use super::{keys::key, options::YcsbOptions};
 
 /// The collection, YCSB's own name for it.
 pub(super) const RECORDS: &str = "usertable";
@@ -11,7 +11,7 @@ pub(super) const RECORDS: &str = "usertable";
 pub(super) const WRITTEN: &str = "writes";
 
 /// The record with this number.
-pub(super) fn new(options: &Options, number: u64, seed: u64) -> Document {
+pub(super) fn new(options: &YcsbOptions, number: u64, seed: u64) -> Document {
     let mut random = StdRng::seed_from_u64(seed ^ number.wrapping_mul(0x9E37_79B9_7F4A_7C15));
     let mut record = doc! {"_id": key(number), WRITTEN: 0_i64};
     for field in 0..options.fields {
@@ -26,12 +26,12 @@ pub(super) fn name(field: u32) -> String {
 }
 
 /// A random value for a field.
-pub(super) fn value(options: &Options, random: &mut StdRng) -> String {
+pub(super) fn value(options: &YcsbOptions, random: &mut StdRng) -> String {
     random.sample_iter(Alphanumeric).take(options.field_bytes as usize).map(char::from).collect()
 }
 
 /// How often it was written; or what is wrong with it.
-pub(super) fn writes(options: &Options, record: &Document) -> Result<u64, String> {
+pub(super) fn writes(options: &YcsbOptions, record: &Document) -> Result<u64, String> {
     let whole = |field| record.get_str(name(field)).is_ok_and(|value| value.len() == options.field_bytes as usize);
     if record.len() != 2 + options.fields as usize || !(0..options.fields).all(whole) {
         return Err(format!("a record is not whole: {record}"));

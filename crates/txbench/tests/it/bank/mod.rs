@@ -54,7 +54,7 @@ async fn a_replay_that_is_stopped_is_exact() {
 async fn files_are_replayed_like_the_operations_that_they_were_made_of() {
     let folder = tempfile::tempdir().unwrap();
     let (out, mix) = (folder.path().to_owned(), "30,30,40".parse().unwrap());
-    files::run(&files::FilesArgs { out, operations: 200, files: 2, accounts: 12, mix, seed: 3 }).unwrap();
+    files::write_files(&files::FilesArgs { out, operations: 200, files: 2, accounts: 12, mix, seed: 3 }).unwrap();
     let path = folder.path().to_str().unwrap();
     let outcome = all_is_well("mongotx", 3, &["--files", path]).await;
     assert_eq!(outcome.committed, 200);

@@ -8,7 +8,7 @@ use tokio::task::JoinSet;
 use txbench::{
     error::OpError,
     target::{Acknowledged, Connection, Durability, Session, registry::TargetName},
-    workload::{Check, Client, ClientId, Done, Totals, bank::Options, registry::WorkloadOptions},
+    workload::{Check, Client, ClientId, Done, Totals, bank::BankOptions, registry::WorkloadOptions},
 };
 
 use crate::bank::faults::{Fault, Faulty};
@@ -19,7 +19,7 @@ const ATTEMPTS: u32 = 400;
 #[derive(Parser)]
 struct Command {
     #[command(flatten)]
-    options: Options,
+    options: BankOptions,
 }
 
 /// When clients stop.

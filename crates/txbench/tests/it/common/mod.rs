@@ -32,5 +32,5 @@ pub fn parse(line: &str) -> (WorkloadSpec, RunArgs) {
 /// Runs it.
 pub async fn bench(line: &str) -> Result<BenchResult, BenchError> {
     let (spec, args) = parse(line);
-    plan::run(&spec, &args, line).await
+    plan::run_workload(&spec, &args, line).await
 }

@@ -20,7 +20,7 @@ const PAGE: &str = include_str!("../../../../../docs/workbench.md");
 #[derive(Parser)]
 struct Command {
     #[command(flatten)]
-    options: deposits::Options,
+    options: deposits::DepositsOptions,
 }
 
 /// So many deposits by each of two clients, and what the check says.

@@ -55,7 +55,7 @@ async fn transaction(client: &mut dyn Client, session: &mut dyn Session) -> OpRe
 }
 
 /// So many clients at the same time; what they did, and what the check says then.
-async fn run(target: &str, line: &str, clients: u32) -> (Did, Option<String>) {
+async fn run_tpcc(target: &str, line: &str, clients: u32) -> (Did, Option<String>) {
     let setting = Setting::load(target, line).await;
     let all = work_all(&setting, clients).await;
     let broken = setting.broken(&all.totals).await;
@@ -112,7 +112,7 @@ async fn natural_keys_under_unique_indexes_hold_and_are_all_that_rows_are_found_
 #[tokio::test]
 async fn clients_at_the_same_time_break_nothing_with_transactions() {
     for target in ["mongotx", "native"] {
-        let (all, broken) = run(target, "--warehouses 2", 4).await;
+        let (all, broken) = run_tpcc(target, "--warehouses 2", 4).await;
         assert_eq!(broken, None, "{target}");
         let expected = [("delivery", 4), ("new-order", 40), ("order-status", 4), ("payment", 40), ("stock-level", 4)];
         assert_eq!(all.kinds, expected.into(), "{target}");
@@ -121,10 +121,10 @@ async fn clients_at_the_same_time_break_nothing_with_transactions() {
 
 #[tokio::test]
 async fn orders_that_are_rolled_back_leave_nothing_with_transactions_and_break_the_data_without() {
-    let (all, broken) = run("mongotx", "--rollback-percent 50", 3).await;
+    let (all, broken) = run_tpcc("mongotx", "--rollback-percent 50", 3).await;
     assert_eq!(broken, None);
     assert!((5..25).contains(&all.rolled_back), "{}", all.rolled_back);
-    let (_, broken) = run("plain", "--rollback-percent 50", 3).await;
+    let (_, broken) = run_tpcc("plain", "--rollback-percent 50", 3).await;
     let said = broken.unwrap();
     assert!(said.contains("condition 3.3.2.6") && said.contains("order"), "{said}");
 }
@@ -133,17 +133,17 @@ async fn orders_that_are_rolled_back_leave_nothing_with_transactions_and_break_t
 async fn without_rollbacks_and_crashes_nothing_is_broken_without_transactions_either() {
     // In a batch, a stock that a rival has changed ends the whole attempt, of which half would
     // stay.
-    assert_eq!(run("plain", "--rollback-percent 0 --batch false", 4).await.1, None);
+    assert_eq!(run_tpcc("plain", "--rollback-percent 0 --batch false", 4).await.1, None);
 }
 
 #[tokio::test]
 async fn the_published_way_loses_nothing_at_read_committed() {
-    assert_eq!(run("mongotx", "--as-published --schema normalized", 3).await.1, None);
+    assert_eq!(run_tpcc("mongotx", "--as-published --schema normalized", 3).await.1, None);
 }
 
 #[tokio::test]
 async fn the_anti_pattern_holds_too() {
-    assert_eq!(run("mongotx", "--schema denormalized", 3).await.1, None);
+    assert_eq!(run_tpcc("mongotx", "--schema denormalized", 3).await.1, None);
 }
 
 #[tokio::test]
@@ -151,7 +151,7 @@ async fn the_engine_runs_it_and_says_that_it_is_scaled() {
     let uri = testkit::shared_standalone().await.unwrap().uri();
     let line = format!("--targets mongotx --clients 3 --seconds 1 --warm-up 0 --rounds 1 --uri {uri}");
     let (spec, args) = parse(&line);
-    let result = plan::run(&spec, &args, &line).await.unwrap();
+    let result = plan::run_workload(&spec, &args, &line).await.unwrap();
     assert_eq!(result.runs[0].broken, None);
     assert!(result.title.contains("scaled") && result.title.contains("not TPC-C"), "{}", result.title);
 }

@@ -7,7 +7,7 @@ use txbench::{
         Totals, Workload,
         registry::{WorkloadOptions, WorkloadSpec},
         tpcc::{
-            Options,
+            TpccOptions,
             check::{State, read},
         },
     },
@@ -24,7 +24,7 @@ pub(crate) fn parse(line: &str) -> (WorkloadSpec, RunArgs) {
 }
 
 /// The options of this command line.
-pub(crate) fn options(line: &str) -> Options {
+pub(crate) fn options(line: &str) -> TpccOptions {
     match parse(line).0 {
         WorkloadSpec::Tpcc(options) => options,
         other => panic!("{other:?} is no TPC-C"),
@@ -34,7 +34,7 @@ pub(crate) fn options(line: &str) -> Options {
 /// A target with a database.
 pub(crate) struct Setting {
     pub(crate) target: Box<dyn Target>,
-    pub(crate) options: Options,
+    pub(crate) options: TpccOptions,
     pub(crate) workload: Box<dyn Workload>,
 }
 

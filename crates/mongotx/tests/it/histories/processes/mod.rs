@@ -149,7 +149,7 @@ impl Run {
 }
 
 /// Processes of these levels in turn; `model`: what all of them together are promised.
-async fn run(isolations: &[Isolation], model: &str) {
+async fn check_histories(isolations: &[Isolation], model: &str) {
     let run = Run::new(isolations).await;
     join_all((0..MEMBERS).map(|nth| run.keep_one(nth))).await;
     let summary =
@@ -162,10 +162,10 @@ async fn run(isolations: &[Isolation], model: &str) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn lists_of_processes_that_are_killed_and_paused_at_repeatable_read() {
-    run(&[Isolation::RepeatableRead], "strict-serializable").await;
+    check_histories(&[Isolation::RepeatableRead], "strict-serializable").await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn lists_of_processes_that_are_killed_and_paused_at_both_levels() {
-    run(&[Isolation::ReadCommitted, Isolation::RepeatableRead], "strong-read-committed").await;
+    check_histories(&[Isolation::ReadCommitted, Isolation::RepeatableRead], "strong-read-committed").await;
 }

@@ -1,4 +1,5 @@
-// Puts the charts into the page, and draws them again when a target is switched or another view is chosen.
+// Puts the charts into the page, and draws them again when a target is switched or another view is
+// chosen.
 "use strict";
 
 const PAGE = JSON.parse(document.getElementById("data").textContent);

@@ -1,8 +1,8 @@
 //! The consistency conditions of clause 3.3.2, on what the database holds once nothing is in
 //! flight.
 //!
-//! [`mod@read`] brings the rows of any layout into one form, [`conditions`] looks at that. All is read, a district at a time;
-//! what is kept of an order is a few numbers.
+//! [`mod@read`] brings the rows of any layout into one form, [`conditions`] looks at that. All is
+//! read, a district at a time; what is kept of an order is a few numbers.
 
 pub mod conditions;
 pub mod read;

@@ -124,7 +124,7 @@ mod tests {
 
     fn terminal(warehouses: u32, number: u32) -> Terminal {
         let scale = Scale::new(warehouses, 1.0);
-        Terminal::new(Draw::new(1, number.into()), scale, NuRands::run(&scale, 1), number, 1)
+        Terminal::new(Draw::new(1, number.into()), scale, NuRands::of_run(&scale, 1), number, 1)
     }
 
     fn percent(count: usize, of: usize) -> f64 {

@@ -47,7 +47,7 @@ pub async fn load(target: &dyn Target, load: &Load, progress: Progress<'_>) -> R
     }
     let mut bulk = Bulk::new(target, progress, load);
     items(&mut bulk, load).await?;
-    let nurands = NuRands::load(&load.scale, load.constants_seed);
+    let nurands = NuRands::of_load(&load.scale, load.constants_seed);
     for number in 1..=load.scale.warehouses {
         warehouse(&mut bulk, load, number).await?;
         for district in 1..=DISTRICTS {

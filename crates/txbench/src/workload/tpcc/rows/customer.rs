@@ -72,7 +72,7 @@ mod tests {
     #[test]
     fn a_district_has_its_names_and_one_in_ten_with_bad_credit() {
         let scale = Scale::new(1, 1.0);
-        let nurands = NuRands::load(&scale, 1);
+        let nurands = NuRands::of_load(&scale, 1);
         let mut draw = Draw::new(1, 0);
         let district = District { warehouse: 1, number: 1 };
         let (mut names, mut bad) = (BTreeMap::<String, u32>::new(), 0);

@@ -99,7 +99,8 @@ impl Work<'_> {
     /// Updates a row that must be there.
     ///
     /// # Errors
-    /// [`OpError::Conflict`] if the filter matches nothing: a rival was faster. Those of the target.
+    /// [`OpError::Conflict`] if the filter matches nothing: a rival was faster. Those of the
+    /// target.
     pub async fn update(&mut self, collection: &str, update: Update) -> OpResult<()> {
         match self.session.update(collection, update).await? {
             true => Ok(()),

@@ -18,19 +18,19 @@ const ACCOUNTS: &str = "accounts";
 
 /// The options of deposits.
 #[derive(Clone, Debug, Args, Serialize, Deserialize)]
-pub struct Options {
+pub struct DepositsOptions {
     /// Accounts to choose from
     #[arg(long, default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pub accounts: u32,
 }
 
-impl WorkloadOptions for Options {
+impl WorkloadOptions for DepositsOptions {
     fn make(&self) -> Result<Box<dyn Workload>, BenchError> {
         Ok(Box::new(Deposits(self.clone())))
     }
 }
 
-struct Deposits(Options);
+struct Deposits(DepositsOptions);
 
 #[async_trait]
 impl Workload for Deposits {

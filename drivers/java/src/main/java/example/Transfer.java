@@ -51,7 +51,8 @@ public final class Transfer {
     /** Both accounts change, or neither. */
     private void transfer(String payer, String payee, int amount) {
         try (ClientSession session = client.startSession()) {
-            // Runs the function again when another transaction came in between, and sends the commit again when its answer was lost.
+            // Runs the function again when another transaction came in between, and sends the
+            // commit again when its answer was lost.
             session.withTransaction(() -> {
                 accounts.updateOne(session, eq(payee), inc("balance", amount));
                 accounts.updateOne(session, eq(payer), inc("balance", -amount));

@@ -1,0 +1,34 @@
+//! Which server a command is about: its configuration, and what the command says instead.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use dtranx::server::ServerConfig;
+
+use crate::failure::Failure;
+
+#[derive(Args)]
+pub(crate) struct WhichServer {
+    /// The server's configuration, in TOML: docs/dtranx.md
+    #[arg(long, value_name = "FILE")]
+    config: PathBuf,
+    /// Number of the server in the cluster, instead of the file's own
+    #[arg(long, value_name = "ID")]
+    id: Option<u16>,
+    /// Folder of the server's data, instead of the file's own
+    #[arg(long, value_name = "FOLDER")]
+    folder: Option<PathBuf>,
+}
+
+impl WhichServer {
+    /// Reads the configuration. A folder of the command's holds the log, too.
+    pub(crate) fn config(&self) -> Result<ServerConfig, Failure> {
+        let read = ServerConfig::read(&self.config, self.id);
+        let mut config = read.map_err(|error| Failure::Failed(error.to_string()))?;
+        if let Some(folder) = &self.folder {
+            config.log_folder = folder.join("log");
+            config.folder.clone_from(folder);
+        }
+        Ok(config)
+    }
+}

@@ -1,0 +1,186 @@
+//! How the library makes errors, adds details to them, and asks what they mean for a transaction.
+
+use std::{fmt, sync::Arc};
+
+use bson::Document;
+use protocol::TxId;
+
+use super::{Conflict, DuplicateKey, Error, ErrorKind, Inner, MAX_DOCUMENTS, Progress, Unreplicated, WriteError};
+use crate::coordinator::server::as_i64;
+
+/// MongoDB's code `TransactionTooLarge`: too many documents for one transaction.
+const TRANSACTION_TOO_LARGE: i32 = 257;
+
+impl Error {
+    pub(crate) fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
+        let code = match kind {
+            ErrorKind::Conflict => Some(112),
+            ErrorKind::Expired | ErrorKind::Closed => Some(251),
+            ErrorKind::Unavailable => Some(89),
+            ErrorKind::Unsupported => Some(263),
+            ErrorKind::Indeterminate | ErrorKind::Invalid | ErrorKind::Corruption => None,
+        };
+        Self(Box::new(Inner {
+            kind,
+            message: message.into(),
+            code,
+            labelled: true,
+            conflict: None,
+            transaction: None,
+            write_errors: Vec::new(),
+            progress: None,
+            duplicate: None,
+            info: None,
+            unfinishable: false,
+            frozen: false,
+            maybe_done: false,
+            unreplicated: None,
+            source: None,
+        }))
+    }
+
+    pub(crate) fn invalid(code: i32, message: impl Into<String>) -> Self {
+        let mut error = Self::new(ErrorKind::Invalid, message);
+        error.0.code = Some(code);
+        error
+    }
+
+    /// A transaction is about more documents, or reads, than it may be.
+    pub(crate) fn too_large(message: impl fmt::Display) -> Self {
+        Self::invalid(TRANSACTION_TOO_LARGE, format!("{message} ({MAX_DOCUMENTS})"))
+    }
+
+    /// The server began with it, and has ended it.
+    pub(crate) fn interrupted(code: i32, message: &str) -> Self {
+        let mut error = Self::new(ErrorKind::Unavailable, message).maybe_done();
+        error.0.code = Some(code);
+        error
+    }
+
+    /// Done, and not known to last.
+    pub(crate) fn unreplicated(what: Unreplicated) -> Self {
+        let code = what.concern_error.get("code").map_or(64, as_i64) as i32;
+        let reason = what.concern_error.get_str("errmsg").unwrap_or("the server gave no reason");
+        let message =
+            format!("the server has done it, but it may be lost again: its write concern was not satisfied: {reason}");
+        let mut error = Self::new(ErrorKind::Unavailable, message).maybe_done();
+        error.0.code = Some(code);
+        error.0.unreplicated = Some(what);
+        error
+    }
+
+    pub(crate) fn maybe_done(mut self) -> Self {
+        self.0.maybe_done = true;
+        self
+    }
+
+    /// The error of a command outside a transaction, whose effects nothing undoes: it becomes
+    /// indeterminate if the command may have been carried out.
+    pub(crate) fn or_indeterminate(mut self) -> Self {
+        if self.0.kind == ErrorKind::Unavailable && self.0.maybe_done {
+            self.0.kind = ErrorKind::Indeterminate;
+            if self.0.unreplicated.is_none() {
+                self.0.message = self.to_string();
+                self.0.code = None;
+            }
+        }
+        self
+    }
+
+    pub(crate) fn unsupported(message: impl Into<String>) -> Self {
+        Self::new(ErrorKind::Unsupported, message)
+    }
+
+    /// The server takes no locks in a collection that is being renamed.
+    pub(crate) fn frozen() -> Self {
+        let mut error = Self::new(
+            ErrorKind::Conflict,
+            "the collection is being renamed, and until that is done none of its documents can be locked; if this lasts, a renaming was \
+             interrupted, and mongotx doctor --repair drops what it has left",
+        );
+        error.0.frozen = true;
+        error
+    }
+
+    pub(crate) fn is_frozen(&self) -> bool {
+        self.0.frozen
+    }
+
+    /// A committed document that the server refuses to finish is in the way.
+    pub(crate) fn not_finishable(message: String, because: &Self) -> Self {
+        let mut error = Self::new(ErrorKind::Invalid, message);
+        error.0.code = because.0.code;
+        error.0.unfinishable = true;
+        error
+    }
+
+    /// The error for a document, which concerns `others` more.
+    pub(crate) fn and_others(mut self, others: usize) -> Self {
+        self.0.message.push_str(&format!("; and {others} more documents like it"));
+        self
+    }
+
+    pub(crate) fn is_unfinishable(&self) -> bool {
+        self.0.unfinishable
+    }
+
+    pub(crate) fn conflict_with(conflict: Conflict, why: &str) -> Self {
+        let Conflict { namespace, id, rival } = &conflict;
+        let message = format!("{why}: {namespace}, document {{_id: {id}}}, is held by transaction {rival}");
+        let mut error = Self::new(ErrorKind::Conflict, message);
+        error.0.conflict = Some(conflict);
+        error
+    }
+
+    pub(crate) fn for_transaction(mut self, id: Option<TxId>) -> Self {
+        self.0.transaction = self.0.transaction.or(id);
+        self
+    }
+
+    pub(crate) fn because_of(mut self, source: impl std::error::Error + Send + Sync + 'static) -> Self {
+        self.0.source = Some(Arc::new(source));
+        self
+    }
+
+    pub(crate) fn with_write_errors(mut self, errors: Vec<WriteError>) -> Self {
+        self.0.write_errors = errors;
+        self
+    }
+
+    pub(crate) fn with_progress(mut self, progress: Progress) -> Self {
+        self.0.progress = Some(progress);
+        self
+    }
+
+    pub(crate) fn with_duplicate_key(mut self, duplicate: Option<DuplicateKey>) -> Self {
+        self.0.duplicate = duplicate;
+        self
+    }
+
+    pub(crate) fn with_info(mut self, info: Option<Document>) -> Self {
+        self.0.info = info;
+        self
+    }
+
+    /// Is it the `_id` that another document has? (Servers that do not tell the index: it may be.)
+    pub(crate) fn is_duplicate_id(&self) -> bool {
+        let of_id = |duplicate: &DuplicateKey| !duplicate.pending && duplicate.pattern.keys().eq(["_id"]);
+        self.is_duplicate_key() && self.0.duplicate.as_ref().is_none_or(of_id)
+    }
+
+    /// Did a mirrored unique index refuse it?
+    pub(crate) fn is_pending_duplicate(&self) -> bool {
+        self.is_duplicate_key() && self.0.duplicate.as_ref().is_some_and(|duplicate| duplicate.pending)
+    }
+
+    /// Whether the error has the server's code for a duplicate key.
+    pub(crate) fn is_duplicate_key(&self) -> bool {
+        self.0.code == Some(11000)
+    }
+
+    /// Does it end the transaction in which it happens? What the server refused as invalid does
+    /// not.
+    pub(crate) fn ends_transaction(&self) -> bool {
+        !matches!(self.0.kind, ErrorKind::Invalid | ErrorKind::Unsupported)
+    }
+}
