@@ -2,12 +2,15 @@
 //!
 //! Who needs a look while another is under way waits for the next one, with everybody else who
 //! comes meanwhile: a look that is already under way may have passed by what they have to see. If
-//! one of them holds what other transactions of this client wait for, the next look begins at once.
+//! one of them holds what other transactions of this client wait for when it asks, the next look
+//! begins at once.
 //! The last one is remembered. With what the own record has acknowledged since, it is a first look
 //! as good as a new one, and costs no command.
 
 use std::{
+    pin::Pin,
     sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
+    task::{Context, Poll},
     time::{Duration, Instant},
 };
 
@@ -15,7 +18,7 @@ use futures_util::{
     FutureExt,
     future::{BoxFuture, Shared},
 };
-use tokio::sync::Notify;
+use tokio::{runtime::Handle, sync::Notify};
 
 use super::{
     Core,
@@ -30,6 +33,9 @@ use crate::error::Result;
 /// How old a remembered look may be where other clients change the same collections: an older one
 /// has probably missed something.
 const RECENT: Duration = Duration::from_millis(5);
+
+/// Looks that are under way at a time, but for those that have waited for [`LONGEST_WAIT`].
+const MOST_AT_ONCE: usize = 4;
 
 /// How long a look waits for the one before it.
 const LONGEST_WAIT: Duration = Duration::from_millis(100);
@@ -47,9 +53,11 @@ struct State {
     begun: u64,
     /// Under way: the last one that has begun.
     running: Option<SharedLook>,
-    /// About to begin when that one has ended.
+    /// About to begin when that one has ended, or at once.
     next: Option<NextLook>,
     last: Option<Arc<ChangeLook>>,
+    /// Has a copy in each look that is under way.
+    under_way: Arc<()>,
 }
 
 /// A look that waits for the one before it.
@@ -58,6 +66,46 @@ struct NextLook {
     look: SharedLook,
     /// Told when it is to begin without waiting.
     at_once: Arc<Notify>,
+}
+
+/// One caller's share in a look. A caller that goes away in the middle of it hands its share to a
+/// task: the wake-up that came to this caller was for all, and a [`Shared`] future passes it on
+/// only when the one that was woken polls again.
+struct Driven {
+    /// `None` when it has been answered.
+    look: Option<SharedLook>,
+    is_polled: bool,
+}
+
+impl Driven {
+    fn new(look: SharedLook) -> Self {
+        Self { look: Some(look), is_polled: false }
+    }
+}
+
+impl Future for Driven {
+    type Output = Result<Arc<ChangeLook>>;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        self.is_polled = true;
+        let Some(look) = &mut self.look else { return Poll::Pending };
+        let answer = look.poll_unpin(context);
+        if answer.is_ready() {
+            self.look = None;
+        }
+        answer
+    }
+}
+
+impl Drop for Driven {
+    fn drop(&mut self) {
+        if let Some(look) = self.look.take().filter(|_| self.is_polled)
+            && let Ok(runtime) = Handle::try_current()
+        {
+            // Its answer is remembered; nobody here wants it.
+            runtime.spawn(look.map(drop));
+        }
+    }
 }
 
 /// When a look begins.
@@ -77,8 +125,9 @@ fn locked(state: &Mutex<State>) -> MutexGuard<'_, State> {
 impl Looks {
     /// A look that has not begun yet. Each caller that waits for it drives it, so that it ends
     /// although the future of another one is dropped.
-    fn next(&self, begin: Begin, server: &Arc<Server>, log: &Arc<dyn TxLog>) -> SharedLook {
-        let mut state = locked(&self.state);
+    fn next(&self, begin: Begin, server: &Arc<Server>, log: &Arc<dyn TxLog>) -> Driven {
+        let mut guard = locked(&self.state);
+        let state = &mut *guard;
         let (before, home) = (state.running.clone(), Arc::downgrade(&self.state));
         let next = state.next.get_or_insert_with(|| {
             let at_once = Arc::<Notify>::default();
@@ -86,11 +135,11 @@ impl Looks {
             let look = look_after(turn, home, Arc::clone(server), Arc::clone(log)).boxed().shared();
             NextLook { look, at_once }
         });
-        if begin == Begin::AtOnce {
+        if begin == Begin::AtOnce && Arc::strong_count(&state.under_way) <= MOST_AT_ONCE {
             // Kept for it if it is not polled yet.
             next.at_once.notify_one();
         }
-        next.look.clone()
+        Driven::new(next.look.clone())
     }
 
     fn last(&self) -> Option<Arc<ChangeLook>> {
@@ -105,7 +154,7 @@ async fn turn_after(before: Option<SharedLook>, at_once: Arc<Notify>) {
     tokio::select! {
         // Its answer is for the callers that asked before, and so is its error. A connection that
         // swallows it stops no other caller.
-        _ = tokio::time::timeout(LONGEST_WAIT, before) => {}
+        _ = tokio::time::timeout(LONGEST_WAIT, Driven::new(before)) => {}
         () = at_once.notified() => {}
     }
 }
@@ -117,12 +166,12 @@ async fn look_after(
     log: Arc<dyn TxLog>,
 ) -> Result<Arc<ChangeLook>> {
     turn.await;
-    let (mut number, mut last) = (0, None);
+    let (mut number, mut last, mut _under_way) = (0, None, None);
     if let Some(home) = home.upgrade() {
         let mut state = locked(&home);
         state.running = state.next.take().map(|next| next.look);
         state.begun += 1;
-        (number, last) = (state.begun, state.last.clone());
+        (number, last, _under_way) = (state.begun, state.last.clone(), Some(Arc::clone(&state.under_way)));
     }
     let (asked, connections, by_majority) = (Instant::now(), connections(&server, &*log), server.nodes.are_several());
     let closed = last.map(|last| last.closed().clone()).unwrap_or_default();
@@ -215,7 +264,7 @@ impl Core {
 #[cfg(test)]
 mod tests {
     use futures_util::future;
-    use tokio::time::Instant;
+    use tokio::{sync::oneshot, time::Instant};
 
     use super::*;
 
@@ -236,6 +285,30 @@ mod tests {
         assert_eq!(waited(turn_after(None, Arc::default())).await, Duration::ZERO);
         assert_eq!(waited(turn_after(Some(answered.boxed().shared()), Arc::default())).await, Duration::ZERO);
         assert_eq!(waited(turn_after(Some(unanswered()), Arc::default())).await, LONGEST_WAIT);
+    }
+
+    /// The wake-up reaches a caller that goes away before it polls again, while another one polls.
+    #[tokio::test]
+    async fn a_caller_that_goes_away_leaves_the_look_to_a_task() {
+        let (answer, answered) = oneshot::channel::<()>();
+        let look: SharedLook = async move {
+            let _ = answered.await;
+            Err(crate::error::Error::new(crate::error::ErrorKind::Unavailable, "none"))
+        }
+        .boxed()
+        .shared();
+        let mut first = Driven::new(look.clone());
+        assert!(future::poll_immediate(&mut first).await.is_none());
+        drop(first);
+        answer.send(()).expect("the look goes on");
+        // Nobody polls it here.
+        let answered = async {
+            while look.peek().is_none() {
+                tokio::task::yield_now().await;
+            }
+        };
+        assert!(tokio::time::timeout(Duration::from_secs(20), answered).await.is_ok());
+        drop(Driven::new(look));
     }
 
     #[tokio::test(start_paused = true)]

@@ -41,6 +41,9 @@ mod tests;
 
 pub(crate) use self::claim::{Claim, Claimed};
 
+/// Documents of a transaction of which it is asked whether others wait for them.
+const FEW: usize = 64;
+
 /// Committed transactions that one statement names, to take over what they have left.
 const MOST_LEFT: usize = 16;
 
@@ -117,9 +120,13 @@ impl Claims {
         table.left.get(ns).map_or_else(Vec::new, |left| left.iter().rev().take(MOST_LEFT).copied().collect())
     }
 
-    /// Does another transaction wait for a document that this one holds?
+    /// Does another transaction wait for a document that this one holds? Of one that holds many
+    /// documents that is not known: to look at all of them would keep others from the table.
     pub(crate) fn is_wanted(&self) -> bool {
         let keys = self.0.keys();
+        if keys.len() > FEW {
+            return false;
+        }
         let (me, table) = (self.0.owner.id, self.0.siblings.lock());
         let mut mine = keys.iter().filter_map(|key| table.places.get(key)).filter(|place| place.owner.id == me);
         mine.any(|place| !place.queue.is_empty())

@@ -256,7 +256,7 @@ impl TxLog for ClientRecordLog {
             if stands {
                 return Ok(());
             }
-            if record.is_some_and(|record| record.fenced) {
+            if record.is_none_or(|record| record.fenced) {
                 self.shared.slot(id.client).iter().for_each(|slot| slot.suspect());
             }
             Err(lost(id))

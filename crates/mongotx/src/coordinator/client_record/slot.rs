@@ -62,7 +62,7 @@ struct State {
     stamps: Stamps,
     listed: HashSet<Namespace>,
     enlisting: Vec<(Namespace, oneshot::Sender<Result<()>>)>,
-    /// Somebody has seen the record fenced.
+    /// A statement has found the record fenced or gone.
     is_suspected: bool,
     last_write: Instant,
     /// When the write that is under way was composed.
@@ -325,8 +325,8 @@ impl Slot {
         })
     }
 
-    /// Somebody has seen the record fenced: a write finds out now, and a new record follows. Until
-    /// then every transaction that begins would be in one that decides nothing.
+    /// A statement has found the record fenced or gone: a write finds out now, and when that is
+    /// refused a new record follows. Until then transactions begin in one that decides nothing.
     pub(super) fn suspect(&self) {
         self.state().is_suspected = true;
         self.wake.notify_one();
