@@ -444,6 +444,7 @@ def _check_size(transaction: Transaction) -> None:
     if items > MAX_ITEMS:
         raise LimitError(f"the transaction has {items} reads, writes, scans and scanned keys; the limit is {MAX_ITEMS}")
     size = sum(len(read.key) for read in transaction.reads) + sum(map(len, scanned))
+    size += sum(len(scan.range.start) + len(scan.range.end.key if scan.range.end else b"") for scan in transaction.scans)
     size += sum(len(write.key) + len(write.value or b"") for write in transaction.writes)
     if size > MAX_TRANSACTION_BYTES:
         raise LimitError(f"the transaction has {size} bytes; the limit is {MAX_TRANSACTION_BYTES}")
