@@ -10,6 +10,7 @@
 
 from .client import Client, SnapshotView, Tranx
 from .errors import (
+    EndedError,
     Error,
     LimitError,
     NotWelcomeError,
@@ -21,6 +22,7 @@ from .errors import (
 
 __all__ = [
     "Client",
+    "EndedError",
     "Error",
     "LimitError",
     "NotWelcomeError",

@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 from .cluster import address_of, map_id, server_of, servers_of
 from .connection import Link
-from .errors import LimitError, RefusedError, UnavailableError, UnknownError
+from .errors import EndedError, LimitError, RefusedError, UnavailableError, UnknownError
 from .messages import (
     BEGIN_AGAIN,
     GIVE_UP,
@@ -199,6 +199,8 @@ class Tranx:
         self._scanned: dict[bytes, Item] = {}
         self._writes: dict[bytes, bytes | None] = {}
         self.waited_s, self.kept = waited_s, kept
+        # It was sent, and is not known not to be committed.
+        self._is_over = False
 
     def get(self, key: bytes) -> bytes | None:
         """What a key holds, as this transaction sees it."""
@@ -259,7 +261,9 @@ class Tranx:
 
     def commit(self) -> Version | None:
         """Commits it: the version of what it wrote, if it wrote. `RefusedError`: it is not committed. `UnknownError`: it
-        may be."""
+        may be. Only after a refusal may it be committed again: that is a new request, and would be carried out."""
+        if self._is_over:
+            raise EndedError("the transaction was committed already, or may be")
         transaction = Transaction(
             [Read(key, item and item.version) for key, item in sorted(self._reads.items())],
             self._scans,
@@ -272,12 +276,14 @@ class Tranx:
         if self.waited_s is not None:
             waited_ms = min(int(self.waited_s() * 1000), (1 << 32) - 1)
             ask = CommitAgain(transaction, Again(waited_ms, True, self.kept))
+        self._is_over = True
         match self._client.ask(self._coordinator(), ask, CommitReply).outcome:
             case Committed(version):
                 return version
             case Validated():
                 return None
             case Refused(refusal):
+                self._is_over = False
                 raise RefusedError(refusal)
         raise UnknownError("the server does not know this client any more")
 
@@ -438,6 +444,7 @@ def _check_size(transaction: Transaction) -> None:
     if items > MAX_ITEMS:
         raise LimitError(f"the transaction has {items} reads, writes, scans and scanned keys; the limit is {MAX_ITEMS}")
     size = sum(len(read.key) for read in transaction.reads) + sum(map(len, scanned))
+    size += sum(len(scan.range.start) + len(scan.range.end.key if scan.range.end else b"") for scan in transaction.scans)
     size += sum(len(write.key) + len(write.value or b"") for write in transaction.writes)
     if size > MAX_TRANSACTION_BYTES:
         raise LimitError(f"the transaction has {size} bytes; the limit is {MAX_TRANSACTION_BYTES}")

@@ -19,10 +19,13 @@ from .messages import (
     ClientWelcome,
     Commit,
     CommitAgain,
+    CommitReply,
     Hello,
     NotWelcome,
     OfClient,
+    Overloaded,
     Proof,
+    Refused,
     Request,
     Response,
     Welcome,
@@ -35,6 +38,8 @@ RESEND_S = 2.0
 FIRST_WAIT_S = 0.02
 LAST_WAIT_S = 0.5
 CHUNK_BYTES = 64 << 10
+# What is read at the most of late answers before the next request.
+LATE_CHUNKS = 256
 
 
 class Lost(Exception):
@@ -82,6 +87,9 @@ class Link:
         is_commit = isinstance(ask, Commit | CommitAgain)
         self._last_id += 1
         request_id, sent_as = self._last_id, None
+        # Over which the first copy was sent, as long as a refusal of it may come.
+        first_over = None
+        self._close_ended()
         while True:
             try:
                 if self._stream is None:
@@ -89,20 +97,45 @@ class Link:
                 if is_commit and sent_as not in (None, self._name):
                     raise UnknownError(f"the server of {self._address} was restarted, or has forgotten this client")
                 payload = encode(Request(request_id, sent_as is not None, ask))
+                is_followed = sent_as is not None and first_over is self._stream
+                first_over = self._stream if sent_as is None else first_over
                 sent_as = self._name
                 self._send(frame(payload))
-                reply = self._answer(request_id, min(deadline, time.monotonic() + RESEND_S))
+                until = min(deadline, time.monotonic() + RESEND_S)
+                reply = self._answer(request_id, until)
+                if is_followed and is_commit and _is_overloaded(reply):
+                    # Of the first copy: the server may have carried out the other one.
+                    first_over = None
+                    reply = self._answer(request_id, until)
                 if reply is not None:
                     return reply
             except Lost:
                 self.close()
-            except UnavailableError as error:
+            except (UnavailableError, NotWelcomeError) as error:
                 if is_commit and sent_as is not None:
                     raise UnknownError(str(error)) from None
                 raise
             if time.monotonic() >= deadline:
                 failure = UnknownError if is_commit else UnavailableError
                 raise failure(f"{self._address[0]}:{self._address[1]} did not answer in time")
+
+    def _close_ended(self) -> None:
+        """Closes a connection that has ended while nothing was asked: what is sent over it would never arrive, and a commit
+        would be unknown."""
+        if self._stream is None:
+            return
+        try:
+            self._stream.settimeout(0)
+            for _ in range(LATE_CHUNKS):
+                data = self._stream.recv(CHUNK_BYTES)
+                if not data:
+                    return self.close()
+                self._incoming.add(data)
+        except BlockingIOError:
+            # It goes on.
+            pass
+        except OSError:
+            self.close()
 
     def _meet(self) -> ClientWelcome:
         """One connection, one greeting."""
@@ -194,3 +227,9 @@ class Link:
             return decode(hint, payload)
         except Unreadable as error:
             raise Lost(f"a message cannot be understood: {error}") from None
+
+
+def _is_overloaded(reply: Any) -> bool:
+    """Is a commit refused for want of room?"""
+    is_refused = isinstance(reply, CommitReply) and isinstance(reply.outcome, Refused)
+    return is_refused and isinstance(reply.outcome.refusal, Overloaded)

@@ -19,6 +19,10 @@ class UnknownError(Error):
     """No answer to a commit: it may be committed. Only reading shows it."""
 
 
+class EndedError(Error):
+    """The transaction is over: it was committed, or may be. Nothing was sent now."""
+
+
 class UnavailableError(Error):
     """A server could not be asked, or did not answer. Nothing was committed."""
 

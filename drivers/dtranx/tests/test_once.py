@@ -6,8 +6,9 @@ The server is a script: it says what a server could say, and looks at what the c
 import socket
 import threading
 import unittest
+from unittest import mock
 
-from dtranx import Client, UnavailableError, UnknownError
+from dtranx import Client, EndedError, RefusedError, UnavailableError, UnknownError
 from dtranx.codec import decode, encode
 from dtranx.frames import Incoming, frame, preface
 from dtranx.messages import (
@@ -22,6 +23,9 @@ from dtranx.messages import (
     Hello,
     Indeterminate,
     Item,
+    NotWelcome,
+    Overloaded,
+    Refused,
     Request,
     Response,
     Values,
@@ -32,6 +36,8 @@ from dtranx.messages import (
 LIMIT_S = 20
 FIRST, OTHER = ClientName(1, 1), ClientName(2, 1)
 VERSION = Version(1, 5)
+COMMITTED = CommitReply(Committed(VERSION))
+OVERLOADED = CommitReply(Refused(Overloaded("the log")))
 
 
 class Once(unittest.TestCase):
@@ -43,7 +49,7 @@ class Once(unittest.TestCase):
         self.heard: list[tuple[ClientName | None, list[Request]]] = []
 
     def serve(self, *connections):
-        """Serves one connection after the other: the name that it gives, and what it does with each request: it answers it
+        """Serves one connection after the other: the name that it gives (or its refusal), and what it does with each request: it answers it
         so, or breaks the connection (`None`). A list has answers to earlier requests: how many ids before, and the answer."""
         thread = threading.Thread(target=self._serve, args=[connections])
         thread.start()
@@ -62,7 +68,8 @@ class Once(unittest.TestCase):
                     incoming.add(self._received(stream))
                 hello = decode(Hello, self._payload(stream, incoming))
                 self.heard.append((hello.caller.name, requests))
-                stream.sendall(frame(encode(ClientWelcome(name, 1, cluster, 16), Welcome)))
+                welcome = name if isinstance(name, NotWelcome) else ClientWelcome(name, 1, cluster, 16)
+                stream.sendall(frame(encode(welcome, Welcome)))
                 for answer in answers:
                     requests.append(decode(Request, self._payload(stream, incoming)))
                     for id_before, reply in answer if isinstance(answer, list) else [(0, answer)]:
@@ -106,6 +113,57 @@ class Once(unittest.TestCase):
         (_, [first]), (name, [second]) = self.heard[1:]
         self.assertEqual((name, second.repeated), (FIRST, False))
         self.assertGreater(second.id, first.id)
+
+    def test_the_refusal_of_a_first_copy_is_not_the_answer_to_the_second(self):
+        self.serve((FIRST, []), (FIRST, [None, [(0, OVERLOADED), (0, COMMITTED)]]))
+        client = self.client()
+        with mock.patch("dtranx.connection.RESEND_S", 0.05):
+            self.assertEqual(self.put(client), VERSION)
+        [first, second] = self.heard[1][1]
+        self.assertEqual((second.id, first.repeated, second.repeated), (first.id, False, True))
+
+    def test_a_refusal_that_the_server_remembers_is_the_answer(self):
+        self.serve((FIRST, []), (FIRST, [None, OVERLOADED, OVERLOADED]))
+        client = self.client()
+        with mock.patch("dtranx.connection.RESEND_S", 0.05), self.assertRaises(RefusedError):
+            self.put(client)
+
+    def test_a_refusal_over_another_connection_than_the_first_copys_is_the_answer(self):
+        self.serve((FIRST, []), (FIRST, [None]), (FIRST, [OVERLOADED]))
+        with self.assertRaises(RefusedError):
+            self.put(self.client())
+
+    def test_a_commit_without_an_answer_is_unknown_though_the_server_refuses_the_client_then(self):
+        self.serve((FIRST, []), (FIRST, [None]), (NotWelcome("another cluster", False), []))
+        with self.assertRaises(UnknownError):
+            self.put(self.client())
+
+    def test_a_connection_that_has_ended_meanwhile_is_not_used(self):
+        self.serve((FIRST, []), (FIRST, [Values([None])]), (OTHER, [COMMITTED]))
+        client = self.client()
+        client.begin().get(b"k")
+        # Waits until the end has come.
+        [link] = client._links.values()
+        self.assertEqual(link._stream.recv(1, socket.MSG_PEEK), b"")
+        self.assertEqual(self.put(client), VERSION)
+        self.assertFalse(self.heard[2][1][0].repeated)
+
+    def test_a_transaction_is_committed_again_only_after_a_refusal(self):
+        self.serve((FIRST, []), (FIRST, [OVERLOADED, COMMITTED, CommitReply(Indeterminate())]))
+        client = self.client()
+        tranx = client.begin()
+        tranx.put(b"k", b"v")
+        with self.assertRaises(RefusedError):
+            tranx.commit()
+        self.assertEqual(tranx.commit(), VERSION)
+        unknown = client.begin()
+        unknown.put(b"k", b"v")
+        with self.assertRaises(UnknownError):
+            unknown.commit()
+        for ended in tranx, unknown:
+            with self.assertRaises(EndedError):
+                ended.commit()
+        self.assertEqual(len(self.heard[1][1]), 3)
 
     def test_a_read_is_asked_again_under_any_name(self):
         held = Values([Item(b"v", VERSION)])

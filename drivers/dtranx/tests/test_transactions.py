@@ -145,6 +145,13 @@ class Transactions(unittest.TestCase):
             tranx.put(b"%d" % at, b"")
         with self.assertRaises(LimitError):
             tranx.commit()
+        # What bounds a range counts, too.
+        tranx = self.client.begin()
+        for at in range(8):
+            tranx.put(b"%d" % at, b"v" * ((1 << 20) - 100))
+        tranx.scan(b"\xff" * 4096)
+        with self.assertRaises(LimitError):
+            tranx.commit()
         # The longest that may be.
         self.client.put(b"k" * 4096, b"v" * (1 << 20))
         self.assertEqual(len(self.client.get(b"k" * 4096)), 1 << 20)

@@ -32,7 +32,8 @@ pub(crate) enum Admission {
     New,
     /// The request was answered before: send this answer again.
     Answer(CommitAnswer),
-    /// Nothing: it is under way, or too old.
+    /// Nothing: it is under way, or too old; or there is no room for it, and an earlier copy may be
+    /// under way.
     Ignore,
 }
 
@@ -48,8 +49,15 @@ impl Clients {
         self.connected.remove(&client);
     }
 
-    /// Is this request to be carried out? If so, it counts as under way from now on.
-    pub(crate) fn admit(&mut self, config: &NodeConfig, client: ClientId, message: MessageId) -> Admission {
+    /// Is this request to be carried out? If so, it counts as under way from now on. A refusal for
+    /// want of room is not remembered; a client believes it only of a first copy.
+    pub(crate) fn admit(
+        &mut self,
+        config: &NodeConfig,
+        client: ClientId,
+        message: MessageId,
+        is_repeated: bool,
+    ) -> Admission {
         let Some(requests) = self.connected.get_mut(&client) else {
             return Admission::Answer(CommitAnswer::Indeterminate);
         };
@@ -61,6 +69,9 @@ impl Clients {
             None => {}
         }
         if requests.answers.len() >= config.client_window && !requests.forget_first() {
+            if is_repeated {
+                return Admission::Ignore;
+            }
             let limit = format!("{} requests of one client under way", config.client_window);
             return Admission::Answer(CommitAnswer::Refused(Refusal::Overloaded { limit }));
         }
@@ -120,11 +131,11 @@ mod tests {
     #[test]
     fn admit_repeated_request_is_answered_the_same_and_not_carried_out() {
         let (config, mut clients) = clients();
-        assert!(matches!(clients.admit(&config, ME, MessageId(1)), Admission::New));
-        assert!(matches!(clients.admit(&config, ME, MessageId(1)), Admission::Ignore));
+        assert!(matches!(clients.admit(&config, ME, MessageId(1), false), Admission::New));
+        assert!(matches!(clients.admit(&config, ME, MessageId(1), false), Admission::Ignore));
         clients.answered(ME, MessageId(1), &committed(5));
         assert!(
-            matches!(clients.admit(&config, ME, MessageId(1)), Admission::Answer(answer) if answer == committed(5))
+            matches!(clients.admit(&config, ME, MessageId(1), false), Admission::Answer(answer) if answer == committed(5))
         );
     }
 
@@ -132,19 +143,29 @@ mod tests {
     fn admit_forgotten_request_is_never_carried_out() {
         let (config, mut clients) = clients();
         for number in 1..=3 {
-            assert!(matches!(clients.admit(&config, ME, MessageId(number)), Admission::New));
+            assert!(matches!(clients.admit(&config, ME, MessageId(number), false), Admission::New));
             clients.answered(ME, MessageId(number), &committed(number));
         }
-        assert!(matches!(clients.admit(&config, ME, MessageId(1)), Admission::Ignore));
+        assert!(matches!(clients.admit(&config, ME, MessageId(1), false), Admission::Ignore));
     }
 
     #[test]
     fn admit_more_requests_under_way_than_the_limit_are_refused() {
         let (config, mut clients) = clients();
-        clients.admit(&config, ME, MessageId(1));
-        clients.admit(&config, ME, MessageId(2));
-        let refused = clients.admit(&config, ME, MessageId(3));
+        clients.admit(&config, ME, MessageId(1), false);
+        clients.admit(&config, ME, MessageId(2), false);
+        let refused = clients.admit(&config, ME, MessageId(3), false);
         assert!(matches!(refused, Admission::Answer(CommitAnswer::Refused(Refusal::Overloaded { .. }))));
+    }
+
+    #[test]
+    fn admit_repeated_request_without_room_is_neither_refused_nor_carried_out() {
+        let (config, mut clients) = clients();
+        clients.admit(&config, ME, MessageId(1), false);
+        clients.admit(&config, ME, MessageId(2), false);
+        assert!(matches!(clients.admit(&config, ME, MessageId(3), true), Admission::Ignore));
+        clients.answered(ME, MessageId(1), &committed(1));
+        assert!(matches!(clients.admit(&config, ME, MessageId(3), true), Admission::New));
     }
 
     #[test]
@@ -152,7 +173,7 @@ mod tests {
         let (config, mut clients) = clients();
         let before = ClientId { incarnation: Incarnation(6), number: 1 };
         clients.connect(&config, Some(Incarnation(7)), before);
-        let refused = clients.admit(&config, before, MessageId(1));
+        let refused = clients.admit(&config, before, MessageId(1), false);
         assert!(matches!(refused, Admission::Answer(CommitAnswer::Indeterminate)));
     }
 }

@@ -84,7 +84,11 @@ impl Node {
             Input::ClientConnected { client } => self.tranx(now_ms, TranxEvent::ClientConnected { client }, commands),
             Input::ClientGone { client } => self.tranx(now_ms, TranxEvent::ClientGone { client }, commands),
             Input::Commit { client, message, transaction, again } => {
-                self.tranx(now_ms, TranxEvent::Commit { client, message, transaction, again }, commands);
+                self.tranx(
+                    now_ms,
+                    TranxEvent::Commit { client, message, is_repeated: false, transaction, again },
+                    commands,
+                );
             }
             Input::Snapshot { client, message } => {
                 self.tranx(now_ms, TranxEvent::Snapshot { client, message }, commands);

@@ -36,6 +36,8 @@ pub(crate) enum TranxEvent {
     Commit {
         client: ClientId,
         message: MessageId,
+        /// The client had sent it before.
+        is_repeated: bool,
         transaction: Transaction,
         again: Again,
     },
@@ -99,8 +101,8 @@ impl TranxService {
         self.within(turn, |coordinator, participant, ctx| match event {
             TranxEvent::ClientConnected { client } => coordinator.connect(ctx, client),
             TranxEvent::ClientGone { client } => coordinator.leave(client),
-            TranxEvent::Commit { client, message, transaction, again } => {
-                coordinator.commit(ctx, (client, message), transaction, again);
+            TranxEvent::Commit { client, message, is_repeated, transaction, again } => {
+                coordinator.commit(ctx, (client, message), is_repeated, transaction, again);
             }
             TranxEvent::Snapshot { client, message } => coordinator.snapshot(ctx, client, message),
             TranxEvent::ServerGone { server } => ctx.event(Event::Lock(LockEvent::Gone { server })),

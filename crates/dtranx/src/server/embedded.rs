@@ -184,7 +184,7 @@ impl LocalLink {
                 if let Some(refusal) = door::refuse_commit(&self.board, &self.partition, &transaction, is_repeated) {
                     return Err(Reply::Commit(CommitAnswer::Refused(refusal)));
                 }
-                let input = TranxEvent::Commit { client, message: MessageId(id), transaction, again };
+                let input = TranxEvent::Commit { client, message: MessageId(id), is_repeated, transaction, again };
                 let limit = "requests that wait at the server".to_owned();
                 let refusal = Refusal::Overloaded { limit };
                 self.entry.offer(input).map_err(|_| Reply::Commit(CommitAnswer::Refused(refusal)))

@@ -18,7 +18,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use self::meet::{Met, is_timeout, meet};
-use self::state::{Over, State, Waiting};
+use self::state::{FirstCopy, Over, State, Waiting};
 use super::{Answer, Done, Link, Ticket};
 use crate::cluster::{Cluster, MapId, Server};
 use crate::core::ServerId;
@@ -111,7 +111,7 @@ impl Link for SocketLink {
         let mut state = self.shared.lock();
         let id = state.next_id;
         state.next_id += 1;
-        self.shared.add(state, id, Waiting { ask, done, until, is_again: false, sent: None });
+        self.shared.add(state, id, Waiting { ask, done, until, is_again: false, sent: None, first: FirstCopy::Gone });
     }
 
     fn ask_again(&self, ticket: Ticket, ask: Ask, until: Instant, done: Done) {
@@ -120,7 +120,9 @@ impl Link for SocketLink {
             drop(state);
             return done(Answer::Silence(ticket));
         }
-        self.shared.add(state, ticket.id, Waiting { ask, done, until, is_again: true, sent: None });
+        // It may have been over this connection that the first copy was sent.
+        let first = FirstCopy::Alone;
+        self.shared.add(state, ticket.id, Waiting { ask, done, until, is_again: true, sent: None, first });
     }
 }
 
@@ -289,20 +291,16 @@ impl Shared {
             return Ok(());
         }
         let mut state = self.lock();
-        // An answer that nobody waits for is one to a repeated request.
-        let told: Vec<_> = responses
-            .into_iter()
-            .filter_map(|response| Some((state.waiting.remove(&response.id)?.done, response.reply)))
-            .collect();
+        let over: Vec<_> = responses.into_iter().filter_map(|response| state.answered(response)).collect();
         drop(state);
-        told.into_iter().for_each(|(done, reply)| done(Answer::Reply(reply)));
+        over.into_iter().for_each(Over::tell);
         Ok(())
     }
 
     fn lost(&self, error: String) {
         let mut state = self.lock();
         state.stream = None;
-        state.forget_unsent();
+        state.forget_connection();
         state.last_error = error;
     }
 

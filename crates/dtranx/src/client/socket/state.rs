@@ -1,14 +1,14 @@
 //! Requests that wait at a link, and bytes to be written. Nothing here waits or calls back: see
 //! [`Over`].
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, btree_map::Entry};
 use std::net::TcpStream;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crate::client::{Answer, Done, Ticket};
-use crate::core::ClientId;
-use crate::wire::{Ask, Request, encode};
+use crate::core::{ClientId, CommitAnswer, Refusal};
+use crate::wire::{Ask, Reply, Request, Response, encode};
 
 /// Bytes that may wait here to be written, beside the last request. Requests beyond them wait at
 /// their callers.
@@ -46,6 +46,20 @@ pub(super) struct Waiting {
     pub(super) is_again: bool,
     /// Under which name it was sent, and when.
     pub(super) sent: Option<(ClientId, Instant)>,
+    pub(super) first: FirstCopy,
+}
+
+/// The first copy of a request, the only one that a server may refuse for want of room without
+/// remembering it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum FirstCopy {
+    /// It was not sent over this connection, or its refusal has come.
+    Gone,
+    /// It was sent over this connection, and no other.
+    Alone,
+    /// A further copy was sent behind it. The server may refuse the first one and carry out the
+    /// other.
+    Followed,
 }
 
 /// Somebody to be told, without the lock.
@@ -68,6 +82,26 @@ impl Waiting {
         };
         Over { done: self.done, answer }
     }
+
+    /// Is this not the answer, but what became of the first copy, while a further one may be
+    /// carried out? If so, the next refusal is the answer: the server remembers it.
+    fn is_of_first_copy(&mut self, reply: &Reply) -> bool {
+        let is_refused = matches!(reply, Reply::Commit(CommitAnswer::Refused(Refusal::Overloaded { .. })));
+        let is_of_first = is_refused && self.first == FirstCopy::Followed;
+        if is_of_first {
+            self.first = FirstCopy::Gone;
+        }
+        is_of_first
+    }
+
+    fn note_sent(&mut self, name: ClientId) {
+        self.first = match self.first {
+            FirstCopy::Gone if self.is_again || self.sent.is_some() => FirstCopy::Gone,
+            FirstCopy::Gone => FirstCopy::Alone,
+            FirstCopy::Alone | FirstCopy::Followed => FirstCopy::Followed,
+        };
+        self.sent = Some((name, Instant::now()));
+    }
 }
 
 impl State {
@@ -88,9 +122,10 @@ impl State {
     }
 
     /// Forgets the bytes that were to be written, because the connection is lost. Their requests go
-    /// on waiting.
-    pub(super) fn forget_unsent(&mut self) {
+    /// on waiting; what was not answered over it will not be.
+    pub(super) fn forget_connection(&mut self) {
         self.out.clear();
+        self.waiting.values_mut().for_each(|waiting| waiting.first = FirstCopy::Gone);
         self.is_behind = false;
     }
 
@@ -121,7 +156,7 @@ impl State {
         waiting.ask = request.ask;
         match encoded {
             Ok(()) => {
-                waiting.sent = Some((name, Instant::now()));
+                waiting.note_sent(name);
                 None
             }
             Err(error) => {
@@ -131,10 +166,19 @@ impl State {
         }
     }
 
+    /// Who waits for this answer; nobody, if it is one to a repeated request.
+    pub(super) fn answered(&mut self, response: Response) -> Option<Over> {
+        let Entry::Occupied(mut waiting) = self.waiting.entry(response.id) else { return None };
+        if waiting.get_mut().is_of_first_copy(&response.reply) {
+            return None;
+        }
+        Some(Over { done: waiting.remove().done, answer: Answer::Reply(response.reply) })
+    }
+
     /// The server gave a name. If it is another one than before, what was sent under the old one
     /// has no answer any more.
     pub(super) fn renamed(&mut self, name: ClientId) -> Vec<Over> {
-        self.forget_unsent();
+        self.forget_connection();
         let before = self.name.replace(name);
         if before.is_none_or(|before| before == name) {
             return Vec::new();
@@ -154,7 +198,7 @@ pub(super) mod tests {
     use std::net::TcpListener;
 
     use super::*;
-    use crate::core::{Incarnation, Key, Transaction, Value, Write};
+    use crate::core::{Incarnation, Key, ServerId, Transaction, TranxId, Value, Write};
     use crate::wire::{decode, next_frame};
 
     /// A commit of a value of so many bytes that nobody has sent yet.
@@ -162,7 +206,7 @@ pub(super) mod tests {
         let write = Write { key: Key::smallest(), value: Some(Value::new(vec![7; bytes]).unwrap()) };
         let ask = Ask::Commit(Transaction { writes: vec![write], ..Transaction::default() });
         let until = Instant::now() + Duration::from_secs(600);
-        Waiting { ask, done: Box::new(drop), until, is_again: false, sent: None }
+        Waiting { ask, done: Box::new(drop), until, is_again: false, sent: None, first: FirstCopy::Gone }
     }
 
     fn ids(mut bytes: &[u8]) -> Vec<u64> {
@@ -185,12 +229,67 @@ pub(super) mod tests {
         assert!(!state.is_resting(asked + REST));
     }
 
-    #[test]
-    fn requests_beyond_what_may_be_unsent_are_sent_later_in_their_order() {
+    fn connected() -> State {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let mut state = State::new();
         state.stream = Some(Arc::new(TcpStream::connect(listener.local_addr().unwrap()).unwrap()));
         state.name = Some(ClientId { incarnation: Incarnation(1), number: 1 });
+        state
+    }
+
+    /// Is a request over with this answer?
+    fn is_answered(state: &mut State, answer: CommitAnswer) -> bool {
+        state.answered(Response { id: 1, reply: Reply::Commit(answer) }).is_some()
+    }
+
+    fn overloaded() -> CommitAnswer {
+        CommitAnswer::Refused(Refusal::Overloaded { limit: "the log".to_owned() })
+    }
+
+    #[test]
+    fn commit_that_was_sent_twice_is_not_over_when_its_first_copy_is_refused_at_the_door() {
+        let mut state = connected();
+        state.waiting.insert(1, waiting(1));
+        assert!(state.send(1).is_none() && state.send(1).is_none());
+        assert!(!is_answered(&mut state, overloaded()), "the second copy may be carried out");
+        assert!(is_answered(&mut state, CommitAnswer::Committed(TranxId { server: ServerId(1), number: 1 })));
+    }
+
+    #[test]
+    fn commit_that_is_refused_once_more_is_refused() {
+        let mut state = connected();
+        state.waiting.insert(1, waiting(1));
+        assert!(state.send(1).is_none() && state.send(1).is_none());
+        assert!(!is_answered(&mut state, overloaded()));
+        assert!(state.send(1).is_none(), "it is sent again after a while");
+        assert!(is_answered(&mut state, overloaded()), "the server remembers this one");
+    }
+
+    #[test]
+    fn commit_that_was_sent_once_over_a_connection_is_refused_by_any_refusal() {
+        let mut state = connected();
+        state.waiting.insert(1, waiting(1));
+        assert!(state.send(1).is_none());
+        assert!(is_answered(&mut state, overloaded()));
+        // The first copy went over a connection that is lost.
+        state.waiting.insert(1, waiting(1));
+        assert!(state.send(1).is_none());
+        state.forget_connection();
+        assert!(state.send(1).is_none() && state.send(1).is_none());
+        assert!(is_answered(&mut state, overloaded()));
+    }
+
+    #[test]
+    fn commit_that_is_asked_about_again_may_have_been_refused_at_the_door_before() {
+        let mut state = connected();
+        state.waiting.insert(1, Waiting { is_again: true, first: FirstCopy::Alone, ..waiting(1) });
+        assert!(state.send(1).is_none());
+        assert!(!is_answered(&mut state, overloaded()) && is_answered(&mut state, overloaded()));
+    }
+
+    #[test]
+    fn requests_beyond_what_may_be_unsent_are_sent_later_in_their_order() {
+        let mut state = connected();
         for id in 1..=40 {
             // The last ones are small: they would fit, and must not overtake.
             state.waiting.insert(id, waiting(if id <= 30 { 1 << 20 } else { 1 }));

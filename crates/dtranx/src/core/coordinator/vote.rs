@@ -29,10 +29,11 @@ impl Coordinator {
         &mut self,
         ctx: &mut Context<'_>,
         (client, message): (ClientId, MessageId),
+        is_repeated: bool,
         transaction: Transaction,
         again: Again,
     ) {
-        match self.clients.admit(ctx.config, client, message) {
+        match self.clients.admit(ctx.config, client, message, is_repeated) {
             Admission::New => {}
             Admission::Answer(answer) => return ctx.out.commands.push(Command::Reply { client, message, answer }),
             Admission::Ignore => return,

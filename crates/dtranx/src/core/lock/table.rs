@@ -24,7 +24,8 @@ use super::{
 use crate::core::{id::WorkId, item::Key, range::KeyRange, refusal::Refusal, standing::Place};
 
 /// How many requests may wait at once for one of this server's own clients to wait, too. For those
-/// of other servers it is twice as many: whatever the clients ask, there is room for them.
+/// of other servers it is twice as many: what this server's own clients ask leaves room for them.
+/// Clients that ask through other servers count as those servers', and can take that room, too.
 pub(super) const MAX_WAITERS: usize = 8192;
 /// The same for the requests that wait for one key.
 pub(super) const MAX_KEY_WAITERS: usize = 1024;
@@ -70,7 +71,7 @@ pub(super) struct Times {
 /// The locks of one server.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(super) struct LockTable {
-    keys: BTreeMap<Key, Entry>,
+    pub(super) keys: BTreeMap<Key, Entry>,
     ranges: BTreeMap<WorkId, Vec<KeyRange>>,
     pub(super) held: BTreeMap<WorkId, Held>,
     pub(super) waiting: BTreeMap<Place, Waiter>,

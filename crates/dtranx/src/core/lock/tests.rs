@@ -413,6 +413,9 @@ fn is_sound(table: &LockTable) {
     for (place, waiter) in &table.waiting {
         assert!(table.is_blocked(*place, &waiter.locks, None), "{place:?} waits for nobody");
         assert!(!table.held.contains_key(&place.work));
+        let but_for_ranges = Locks { ranges: vec![], ..waiter.locks.clone() };
+        let is_noted = waiter.watches.as_ref().is_some_and(|key| table.keys[key].watched.contains(place));
+        assert!(is_noted || table.is_blocked(*place, &but_for_ranges, None), "nothing wakes {place:?}");
         if let Some(key) = &waiter.watches {
             let only = KeyRange::through(key.clone(), key.clone());
             assert_eq!(

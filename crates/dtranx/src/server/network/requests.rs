@@ -184,7 +184,8 @@ impl NetworkStage {
         if let Some(refusal) = refused {
             return Err(Some(Reply::Commit(CommitAnswer::Refused(refusal))));
         }
-        self.port.entry.offer(TranxEvent::Commit { client, message: MessageId(id), transaction, again }).map_err(|_| {
+        let event = TranxEvent::Commit { client, message: MessageId(id), is_repeated, transaction, again };
+        self.port.entry.offer(event).map_err(|_| {
             let head = RequestHead { id, is_repeated, kind: AskKind::Commit };
             refusal(head, "requests that wait at the server".to_owned()).map(|response| response.reply)
         })
