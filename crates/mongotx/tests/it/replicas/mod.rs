@@ -15,7 +15,7 @@ mod bank;
 mod lost;
 mod stopped;
 
-use std::ops::Deref;
+use std::{ops::Deref, time::Duration};
 
 use bson::{Document, doc};
 use mongodb::options::WriteConcern;
@@ -23,6 +23,9 @@ use testkit::{ReplicaSet, Server};
 use tokio::sync::{Mutex, MutexGuard, OnceCell};
 
 use crate::common::{until, world::World};
+
+/// How long the members may need to follow one primary again.
+const LONGEST_CATCH_UP: Duration = Duration::from_secs(180);
 
 static SET: OnceCell<ReplicaSet> = OnceCell::const_new();
 static TURN: Mutex<()> = Mutex::const_new(());
@@ -44,6 +47,8 @@ pub(crate) async fn set() -> Turn {
     let start = || async { ReplicaSet::start_with(3, &ReplicaSet::breakable()).await };
     let set = Turn(SET.get_or_try_init(start).await.unwrap(), turn);
     set.heal().await;
+    // A member that was taken back by the test before may need a minute to find whom to follow.
+    tokio::time::timeout(LONGEST_CATCH_UP, set.until_all_have_a_mark("between_tests")).await.expect("all follow");
     set
 }
 
@@ -62,7 +67,12 @@ impl Turn {
 
     /// Waits until every member has all that the primary has, and what else one had is taken back.
     pub(crate) async fn until_all_follow(&self, world: &World) {
-        let marks = world.raw().await.database(&world.db).collection("marks");
+        self.until_all_have_a_mark(&world.db).await;
+    }
+
+    async fn until_all_have_a_mark(&self, db: &str) {
+        let client = mongodb::Client::with_uri_str(&self.uri()).await.unwrap();
+        let marks = client.database(db).collection("marks");
         let everybody = WriteConcern::nodes(self.members().len() as u32);
         until("everybody to follow", async || marks.insert_one(doc! {}).write_concern(everybody.clone()).await.ok())
             .await;
