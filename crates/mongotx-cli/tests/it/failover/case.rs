@@ -19,6 +19,7 @@ use testkit::signal;
 use super::{
     bank::{ACCOUNTS, BEGINNING, Business, Customer, Ledger, Work},
     check,
+    disturbed::Disturbed,
     door::Door,
     process::{Blow, Job, Process},
 };
@@ -89,6 +90,7 @@ impl Case {
         let uri = format!("mongodb://{},{}", door.address(), other_door.address());
         let mut customers: Vec<Customer> =
             ["ann", "bob"].map(|name| Customer::start(self.work(name, &uri, &ledger), &stop)).into();
+        let disturbed = self.start_disturbed(&door).await;
 
         let told = broken.until(&format!("{}: the step", self.name), |told| told.struck).await;
         assert!(told.struck, "{}: the step was not reached", self.name);
@@ -96,6 +98,7 @@ impl Case {
             broken.until_paused().await;
         }
         door.shut();
+        drop(disturbed);
         let other = match other {
             Some(other) => other,
             None => self.start_other(&other_door).await,
@@ -137,6 +140,15 @@ impl Case {
         let customers = ["dan", "eve"].map(|name| Customer::start(self.work(name, &uri, ledger), &stop));
         assert!(dead.until("a decision", |told| told.struck).await.struck, "{}", self.name);
         customers.into_iter().for_each(Customer::leave);
+    }
+
+    /// Whoever makes the gateway reach its step, where the customers do so only by chance.
+    async fn start_disturbed(&self, door: &Door) -> Option<Disturbed> {
+        if ![Step::BeforeQuiet, Step::AfterQuiet].contains(&self.step) {
+            return None;
+        }
+        let server = mongodb::Client::with_uri_str(&self.uri).await.unwrap();
+        Some(Disturbed::start(&server, &format!("mongodb://{}", door.address()), &self.db).await)
     }
 
     async fn start_other(&self, door: &Door) -> Process {

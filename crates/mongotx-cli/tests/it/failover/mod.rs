@@ -11,12 +11,14 @@
 //! | `process` | a gateway as a process of its own |
 //! | `door` | the way to a gateway, which can be shut |
 //! | `bank` | clients, and the answers that they got |
+//! | `disturbed` | a client whose reads are changed before each of its commits |
 //! | `case` | one gateway broken at one step |
 //! | `check` | conditions that hold afterwards |
 
 mod bank;
 mod case;
 mod check;
+mod disturbed;
 mod door;
 mod process;
 
