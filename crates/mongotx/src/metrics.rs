@@ -61,6 +61,8 @@ counters! {
     waits,
     /// Writes to the client record.
     record_writes,
+    /// Times that a validation has asked for several things that were read, together.
+    validation_questions,
     /// Requests for quiet, made by transactions that had failed their validation repeatedly.
     quiets,
     /// Decisions held back because another transaction had asked for quiet.

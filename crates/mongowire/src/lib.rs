@@ -26,7 +26,7 @@ mod settings;
 pub mod wire;
 
 pub use self::{
-    connection::{Connection, Greeting, prepare, read_payload},
+    connection::{Connection, Greeting, MOST_BYTES_TOGETHER, prepare, read_payload},
     failure::{Failure, Refusal},
     pool::{Lent, Pool, PoolLimits},
     request::{Request, Sequence, is_database_name},

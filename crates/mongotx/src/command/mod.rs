@@ -6,6 +6,7 @@
 //! one document each may share a command ([`each`]).
 
 pub(crate) mod aggregate;
+mod asking;
 pub(crate) mod bulk;
 pub(crate) mod chance;
 pub(crate) mod count;

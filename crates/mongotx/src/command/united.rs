@@ -1,6 +1,6 @@
-//! What was read, asked again in one command a database.
+//! What was read, asked again together: in one write or one command a database ([`super::asking`]).
 //!
-//! | read | its part of the pipeline | who answers for it |
+//! | read | its part | who answers for it |
 //! | --- | --- | --- |
 //! | by `_id`s | the documents as they are stored | their lock fields: nobody else holds one of them, or at snapshot who does is active after the answer |
 //! | fields by one `_id` | those fields, and the unsafe version of the document | its lock, likewise; or its two versions answer the same |
@@ -9,23 +9,28 @@
 //! | any other `find` | is something pending that it could have to see? Then: the safe versions that match | nothing is |
 //! | which document is the first in an order | the same, once for all such reads of a collection, of documents that could come before it | nothing is |
 //!
-//! A part runs after what stands before it in the pipeline is exhausted. Parts for which nobody
+//! A part runs after what stands before it is exhausted. Parts for which nobody
 //! answers, and those whose answer is another one than it was, are left to be asked by themselves:
 //! what that tells is what counts.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::{
+    collections::{BTreeMap, HashMap, HashSet},
+    sync::Arc,
+};
 
 use bson::{Bson, Document, RawDocument, RawDocumentBuf, doc};
 use protocol::{LockState, TxId, TxStatus, Version, lock::visible_version};
 use sd2v::{filter::is_only_id, names::WRITER, projection, stored::lock_state};
 
 use super::{
+    asking::{self, Found, is_flags},
     fetch, fetch_key, one_command,
-    query::{Documents, Query},
+    query::Query,
 };
 use crate::{
     coordinator::{
         Core,
+        changes::ChangeLook,
         finisher::ByNow,
         own_key::OwnKey,
         read_set::{Digest, Entry, Point, Read},
@@ -38,12 +43,6 @@ use crate::{
 
 /// The most reads that one command asks again.
 const TOGETHER: usize = 64;
-/// The most documents in one batch of the answer.
-const BATCH: i32 = 1_000;
-/// The number of the part that a document of the answer is of.
-const PART: &str = "p";
-/// The document itself; without it, something is pending.
-const DOCUMENT: &str = "d";
 
 /// One or several reads that are asked again by the same stages of a pipeline.
 pub(crate) enum Part<'a> {
@@ -67,6 +66,13 @@ impl<'a> Part<'a> {
             _ => None,
         }
     }
+}
+
+/// What asking together has left.
+pub(crate) struct Left<'a> {
+    pub(crate) parts: Vec<Part<'a>>,
+    /// A look that began when the answers were there; nothing was asked behind it.
+    pub(crate) look: Option<Arc<ChangeLook>>,
 }
 
 /// How a part is asked.
@@ -110,8 +116,15 @@ struct Answer {
 impl Core {
     /// Asks again what can be asked together. The parts that are left have to be asked by
     /// themselves.
-    pub(crate) async fn ask_together<'a>(&self, tx: &Transaction, parts: Vec<Part<'a>>) -> Result<Vec<Part<'a>>> {
-        let mut left = Vec::new();
+    ///
+    /// `looks`: a look at the change stamps is wanted behind all of it.
+    pub(crate) async fn ask_together<'a>(
+        &self,
+        tx: &Transaction,
+        parts: Vec<Part<'a>>,
+        looks: bool,
+    ) -> Result<Left<'a>> {
+        let (mut left, mut look) = (Vec::new(), None);
         let mut by_database: BTreeMap<&str, Vec<(Part<'a>, Asked)>> = BTreeMap::new();
         for part in parts {
             match self.asked(tx, &part).await? {
@@ -119,33 +132,40 @@ impl Core {
                 None => left.push(part),
             }
         }
+        let is_one = by_database.len() == 1 && by_database.values().all(|asked| asked.len() <= TOGETHER);
+        let looks = looks && left.is_empty() && is_one;
         for (db, mut asked) in by_database {
             while !asked.is_empty() {
                 let rest = asked.split_off(asked.len().min(TOGETHER));
-                left.extend(self.ask_some(tx, db, asked).await);
+                let some = self.ask_some(tx, db, asked, looks).await;
+                left.extend(some.parts);
+                look = some.look;
                 asked = rest;
             }
         }
-        Ok(left)
+        // What is asked by itself is asked later.
+        let look = look.filter(|_| looks && left.is_empty());
+        Ok(Left { parts: left, look })
     }
 
-    async fn ask_some<'a>(&self, tx: &Transaction, db: &str, asked: Vec<(Part<'a>, Asked)>) -> Vec<Part<'a>> {
+    async fn ask_some<'a>(&self, tx: &Transaction, db: &str, asked: Vec<(Part<'a>, Asked)>, looks: bool) -> Left<'a> {
         let (parts, asked): (Vec<Part<'a>>, Vec<Asked>) = asked.into_iter().unzip();
-        // One alone has a shorter way, which would ask what has become of the transaction itself.
+        // One alone has a shorter way, behind which no look is sent, and which would ask what has
+        // become of the transaction itself.
         let meets_own = |part: &Part<'_>, asked: &Asked| !asked.is_told_by_locks() && tx.has_written(part.ns());
-        if parts.len() < 2 && !parts.iter().zip(&asked).any(|(part, asked)| meets_own(part, asked)) {
-            return parts;
+        if parts.len() < 2 && !looks && !parts.iter().zip(&asked).any(|(part, asked)| meets_own(part, asked)) {
+            return Left { parts, look: None };
         }
-        let answers = match self.answers(tx, db, &parts, asked).await {
+        let (answers, look) = match self.answers(tx, db, &parts, asked, looks).await {
             Ok(answers) => answers,
             Err(error) => {
                 // By itself each part has its own way to an answer, or to an error that names it.
                 tracing::debug!(%error, "what was read could not be asked together");
-                return parts;
+                return Left { parts, look: None };
             }
         };
         let undecided = |(part, answer): (Part<'a>, Answer)| answer.left_of(part);
-        parts.into_iter().zip(answers).filter_map(undecided).collect()
+        Left { parts: parts.into_iter().zip(answers).filter_map(undecided).collect(), look }
     }
 
     /// `None`: it has to be asked by itself.
@@ -234,7 +254,8 @@ impl Core {
         db: &str,
         parts: &[Part<'_>],
         mut asked: Vec<Asked>,
-    ) -> Result<Vec<Answer>> {
+        looks: bool,
+    ) -> Result<(Vec<Answer>, Option<Arc<ChangeLook>>)> {
         let shared = self.share_pending(tx, parts, &mut asked).await?;
         let empty = |asked: &Asked| Answer {
             has_locks: asked.is_told_by_locks(),
@@ -243,40 +264,40 @@ impl Core {
         };
         let mut answers: Vec<Answer> = asked.iter().map(empty).collect();
         let by_now = self.finisher.by_now();
-        let mut found = Documents::streaming(self.server.cursor(db, command(parts, asked)).await?);
-        while let Some(told) = found.next().await {
-            let told = told?;
-            let place = told.get_i32(PART).ok().and_then(|place| usize::try_from(place).ok());
-            let Some(place) = place else { continue };
-            let Ok(document) = told.get_document(DOCUMENT) else {
+        self.server.counters.add(&self.server.counters.validation_questions, 1);
+        let (mut found, look) = Found::of(self, db, steps(parts, asked), looks).await?;
+        while let Some((place, document)) = found.next().await? {
+            let Some(document) = document else {
                 let open = shared.get(&place).cloned().unwrap_or_else(|| vec![place]);
                 open.into_iter()
                     .for_each(|place| answers.get_mut(place).into_iter().for_each(|part| part.is_open = true));
                 continue;
             };
             if let (Some(part), Some(answer)) = (parts.get(place), answers.get_mut(place)) {
-                answer.add(tx, part, document)?;
+                answer.add(tx, part, &document)?;
             }
         }
-        self.settle_held(tx, parts, &mut answers, by_now).await?;
+        let has_asked = self.settle_held(tx, parts, &mut answers, by_now).await?;
         for answer in &mut answers {
             answer.digest.complete = true;
             // What moves between its versions meanwhile may be missed in both.
             answer.is_open |= answer.is_by_key && answer.digest.documents == 0;
         }
-        Ok(answers)
+        // A look that is older than an answer about who is active proves less than the model knows.
+        Ok((answers, look.filter(|_| !has_asked)))
     }
 
     /// Who holds a document and is active after it was fetched was so before: others see it as if
     /// it were not held; at serializable he is in the way. Who was committed before it was fetched
     /// has left it as it is. Nobody needs to be asked about whose two versions answer the same.
+    /// Answers whether anybody was asked about.
     async fn settle_held(
         &self,
         tx: &Transaction,
         parts: &[Part<'_>],
         answers: &mut [Answer],
         by_now: ByNow,
-    ) -> Result<()> {
+    ) -> Result<bool> {
         let (mut open, mut asked) = (Vec::new(), HashSet::new());
         for (place, (part, answer)) in parts.iter().zip(&mut *answers).enumerate() {
             let is_whole = answer.is_by_key || matches!(part, Part::Points(..));
@@ -293,6 +314,7 @@ impl Core {
                 open.push((place, holder, is_known, stored, lock));
             }
         }
+        let has_asked = !asked.is_empty();
         let holders = self.holders(asked, by_now).await?;
         for (place, holder, was_known, stored, lock) in open {
             let (Some(part), Some(answer)) = (parts.get(place), answers.get_mut(place)) else { continue };
@@ -310,27 +332,19 @@ impl Core {
             let visible = status.and_then(|status| visible_version(&lock, None, |_| status));
             answer.take(part, &stored, visible)?;
         }
-        Ok(())
+        Ok(has_asked)
     }
 }
 
-/// One pipeline for all parts.
-fn command(parts: &[Part<'_>], asked: Vec<Asked>) -> Document {
-    let mut stages: Vec<(&str, Vec<Document>)> = Vec::new();
+/// The steps in which all parts are asked, in their order.
+fn steps(parts: &[Part<'_>], asked: Vec<Asked>) -> Vec<asking::Step> {
+    let mut steps = Vec::new();
     for (place, (part, asked)) in parts.iter().zip(asked).enumerate() {
-        let place = doc! {"$literal": place as i32};
-        if let Some(pending) = asked.pending {
-            let mark = doc! {"$replaceWith": {PART: place.clone()}};
-            stages.push((&part.ns().coll, vec![doc! {"$match": pending}, doc! {"$limit": 1}, mark]));
-        }
-        let mut answer = asked.answer;
-        answer.push(doc! {"$replaceWith": {PART: place, DOCUMENT: "$$ROOT"}});
-        stages.push((&part.ns().coll, answer));
+        let coll = &part.ns().coll;
+        steps.extend(asked.pending.map(|pending| asking::Step::probe(place, coll, pending)));
+        steps.push(asking::Step::answer(place, coll, asked.answer));
     }
-    let mut stages = stages.into_iter();
-    let (coll, mut pipeline) = stages.next().unwrap_or_default();
-    pipeline.extend(stages.map(|(coll, pipeline)| doc! {"$unionWith": {"coll": coll, "pipeline": pipeline}}));
-    doc! {"aggregate": coll, "pipeline": pipeline, "cursor": {"batchSize": BATCH}}
+    steps
 }
 
 /// What of a document that is asked for by its `_id` shows the fields in question, the unsafe
@@ -342,12 +356,6 @@ fn both_versions(query: &Query) -> Option<Document> {
         return None;
     }
     Some(projection::with_both_versions(shown))
-}
-
-/// Does it say of fields whether they are there, and nothing else?
-fn is_flags(projection: &Document) -> bool {
-    let is_flag = |value: &Bson| matches!(value, Bson::Boolean(_) | Bson::Int32(_) | Bson::Int64(_));
-    projection.iter().all(|(name, value)| is_flag(value) && !name.contains('$'))
 }
 
 impl Answer {

@@ -7,7 +7,9 @@
 //! 3. Look again. The same stamps: between the two looks no transaction was decided that has
 //!    written there, so the answers are those of one moment, which is after the last lock was
 //!    taken. One document by its `_id` may have been disturbed: the moment is that at which it was
-//!    read again (at serializable only if nothing else was read). Other stamps: again from 2.
+//!    read again (at serializable only if nothing else was read). Other stamps: again from 2. Where
+//!    others of this client wait for the transaction, and 2 is one command, this look is sent
+//!    behind it, in the same write.
 //!
 //! If nothing is left but what the transaction holds and one document beside it, reading these once
 //! *is* one moment. (In quiet it looks all the same: see below.) Is it the latest one? The evidence
@@ -23,6 +25,7 @@
 
 use std::{
     collections::{BTreeSet, HashMap, HashSet},
+    sync::Arc,
     time::Duration,
 };
 
@@ -70,9 +73,15 @@ const SHORTEST_WAIT: Duration = Duration::from_millis(100);
 /// Times that a document is fetched again because its writer finished between two commands.
 const FETCHES: usize = 64;
 
-/// What reading again has shown, if it was not a conflict: at serializable, the rivals that are not
-/// decided and hold what was read.
+/// At serializable, the rivals that are not decided and hold what was read.
 type Rivals = BTreeSet<TxId>;
+
+/// What reading again has shown, if it was not a conflict.
+struct Again {
+    rivals: Rivals,
+    /// A look that began when all of it was read.
+    look: Option<Arc<ChangeLook>>,
+}
 
 impl Core {
     /// Makes sure that what the transaction has read is so at one moment after its last write.
@@ -113,14 +122,18 @@ impl Core {
                 None if !one_moment => Some(self.first_look(tx, &stamps).await?),
                 known => known,
             };
-            let rivals = self.read_again(tx).await?;
+            let looks = first.is_some() && tx.is_wanted();
+            let Again { rivals, look: behind } = self.read_again(tx, looks).await?;
             let may_pass_by = first.is_some() && tx.is_in_quiet();
             if !rivals.is_empty() && !may_pass_by {
                 self.wait_or_give_way(tx, &rivals, &mut patience).await?;
                 continue;
             }
             let Some(first) = first else { return Ok(()) };
-            let later = self.look_at_changes(begin_for(tx)).await?;
+            let later = match behind {
+                Some(behind) => behind,
+                None => self.look_at_changes(begin_for(tx)).await?,
+            };
             let changed = first.changed_at(&later, &stamps);
             let is_one_moment = changed.is_some_and(|changed| tx.is_of_one_moment(&changed));
             if is_one_moment && self.passes_by(tx, &rivals, &stamps, &later) {
@@ -166,24 +179,24 @@ impl Core {
     }
 
     /// Step 2: asks everything again: together what can be, the rest some commands at a time.
-    /// Rivals that may not be passed by end it.
-    async fn read_again(&self, tx: &Transaction) -> Result<Rivals> {
+    /// Rivals that may not be passed by end it. `looks`: a look behind it is wanted.
+    async fn read_again(&self, tx: &Transaction, looks: bool) -> Result<Again> {
         let points = tx.reads.points().flat_map(|(ns, points)| {
             let points: Vec<&Point> = points.values().collect();
             let some = points.chunks(TOGETHER).map(|some| Part::Points(ns, some.to_vec()));
             some.collect::<Vec<_>>()
         });
         let parts = points.chain(tx.reads.entries().iter().map(Part::Entry)).collect();
-        let left = self.ask_together(tx, parts).await?;
+        let left = self.ask_together(tx, parts, looks).await?;
         let mut rivals = Rivals::new();
-        for some in left.chunks(AT_A_TIME) {
+        for some in left.parts.chunks(AT_A_TIME) {
             let found = try_join_all(some.iter().map(|part| self.check_part(tx, part))).await?;
             rivals.extend(found.into_iter().flatten());
             if !rivals.is_empty() && !tx.is_in_quiet() {
                 break;
             }
         }
-        Ok(rivals)
+        Ok(Again { rivals, look: left.look })
     }
 
     async fn check_part(&self, tx: &Transaction, part: &Part<'_>) -> Result<Rivals> {

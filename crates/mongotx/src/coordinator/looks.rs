@@ -3,9 +3,10 @@
 //! Who needs a look while another is under way waits for the next one, with everybody else who
 //! comes meanwhile: a look that is already under way may have passed by what they have to see. If
 //! one of them holds what other transactions of this client wait for when it asks, the next look
-//! begins at once.
-//! The last one is remembered. With what the own record has acknowledged since, it is a first look
-//! as good as a new one, and costs no command.
+//! begins at once. Such a transaction sends its look behind what it asks again, in the same write,
+//! where all of that is sent so: the server begins the look when it has answered. It is shared with
+//! no other. The last one is remembered. With what the own record has acknowledged since, it is a
+//! first look as good as a new one, and costs no command.
 
 use std::{
     pin::Pin,
@@ -14,6 +15,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+use bson::Document;
 use futures_util::{
     FutureExt,
     future::{BoxFuture, Shared},
@@ -22,8 +24,9 @@ use tokio::{runtime::Handle, sync::Notify};
 
 use super::{
     Core,
-    changes::{ChangeLook, Changes, SameServer},
-    server::Server,
+    changes::{ChangeLook, Changes, SameServer, Told},
+    records::told_by,
+    server::{Server, stream::Stream},
     tag::Tags,
     transaction::Transaction,
     txlog::TxLog,
@@ -58,6 +61,14 @@ struct State {
     last: Option<Arc<ChangeLook>>,
     /// Has a copy in each look that is under way.
     under_way: Arc<()>,
+}
+
+impl State {
+    fn keep(&mut self, look: &Arc<ChangeLook>) {
+        if self.last.as_ref().is_none_or(|last| !last.is_newer_than(look)) {
+            self.last = Some(Arc::clone(look));
+        }
+    }
 }
 
 /// A look that waits for the one before it.
@@ -142,6 +153,11 @@ impl Looks {
         Driven::new(next.look.clone())
     }
 
+    /// Remembers a look, unless a newer one is.
+    fn keep(&self, look: &Arc<ChangeLook>) {
+        locked(&self.state).keep(look);
+    }
+
     fn last(&self) -> Option<Arc<ChangeLook>> {
         locked(&self.state).last.clone()
     }
@@ -185,10 +201,8 @@ async fn look_after(
         if state.begun == number {
             state.running = None;
         }
-        if let Ok(look) = &look
-            && state.last.as_ref().is_none_or(|last| !last.is_newer_than(look))
-        {
-            state.last = Some(Arc::clone(look));
+        if let Ok(look) = &look {
+            state.keep(look);
         }
     }
     look
@@ -214,6 +228,23 @@ impl FirstLook {
     }
 }
 
+/// Has the server sent all of these answers?
+fn are_whole(answers: &[Result<Stream>]) -> bool {
+    answers.iter().all(|answer| answer.as_ref().is_ok_and(Stream::has_come))
+}
+
+/// What a look has found, if the server has sent all of it.
+async fn told_at_once(look: Result<Stream>) -> Result<Option<Told>> {
+    let (mut look, mut found) = (look?, Vec::new());
+    if !look.has_come() {
+        return Ok(None);
+    }
+    while let Some(record) = look.next().await? {
+        found.push(record);
+    }
+    told_by(&found).map(Some)
+}
+
 /// When a look for this transaction begins.
 pub(crate) fn begin_for(tx: &Transaction) -> Begin {
     match tx.is_wanted() {
@@ -226,6 +257,33 @@ impl Core {
     /// Looks at the change stamps of all records.
     pub(crate) async fn look_at_changes(&self, begin: Begin) -> Result<Arc<ChangeLook>> {
         self.looks.next(begin, &self.server, &self.log).await
+    }
+
+    /// Queries, and a look that begins when they have been answered, in one write. The look is
+    /// `None` if it failed, or if one of the answers came in several parts. `None`: they cannot be
+    /// sent so, and nothing was.
+    pub(crate) async fn ask_before_look(
+        &self,
+        queries: &[(&str, &Document)],
+    ) -> Result<Option<(Vec<Result<Stream>>, Option<Arc<ChangeLook>>)>> {
+        let closed = self.looks.last().map(|last| last.closed().clone()).unwrap_or_default();
+        let Some((home, find)) = self.log.ask_for_changes(&closed) else { return Ok(None) };
+        let all: Vec<(&str, &Document)> = queries.iter().copied().chain([(home, &find)]).collect();
+        let (asked, before) = (Instant::now(), connections(&self.server, &*self.log));
+        let by_majority = self.server.nodes.are_several();
+        let Some(mut answers) = self.server.cursors_together(&all).await? else { return Ok(None) };
+        let after = connections(&self.server, &*self.log);
+        let told = match answers.pop() {
+            Some(look) if are_whole(&answers) => told_at_once(look).await,
+            _ => Ok(None),
+        };
+        let told = told.unwrap_or_else(|error| {
+            tracing::debug!(%error, "a look behind queries failed");
+            None
+        });
+        let look = told.map(|told| Arc::new(ChangeLook::new(asked, [before, after], by_majority, &closed, told)));
+        look.iter().for_each(|look| self.looks.keep(look));
+        Ok(Some((answers, look)))
     }
 
     /// A look at these change stamps: the last one, if it will do, or a new one.

@@ -195,6 +195,10 @@ impl TxLog for PublishedLog {
         Box::pin(async move { Err(Error::unsupported(message)) })
     }
 
+    fn ask_for_changes(&self, _known: &Closed) -> Option<(&str, Document)> {
+        None
+    }
+
     fn own_changes(&self, _tags: &Tags) -> Changes {
         Changes::default()
     }

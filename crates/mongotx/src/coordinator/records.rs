@@ -21,7 +21,7 @@
 
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
-use bson::{Bson, DateTime, Document, RawBsonRef, RawDocument, doc, oid::ObjectId};
+use bson::{Bson, DateTime, Document, RawBsonRef, RawDocument, RawDocumentBuf, doc, oid::ObjectId};
 use protocol::{ClientId, ClientRecord, Seq};
 
 use super::{
@@ -218,6 +218,12 @@ impl Records {
     /// The change stamps of all records, closed and fenced ones included but for those that are
     /// known to be closed, and where there is to be quiet.
     pub(crate) async fn changes(&self, server: &Server, known: &Closed) -> Result<Told> {
+        let find = self.ask_for_changes(server, known);
+        told_by(&server.collect_raw(&self.ns.db, find, 100_000).await?)
+    }
+
+    /// The command that asks for the change stamps: [`Records::changes`].
+    pub(crate) fn ask_for_changes(&self, server: &Server, known: &Closed) -> Document {
         // Clients that were asked for quiet have some, too. One condition, and no paths in the
         // projection: that halves the server's work.
         let mut filter = doc! {"changes": {"$exists": true}};
@@ -229,17 +235,7 @@ impl Records {
         let mut find =
             doc! {"find": &self.ns.coll, "filter": filter, "projection": projection, "batchSize": LOOK_BATCH};
         server.nodes.only_from_primary(&mut find);
-        let found = server.collect_raw(&self.ns.db, find, 100_000).await?;
-        let mut told = Told::default();
-        for stored in &found {
-            check_format(stored)?;
-            note_changes(stored, &mut told).ok_or_else(|| {
-                let id = stored.get("_id").ok().flatten().and_then(|id| Bson::try_from(id).ok()).unwrap_or(Bson::Null);
-                let message = format!("the record {id} in txs has no proper \"_id\", \"changes\" or \"quiet\"");
-                Error::new(ErrorKind::Corruption, message)
-            })?;
-        }
-        Ok(told)
+        find
     }
 
     /// Asks all open records for quiet, except those that another reader has asked before. Durably:
@@ -390,6 +386,20 @@ fn check_format(stored: &RawDocument) -> Result<()> {
         let id = stored.get("_id").ok().flatten().and_then(|id| Bson::try_from(id).ok()).unwrap_or(Bson::Null);
         format!("the record {id} in {TXS}")
     })
+}
+
+/// What the answer to [`Records::ask_for_changes`] says.
+pub(crate) fn told_by(found: &[RawDocumentBuf]) -> Result<Told> {
+    let mut told = Told::default();
+    for stored in found {
+        check_format(stored)?;
+        note_changes(stored, &mut told).ok_or_else(|| {
+            let id = stored.get("_id").ok().flatten().and_then(|id| Bson::try_from(id).ok()).unwrap_or(Bson::Null);
+            let message = format!("the record {id} in txs has no proper \"_id\", \"changes\" or \"quiet\"");
+            Error::new(ErrorKind::Corruption, message)
+        })?;
+    }
+    Ok(told)
 }
 
 /// Notes the stamps and the quiet of one record. `None`: one of the fields is malformed.

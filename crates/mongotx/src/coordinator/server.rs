@@ -256,6 +256,20 @@ impl Server {
         Ok(Stream::Lean(LeanCursor::of(self, line.runtime(), &answer)?))
     }
 
+    /// Queries that are sent in one write: the server begins each when it has answered the one
+    /// before it. `None`: there is no connection of this library's own, or they are too long for
+    /// that, and nothing was sent.
+    pub(crate) async fn cursors_together(
+        self: &Arc<Self>,
+        queries: &[(&str, &Document)],
+    ) -> Result<Option<Vec<Result<Stream>>>> {
+        let Some(mut line) = self.line().await? else { return Ok(None) };
+        let Some(answers) = line.ask_together(queries).await? else { return Ok(None) };
+        let runtime = line.runtime().clone();
+        let stream = |answer: Result<RawDocumentBuf>| Ok(Stream::Lean(LeanCursor::of(self, &runtime, &answer?)?));
+        Ok(Some(answers.into_iter().map(stream).collect()))
+    }
+
     /// One command over a connection of this library's own. For [`stream`] alone.
     async fn ask_raw(&self, db: &str, command: &Document) -> Result<RawDocumentBuf> {
         match self.line().await? {

@@ -3,7 +3,7 @@
 //! Two layouts implement it: [`super::client_record`] (the default) and [`super::published`] (the
 //! baseline).
 
-use bson::{Bson, oid::ObjectId};
+use bson::{Bson, Document, oid::ObjectId};
 use futures_util::future::BoxFuture;
 use protocol::{ClientId, Concern, Decided, TxId, TxStatus};
 
@@ -89,6 +89,10 @@ pub(crate) trait TxLog: Send + Sync {
     /// Change stamps and requests for quiet in all clients' records, those excepted that are known
     /// to be closed.
     fn changes<'a>(&'a self, known: &'a Closed) -> BoxFuture<'a, Result<Told>>;
+
+    /// The command that asks for them, with its database, for whoever sends it together with
+    /// others; [`super::records::told_by`] reads its answer. `None`: there is no such command.
+    fn ask_for_changes(&self, known: &Closed) -> Option<(&str, Document)>;
 
     /// The change stamps with these names that this client's own records have acknowledged.
     fn own_changes(&self, tags: &Tags) -> Changes;

@@ -44,6 +44,11 @@ const KEPT_BYTES: usize = 64 * 1024;
 /// Bytes asked of the socket by one read. Most answers are shorter.
 const READ_BYTES: usize = 8 * 1024;
 
+/// The longest that commands may be which are sent in one write: shorter than what any network
+/// takes at once, so that a server which is answering the first of them need not be listened to
+/// before the last one is on its way.
+pub const MOST_BYTES_TOGETHER: usize = 16 * 1024;
+
 /// Numbers of messages, of all connections. The official driver counts from 0: in what goes over a
 /// network the two are not taken for each other.
 static LAST_ID: AtomicI32 = AtomicI32::new(1 << 30);
@@ -54,7 +59,6 @@ pub struct Connection {
     settings: Arc<Settings>,
     greeting: Greeting,
     number: u64,
-    last_id: i32,
     /// A command is under way, or was when it was given up: what comes next is not known.
     busy: bool,
     message: Vec<u8>,
@@ -79,7 +83,7 @@ impl Connection {
         let stream = Stream::open(&settings).await.map_err(Failure::unsent)?;
         let greeting = Greeting::read(RawDocumentBuf::new());
         let (message, answer) = (Vec::new(), Vec::new());
-        let mut opened = Self { stream, settings, greeting, number, last_id: 0, busy: false, message, answer };
+        let mut opened = Self { stream, settings, greeting, number, busy: false, message, answer };
         let hello = opened.exchange(Some("admin"), &greeting::hello(&opened.settings.clone()), &[]).await?;
         if let Some(refused) = Refusal::of(&hello) {
             let address = opened.settings.address.clone();
@@ -128,6 +132,47 @@ impl Connection {
         timeout(limit, self.exchange(database, body, sequences)).await.unwrap_or(Err(Failure::Late(limit)))
     }
 
+    /// Sends commands that change nothing in one write, and waits for all of their answers, in
+    /// their order, which is the order in which the server carries them out. Each names its
+    /// database. Errors are as those of [`Connection::run_command`].
+    ///
+    /// # Errors
+    /// [`Failure::TooLong`], and nothing was sent: they are longer than [`MOST_BYTES_TOGETHER`].
+    pub async fn run_together(
+        &mut self,
+        commands: &[(&str, &RawDocument)],
+        limit: Duration,
+    ) -> Result<Vec<RawDocumentBuf>, Failure> {
+        timeout(limit, self.exchange_all(commands)).await.unwrap_or(Err(Failure::Late(limit)))
+    }
+
+    async fn exchange_all(&mut self, commands: &[(&str, &RawDocument)]) -> Result<Vec<RawDocumentBuf>, Failure> {
+        if self.busy {
+            return Err(Failure::Broken);
+        }
+        let (mut all, mut ids) = (Vec::new(), Vec::with_capacity(commands.len()));
+        for (database, body) in commands {
+            ids.push(self.encode(Some(database), body, &[]));
+            all.extend_from_slice(&self.message);
+        }
+        if all.len() > MOST_BYTES_TOGETHER {
+            return Err(Failure::TooLong { bytes: all.len(), most: MOST_BYTES_TOGETHER });
+        }
+        self.message = all;
+        self.busy = true;
+        // The server may have all of the first commands when a later one is not on its way.
+        self.send().await.map_err(|failure| match failure {
+            Failure::Unsent(why) => Failure::Lost(why),
+            other => other,
+        })?;
+        let mut answers = Vec::with_capacity(ids.len());
+        for id in ids {
+            answers.push(self.receive(id).await?);
+        }
+        self.end_of_answers()?;
+        Ok(answers)
+    }
+
     async fn exchange(
         &mut self,
         database: Option<&str>,
@@ -137,10 +182,7 @@ impl Connection {
         if self.busy {
             return Err(Failure::Broken);
         }
-        self.last_id = LAST_ID.fetch_add(1, Relaxed).wrapping_add(1);
-        let appended = &*self.settings.appended;
-        let command = op_msg::Command { request_id: self.last_id, database, body, appended, sequences };
-        op_msg::encode_command(&command, &mut self.message);
+        let id = self.encode(database, body, sequences);
         let (bytes, most) = (self.message.len(), self.greeting.max_message_bytes.min(MAX_MESSAGE_BYTES));
         if bytes > most {
             self.message = Vec::new();
@@ -148,9 +190,18 @@ impl Connection {
         }
         self.busy = true;
         self.send().await?;
-        let answer = self.receive().await?;
-        self.busy = false;
+        let answer = self.receive(id).await?;
+        self.end_of_answers()?;
         Ok(answer)
+    }
+
+    /// Makes the message of a command, and answers its number.
+    fn encode(&mut self, database: Option<&str>, body: &RawDocument, sequences: &[Sequence]) -> i32 {
+        let request_id = LAST_ID.fetch_add(1, Relaxed).wrapping_add(1);
+        let appended = &*self.settings.appended;
+        let command = op_msg::Command { request_id, database, body, appended, sequences };
+        op_msg::encode_command(&command, &mut self.message);
+        request_id
     }
 
     /// Whatever happens before the last byte is taken, the server cannot know the whole command.
@@ -163,23 +214,30 @@ impl Connection {
         Ok(())
     }
 
-    async fn receive(&mut self) -> Result<RawDocumentBuf, Failure> {
-        self.answer.clear();
+    /// The answer to the message of this number. What has come of a later one stays.
+    async fn receive(&mut self, id: i32) -> Result<RawDocumentBuf, Failure> {
         self.read_to(HEADER_BYTES).await?;
         let header = self.answer.first_chunk().ok_or(WireError::Malformed("a message without a header"))?;
         let header = Header::decode(header)?;
-        if header.response_to != self.last_id {
+        if header.response_to != id {
             return Err(Failure::OutOfStep);
         }
         self.read_to(header.length_bytes).await?;
-        if self.answer.len() > header.length_bytes {
+        let answer = op_msg::decode_answer(&header, &self.answer[HEADER_BYTES..header.length_bytes])?;
+        self.answer.drain(..header.length_bytes);
+        Ok(answer)
+    }
+
+    /// All commands are answered, and nothing else has come.
+    fn end_of_answers(&mut self) -> Result<(), Failure> {
+        if !self.answer.is_empty() {
             return Err(Failure::OutOfStep);
         }
-        let answer = op_msg::decode_answer(&header, &self.answer[HEADER_BYTES..])?;
         if self.answer.capacity() > KEPT_BYTES {
             self.answer = Vec::new();
         }
-        Ok(answer)
+        self.busy = false;
+        Ok(())
     }
 
     /// Reads until at least so many bytes of the answer are there. Memory is taken as they come.

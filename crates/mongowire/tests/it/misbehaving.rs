@@ -146,3 +146,77 @@ async fn a_greeting_that_is_none_is_no_connection() {
     }
     server.await.unwrap();
 }
+
+/// The failure of two commands that are sent together to a server which answers with these bytes,
+/// given the numbers of both, and ends the connection.
+async fn told_together(answer: fn(i32, i32) -> Vec<u8>) -> Failure {
+    let (fake, settings) = Fake::new().await;
+    let server = tokio::spawn(async move {
+        let mut client = fake.greet().await;
+        let (first, second) = (client.question().await.unwrap().1, client.question().await.unwrap().1);
+        client.stream.write_all(&answer(first, second)).await.unwrap();
+    });
+    let mut connection = Connection::open(settings.into(), 1).await.unwrap();
+    let ping = rawdoc! {"ping": 1};
+    let failure = connection.run_together(&[("d", &ping), ("d", &ping)], LIMIT).await.unwrap_err();
+    server.await.unwrap();
+    assert!(!connection.is_usable(), "{failure}");
+    failure
+}
+
+#[tokio::test]
+async fn answers_to_commands_sent_together_come_in_order_and_whole() {
+    assert!(matches!(told_together(|first, second| [ok(second), ok(first)].concat()).await, Failure::OutOfStep));
+    let surplus = |first, second| [ok(first), ok(second), vec![1]].concat();
+    assert!(matches!(told_together(surplus).await, Failure::OutOfStep));
+    for failure in [
+        told_together(|first, _| ok(first)).await,
+        told_together(|first, second| [&ok(first), &ok(second)[..20]].concat()).await,
+    ] {
+        assert!(matches!(failure, Failure::Lost(_)) && failure.is_maybe_done(), "{failure}");
+    }
+}
+
+#[tokio::test]
+async fn commands_that_are_too_long_together_are_not_sent_and_harm_nothing() {
+    let (fake, settings) = Fake::new().await;
+    let server = tokio::spawn(async move {
+        let mut client = fake.greet().await;
+        let (command, id) = client.question().await.unwrap();
+        client.answer(&rawdoc! {"ok": 1.0}, id).await;
+        command
+    });
+    let mut connection = Connection::open(settings.into(), 1).await.unwrap();
+    let long = rawdoc! {"long": "x".repeat(mongowire::MOST_BYTES_TOGETHER / 2)};
+    let failure = connection.run_together(&[("d", &long), ("d", &long)], LIMIT).await.unwrap_err();
+    let most = mongowire::MOST_BYTES_TOGETHER;
+    assert!(matches!(failure, Failure::TooLong { most: told, .. } if told == most), "{failure}");
+    assert!(!failure.is_maybe_done());
+    connection.run_together(&[("d", &rawdoc! {"ping": 1})], LIMIT).await.unwrap();
+    assert_eq!(server.await.unwrap().get_i32("ping").unwrap(), 1);
+}
+
+#[tokio::test]
+async fn a_connection_that_is_given_up_between_two_answers_is_of_no_use() {
+    let (fake, settings) = Fake::new().await;
+    let mut connection = {
+        let (opened, mut client) = tokio::join!(Connection::open(settings.into(), 1), fake.greet());
+        let mut connection = opened.unwrap();
+        let ping = rawdoc! {"ping": 1};
+        let both: [(&str, &bson::RawDocument); 2] = [("d", &ping), ("d", &ping)];
+        let server = async {
+            let (_, id) = client.question().await.unwrap();
+            client.answer(&rawdoc! {"ok": 1.0}, id).await;
+            client.question().await.unwrap();
+        };
+        tokio::select! {
+            biased;
+            answers = connection.run_together(&both, LIMIT) => panic!("{answers:?}"),
+            () = server => {}
+        }
+        connection
+    };
+    assert!(!connection.is_usable());
+    let again = connection.run_together(&[("d", &rawdoc! {"ping": 1})], LIMIT).await.unwrap_err();
+    assert!(matches!(again, Failure::Broken), "{again}");
+}

@@ -94,3 +94,26 @@ async fn the_server_is_told_the_applications_name_and_the_versioned_api() {
     let running = client.database("admin").run_command(current).await.unwrap();
     assert_eq!(running.get_array("inprog").unwrap().len(), 1, "{running}");
 }
+
+#[tokio::test]
+async fn commands_sent_together_are_answered_in_their_order() {
+    let server = testkit::shared_standalone().await.unwrap();
+    let mut connection = Connection::open(settings(&server.uri()).await.into(), 1).await.unwrap();
+    let db = unique_db("together");
+    let long = "x".repeat(1_000_000);
+    let insert = rawdoc! {"insert": "c", "documents": [{"_id": 1, "long": long}]};
+    connection.run_command(Some(&db), &insert, &[], LIMIT).await.unwrap();
+    let (find, none, ping) = (rawdoc! {"find": "c"}, rawdoc! {"nothing": 1}, rawdoc! {"ping": 1});
+    let all: [(&str, &bson::RawDocument); 4] = [(&db, &find), (&db, &none), ("admin", &ping), (&db, &find)];
+    for _ in 0..3 {
+        let answers = connection.run_together(&all, LIMIT).await.unwrap();
+        let codes: Vec<Option<i32>> =
+            answers.iter().map(|answer| Refusal::of(answer).map(|refusal| refusal.code)).collect();
+        assert_eq!(codes, [None, Some(59), None, None]);
+        let found = |answer: &bson::RawDocument| answer.get_document("cursor").is_ok();
+        assert_eq!(answers.iter().map(|answer| found(answer)).collect::<Vec<_>>(), [true, false, false, true]);
+        assert!(connection.is_usable());
+    }
+    assert!(connection.run_together(&[], LIMIT).await.unwrap().is_empty());
+    assert!(connection.is_usable());
+}

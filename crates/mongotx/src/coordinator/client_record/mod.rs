@@ -24,7 +24,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use bson::{Bson, oid::ObjectId};
+use bson::{Bson, Document, oid::ObjectId};
 use futures_util::future::{BoxFuture, join_all};
 use protocol::{ClientId, Concern, Decided, Seq, TxId, TxStatus, status::status_of};
 use tokio::sync::Mutex as AsyncMutex;
@@ -281,6 +281,11 @@ impl TxLog for ClientRecordLog {
 
     fn changes<'a>(&'a self, known: &'a Closed) -> BoxFuture<'a, Result<Told>> {
         Box::pin(async move { self.shared.records.changes(&self.shared.server, known).await })
+    }
+
+    fn ask_for_changes(&self, known: &Closed) -> Option<(&str, Document)> {
+        let records = &self.shared.records;
+        Some((&records.ns.db, records.ask_for_changes(&self.shared.server, known)))
     }
 
     fn own_changes(&self, tags: &Tags) -> Changes {

@@ -219,6 +219,31 @@ impl Line<'_> {
         self.exchange(db, commented.as_deref().unwrap_or(command)).await
     }
 
+    /// Sends commands that change nothing in one write; the server carries them out in this order.
+    /// `None`: they are too long for that, and nothing was sent.
+    pub(super) async fn ask_together(
+        &mut self,
+        commands: &[(&str, &Document)],
+    ) -> Result<Option<Vec<Result<RawDocumentBuf>>>> {
+        let mut bodies = Vec::with_capacity(commands.len());
+        for (db, command) in commands {
+            let body = RawDocumentBuf::try_from(*command)?;
+            bodies.push((*db, scoped::commented(&body)?.unwrap_or(body)));
+        }
+        let bodies: Vec<(&str, &RawDocument)> = bodies.iter().map(|(db, body)| (*db, &**body)).collect();
+        let answers = match self.lent.run_together(&bodies, longest_answer()).await {
+            Err(Failure::TooLong { .. }) => return Ok(None),
+            answers => answers.map_err(|failure| self.lost(&failure))?,
+        };
+        if let Some(counters) = &self.lean.counters {
+            commands
+                .iter()
+                .filter_map(|(_, command)| command.keys().next())
+                .for_each(|name| counters.count_command(name));
+        }
+        Ok(Some(answers.into_iter().map(|answer| self.unless_refused(answer)).collect()))
+    }
+
     /// As [`Line::ask`], for what this library wants to know for itself: it is not counted, and no
     /// comment of the application's goes along.
     pub(super) async fn ask_aside(&mut self, db: &str, command: &Document) -> Result<RawDocumentBuf> {
@@ -227,13 +252,20 @@ impl Line<'_> {
 
     async fn exchange(&mut self, db: &str, command: &RawDocument) -> Result<RawDocumentBuf> {
         let answer = self.lent.run_command(Some(db), command, &[], longest_answer()).await;
-        let answer = answer.map_err(|failure| {
-            if !matches!(failure, Failure::TooLong { .. }) {
-                // The others may lead to the same server, which is gone.
-                self.lean.pool.clear();
-            }
-            from_wire(&failure)
-        })?;
+        let answer = answer.map_err(|failure| self.lost(&failure))?;
+        self.unless_refused(answer)
+    }
+
+    /// The error of a command that was not answered.
+    fn lost(&self, failure: &Failure) -> Error {
+        if !matches!(failure, Failure::TooLong { .. }) {
+            // The others may lead to the same server, which is gone.
+            self.lean.pool.clear();
+        }
+        from_wire(failure)
+    }
+
+    fn unless_refused(&self, answer: RawDocumentBuf) -> Result<RawDocumentBuf> {
         match Refusal::of(&answer) {
             None => Ok(answer),
             Some(refusal) => {

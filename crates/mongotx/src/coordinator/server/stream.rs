@@ -54,11 +54,19 @@ impl Stream {
         }
     }
 
+    /// Has the server sent all of the answer?
+    pub(crate) fn has_come(&self) -> bool {
+        match self {
+            Self::Driver(_) => false,
+            Self::Lean(cursor) => cursor.open.is_none() && cursor.coming.is_none(),
+        }
+    }
+
     /// Is it known that nothing is left?
     pub(crate) fn is_over(&self) -> bool {
         match self {
             Self::Driver(_) => false,
-            Self::Lean(cursor) => cursor.ready.is_empty() && cursor.open.is_none() && cursor.coming.is_none(),
+            Self::Lean(cursor) => cursor.ready.is_empty() && self.has_come(),
         }
     }
 }

@@ -1,10 +1,11 @@
 //! A look at the change stamps that the network swallows: who shares the looks of the client is not
 //! kept waiting by it, nor by the future that was dropped while it waited for its answer.
 
-use std::net::SocketAddr;
+use std::{future::IntoFuture, net::SocketAddr};
 
 use bson::{Document, doc};
-use mongotx::{Client, Collection, Isolation, Session, TransactionOptions};
+use futures_util::future;
+use mongotx::{Client, Collection, ErrorKind, Isolation, Session, TransactionOptions};
 
 use super::{LIMIT, proxy::Proxy};
 use crate::quiet;
@@ -47,4 +48,48 @@ async fn a_look_that_is_swallowed_or_dropped_keeps_nobody_waiting() {
     afterwards.expect("it waits for a look that was dropped").unwrap();
     proxy.deliver().await;
     second.commit().await.unwrap();
+}
+
+/// Where others of its client wait for a transaction, its last look is sent behind the question, in
+/// the same write. What a rival decides between the two is seen.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn decision_between_a_question_and_the_look_behind_it_is_seen() {
+    let server = testkit::shared_standalone().await.unwrap();
+    let rival = quiet::connect(quiet::options()).await;
+    let rivals = quiet::collection(&rival, 4).await;
+    let proxy = Proxy::to(SocketAddr::from(([127, 0, 0, 1], server.port()))).await;
+    let client = Client::connect_with(&proxy.uri(), quiet::options()).await.unwrap();
+    let coll = quiet::through(&client, &rivals);
+    let options = TransactionOptions { isolation: Some(Isolation::Snapshot), ..TransactionOptions::default() };
+    let mut session = client.session_with(options);
+    session.begin().unwrap();
+    let found = coll.find(doc! {"n": 1, "_id": {"$lt": 4}}).session(&mut session).await.unwrap();
+    assert_eq!(found.try_collect().await.unwrap().len(), 3);
+    let change = |field: &str| doc! {"$set": {field: 1}};
+    coll.update_one(doc! {"_id": 3}, change("first")).session(&mut session).await.unwrap();
+    let mut behind = client.session_with(TransactionOptions { lock_wait: LIMIT, ..TransactionOptions::default() });
+    behind.begin().unwrap();
+    coll.update_one(doc! {"_id": 4}, change("second")).session(&mut behind).await.unwrap();
+    // It waits for the first one, which is of the same client, without a command.
+    let mut waiting = coll.update_one(doc! {"_id": 3}, change("second")).session(&mut behind).into_future();
+    assert!(future::poll_immediate(&mut waiting).await.is_none());
+
+    let asked_of = &rivals.namespace().coll;
+    assert_eq!(asked_of, "docs");
+    proxy.hold_behind("docs", "txs");
+    let meanwhile = async {
+        assert_eq!(tokio::time::timeout(LIMIT, proxy.until_held()).await.unwrap(), "find", "the look");
+        let mut session = rival.session();
+        session.begin().unwrap();
+        rivals.insert_one(&doc! {"_id": 0, "n": 1}).session(&mut session).await.unwrap();
+        session.commit().await.unwrap();
+        proxy.deliver().await;
+    };
+    let commit = quiet::questions_of(&client, async { session.commit().await });
+    let ((committed, asked), ()) = tokio::join!(commit, meanwhile);
+    assert_eq!((committed.unwrap_err().kind(), asked), (ErrorKind::Conflict, 2));
+    waiting.await.unwrap();
+    behind.commit().await.unwrap();
+    assert_eq!(rivals.count_documents(doc! {"first": 1}).await.unwrap(), 0);
+    assert_eq!(rivals.count_documents(doc! {"second": 1}).await.unwrap(), 2);
 }

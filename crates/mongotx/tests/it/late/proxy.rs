@@ -38,6 +38,8 @@ enum Stage {
 struct State {
     /// Commands that still pass before one is held; `None`: all pass.
     left: Option<usize>,
+    /// The `find` is held that is the first on the second collection after one on the first.
+    behind: Option<(&'static str, &'static str)>,
     /// Name of the command that was held.
     name: String,
     request: i32,
@@ -67,7 +69,8 @@ impl Proxy {
     pub(crate) async fn to(server: SocketAddr) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
-        let state = State { left: None, name: String::new(), request: 0, loses_answer: false, hidden: None };
+        let state =
+            State { left: None, behind: None, name: String::new(), request: 0, loses_answer: false, hidden: None };
         let shared = Shared {
             state: Arc::new(Mutex::new(state)),
             stage: watch::Sender::new(Stage::Awaited),
@@ -85,6 +88,13 @@ impl Proxy {
     pub(crate) fn hold_after(&self, before: usize) {
         self.shared.stage.send_replace(Stage::Awaited);
         self.shared.state.lock().unwrap().left = Some(before);
+    }
+
+    /// Lets commands pass until a `find` on the first collection has, and holds the next one on the
+    /// second.
+    pub(crate) fn hold_behind(&self, first: &'static str, second: &'static str) {
+        self.shared.stage.send_replace(Stage::Awaited);
+        self.shared.state.lock().unwrap().behind = Some((first, second));
     }
 
     /// Holds nothing that comes from now on.
@@ -147,12 +157,21 @@ impl Shared {
 
     /// Is this the one that is delayed?
     fn is_held(&self, message: &[u8]) -> bool {
-        let Some(name) = command_name(message).filter(|name| !IDLE_TALK.contains(&name.as_str())) else { return false };
+        let command = command(message).filter(|(name, _)| !IDLE_TALK.contains(&name.as_str()));
+        let Some((name, coll)) = command else { return false };
         let mut state = self.state.lock().unwrap();
+        if let Some((first, second)) = state.behind.filter(|_| name == "find") {
+            if coll == first && first != second {
+                state.behind = Some((second, second));
+            } else if coll == second && first == second {
+                state.left = Some(0);
+            }
+        }
         match state.left {
             Some(0) => {
                 let hidden = state.hidden;
-                *state = State { left: None, name, request: number(message, 4), loses_answer: false, hidden };
+                *state =
+                    State { left: None, behind: None, name, request: number(message, 4), loses_answer: false, hidden };
                 true
             }
             Some(left) => {
@@ -198,20 +217,29 @@ async fn accept(listener: TcpListener, server: SocketAddr, shared: Shared) {
     while let Ok((client, _)) = listener.accept().await {
         if let Ok(upstream) = TcpStream::connect(server).await {
             let ((from, back), (answers, to)) = (client.into_split(), upstream.into_split());
-            tokio::spawn(pass_commands(from, to, shared.clone()));
-            tokio::spawn(pass_answers(answers, back, shared.clone()));
+            let unanswered = watch::Sender::new(0);
+            tokio::spawn(pass_commands(from, to, unanswered.clone(), shared.clone()));
+            tokio::spawn(pass_answers(answers, back, unanswered, shared.clone()));
         }
     }
 }
 
-async fn pass_commands(mut from: OwnedReadHalf, mut to: OwnedWriteHalf, shared: Shared) {
+async fn pass_commands(
+    mut from: OwnedReadHalf,
+    mut to: OwnedWriteHalf,
+    unanswered: watch::Sender<i32>,
+    shared: Shared,
+) {
     while let Some(mut message) = read_message(&mut from).await {
         shared.hide_from_renames(&mut message);
         let held = shared.is_held(&message);
         if held {
+            // What came before it over this connection is done when it is held.
+            unanswered.subscribe().wait_for(|left| *left == 0).await.unwrap();
             shared.stage.send_replace(Stage::Held);
             shared.until(Stage::Released).await;
         }
+        unanswered.send_modify(|left| *left += 1);
         if to.write_all(&message).await.is_err() {
             return;
         }
@@ -224,7 +252,12 @@ async fn pass_commands(mut from: OwnedReadHalf, mut to: OwnedWriteHalf, shared: 
 }
 
 /// Passes answers on, whether or not the client is still there.
-async fn pass_answers(mut answers: OwnedReadHalf, back: OwnedWriteHalf, shared: Shared) {
+async fn pass_answers(
+    mut answers: OwnedReadHalf,
+    back: OwnedWriteHalf,
+    unanswered: watch::Sender<i32>,
+    shared: Shared,
+) {
     let (tell, mut told) = oneshot::channel::<oneshot::Sender<()>>();
     shared.breaks.lock().unwrap().push(tell);
     let mut back = Some(back);
@@ -240,6 +273,7 @@ async fn pass_answers(mut answers: OwnedReadHalf, back: OwnedWriteHalf, shared: 
             message = read_message(&mut answers) => message,
         };
         let Some(message) = message else { return };
+        unanswered.send_modify(|left| *left -= 1);
         if shared.note_answer(&message)
             && let Some(back) = &mut back
         {
@@ -260,11 +294,13 @@ fn number(message: &[u8], at: usize) -> i32 {
     i32::from_le_bytes(message[at..at + 4].try_into().unwrap())
 }
 
-/// The name of the command in the message's body, which drivers send first.
-fn command_name(message: &[u8]) -> Option<String> {
+/// The name of the command in the message's body, which drivers send first, and the collection that
+/// it is for, if it is for one.
+fn command(message: &[u8]) -> Option<(String, String)> {
     if number(message, 12) != OP_MSG || message.get(20) != Some(&0) {
         return None;
     }
     let body: Document = bson::deserialize_from_slice(&message[21..21 + number(message, 21) as usize]).ok()?;
-    body.keys().next().cloned()
+    let (name, coll) = body.iter().next()?;
+    Some((name.clone(), coll.as_str().unwrap_or_default().to_owned()))
 }

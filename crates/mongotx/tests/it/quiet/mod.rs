@@ -60,6 +60,14 @@ pub(crate) async fn commands_of<T>(client: &Client, work: impl Future<Output = T
     after
 }
 
+/// What `work` answers, and how often its validations have asked for several things together.
+/// (Their commands are `find`s, as looks are, of which there are more or fewer by chance.)
+pub(crate) async fn questions_of<T>(client: &Client, work: impl Future<Output = T>) -> (T, u64) {
+    let before = client.metrics().validation_questions;
+    let done = work.await;
+    (done, client.metrics().validation_questions - before)
+}
+
 /// A new collection with the documents `{_id: 1, n: 1}` to `{_id: count, n: 1}`.
 pub(crate) async fn collection(client: &Client, count: i32) -> Collection<Document> {
     let coll = client.database(&testkit::unique_db("quiet")).collection("docs");

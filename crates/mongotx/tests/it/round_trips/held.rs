@@ -6,7 +6,7 @@ use bson::{Document, doc};
 use mongotx::{ClientOptions, Isolation, Step};
 
 use super::{LIMIT, increment, warm, warm_up};
-use crate::quiet::{self, Gate, commands_of};
+use crate::quiet::{self, Gate, commands_of, questions_of};
 
 /// Documents that are committed and wait to be finished: the new version comes along with the old
 /// one, and nothing is finished for it.
@@ -71,23 +71,23 @@ async fn validation_of_fields_of_documents_that_wait_to_be_finished_is_two_comma
         increment(&mut session, &coll, 3).await;
         session.commit().await.unwrap();
     };
-    let sent = commands_of(&client, transaction).await;
-    // Two reads, a look before and one after the question, which is one aggregation; a lock and the
-    // decision.
+    let (sent, asked) = questions_of(&client, commands_of(&client, transaction)).await;
+    // Two reads, a look before and one after the question, which is two commands in one write; a
+    // lock and the decision.
     let finds = sent.get("find").copied().unwrap_or_default();
-    assert!((3..=4).contains(&finds), "{sent:?}");
-    assert_eq!((sent.get("aggregate"), sent.get("update")), (Some(&1), Some(&2)), "{sent:?}");
+    assert!((5..=6).contains(&finds), "{sent:?}");
+    assert_eq!((asked, sent.get("aggregate"), sent.get("update")), (1, None, Some(&2)), "{sent:?}");
     gate.open();
     assert!(client.flush(LIMIT).await);
 }
 
 /// Fields that both versions of a held document have alike stay so, whatever becomes of the
 /// transaction that holds it. No record is read for them (that is an aggregation), neither by a
-/// read nor by a validation, which is one aggregation itself.
+/// read nor by a validation.
 #[tokio::test]
 async fn fields_that_a_rival_leaves_as_they_are_are_read_and_validated_without_its_record() {
     let (rivals, theirs) = warm(quiet::options()).await;
-    for (isolation, aggregations) in [(Isolation::ReadCommitted, None), (Isolation::Snapshot, Some(&1))] {
+    for (isolation, questions) in [(Isolation::ReadCommitted, 0), (Isolation::Snapshot, 1)] {
         let client = quiet::connect(ClientOptions { isolation, ..quiet::options() }).await;
         let coll = quiet::through(&client, &theirs);
         theirs.update_one(doc! {"_id": 64}, doc! {"$set": {"n": 1}}).await.unwrap();
@@ -114,8 +114,8 @@ async fn fields_that_a_rival_leaves_as_they_are_are_read_and_validated_without_i
             increment(&mut session, &coll, 64).await;
             session.commit().await.unwrap();
         };
-        let sent = commands_of(&client, transaction).await;
-        assert_eq!(sent.get("aggregate"), aggregations, "{sent:?}");
+        let (sent, asked) = questions_of(&client, commands_of(&client, transaction)).await;
+        assert_eq!((asked, sent.get("aggregate")), (questions, None), "{sent:?}");
         rival.rollback().await.unwrap();
         assert!(client.flush(LIMIT).await && rivals.flush(LIMIT).await);
     }

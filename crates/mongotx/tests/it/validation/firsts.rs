@@ -92,10 +92,7 @@ impl Stage {
             rival.commit().await.unwrap();
         }
         // (How many looks there are is a matter of time: the last one may be good for another.)
-        let questions = || self.client.metrics().commands.get("aggregate").copied().unwrap_or(0);
-        let before = questions();
-        let committed = session.commit().await.map(drop);
-        let asked = questions() - before;
+        let (committed, asked) = quiet::questions_of(&self.client, async { session.commit().await.map(drop) }).await;
         if committed.is_err() {
             session.rollback().await.ok();
         }

@@ -1,0 +1,229 @@
+//! How the server is asked several things in an order: by commands that are sent in one write, over
+//! a connection of this library's own, or else by one pipeline (`$unionWith` runs its pipeline
+//! after what stands before it is exhausted). The pipeline costs the server two or three times as
+//! much.
+
+use std::{collections::VecDeque, sync::Arc};
+
+use bson::{Bson, Document, RawDocumentBuf, doc};
+
+use crate::{
+    coordinator::{Core, changes::ChangeLook, server::stream::Stream},
+    error::Result,
+};
+
+/// The most documents in one batch of an answer.
+const BATCH: i32 = 1_000;
+/// In the answer of a pipeline: the number of the part that a document is of.
+const PART: &str = "p";
+/// The document itself; without it, the probe has found something.
+const DOCUMENT: &str = "d";
+
+/// One thing that is asked for a part.
+pub(super) struct Step {
+    part: usize,
+    coll: String,
+    asks: Asks,
+}
+
+enum Asks {
+    /// Is there a document that this filter matches?
+    Probe(Document),
+    /// The documents that these stages answer.
+    Answer(Vec<Document>),
+}
+
+impl Step {
+    pub(super) fn probe(part: usize, coll: &str, filter: Document) -> Self {
+        Self { part, coll: coll.to_owned(), asks: Asks::Probe(filter) }
+    }
+
+    pub(super) fn answer(part: usize, coll: &str, stages: Vec<Document>) -> Self {
+        Self { part, coll: coll.to_owned(), asks: Asks::Answer(stages) }
+    }
+
+    /// The same as a `find`; `None`: it has stages that a `find` does not know, or understands
+    /// otherwise.
+    fn find(&self) -> Option<Document> {
+        let stages = match &self.asks {
+            Asks::Probe(filter) => {
+                let projection = doc! {"_id": 1};
+                return Some(doc! {
+                    "find": &self.coll, "filter": filter, "limit": 1, "singleBatch": true, "projection": projection,
+                });
+            }
+            Asks::Answer(stages) => stages,
+        };
+        // A `find` sorts, skips, limits and projects in this order.
+        let mut left = FIND_ORDER.iter();
+        let mut find = doc! {"find": &self.coll};
+        for stage in stages {
+            let (name, value) = stage.iter().next().filter(|_| stage.len() == 1)?;
+            let (_, option) = left.find(|(stage, _)| stage == name)?;
+            if name == "$project" && !value.as_document().is_some_and(is_flags) {
+                return None;
+            }
+            find.insert(*option, value.clone());
+        }
+        find.insert("batchSize", BATCH);
+        Some(find)
+    }
+
+    /// Its stages in a pipeline for all parts.
+    fn stages(self) -> (String, Vec<Document>) {
+        let part = doc! {"$literal": self.part as i32};
+        let stages = match self.asks {
+            Asks::Probe(filter) => {
+                vec![doc! {"$match": filter}, doc! {"$limit": 1}, doc! {"$replaceWith": {PART: part}}]
+            }
+            Asks::Answer(mut stages) => {
+                stages.push(doc! {"$replaceWith": {PART: part, DOCUMENT: "$$ROOT"}});
+                stages
+            }
+        };
+        (self.coll, stages)
+    }
+}
+
+/// The stages that a `find` stands for, and its options for them.
+const FIND_ORDER: [(&str, &str); 5] =
+    [("$match", "filter"), ("$sort", "sort"), ("$skip", "skip"), ("$limit", "limit"), ("$project", "projection")];
+
+/// Does it say of fields whether they are there, and nothing else?
+pub(super) fn is_flags(projection: &Document) -> bool {
+    let is_flag = |value: &Bson| matches!(value, Bson::Boolean(_) | Bson::Int32(_) | Bson::Int64(_));
+    projection.iter().all(|(name, value)| is_flag(value) && !name.contains('$'))
+}
+
+/// One pipeline for all steps.
+fn pipeline(steps: Vec<Step>) -> Document {
+    let mut stages = steps.into_iter().map(Step::stages);
+    let (coll, mut pipeline) = stages.next().unwrap_or_default();
+    pipeline.extend(stages.map(|(coll, pipeline)| doc! {"$unionWith": {"coll": coll, "pipeline": pipeline}}));
+    doc! {"aggregate": coll, "pipeline": pipeline, "cursor": {"batchSize": BATCH}}
+}
+
+/// What the steps have found.
+pub(super) enum Found {
+    /// The answer of the pipeline.
+    Piped(Stream),
+    /// Answers of single commands: the part of each, and whether it is a probe.
+    Apart(VecDeque<(usize, bool, Stream)>),
+}
+
+impl Found {
+    /// Asks all steps of one database. `looks`: and for a look behind them, which is answered if it
+    /// can be had with them.
+    pub(super) async fn of(
+        core: &Core,
+        db: &str,
+        steps: Vec<Step>,
+        looks: bool,
+    ) -> Result<(Self, Option<Arc<ChangeLook>>)> {
+        let finds: Option<Vec<Document>> = steps.iter().map(Step::find).collect();
+        if let Some(finds) = finds {
+            let finds: Vec<(&str, &Document)> = finds.iter().map(|find| (db, find)).collect();
+            let (answers, look) = match looks {
+                true => core.ask_before_look(&finds).await?.unzip(),
+                false => (core.server.cursors_together(&finds).await?, None),
+            };
+            if let Some(answers) = answers {
+                return Ok((Self::apart(&steps, answers)?, look.flatten()));
+            }
+        }
+        let command = pipeline(steps);
+        if looks && let Some((mut answer, look)) = core.ask_before_look(&[(db, &command)]).await? {
+            let answer = answer.pop().unwrap_or_else(|| unreachable!("there is one answer for each query"))?;
+            return Ok((Self::Piped(answer), look));
+        }
+        Ok((Self::Piped(core.server.cursor(db, command).await?), None))
+    }
+
+    fn apart(steps: &[Step], answers: Vec<Result<Stream>>) -> Result<Self> {
+        let answer =
+            |(step, answer): (&Step, Result<Stream>)| Ok((step.part, matches!(step.asks, Asks::Probe(_)), answer?));
+        Ok(Self::Apart(steps.iter().zip(answers).map(answer).collect::<Result<_>>()?))
+    }
+
+    /// The next document and its part; the document is `None` where a probe has found something.
+    pub(super) async fn next(&mut self) -> Result<Option<(usize, Option<RawDocumentBuf>)>> {
+        match self {
+            Self::Piped(answer) => {
+                let Some(told) = answer.next().await? else { return Ok(None) };
+                let part = told.get_i32(PART)?;
+                let document = told.get_document(DOCUMENT).ok().map(ToOwned::to_owned);
+                Ok(Some((usize::try_from(part).unwrap_or(usize::MAX), document)))
+            }
+            Self::Apart(answers) => {
+                while let Some((part, is_probe, answer)) = answers.front_mut() {
+                    if let Some(document) = answer.next().await? {
+                        return Ok(Some((*part, (!*is_probe).then_some(document))));
+                    }
+                    answers.pop_front();
+                }
+                Ok(None)
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn answer(stages: &[Document]) -> Step {
+        Step::answer(1, "c", stages.to_vec())
+    }
+
+    #[test]
+    fn stages_in_the_order_of_a_find_are_one() {
+        let (matches, sorted) = (doc! {"$match": {"a": 1}}, doc! {"$sort": {"b": -1}});
+        let (skipped, limited) = (doc! {"$skip": 2_i64}, doc! {"$limit": 3_i64});
+        let shown = doc! {"$project": {"b": 1, "_id": 0}};
+        let all = answer(&[matches.clone(), sorted, skipped, limited.clone(), shown]).find().unwrap();
+        let wanted = doc! {
+            "find": "c", "filter": {"a": 1}, "sort": {"b": -1}, "skip": 2_i64, "limit": 3_i64,
+            "projection": {"b": 1, "_id": 0}, "batchSize": BATCH,
+        };
+        assert_eq!(all, wanted);
+        let some = answer(&[matches, limited]).find().unwrap();
+        assert_eq!(some, doc! {"find": "c", "filter": {"a": 1}, "limit": 3_i64, "batchSize": BATCH});
+        let probe = Step::probe(0, "c", doc! {"a": 1}).find().unwrap();
+        assert_eq!((probe.get_i32("limit").unwrap(), probe.get_bool("singleBatch").unwrap()), (1, true));
+    }
+
+    #[test]
+    fn what_a_find_would_do_otherwise_stays_a_pipeline() {
+        let (matches, limited) = (doc! {"$match": {"a": 1}}, doc! {"$limit": 3_i64});
+        let others = [
+            vec![limited, doc! {"$sort": {"b": 1}}],
+            vec![matches.clone(), doc! {"$match": {"b": 1}}],
+            vec![matches.clone(), doc! {"$unset": "b"}],
+            vec![matches.clone(), doc! {"$project": {"b": {"$slice": ["$b", 2]}}}],
+            vec![matches.clone(), doc! {"$project": {"b": "$c"}}],
+            vec![doc! {"$match": {"a": 1}, "$limit": 3_i64}],
+        ];
+        for stages in others {
+            let step = answer(&stages);
+            assert_eq!(step.find(), None, "{stages:?}");
+            let (coll, piped) = step.stages();
+            assert_eq!((coll.as_str(), &piped[..stages.len()]), ("c", &*stages));
+        }
+    }
+
+    #[test]
+    fn a_pipeline_asks_in_the_order_of_its_steps_and_says_of_which_part_each_answer_is() {
+        let asked = pipeline(vec![Step::probe(0, "a", doc! {"p": 1}), answer(&[doc! {"$match": {"q": 1}}])]);
+        let mark = |part: i32| doc! {PART: {"$literal": part}};
+        let mut found = mark(1);
+        found.insert(DOCUMENT, "$$ROOT");
+        let behind = doc! {"coll": "c", "pipeline": [{"$match": {"q": 1}}, {"$replaceWith": found}]};
+        let all = vec![
+            doc! {"$match": {"p": 1}},
+            doc! {"$limit": 1},
+            doc! {"$replaceWith": mark(0)},
+            doc! {"$unionWith": behind},
+        ];
+        assert_eq!(asked, doc! {"aggregate": "a", "pipeline": all, "cursor": {"batchSize": BATCH}});
+    }
+}
