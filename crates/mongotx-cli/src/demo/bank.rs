@@ -11,7 +11,9 @@ use tokio::{
 
 use super::{
     DemoOptions,
+    accounts::Watching,
     crew::{Crew, Heard, Name, Orders},
+    live::Live,
     progress::Progress,
     stage::Stage,
     tally::Tally,
@@ -33,7 +35,7 @@ pub(super) struct Run {
 pub(super) async fn run(options: &DemoOptions, seed: u64, stage: &mut Stage) -> Result<Run, Failure> {
     open_accounts(options.accounts, stage).await?;
     let expected = i64::from(options.accounts) * OPENING_BALANCE;
-    say::line(&describe(options, expected, seed));
+    stage.live.line(&describe(options, expected, seed));
     let (ears, heard) = unbounded_channel();
     let arguments = ["--database", &stage.database, "--accounts", &options.accounts.to_string(), "--seed"];
     let mut arguments = arguments.map(str::to_owned).to_vec();
@@ -42,6 +44,7 @@ pub(super) async fn run(options: &DemoOptions, seed: u64, stage: &mut Stage) -> 
     for number in 0..options.workers {
         let task = if options.tamper && number == 0 { Task::Tamper } else { Task::Work };
         stage.crew.start(&orders, (number, 0), task.name()).await?;
+        stage.live.started((number, 0));
     }
     let mut master = Master {
         orders,
@@ -49,12 +52,22 @@ pub(super) async fn run(options: &DemoOptions, seed: u64, stage: &mut Stage) -> 
         rng: StdRng::seed_from_u64(seed),
         kill_every: options.kill_every,
         tally: Tally::new(expected),
+        live: stage.live.clone(),
+    };
+    let length = Duration::from_secs(options.seconds.into());
+    stage.live.run(length, expected);
+    let watching = match options.web {
+        Some(_) => Some(Watching::begin(stage, &stage.live).await?),
+        None => None,
     };
     let begun = Instant::now();
-    let mut progress = Progress::new(Duration::from_secs(options.seconds.into()))?;
-    master.watch(&mut stage.crew, &mut progress, begun + Duration::from_secs(options.seconds.into())).await?;
+    let mut progress = Progress::new(length, &stage.live)?;
+    master.watch(&mut stage.crew, &mut progress, begun + length).await?;
     let took = begun.elapsed();
     master.stop(&mut stage.crew).await;
+    if let Some(watching) = watching {
+        watching.end().await?;
+    }
     progress.finish(&master.tally);
     Ok(Run { tally: master.tally, took })
 }
@@ -89,6 +102,7 @@ struct Master {
     rng: StdRng,
     kill_every: Duration,
     tally: Tally,
+    live: Live,
 }
 
 impl Master {
@@ -99,7 +113,9 @@ impl Master {
             tokio::select! {
                 Some((name, heard)) = self.heard.recv() => self.note(crew, name, heard),
                 () = sleep_until(next_kill.into()) => {
-                    crew.replace(&self.orders, self.rng.random::<u64>() as usize, Task::Work.name()).await?;
+                    let nth = self.rng.random::<u64>() as usize;
+                    let replaced = crew.replace(&self.orders, nth, Task::Work.name()).await?;
+                    replaced.into_iter().for_each(|name| self.live.started(name));
                     self.tally.kills += 1;
                     next_kill = self.after_pause(end);
                 }

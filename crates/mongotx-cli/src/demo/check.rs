@@ -21,7 +21,7 @@ use super::{
     stage::Stage,
     tally::Tally,
     wire::{Stats, Transfer},
-    worker::sum,
+    worker::read_balances,
 };
 use crate::{failure::Failure, survey::Survey};
 
@@ -81,7 +81,9 @@ pub(super) async fn check(options: &DemoOptions, stage: &Stage, run: Run) -> Res
 async fn last_sum(stage: &Stage) -> Result<(i64, Stats), Failure> {
     let client = stage.client().await?;
     let accounts = client.database(&stage.database).collection("accounts");
-    let total = sum(&mut client.session(), &accounts, SUM_WAIT).await?;
+    let balances = read_balances(&mut client.session(), &accounts, SUM_WAIT).await?;
+    let total = balances.iter().sum();
+    stage.live.read(balances);
     client.shutdown().await?;
     Ok((total, Stats::of(&client.metrics())))
 }

@@ -61,16 +61,17 @@ impl Crew {
         Ok(())
     }
 
-    /// Kills a worker (SIGKILL) and starts its next incarnation. `nth` may be any number.
-    pub(super) async fn replace(&mut self, orders: &Orders, nth: usize, task: &str) -> Result<(), Failure> {
+    /// Kills a worker (SIGKILL) and starts its next incarnation, which it answers. `nth` may be any
+    /// number.
+    pub(super) async fn replace(&mut self, orders: &Orders, nth: usize, task: &str) -> Result<Option<Name>, Failure> {
         let at = nth % self.workers.len().max(1);
-        let Some(worker) = self.workers.get_mut(at) else { return Ok(()) };
+        let Some(worker) = self.workers.get_mut(at) else { return Ok(None) };
         let (number, incarnation) = worker.name;
         worker.kill().await;
         *worker = Worker::start(orders, (number, incarnation + 1), task)
             .await
             .context("a worker process could not be started")?;
-        Ok(())
+        Ok(Some(worker.name))
     }
 
     /// Asks all workers to end and waits for them. Answers those that did not end well, and how.

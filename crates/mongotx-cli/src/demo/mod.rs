@@ -7,30 +7,34 @@
 //!    others.
 //! 5. [`check`]: nothing was lost, doubled, half done or left behind.
 //!
+//! With `--web` a page shows all of it in a browser ([`web`], of what is in [`live`]).
+//!
 //! Interrupted anywhere, or failed: the workers are killed first, then the database or the server
 //! goes.
 
+mod accounts;
 mod bank;
 mod check;
 mod crew;
+mod live;
 mod native;
 mod payment;
 mod progress;
 mod report;
 mod stage;
 mod tally;
+mod web;
 mod wire;
 pub(crate) mod worker;
 
-use std::time::Duration;
+use std::{net::SocketAddr, time::Duration};
 
 use clap::Args;
 
-use self::stage::Stage;
+use self::{live::Phase, stage::Stage, web::Web};
 use crate::{
     failure::{Failure, Status, WELL, WRONG},
     interrupt::Interrupts,
-    say,
 };
 
 /// Options of the command `mongotx demo`.
@@ -55,6 +59,10 @@ pub(crate) struct DemoOptions {
     /// new one each time
     #[arg(long, value_name = "N")]
     seed: Option<u64>,
+    /// Shows it in a browser as well, on an address of this machine, by default on a free port of
+    /// 127.0.0.1
+    #[arg(long, value_name = "ADDRESS", num_args = 0..=1, default_missing_value = "127.0.0.1:0", value_parser = web::loopback)]
+    web: Option<SocketAddr>,
     /// For tests: one worker changes a balance behind MongoTx's back
     #[arg(long, hide = true)]
     tamper: bool,
@@ -82,21 +90,39 @@ pub(crate) async fn run(options: DemoOptions) -> Result<Status, Failure> {
     Ok(if healthy { WELL } else { WRONG })
 }
 
-/// Steps 1 to 5. True: all promises were kept.
+/// The whole demo, in the terminal and on the page. True: all promises were kept.
 async fn play(options: &DemoOptions, stage: &mut Stage) -> Result<bool, Failure> {
-    say::line("1. A server without transactions");
+    let live = stage.live.clone();
+    let _web = match options.web {
+        Some(address) => Some(Web::serve(address, live.clone()).await?),
+        None => None,
+    };
+    let outcome = act(options, stage).await;
+    match &outcome {
+        Ok(true) => live.enter(Phase::Kept),
+        Ok(false) => live.enter(Phase::Broken),
+        Err(failure) => live.fail(&failure.to_string()),
+    }
+    live.wait_until_seen().await;
+    outcome
+}
+
+/// Steps 1 to 5. True: all promises were kept.
+async fn act(options: &DemoOptions, stage: &mut Stage) -> Result<bool, Failure> {
+    stage.live.line("1. A server without transactions");
     stage.set(options.uri.as_deref()).await?;
     native::show_refusal(stage).await?;
 
-    say::line("\n2. The payment procedure of figure 4, through MongoTx");
+    stage.live.line("\n2. The payment procedure of figure 4, through MongoTx");
     let payment = payment::show(stage).await?;
 
     let seed = options.seed.unwrap_or_else(rand::random);
-    say::line("\n3. A bank");
+    stage.live.line("\n3. A bank");
     let run = bank::run(options, seed, stage).await?;
 
-    say::line("\n4. What is left of it");
+    stage.live.enter(Phase::Checks);
+    stage.live.line("\n4. What is left of it");
     let mut verdict = check::check(options, stage, run).await?;
     verdict.add_first("the payment of figure 4 was all or nothing for everybody", payment);
-    Ok(report::tell(&verdict, seed))
+    Ok(report::tell(&verdict, seed, &stage.live))
 }

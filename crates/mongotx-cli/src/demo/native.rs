@@ -28,7 +28,7 @@ pub(super) async fn show_refusal(stage: &Stage) -> Result<(), Failure> {
     }));
     let answer = try_native(&mongodb::Client::with_options(options)?, &stage.database).await;
     let server = heard.lock().ok().and_then(|mut heard| heard.take());
-    say::line(&match answer {
+    stage.live.line(&match answer {
         Ok(()) => "   a native transaction: this server has them (MongoTx does not use them)".to_owned(),
         Err(error) => format!("   a native transaction: refused. The server: {}", words(&server.unwrap_or(error))),
     });

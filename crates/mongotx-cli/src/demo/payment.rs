@@ -4,7 +4,7 @@ use bson::{Document, doc};
 use mongotx::{Client, Collection, Session};
 
 use super::stage::Stage;
-use crate::{failure::Failure, say, table::Table};
+use crate::{failure::Failure, table::Table};
 
 const WAREHOUSE: i32 = 1;
 const CUSTOMER: i32 = 10;
@@ -48,7 +48,14 @@ pub(super) async fn show(stage: &Stage) -> Result<bool, Failure> {
     session.rollback().await?;
     tell("after its rollback", look(&shop, None).await?, paid);
 
-    say::line(table.to_string().lines().map(|line| format!("   {line}\n")).collect::<String>().trim_end_matches('\n'));
+    let table = table
+        .to_string()
+        .lines()
+        .map(|line| format!("   {line}\n"))
+        .collect::<String>()
+        .trim_end_matches('\n')
+        .to_owned();
+    stage.live.line(&table);
     client.shutdown().await?;
     Ok(as_told)
 }

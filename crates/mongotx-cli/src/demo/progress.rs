@@ -1,4 +1,5 @@
-//! The display while the bank runs: a bar on a terminal, a line now and then anywhere else.
+//! The display while the bank runs: a bar on a terminal, a line now and then anywhere else, and the
+//! figures of the page.
 
 use std::{
     io::IsTerminal,
@@ -7,8 +8,8 @@ use std::{
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
-use super::tally::Tally;
-use crate::{failure::Failure, say};
+use super::{live::Live, tally::Tally};
+use crate::failure::Failure;
 
 /// Between two lines where there is no terminal.
 const LINE_EVERY: Duration = Duration::from_secs(5);
@@ -18,19 +19,21 @@ pub(super) struct Progress {
     begun: Instant,
     bar: Option<ProgressBar>,
     last_line: Instant,
+    live: Live,
 }
 
 impl Progress {
     /// A display for a run of this length.
-    pub(super) fn new(length: Duration) -> Result<Self, Failure> {
+    pub(super) fn new(length: Duration, live: &Live) -> Result<Self, Failure> {
         let now = Instant::now();
         let bar = if std::io::stdout().is_terminal() { Some(bar(length)?) } else { None };
-        Ok(Self { begun: now, bar, last_line: now })
+        Ok(Self { begun: now, bar, last_line: now, live: live.clone() })
     }
 
     /// Shows how far it is.
     pub(super) fn show(&mut self, tally: &Tally) {
         let elapsed = self.begun.elapsed();
+        self.live.count(tally, elapsed);
         match &self.bar {
             Some(bar) => {
                 bar.set_position(u64::try_from(elapsed.as_millis()).unwrap_or(u64::MAX));
@@ -38,7 +41,7 @@ impl Progress {
             }
             None if self.last_line.elapsed() >= LINE_EVERY => {
                 self.last_line = Instant::now();
-                say::line(&format!("   {:>4} s  {}", elapsed.as_secs(), words(tally, elapsed)));
+                self.live.line(&format!("   {:>4} s  {}", elapsed.as_secs(), words(tally, elapsed)));
             }
             None => {}
         }
@@ -68,7 +71,7 @@ fn words(tally: &Tally, elapsed: Duration) -> String {
         "{}{} transfers ({:.0}/s), {} kills, {} conflicts, {} repairs, {} sums",
         if tally.wrong_sums > 0 { format!("{} WRONG SUMS, ", tally.wrong_sums) } else { String::new() },
         tally.done.len(),
-        tally.done.len() as f64 / elapsed.as_secs_f64().max(0.001),
+        tally.per_second(elapsed),
         tally.kills,
         stats.conflicts,
         stats.rolled_forward + stats.rolled_back,

@@ -1,24 +1,24 @@
 //! The end of the demo: what was checked, and a small table.
 
-use super::check::Verdict;
+use super::{check::Verdict, live::Live};
 use crate::{say, table::Table};
 
 /// Prints the verdict; true when every promise was kept.
-pub(super) fn tell(verdict: &Verdict, seed: u64) -> bool {
+pub(super) fn tell(verdict: &Verdict, seed: u64, live: &Live) -> bool {
     let mut kept = true;
     for check in &verdict.checks {
         let mark = if check.violations.is_empty() { "ok    " } else { "BROKEN" };
-        say::line(&format!("   {mark}  {}", check.promise));
+        live.line(&format!("   {mark}  {}", check.promise));
         for violation in &check.violations {
             kept = false;
-            say::line(&format!("           {}", say::plain(violation)));
+            live.line(&format!("           {}", say::plain(violation)));
         }
     }
-    say::line("");
+    live.line("");
     for line in numbers(verdict).to_string().lines() {
-        say::line(&format!("   {line}"));
+        live.line(&format!("   {line}"));
     }
-    say::line(&match kept {
+    live.line(&match kept {
         true => "\nEvery promise was kept.".to_owned(),
         false => format!("\nA promise was BROKEN (seed {seed})."),
     });
@@ -27,7 +27,7 @@ pub(super) fn tell(verdict: &Verdict, seed: u64) -> bool {
 
 fn numbers(verdict: &Verdict) -> Table {
     let (tally, stats) = (&verdict.run.tally, &verdict.stats);
-    let per_second = tally.done.len() as f64 / verdict.run.took.as_secs_f64().max(0.001);
+    let per_second = tally.per_second(verdict.run.took);
     let mut table = Table::without_heading();
     let mut row = |name: &str, value: String, note: &str| table.row([name.to_owned(), value, note.to_owned()]);
     row("transfers", tally.done.len().to_string(), "acknowledged");

@@ -7,11 +7,10 @@ use std::time::Duration;
 use mongotx::{Client, ClientOptions, drop_record_database};
 use testkit::Server;
 
-use super::crew::Crew;
+use super::{crew::Crew, live::Live};
 use crate::{
     connect::{connect, connect_driver},
     failure::{Context, Failure},
-    say,
 };
 
 /// Short, so that the documents of killed workers are free again soon.
@@ -24,6 +23,8 @@ const CLEAR_LIMIT: Duration = Duration::from_secs(20);
 pub(super) struct Stage {
     // In this order: the workers go first.
     pub(super) crew: Crew,
+    /// What is shown of the demo.
+    pub(super) live: Live,
     server: Option<Server>,
     /// Connection string of the server to use.
     pub(super) uri: String,
@@ -43,15 +44,15 @@ impl Stage {
                 // Connecting shows whether the server can be used at all.
                 drop(self.client().await?);
                 self.borrowed = true;
-                say::line(&format!("   the server of --uri; everything is in its new database {}", self.database));
+                self.live.line(&format!("   the server of --uri; everything is in its new database {}", self.database));
             }
             None => {
-                say::line("   looking for mongod (it is fetched into the user's cache once if there is none)");
+                self.live.line("   looking for mongod (it is fetched into the user's cache once if there is none)");
                 let mongod = tokio::task::spawn_blocking(testkit::locate)
                     .await
                     .map_err(|error| Failure::new(format!("looking for mongod failed: {error}")))??;
                 let server = testkit::ServerOptions::standalone().mongod(&mongod).start().await?;
-                say::line(&format!("   started {} on port {}, standalone", mongod.display(), server.port()));
+                self.live.line(&format!("   started {} on port {}, standalone", mongod.display(), server.port()));
                 self.uri = server.uri();
                 self.database = "mongotx_demo".to_owned();
                 self.server = Some(server);

@@ -1,6 +1,6 @@
 //! The tally of all reports of the workers so far.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, time::Duration};
 
 use super::{
     crew::{Heard, Name},
@@ -74,6 +74,11 @@ impl Tally {
         if self.failures.len() < KEPT {
             self.failures.push(what);
         }
+    }
+
+    /// Acknowledged transfers a second, on average.
+    pub(super) fn per_second(&self, elapsed: Duration) -> f64 {
+        self.done.len() as f64 / elapsed.as_secs_f64().max(0.001)
     }
 
     /// The counters of all workers together.

@@ -6,6 +6,7 @@
 //! is: the demo is gone. Standard output: [`Line`]s.
 
 use std::{
+    collections::BTreeMap,
     io::{BufRead, Write},
     sync::{
         Arc,
@@ -209,8 +210,8 @@ async fn in_transaction(session: &mut Session, bank: &Bank, transfer: &Transfer)
 }
 
 async fn add_up(session: &mut Session, bank: &Bank) {
-    tell(&match sum(session, &bank.accounts, SUM_WAIT).await {
-        Ok(total) => Line::Sum(total),
+    tell(&match read_balances(session, &bank.accounts, SUM_WAIT).await {
+        Ok(balances) => Line::Sum(balances.iter().sum()),
         Err(error) => match error.kind() {
             ErrorKind::Conflict | ErrorKind::Expired => Line::SumConflict,
             ErrorKind::Unavailable => Line::GaveUp(error.to_string()),
@@ -219,17 +220,17 @@ async fn add_up(session: &mut Session, bank: &Bank) {
     });
 }
 
-/// All balances as of one moment: repeatable read locks every account until the commit.
-pub(super) async fn sum(
+/// All balances as of one moment, by `_id`: repeatable read locks every account until the commit.
+pub(super) async fn read_balances(
     session: &mut Session,
     accounts: &Collection<Document>,
     lock_wait: Duration,
-) -> mongotx::Result<i64> {
+) -> mongotx::Result<Vec<i64>> {
     let options =
         TransactionOptions { isolation: Some(Isolation::RepeatableRead), lock_wait, ..TransactionOptions::default() };
     session.begin_with(options)?;
     match balances(session, accounts).await {
-        Ok(total) => session.commit().await.map(|()| total),
+        Ok(balances) => session.commit().await.map(|()| balances),
         Err(error) => {
             session.rollback().await?;
             Err(error)
@@ -237,13 +238,13 @@ pub(super) async fn sum(
     }
 }
 
-async fn balances(session: &mut Session, accounts: &Collection<Document>) -> mongotx::Result<i64> {
-    let mut total = 0;
+async fn balances(session: &mut Session, accounts: &Collection<Document>) -> mongotx::Result<Vec<i64>> {
+    let mut balances = BTreeMap::new();
     let mut cursor = accounts.find(doc! {}).session(session).await?;
     while let Some(account) = cursor.next().await? {
-        total += account.get_i64("balance").unwrap_or(0);
+        balances.insert(account.get_i32("_id").unwrap_or(-1), account.get_i64("balance").unwrap_or(0));
     }
-    Ok(total)
+    Ok(balances.into_values().collect())
 }
 
 /// Adds money that no audit record explains, when no transaction holds the account.

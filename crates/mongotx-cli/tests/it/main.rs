@@ -12,6 +12,7 @@ mod bench_report;
 mod checkpoint;
 mod common;
 mod demo;
+mod demo_web;
 mod doc_links;
 mod failover;
 mod mongod_path;

@@ -1,4 +1,4 @@
-//! The requests that are answered at all, and the headers that make browsers refuse others. Pure.
+//! Which requests are answered, and headers that make browsers refuse others. Pure.
 //!
 //! A browser on the machine of an operator also shows pages of strangers, and these can make it
 //! send requests here. So:
@@ -19,7 +19,7 @@ use hyper::{
 use subtle::ConstantTimeEq;
 
 /// The header that brings the token.
-pub(super) const TOKEN: &str = "x-mongotx-token";
+pub const TOKEN: &str = "x-mongotx-token";
 
 /// Headers of every answer, for browsers.
 const SEALS: [(HeaderName, &str); 7] = [
@@ -37,12 +37,15 @@ const SEALS: [(HeaderName, &str); 7] = [
 ];
 
 /// The origin that a request was sent to, as the browser sees it.
-pub(super) struct Origin(String);
+pub struct Origin(String);
 
 impl Origin {
+    /// The origin of a request, by the host that it names: an address, this machine, or one of
+    /// these names.
+    ///
     /// # Errors
     /// In words, for a host that is not this one's.
-    pub(super) fn of(headers: &HeaderMap, is_secure: bool, names: &[String]) -> Result<Self, &'static str> {
+    pub fn of(headers: &HeaderMap, is_secure: bool, names: &[String]) -> Result<Self, &'static str> {
         let mut hosts = headers.get_all(header::HOST).iter();
         let host = hosts.next().and_then(|host| host.to_str().ok()).ok_or("the request names no host")?;
         if hosts.next().is_some() || !is_own(host, names) {
@@ -51,9 +54,11 @@ impl Origin {
         Ok(Self(format!("{}://{}", if is_secure { "https" } else { "http" }, host.to_ascii_lowercase())))
     }
 
+    /// Checks that no page of another origin has made the request.
+    ///
     /// # Errors
-    /// In words, for a request that a page of another origin has made.
-    pub(super) fn check_own(&self, headers: &HeaderMap) -> Result<(), &'static str> {
+    /// In words, for a request that one has made.
+    pub fn check_own(&self, headers: &HeaderMap) -> Result<(), &'static str> {
         const STRANGE: &str = "the request was made by a page of another origin";
         let is_own = |origin: &HeaderValue| origin.to_str().is_ok_and(|origin| origin.eq_ignore_ascii_case(&self.0));
         if !headers.get(header::ORIGIN).is_none_or(is_own) {
@@ -84,9 +89,11 @@ fn is_port(port: &str) -> bool {
     port.strip_prefix(':').is_some_and(|port| port.parse::<u16>().is_ok())
 }
 
+/// Checks that a request brings the page's token.
+///
 /// # Errors
-/// In words, for a request without the page's token.
-pub(super) fn check_token(headers: &HeaderMap, token: &str) -> Result<(), &'static str> {
+/// In words, for a request without it.
+pub fn check_token(headers: &HeaderMap, token: &str) -> Result<(), &'static str> {
     let brought = headers.get(TOKEN).map(HeaderValue::as_bytes).unwrap_or_default();
     if bool::from(brought.ct_eq(token.as_bytes())) {
         Ok(())
@@ -96,7 +103,7 @@ pub(super) fn check_token(headers: &HeaderMap, token: &str) -> Result<(), &'stat
 }
 
 /// Tells browsers what they must not do with an answer.
-pub(super) fn seal(headers: &mut HeaderMap) {
+pub fn seal(headers: &mut HeaderMap) {
     for (name, value) in &SEALS {
         headers.insert(name, HeaderValue::from_static(value));
     }
