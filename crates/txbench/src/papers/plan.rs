@@ -87,7 +87,7 @@ impl Measurement {
     pub fn command(&self, args: &PapersArgs, rounds: u32, seconds: u64) -> String {
         let words = self.words(args, rounds, seconds);
         let quoted = words.iter().map(|word| if word.contains(' ') { format!("'{word}'") } else { word.clone() });
-        format!("mongotx bench {}", quoted.collect::<Vec<_>>().join(" "))
+        format!("mongotx-bench {}", quoted.collect::<Vec<_>>().join(" "))
     }
 
     /// How it is run.

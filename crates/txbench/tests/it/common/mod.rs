@@ -11,7 +11,7 @@ use txbench::{
     workload::registry::{WorkloadCommand, WorkloadSpec},
 };
 
-/// `mongotx bench`, the workloads alone.
+/// `mongotx-bench`, the workloads alone.
 #[derive(Parser)]
 #[command(no_binary_name = true)]
 pub struct Bench {
@@ -19,12 +19,12 @@ pub struct Bench {
     workload: WorkloadCommand,
 }
 
-/// What `mongotx bench LINE` would run; or what is wrong with the line.
+/// What `mongotx-bench LINE` would run; or what is wrong with the line.
 pub fn try_parse(line: &str) -> Result<(WorkloadSpec, RunArgs), clap::Error> {
     Ok(Bench::try_parse_from(line.split_whitespace())?.workload.split())
 }
 
-/// What `mongotx bench LINE` would run.
+/// What `mongotx-bench LINE` would run.
 pub fn parse(line: &str) -> (WorkloadSpec, RunArgs) {
     try_parse(line).unwrap()
 }
