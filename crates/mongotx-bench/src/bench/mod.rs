@@ -15,8 +15,8 @@ pub(crate) use txbench::BenchError;
 use txbench::{
     acid::{self, AcidArgs},
     papers::{self, PapersArgs, bank::TableArgs},
-    report::{self, result::BenchResult},
-    run::{OutputArgs, plan},
+    report::{self, OutputArgs, result::BenchResult},
+    run::{RunArgs, plan},
     workload::{
         bank::files::{self, FilesArgs},
         registry::WorkloadCommand,
@@ -33,7 +33,7 @@ use crate::{
 #[derive(Debug, Subcommand)]
 pub(crate) enum BenchCommand {
     #[command(flatten)]
-    Workload(WorkloadCommand),
+    Workload(WorkloadCommand<RunArgs>),
     /// Writes the operations of a bank as JSON files, for `bank --files`
     BankFiles(FilesArgs),
     /// The bank for several write concerns on a replica set: a row for each, for one document and
@@ -79,7 +79,7 @@ pub(crate) async fn run(command: BenchCommand) -> Result<Status, Failure> {
 }
 
 /// Runs a workload. Broken data is something wrong, but no failure: the result tells.
-async fn workload(command: WorkloadCommand) -> Result<Status, BenchError> {
+async fn workload(command: WorkloadCommand<RunArgs>) -> Result<Status, BenchError> {
     let (spec, args) = command.split();
     report::check(&args.output)?;
     let result = plan::run_workload(&spec, &args, &command_line()).await?;

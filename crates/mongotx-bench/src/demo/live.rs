@@ -126,7 +126,8 @@ impl Live {
     }
 
     /// A worker was started. Its predecessor, if it has one, was killed.
-    pub(super) fn started(&self, (number, incarnation): Name) {
+    pub(super) fn started(&self, name: Name) {
+        let (number, incarnation) = name;
         let killed = (incarnation > 0).then(Instant::now);
         self.shown().workers.insert(number, (incarnation, killed));
     }

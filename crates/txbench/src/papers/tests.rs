@@ -24,7 +24,9 @@ fn args(words: &[&str]) -> PapersArgs {
 #[test]
 fn workloads_that_this_version_has_take_the_options_of_the_plan() {
     use clap::Subcommand;
-    let known = crate::workload::registry::WorkloadCommand::augment_subcommands(clap::Command::new("bench"));
+    let known = crate::workload::registry::WorkloadCommand::<crate::run::RunArgs>::augment_subcommands(
+        clap::Command::new("bench"),
+    );
     for measurement in plan::of(FIGURES, &args(&[])).unwrap() {
         let name = measurement.work.command.split(' ').next().unwrap();
         let exists = known.find_subcommand(name).is_some();

@@ -27,9 +27,8 @@ use indicatif::ProgressBar;
 use mongotx::drop_record_database;
 use txbench::{
     measure::{machine, server::Bench},
-    report::{self, table::Report},
-    run::args::TableArgs,
-    target::Deployment,
+    report::{self, OutputArgs, TableArgs, table::Report},
+    targets::Deployment,
 };
 
 pub(crate) use self::{
@@ -115,10 +114,10 @@ struct Findings {
 
 /// Measures everything, and prints it.
 pub(crate) async fn run(args: &OverheadArgs) -> Result<(), BenchError> {
-    report::check(&txbench::run::OutputArgs {
+    report::check(&OutputArgs {
         json: args.json.clone(),
         markdown_file: args.output.markdown_file.clone(),
-        ..txbench::run::OutputArgs::default()
+        ..OutputArgs::default()
     })?;
     let operations = args.operations();
     let (on_set, alone): (Vec<_>, Vec<_>) = operations.iter().copied().partition(|operation| operation.needs_set());

@@ -26,9 +26,8 @@ use clap::{Args, ValueEnum};
 use indicatif::ProgressBar;
 use txbench::{
     measure::{machine, server::Bench},
-    report::{self, table::Report},
-    run::args::TableArgs,
-    target::Deployment,
+    report::{self, TableArgs, table::Report},
+    targets::Deployment,
 };
 
 use self::{

@@ -6,7 +6,7 @@ use bson::{Document, doc};
 use futures_util::{TryStreamExt, future::BoxFuture};
 use mongodb::Collection;
 use mongotx::{Client, ClientOptions, IndexModel};
-use txbench::target::driver::CountingDriver;
+use txbench::targets::driver::CountingDriver;
 
 use super::{
     super::BenchError,

@@ -16,7 +16,7 @@ use txbench::{
 #[command(no_binary_name = true)]
 pub struct Bench {
     #[command(subcommand)]
-    workload: WorkloadCommand,
+    workload: WorkloadCommand<RunArgs>,
 }
 
 /// What `mongotx-bench LINE` would run; or what is wrong with the line.

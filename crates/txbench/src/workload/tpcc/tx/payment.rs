@@ -9,7 +9,7 @@ use super::{
 };
 use crate::{
     error::OpResult,
-    target::Update,
+    targets::Update,
     workload::tpcc::{
         ids::Customer,
         input::{Payment, Who},
