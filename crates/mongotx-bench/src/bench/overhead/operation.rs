@@ -76,7 +76,7 @@ impl Operation {
 /// Runs a transaction until it is committed.
 async fn transaction(items: &Collection<Document>, session: &mut ClientSession, ids: (i32, i32)) -> Result<()> {
     loop {
-        let Err(error) = attempt(items, session, ids).await else { return Ok(()) };
+        let Err(error) = attempt(items, session, ids.0, ids.1).await else { return Ok(()) };
         // Ended or not: it is begun anew.
         let _ = session.abort_transaction().await;
         if !error.contains_label(TRANSIENT_TRANSACTION_ERROR) {
@@ -85,7 +85,7 @@ async fn transaction(items: &Collection<Document>, session: &mut ClientSession, 
     }
 }
 
-async fn attempt(items: &Collection<Document>, session: &mut ClientSession, (one, other): (i32, i32)) -> Result<()> {
+async fn attempt(items: &Collection<Document>, session: &mut ClientSession, one: i32, other: i32) -> Result<()> {
     session.start_transaction().await?;
     for (id, amount) in [(one, -1), (other, 1)] {
         items.update_one(doc! {"_id": id}, doc! {"$inc": {"n": amount}}).session(&mut *session).await?;

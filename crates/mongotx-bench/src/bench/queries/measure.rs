@@ -63,7 +63,8 @@ pub(crate) async fn line(
     shape: Shape,
     mirrored: bool,
     pending: u32,
-    (plain_side, mongotx_side): (&Plain, &MongoTx),
+    plain_side: &Plain,
+    mongotx_side: &MongoTx,
 ) -> Result<Line, BenchError> {
     let mut random = StdRng::seed_from_u64(args.seed);
     let mut block =

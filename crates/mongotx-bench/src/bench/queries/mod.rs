@@ -176,10 +176,10 @@ async fn with_indexes(
         let held = Held::by_another_client(&server.uri, &db, args.documents, *pending, args.seed).await?;
         for shape in args.shapes() {
             progress.set_message(format!("{}, mirrored: {mirrored}, {pending} pending", shape.title()));
-            findings.lines.push(measure::line(args, *shape, mirrored, *pending, (&plain, &mongotx)).await?);
+            findings.lines.push(measure::line(args, *shape, mirrored, *pending, &plain, &mongotx).await?);
             if args.is_explained(*pending) {
-                let sides = (&plain, &mongotx);
-                findings.plans.push(plans::line(args, &collection, *shape, mirrored, *pending, sides).await?);
+                let line = plans::line(args, &collection, *shape, mirrored, *pending, &plain, &mongotx).await?;
+                findings.plans.push(line);
             }
             progress.inc(1);
         }

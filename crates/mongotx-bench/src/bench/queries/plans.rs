@@ -42,7 +42,8 @@ pub(crate) async fn line(
     shape: Shape,
     mirrored: bool,
     pending: u32,
-    (plain, mongotx): (&Plain, &MongoTx),
+    plain: &Plain,
+    mongotx: &MongoTx,
 ) -> Result<PlanLine, BenchError> {
     let db = collection.db();
     let mut random = StdRng::seed_from_u64(args.seed);
