@@ -1,4 +1,5 @@
-//! The `mongotx` command. One file per subcommand; this one only chooses.
+//! The `mongotx` command, for operators. One file per subcommand; this one only chooses. The demo
+//! and the benchmarks are a command of their own, `mongotx-bench`.
 //!
 //! Exit status: 0 all is well, 1 something is wrong with what was looked at, 2 the request could
 //! not be carried out, 128 + n ended by signal n. What decides about transactions is in the library
@@ -6,26 +7,19 @@
 
 mod abort;
 mod activity;
-mod bench;
 mod checkpoint;
-mod connect;
 mod damage;
-mod demo;
 mod doctor;
-mod failure;
 mod generate;
-mod interrupt;
 mod leftovers;
 mod ls;
 mod mongod_path;
-mod say;
 mod serve;
 mod show;
-mod survey;
-mod table;
 mod user;
 
 use clap::{CommandFactory, Parser, Subcommand};
+use clikit::{connect, failure, interrupt, open_files, say, survey, table};
 
 use self::failure::{Failure, Status};
 
@@ -44,8 +38,6 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Shows what MongoTx does: a bank under SIGKILL, on a server without transactions
-    Demo(demo::DemoOptions),
     /// Lists the clients and the transactions that hold documents now
     Ls(ls::LsOptions),
     /// Tells what became of a transaction, or what a client is doing
@@ -58,29 +50,18 @@ enum Command {
     Checkpoint(checkpoint::CheckpointOptions),
     /// Serves drivers of every language: standard transactions on a server that has none
     Serve(Box<serve::ServeOptions>),
-    /// Tells where the mongod is that the demo runs, and fetches it if there is none yet
+    /// Tells where the mongod is that --start-server runs, and fetches it if there is none yet
     MongodPath,
     /// Adds, changes, removes and lists those who may log in to a gateway
     User(user::UserOptions),
-    /// Measures transactions against the alternatives, on this machine
-    Bench(bench::BenchArgs),
     /// Writes shell completions and manual pages
     #[command(hide = true)]
     Generate(generate::GenerateOptions),
-    #[command(hide = true)]
-    DemoWorker(demo::worker::WorkerOptions),
-    /// Forwards messages to a server and does nothing else: what a gateway is measured against.
-    #[command(hide = true)]
-    BenchProxy(bench::ProxyOptions),
-    /// Some of a benchmark's clients, as its first process tells them.
-    #[command(hide = true, name = txbench::run::child::SUBCOMMAND)]
-    BenchClients,
 }
 
 impl Command {
     async fn run(self) -> Result<Status, Failure> {
         match self {
-            Self::Demo(options) => demo::run(options).await,
             Self::Ls(options) => ls::run(options).await,
             Self::Show(options) => show::run(options).await,
             Self::Abort(options) => abort::run(options).await,
@@ -89,14 +70,7 @@ impl Command {
             Self::Serve(options) => serve::run(*options).await,
             Self::MongodPath => mongod_path::run(),
             Self::User(options) => user::run(options).await,
-            Self::Bench(args) => bench::run(args).await,
             Self::Generate(options) => generate::run(options, Cli::command()),
-            Self::DemoWorker(options) => demo::worker::run(options).await,
-            Self::BenchProxy(options) => bench::run_proxy(options).await,
-            Self::BenchClients => {
-                txbench::run::child::run_part().await.map_err(|error| Failure::new(error.to_string()))?;
-                Ok(failure::WELL)
-            }
         }
     }
 }

@@ -22,7 +22,6 @@ use std::{
 use clap::{Args, CommandFactory, Parser, ValueEnum};
 use mongotx::{ChangeStreams, ClientOptions, Isolation};
 use mongotx_gateway::{Gateway, GatewayOptions, Limits, ReplicaSetFace, RetryableWrites, StartError, Tls};
-use rustix::process::{Resource, getrlimit, setrlimit};
 use testkit::Server;
 use tokio::io::AsyncReadExt;
 
@@ -35,7 +34,7 @@ use crate::{
     connect::{ServerOptions, with_selection_limit},
     failure::{Failure, Status, WELL},
     interrupt::Interrupts,
-    say,
+    open_files, say,
 };
 
 /// Between two tries to reach a server that is not up yet.
@@ -203,7 +202,7 @@ impl From<Remembered> for RetryableWrites {
 pub(crate) async fn run(options: ServeOptions) -> Result<Status, Failure> {
     let (mut interrupts, mut hang_up) = Interrupts::catch_but_hang_up()?;
     let log = logs::start(&options.log)?;
-    allow_open_files();
+    open_files::allow_most();
     let mut input_closed = pin!(input_closed(options.end_with_stdin));
     let (server, gateway) = tokio::select! {
         started = start(&options) => started?,
@@ -308,15 +307,6 @@ impl ServeOptions {
         ];
         fixed.extend(self.hoarding.fixed());
         fixed
-    }
-}
-
-/// As many open files as the system allows this process: every connection is one.
-fn allow_open_files() {
-    let mut limit = getrlimit(Resource::Nofile);
-    limit.current = limit.maximum;
-    if let Err(error) = setrlimit(Resource::Nofile, limit) {
-        say::warn(&format!("the limit on open files stays as it is: {error}"));
     }
 }
 

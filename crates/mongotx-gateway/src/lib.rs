@@ -32,6 +32,8 @@ mod failure;
 mod fields;
 mod gateway;
 mod handshake;
+#[doc(hidden)]
+pub mod http;
 mod look;
 mod members;
 mod memory;

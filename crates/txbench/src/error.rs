@@ -50,7 +50,7 @@ impl From<mongotx::Error> for BenchError {
     }
 }
 
-/// How one operation of a [`crate::target::Session`] fails.
+/// How one operation of a [`crate::targets::Session`] fails.
 #[derive(Debug)]
 pub enum OpError {
     /// A rival was in the way. The transaction is rolled back, nothing of it is left: try it again.

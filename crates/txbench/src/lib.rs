@@ -1,11 +1,12 @@
 //! The workbench: workloads on MongoTx and its rivals, side by side.
 //!
-//! A [`workload`] generates work and checks the data; a [`target`] is a way to do transactions on a
-//! MongoDB server. Neither knows the other: between them stands [`target::Session`], the operations
-//! of an ordinary driver. [`run`] brings them together and measures; [`report`] tells the result.
+//! A [`workload`] generates work and checks the data; a [`targets`] is a way to do transactions on
+//! a MongoDB server. Neither knows the other: between them stands [`targets::Session`], the
+//! operations of an ordinary driver. [`run`] brings them together and measures; [`report`] tells
+//! the result.
 //!
-//! Start reading at [`workload::Workload`] and [`target::Target`]. Adding one of either is a folder
-//! and a line in its registry.
+//! Start reading at [`workload::Workload`] and [`targets::Target`]. Adding one of either is a
+//! folder and a line in its registry.
 //!
 //! Deliberately absent: any knowledge of how MongoTx works. It is used here through its public
 //! interface alone.
@@ -16,7 +17,7 @@ pub mod measure;
 pub mod papers;
 pub mod report;
 pub mod run;
-pub mod target;
+pub mod targets;
 pub mod workload;
 
 pub use error::BenchError;

@@ -47,7 +47,7 @@ impl Dtranx {
             let data = folder.path().join(format!("server-{number}"));
             let log = logs.as_ref().map_or(data.join("log"), |logs| logs.path().join(format!("server-{number}")));
             let file = folder.path().join(format!("server-{number}.toml"));
-            std::fs::write(file, config(number, &addresses, (&data, &log), settings)).map_err(failed)?;
+            std::fs::write(file, config(number, &addresses, &data, &log, settings)).map_err(failed)?;
         }
         let mut servers = Self { addresses, _ports: ports, program, processes: Vec::new(), folder, _logs: logs };
         servers.start_again()?;
@@ -78,7 +78,7 @@ impl Dtranx {
 }
 
 /// Writing to a string cannot fail.
-fn config(number: usize, addresses: &[SocketAddr], (data, log): (&Path, &Path), settings: &Settings) -> String {
+fn config(number: usize, addresses: &[SocketAddr], data: &Path, log: &Path, settings: &Settings) -> String {
     let quoted = |path: &Path| format!("{:?}", path.display().to_string());
     let mut text = format!("cluster = \"bench\"\nserver = {number}\nfolder = {}\n", quoted(data));
     let _ = writeln!(text, "log_folder = {}\nmedium = \"{}\"\nservers = [", quoted(log), settings.medium.name());

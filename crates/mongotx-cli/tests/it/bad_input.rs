@@ -15,18 +15,6 @@ fn refused(args: &[&str], words: &[&str]) {
 }
 
 #[test]
-fn numbers_outside_their_limits_are_refused_with_the_limits() {
-    refused(&["demo", "--workers", "0"], &["--workers", "1..=64"]);
-    refused(&["demo", "--workers", "99999999999999999999"], &["--workers"]);
-    refused(&["demo", "--seconds", "0"], &["--seconds", "1..=3600"]);
-    refused(&["demo", "--seconds", "x"], &["--seconds"]);
-    refused(&["demo", "--accounts", "1"], &["--accounts", "2..=10000"]);
-    for bad in ["NaN", "inf", "-1", "0.01", "1e99"] {
-        refused(&["demo", &format!("--kill-every={bad}")], &["--kill-every", "0.1 to 3600"]);
-    }
-}
-
-#[test]
 fn malformed_ids_are_refused_with_the_form() {
     let long = "f".repeat(10_000);
     for bad in
@@ -43,13 +31,9 @@ fn malformed_ids_are_refused_with_the_form() {
 fn servers_that_cannot_be_used_are_named_by_their_option() {
     // Port 1 of this machine refuses at once: no time limit has to be waited for.
     let nobody = "mongodb://127.0.0.1:1/?serverSelectionTimeoutMS=300";
-    refused(&["demo", "--uri", nobody], &["--uri"]);
     for uri in [nobody, "nonsense", "mongodb://", ""] {
         refused(&["ls", "--uri", uri], &["--uri"]);
         refused(&["doctor", "--uri", uri], &["--uri"]);
-        refused(&["bench", "queries", "--uri", uri], &["--uri"]);
-        refused(&["bench", "transfer", "--targets", "plain", "--uri", uri], &["--uri"]);
-        refused(&["bench", "transfer", "--targets", "native", "--replica-uri", uri], &["--replica-uri"]);
         refused(&["show", "65a1f0c2b3d4e5f601234567", "--uri", uri], &["--uri"]);
         refused(&["abort", "65a1f0c2b3d4e5f601234567.1", "--uri", uri], &["--uri"]);
     }
@@ -59,9 +43,4 @@ fn servers_that_cannot_be_used_are_named_by_their_option() {
 fn database_names_that_cannot_be_are_refused() {
     refused(&["ls", "--tx-database", "a.b"], &["--tx-database", "cannot contain"]);
     refused(&["ls", "--tx-database", ""], &["--tx-database"]);
-}
-
-#[test]
-fn worker_without_a_demo_says_whom_to_ask() {
-    refused(&["demo-worker", "--database", "x", "--accounts", "2"], &["mongotx demo"]);
 }

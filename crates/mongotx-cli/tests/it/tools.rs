@@ -1,15 +1,14 @@
 //! ls, show, abort and doctor on a real server, with a client that was killed in the middle of
 //! something.
 
-use crate::common;
-
-use std::{
-    io::{BufRead, BufReader, Write},
-    process::{Child, Stdio},
-    time::Duration,
+use crate::{
+    common,
+    holder::{Holder, Holds, Job},
 };
 
-use common::{mongotx, run_mongotx, until};
+use std::time::Duration;
+
+use common::{run_mongotx, until};
 use mongodb::bson::{Bson, Document, doc, oid::ObjectId};
 use testkit::Server;
 
@@ -20,20 +19,6 @@ const TXS: &str = "bank_txs";
 struct Place {
     server: Server,
     driver: mongodb::Client,
-}
-
-/// A worker process that holds documents.
-struct Holder {
-    child: Child,
-    id: String,
-    _input: std::process::ChildStdin,
-}
-
-impl Drop for Holder {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
 }
 
 impl Place {
@@ -52,34 +37,20 @@ impl Place {
 
     /// A holder with this lease: long where it has to stay alive, short where it is to be found
     /// dead.
-    fn hold(&self, task: &str, lease_ms: &str) -> Holder {
-        let args = [
-            "demo-worker",
-            "--database",
-            DB,
-            "--tx-database",
-            TXS,
-            "--accounts",
-            "2",
-            "--task",
-            task,
-            "--lease-ms",
+    fn hold(&self, holds: Holds, lease_ms: u64) -> Holder {
+        Holder::start(&Job {
+            uri: self.server.uri(),
+            database: DB.to_owned(),
+            tx_database: TXS.to_owned(),
+            holds,
             lease_ms,
-        ];
-        let mut child = mongotx(args).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
-        let mut input = child.stdin.take().unwrap();
-        writeln!(input, "{}", self.server.uri()).unwrap();
-        let mut line = String::new();
-        BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
-        let id = line.trim().strip_prefix("holds ").unwrap_or_else(|| panic!("{line:?}")).to_owned();
-        Holder { child, id, _input: input }
+        })
     }
 
     /// A holder that was killed, and whose lease is over.
-    fn stuck(&self, task: &str) -> String {
-        let mut holder = self.hold(task, "300");
-        holder.child.kill().unwrap();
-        holder.child.wait().unwrap();
+    fn stuck(&self, holds: Holds) -> String {
+        let mut holder = self.hold(holds, 300);
+        holder.kill();
         until("the lease is over", || self.tool(&["ls"]).1.contains("expired"));
         holder.id.clone()
     }
@@ -119,7 +90,7 @@ async fn tools_say_so_when_there_is_nothing() {
 #[tokio::test]
 async fn abort_rolls_back_a_transaction_whose_client_lives() {
     let place = Place::new().await;
-    let holder = place.hold("hold-open", "3600000");
+    let holder = place.hold(Holds::Open, 3_600_000);
     let (client, _) = holder.id.split_once('.').unwrap();
 
     let (status, said) = place.tool(&["doctor"]);
@@ -145,7 +116,7 @@ async fn abort_rolls_back_a_transaction_whose_client_lives() {
 #[tokio::test]
 async fn abort_rolls_back_a_transaction_whose_client_was_killed() {
     let place = Place::new().await;
-    let id = place.stuck("hold-open");
+    let id = place.stuck(Holds::Open);
     let (status, said) = place.tool(&["doctor"]);
     assert_eq!(status, 1, "{said}");
     assert!(said.contains(&id) && said.contains("dead: its client is gone"), "{said}");
@@ -160,7 +131,7 @@ async fn abort_rolls_back_a_transaction_whose_client_was_killed() {
 #[tokio::test]
 async fn doctor_undoes_what_was_not_committed() {
     let place = Place::new().await;
-    let id = place.stuck("hold-open");
+    let id = place.stuck(Holds::Open);
     let (status, said) = place.tool(&["doctor", "--repair"]);
     assert_eq!(status, 0, "{said}");
     assert!(said.contains(&id) && said.contains("Healthy"), "{said}");
@@ -172,7 +143,7 @@ async fn doctor_undoes_what_was_not_committed() {
 #[tokio::test]
 async fn doctor_finishes_what_was_committed() {
     let place = Place::new().await;
-    let id = place.stuck("hold-committed");
+    let id = place.stuck(Holds::Committed);
     let (status, said) = place.tool(&["doctor"]);
     assert_eq!(status, 1, "{said}");
     assert!(said.contains("committed, unfinished: its client is gone"), "{said}");
@@ -190,7 +161,7 @@ async fn doctor_finishes_what_was_committed() {
 #[tokio::test]
 async fn doctor_tells_what_was_rolled_back_for_want_of_a_record() {
     let place = Place::new().await;
-    let known = place.stuck("hold-committed");
+    let known = place.stuck(Holds::Committed);
     assert_eq!(place.tool(&["doctor", "--repair"]).0, 0);
     // A client of the same deployment, of an hour ago.
     let mut client = ObjectId::parse_str(known.split('.').next().unwrap()).unwrap().bytes();
@@ -249,7 +220,7 @@ async fn doctor_names_damaged_documents_and_strips_them_when_asked() {
 #[tokio::test]
 async fn doctor_strips_nothing_that_has_the_number_of_a_known_client() {
     let place = Place::new().await;
-    let _holder = place.hold("hold-open", "3600000");
+    let _holder = place.hold(Holds::Open, 3_600_000);
     let accounts = place.driver.database(DB).collection::<Document>("accounts");
     let held = doc! {"_unsafe": {"$exists": true}};
     accounts.update_one(held, doc! {"$set": {"_unsafe": 5}}).await.unwrap();
@@ -262,7 +233,7 @@ async fn doctor_strips_nothing_that_has_the_number_of_a_known_client() {
 #[tokio::test]
 async fn doctor_names_a_damaged_record_and_still_judges_the_others() {
     let place = Place::new().await;
-    let id = place.stuck("hold-open");
+    let id = place.stuck(Holds::Open);
     let records = place.driver.database(TXS).collection::<Document>("txs");
     records.insert_one(doc! {"_id": ObjectId::new(), "low": "one"}).await.unwrap();
     let (status, said) = place.tool(&["doctor"]);
@@ -273,7 +244,7 @@ async fn doctor_names_a_damaged_record_and_still_judges_the_others() {
 #[tokio::test]
 async fn doctor_leaves_transactions_alone_whose_records_are_elsewhere() {
     let place = Place::new().await;
-    let id = place.stuck("hold-committed");
+    let id = place.stuck(Holds::Committed);
     let uri = place.server.uri();
     let (status, said) = run_mongotx(["doctor", "--repair", "--uri", &uri, "--tx-database", "wrong"]);
     assert_eq!(status, 1, "{said}");

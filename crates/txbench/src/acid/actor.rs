@@ -6,7 +6,7 @@ use tokio::sync::Notify;
 
 use crate::{
     error::{BenchError, OpError, OpResult},
-    target::{Session, TxOptions},
+    targets::{Session, TxOptions},
     workload::tpcc::{how::How, tx::work::Work},
 };
 

@@ -9,7 +9,7 @@ use futures_util::future::try_join_all;
 use super::{Verdict, outcome, report::TestReport, stage::Stage};
 use crate::{
     error::{BenchError, OpError, OpResult},
-    target::Session,
+    targets::Session,
     workload::{
         Client, ClientId,
         tpcc::check::{tell, violations},

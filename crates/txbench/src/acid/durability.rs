@@ -19,7 +19,7 @@ use super::{
 };
 use crate::{
     error::{BenchError, OpError, OpResult},
-    target::{Isolation, registry::TargetName},
+    targets::{Isolation, registry::TargetName},
     workload::tpcc::{
         draw::Draw,
         ids::Order,

@@ -27,7 +27,7 @@ use self::stage::{Place, Stage};
 use crate::{
     error::{BenchError, OpError, OpResult},
     measure::server::Bench,
-    target::{Deployment, Isolation, registry::TargetName},
+    targets::{Deployment, Isolation, registry::TargetName},
 };
 
 /// Times that a test is begun again because its first transaction was rolled back by a rival.

@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use crate::target::Isolation;
+use crate::targets::Isolation;
 
 /// Results of all targets.
 #[derive(Clone, Debug, Serialize, Deserialize)]

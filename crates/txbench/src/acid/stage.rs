@@ -3,7 +3,7 @@
 use super::actor::Actor;
 use crate::{
     error::{BenchError, OpResult},
-    target::{Connection, Isolation, Target, registry::TargetName},
+    targets::{Connection, Isolation, Target, registry::TargetName},
     workload::{
         Workload,
         registry::WorkloadOptions,

@@ -6,7 +6,7 @@ use futures_util::future::try_join_all;
 use mongodb::{Client, Database, options::ClientOptions};
 use testkit::{ReplicaSet, Server, ServerOptions};
 
-use crate::{error::BenchError, target::Deployment};
+use crate::{error::BenchError, targets::Deployment};
 
 const CACHE_GB: f64 = 1.0;
 /// How long a server that was named is looked for.

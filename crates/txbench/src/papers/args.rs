@@ -1,4 +1,4 @@
-//! The arguments of `mongotx bench papers`.
+//! The arguments of `mongotx-bench papers`.
 
 use std::{num::NonZeroU64, path::PathBuf};
 
@@ -7,7 +7,7 @@ use clap::Args;
 use super::figures::PaperFigure;
 use crate::error::BenchError;
 
-/// The arguments of `mongotx bench papers`.
+/// The arguments of `mongotx-bench papers`.
 #[derive(Clone, Debug, Args)]
 pub struct PapersArgs {
     /// Directory that the page, the tables in Markdown and every result are written into

@@ -14,7 +14,7 @@ use crate::{
     error::BenchError,
     report::{self, result::BenchResult},
     run::{RunArgs, plan, servers::Servers},
-    target::Acknowledged,
+    targets::Acknowledged,
     workload::{
         bank::{AccountIndex, BankOptions, Mix},
         registry::WorkloadSpec,

@@ -30,7 +30,7 @@ pub struct PaperFigure {
 pub struct Work {
     /// Name of the work in tables and charts.
     pub name: &'static str,
-    /// As `mongotx bench` takes it.
+    /// As `mongotx-bench` takes it.
     pub command: &'static str,
 }
 

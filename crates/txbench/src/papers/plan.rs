@@ -10,7 +10,7 @@ use super::{
 use crate::{
     error::BenchError,
     run::RunArgs,
-    target::registry::{TARGETS, TargetName},
+    targets::registry::{TARGETS, TargetName},
     workload::registry::{WorkloadCommand, WorkloadSpec},
 };
 
@@ -32,7 +32,7 @@ pub struct Measurement {
 #[command(no_binary_name = true)]
 struct CommandLine {
     #[command(subcommand)]
-    command: WorkloadCommand,
+    command: WorkloadCommand<RunArgs>,
 }
 
 /// The measurements of these figures, in the order in which they are first needed.
@@ -87,7 +87,7 @@ impl Measurement {
     pub fn command(&self, args: &PapersArgs, rounds: u32, seconds: u64) -> String {
         let words = self.words(args, rounds, seconds);
         let quoted = words.iter().map(|word| if word.contains(' ') { format!("'{word}'") } else { word.clone() });
-        format!("mongotx bench {}", quoted.collect::<Vec<_>>().join(" "))
+        format!("mongotx-bench {}", quoted.collect::<Vec<_>>().join(" "))
     }
 
     /// How it is run.

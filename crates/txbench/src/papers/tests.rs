@@ -24,7 +24,9 @@ fn args(words: &[&str]) -> PapersArgs {
 #[test]
 fn workloads_that_this_version_has_take_the_options_of_the_plan() {
     use clap::Subcommand;
-    let known = crate::workload::registry::WorkloadCommand::augment_subcommands(clap::Command::new("bench"));
+    let known = crate::workload::registry::WorkloadCommand::<crate::run::RunArgs>::augment_subcommands(
+        clap::Command::new("bench"),
+    );
     for measurement in plan::of(FIGURES, &args(&[])).unwrap() {
         let name = measurement.work.command.split(' ').next().unwrap();
         let exists = known.find_subcommand(name).is_some();
@@ -73,7 +75,7 @@ fn measured() -> (Vec<PaperFigure>, Vec<Measured>) {
         result.facts.push(format!("Work: {}", measurement.work.name));
         let is_a = measurement.work == A;
         let outcome = if is_a { Ok(result) } else { Err("no server".to_owned()) };
-        Measured { measurement, command: "mongotx bench …".to_owned(), outcome }
+        Measured { measurement, command: "mongotx-bench …".to_owned(), outcome }
     });
     (figures, all.collect())
 }
@@ -81,13 +83,13 @@ fn measured() -> (Vec<PaperFigure>, Vec<Measured>) {
 #[test]
 fn section_shows_its_own_targets_and_clients_and_says_what_is_missing() {
     let (figures, measured) = measured();
-    let page = output::page(&figures, &measured, "mongotx bench papers");
+    let page = output::page(&figures, &measured, "mongotx-bench papers");
     let [nine, ten] = &page.sections[..] else { panic!("two sections") };
     let rows = |section: &crate::report::html::page::Section| section.tables[0].rows.len();
     assert_eq!((rows(nine), rows(ten)), (3, 9), "one client with three targets; three of the numbers of clients");
     assert!(nine.prose.iter().any(|text| text.starts_with("Mean latency here, plain = 1. mongotx: update-heavy ")));
     assert!(nine.prose.contains(&"Not measured: read-only: no server.".to_owned()), "{:?}", nine.prose);
-    assert_eq!(nine.notes, ["update-heavy: mongotx bench …"]);
+    assert_eq!(nine.notes, ["update-heavy: mongotx-bench …"]);
     assert_eq!(page.facts.len(), 4, "those of the only result, and the durability of the papers");
 }
 
@@ -98,7 +100,7 @@ fn page_and_markdown_and_results_are_written() {
     let out = directory.path().join("deeper").join("papers");
     let args = args(&["--out", out.to_str().unwrap()]);
     output::make_directory(&args.out).unwrap();
-    let written = output::write(&figures, &measured, &args, "mongotx bench papers").unwrap();
+    let written = output::write(&figures, &measured, &args, "mongotx-bench papers").unwrap();
     assert!(!written.complete && !written.broken && written.said.contains("papers.html"), "{written:?}");
     for (file, expected) in [("papers.html", "figure 10"), ("papers.md", "## Paper 000, figure 9")] {
         let text = std::fs::read_to_string(out.join(file)).unwrap();

@@ -29,7 +29,7 @@ pub(crate) fn result(title: &str, runs: Vec<RunResult>) -> BenchResult {
     BenchResult {
         format: FORMAT,
         title: title.to_owned(),
-        command: format!("mongotx bench {title}"),
+        command: format!("mongotx-bench {title}"),
         facts: vec!["Machine: one that does not exist.".to_owned(), "Durability: {w: 1, j: true}.".to_owned()],
         runs,
     }

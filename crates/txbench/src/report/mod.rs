@@ -4,6 +4,7 @@
 //! [`result`] is what was counted; [`summary`] what it comes to; [`tables`] what is said of it.
 //! Nothing here measures.
 
+mod args;
 #[cfg(test)]
 pub(crate) mod fake;
 mod file;
@@ -16,6 +17,7 @@ pub mod tables;
 mod write;
 
 pub use self::{
+    args::{OutputArgs, TableArgs},
     file::{merge, read},
     write::{check, write, write_report},
 };

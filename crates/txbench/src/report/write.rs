@@ -2,8 +2,8 @@
 
 use std::path::Path;
 
-use super::{file, html, result::BenchResult, table::Report, tables};
-use crate::{error::BenchError, run::OutputArgs};
+use super::{args::OutputArgs, file, html, result::BenchResult, table::Report, tables};
+use crate::error::BenchError;
 
 const MARKDOWN: &str = "--markdown-file";
 const JSON: &str = "--json";

@@ -1,13 +1,13 @@
 //! How a workload is run: the arguments that all of them share.
 
-use std::{
-    num::{NonZeroU32, NonZeroU64},
-    path::PathBuf,
-};
+use std::num::{NonZeroU32, NonZeroU64};
 
 use clap::Args;
 
-use crate::target::{Acknowledged, Durability, Isolation, registry::TargetName};
+use crate::{
+    report::OutputArgs,
+    targets::{Acknowledged, Durability, Isolation, registry::TargetName},
+};
 
 /// The arguments of every run.
 #[derive(Clone, Debug, Args)]
@@ -70,36 +70,6 @@ pub struct RunArgs {
     /// Destination of the result.
     #[command(flatten)]
     pub output: OutputArgs,
-}
-
-/// Destination of the result, besides the terminal.
-#[derive(Clone, Debug, Default, Args)]
-#[command(next_help_heading = "Output")]
-pub struct OutputArgs {
-    /// Print the tables as Markdown
-    #[arg(long)]
-    pub markdown: bool,
-    /// Write the tables, as Markdown, into this file too
-    #[arg(long, value_name = "FILE")]
-    pub markdown_file: Option<PathBuf>,
-    /// Write every run, with its histograms, into this file
-    #[arg(long, value_name = "FILE")]
-    pub json: Option<PathBuf>,
-    /// Write a page with interactive charts into this file; it needs no network
-    #[arg(long, value_name = "FILE")]
-    pub html: Option<PathBuf>,
-}
-
-/// Destination of a result that consists of tables only.
-#[derive(Clone, Debug, Default, Args)]
-#[command(next_help_heading = "Output")]
-pub struct TableArgs {
-    /// Print the tables as Markdown
-    #[arg(long)]
-    pub markdown: bool,
-    /// Write the tables, as Markdown, into this file too
-    #[arg(long, value_name = "FILE")]
-    pub markdown_file: Option<PathBuf>,
 }
 
 impl RunArgs {

@@ -17,7 +17,7 @@ use super::clock::Clock;
 use crate::{
     error::{BenchError, OpError},
     measure::{Counts, Second},
-    target::Session,
+    targets::Session,
     workload::{Chosen, Client, Done},
 };
 

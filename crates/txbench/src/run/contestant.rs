@@ -3,7 +3,7 @@
 use super::RunArgs;
 use crate::{
     error::BenchError,
-    target::{Isolation, Traits, registry::TargetName},
+    targets::{Isolation, Traits, registry::TargetName},
 };
 
 /// A target at one isolation level.

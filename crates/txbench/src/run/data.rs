@@ -4,7 +4,7 @@ use super::RunArgs;
 use crate::{
     error::BenchError,
     measure::server::Bench,
-    target::{Connection, Isolation, Target, registry::TargetName},
+    targets::{Connection, Isolation, Target, registry::TargetName},
     workload::{Broken, Totals, Workload},
 };
 use mongotx::drop_record_database;

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     measure::{Counts, Second},
-    target::{Connection, registry::TargetName},
+    targets::{Connection, registry::TargetName},
     workload::registry::WorkloadSpec,
 };
 

@@ -15,4 +15,4 @@ mod part;
 pub mod plan;
 pub mod servers;
 
-pub use args::{OutputArgs, RunArgs};
+pub use args::RunArgs;

@@ -17,7 +17,7 @@ use super::{
 use crate::{
     error::BenchError,
     measure::{Counts, Second, machine},
-    target::Target,
+    targets::Target,
     workload::ClientId,
 };
 

@@ -18,7 +18,7 @@ use crate::{
     error::BenchError,
     measure::{machine, server::Bench},
     report::result::{BenchResult, FORMAT, RunResult, Used},
-    target::{Traits, registry::TargetName},
+    targets::{Traits, registry::TargetName},
     workload::{Workload, registry::WorkloadSpec},
 };
 

@@ -4,7 +4,7 @@ use super::RunArgs;
 use crate::{
     error::BenchError,
     measure::server::Bench,
-    target::{Acknowledged, Deployment, registry::TargetName},
+    targets::{Acknowledged, Deployment, registry::TargetName},
 };
 
 /// The servers, those that are needed.

@@ -17,11 +17,22 @@ pub mod ycsb;
 use std::{collections::BTreeMap, fmt, time::Duration};
 
 use async_trait::async_trait;
+use clap::Args;
+use serde::Serialize;
 
 use crate::{
     error::{BenchError, OpResult},
-    target::{Feature, Session, Target, TxOptions},
+    targets::{Feature, Session, Target, TxOptions},
 };
+
+/// Options of a workload, which the command line takes and worker processes receive.
+pub trait WorkloadOptions: Args + Serialize {
+    /// The workload with these options.
+    ///
+    /// # Errors
+    /// [`BenchError::Refused`], which names the option.
+    fn make(&self) -> Result<Box<dyn Workload>, BenchError>;
+}
 
 /// How a check of the data came out.
 pub type Check = Result<(), Broken>;

@@ -4,7 +4,7 @@ use bson::{Bson, Document, doc};
 
 use crate::{
     error::OpResult,
-    target::{Find, Session},
+    targets::{Find, Session},
 };
 
 /// Number of documents in a page.

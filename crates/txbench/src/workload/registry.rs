@@ -4,27 +4,19 @@
 use clap::{Args, Subcommand};
 use serde::{Deserialize, Serialize};
 
+pub use super::WorkloadOptions;
 use super::{Workload, bank, checkin, hotspot, tpcc, transfer, ycsb};
-use crate::{error::BenchError, run::RunArgs};
+use crate::error::BenchError;
 
-/// Options of a workload, which the command line takes and worker processes receive.
-pub trait WorkloadOptions: Args + Serialize {
-    /// The workload with these options.
-    ///
-    /// # Errors
-    /// [`BenchError::Refused`], which names the option.
-    fn make(&self) -> Result<Box<dyn Workload>, BenchError>;
-}
-
-/// The arguments of one workload's command: its own and those of every run.
+/// The arguments of one workload's command: its own and those of every run, `R`.
 #[derive(Clone, Debug, Args)]
-pub struct BenchArgs<W: WorkloadOptions + Clone> {
+pub struct BenchArgs<W: WorkloadOptions + Clone, R: Args + Clone> {
     /// Options of the workload.
     #[command(flatten)]
     pub workload: W,
     /// Options that every workload's run has.
     #[command(flatten)]
-    pub run: RunArgs,
+    pub run: R,
 }
 
 macro_rules! workloads {
@@ -46,15 +38,15 @@ macro_rules! workloads {
             }
         }
 
-        /// The command of a workload.
+        /// The command of a workload, with the arguments `R` of every run.
         #[derive(Clone, Debug, Subcommand)]
-        pub enum WorkloadCommand {
-            $($(#[$doc])* $name(Box<BenchArgs<$module::$options>>),)*
+        pub enum WorkloadCommand<R: Args + Clone> {
+            $($(#[$doc])* $name(Box<BenchArgs<$module::$options, R>>),)*
         }
 
-        impl WorkloadCommand {
+        impl<R: Args + Clone> WorkloadCommand<R> {
             /// The workload, and how to run it.
-            pub fn split(self) -> (WorkloadSpec, RunArgs) {
+            pub fn split(self) -> (WorkloadSpec, R) {
                 match self { $(Self::$name(args) => (WorkloadSpec::$name(args.workload), args.run),)* }
             }
         }

@@ -4,7 +4,7 @@ use bson::{Document, doc};
 use clap::Parser;
 use txbench::{
     error::OpError,
-    target::{Connection, Find, Session, Target, Update, registry::TargetName},
+    targets::{Connection, Find, Session, Target, Update, registry::TargetName},
     workload::{Broken, Client, ClientId, Done, Totals, Workload, checkin::CheckinOptions, registry::WorkloadOptions},
 };
 

@@ -7,6 +7,7 @@ mod bank;
 mod checkin;
 mod common;
 mod engine;
+mod every_target;
 mod example;
 mod matrix;
 mod mvcc;
@@ -14,8 +15,8 @@ mod nodes;
 mod papers;
 mod recipe;
 mod refused;
-mod targets;
+
 mod tpcc;
 
 // The examples of `docs/workbench.md` name the library's modules as from within it.
-use txbench::{error, target, workload};
+use txbench::{error, targets, workload};

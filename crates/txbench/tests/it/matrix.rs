@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 use clap::CommandFactory;
 use common::{Bench, bench};
 use futures_util::future::join_all;
-use txbench::{BenchError, report::result::BenchResult, target::registry::TARGETS};
+use txbench::{BenchError, report::result::BenchResult, targets::registry::TARGETS};
 
 /// A workload, and the targets that refuse it with what they cannot do. All others run it.
 struct Row {

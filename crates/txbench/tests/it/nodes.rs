@@ -9,7 +9,7 @@ use txbench::{
     BenchError,
     error::{OpError, OpResult},
     measure::server::Bench,
-    target::{
+    targets::{
         Acknowledged, Connection, Deployment, Durability, Find, Session, Target, TxOptions, Update,
         registry::{Entry, TARGETS, TargetName},
     },

@@ -34,7 +34,7 @@ async fn figures_measured_on_a_server_are_on_the_page() {
         *twelve,
     ];
 
-    let written = papers::run_papers(&figures, &args, "mongotx bench papers", &|_| ()).await.unwrap();
+    let written = papers::run_papers(&figures, &args, "mongotx-bench papers", &|_| ()).await.unwrap();
 
     assert!(!written.complete, "one workload does not exist");
     assert!(!written.broken, "{}", written.said);

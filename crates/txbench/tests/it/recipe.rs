@@ -10,7 +10,7 @@ use txbench::{
     BenchError,
     error::OpError,
     report::result::BenchResult,
-    target::{Change, Connection, Find, Session, Target, TxOptions, Update, registry::TargetName},
+    targets::{Change, Connection, Find, Session, Target, TxOptions, Update, registry::TargetName},
 };
 
 const DOCS: &str = "docs";

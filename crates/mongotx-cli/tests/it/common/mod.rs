@@ -1,6 +1,5 @@
 //! Running the real binary and looking at what it leaves behind.
 
-#![allow(dead_code, reason = "each test file uses a part of it")]
 #![allow(clippy::unwrap_used, unreachable_pub, reason = "test code")]
 
 use std::{
@@ -25,15 +24,6 @@ pub fn run_mongotx<'a>(args: impl IntoIterator<Item = &'a str>) -> (i32, String)
 pub fn told(output: &Output) -> (i32, String) {
     let said = [&output.stdout, &output.stderr].map(|bytes| String::from_utf8_lossy(bytes).into_owned());
     (output.status.code().unwrap_or(-1), said.concat())
-}
-
-/// The command lines of all processes that mention one of these words.
-pub fn processes_with(words: &[&str]) -> Vec<String> {
-    let lines = std::fs::read_dir("/proc").unwrap().filter_map(|entry| {
-        let line = std::fs::read(entry.ok()?.path().join("cmdline")).ok()?;
-        Some(String::from_utf8_lossy(&line).replace('\0', " "))
-    });
-    lines.filter(|line| words.iter().any(|word| line.contains(word))).collect()
 }
 
 /// Waits until it is true, for minutes if need be.

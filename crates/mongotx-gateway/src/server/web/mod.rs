@@ -4,8 +4,6 @@
 //! | file | content |
 //! | --- | --- |
 //! | this one | connections, and the part that answers each request |
-//! | `guard` | requests that are answered at all, by names of the host and origins (pure), and
-//! headers for browsers |
 //! | `login` | users of the gateway, by HTTP Basic |
 //! | `page` | the page itself, and its files: nothing comes from anywhere else |
 //! | `now` | activity at this gateway, as JSON |
@@ -13,49 +11,50 @@
 //! is open |
 //! | `acts` | the actions of the buttons |
 //!
+//! Which requests a browser may send here is in `http::guard`.
+//!
 //! Requests to the page hold no client of the gateway up: there are few connections at a time,
 //! requests are short and have little time, and every list is bounded.
 
 mod acts;
-mod guard;
 mod login;
 mod now;
 mod page;
 mod store;
 
-use std::{convert::Infallible, io, net::SocketAddr, sync::Arc, time::Duration};
+use std::{io, net::SocketAddr, sync::Arc, time::Duration};
 
-use http_body_util::{BodyExt, Full, Limited};
+use http_body_util::{BodyExt, Limited};
 use hyper::{
-    Method, Request, Response, StatusCode,
+    Method, Request, StatusCode,
     body::{Bytes, Incoming},
     header::{self, HeaderValue},
-    server::conn::http1,
-    service::service_fn,
 };
-use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::{
     net::{TcpListener, TcpStream},
-    sync::Semaphore,
     time::timeout,
 };
 
-use self::{guard::Origin, login::Logins, store::Store};
+use self::{login::Logins, store::Store};
 use super::{Server, serve::Socket, tls};
-use crate::{access::User, connection::Peer};
+use crate::{
+    access::User,
+    connection::Peer,
+    http::{
+        Answer, Conversation, SocketLimits, accept, converse,
+        guard::{self, Origin},
+        reply,
+    },
+};
 
-/// Connections at the same time. One more is closed at once.
-const MOST_CONNECTIONS: usize = 64;
-/// How long a connection may be open. A browser opens another one.
-const LONGEST: Duration = Duration::from_secs(300);
+/// Limits of all connections together, and how long one may be open. A browser opens another one.
+const LIMITS: SocketLimits = SocketLimits { connections: 64, longest: Duration::from_secs(300) };
 /// For a request's head, and for its body; a connection may be silent as long between two requests.
 const SLOWEST: Duration = Duration::from_secs(10);
 /// The longest body of a request.
 const MOST_BYTES: usize = 4 * 1024;
 /// The longest that a request may take.
 const LONGEST_ACT: Duration = Duration::from_secs(30);
-/// After it could not accept a connection.
-const PAUSE: Duration = Duration::from_millis(100);
 
 const JSON: &str = "application/json";
 const PLAIN: &str = "text/plain; charset=utf-8";
@@ -76,7 +75,6 @@ struct Desk {
     store: Store,
 }
 
-type Answer = Response<Full<Bytes>>;
 /// A refused request: its status, and the reason.
 type Refusal = (StatusCode, String);
 
@@ -96,61 +94,35 @@ impl Web {
 
     /// Serves the page until the gateway closes.
     pub(crate) async fn serve(self, server: Arc<Server>) {
-        let free = Arc::new(Semaphore::new(MOST_CONNECTIONS));
         let closing = server.closing.clone();
         let names = server.context.options.web_names.clone();
         let token = format!("{:032x}", rand::random::<u128>());
         let desk = Arc::new(Desk { server, names, token, logins: Logins::default(), store: Store::default() });
-        loop {
-            let accepted = tokio::select! {
-                accepted = self.listener.accept() => accepted,
-                () = closing.cancelled() => return,
-            };
-            match accepted {
-                Ok((stream, peer)) => {
-                    let Ok(permit) = Arc::clone(&free).try_acquire_owned() else { continue };
-                    let (desk, closing, here) = (Arc::clone(&desk), closing.clone(), self.address);
-                    tokio::spawn(async move {
-                        tokio::select! {
-                            _ = timeout(LONGEST, admit(stream, peer, here, desk)) => {}
-                            () = closing.cancelled() => {}
-                        }
-                        drop(permit);
-                    });
-                }
-                Err(error) => {
-                    tracing::warn!(%error, "no connection for the page can be accepted");
-                    tokio::time::sleep(PAUSE).await;
-                }
-            }
-        }
+        let here = self.address;
+        let admit = |stream, peer| admit(stream, peer, here, Arc::clone(&desk));
+        accept("the page", &self.listener, LIMITS, &closing, admit).await;
     }
 }
 
 async fn admit(stream: TcpStream, peer: SocketAddr, here: SocketAddr, desk: Arc<Desk>) {
     match desk.server.tls() {
-        None => converse(stream, peer, desk).await,
+        None => serve(stream, peer, desk).await,
         Some(tls) => {
             let named = Peer::Tcp(peer, here);
             if let Some(stream) = tls::shake_hands(&tls, stream, &named, SLOWEST).await {
-                converse(stream, peer, desk).await;
+                serve(stream, peer, desk).await;
             }
         }
     }
 }
 
-async fn converse(socket: impl Socket, peer: SocketAddr, desk: Arc<Desk>) {
-    let service = service_fn(move |request| {
+async fn serve(socket: impl Socket, peer: SocketAddr, desk: Arc<Desk>) {
+    let manner = Conversation { what: "the page", slowest: SLOWEST, keeps_alive: true };
+    let answer = |request| {
         let desk = Arc::clone(&desk);
-        async move { Ok::<_, Infallible>(desk.answer(request, peer).await) }
-    });
-    let conversation = http1::Builder::new()
-        .timer(TokioTimer::new())
-        .header_read_timeout(SLOWEST)
-        .serve_connection(TokioIo::new(socket), service);
-    if let Err(error) = conversation.await {
-        tracing::debug!(%error, "a connection for the page has ended");
-    }
+        async move { desk.answer(request, peer).await }
+    };
+    converse(socket, manner, answer).await;
 }
 
 impl Desk {
@@ -260,11 +232,4 @@ async fn read(request: Request<Incoming>) -> Result<Bytes, Refusal> {
 
 fn refusal(why: &'static str) -> Refusal {
     (StatusCode::FORBIDDEN, why.to_owned())
-}
-
-fn reply(status: StatusCode, kind: &'static str, body: String) -> Answer {
-    let mut response = Response::new(Full::new(Bytes::from(body)));
-    *response.status_mut() = status;
-    response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(kind));
-    response
 }

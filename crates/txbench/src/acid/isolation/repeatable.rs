@@ -13,7 +13,7 @@ use crate::{
         stage::Stage,
     },
     error::{OpError, OpResult},
-    target::{Find, Update},
+    targets::{Find, Update},
     workload::tpcc::{
         ids::Customer,
         schema::{ITEM, NEW_ORDER},

@@ -18,7 +18,7 @@ use super::{
     tally::Tally,
 };
 use crate::{
-    target::{Find, Session},
+    targets::{Find, Session},
     workload::{
         Broken, Check, Totals,
         pages::{self, Pages},

@@ -15,7 +15,7 @@ use super::{
 };
 use crate::{
     error::{BenchError, OpResult},
-    target::Session,
+    targets::Session,
     workload::{Chosen, Client, ClientId, Done},
 };
 

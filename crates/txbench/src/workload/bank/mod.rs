@@ -39,10 +39,10 @@ use serde::{Deserialize, Serialize};
 
 pub use self::generator::Mix;
 use self::{accounts::MOST, client::BankClient, generator::Generator, source::Source};
-use super::{Check, Client, ClientId, Progress, Totals, Workload, pages, registry::WorkloadOptions};
+use super::{Check, Client, ClientId, Progress, Totals, Workload, WorkloadOptions, pages};
 use crate::{
     error::BenchError,
-    target::{Feature, Index, Session, Target, TxOptions},
+    targets::{Feature, Index, Session, Target, TxOptions},
 };
 
 const ACCOUNTS: &str = "accounts";

@@ -13,7 +13,7 @@ use super::{
 };
 use crate::{
     error::{BenchError, OpError, OpResult},
-    target::{Change as Modify, Find, Session, TxOptions, Update},
+    targets::{Change as Modify, Find, Session, TxOptions, Update},
 };
 
 /// Does an operation in a transaction and commits it; or alone, where it is asked to.

@@ -21,7 +21,7 @@ use rand::{RngExt, rngs::StdRng, seq::index::sample};
 use super::{ACCOUNTS, AUDIT, BankOptions, accounts::Accounts};
 use crate::{
     error::OpResult,
-    target::{Find, Isolation, Session, TxOptions},
+    targets::{Find, Isolation, Session, TxOptions},
 };
 
 /// The field of accounts that [`Read::BankSum`] needs; only there where sums are read.

@@ -11,7 +11,7 @@ use bson::{Bson, Document, doc};
 use super::TALLIES;
 use crate::{
     error::{BenchError, OpError, OpResult},
-    target::{Session, TxOptions, Update},
+    targets::{Session, TxOptions, Update},
 };
 
 /// Clients that there can be.

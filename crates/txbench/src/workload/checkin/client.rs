@@ -14,7 +14,7 @@ use super::{
 };
 use crate::{
     error::{BenchError, OpResult},
-    target::{Find, Session, TxOptions, Update},
+    targets::{Find, Session, TxOptions, Update},
     workload::{Chosen, Client, Done},
 };
 

@@ -31,10 +31,10 @@ use self::{
     client::{CheckinClient, Search},
     point::{FARTHEST_M, Point},
 };
-use super::{Broken, Check, Client, ClientId, Progress, Totals, Workload, pages::Pages, registry::WorkloadOptions};
+use super::{Broken, Check, Client, ClientId, Progress, Totals, Workload, WorkloadOptions, pages::Pages};
 use crate::{
     error::BenchError,
-    target::{Feature, Index, Session, Target},
+    targets::{Feature, Index, Session, Target},
 };
 
 const POINTS: &str = "points";

@@ -9,10 +9,10 @@ use clap::Args;
 use rand::{SeedableRng, rngs::StdRng, seq::index::sample};
 use serde::{Deserialize, Serialize};
 
-use super::{Broken, Check, Chosen, Client, ClientId, Done, Progress, Totals, Workload, registry::WorkloadOptions};
+use super::{Broken, Check, Chosen, Client, ClientId, Done, Progress, Totals, Workload, WorkloadOptions};
 use crate::{
     error::{BenchError, OpResult},
-    target::{Feature, Find, Session, Target, TxOptions, Update},
+    targets::{Feature, Find, Session, Target, TxOptions, Update},
 };
 
 const COUNTERS: &str = "counters";

@@ -17,7 +17,7 @@ use super::{
 };
 use crate::{
     error::OpResult,
-    target::Session,
+    targets::Session,
     workload::{Chosen, Client, ClientId, Done},
 };
 

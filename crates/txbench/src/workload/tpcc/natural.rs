@@ -11,7 +11,7 @@ use bson::{Bson, Document, doc, oid::ObjectId};
 use super::schema::{CUSTOMER, DISTRICT, ITEM, NEW_ORDER, ORDER, ORDER_LINE, STOCK, WAREHOUSE};
 use crate::{
     error::OpResult,
-    target::{Change, Find, Index, Session, TxOptions, Update},
+    targets::{Change, Find, Index, Session, TxOptions, Update},
 };
 
 /// The primary key of a table: its fields from the last to the first, each with how many numbers

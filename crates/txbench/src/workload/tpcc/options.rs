@@ -5,12 +5,8 @@ use std::str::FromStr;
 use clap::{ArgAction, Args};
 use serde::{Deserialize, Serialize};
 
-use super::{how::How, kind::Kind, scale::Scale, schema::Schema, workload::Tpcc};
-use crate::{
-    error::BenchError,
-    target::{Acknowledged, Durability, Isolation, TxOptions},
-    workload::{Workload, registry::WorkloadOptions},
-};
+use super::{how::How, kind::Kind, scale::Scale, schema::Schema};
+use crate::targets::{Acknowledged, Durability, Isolation, TxOptions};
 
 /// The options of TPC-C. Their defaults are the best configuration; without `--scale`,
 /// `--rollback-percent` and with `--think-time 1` they are the specification's.
@@ -73,12 +69,6 @@ pub struct Override<T> {
     pub kind: Kind,
     /// Value for this kind.
     pub value: T,
-}
-
-impl WorkloadOptions for TpccOptions {
-    fn make(&self) -> Result<Box<dyn Workload>, BenchError> {
-        Ok(Box::new(Tpcc::new(self.clone())))
-    }
 }
 
 impl TpccOptions {

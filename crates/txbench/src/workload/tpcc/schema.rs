@@ -3,7 +3,7 @@
 use bson::{Document, doc};
 use serde::{Deserialize, Serialize};
 
-use crate::target::Index;
+use crate::targets::Index;
 
 /// Collection of the warehouses.
 pub const WAREHOUSE: &str = "warehouse";

@@ -13,18 +13,20 @@ use super::{
 };
 use crate::{
     error::BenchError,
-    target::{Feature, Session, Target, TxOptions},
-    workload::{Broken, Check, Client, ClientId, Progress, Totals, Workload},
+    targets::{Feature, Session, Target, TxOptions},
+    workload::{Broken, Check, Client, ClientId, Progress, Totals, Workload, WorkloadOptions},
 };
 
 /// The workload with its options.
 pub(super) struct Tpcc(TpccOptions);
 
-impl Tpcc {
-    pub(super) fn new(options: TpccOptions) -> Self {
-        Self(options)
+impl WorkloadOptions for TpccOptions {
+    fn make(&self) -> Result<Box<dyn Workload>, BenchError> {
+        Ok(Box::new(Tpcc(self.clone())))
     }
+}
 
+impl Tpcc {
     /// Options that keep a run from being TPC-C.
     fn deviations(&self) -> Vec<String> {
         let mut all = Vec::new();

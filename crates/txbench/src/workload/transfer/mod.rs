@@ -10,10 +10,10 @@ use clap::Args;
 use rand::{RngExt, SeedableRng, rngs::StdRng};
 use serde::{Deserialize, Serialize};
 
-use super::{Broken, Check, Chosen, Client, ClientId, Done, Progress, Totals, Workload, registry::WorkloadOptions};
+use super::{Broken, Check, Chosen, Client, ClientId, Done, Progress, Totals, Workload, WorkloadOptions};
 use crate::{
     error::{BenchError, OpResult},
-    target::{Feature, Find, Session, Target, TxOptions, Update},
+    targets::{Feature, Find, Session, Target, TxOptions, Update},
 };
 
 const ACCOUNTS: &str = "accounts";

@@ -15,7 +15,7 @@ use super::{
 };
 use crate::{
     error::{BenchError, OpError, OpResult},
-    target::{Find, Session, TxOptions, Update},
+    targets::{Find, Session, TxOptions, Update},
     workload::{Chosen, Client, ClientId, Done},
 };
 

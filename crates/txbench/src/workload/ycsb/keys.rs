@@ -4,39 +4,14 @@
 //! neighbours in the order of keys came at different times, and the most popular records are spread
 //! over the whole range ("scrambled zipfian").
 
-use std::fmt;
-
-use clap::ValueEnum;
 use rand::{RngExt, rngs::StdRng};
 use rand_distr::{Distribution as _, Zipf};
-use serde::{Deserialize, Serialize};
 
-use super::options::YcsbOptions;
+use super::{distribution::Distribution, options::YcsbOptions};
 use crate::{error::BenchError, workload::ClientId};
 
 /// YCSB's constant: how unequal zipfian choices are.
 const SKEW: f64 = 0.99;
-
-/// Distributions by which records are chosen.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ValueEnum)]
-pub enum Distribution {
-    /// A few records are chosen most of the time, and they lie anywhere.
-    Zipfian,
-    /// All records are equally likely.
-    Uniform,
-    /// The last ones that came most of the time.
-    Latest,
-}
-
-impl fmt::Display for Distribution {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Zipfian => "by a zipfian distribution",
-            Self::Uniform => "uniformly",
-            Self::Latest => "by a zipfian distribution, the latest first",
-        })
-    }
-}
 
 /// One client's choices. It knows the records that were loaded and those that it has inserted
 /// itself.

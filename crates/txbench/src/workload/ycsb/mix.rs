@@ -6,7 +6,7 @@ use clap::ValueEnum;
 use rand::{RngExt, rngs::StdRng};
 use serde::{Deserialize, Serialize};
 
-use super::keys::Distribution;
+use super::distribution::Distribution;
 
 /// A core workload of YCSB.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ValueEnum)]

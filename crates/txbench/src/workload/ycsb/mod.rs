@@ -9,6 +9,7 @@
 //! carries them out.
 
 mod client;
+mod distribution;
 mod keys;
 mod mix;
 mod options;
@@ -19,14 +20,14 @@ use bson::{Document, doc};
 
 use self::{client::YcsbClient, record::RECORDS};
 pub use self::{
-    keys::Distribution,
+    distribution::Distribution,
     mix::{Core, Mix},
     options::YcsbOptions,
 };
 use super::{Broken, Check, Client, ClientId, Progress, Totals, Workload};
 use crate::{
     error::BenchError,
-    target::{Feature, Find, Session, Target},
+    targets::{Feature, Find, Session, Target},
 };
 
 const BATCH: u32 = 2_000;

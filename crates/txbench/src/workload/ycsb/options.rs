@@ -7,12 +7,12 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     Ycsb,
-    keys::Distribution,
+    distribution::Distribution,
     mix::{Core, Mix},
 };
 use crate::{
     error::BenchError,
-    workload::{Workload, registry::WorkloadOptions},
+    workload::{Workload, WorkloadOptions},
 };
 
 /// Options of the workload YCSB.

@@ -5,7 +5,7 @@ use bson::Document;
 use txbench::{
     BenchError,
     error::{OpError, OpResult},
-    target::{Change, Find, Session, TxOptions, Update},
+    targets::{Change, Find, Session, TxOptions, Update},
 };
 
 /// What goes wrong.

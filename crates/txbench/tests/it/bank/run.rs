@@ -7,7 +7,7 @@ use clap::Parser;
 use tokio::task::JoinSet;
 use txbench::{
     error::OpError,
-    target::{Acknowledged, Connection, Durability, Session, registry::TargetName},
+    targets::{Acknowledged, Connection, Durability, Session, registry::TargetName},
     workload::{Check, Client, ClientId, Done, Totals, bank::BankOptions, registry::WorkloadOptions},
 };
 

@@ -11,20 +11,20 @@ use txbench::{
     workload::registry::{WorkloadCommand, WorkloadSpec},
 };
 
-/// `mongotx bench`, the workloads alone.
+/// `mongotx-bench`, the workloads alone.
 #[derive(Parser)]
 #[command(no_binary_name = true)]
 pub struct Bench {
     #[command(subcommand)]
-    workload: WorkloadCommand,
+    workload: WorkloadCommand<RunArgs>,
 }
 
-/// What `mongotx bench LINE` would run; or what is wrong with the line.
+/// What `mongotx-bench LINE` would run; or what is wrong with the line.
 pub fn try_parse(line: &str) -> Result<(WorkloadSpec, RunArgs), clap::Error> {
     Ok(Bench::try_parse_from(line.split_whitespace())?.workload.split())
 }
 
-/// What `mongotx bench LINE` would run.
+/// What `mongotx-bench LINE` would run.
 pub fn parse(line: &str) -> (WorkloadSpec, RunArgs) {
     try_parse(line).unwrap()
 }

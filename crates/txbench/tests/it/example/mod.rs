@@ -8,10 +8,10 @@ mod deposits;
 
 use clap::Parser;
 use testkit::{shared_standalone, unique_db};
-use txbench::{target, workload};
+use txbench::{targets, workload};
 
 use self::{
-    target::{Connection, Session, registry::Entry, registry::HIDDEN},
+    targets::{Connection, Session, registry::Entry, registry::HIDDEN},
     workload::{Broken, Check, ClientId, Totals, registry::WorkloadOptions},
 };
 
@@ -45,7 +45,7 @@ async fn deposits(entry: &Entry, count: u32) -> Check {
 #[tokio::test]
 async fn the_example_workload_holds_on_the_example_target_and_is_broken_on_a_broken_one() {
     deposits(&deferred::ENTRY, 10).await.unwrap();
-    deposits(&target::mongotx::CLIENT_RECORD, 10).await.unwrap();
+    deposits(&targets::mongotx::CLIENT_RECORD, 10).await.unwrap();
     let lost = HIDDEN.iter().find(|entry| entry.traits.name == "faulty-lost").unwrap();
     let broken = deposits(lost, 10).await.unwrap_err();
     assert!(matches!(&broken, Broken::Promise(what) if what.contains("18 deposits are there")), "{broken}");

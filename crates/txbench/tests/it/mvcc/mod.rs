@@ -8,7 +8,7 @@ use mongodb::Collection;
 use testkit::{Server, shared_standalone, unique_db};
 use txbench::{
     error::OpError,
-    target::{Connection, Find, Session, Target, TxOptions, Update, registry::TargetName},
+    targets::{Connection, Find, Session, Target, TxOptions, Update, registry::TargetName},
 };
 
 const DOCS: &str = "docs";

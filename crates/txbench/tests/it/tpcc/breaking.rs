@@ -2,7 +2,7 @@
 
 use bson::{Document, doc};
 use txbench::{
-    target::Update,
+    targets::Update,
     workload::{Totals, tpcc::check::violations},
 };
 

@@ -6,7 +6,7 @@ use futures_util::future::try_join_all;
 use txbench::{
     error::{OpError, OpResult},
     run::plan,
-    target::{Find, Session},
+    targets::{Find, Session},
     workload::{Client, ClientId, Done, Totals},
 };
 

@@ -2,7 +2,7 @@
 
 use txbench::{
     run::RunArgs,
-    target::{Acknowledged, Connection, Durability, Session, Target, registry::TargetName},
+    targets::{Acknowledged, Connection, Durability, Session, Target, registry::TargetName},
     workload::{
         Totals, Workload,
         registry::{WorkloadOptions, WorkloadSpec},

@@ -1,7 +1,7 @@
 //! Each transaction, in each layout, in each way to write it.
 
 use bson::{DateTime, doc};
-use txbench::target::Find;
+use txbench::targets::Find;
 use txbench::workload::{
     Totals,
     tpcc::{

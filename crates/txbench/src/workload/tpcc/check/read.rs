@@ -5,7 +5,7 @@ use bson::{Bson, Document, doc};
 use super::state::{CustomerState, DistrictState, LinesState, OrderState, State};
 use crate::{
     error::OpResult,
-    target::{Find, Session},
+    targets::{Find, Session},
     workload::tpcc::{
         ids::{Customer, District, Order},
         scale::{DISTRICTS, Scale},

@@ -5,7 +5,7 @@ use bson::Document;
 use super::Load;
 use crate::{
     error::BenchError,
-    target::Target,
+    targets::Target,
     workload::{Progress, tpcc::natural},
 };
 

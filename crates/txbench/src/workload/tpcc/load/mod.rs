@@ -13,7 +13,7 @@ use super::{
     scale::{DISTRICTS, Scale},
     schema::{DISTRICT, ITEM, STOCK, Schema, WAREHOUSE},
 };
-use crate::{error::BenchError, target::Target, workload::Progress};
+use crate::{error::BenchError, targets::Target, workload::Progress};
 
 /// Rows of items and stocks that are made at a time.
 const AT_ONCE: u32 = 2_000;

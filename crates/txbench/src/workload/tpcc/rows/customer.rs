@@ -2,7 +2,7 @@
 
 use bson::{DateTime, Document, doc};
 
-use super::{loaded_at, warehouse::address};
+use super::{address::address, loaded_at};
 use crate::workload::tpcc::{
     draw::{Draw, last_name},
     ids::{Customer, District},

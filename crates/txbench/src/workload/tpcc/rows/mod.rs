@@ -1,5 +1,6 @@
 //! The rows that a database begins with (clause 4.3.3.1), each as the document that is stored.
 
+mod address;
 pub mod customer;
 pub mod order;
 pub mod stock;

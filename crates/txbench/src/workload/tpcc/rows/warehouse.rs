@@ -5,7 +5,7 @@ use bson::{Document, doc};
 use crate::workload::tpcc::{
     draw::Draw,
     ids::District,
-    rows::customer::FIRST_PAYMENT_CENTS,
+    rows::{address::address, customer::FIRST_PAYMENT_CENTS},
     scale::{DISTRICTS, Scale},
 };
 
@@ -28,17 +28,6 @@ pub fn district(draw: &mut Draw, of: District, scale: &Scale) -> Document {
     row.insert("D_YTD", paid(scale));
     row.insert("D_NEXT_O_ID", i64::from(scale.customers) + 1);
     row
-}
-
-/// Street, city, state and ZIP code, in fields that begin with `prefix` and an underscore.
-pub fn address(draw: &mut Draw, prefix: &str) -> Document {
-    let mut address = Document::new();
-    address.insert(format!("{prefix}_STREET_1"), draw.a_string(10..=20));
-    address.insert(format!("{prefix}_STREET_2"), draw.a_string(10..=20));
-    address.insert(format!("{prefix}_CITY"), draw.a_string(10..=20));
-    address.insert(format!("{prefix}_STATE"), draw.a_string(2..=2));
-    address.insert(format!("{prefix}_ZIP"), draw.zip());
-    address
 }
 
 /// Sum of the payments of a district's customers before the run.

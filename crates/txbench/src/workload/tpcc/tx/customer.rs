@@ -5,7 +5,7 @@ use bson::{Document, doc};
 use super::work::{Work, missing, number};
 use crate::{
     error::OpResult,
-    target::Find,
+    targets::Find,
     workload::tpcc::{ids::Customer, input::Who, schema::CUSTOMER},
 };
 

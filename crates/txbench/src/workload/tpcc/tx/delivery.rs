@@ -4,12 +4,12 @@
 use bson::{DateTime, Document, doc};
 
 use super::{
-    orders::{self, Delivered},
+    orders::{self, Delivered, Open},
     work::{Work, number},
 };
 use crate::{
     error::{OpError, OpResult},
-    target::{Change, Find, Update},
+    targets::{Change, Find, Update},
     workload::tpcc::{
         ids::{Customer, District, Order},
         input::Delivery,
@@ -17,15 +17,6 @@ use crate::{
         schema::{CUSTOMER, NEW_ORDER},
     },
 };
-
-/// An order that is to be delivered.
-#[derive(Clone, Copy, Debug)]
-pub struct Open {
-    /// Key of the order.
-    pub order: Order,
-    /// Its customer's number, where the schema says it here.
-    pub customer: Option<u32>,
-}
 
 /// Delivers at most one order of each district, and returns them for the log of clause 2.7.2.2. A
 /// district without an order to deliver is skipped.

@@ -12,7 +12,7 @@ use super::{
 };
 use crate::{
     error::OpResult,
-    target::Update,
+    targets::Update,
     workload::tpcc::{
         draw::ORIGINAL,
         ids::{self, Order},

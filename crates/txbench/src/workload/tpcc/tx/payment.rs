@@ -9,7 +9,7 @@ use super::{
 };
 use crate::{
     error::OpResult,
-    target::Update,
+    targets::Update,
     workload::tpcc::{
         ids::Customer,
         input::{Payment, Who},
@@ -59,12 +59,12 @@ pub struct Answer {
 pub async fn run(work: &mut Work<'_>, input: &Payment, at: DateTime) -> OpResult<Answer> {
     if work.how.writes_first {
         let names = add_to_sums(work, input).await?;
-        let customer = find(work, &input.who).await?;
-        return pay(work, input, customer, &names, at).await;
+        let (customer, row) = find(work, &input.who).await?;
+        return pay(work, input, customer, row, &names, at).await;
     }
-    let customer = find(work, &input.who).await?;
+    let (customer, row) = find(work, &input.who).await?;
     let names = add_to_sums(work, input).await?;
-    pay(work, input, customer, &names, at).await
+    pay(work, input, customer, row, &names, at).await
 }
 
 /// The customer; their row where it is not answered by the update.
@@ -89,7 +89,8 @@ async fn add_to_sums(work: &mut Work<'_>, input: &Payment) -> OpResult<String> {
 async fn pay(
     work: &mut Work<'_>,
     input: &Payment,
-    (customer, row): (Customer, Document),
+    customer: Customer,
+    row: Document,
     names: &str,
     at: DateTime,
 ) -> OpResult<Answer> {

@@ -7,7 +7,7 @@ use bson::{Document, doc};
 use super::work::{Work, number, text};
 use crate::{
     error::OpResult,
-    target::Update,
+    targets::Update,
     workload::tpcc::{
         ids,
         input::{Line, NewOrder},

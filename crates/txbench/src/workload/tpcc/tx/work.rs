@@ -4,7 +4,7 @@ use bson::{Bson, Document, doc};
 
 use crate::{
     error::{BenchError, OpError, OpResult},
-    target::{Change, Find, Session, Update},
+    targets::{Change, Find, Session, Update},
     workload::tpcc::how::How,
 };
 

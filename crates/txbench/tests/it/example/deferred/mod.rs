@@ -8,7 +8,7 @@ use bson::Document;
 
 use crate::{
     error::{BenchError, OpResult},
-    target::{
+    targets::{
         Change, Connection, Feature, Find, Index, Session, Target, Traits, TxOptions, Update, plain, registry::Entry,
     },
 };

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     error::{BenchError, OpResult},
-    target::{Feature, Find, Session, Target, TxOptions, Update},
+    targets::{Feature, Find, Session, Target, TxOptions, Update},
     workload::{Broken, Check, Chosen, Client, ClientId, Done, Progress, Totals, Workload, registry::WorkloadOptions},
 };
 

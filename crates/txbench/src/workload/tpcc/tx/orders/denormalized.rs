@@ -5,18 +5,15 @@ use std::ops::Range;
 
 use bson::{DateTime, doc};
 
-use super::{Delivered, Shown, amount, shown};
+use super::{Delivered, Open, Shown, amount, shown};
 use crate::{
     error::OpResult,
-    target::Update,
+    targets::Update,
     workload::tpcc::{
         ids::{Customer, District},
         rows::order::{LineRow, OrderRow},
         schema::{CUSTOMER, ORDER},
-        tx::{
-            delivery::Open,
-            work::{Work, documents, missing, number},
-        },
+        tx::work::{Work, documents, missing, number},
     },
 };
 

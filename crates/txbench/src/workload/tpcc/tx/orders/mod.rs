@@ -9,18 +9,24 @@ use std::{collections::BTreeSet, ops::Range};
 
 use bson::{Bson, DateTime, Document};
 
-use super::{
-    delivery::Open,
-    work::{Work, number},
-};
+use super::work::{Work, number};
 use crate::{
     error::OpResult,
     workload::tpcc::{
-        ids::{Customer, District},
+        ids::{Customer, District, Order},
         rows::order::{LineRow, OrderRow},
         schema::{NEW_ORDER, Schema},
     },
 };
+
+/// An order that is to be delivered.
+#[derive(Clone, Copy, Debug)]
+pub struct Open {
+    /// Key of the order.
+    pub order: Order,
+    /// Its customer's number, where the schema says it here.
+    pub customer: Option<u32>,
+}
 
 /// An order, as its customer sees it (clause 2.6.2.2).
 #[derive(Clone, Debug)]

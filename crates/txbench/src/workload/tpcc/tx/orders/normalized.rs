@@ -7,7 +7,7 @@ use bson::{DateTime, Document, doc};
 use super::{Delivered, Shown, amount, customer_of, shown};
 use crate::{
     error::OpResult,
-    target::{Find, Update},
+    targets::{Find, Update},
     workload::tpcc::{
         ids::{Customer, District, Order},
         rows::order::{LineRow, OrderRow},

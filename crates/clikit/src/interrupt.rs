@@ -1,0 +1,44 @@
+//! Signals that interrupt the program: Ctrl-C and others.
+
+use tokio::signal::unix::{Signal, SignalKind, signal};
+
+use crate::failure::Failure;
+
+/// The signals that ask a program to end.
+pub struct Interrupts {
+    interrupt: Signal,
+    terminate: Signal,
+    /// `None`: that means something else to the program.
+    hang_up: Option<Signal>,
+}
+
+impl Interrupts {
+    /// From now on these signals do not end the process by themselves.
+    pub fn catch() -> Result<Self, Failure> {
+        let (interrupts, hang_up) = Self::catch_but_hang_up()?;
+        Ok(Self { hang_up: Some(hang_up), ..interrupts })
+    }
+
+    /// The same, but for the one that a terminal sends when it goes away, and that tells servers to
+    /// read their files again.
+    pub fn catch_but_hang_up() -> Result<(Self, Signal), Failure> {
+        let catch = |kind| signal(kind).map_err(|error| Failure::new(format!("cannot catch signals: {error}")));
+        let (interrupt, terminate) = (catch(SignalKind::interrupt())?, catch(SignalKind::terminate())?);
+        Ok((Self { interrupt, terminate, hang_up: None }, catch(SignalKind::hangup())?))
+    }
+
+    /// Waits for one of them.
+    pub async fn next(&mut self) -> Failure {
+        let hang_up = async {
+            match &mut self.hang_up {
+                Some(hang_up) => hang_up.recv().await,
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            _ = self.interrupt.recv() => Failure::interrupted(2),
+            _ = self.terminate.recv() => Failure::interrupted(15),
+            _ = hang_up => Failure::interrupted(1),
+        }
+    }
+}

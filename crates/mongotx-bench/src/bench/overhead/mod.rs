@@ -1,0 +1,178 @@
+//! `mongotx-bench overhead`: the cost of a gateway. The same commands of the official driver to a
+//! server, and through a gateway to the same server, in turns; and through a proxy that only
+//! forwards messages, the least that a gateway can cost ([`proxy`]).
+//!
+//! 1. A gateway, a process of its own, before its first command: its memory, with and without idle
+//!    connections ([`idle`]).
+//! 2. Single commands, on a standalone server: each [`operation`] with each number of connections
+//!    ([`measure`]).
+//! 3. Transactions on a replica set: the server's own, and through a gateway.
+//!
+//! [`side`] has the clients; [`process`] the gateway; [`table`] and [`json`] write the findings.
+
+mod gateway;
+mod idle;
+mod json;
+mod measure;
+mod operation;
+mod process;
+mod proxy;
+mod side;
+mod table;
+
+use std::{path::PathBuf, time::Duration};
+
+use clap::{Args, ValueEnum};
+use indicatif::ProgressBar;
+use mongotx::drop_record_database;
+use txbench::{
+    measure::{machine, server::Bench},
+    report::{self, OutputArgs, TableArgs, table::Report},
+    targets::Deployment,
+};
+
+pub(crate) use self::{
+    gateway::{MeasuredGatewayOptions, run as run_gateway},
+    proxy::{ProxyOptions, run as run_proxy},
+};
+use self::{idle::Memory, measure::Line, operation::Operation, process::GatewayProcess, side::Sides};
+use super::{BenchError, progress};
+use crate::say;
+
+/// The arguments of `mongotx-bench overhead`.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct OverheadArgs {
+    /// Operations to measure; all of them if none is named.
+    #[arg(long, value_enum, value_delimiter = ',')]
+    operations: Vec<Operation>,
+    /// Numbers of connections that are used at the same time.
+    #[arg(long, value_delimiter = ',', default_value = "1,32", value_parser = clap::value_parser!(u32).range(1..=1_000))]
+    connections: Vec<u32>,
+    /// The time that each side of each line is measured.
+    #[arg(long, default_value = "8", value_parser = seconds)]
+    seconds: Duration,
+    /// Connections that do nothing, for the gateway's memory; 0: leave that out.
+    #[arg(long, default_value_t = 1_000, value_parser = clap::value_parser!(u32).range(0..=20_000))]
+    idle_connections: u32,
+    /// A running standalone server; one is started if none is named.
+    #[arg(long)]
+    uri: Option<String>,
+    /// A running replica set, for the transactions; one of one node is started if none is named.
+    #[arg(long)]
+    replica_uri: Option<String>,
+    /// Seed of the documents that are asked for and changed.
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    #[command(flatten)]
+    output: TableArgs,
+    /// Write every line, with its histograms, into this file
+    #[arg(long, value_name = "FILE", help_heading = "Output")]
+    json: Option<PathBuf>,
+}
+
+fn seconds(text: &str) -> Result<Duration, String> {
+    match text.parse::<f64>() {
+        Ok(seconds) if (0.01..=3600.0).contains(&seconds) => Ok(Duration::from_secs_f64(seconds)),
+        _ => Err("expected a number of seconds from 0.01 to 3600".to_owned()),
+    }
+}
+
+impl OverheadArgs {
+    fn operations(&self) -> Vec<Operation> {
+        if self.operations.is_empty() { Operation::value_variants().to_vec() } else { self.operations.clone() }
+    }
+
+    fn facts(&self, servers: &[String]) -> Vec<String> {
+        vec![
+            format!("Machine: {}. Clients, proxy, gateway and server share it.", machine::describe()),
+            format!("Servers: {}.", servers.join("; ")),
+            format!(
+                "Collection: {} documents of about {} bytes, {} in each group; each side has its own. Write concerns are \
+                 the driver's default.",
+                operation::DOCUMENTS,
+                operation::NOTE_BYTES,
+                operation::GROUP
+            ),
+            format!(
+                "All sides: the official driver with so many connections, one command at a time on each. After a warm-up \
+                 they take turns, {} for each, {} s in all for each side of a line; seed {}.",
+                measure::TURNS,
+                self.seconds.as_secs_f64(),
+                self.seed
+            ),
+        ]
+    }
+}
+
+/// Findings of a run.
+#[derive(Default)]
+struct Findings {
+    servers: Vec<String>,
+    lines: Vec<Line>,
+    memory: Vec<Memory>,
+}
+
+/// Measures everything, and prints it.
+pub(crate) async fn run(args: &OverheadArgs) -> Result<(), BenchError> {
+    report::check(&OutputArgs {
+        json: args.json.clone(),
+        markdown_file: args.output.markdown_file.clone(),
+        ..OutputArgs::default()
+    })?;
+    let operations = args.operations();
+    let (on_set, alone): (Vec<_>, Vec<_>) = operations.iter().copied().partition(|operation| operation.needs_set());
+    let progress = progress::bar((operations.len() * args.connections.len()) as u64);
+    let mut findings = Findings::default();
+    if !alone.is_empty() || args.idle_connections > 0 {
+        let server = Bench::open("--uri", args.uri.as_deref(), Deployment::Standalone).await?;
+        if args.idle_connections > 0 {
+            findings.memory = idle::measure(&server.uri, args.idle_connections).await?;
+        }
+        on_one_server(args, &server, &alone, &progress, &mut findings).await?;
+    }
+    if !on_set.is_empty() {
+        let server = Bench::open("--replica-uri", args.replica_uri.as_deref(), Deployment::ReplicaSet(1)).await?;
+        on_one_server(args, &server, &on_set, &progress, &mut findings).await?;
+    }
+    progress.finish_and_clear();
+    if let Some(file) = &args.json {
+        json::write(&findings, file)?;
+    }
+    let tables = table::tables(&findings);
+    let report = Report { facts: args.facts(&findings.servers), tables };
+    let TableArgs { markdown, markdown_file } = &args.output;
+    say::line(&report::write_report(&report, *markdown, markdown_file.as_deref())?);
+    Ok(())
+}
+
+/// Measures on one server: steps 2 and 3.
+async fn on_one_server(
+    args: &OverheadArgs,
+    server: &Bench,
+    operations: &[Operation],
+    progress: &ProgressBar,
+    findings: &mut Findings,
+) -> Result<(), BenchError> {
+    findings.servers.push(server.describe().await?);
+    if operations.is_empty() {
+        return Ok(());
+    }
+    let db = format!("mongotx_bench_overhead_{}", std::process::id());
+    let gateway = GatewayProcess::start(&server.uri, &format!("{db}_tx")).await?;
+    let proxy = GatewayProcess::proxy(&server.uri).await?;
+    for connections in &args.connections {
+        let sides = Sides::connect([&server.uri, &proxy.uri, &gateway.uri], &db, *connections).await?;
+        sides.load().await?;
+        for operation in operations {
+            progress.set_message(format!("{} with {connections} connection(s)", operation.title()));
+            findings.lines.push(measure::line(args, *operation, *connections, &sides).await?);
+            progress.inc(1);
+        }
+        sides.close().await;
+        server.admin.database(&db).drop().await?;
+    }
+    findings.memory.push(Memory::of(&gateway, "after all that was measured", 0)?);
+    gateway.end().await?;
+    proxy.end().await?;
+    Ok(drop_record_database(&server.admin, &format!("{db}_tx")).await?)
+}

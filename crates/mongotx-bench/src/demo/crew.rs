@@ -1,0 +1,155 @@
+//! The worker processes: starting, hearing, killing and ending them.
+
+use std::{
+    process::{ExitStatus, Stdio},
+    time::Duration,
+};
+
+use tokio::{
+    io::{AsyncBufReadExt, AsyncWriteExt, BufReader},
+    process::{Child, ChildStdin, ChildStdout, Command},
+    sync::mpsc::UnboundedSender,
+    task::JoinHandle,
+    time::timeout,
+};
+
+use super::wire::Line;
+use crate::failure::{Context, Failure};
+
+/// How long a worker may take to end by itself.
+const STOP_LIMIT: Duration = Duration::from_secs(40);
+
+/// Name of a worker process: the worker's number, and how often it was started before.
+pub(super) type Name = (u32, u32);
+
+/// A message of a worker, or the end of its messages.
+pub(super) enum Heard {
+    /// A line that the worker has written.
+    Line(Line),
+    /// A line that is none.
+    Nonsense(String),
+    /// The end of the worker's output.
+    Silence,
+}
+
+/// Arguments with which workers are started.
+#[derive(Clone)]
+pub(super) struct Orders {
+    pub(super) uri: String,
+    pub(super) arguments: Vec<String>,
+    pub(super) ears: UnboundedSender<(Name, Heard)>,
+}
+
+struct Worker {
+    name: Name,
+    child: Child,
+    input: ChildStdin,
+    reader: JoinHandle<()>,
+}
+
+/// All workers. Dropping it kills them.
+#[derive(Default)]
+pub(super) struct Crew {
+    workers: Vec<Worker>,
+}
+
+impl Crew {
+    /// Starts another worker process.
+    pub(super) async fn start(&mut self, orders: &Orders, name: Name, task: &str) -> Result<(), Failure> {
+        let worker = Worker::start(orders, name, task).await.context("a worker process could not be started")?;
+        self.workers.push(worker);
+        Ok(())
+    }
+
+    /// Kills a worker (SIGKILL) and starts its next incarnation, which it answers. `nth` may be any
+    /// number.
+    pub(super) async fn replace(&mut self, orders: &Orders, nth: usize, task: &str) -> Result<Option<Name>, Failure> {
+        let at = nth % self.workers.len().max(1);
+        let Some(worker) = self.workers.get_mut(at) else { return Ok(None) };
+        let (number, incarnation) = worker.name;
+        worker.kill().await;
+        *worker = Worker::start(orders, (number, incarnation + 1), task)
+            .await
+            .context("a worker process could not be started")?;
+        Ok(Some(worker.name))
+    }
+
+    /// Asks all workers to end and waits for them. Answers those that did not end well, and how.
+    pub(super) async fn stop_all(&mut self) -> Vec<(Name, String)> {
+        for worker in &mut self.workers {
+            // A worker that has ended already cannot be reached; its exit status is read below.
+            let _ = worker.input.write_all(b"stop\n").await;
+        }
+        let mut badly = Vec::new();
+        for mut worker in self.workers.drain(..) {
+            match timeout(STOP_LIMIT, worker.child.wait()).await {
+                Ok(Ok(status)) if status.success() => {}
+                Ok(ended) => badly.push((worker.name, how(ended))),
+                Err(_) => badly.push((worker.name, format!("it did not end within {STOP_LIMIT:?}"))),
+            }
+            worker.kill().await;
+        }
+        badly
+    }
+
+    /// Ends all workers at once.
+    pub(super) async fn kill_all(&mut self) {
+        for mut worker in self.workers.drain(..) {
+            worker.kill().await;
+        }
+    }
+
+    /// Is this one still to be heard of?
+    pub(super) fn has(&self, name: Name) -> bool {
+        self.workers.iter().any(|worker| worker.name == name)
+    }
+}
+
+fn how(ended: std::io::Result<ExitStatus>) -> String {
+    match ended {
+        Ok(status) => format!("it ended by itself: {status}"),
+        Err(error) => format!("it was lost: {error}"),
+    }
+}
+
+impl Worker {
+    async fn start(orders: &Orders, name: Name, task: &str) -> std::io::Result<Self> {
+        let mut child = Command::new(std::env::current_exe()?)
+            .arg("demo-worker")
+            .args(&orders.arguments)
+            .args(["--worker", &name.0.to_string(), "--incarnation", &name.1.to_string(), "--task", task])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            // Ctrl-C is for the demo alone, which then ends its workers.
+            .process_group(0)
+            .kill_on_drop(true)
+            .spawn()?;
+        let (Some(mut input), Some(output)) = (child.stdin.take(), child.stdout.take()) else {
+            return Err(std::io::Error::other("no pipes"));
+        };
+        // A worker that is gone already is noticed by its silence.
+        let _ = input.write_all(format!("{}\n", orders.uri).as_bytes()).await;
+        let reader = tokio::spawn(listen(name, output, orders.ears.clone()));
+        Ok(Self { name, child, input, reader })
+    }
+
+    /// Kills it, unless it has ended, and hears out what it had said.
+    async fn kill(&mut self) {
+        let _ = self.child.kill().await;
+        let _ = (&mut self.reader).await;
+    }
+}
+
+/// Passes on whole lines: what has no line end was cut off by a kill.
+async fn listen(name: Name, output: ChildStdout, ears: UnboundedSender<(Name, Heard)>) {
+    let mut output = BufReader::new(output);
+    let mut text = String::new();
+    while matches!(output.read_line(&mut text).await, Ok(n) if n > 0) && text.ends_with('\n') {
+        let heard = text.trim_end().parse().map_or_else(|_| Heard::Nonsense(text.trim_end().to_owned()), Heard::Line);
+        if ears.send((name, heard)).is_err() {
+            return;
+        }
+        text.clear();
+    }
+    let _ = ears.send((name, Heard::Silence));
+}

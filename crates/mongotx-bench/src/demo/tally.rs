@@ -1,0 +1,87 @@
+//! The tally of all reports of the workers so far.
+
+use std::{collections::BTreeMap, time::Duration};
+
+use super::{
+    crew::{Heard, Name},
+    wire::{Line, Stats, Transfer},
+};
+
+/// Violations kept in words; the others are only counted.
+const KEPT: usize = 20;
+
+/// The tally of a run: see the module's header.
+#[derive(Default)]
+pub(super) struct Tally {
+    /// The sum that every reader must see.
+    pub(super) expected: i64,
+    /// Acknowledged transfers by their id.
+    pub(super) done: BTreeMap<String, Transfer>,
+    pub(super) declined: u64,
+    pub(super) gave_up: u64,
+    pub(super) kills: u64,
+    pub(super) sums: u64,
+    pub(super) wrong_sums: u64,
+    pub(super) sum_conflicts: u64,
+    stats: BTreeMap<Name, Stats>,
+    /// Failures other than wrong sums.
+    pub(super) failures: Vec<String>,
+    pub(super) failure_count: u64,
+}
+
+impl Tally {
+    /// A tally without any report yet.
+    pub(super) fn new(expected: i64) -> Self {
+        Self { expected, ..Self::default() }
+    }
+
+    /// Notes what a worker said. Its silence is for the caller to judge.
+    pub(super) fn note(&mut self, (number, incarnation): Name, heard: Heard) {
+        let line = match heard {
+            Heard::Line(line) => line,
+            Heard::Nonsense(text) => return self.fail(format!("worker {number} said {text:?}")),
+            Heard::Silence => return,
+        };
+        match line {
+            Line::Done(transfer) => {
+                if let Some(before) = self.done.insert(transfer.id.clone(), transfer) {
+                    self.fail(format!("transfer {} was acknowledged twice", before.id));
+                }
+            }
+            Line::Declined => self.declined += 1,
+            Line::Sum(total) => {
+                self.sums += 1;
+                if total != self.expected {
+                    self.wrong_sums += 1;
+                    self.keep(format!("worker {number} read a total of {total} instead of {}", self.expected));
+                }
+            }
+            Line::SumConflict => self.sum_conflicts += 1,
+            Line::Stats(stats) => drop(self.stats.insert((number, incarnation), stats)),
+            Line::GaveUp(_) => self.gave_up += 1,
+            Line::Failed(why) => self.fail(format!("worker {number}: {why}")),
+        }
+    }
+
+    /// Notes something that must not happen.
+    pub(super) fn fail(&mut self, what: String) {
+        self.failure_count += 1;
+        self.keep(what);
+    }
+
+    fn keep(&mut self, what: String) {
+        if self.failures.len() < KEPT {
+            self.failures.push(what);
+        }
+    }
+
+    /// Acknowledged transfers a second, on average.
+    pub(super) fn per_second(&self, elapsed: Duration) -> f64 {
+        self.done.len() as f64 / elapsed.as_secs_f64().max(0.001)
+    }
+
+    /// The counters of all workers together.
+    pub(super) fn stats(&self) -> Stats {
+        self.stats.values().fold(Stats::default(), |all, one| all.and(*one))
+    }
+}

@@ -1,0 +1,17 @@
+//! What a target's folder hands to the registry.
+
+use futures_util::future::BoxFuture;
+
+use super::{Connection, Target, Traits};
+use crate::error::BenchError;
+
+/// A function that connects a target.
+pub type Connect = fn(Connection) -> BoxFuture<'static, Result<Box<dyn Target>, BenchError>>;
+
+/// How a target is found.
+pub struct Entry {
+    /// Properties of the target.
+    pub traits: Traits,
+    /// Function that connects it.
+    pub connect: Connect,
+}

@@ -1,0 +1,94 @@
+//! All targets. A new one is a folder beside this file and a line in [`TARGETS`].
+
+use std::str::FromStr;
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
+
+pub use super::entry::{Connect, Entry};
+use super::{Traits, faulty, gateway, mongotx, mvcc, native, plain, recipe};
+
+/// In the order in which they are explained.
+pub static TARGETS: &[&Entry] = &[
+    &plain::ENTRY,
+    &native::ENTRY,
+    &mongotx::CLIENT_RECORD,
+    &mongotx::PUBLISHED,
+    &gateway::ENTRY,
+    &mvcc::ENTRY,
+    &recipe::ENTRY,
+];
+
+/// Broken on purpose, for tests: found by their names, and named nowhere.
+pub static HIDDEN: &[&Entry] = &[&faulty::LOST, &faulty::TWICE, &faulty::KEPT, &faulty::BUSY];
+
+fn every() -> impl Iterator<Item = &'static Entry> {
+    TARGETS.iter().chain(HIDDEN).copied()
+}
+
+/// The name of a target that exists.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct TargetName(&'static str);
+
+impl TargetName {
+    /// The entry of the target.
+    pub fn entry(self) -> &'static Entry {
+        // A name is only made from an entry, below.
+        every().find(|entry| entry.traits.name == self.0).unwrap_or_else(|| unreachable!("no target {}", self.0))
+    }
+
+    /// Properties of the target.
+    pub fn traits(self) -> &'static Traits {
+        &self.entry().traits
+    }
+
+    /// The name as text.
+    pub fn as_str(self) -> &'static str {
+        self.0
+    }
+}
+
+impl FromStr for TargetName {
+    type Err = String;
+
+    fn from_str(name: &str) -> Result<Self, String> {
+        let found = every().map(|entry| entry.traits.name).find(|known| *known == name);
+        found.map(Self).ok_or_else(|| {
+            let known: Vec<&str> = TARGETS.iter().map(|entry| entry.traits.name).collect();
+            format!("no target has the name {name:?}; there are {}", known.join(", "))
+        })
+    }
+}
+
+impl Serialize for TargetName {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.0)
+    }
+}
+
+impl<'de> Deserialize<'de> for TargetName {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        String::deserialize(deserializer)?.parse().map_err(D::Error::custom)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    #[test]
+    fn names_are_different_and_are_found_again() {
+        let names: BTreeSet<&str> = every().map(|entry| entry.traits.name).collect();
+        assert_eq!(names.len(), TARGETS.len() + HIDDEN.len());
+        for name in names {
+            assert_eq!(name.parse::<TargetName>().map(|found| found.traits().name), Ok(name));
+        }
+    }
+
+    #[test]
+    fn an_unknown_name_is_refused_with_those_that_exist() {
+        let said = "oracle".parse::<TargetName>().expect_err("there is no such target");
+        assert!(said.contains("oracle") && said.contains("plain") && !said.contains("faulty"), "{said}");
+    }
+}
