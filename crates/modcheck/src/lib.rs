@@ -11,8 +11,8 @@
 //!
 //! A module uses what it names by a path that begins with `crate`, `super` or `self`, in its own
 //! file or in one of its folder. Names that a module imports from another one are followed to where
-//! they are from. Not counted: what a module names of its parent's own, what only tests use, and
-//! imports of everything (`use …::*`) on the way to a name.
+//! they are from. Not counted: what a module names of its parent's own, what only tests use,
+//! methods (they name no module), and imports of everything (`use …::*`) on the way to a name.
 
 pub mod circles;
 pub mod paths;

@@ -1,5 +1,5 @@
-//! The end of a transaction before and after the write that decides it: which stamp it will set, and
-//! what its client remembers of that.
+//! The end of a transaction before and after the write that decides it: which stamp it will set,
+//! and what its client remembers of that.
 
 use super::{breakage::Breakage, plan::Plan, quiet, state::State, transaction::Step};
 
