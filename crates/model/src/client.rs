@@ -25,12 +25,12 @@ use protocol::{
 };
 
 use crate::{
+    course::answer,
     janitor,
     mutation::Mutation,
     plan::Plan,
     server::{Admission, Message},
     state::{Pump, State, Step, Told},
-    transaction::answer,
 };
 
 /// Does this client have something to do about its record?

@@ -16,23 +16,13 @@
 //! read-locked, which may go.
 
 use crate::{
-    model::Action,
+    action::Action,
+    course,
     mutation::Mutation,
     plan::{Op, Plan},
     server::{Message, Server},
     state::{State, Step},
-    transaction,
 };
-
-/// Is it time for the last look, after so many writes?
-pub fn is_due(plan: &Plan, t: usize, done: usize) -> bool {
-    plan.expires && !plan.has(Mutation::NotOutlived) && done == writes_before(plan, t)
-}
-
-/// How many writes are done by then.
-fn writes_before(plan: &Plan, t: usize) -> usize {
-    plan.txs[t].writes.len() - usize::from(plan.has(Mutation::OutlivedTooEarly))
-}
 
 /// Step 1, about the document of write `i`.
 pub fn outlive(plan: &Plan, state: &mut State, t: usize, i: usize) {
@@ -41,7 +31,8 @@ pub fn outlive(plan: &Plan, state: &mut State, t: usize, i: usize) {
     {
         state.server.outlive(tx, plan.txs[t].writes[i].0);
     }
-    state.runs[t].step = if i + 1 < writes_before(plan, t) { Step::Outliving(i + 1) } else { Step::Counting(0) };
+    state.runs[t].step =
+        if i + 1 < course::writes_before(plan, t) { Step::Outliving(i + 1) } else { Step::Counting(0) };
 }
 
 /// Step 1 is given up by its sender, which ends the transaction; it is on its way all the same.
@@ -49,7 +40,7 @@ pub fn outlive_late(plan: &Plan, state: &mut State, t: usize, i: usize) {
     if let Some(tx) = state.tx_id(plan, t) {
         state.server.late.push(Message::Outlive { tx, doc: plan.txs[t].writes[i].0 });
     }
-    transaction::abort(plan, state, t);
+    course::abort(plan, state, t);
 }
 
 /// Step 2, about the document of write `i`, and step 3.
@@ -58,11 +49,11 @@ pub fn count(plan: &Plan, state: &mut State, t: usize, i: usize) {
     let missed = state.runs[t].missed >> i & 1 == 1;
     let held = state.server.now.docs[doc].lock.writer == state.tx_id(plan, t);
     if !held && !missed && op != Op::Remove && !plan.has(Mutation::GoneUncounted) {
-        return transaction::abort(plan, state, t);
+        return course::abort(plan, state, t);
     }
-    match i + 1 < writes_before(plan, t) {
+    match i + 1 < course::writes_before(plan, t) {
         true => state.runs[t].step = Step::Counting(i + 1),
-        false => transaction::go_on(plan, state, t, i + 1),
+        false => course::go_on(plan, state, t, i + 1),
     }
 }
 

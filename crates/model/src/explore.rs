@@ -4,7 +4,7 @@ use std::{fmt::Debug, hash::Hash, time::Instant};
 
 use stateright::{Checker, Expectation, HasDiscoveries, Model};
 
-use crate::{model::ProtocolModel, plan::Plan};
+use crate::{plan::Plan, steps::ProtocolModel};
 
 /// Result of an exploration.
 #[derive(Debug)]

@@ -8,7 +8,7 @@
 use protocol::{LockState, TxStatus, status::status_where_kept};
 
 use crate::{
-    client, expiry, meeting,
+    client, course, expiry, meeting,
     mutation::Mutation,
     plan::{Op, Plan},
     reader,
@@ -50,24 +50,24 @@ fn take_back_late(plan: &Plan, state: &mut State, t: usize, write: usize) {
         state.server.late.push(Message::TakeBack { tx, doc: plan.txs[t].writes[write].0 });
     }
     match state.runs[t].step {
-        _ if !plan.has(Mutation::TakeBackNotInDoubt) => transaction::abort(plan, state, t),
+        _ if !plan.has(Mutation::TakeBackNotInDoubt) => course::abort(plan, state, t),
         Step::GivingBack(first, i) => together::give_back_after(plan, state, t, first, i),
         _ => state.runs[t].step = Step::Writing(write),
     }
 }
 
 fn lock_late(plan: &Plan, state: &mut State, t: usize, write: usize) {
-    if !transaction::begin(plan, state, t) {
+    if !course::begin(plan, state, t) {
         return;
     }
     state.faults.late_messages -= 1;
     if let Some(tx) = state.tx_id(plan, t) {
         let doc = plan.txs[t].writes[write].0;
-        let over = transaction::predecessor(plan, state, t, doc);
-        transaction::delist(plan, state, over, doc, transaction::Answer::Lost);
+        let over = course::predecessor(plan, state, t, doc);
+        course::delist(plan, state, over, doc, course::Answer::Lost);
         state.server.late.push(Message::Lock { tx, t, write, over });
     }
-    transaction::abort(plan, state, t);
+    course::abort(plan, state, t);
 }
 
 /// Is a decision about to be sent?

@@ -7,10 +7,10 @@
 //! messages that arrive late, clients that die or sleep.
 //!
 //! - `plan`: what one exploration contains; `mutation`: what can be broken on purpose.
-//! - `state`, `server`: what there is; `model`: which steps there are.
-//! - `transaction`, `client`, `meeting`, `janitor`, `reader`, `faults`: what the steps do;
-//!   `expiry`: the TTL monitor, and what a transaction does about it.
-//! - `properties`: what must hold.
+//! - `state`, `server`: what there is; `action`, `steps`: which steps there are.
+//! - `transaction`, `course`, `together`, `client`, `meeting`, `janitor`, `reader`, `faults`: what
+//!   the steps do; `expiry`: the TTL monitor, and what a transaction does about it.
+//! - `properties`: what must hold; `model`: all of it, as it is explored.
 //! - `shared`: parts of a state that are copied only when they change.
 //!
 //! Models of their own, because their states would multiply with these:
@@ -33,8 +33,10 @@
 
 #![warn(clippy::disallowed_methods, clippy::disallowed_types)]
 
+pub mod action;
 pub mod checkpoint;
 pub mod client;
+pub mod course;
 pub mod expiry;
 pub mod explore;
 pub mod faults;
@@ -50,6 +52,7 @@ pub mod replicas;
 pub mod server;
 pub mod shared;
 pub mod state;
+pub mod steps;
 pub mod together;
 pub mod transaction;
 pub mod unique;

@@ -6,11 +6,11 @@
 //! state, no later read can miss it, and no update is lost.
 
 use crate::{
-    model::ProtocolModel,
     plan::Op,
-    reader::{Flaw, writers_of},
+    reader::writers_of,
     server::{Marks, times},
-    state::{State, Step, Told},
+    state::{Flaw, State, Step, Told},
+    steps::ProtocolModel,
 };
 
 /// P1, P3: what is committed is in the effective version of each of its documents.

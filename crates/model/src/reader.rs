@@ -20,58 +20,9 @@ use crate::{
     meeting::{ask, ask_durably},
     mutation::Mutation,
     plan::{Plan, Read},
-    server::{Data, Doc, Marks, times},
-    shared::Shared,
-    state::{State, Told},
+    server::{Doc, Marks, times},
+    state::{Flaw, ReadStep, State, Told},
 };
-
-/// Ways in which an answer can be wrong.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Flaw {
-    /// A write that had to be seen is not in it.
-    Stale,
-    /// A write that is not committed is in it.
-    Dirty,
-}
-
-/// State of one read.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
-pub enum ReadStep {
-    /// The read has not begun.
-    #[default]
-    Start,
-    /// The document is fetched, with this content.
-    Fetched(Doc),
-    /// Its holder is finished or has no record: about to fetch again.
-    Again(TxId),
-    /// A query's first phase is over; true if it found the document.
-    Second(bool),
-    /// The unsafe phase found a pending document; true if an earlier phase found it.
-    Pending(Doc, bool),
-    /// One command: its unsafe phase is over; the writer of a pending document that it found.
-    Probed(Option<TxId>),
-    /// One command: the answer is there, behind a mark; true if it holds the document.
-    Answered(TxId, bool),
-}
-
-/// A reader outside transactions.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
-pub struct Reader {
-    /// Index of the next read.
-    pub next: usize,
-    /// State of the present read.
-    pub step: ReadStep,
-    /// A query in one command goes the long way.
-    pub long_way: bool,
-    /// One bit for each transaction that the read must see: acknowledged or seen before it began.
-    pub must: u8,
-    /// One bit for each transaction that an earlier read saw.
-    pub seen: u8,
-    /// Only with a mutation: the records as they were before the first read.
-    pub stale: Option<Shared<Data>>,
-    /// Auxiliary: what was wrong with an answer.
-    pub flaw: Option<Flaw>,
-}
 
 /// Has the reader a step?
 pub fn has_step(plan: &Plan, state: &State) -> bool {

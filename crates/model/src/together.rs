@@ -7,11 +7,11 @@
 //! 4. It goes on one by one from there.
 
 use crate::{
+    course::{Answer, begin, delist, predecessor, written},
     mutation::Mutation,
     plan::Plan,
     server::{Prepared, mark},
     state::{State, Step},
-    transaction::{Answer, begin, delist, predecessor, written},
 };
 
 /// The write `i` of the command.

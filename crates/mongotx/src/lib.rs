@@ -24,6 +24,7 @@ mod backoff;
 #[cfg(doctest)]
 mod book;
 pub mod client;
+mod clock;
 pub mod collection;
 mod command;
 mod coordinator;
@@ -33,6 +34,8 @@ pub mod document;
 pub mod error;
 pub mod guard;
 pub mod metrics;
+mod namespace;
+mod numbers;
 pub mod options;
 mod scoped;
 pub mod session;
@@ -48,9 +51,15 @@ pub use self::{
     about::About,
     backoff::Backoff,
     client::{Changes, Client, ClientInfo, LockedDocument},
+    clock::{Clock, LogicalClock},
     collection::{Aggregate, Collection, IndexModel, Modification, ReturnDocument, WriteModel},
-    command::{bulk::BulkWriteResult, each::FirstWrites, find_and_modify::Modified, update::UpdateResult},
-    coordinator::events::{Clock, Event, LogicalClock, Position},
+    command::{
+        bulk::BulkWriteResult,
+        each::FirstWrites,
+        events::{Event, Position},
+        find_and_modify::Modified,
+        update::UpdateResult,
+    },
     coordinator::strangers::drop_record_database,
     coordinator::{
         checkpoint::{Checkpoint, Ended, Settled},
@@ -62,7 +71,8 @@ pub use self::{
     database::{CollectionInfo, Database},
     error::{Conflict, DuplicateKey, Error, ErrorKind, Result},
     metrics::Metrics,
-    options::{ChangeStreams, ClientOptions, Isolation, Layout, Namespace, TransactionOptions, Verbosity},
+    namespace::Namespace,
+    options::{ChangeStreams, ClientOptions, Isolation, Layout, TransactionOptions, Verbosity},
     scoped::{with_comment, without_validation},
     session::Session,
     waiting::{Wait, Watch},

@@ -11,7 +11,7 @@ use std::{
 
 use protocol::TxId;
 
-use crate::options::Namespace;
+use crate::namespace::Namespace;
 
 tokio::task_local! {
     static WATCH: Watch;

@@ -16,6 +16,7 @@
 //! Deliberately absent: finding servers and following elections, retries, sessions, cursors.
 //! Callers that need those use the official driver, or build them on this.
 
+mod check;
 mod connection;
 pub mod error;
 mod failure;
@@ -23,6 +24,7 @@ mod pool;
 mod request;
 pub mod scram;
 mod settings;
+mod tls;
 pub mod wire;
 
 pub use self::{

@@ -1,6 +1,6 @@
 //! One command as it came from a client: a body, and arrays of documents that were sent beside it.
 //!
-//! The bytes stay as they came, so that a command can be passed on unchanged. `wire/check.rs` has
+//! The bytes stay as they came, so that a command can be passed on unchanged. `check.rs` has
 //! checked all of them when the request is made: reading it later neither fails half-way nor
 //! overflows a stack.
 
@@ -8,10 +8,8 @@
 
 use bson::{Document, RawDocument, RawDocumentBuf};
 
-use crate::{
-    error::{CommandError, code},
-    wire::check,
-};
+use crate::check;
+use crate::error::{CommandError, code};
 
 /// A command that is sent to a server: a body, and document sequences beside it.
 #[derive(Clone, Debug, PartialEq)]

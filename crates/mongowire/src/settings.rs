@@ -11,7 +11,7 @@ use bson::{RawDocumentBuf, cstr};
 use mongodb::options::{AuthMechanism, ClientOptions, Credential, ServerAddress, ServerApi, Tls as DriverTls};
 use tokio_rustls::TlsConnector;
 
-use crate::{connection::tls, scram::Mechanism};
+use crate::{scram::Mechanism, tls};
 
 /// Port of a MongoDB server whose address names none.
 const DEFAULT_PORT: u16 = 27017;

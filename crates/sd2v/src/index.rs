@@ -12,20 +12,18 @@
 //! - `frozen`: indexes that keep locks out while a collection is renamed.
 //! - `expiry`: which documents a TTL index removes.
 //! - `plan`: the answer to an `explain`, with the application's indexes in it.
-//! - `paths`: whether an update can touch an index.
 
 mod expiry;
 mod form;
 mod frozen;
-mod paths;
 mod plan;
 mod unique;
 
+pub use crate::update::{touches, touches_stored};
 pub use expiry::Expiry;
 pub use form::{
     Creation, Index, PENDING_INDEX, has_slot, interpret, missing_index, pending_index, plan_creation, shown, shown_key,
 };
 pub use frozen::{freeze, holds_while_renamed, is_frozen};
-pub use paths::{touches, touches_stored};
 pub use plan::show_plan;
 pub use unique::Unique;

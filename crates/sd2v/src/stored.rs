@@ -6,7 +6,7 @@ use protocol::{LockState, TxId, Version};
 use crate::{
     error::Error,
     names::{INSERT, READERS, REMOVE, RESERVED, SLOT, UNSAFE, WRITER, slot_of, tx_id_from_bson, tx_id_to_bson},
-    shard::ShardKey,
+    shard_key::ShardKey,
 };
 
 /// The largest document a server stores, in bytes.

@@ -7,6 +7,7 @@
 //! - `operators`, `replacement`, `pipeline`: what to send for each form, to a document that is
 //!   already locked.
 //! - `upsert`: the statement that inserts a pending document as an upsert would have built it.
+//! - `touched`: which fields an update may change.
 //! - `fuse`: lock, copy and change in one statement, where that is provably the same.
 
 use bson::{Bson, Document};
@@ -18,10 +19,11 @@ mod fuse;
 mod operators;
 mod pipeline;
 mod replacement;
+mod touched;
 mod upsert;
 
-pub(crate) use fuse::is_plain_field;
 pub use fuse::{fuse, fuse_lock, fuse_remove};
+pub use touched::{touches, touches_stored};
 pub use upsert::{rewrite_upsert, upsert_id};
 
 const CONTEXT: &str = "in an update";

@@ -6,13 +6,12 @@ use std::time::Instant;
 use futures_channel::oneshot;
 
 use super::link::{Answer, Link, Ticket};
-use super::{Error, Result};
 use crate::core::ServerId;
-use crate::wire::{Ask, Reply};
+use crate::wire::Ask;
 
 /// A request under way. Dropping it does not take the request back.
 pub(super) struct Call {
-    server: ServerId,
+    pub(super) server: ServerId,
     answer: oneshot::Receiver<Answer>,
 }
 
@@ -34,19 +33,4 @@ impl Call {
     pub(super) async fn answer(self) -> Option<Answer> {
         self.answer.await.ok()
     }
-
-    /// The answer to something that may be asked twice.
-    pub(super) async fn reply(self) -> Result<Reply> {
-        let server = self.server;
-        let why = match self.answer().await {
-            Some(Answer::Reply(Reply::Refused(why)) | Answer::NotCarriedOut(why)) => why,
-            Some(Answer::Reply(reply)) => return Ok(reply),
-            Some(Answer::Silence(_)) | None => "it did not answer in time".to_owned(),
-        };
-        Err(Error::Unavailable { server, why })
-    }
-}
-
-pub(super) fn unexpected(server: ServerId, reply: &Reply) -> Error {
-    Error::Unavailable { server, why: format!("it answered something else: {reply:?}") }
 }

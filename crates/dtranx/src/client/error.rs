@@ -1,6 +1,6 @@
 //! Errors of a client, by what it knows about its transaction then.
 
-use super::Unknown;
+use super::unknown::Unknown;
 use crate::core::{LimitError, Refusal, ServerId};
 
 /// The result of everything in this module.

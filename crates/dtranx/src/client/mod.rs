@@ -19,9 +19,11 @@
 //! requests go out together.
 //!
 //! `state`, `scan` and `retry` say what a transaction is, and wait for nothing; `asynchronous` asks
-//! servers through a link (`link`, `socket`) and waits for answers (`call`); `blocking` waits for
-//! `asynchronous`.
+//! servers through a link (`link`, `socket`) and waits for answers (`call`, `reply`); `blocking`
+//! waits for `asynchronous`. `unknown` is a commit without an answer, `ask_again` asks for it
+//! again.
 
+mod ask_again;
 mod asynchronous;
 mod backoff;
 mod blocking;
@@ -32,6 +34,7 @@ mod inner;
 mod link;
 mod options;
 mod outcome;
+mod reply;
 mod retry;
 mod scan;
 mod socket;

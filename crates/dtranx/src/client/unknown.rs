@@ -1,4 +1,4 @@
-//! A commit without an answer, and how to ask what became of it.
+//! A commit without an answer, and how to send it again; `ask_again` says what becomes of it.
 
 use std::fmt;
 use std::sync::Arc;
@@ -6,7 +6,6 @@ use std::time::Instant;
 
 use super::call::Call;
 use super::link::{Answer, Link, Ticket};
-use super::{Committed, Error, Result};
 use crate::core::{CommitAnswer, Refusal, ServerId, TranxId};
 use crate::wire::{Ask, Reply};
 
@@ -32,36 +31,13 @@ pub(super) enum Again {
 }
 
 impl Unknown {
-    /// Asks again what became of the transaction, and blocks until it is known or the time is up.
-    /// The server carries it out if it has not, once.
-    ///
-    /// # Errors
-    /// It is refused, or still unknown. A server that was restarted since cannot tell any more;
-    /// then it stays unknown, and only reading shows what happened.
-    pub fn ask_again(self, until: Instant) -> Result<Committed> {
-        pollster::block_on(self.ask_again_async(until))
-    }
-
-    /// Asks again like [`Unknown::ask_again`], without blocking.
-    ///
-    /// # Errors
-    /// As for [`Unknown::ask_again`].
-    pub async fn ask_again_async(self, until: Instant) -> Result<Committed> {
-        match self.again(until).await {
-            Again::Answer(Ok(tranx)) => Ok(Committed { tranx }),
-            Again::Answer(Err(refusal)) => Err(Error::Refused(refusal)),
-            Again::Silence(unknown) => Err(Error::Unknown(unknown)),
-        }
-    }
-
     pub(super) fn new(server: ServerId, link: Arc<dyn Link>, ticket: Option<Ticket>, ask: Ask) -> Self {
         Self { pending: Box::new(Pending { server, link, ticket, ask }) }
     }
 
-    /// The error, if nothing was to be written: that cannot be committed.
-    pub(super) fn of_reads(self) -> Error {
-        let why = "it has not answered whether what the transaction read is so".to_owned();
-        Error::Unavailable { server: self.pending.server, why }
+    /// Server that was asked to commit.
+    pub(super) fn server(&self) -> ServerId {
+        self.pending.server
     }
 
     pub(super) async fn again(mut self, until: Instant) -> Again {

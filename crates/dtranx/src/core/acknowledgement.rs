@@ -21,25 +21,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::{
     flaw::Flaw,
     id::{Epoch, ServerId, TranxId},
-    machine::{Event, Turn},
+    machine::{AckEvent, Event, TranxEvent, Turn},
     message::{MAX_BATCH, Message, Outcome},
-    tranx_service::TranxEvent,
 };
-
-/// Event of the acknowledgement service.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum AckEvent {
-    /// A transaction of this server's is decided, a commit durably. `participants` are to be told,
-    /// but for this server, which knows; all of them are to acknowledge a commit.
-    Decided { tranx: TranxId, outcome: Outcome, participants: Vec<ServerId> },
-    /// This server's part of a commit is durable and applied: its coordinator is to know.
-    Done { tranx: TranxId },
-    /// Another server has acknowledged these.
-    Acknowledged { from: ServerId, tranxs: Vec<TranxId> },
-    /// A server asks what became of this.
-    #[cfg(test)]
-    Inquired { from: ServerId, tranx: TranxId },
-}
 
 /// The acknowledgement service of one server.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]

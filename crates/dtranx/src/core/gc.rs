@@ -15,23 +15,9 @@ use super::{
     event::Command,
     flaw::Flaw,
     id::{SegmentId, ServerId},
-    machine::Turn,
+    machine::{GcEvent, Turn},
     record::{GcRecord, SegmentSummary},
 };
-
-/// Event of the garbage collection.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum GcEvent {
-    /// By the transaction service: the marks as they are now. Ignored while a collection is under
-    /// way.
-    Collect(GcRecord),
-    /// By the log: see [`super::Input`].
-    Sealed { segment: SegmentId, summary: SegmentSummary },
-    /// The storage has carried out [`Command::PersistStorage`].
-    Persisted,
-    /// The log has carried out [`Command::WriteGcRecord`].
-    Recorded,
-}
 
 /// The sealed segments, and how far the collection is.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]

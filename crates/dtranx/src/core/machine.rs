@@ -6,7 +6,7 @@
 //! | [`TranxService`](super::tranx_service) | votes, parts, numbers, the end of the log | all others |
 //! | [`LockService`](super::lock) | the locks | |
 //! | [`AckService`](super::acknowledgement) | who has not acknowledged what | |
-//! | [`RecoveryService`](super::recovery) | what is in doubt | |
+//! | [`RecoveryService`](super::recovery_service) | what is in doubt | |
 //! | [`Gc`](super::gc) | the sealed segments | |
 //!
 //! Each has one type of event. Events from one machine to another arrive in the order in which they
@@ -14,8 +14,16 @@
 //! machines may run on one thread or on several.
 
 use super::{
-    acknowledgement::AckEvent, config::NodeConfig, event::Command, gc::GcEvent, id::ServerId, lock::LockEvent,
-    message::Message, recovery::RecoveryEvent, tranx_service::TranxEvent,
+    config::NodeConfig,
+    event::{CheckAnswer, Command},
+    id::{ClientId, LogTicket, MessageId, SegmentId, ServerId, TranxId, WorkId},
+    item::Key,
+    message::{Message, Outcome},
+    record::{GcRecord, SegmentSummary},
+    refusal::Refusal,
+    standing::Again,
+    transaction::Transaction,
+    wanted::{Claim, Locks},
 };
 
 /// An event for one of the machines.
@@ -37,6 +45,125 @@ impl Event {
             message => Self::Tranx(TranxEvent::Receive { from, message }),
         }
     }
+}
+
+/// Event of the transaction service.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum TranxEvent {
+    /// By the network: see [`super::Input`].
+    ClientConnected {
+        client: ClientId,
+    },
+    ClientGone {
+        client: ClientId,
+    },
+    Commit {
+        client: ClientId,
+        message: MessageId,
+        /// The client had sent it before.
+        is_repeated: bool,
+        transaction: Transaction,
+        again: Again,
+    },
+    /// By the network: see [`super::Input`].
+    ServerGone {
+        server: ServerId,
+    },
+    Snapshot {
+        client: ClientId,
+        message: MessageId,
+    },
+    /// A message about votes, decisions, inquiries, low-water marks or snapshots.
+    Receive {
+        from: ServerId,
+        message: Message,
+    },
+    /// By the log and the storage: see [`super::Input`].
+    Logged {
+        through: LogTicket,
+    },
+    Checked {
+        work: WorkId,
+        answer: CheckAnswer,
+    },
+    Applied {
+        tranx: TranxId,
+    },
+    /// By the lock service: its answer.
+    Granted {
+        work: WorkId,
+    },
+    Refused {
+        work: WorkId,
+        refusal: Refusal,
+    },
+    /// By the acknowledgement service: these commits of this server's are acknowledged by
+    /// everybody.
+    Complete {
+        numbers: Vec<u64>,
+    },
+    /// By the recovery service: what became of a transaction that was in doubt.
+    Told {
+        tranx: TranxId,
+        outcome: Outcome,
+    },
+    /// By the clock: the low-water mark is to be told, and garbage to be looked for.
+    CollectGarbage,
+}
+
+/// Event of the lock service: what it is asked for.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum LockEvent {
+    /// All of these locks, at once or after a wait.
+    Acquire { work: WorkId, locks: Locks, claim: Claim },
+    /// Waits until each of these keys has been without an exclusive lock once. It locks nothing.
+    Probe { work: WorkId, keys: Vec<Key> },
+    /// Drop whatever it holds or waits for.
+    Release { work: WorkId },
+    /// It is aborted, but another attempt is to come for which its locks are kept for a while.
+    Keep { work: WorkId },
+    /// This server cannot be reached: it would not hear that its transactions have their locks now.
+    Gone { server: ServerId },
+}
+
+/// Event of the acknowledgement service.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum AckEvent {
+    /// A transaction of this server's is decided, a commit durably. `participants` are to be told,
+    /// but for this server, which knows; all of them are to acknowledge a commit.
+    Decided { tranx: TranxId, outcome: Outcome, participants: Vec<ServerId> },
+    /// This server's part of a commit is durable and applied: its coordinator is to know.
+    Done { tranx: TranxId },
+    /// Another server has acknowledged these.
+    Acknowledged { from: ServerId, tranxs: Vec<TranxId> },
+    /// A server asks what became of this.
+    #[cfg(test)]
+    Inquired { from: ServerId, tranx: TranxId },
+}
+
+/// Event of the recovery service.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum RecoveryEvent {
+    /// Another server's transaction is in doubt here, and has been for too long.
+    InDoubt { tranx: TranxId, participants: Vec<ServerId> },
+    /// The transaction is no longer in doubt.
+    Settled { tranx: TranxId },
+    /// A server answers; `None`: it does not know either.
+    Told { tranx: TranxId, outcome: Option<Outcome> },
+}
+
+/// Event of the garbage collection.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum GcEvent {
+    /// By the transaction service: the marks as they are now. Ignored while a collection is under
+    /// way.
+    Collect(GcRecord),
+    /// By the log: see [`super::Input`].
+    Sealed { segment: SegmentId, summary: SegmentSummary },
+    /// The storage has carried out [`Command::PersistStorage`].
+    Persisted,
+    /// The log has carried out [`Command::WriteGcRecord`].
+    Recorded,
 }
 
 /// Results of a machine's turn: commands for the world, events for the others; each in order.

@@ -15,9 +15,11 @@
 //!   done with; `coordinator`: transactions as a whole; `participant`: one server's parts of them;
 //!   `epochs`: which epoch it is here, and [`snapshot`]: how the servers end one together;
 //!   `journal`: the end of the log; `clients`: whose requests were carried out.
-//! - `lock`: who may read and write which keys and ranges.
+//! - `lock`: who may read and write which keys and ranges; `wanted`: which ones a transaction asks
+//!   for.
 //! - `acknowledgement`: the second phase, many transactions at once.
-//! - `recovery`: a node from a log ([`recovery`]), and what others know about it.
+//! - [`recovery`]: a node from a log, before anything runs; `recovery_service`: what others know,
+//!   while everything runs.
 //! - `gc`: which segments of the log may go.
 //! - [`node`]: these together, for one server.
 
@@ -44,28 +46,29 @@ pub mod partition;
 pub mod range;
 pub mod record;
 pub mod recovery;
+pub(crate) mod recovery_service;
 pub mod refusal;
 pub mod snapshot;
 pub mod standing;
 pub mod transaction;
 pub(crate) mod tranx_service;
+mod wanted;
 
 pub use config::NodeConfig;
 pub use event::{CheckAnswer, Command, CommitAnswer, Input, SnapshotAnswer};
 pub use id::{
     ClientId, Epoch, Incarnation, LogTicket, MessageId, SegmentId, ServerId, StoreId, TranxId, ValidationId, WorkId,
 };
-pub use item::{Current, Item, Key, Value};
-pub use message::{Message, Outcome, Vote};
+pub use item::{Current, Item, Key, LimitError, Value};
+pub use message::{Message, Outcome, Settlement, SnapshotMessage, Vote};
 pub use node::{Node, NodeStatus};
 pub use partition::Partition;
 pub use range::KeyRange;
 pub use record::{GcRecord, Record, SegmentSummary};
 pub use recovery::Recovery;
 pub use refusal::{Advice, Refusal};
-pub use snapshot::{Settlement, SnapshotMessage};
 pub use standing::{Again, Standing};
-pub use transaction::{LimitError, Read, ScanRead, Transaction, Write};
+pub use transaction::{Read, ScanRead, Transaction, Write};
 
 #[cfg(test)]
 mod tests;

@@ -8,12 +8,12 @@ use super::{
     acknowledgement::AckService,
     config::NodeConfig,
     event::{Command, Input},
-    gc::{Gc, GcEvent},
+    gc::Gc,
     id::Incarnation,
     lock::LockService,
-    machine::{Event, Outbox, Turn},
-    recovery::RecoveryService,
-    tranx_service::{TranxEvent, TranxService},
+    machine::{Event, GcEvent, Outbox, TranxEvent, Turn},
+    recovery_service::RecoveryService,
+    tranx_service::TranxService,
 };
 
 /// The node of one server, after its local recovery ([`super::Recovery`] makes it).
@@ -213,7 +213,7 @@ impl Node {
     /// it.
     #[cfg(test)]
     fn misled(&self, event: Event) -> Event {
-        use super::{acknowledgement::AckEvent, flaw::Flaw, message::Message};
+        use super::{flaw::Flaw, machine::AckEvent, message::Message};
         match event {
             Event::Tranx(TranxEvent::Receive { from, message: Message::Inquire { tranx } })
                 if self.config.has(Flaw::InquiryDuringHandover)

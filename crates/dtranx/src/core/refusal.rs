@@ -6,8 +6,7 @@ use thiserror::Error;
 
 use super::{
     id::{ServerId, TranxId},
-    item::{Current, Key},
-    transaction::LimitError,
+    item::{Current, Key, LimitError},
 };
 
 /// Why a transaction is not committed. It is known not to be: nothing of it is or will be visible.

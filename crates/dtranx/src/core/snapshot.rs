@@ -22,8 +22,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use serde::{Deserialize, Serialize};
-
+pub use super::message::{Settlement, SnapshotMessage};
 use super::{
     event::{Command, SnapshotAnswer},
     flaw::Flaw,
@@ -33,60 +32,6 @@ use super::{
     record::Record,
     refusal::Refusal,
 };
-
-/// Between servers, about snapshots. Each may be lost, repeated and late.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub enum SnapshotMessage {
-    /// Asks for the receiver's epoch.
-    Ask {
-        /// Life of the sender.
-        by: Incarnation,
-        /// Number of the question, counted by that life.
-        number: u64,
-    },
-    /// Answers `Ask`.
-    Asked {
-        /// Life of the asker, as in the question.
-        by: Incarnation,
-        /// Number of the question.
-        number: u64,
-        /// The epoch that it was in.
-        epoch: Epoch,
-    },
-    /// Asks the receiver to enter this epoch.
-    Raise {
-        /// Epoch to be entered.
-        epoch: Epoch,
-    },
-    /// The epoch is entered, durably.
-    Raised {
-        /// Epoch that is entered.
-        epoch: Epoch,
-    },
-    /// Every server has entered this epoch: say when nothing before it is undecided.
-    Settle {
-        /// Epoch that is to be settled.
-        epoch: Epoch,
-    },
-    /// Answers `Settle`.
-    Settled {
-        /// Epoch that was asked about.
-        epoch: Epoch,
-        /// State of the epoch at the sender.
-        settlement: Settlement,
-    },
-}
-
-/// Can a server be read as of the end of an epoch?
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub enum Settlement {
-    /// Yes, and it stays so.
-    Settled,
-    /// Not before this transaction is applied or aborted. `Settled` or `Disturbed` follows.
-    Waits(TranxId),
-    /// The epoch can never be settled: a client was answered too early.
-    Disturbed,
-}
 
 /// The snapshots that this server makes, one at a time.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]

@@ -3,19 +3,13 @@
 use std::collections::BTreeSet;
 
 use serde::{Deserialize, Serialize};
-use thiserror::Error;
 
+pub use super::item::{LimitError, MAX_TRANSACTION_BYTES, MAX_TRANSACTION_ITEMS};
 use super::{
     id::TranxId,
-    item::{Key, MAX_KEY_BYTES, MAX_VALUE_BYTES, Value},
+    item::{Key, Value},
     range::KeyRange,
 };
-
-/// The most reads, writes, scans and keys found by scans in one transaction, together.
-pub const MAX_TRANSACTION_ITEMS: usize = 1_000;
-
-/// The most bytes of keys and values in one transaction.
-pub const MAX_TRANSACTION_BYTES: usize = 8 << 20;
 
 /// A key that was read, and the version that was seen.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -55,51 +49,6 @@ pub struct Transaction {
     pub scans: Vec<ScanRead>,
     /// Keys that are written, each once.
     pub writes: Vec<Write>,
-}
-
-/// A transaction, key or value that is too large, or a transaction that contradicts itself. It can
-/// never be committed.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, Error, Serialize, Deserialize)]
-#[non_exhaustive]
-pub enum LimitError {
-    /// A key is longer than [`MAX_KEY_BYTES`].
-    #[error("the key has {bytes} bytes; the limit is {MAX_KEY_BYTES}")]
-    KeyTooLong {
-        /// The length of the key.
-        bytes: usize,
-    },
-    /// A value is longer than [`MAX_VALUE_BYTES`].
-    #[error("the value has {bytes} bytes; the limit is {MAX_VALUE_BYTES}")]
-    ValueTooLong {
-        /// The length of the value.
-        bytes: usize,
-    },
-    /// The transaction has more items than [`MAX_TRANSACTION_ITEMS`].
-    #[error("the transaction has {items} reads, writes, scans and scanned keys; the limit is {MAX_TRANSACTION_ITEMS}")]
-    TooManyItems {
-        /// Number of its items.
-        items: usize,
-    },
-    /// The transaction is larger than [`MAX_TRANSACTION_BYTES`].
-    #[error("the keys and values of the transaction have {bytes} bytes; the limit is {MAX_TRANSACTION_BYTES}")]
-    TooManyBytes {
-        /// Size of the transaction, in bytes.
-        bytes: usize,
-    },
-    /// A key is read or written twice.
-    #[error("the transaction names the key {key:?} twice among its {list}")]
-    KeyTwice {
-        /// Key that stands there twice.
-        key: Key,
-        /// Name of the list: `reads` or `writes`.
-        list: String,
-    },
-    /// A scan found a key outside of its range, or keys out of order.
-    #[error("the scan did not find the key {key:?} in order and within its range")]
-    ScanOutOfOrder {
-        /// Key that another server holds.
-        key: Key,
-    },
 }
 
 impl Transaction {

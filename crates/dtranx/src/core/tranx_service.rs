@@ -8,84 +8,15 @@ use super::{
     complete::Complete,
     coordinator::Coordinator,
     epochs::Epochs,
-    event::{CheckAnswer, Command},
-    gc::GcEvent,
-    id::{ClientId, LogTicket, MessageId, ServerId, TranxId, WorkId},
+    event::Command,
+    id::{ServerId, WorkId},
     journal::{Context, Journal, Local, Wait},
-    lock::LockEvent,
-    machine::{Event, Turn},
-    message::{Message, Outcome},
+    machine::{Event, GcEvent, LockEvent, TranxEvent, Turn},
+    message::Message,
     participant::Participant,
     record::GcRecord,
-    refusal::Refusal,
     snapshot,
-    standing::Again,
-    transaction::Transaction,
 };
-
-/// Event of the transaction service.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum TranxEvent {
-    /// By the network: see [`super::Input`].
-    ClientConnected {
-        client: ClientId,
-    },
-    ClientGone {
-        client: ClientId,
-    },
-    Commit {
-        client: ClientId,
-        message: MessageId,
-        /// The client had sent it before.
-        is_repeated: bool,
-        transaction: Transaction,
-        again: Again,
-    },
-    /// By the network: see [`super::Input`].
-    ServerGone {
-        server: ServerId,
-    },
-    Snapshot {
-        client: ClientId,
-        message: MessageId,
-    },
-    /// A message about votes, decisions, inquiries, low-water marks or snapshots.
-    Receive {
-        from: ServerId,
-        message: Message,
-    },
-    /// By the log and the storage: see [`super::Input`].
-    Logged {
-        through: LogTicket,
-    },
-    Checked {
-        work: WorkId,
-        answer: CheckAnswer,
-    },
-    Applied {
-        tranx: TranxId,
-    },
-    /// By the lock service: its answer.
-    Granted {
-        work: WorkId,
-    },
-    Refused {
-        work: WorkId,
-        refusal: Refusal,
-    },
-    /// By the acknowledgement service: these commits of this server's are acknowledged by
-    /// everybody.
-    Complete {
-        numbers: Vec<u64>,
-    },
-    /// By the recovery service: what became of a transaction that was in doubt.
-    Told {
-        tranx: TranxId,
-        outcome: Outcome,
-    },
-    /// By the clock: the low-water mark is to be told, and garbage to be looked for.
-    CollectGarbage,
-}
 
 /// The transaction service of one server.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]

@@ -13,7 +13,6 @@ use super::ahead::Ahead;
 use super::gc_log::GcLog;
 use super::medium::Medium;
 use super::segment::SegmentNumber;
-use super::tranx_log::LogSpace;
 
 /// A segment that is complete.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,6 +23,15 @@ pub struct SegmentInfo {
     pub size_bytes: u64,
     /// How much of it was written.
     pub used_bytes: u64,
+}
+
+/// The room that a log takes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LogSpace {
+    /// How many segments there are: complete ones, the one in use, and one made ahead.
+    pub segments: u64,
+    /// Their size together, in bytes.
+    pub bytes: u64,
 }
 
 /// The complete segments, oldest first.

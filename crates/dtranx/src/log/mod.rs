@@ -27,7 +27,7 @@ mod reader;
 mod segment;
 mod tranx_log;
 
-pub use collector::{Collector, SegmentInfo};
+pub use collector::{Collector, LogSpace, SegmentInfo};
 pub use disk::Disk;
 pub use error::LogError;
 pub use format::FORMAT_VERSION;
@@ -37,7 +37,7 @@ pub use memory::Memory;
 pub use pmem::PersistentMemory;
 pub use read_only::ReadOnly;
 pub use segment::SegmentNumber;
-pub use tranx_log::{LogOptions, LogReader, LogSpace, Opened, RECORD_LIMIT_BYTES, TranxLog};
+pub use tranx_log::{LogOptions, LogReader, Opened, RECORD_LIMIT_BYTES, TranxLog};
 
 /// The result of everything in this module.
 pub type Result<T, E = LogError> = std::result::Result<T, E>;

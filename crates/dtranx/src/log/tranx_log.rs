@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use super::collector::{Collector, SegmentInfo};
+use super::collector::{Collector, LogSpace, SegmentInfo};
 use super::format::{self, BLOCK_HEADER_BYTES, HEADER_BYTES, Owner, SEAL_BYTES};
 use super::gc_log::GcLog;
 use super::manager::LogManager;
@@ -88,15 +88,6 @@ pub struct Opened {
     pub records: u64,
     /// Payload of the GC log; empty in a new one.
     pub gc_payload: Vec<u8>,
-}
-
-/// The room that a log takes.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct LogSpace {
-    /// How many segments there are: complete ones, the one in use, and one made ahead.
-    pub segments: u64,
-    /// Their size together, in bytes.
-    pub bytes: u64,
 }
 
 /// The log of one server.

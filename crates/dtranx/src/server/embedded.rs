@@ -16,7 +16,7 @@ use super::stages::BATCH;
 use super::{LogMedium, ServerConfig, ServerError, StorageKind};
 use crate::client::{Answer, Client, ClientOptions, Done, Link, MAX_WAITING, Ticket};
 use crate::cluster::{Cluster, Server};
-use crate::core::tranx_service::TranxEvent;
+use crate::core::machine::TranxEvent;
 use crate::core::{ClientId, CommitAnswer, MessageId, Partition, Refusal, ServerId};
 use crate::stage::{Inlet, Source, Stage};
 use crate::wire::{Ask, Reply};

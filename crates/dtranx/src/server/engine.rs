@@ -3,11 +3,10 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use thiserror::Error;
-
 use super::board::Board;
 use super::descriptors;
 use super::door;
+use super::error::ServerError;
 use super::event::{ToClient, ToServer};
 use super::identity::Identity;
 use super::reads::Reads;
@@ -19,15 +18,12 @@ use super::stages::side::{SideHands, SideStage};
 use super::stages::storage::StorageStage;
 use super::stages::transaction::{Hands, TransactionStage};
 use super::stages::wal::WalStage;
-use super::{ConfigError, LogMedium, ServerConfig, StorageKind};
-use crate::core::acknowledgement::AckEvent;
-use crate::core::machine::{Event, Outbox};
-use crate::core::recovery::RecoveryEvent;
-use crate::core::tranx_service::TranxEvent;
+use super::{LogMedium, ServerConfig, StorageKind};
+use crate::core::machine::{AckEvent, Event, Outbox, RecoveryEvent, TranxEvent};
 use crate::core::{Message, Node, NodeConfig, ServerId, StoreId};
-use crate::log::{Disk, LogError, LogOptions, Medium, Memory, PersistentMemory};
-use crate::stage::{Counters, Crew, Inlet, Layout, Signal, Source, Stage, StageError, Worker, cores, layout, queue};
-use crate::storage::{History, HistoryLimits, InMemory, Lsm, LsmOptions, Storage, StorageError};
+use crate::log::{Disk, LogOptions, Medium, Memory, PersistentMemory};
+use crate::stage::{Counters, Crew, Inlet, Layout, Signal, Source, Stage, Worker, cores, layout, queue};
+use crate::storage::{History, HistoryLimits, InMemory, Lsm, LsmOptions, Storage};
 
 /// Internal queues: larger than what the node's limits let be under way in ordinary times; the rest
 /// waits with its sender.
@@ -40,40 +36,6 @@ const ENTRY_EVENTS: usize = 8 * 1024;
 const SIDE_ENTRY_EVENTS: usize = 1024;
 /// Sealed segments and low-water marks.
 const GC_EVENTS: usize = 64;
-
-/// Why a server does not start, or has ended.
-#[derive(Debug, Error)]
-#[non_exhaustive]
-pub enum ServerError {
-    /// The configuration is wrong.
-    #[error(transparent)]
-    Config(#[from] ConfigError),
-    /// The data in its folder are not those of the configuration, or a part of them is missing.
-    #[error("{file}: {what}")]
-    Identity {
-        /// The file that says whose the data are.
-        file: String,
-        /// Description of the difference.
-        what: String,
-    },
-    /// Its log cannot be opened.
-    #[error("the log: {0}")]
-    Log(#[from] LogError),
-    /// Its storage cannot be opened.
-    #[error(transparent)]
-    Storage(#[from] StorageError),
-    /// A stage failed while it ran.
-    #[error(transparent)]
-    Stage(#[from] StageError),
-    /// The operating system refused something.
-    #[error("cannot {action}: {source}")]
-    Io {
-        /// Action that failed.
-        action: String,
-        /// Error of the system.
-        source: std::io::Error,
-    },
-}
 
 /// Parts from which the stage with the connections is made.
 pub(super) struct Port {

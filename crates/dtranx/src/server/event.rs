@@ -1,7 +1,7 @@
 //! Events that the stages of a server send each other, beside those of the machines
 //! (`core::machine`).
 
-use crate::core::gc::GcEvent;
+use crate::core::machine::GcEvent;
 use crate::core::{ClientId, Epoch, LogTicket, Message, Read, Record, ScanRead, ServerId, TranxId, WorkId, Write};
 use crate::wire::{Ask, Response};
 

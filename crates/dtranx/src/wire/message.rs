@@ -2,12 +2,18 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::secret::{Nonce, Proof};
 use crate::cluster::{Cluster, MapId};
 use crate::core::{
     Again, ClientId, CommitAnswer, Epoch, Item, Key, KeyRange, ServerId, SnapshotAnswer, StoreId, Transaction,
 };
 use crate::stage::Readings;
+
+/// A number that is used once: 16 random bytes.
+pub type Nonce = [u8; 16];
+
+/// That whoever made it knows the secret.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Proof(pub [u8; 32]);
 
 /// The first message of the side that called.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

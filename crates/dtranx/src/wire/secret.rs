@@ -10,26 +10,19 @@ use std::path::Path;
 use std::sync::Arc;
 
 use hmac::{Hmac, KeyInit, Mac};
-use serde::{Deserialize, Serialize};
 use sha2::Sha256;
 
-use super::{Hello, WireError};
+use super::frame::WireError;
+use super::message::{Hello, Nonce, Proof};
 
 /// The shortest secret, in bytes.
 pub const MIN_SECRET_BYTES: usize = 16;
 /// The longest.
 pub const MAX_SECRET_BYTES: usize = 4096;
 
-/// A number that is used once: 16 random bytes.
-pub type Nonce = [u8; 16];
-
 /// A secret. It is never shown.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Secret(Arc<[u8]>);
-
-/// That whoever made it knows the secret.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Proof(pub [u8; 32]);
 
 /// Whose proof it is: nobody can send back what was sent to it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -6,6 +6,7 @@ mod corpus;
 mod disks;
 mod limit;
 mod log;
+mod modules;
 mod processes;
 mod server;
 mod stage;

@@ -21,9 +21,9 @@
 //! write lock.
 //!
 //! - `plan`: plans of explorations; `breakage`: rules that can be broken on purpose.
-//! - `state`: the states; `statement`, `writing`: the steps of a transaction; `model`: the steps
+//! - `state`: the states; `statement`, `writing`: the steps of a transaction; `steps`: the steps
 //!   that are possible.
-//! - `properties`: the properties that must hold.
+//! - `properties`: the properties that must hold; `model`: all of it, as it is explored.
 //!
 //! Left out, because the other models explore it: how statuses are stored and decided (here they
 //! are an atomic map, and a decision an atomic step that sees the server's process), late messages,
@@ -37,6 +37,7 @@ pub mod plan;
 pub mod properties;
 pub mod state;
 pub mod statement;
+pub mod steps;
 pub mod writing;
 
 pub use breakage::Breakage;

@@ -3,9 +3,9 @@
 use protocol::TxStatus;
 
 use super::{
-    model::ReadingModel,
     plan::Op,
     state::{Flaw, State, Step},
+    steps::ReadingModel,
 };
 
 fn is_free_of(state: &State, flaw: Flaw) -> bool {

@@ -218,6 +218,14 @@ impl State {
         self.now.docs[doc].holders().any(|tx| self.statuses[run_of(tx)] != TxStatus::Active)
     }
 
+    /// The transaction is rolled back, by itself or because others have done so.
+    pub fn roll_back(&mut self, t: usize) {
+        if self.statuses[t] == TxStatus::Active {
+            self.statuses[t] = TxStatus::RolledBack;
+        }
+        self.runs[t].step = Step::Over;
+    }
+
     /// Restarts the server as foreseen.
     pub fn restart(&mut self) {
         let Some(data) = self.journal_end.take() else { return };

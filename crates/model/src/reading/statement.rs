@@ -34,7 +34,7 @@ pub fn advance(plan: &Plan, state: &mut State, t: usize) {
 
 fn begin(plan: &Plan, state: &mut State, t: usize) {
     if plan.has(Breakage::CheckedBeforeReading) && !is_alive(plan, state, t) {
-        return roll_back(state, t);
+        return state.roll_back(t);
     }
     state.runs[t].found.fill(None);
     (state.runs[t].tainted, state.runs[t].skipped) = (false, false);
@@ -87,7 +87,7 @@ fn look(plan: &Plan, state: &mut State, t: usize, (docs, i): (&[usize], usize)) 
         Unlocked::Kept | Unlocked::Gone => false,
         Unlocked::Free => true,
         Unlocked::Rival(rival) => match state.statuses[run_of(rival)] {
-            TxStatus::Active => return roll_back(state, t),
+            TxStatus::Active => return state.roll_back(t),
             _ => {
                 state.clear(docs[i], Some(me));
                 true
@@ -123,7 +123,7 @@ fn is_alive(plan: &Plan, state: &State, t: usize) -> bool {
 fn check(plan: &Plan, state: &mut State, t: usize) {
     let unchecked = plan.has(Breakage::DoomedAnswers) || plan.has(Breakage::CheckedBeforeReading);
     if !unchecked && !is_alive(plan, state, t) {
-        return roll_back(state, t);
+        return state.roll_back(t);
     }
     let run = &mut state.runs[t];
     if run.tainted {
@@ -147,7 +147,7 @@ fn check(plan: &Plan, state: &mut State, t: usize) {
 /// process.
 fn commit(state: &mut State, t: usize) {
     if state.statuses[t] != TxStatus::Active || state.runs[t].boot.is_some_and(|boot| boot != state.boot) {
-        return roll_back(state, t);
+        return state.roll_back(t);
     }
     state.decide(t, TxStatus::Committed);
     state.runs[t].step = Step::Over;
@@ -158,12 +158,4 @@ fn commit(state: &mut State, t: usize) {
     if state.runs[t].seen.iter().enumerate().any(changed) {
         state.runs[t].flaw.get_or_insert(Flaw::Unlocked);
     }
-}
-
-/// The transaction is rolled back, by itself or because others have done so.
-pub fn roll_back(state: &mut State, t: usize) {
-    if state.statuses[t] == TxStatus::Active {
-        state.statuses[t] = TxStatus::RolledBack;
-    }
-    state.runs[t].step = Step::Over;
 }

@@ -10,7 +10,6 @@ use super::{
     breakage::Breakage,
     plan::{Op, Plan},
     state::{Flaw, State, Step, run_of, tx_id},
-    statement::roll_back,
 };
 
 /// Locks and changes the document of the statement; or clears what decided rivals have left, and
@@ -21,7 +20,7 @@ pub fn write(plan: &Plan, state: &mut State, t: usize) {
     let (me, stored) = (tx_id(t), &state.now.docs[doc]);
     let lost = state.runs[t].seen[doc].is_some() && !keeps_read_lock(&stored.lock, me);
     if lost && !plan.has(Breakage::LostReadLockPasses) {
-        return roll_back(state, t);
+        return state.roll_back(t);
     }
     if !stored.stored {
         state.runs[t].missed |= 1 << state.runs[t].op;
@@ -36,7 +35,7 @@ pub fn write(plan: &Plan, state: &mut State, t: usize) {
     }
     let mut rivals = stored.lock.writer.into_iter().chain(stored.lock.readers.iter().copied());
     if rivals.any(|rival| rival != me && state.statuses[run_of(rival)] == TxStatus::Active) {
-        return roll_back(state, t);
+        return state.roll_back(t);
     }
     state.clear(doc, Some(me));
 }

@@ -18,7 +18,8 @@
 //! - `plan`: what one exploration contains; `breakage`: what can be broken on purpose.
 //! - `members`: logs, terms, elections; `state`: what there is.
 //! - `owner`: the transaction and its record; `sweeper`: a rival that fences, repairs and retires.
-//! - `model`: which steps there are; `properties`: what must hold.
+//! - `steps`: which steps there are; `properties`: what must hold; `model`: all of it, as it is
+//!   explored.
 //!
 //! Left out, because the model of one server explores it: several transactions and clients, late
 //! messages, kills, collections that a record lists. Left out altogether: reads of users (from an
@@ -32,6 +33,7 @@ pub mod owner;
 pub mod plan;
 pub mod properties;
 pub mod state;
+pub mod steps;
 pub mod sweeper;
 
 pub use breakage::Breakage;

@@ -3,8 +3,8 @@
 use protocol::status::status_of;
 
 use super::{
-    model::ReplicasModel,
     state::{State, Step},
+    steps::ReplicasModel,
 };
 use crate::{server::times, state::Told};
 

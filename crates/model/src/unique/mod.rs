@@ -14,7 +14,8 @@
 //! - `documents`: what the server stores and refuses; `state`: what there is.
 //! - `operation`: a statement; `ending`: commit, rollback, finishing; `repair`: what rivals and the
 //!   janitor do.
-//! - `model`: which steps there are; `properties`: what must hold.
+//! - `steps`: which steps there are; `properties`: what must hold; `model`: all of it, as it is
+//!   explored.
 //!
 //! Left out, because the other model explores it: how statuses are stored and decided (here they
 //! are an atomic map), restarts of the server, late messages. A read of several documents is one
@@ -29,6 +30,7 @@ pub mod plan;
 pub mod properties;
 pub mod repair;
 pub mod state;
+pub mod steps;
 
 pub use breakage::Breakage;
 pub use model::{explore, explore_quietly};

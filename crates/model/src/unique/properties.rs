@@ -2,8 +2,8 @@
 
 use super::{
     documents::Stored,
-    model::UniqueModel,
     state::{Flaw, State, Step, Told, Why},
+    steps::UniqueModel,
 };
 
 fn committed(state: &State) -> Vec<Option<u8>> {

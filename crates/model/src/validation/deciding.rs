@@ -5,12 +5,14 @@ use protocol::TxStatus;
 
 use super::{
     breakage::Breakage,
+    ending::{end, next_stamp},
     judge,
     plan::Plan,
     query::{Docs, Written},
     quiet,
     state::State,
     transaction::Step,
+    validating,
 };
 
 /// Evidence: the server process in which the transaction began runs, and has journaled its locks.
@@ -25,7 +27,7 @@ pub fn prove(state: &mut State, t: usize) {
 /// The one write to the record that decides.
 pub fn decide(plan: &Plan, state: &mut State, t: usize) {
     if let Some(heard) = quiet::refuses(plan, state, t) {
-        return quiet::again(plan, state, t, heard);
+        return again(plan, state, t, heard);
     }
     decide_all(plan, state, &[t]);
     if plan.has(Breakage::StampsAfterDecision) {
@@ -34,6 +36,13 @@ pub fn decide(plan: &Plan, state: &mut State, t: usize) {
     }
     set_stamps(plan, state, t, state.runs[t].own.docs);
     if plan.restarts > 0 { state.runs[t].step = Step::Decided } else { end(plan, state, t) }
+}
+
+/// The decision was refused: it is validated again.
+fn again(plan: &Plan, state: &mut State, t: usize, heard: usize) {
+    state.heard[plan.txs[t].client] = Some(heard);
+    state.runs[t].was_refused = true;
+    validating::begin(plan, state, t);
 }
 
 /// The transactions of a client that can be decided by one write.
@@ -71,17 +80,6 @@ fn decide_all(plan: &Plan, state: &mut State, ready: &[usize]) {
     judge::ordered(plan, state, ready[0]);
 }
 
-fn next_stamp(plan: &Plan, state: &State, t: usize) -> u8 {
-    let client = plan.txs[t].client;
-    let last = state.runs.iter().zip(&plan.txs).filter(|(_, tx)| tx.client == client).map(|(run, _)| run.stamp).max();
-    let decided = state.now.records[client].committed.count_ones() as u8;
-    match (state.runs[t].stamp, plan.has(Breakage::StampUsedTwice)) {
-        (_, true) => 1 + decided % 2,
-        (0, false) => last.unwrap_or(0) + 1,
-        (sent, false) => sent,
-    }
-}
-
 /// The stamp of the write that decides `t` becomes that of the collections of these documents.
 fn set_stamps(plan: &Plan, state: &mut State, t: usize, docs: Docs) {
     let mut written = plan.stamps(docs);
@@ -113,32 +111,4 @@ pub fn acknowledge(plan: &Plan, state: &mut State, t: usize) {
     } else {
         decide(plan, state, t);
     }
-}
-
-/// The client remembers the stamp of its decision.
-fn know(plan: &Plan, state: &mut State, t: usize, stamp: u8) {
-    let written = plan.stamps(state.runs[t].own.docs);
-    let Some(memory) = state.memories.get_mut(plan.txs[t].client) else { return };
-    for (_, own) in memory.own.iter_mut().enumerate().filter(|(at, _)| written >> at & 1 == 1) {
-        *own = stamp.max(*own);
-    }
-}
-
-/// The transaction is about to be decided.
-pub fn ready(plan: &Plan, state: &mut State, t: usize) {
-    if plan.has(Breakage::KnownBeforeDecided) {
-        know(plan, state, t, next_stamp(plan, state, t));
-    }
-    state.runs[t].step = if plan.restarts > 0 { Step::Proving } else { Step::Deciding };
-    if !quiet::is_planned(plan) {
-        state.runs[t].entries.clear();
-    }
-}
-
-/// Notes that the transaction is committed, and that this was reported.
-pub fn end(plan: &Plan, state: &mut State, t: usize) {
-    know(plan, state, t, state.runs[t].stamp);
-    state.committed |= 1 << t;
-    state.runs[t].forget();
-    state.runs[t].step = Step::Over;
 }

@@ -13,10 +13,11 @@
 //!
 //! - `plan`: what one exploration contains; `breakage`: what can be broken on purpose; `query`:
 //!   values and queries as bits.
-//! - `state`, `transaction`: what there is; `scan`: the steps of one read; `statement`: those of a
-//!   transaction's statements; `validating`, `quiet`, `deciding`: those of its end; `model`: which
-//!   steps there are.
-//! - `judge`: moments and serial orders by brute force; `properties`: what must hold.
+//! - `state`, `transaction`, `command`: what there is; `scan`: the steps of one read; `statement`:
+//!   those of a transaction's statements; `validating`, `quiet`, `deciding`, `ending`: those of its
+//!   end; `steps`: which ones are possible.
+//! - `judge`: moments and serial orders by brute force; `properties`: what must hold; `model`: all
+//!   of it, as it is explored.
 //!
 //! Left out, because other models explore it: kills and fences, late messages, unique values,
 //! replica sets. Left out altogether: time (a wait ends when the rival is decided, quiet at any
@@ -25,7 +26,9 @@
 //! records.
 
 pub mod breakage;
+pub mod command;
 pub mod deciding;
+pub mod ending;
 pub mod judge;
 pub mod model;
 pub mod plan;
@@ -35,6 +38,7 @@ pub mod quiet;
 pub mod scan;
 pub mod state;
 pub mod statement;
+pub mod steps;
 pub mod transaction;
 pub mod validating;
 

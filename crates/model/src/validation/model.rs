@@ -1,37 +1,16 @@
-//! The model as `stateright` explores it: which steps are possible in a state, and what they do.
+//! The model as `stateright` explores it: the possible steps, what they do, and what must hold.
 
 use stateright::{Model, Property};
 
-use super::{deciding, plan::Plan, properties as p, quiet, state::State, statement};
+use super::{
+    deciding,
+    plan::Plan,
+    properties as p, quiet,
+    state::State,
+    statement,
+    steps::{Action, ValidationModel},
+};
 use crate::explore::{Report, explore_model, told};
-
-/// A step of the model.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Action {
-    /// A transaction takes its next step.
-    Run(usize),
-    /// One write decides all the transactions of a client that are ready.
-    Group(usize),
-    /// A client, the owner or another, finishes or undoes a document of a decided transaction.
-    Clean(usize),
-    /// The quiet that was asked of this client's record ends.
-    EndQuiet(usize),
-    /// A single write outside transactions.
-    Direct(usize),
-    /// Another transaction of this client looks at the stamps, and the client remembers the look.
-    Look(usize),
-    /// Nothing that is written from here on will survive the next restart.
-    ForeseeRestart,
-    /// The server restarts as foreseen.
-    Restart,
-}
-
-/// The protocol under one plan.
-#[derive(Clone, Debug)]
-pub struct ValidationModel {
-    /// The plan, which is constant during an exploration.
-    pub plan: Plan,
-}
 
 /// Explores every state that `plan` can reach.
 pub fn explore(plan: Plan) -> Report {
@@ -42,33 +21,6 @@ pub fn explore(plan: Plan) -> Report {
 /// Explores every state that `plan` can reach, and prints nothing.
 pub fn explore_quietly(plan: Plan) -> Report {
     explore_model(ValidationModel { plan })
-}
-
-impl ValidationModel {
-    /// Steps that clients take without a fault.
-    fn progress(&self, state: &State, actions: &mut Vec<Action>) {
-        let enabled = |t: &usize| statement::is_enabled(&self.plan, state, *t);
-        actions.extend((0..state.runs.len()).filter(enabled).map(Action::Run));
-        actions.extend(
-            self.plan.writers().into_iter().filter(|client| quiet::stands(state, *client)).map(Action::EndQuiet),
-        );
-        actions.extend((0..state.now.docs.len()).filter(|doc| state.is_left(&self.plan, *doc)).map(Action::Clean));
-    }
-
-    /// Is anybody able to go on, faults and single writes aside?
-    pub fn has_progress(&self, state: &State) -> bool {
-        let mut actions = Vec::new();
-        self.progress(state, &mut actions);
-        !actions.is_empty()
-    }
-
-    fn directs(&self, state: &State, actions: &mut Vec<Action>) {
-        for (at, (doc, _)) in self.plan.directs.iter().enumerate() {
-            if state.directs >> at & 1 == 0 && state.now.docs[*doc].pending.is_none() {
-                actions.push(Action::Direct(at));
-            }
-        }
-    }
 }
 
 impl Model for ValidationModel {

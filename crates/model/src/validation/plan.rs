@@ -77,6 +77,9 @@ pub struct Start {
     pub value: Values,
 }
 
+/// Change stamps, one for each collection or each document.
+pub type Stamps = [u8; 4];
+
 /// The plan of one exploration.
 #[derive(Clone, Debug, Default)]
 pub struct Plan {

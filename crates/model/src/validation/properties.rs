@@ -3,8 +3,8 @@
 use protocol::TxStatus;
 
 use super::{
-    model::ValidationModel,
     state::{Flaw, State},
+    steps::ValidationModel,
     transaction::Step,
 };
 

@@ -17,23 +17,9 @@
 use super::{
     breakage::Breakage,
     plan::{Asks, Level, Plan},
-    state::State,
+    state::{Quiet, State},
     transaction::Step,
-    validating,
 };
-
-/// The quiet that a record describes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Quiet {
-    /// The transaction that has asked for it.
-    pub by: usize,
-    /// One bit for each collection in which nothing is to be decided.
-    pub tags: u8,
-    /// Whether the quiet has ended.
-    pub is_over: bool,
-    /// Whose quiet it has taken the place of.
-    pub before: Option<usize>,
-}
 
 /// Is this transaction to ask now?
 pub fn is_wanted(plan: &Plan, state: &State, t: usize, now: Asks) -> bool {
@@ -45,8 +31,9 @@ pub fn begin(state: &mut State, t: usize) {
     (state.runs[t].next, state.runs[t].step) = (0, Step::Asking);
 }
 
-/// Transaction `t` asks the next record for quiet.
-pub fn ask(plan: &Plan, state: &mut State, t: usize) {
+/// Transaction `t` asks the next record for quiet. Was it the last, and is it time to validate?
+#[must_use]
+pub fn ask(plan: &Plan, state: &mut State, t: usize) -> bool {
     let record = plan.writers()[state.runs[t].next];
     let read = plan.txs[t].ops.iter().fold(0, |all, op| all | plan.stamps(plan.query(*op).bits));
     let tags = if plan.has(Breakage::QuietOfOneCollection) { 1 << read.trailing_zeros() } else { read };
@@ -59,13 +46,12 @@ pub fn ask(plan: &Plan, state: &mut State, t: usize) {
         }
     }
     state.runs[t].next += 1;
-    if state.runs[t].next == plan.writers().len() {
-        state.runs[t].has_asked = true;
-        (state.runs[t].next, state.runs[t].step) = (0, Step::Begin);
-        if plan.txs[t].asks == Asks::Last {
-            validating::begin(plan, state, t);
-        }
+    if state.runs[t].next < plan.writers().len() {
+        return false;
     }
+    state.runs[t].has_asked = true;
+    (state.runs[t].next, state.runs[t].step) = (0, Step::Begin);
+    plan.txs[t].asks == Asks::Last
 }
 
 /// Whether quiet stands in the client's record.
@@ -138,13 +124,6 @@ pub fn refuses(plan: &Plan, state: &State, t: usize) -> Option<usize> {
         Verdict::Deaf(heard) => Some(heard),
         _ => None,
     }
-}
-
-/// The decision was refused: it is validated again.
-pub fn again(plan: &Plan, state: &mut State, t: usize, heard: usize) {
-    state.heard[plan.txs[t].client] = Some(heard);
-    state.runs[t].was_refused = true;
-    validating::begin(plan, state, t);
 }
 
 /// A validation begins: which quiet is known to be over?

@@ -21,44 +21,11 @@ use protocol::TxStatus;
 
 use super::{
     breakage::Breakage,
+    command::{Command, Phase},
     plan::Plan,
     query::{Docs, Fold, Query, value, with},
     state::State,
 };
-
-/// State of the read.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-enum Phase {
-    /// About to fetch the one document.
-    Fetching,
-    /// About to look for the document that has the key in its safe version.
-    Keyed,
-    /// The same in an unsafe version.
-    KeyedPending,
-    /// About to find the next pending document from this position on.
-    Probing(usize),
-    /// About to find the next document from this position on.
-    Scanning(usize),
-    /// About to ask for the status of the first rival that was not asked for.
-    Asking,
-}
-
-/// State of a read that runs.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Command {
-    query: Query,
-    own: bool,
-    phase: Phase,
-    scanned: bool,
-    /// Whether the documents found have the key, in one of two looks.
-    by_key: bool,
-    found: Docs,
-    /// The unsafe version of the one document.
-    pending: Docs,
-    rivals: u8,
-    active: u8,
-    decided: u8,
-}
 
 /// Result of a read.
 #[derive(Clone, Copy, Debug)]
@@ -77,29 +44,6 @@ pub struct Outcome {
 const DOCS: usize = 4;
 
 impl Command {
-    /// A read of what is committed, or (`own`) of what the transaction sees.
-    pub fn new(plan: &Plan, query: Query, own: bool) -> Self {
-        let phase = match (query.point, plan.has(Breakage::ProbeAfterScan)) {
-            (true, _) => Phase::Fetching,
-            (false, _) if query.key && !own => Phase::Keyed,
-            (false, false) => Phase::Probing(0),
-            (false, true) => Phase::Scanning(0),
-        };
-        Self::at(query, own, phase)
-    }
-
-    fn at(query: Query, own: bool, phase: Phase) -> Self {
-        let (by_key, scanned) = (phase == Phase::Keyed, false);
-        Self { query, own, phase, scanned, by_key, found: 0, pending: 0, rivals: 0, active: 0, decided: 0 }
-    }
-
-    /// The same read from its beginning.
-    #[must_use]
-    pub fn again(self) -> Self {
-        let phase = if self.query.point { Phase::Fetching } else { Phase::Probing(0) };
-        Self::at(self.query, self.own, phase)
-    }
-
     fn look_for_key(&mut self, state: &State, t: usize) {
         let is_safe = self.phase == Phase::Keyed;
         for (doc, stored) in state.now.docs.iter().enumerate() {

@@ -6,10 +6,9 @@ use protocol::{
 };
 
 use super::{
-    plan::Plan,
+    command::Command,
+    plan::{Plan, Stamps},
     query::{ABSENT, ANY, Docs, Values, Written, value, with},
-    quiet::Quiet,
-    scan::Command,
     transaction::{Run, Step},
 };
 use crate::server::client_id;
@@ -24,8 +23,18 @@ pub struct Doc {
     pub pending: Option<(usize, Values)>,
 }
 
-/// Change stamps, one for each collection or each document.
-pub type Stamps = [u8; 4];
+/// The quiet that a record describes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Quiet {
+    /// The transaction that has asked for it.
+    pub by: usize,
+    /// One bit for each collection in which nothing is to be decided.
+    pub tags: u8,
+    /// Whether the quiet has ended.
+    pub is_over: bool,
+    /// Whose quiet it has taken the place of.
+    pub before: Option<usize>,
+}
 
 /// The record of a client.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]

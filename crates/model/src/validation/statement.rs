@@ -5,11 +5,12 @@ use protocol::TxStatus;
 
 use super::{
     breakage::Breakage,
+    command::Command,
     deciding,
     plan::{Asks, Op, Plan},
     query::{ABSENT, ANY, Fold, Query, Values, value, with},
     quiet,
-    scan::{Command, Outcome, is_own_view},
+    scan::{Outcome, is_own_view},
     state::State,
     transaction::{Entry, Step},
     validating,
@@ -21,7 +22,11 @@ pub fn advance(plan: &Plan, state: &mut State, t: usize) {
         Step::Begin => begin(plan, state, t),
         Step::Reading => read(plan, state, t),
         Step::Locking => lock(plan, state, t),
-        Step::Asking => quiet::ask(plan, state, t),
+        Step::Asking => {
+            if quiet::ask(plan, state, t) {
+                validating::begin(plan, state, t);
+            }
+        }
         Step::Bracket(goal) => validating::advance(plan, state, t, goal),
         Step::Waiting(_) => validating::begin(plan, state, t),
         Step::Proving => deciding::prove(state, t),

@@ -1,10 +1,9 @@
 //! A transaction under way: its statement, what it has written, what it remembers of its reads.
 
 use super::{
-    plan::Plan,
+    command::Command,
+    plan::{Plan, Stamps},
     query::{Docs, Query, Written},
-    scan::Command,
-    state::Stamps,
 };
 
 /// The purpose for which entries are run again.

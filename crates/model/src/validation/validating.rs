@@ -18,11 +18,12 @@
 
 use super::{
     breakage::Breakage,
-    deciding, judge,
+    command::Command,
+    ending, judge,
     plan::{Asks, Level, Plan},
     query::{Docs, Query},
     quiet,
-    scan::{Command, Outcome},
+    scan::Outcome,
     state::State,
     transaction::{Entry, Goal, Step},
 };
@@ -299,9 +300,9 @@ fn valid(plan: &Plan, state: &mut State, t: usize) {
         run.step = Step::Begin;
     } else if run.own.docs == 0 {
         judge::committed(plan, state, t);
-        deciding::end(plan, state, t);
+        ending::end(plan, state, t);
     } else {
         quiet::hear_late(plan, state, t);
-        deciding::ready(plan, state, t);
+        ending::ready(plan, state, t);
     }
 }

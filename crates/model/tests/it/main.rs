@@ -9,6 +9,7 @@
 mod breakages;
 mod checkpoint;
 mod explore;
+mod modules;
 mod plans;
 mod reading;
 mod replicas;

@@ -8,10 +8,8 @@ use super::Client;
 #[cfg(doc)]
 use crate::error::ErrorKind;
 use crate::{
-    coordinator::{
-        Core,
-        events::{Event, Position},
-    },
+    command::events::{Event, Position},
+    coordinator::Core,
     error::Result,
 };
 

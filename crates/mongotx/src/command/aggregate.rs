@@ -15,60 +15,24 @@
 
 use std::{collections::BTreeSet, sync::Arc};
 
-use bson::{Bson, Document, doc};
+use bson::{Document, doc};
 use sd2v::{
     geo::only_geo_field,
     guard,
     pipeline::{Mapped, Read, Sources, map_pipeline, split_output},
 };
 
-use super::{
-    Terms, one_command, output,
-    query::{Documents, Query, exactly},
-    repeatable, validated,
-    views::Resolved,
+use super::{documents::Documents, one_command, output, repeatable, validated, views::Resolved};
+use crate::coordinator::{
+    pipeline::AggregateCommand,
+    query::{Query, exactly},
+    terms::Terms,
 };
 use crate::{
     coordinator::{Core, transaction::Transaction},
     error::{Error, Result},
     options::Namespace,
 };
-
-/// An `aggregate`, as the application asks it.
-#[derive(Clone, Debug, PartialEq)]
-pub(crate) struct AggregateCommand {
-    pub(crate) pipeline: Vec<Document>,
-    pub(crate) terms: Terms,
-    pub(crate) batch_size: Option<u32>,
-    pub(crate) allow_disk_use: bool,
-    pub(crate) comment: Option<Bson>,
-}
-
-impl AggregateCommand {
-    pub(crate) fn of(pipeline: Vec<Document>, terms: Terms) -> Self {
-        Self { pipeline, terms, batch_size: None, allow_disk_use: true, comment: None }
-    }
-
-    /// These stages with everything else as asked. A namespace without a collection is the
-    /// database.
-    pub(crate) fn to_command(&self, ns: &Namespace, pipeline: Vec<Document>) -> Document {
-        let of: Bson = if ns.coll.is_empty() { 1.into() } else { ns.coll.as_str().into() };
-        let mut command = doc! {"aggregate": of, "pipeline": pipeline};
-        self.terms.add_to(&mut command);
-        self.terms.add_hint(&mut command);
-        self.add_options(&mut command);
-        command
-    }
-
-    fn add_options(&self, command: &mut Document) {
-        let cursor = self.batch_size.map_or_else(Document::new, |size| doc! {"batchSize": i64::from(size)});
-        command.insert("cursor", cursor);
-        command.insert("allowDiskUse", self.allow_disk_use);
-        if let Some(comment) = &self.comment {
-            command.insert("comment", comment.clone());
-        }
-    }
-}
 
 #[tracing::instrument(name = "mongotx.aggregate", level = "debug", skip_all, fields(%ns))]
 pub(crate) async fn run(

@@ -5,8 +5,12 @@ use std::sync::Arc;
 use bson::{Bson, Document, doc};
 
 use super::{
-    Terms, delete, delete::DeleteCommand, fetch_key::is_values, implicit, insert, query, update, update::UpdateCommand,
+    delete::{self, DeleteCommand},
+    fetch_key::is_values,
+    implicit, insert,
+    update::{self, UpdateCommand},
 };
+use crate::coordinator::{query, terms::Terms};
 use crate::{
     coordinator::{
         Core,

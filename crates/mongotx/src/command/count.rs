@@ -8,14 +8,14 @@ use sd2v::{
 };
 
 use super::{
-    aggregate::{self, AggregateCommand, Plan},
-    find, one_command, own_view,
-    query::Query,
-    repeatable, validated, views,
+    aggregate::{self, Plan},
+    find, one_command, own_view, repeatable, validated, views,
 };
+use crate::coordinator::{pipeline::AggregateCommand, query::Query};
 use crate::{
-    coordinator::{Core, server::as_i64, transaction::Transaction},
+    coordinator::{Core, transaction::Transaction},
     error::{Error, Result},
+    numbers::as_i64,
     options::Namespace,
 };
 
@@ -88,7 +88,7 @@ pub(crate) async fn estimated(core: &Core, tx: Option<&mut Transaction>, ns: &Na
     let tx = tx.as_deref();
     let me = tx.and_then(Transaction::id);
     if views::is_view(core, ns).await? {
-        let all = AggregateCommand::of(vec![count_all()], super::Terms::default());
+        let all = AggregateCommand::of(vec![count_all()], crate::coordinator::terms::Terms::default());
         return Ok(number(Plan::of(core, tx, ns, &all).await?.run(core).await?.all(1).await?.first()));
     }
     let answer = core.server.run_command(&ns.db, doc! {"count": &ns.coll}).await?;
@@ -96,7 +96,7 @@ pub(crate) async fn estimated(core: &Core, tx: Option<&mut Transaction>, ns: &Na
     if !core.catalog.ensure_pending_index(&core.server, ns).await? {
         return Ok(total as u64);
     }
-    let settled = core.settle_pending(ns, &Document::new(), &super::Terms::default(), me).await?;
+    let settled = core.settle_pending(ns, &Document::new(), &crate::coordinator::terms::Terms::default(), me).await?;
     if !settled.was_pending && !tx.is_some_and(|tx| tx.has_written(ns)) {
         return Ok(total as u64);
     }

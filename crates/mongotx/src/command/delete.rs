@@ -6,7 +6,8 @@ use std::sync::Arc;
 use bson::{Document, doc};
 use sd2v::filter::{check_filter, has_special};
 
-use super::{Terms, direct, implicit, query::Query, update::write_first, validated};
+use super::{direct, implicit, update::write_first, validated};
+use crate::coordinator::{query::Query, terms::Terms};
 use crate::{
     coordinator::{Core, prepare::Change, prepare_many::Targets, transaction::Transaction},
     error::Result,

@@ -15,13 +15,9 @@ use sd2v::{
     statement, stored, view,
 };
 
-use super::{Terms, query};
+use crate::coordinator::{query, terms::Terms};
 use crate::{
-    coordinator::{
-        Core,
-        address::Address,
-        meet::{Patience, locks_only},
-    },
+    coordinator::{Core, address::Address, lock_fields::locks_only, meet::Patience},
     error::{Error, ErrorKind, Result},
     options::Namespace,
 };

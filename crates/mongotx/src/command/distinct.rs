@@ -3,11 +3,8 @@
 use bson::{Bson, Document, doc};
 use sd2v::{stored::check_path, view};
 
-use super::{
-    aggregate, find, own_view,
-    query::{Query, exactly},
-    repeatable, validated, views,
-};
+use super::{aggregate, find, own_view, repeatable, validated, views};
+use crate::coordinator::query::{Query, exactly};
 use crate::{
     coordinator::{Core, transaction::Transaction},
     error::{Error, Result},

@@ -12,13 +12,8 @@ use sd2v::{
     pipeline::{Output, split_output},
 };
 
-use super::{
-    Terms,
-    aggregate::{AggregateCommand, Plan},
-    fetch, find, one_command, own_view,
-    query::Query,
-    views,
-};
+use super::{aggregate::Plan, fetch, find, one_command, own_view, views};
+use crate::coordinator::{pipeline::AggregateCommand, query::Query, terms::Terms};
 use crate::{
     coordinator::{Core, transaction::Transaction},
     error::Result,

@@ -14,10 +14,11 @@ use sd2v::{
 };
 
 use super::{
-    Terms, find, own_view,
+    documents::Documents,
+    find, own_view,
     picked::{is_picked, is_plain_projection},
-    query::{Documents, Query},
 };
+use crate::coordinator::{query::Query, terms::Terms};
 use crate::{
     coordinator::{Core, address::Address, transaction::Transaction},
     document,

@@ -23,9 +23,10 @@ use sd2v::{
 };
 
 use super::{
+    documents::Documents,
     picked::{is_picked, is_plain_projection},
-    query::{Documents, Query},
 };
+use crate::coordinator::query::Query;
 use crate::{
     coordinator::{Core, holders::Holder, own_key::OwnKey},
     document,

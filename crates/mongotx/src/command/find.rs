@@ -25,12 +25,13 @@ use sd2v::{
 };
 
 use super::{
-    FindOnly, Terms,
-    aggregate::{self, AggregateCommand},
-    fetch, fetch_key, one_command, own_view,
-    picked::is_plain_projection,
-    query::{Documents, Query},
-    repeatable, validated, views,
+    aggregate, documents::Documents, fetch, fetch_key, one_command, own_view, picked::is_plain_projection, repeatable,
+    validated, views,
+};
+use crate::coordinator::{
+    pipeline::AggregateCommand,
+    query::Query,
+    terms::{FindOnly, Terms},
 };
 use crate::{
     coordinator::{Core, address::Address, seen_keys::Spotter, transaction::Transaction},

@@ -17,17 +17,17 @@ use super::{
     direct, find, implicit,
     picked::{Picks, is_plain_projection},
     probe,
-    query::{self, Query, exactly},
     rematch::Rematches,
     update::{self, SELECTIONS, UpdateCommand},
     upsert, validated,
 };
+use crate::coordinator::query::{self, Query, exactly};
 use crate::{
     coordinator::{
         Core,
         address::Address,
+        found::{Asked, Found},
         prepare::{Change, Target},
-        prepare_found::{Asked, Found},
         prepare_shown::Shown,
         transaction::Transaction,
     },
@@ -253,7 +253,7 @@ async fn send(
     let ask = command.to_command(ns, filter, upsert);
     let mut answer = core.server.run_directly(&ns.db, ask).await?;
     let last = answer.get_document("lastErrorObject").cloned().unwrap_or_default();
-    let done = last.get("n").is_some_and(|n| super::super::coordinator::server::as_i64(n) > 0);
+    let done = last.get("n").is_some_and(|n| super::super::numbers::as_i64(n) > 0);
     let upserted_id = last.get("upserted").cloned();
     let value = match answer.remove("value") {
         Some(Bson::Document(document)) => Some(document),
@@ -415,8 +415,11 @@ async fn show(
     at: &Address,
     command: &FindAndModify,
 ) -> Result<Option<Document>> {
-    let query =
-        Query { projection: command.projection.clone(), limit: 1, ..Query::of(at.filter(), super::Terms::default()) };
+    let query = Query {
+        projection: command.projection.clone(),
+        limit: 1,
+        ..Query::of(at.filter(), crate::coordinator::terms::Terms::default())
+    };
     Ok(find::committed(core, Some(tx), ns, &query).await?.all(1).await?.pop())
 }
 

@@ -18,11 +18,8 @@ use sd2v::{
     projection, view,
 };
 
-use super::{
-    Terms,
-    find::own_stages,
-    query::{Documents, Query},
-};
+use super::{documents::Documents, find::own_stages};
+use crate::coordinator::{query::Query, terms::Terms};
 use crate::{
     coordinator::Core,
     document,

@@ -16,11 +16,11 @@ use sd2v::{
 };
 
 use super::{
-    Terms,
-    aggregate::{AggregateCommand, Plan},
+    aggregate::Plan,
     insert,
     update::{self, UpdateCommand},
 };
+use crate::coordinator::{pipeline::AggregateCommand, terms::Terms};
 use crate::{
     coordinator::{Core, meet::Patience},
     document,

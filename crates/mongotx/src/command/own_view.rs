@@ -15,11 +15,12 @@ use sd2v::{
 };
 
 use super::{
+    documents::Documents,
     find::{aggregation, own_command, visible_pipeline},
     one_command::skip_and_limit,
-    query::{Documents, Query},
     text,
 };
+use crate::coordinator::query::Query;
 use crate::{
     coordinator::Core,
     error::{Error, Result},

@@ -15,11 +15,11 @@ use bson::{Bson, Document, RawBsonRef, RawDocument, doc};
 use sd2v::{raw, update::Update};
 
 use super::{
-    Terms,
     delete::{self, DeleteCommand},
     insert,
     update::{self, UpdateCommand, UpdateResult, result_of},
 };
+use crate::coordinator::terms::Terms;
 use crate::{
     coordinator::Core,
     document::{exact, is_exact},

@@ -8,10 +8,8 @@
 
 use bson::doc;
 
-use super::{
-    find, picked, probe,
-    query::{Documents, Query, exactly},
-};
+use super::{documents::Documents, find, picked, probe};
+use crate::coordinator::query::{Query, exactly};
 use crate::{
     coordinator::{Core, address::Address, transaction::Transaction},
     error::{Error, ErrorKind, Result},

@@ -22,13 +22,10 @@ use sd2v::{
 };
 use tokio::runtime::Handle;
 
-use super::{
-    find::aggregation,
-    one_command::skip_and_limit,
-    query::{Documents, Query},
-};
+use super::{documents::Documents, find::aggregation, one_command::skip_and_limit};
+use crate::coordinator::query::Query;
 use crate::{
-    coordinator::{Core, server::Server},
+    coordinator::{Core, scratch::drop_collection, server::Server},
     error::{Error, Result},
     options::Namespace,
 };
@@ -147,17 +144,5 @@ impl Drop for Scratch {
             let (server, ns) = (Arc::clone(&self.server), self.ns.clone());
             self.runtime.spawn(async move { drop_collection(&server, &ns).await });
         }
-    }
-}
-
-/// MongoDB's code `NamespaceNotFound`: there is no collection.
-const NO_SUCH_COLLECTION: i32 = 26;
-
-pub(crate) async fn drop_collection(server: &Server, ns: &Namespace) {
-    match server.run_command(&ns.db, doc! {"drop": &ns.coll}).await {
-        Err(error) if error.code() != Some(NO_SUCH_COLLECTION) => {
-            tracing::warn!(%ns, %error, "a scratch collection of a text search could not be dropped");
-        }
-        _ => {}
     }
 }

@@ -25,8 +25,8 @@ use sd2v::{filter::is_only_id, names::WRITER, projection, stored::lock_state};
 use super::{
     asking::{self, Found, is_flags},
     fetch, fetch_key, one_command,
-    query::Query,
 };
+use crate::coordinator::query::Query;
 use crate::{
     coordinator::{
         Core,

@@ -15,13 +15,17 @@ use sd2v::{
     update::{Update, fuse},
 };
 
-use super::{Terms, direct, find, implicit, insert, probe, query, query::Query, rematch::Rematches, upsert, validated};
+use super::{direct, find, implicit, insert, probe, rematch::Rematches, upsert, validated};
+use crate::coordinator::{
+    query::{self, Query},
+    terms::Terms,
+};
 use crate::{
     coordinator::{
         Core,
         address::Address,
+        found::Asked,
         prepare::{Change, Target},
-        prepare_found::Asked,
         prepare_many::Targets,
         server::WriteAnswer,
         transaction::Transaction,

@@ -10,9 +10,10 @@ use sd2v::{
 };
 
 use super::{
-    Terms, insert,
+    insert,
     update::{UpdateCommand, replacement_to_insert},
 };
+use crate::coordinator::terms::Terms;
 use crate::{
     coordinator::{
         Core,

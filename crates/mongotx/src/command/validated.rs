@@ -13,12 +13,8 @@
 
 use bson::{Bson, Document, RawDocument, RawDocumentBuf, doc, rawdoc};
 
-use super::{
-    Terms,
-    aggregate::{AggregateCommand, Plan},
-    chance, count, distinct, find, order,
-    query::{Documents, Query},
-};
+use super::{aggregate::Plan, count, distinct, documents::Documents, find, order};
+use crate::coordinator::{chance, pipeline::AggregateCommand, query::Query, terms::Terms};
 use crate::{
     coordinator::{
         Core,

@@ -35,13 +35,14 @@ use protocol::{TxId, TxStatus, Version, lock::visible_version};
 use sd2v::{names::REMOVE, stored::whole_lock_state};
 
 use super::{
-    Terms,
     aggregate::Plan,
-    count, distinct, find, own_view,
-    query::Documents,
+    count, distinct,
+    documents::Documents,
+    find, own_view,
     united::Part,
     validated::{digest_of_count, digest_of_values},
 };
+use crate::coordinator::terms::Terms;
 use crate::{
     coordinator::{
         Core,

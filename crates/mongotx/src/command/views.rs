@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use bson::{Document, doc};
 use sd2v::pipeline::{View, expand_views, named_collections};
 
-use super::aggregate::AggregateCommand;
+use crate::coordinator::pipeline::AggregateCommand;
 use crate::{
     coordinator::{Core, catalog::ViewOptions},
     error::{Error, Result},

@@ -12,8 +12,8 @@ use sd2v::{
     shard::{self, ShardKey},
 };
 
-use super::{Core, transaction::Transaction};
-use crate::{command::Terms, error::Result, options::Namespace};
+use super::Core;
+use crate::{coordinator::terms::Terms, error::Result, options::Namespace};
 
 /// Address of one document.
 #[derive(Clone, Debug)]
@@ -78,31 +78,6 @@ impl fmt::Display for Address {
 }
 
 impl Core {
-    /// Address of the document with this `_id`: from what the transaction holds, from the filter,
-    /// or else by asking. Without such a document it is the `_id` alone: a command for it finds
-    /// nothing, on whatever shards.
-    pub(crate) async fn locate(
-        &self,
-        tx: Option<&Transaction>,
-        ns: &Namespace,
-        id: Bson,
-        filter: &Document,
-        terms: &Terms,
-    ) -> Result<Address> {
-        let key = self.shard_key(ns).await?;
-        if key.is_empty() {
-            return Ok(Address::bare(id));
-        }
-        if let Some(held) = tx.and_then(|tx| tx.address_of(ns, &id)).filter(|held| !held.key.is_empty()) {
-            return Ok(held.clone());
-        }
-        let named = Address::named(id, filter, terms, &key);
-        if !named.key.is_empty() {
-            return Ok(named);
-        }
-        self.ask_where(ns, named, &key).await
-    }
-
     /// Has this transaction given the document another shard key than that by which it is stored?
     /// The inner error says so.
     pub(crate) async fn refuse_changed_key(

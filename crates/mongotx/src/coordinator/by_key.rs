@@ -21,12 +21,12 @@ use super::{
     Core,
     address::Address,
     catalog::Collection,
+    found::{Asked, Found, is_one_statement},
     prepare::{Change, Target},
-    prepare_found::{Asked, Found, is_one_statement},
     transaction::Transaction,
 };
 use crate::{
-    command::query::Query,
+    coordinator::query::Query,
     error::{ErrorKind, Result},
     options::Namespace,
 };

@@ -25,8 +25,8 @@ use protocol::ClientId;
 
 use super::{
     Core,
+    own_collections::RETENTION_SECONDS,
     own_key::OwnKey,
-    records::RETENTION_SECONDS,
     tag::{Tag, Tags},
     transaction::Transaction,
 };

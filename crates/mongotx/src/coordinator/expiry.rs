@@ -33,7 +33,7 @@ use crate::{
 
 impl Core {
     /// Both steps, in every collection with a TTL index. An error is certain: nothing is decided.
-    pub(super) async fn outlive(&self, tx: &mut Transaction) -> Result<()> {
+    pub(crate) async fn outlive(&self, tx: &mut Transaction) -> Result<()> {
         let Some(me) = tx.id() else { return Ok(()) };
         for ns in tx.namespaces_locked() {
             let collection = self.catalog.look_up(&self.server, &ns).await?;

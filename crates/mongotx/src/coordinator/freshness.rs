@@ -21,7 +21,7 @@ use std::{
 use bson::Document;
 
 use super::{Core, pending::Settled};
-use crate::{command::Terms, error::Result, options::Namespace};
+use crate::{coordinator::terms::Terms, error::Result, options::Namespace};
 
 /// Greatest number of collections remembered.
 const MAX_COLLECTIONS: usize = 10_000;

@@ -22,6 +22,7 @@ use bson::{Document, doc, oid::ObjectId};
 
 use super::{
     format::{self, FORMAT},
+    own_collections::CHECKPOINT,
     server::Server,
 };
 use crate::{
@@ -29,8 +30,6 @@ use crate::{
     options::Namespace,
 };
 
-/// The collection, in the database of the records.
-pub(crate) const CHECKPOINT: &str = "checkpoint";
 /// `_id` of the collection's only document.
 const HOLD: &str = "hold";
 

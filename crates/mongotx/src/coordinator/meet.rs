@@ -3,19 +3,14 @@
 
 use std::time::{Duration, Instant};
 
-use bson::{Bson, Document, doc};
+use bson::{Bson, doc};
 use protocol::{
     Decided, LockState, Repair, TxId, TxStatus,
     lock::{Encounter, meet_writer, roll_back},
 };
-use sd2v::{
-    names::{INSERT, READERS, REMOVE, WRITER},
-    shard::ShardKey,
-    statement,
-    stored::{lock_state, types_only},
-};
+use sd2v::{shard::ShardKey, statement, stored::lock_state};
 
-use super::{Core, address::Address, roll, unfinishable::is_refused};
+use super::{Core, address::Address, lock_fields::locks_only, roll, unfinishable::is_refused};
 use crate::{
     backoff::Backoff,
     error::{Conflict, Error, Result},
@@ -23,14 +18,6 @@ use crate::{
     steps::Step,
     waiting::{self, Shown},
 };
-
-/// A projection that shows the locks of a stored document, and where it is.
-pub(crate) fn locks_only(key: &ShardKey) -> Document {
-    let mut locks = doc! {WRITER: 1, READERS: 1, INSERT: 1, REMOVE: 1};
-    locks.extend(types_only());
-    key.show_in(&mut locks);
-    locks
-}
 
 impl Core {
     /// Repairs what decided rivals left on a document. Answers an active rival, if there is one.

@@ -4,20 +4,24 @@
 //! | file | step |
 //! | --- | --- |
 //! | [`txlog`] | the interface of status decisions; [`client_record`] and [`published`] implement it |
-//! | [`transaction`] | begin, hold, commit, roll back |
+//! | [`terms`], [`query`], [`pipeline`] | what the application asks, and the options that have a say in what it means |
+//! | [`chance`] | expressions that have another value when they are asked again |
+//! | [`transaction`] | begin, hold, finish, roll back; `crate::command::commit` commits |
 //! | [`parked`] | transactions between two statements, and those that are left idle |
 //! | [`prepare`], [`prepare_shown`] | lock and change one document, and show it |
-//! | [`prepare_found`] | find, lock and change a document by any key |
+//! | [`prepare_found`], [`found`] | find, lock and change a document by any key |
 //! | [`by_key`] | documents that several want by another key than their `_id` |
 //! | [`seen_keys`] | where documents are that a transaction has read by other keys than their `_id`s |
 //! | [`prepare_each`], [`prepare_many`] | several documents, each with its own change; many with the same |
 //! | [`read_set`] | what a transaction has read, to be validated |
 //! | [`changes`], [`looks`] | when transactions last changed each collection, and who looks at that |
 //! | [`quiet`] | quiet for a reader that loses again and again |
+//! | [`own_collections`] | names of MongoTx's own collections |
 //! | [`own_key`] | whether two `_id`s name the same document |
 //! | [`address`] | which document a command is about |
 //! | [`siblings`] | documents held by other transactions of the same client |
 //! | [`standing`] | whether a transaction still stands when a statement has its answer |
+//! | [`lock_fields`] | which fields show the locks |
 //! | [`meet`] | what to do about a rival's lock: repair, wait, conflict |
 //! | [`holders`] | what became of who held a document when it was fetched |
 //! | [`read_locks`] | read locks: taken, and looked after |
@@ -28,11 +32,11 @@
 //! | [`unique`] | unique indexes between pending and committed values |
 //! | [`placing`] | a few inserts under unique indexes, in one command |
 //! | [`roll`] | roll forward or back, any number of documents |
-//! | [`events`] | what change streams tell of committed transactions |
+//! | [`events`] | state of change streams; `crate::command::events` writes and reads what they tell |
 //! | [`expiry`] | TTL indexes: what the server may be about to remove |
 //! | [`freshness`] | reads that may be a little old |
 //! | [`finisher`] | clean documents after the decision, many transactions in one command |
-//! | [`sweep`] | leftovers of dead clients, on start-up and on demand |
+//! | [`sweep`], [`scratch`] | leftovers of dead clients, on start-up and on demand; collections that text searches leave |
 //! | [`checkpoint`], [`hold`] | a pause of all decisions, with everything finished |
 //! | [`records`], [`catalog`], [`server`] | client records as stored, collections as they are, commands as sent |
 //! | [`nodes`] | what writes wait for where several servers keep the data |
@@ -40,6 +44,7 @@
 pub(crate) mod address;
 pub(crate) mod by_key;
 pub(crate) mod catalog;
+pub(crate) mod chance;
 pub(crate) mod changes;
 pub(crate) mod checkpoint;
 pub(crate) mod client_record;
@@ -47,16 +52,20 @@ pub(crate) mod events;
 pub(crate) mod expiry;
 pub(crate) mod finisher;
 pub(crate) mod format;
+pub(crate) mod found;
 pub(crate) mod freshness;
 pub(crate) mod hold;
 pub(crate) mod holders;
+pub(crate) mod lock_fields;
 pub(crate) mod looks;
 pub(crate) mod meet;
 pub(crate) mod nodes;
 pub(crate) mod orphans;
+pub(crate) mod own_collections;
 pub(crate) mod own_key;
 pub(crate) mod parked;
 pub(crate) mod pending;
+pub(crate) mod pipeline;
 pub(crate) mod placing;
 pub(crate) mod prepare;
 pub(crate) mod prepare_each;
@@ -64,11 +73,13 @@ pub(crate) mod prepare_found;
 pub(crate) mod prepare_many;
 pub(crate) mod prepare_shown;
 pub(crate) mod published;
+pub(crate) mod query;
 pub(crate) mod quiet;
 pub(crate) mod read_locks;
 pub(crate) mod read_set;
 pub(crate) mod records;
 pub(crate) mod roll;
+pub(crate) mod scratch;
 pub(crate) mod seen_keys;
 pub(crate) mod server;
 pub(crate) mod siblings;
@@ -76,6 +87,7 @@ pub(crate) mod standing;
 pub(crate) mod strangers;
 pub(crate) mod sweep;
 pub(crate) mod tag;
+pub(crate) mod terms;
 pub(crate) mod transaction;
 pub(crate) mod txlog;
 pub(crate) mod unfinishable;

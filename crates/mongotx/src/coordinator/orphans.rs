@@ -8,7 +8,7 @@ use bson::{Bson, Document, RawDocumentBuf, doc};
 use protocol::{Decided, TxId, TxStatus, id::stored_hash};
 use sd2v::names::{INSERT, REMOVE, WRITER, tx_id_from_bson, tx_id_to_bson};
 
-use super::{Core, roll};
+use super::{Core, own_collections::ORPHANS, roll};
 use crate::{
     document,
     error::{Error, ErrorKind, Result},
@@ -16,8 +16,6 @@ use crate::{
     steps::Step,
 };
 
-/// The collection, in the database of the records, of what orphans were to become.
-pub(crate) const ORPHANS: &str = "orphans";
 /// Orphans that are kept by one command: they may be large.
 const TOGETHER: usize = 50;
 

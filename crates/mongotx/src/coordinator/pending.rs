@@ -21,7 +21,7 @@ use sd2v::{
 
 use super::{Core, roll, unfinishable::is_refused};
 use crate::{
-    command::Terms,
+    coordinator::terms::Terms,
     error::{Error, ErrorKind, Result},
     options::Namespace,
     steps::Step,

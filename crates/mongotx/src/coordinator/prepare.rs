@@ -30,14 +30,15 @@ use super::{
     Core,
     address::Address,
     catalog::Collection,
-    meet::{Patience, locks_only},
+    lock_fields::locks_only,
+    meet::Patience,
     own_key::id_key,
     siblings::{Claim, Claimed, Claims},
     transaction::{Hold, Transaction},
     unique::{Before, Placed},
 };
 use crate::{
-    command::{Terms, query::exactly},
+    coordinator::{query::exactly, terms::Terms},
     error::{Error, ErrorKind, Result},
     options::Namespace,
 };

@@ -33,6 +33,7 @@ use super::{
     address::Address,
     by_key::Known,
     catalog::Collection,
+    found::{Asked, Found, is_one_statement},
     own_key::id_key,
     prepare::Change,
     prepare_shown::Shown,
@@ -40,40 +41,10 @@ use super::{
     transaction::{Hold, Transaction},
 };
 use crate::{
-    command::{chance, query::Query},
+    coordinator::{chance, query::Query},
     error::Result,
     options::Namespace,
 };
-
-/// A document that was found, locked and changed.
-pub(crate) struct Found {
-    pub(crate) at: Address,
-    /// As it was and as it is, where that was asked for.
-    pub(crate) shown: Option<Shown>,
-    /// Whether it is the first, in the order asked for, of the documents that others see: the
-    /// caller notes that as a read.
-    pub(crate) is_first: bool,
-}
-
-/// Content of the answer that the caller needs.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Asked<'a> {
-    /// The document is to be shown.
-    pub(crate) is_shown: bool,
-    /// No more than these fields of the stored document, the `_id` and the lock among them; `None`:
-    /// all of it.
-    pub(crate) fields: Option<&'a Document>,
-    /// Whether the caller can note that the document is the first that others see, and check it
-    /// again at the commit.
-    pub(crate) can_note_first: bool,
-}
-
-impl Asked<'_> {
-    /// Fields of the stored document to ask the server for; `None`: the whole document.
-    pub(super) fn stored_fields(&self) -> Option<Document> {
-        if self.is_shown { self.fields.cloned() } else { Some(doc! {"_id": 1, WRITER: 1}) }
-    }
-}
 
 /// The free document that the statement locks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -208,15 +179,6 @@ fn free_one(
     let may_be_first = tx.validates() && !tx.attempts.has_lost();
     let in_order = query.sort.is_some() && asked.can_note_first && may_be_first && tx.only_removed(ns);
     (in_order && !chance::is_in_query(query)).then_some(Free::First)
-}
-
-/// Can one statement lock a document and make the change?
-pub(super) fn is_one_statement(change: &Change<'_>) -> bool {
-    match change {
-        Change::Remove => true,
-        Change::Update { array_filters: Some(_), .. } => false,
-        Change::Update { update, .. } => change.is_lock() || fuse(update, &Bson::Null, &[], &[]).is_some(),
-    }
 }
 
 /// Find, lock and change in one, where that is provably the same.

@@ -29,7 +29,7 @@ use super::{
     prepare::{Change, Target},
     transaction::{Hold, Transaction},
 };
-use crate::{command::Terms, error::Result, options::Namespace};
+use crate::{coordinator::terms::Terms, error::Result, options::Namespace};
 
 /// Documents and bytes of statements in one command.
 const BATCH: usize = 500;

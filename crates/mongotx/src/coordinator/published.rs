@@ -22,13 +22,12 @@ use sd2v::names::{tx_id_from_bson, tx_id_to_bson};
 use super::{
     changes::{Changes, Closed, Told},
     client_record::Epoch,
+    own_collections::TXS,
     quiet::Heard,
-    records::TXS,
     server::Server,
-    standing::{Look, Standing},
     strangers,
     tag::{Tag, Tags},
-    txlog::{Barrier, Fate, Started, TxLog},
+    txlog::{Barrier, Fate, Look, Standing, Started, TxLog},
 };
 use crate::{
     error::{Error, ErrorKind, Result},

@@ -27,7 +27,8 @@ use super::{
     Core,
     address::{Address, among},
     finisher::IDS_PER_STATEMENT,
-    meet::{Patience, locks_only},
+    lock_fields::locks_only,
+    meet::Patience,
     own_key::id_key,
     transaction::{Hold, Transaction},
 };

@@ -19,7 +19,7 @@ use super::{
     transaction::Transaction,
 };
 use crate::{
-    command::{aggregate::AggregateCommand, query::Query},
+    coordinator::{pipeline::AggregateCommand, query::Query},
     error::{Error, ErrorKind, Result},
     options::Namespace,
 };

@@ -27,21 +27,18 @@ use protocol::{ClientId, ClientRecord, Seq};
 use super::{
     changes::{Closed, Stamps, Told},
     format::{self, FORMAT},
+    own_collections::{RETENTION_SECONDS, TXS},
     quiet::StoredQuiet,
-    server::{Server, as_i64},
+    server::Server,
     tag::Tag,
 };
+use crate::numbers::as_i64;
 use crate::{
     about::About,
     error::{Error, ErrorKind, Result},
     options::Namespace,
     steps::Step,
 };
-
-/// Name of the collection.
-pub(crate) const TXS: &str = "txs";
-/// How long outcomes can be asked for after a client is gone.
-pub(crate) const RETENTION_SECONDS: i64 = 30 * 60;
 
 /// The longest that a reader has quiet; and at most this part of the record's lease.
 const LONGEST_QUIET_MS: i64 = 500;

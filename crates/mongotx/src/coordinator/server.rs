@@ -46,6 +46,7 @@ use crate::{
     document,
     error::{DuplicateKey, Error, ErrorKind, Progress, Result, Unreplicated, driver_words},
     metrics::Counters,
+    numbers::as_i64,
     options::Namespace,
     scoped,
     steps::{Step, StepHook},
@@ -129,16 +130,6 @@ impl WriteAnswer {
     /// The answer, or the first statement's error.
     pub(crate) fn ok(mut self) -> Result<Self> {
         if self.errors.is_empty() { Ok(self) } else { Err(self.errors.swap_remove(0).1) }
-    }
-}
-
-/// A number of any BSON type.
-pub(crate) fn as_i64(value: &Bson) -> i64 {
-    match value {
-        Bson::Int32(n) => i64::from(*n),
-        Bson::Int64(n) => *n,
-        Bson::Double(n) => *n as i64,
-        _ => 0,
     }
 }
 

@@ -14,28 +14,12 @@
 //! and holds no more: a look at the record | none as a rule |
 //! | the same, and the statement has answered from the transaction's own view of a collection | a look at the record | one |
 
-use super::{Core, transaction::Transaction};
+use super::{
+    Core,
+    transaction::Transaction,
+    txlog::{Look, Standing},
+};
 use crate::error::{Error, ErrorKind, Result};
-
-/// A client's knowledge of one of its transactions, without asking the server.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Standing {
-    /// No rival can have fenced its record.
-    Sound,
-    /// Unknown: a rival may have fenced its record.
-    Doubtful,
-    /// The transaction cannot be committed any more.
-    Lost,
-}
-
-/// The connection over which a record is looked at.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Look {
-    /// Any: for what others write to the record.
-    Plain,
-    /// The one for record writes, which notices whether the server was replaced.
-    AtServer,
-}
 
 impl Core {
     /// Before a statement: is it known to be lost?

@@ -22,7 +22,7 @@ use protocol::{
 };
 
 use super::{
-    records::{RETENTION_SECONDS, TXS},
+    own_collections::{DEPLOYMENT, RETENTION_SECONDS, TXS},
     server::Server,
 };
 use crate::{
@@ -32,8 +32,6 @@ use crate::{
 
 /// Database in which clients note the databases of their records, whatever those are.
 const HOME: &str = "mongotx";
-/// Name of the collection in it.
-pub(super) const DEPLOYMENT: &str = "deployment";
 /// Databases that an error or a tool names.
 const NAMED: i64 = 20;
 

@@ -25,9 +25,9 @@ use sd2v::{
     text::SCRATCH,
 };
 
-use super::{Core, address::Address, meet::locks_only, records::Records};
+use super::{Core, address::Address, lock_fields::locks_only, records::Records};
 use crate::{
-    command::text::drop_collection,
+    coordinator::scratch::drop_collection,
     error::{Error, ErrorKind, Result},
     options::{Layout, Namespace},
 };

@@ -3,7 +3,7 @@
 //! 1. `begin` writes nothing; the number is allocated before the first prepared write
 //!    ([`Core::ensure_started`]).
 //! 2. Every document is noted in `held` *before* the command that may lock it is sent ([`held`]).
-//! 3. It is committed or rolled back ([`end`]).
+//! 3. It is committed (`crate::command::commit`) or rolled back ([`end`]).
 //!
 //! Interrupted between 2 and 3, or a future dropped while a prepared write was under way: rolled
 //! back, by the next call, by dropping the session, or by rivals when the lease ends.
@@ -61,7 +61,7 @@ pub(crate) struct Transaction {
     /// Whether the statement at hand replaces documents as a whole.
     replacing: bool,
     /// Its decision was sent: what became of it only the log knows.
-    is_deciding: bool,
+    pub(crate) is_deciding: bool,
 }
 
 /// The uncertainty about a transaction, should the future of a statement be dropped now.
@@ -123,7 +123,7 @@ impl Transaction {
     /// Write concern of its decision. A transaction that only read has nothing to make durable, but
     /// its reads count only if its read locks were kept to the end: a record that still takes its
     /// decision shows that no rival was allowed to remove them.
-    fn concern(&self) -> Concern {
+    pub(crate) fn concern(&self) -> Concern {
         if self.has_written_anything() { self.options.concern } else { Concern::Acknowledged }
     }
 
@@ -133,7 +133,7 @@ impl Transaction {
     }
 
     /// Of what quiet it has heard, if this was over before its last validation.
-    fn heard(&self, over: Option<ObjectId>) -> Heard {
+    pub(crate) fn heard(&self, over: Option<ObjectId>) -> Heard {
         if !self.is_serializable() || self.stamps_of_reads().is_empty() {
             return Heard::Any;
         }

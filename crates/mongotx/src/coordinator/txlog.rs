@@ -10,7 +10,6 @@ use protocol::{ClientId, Concern, Decided, TxId, TxStatus};
 use super::{
     changes::{Changes, Closed, Told},
     quiet::Heard,
-    standing::{Look, Standing},
     tag::{Tag, Tags},
 };
 use crate::{error::Result, options::Namespace};
@@ -35,6 +34,26 @@ pub enum Fate {
     /// Nothing is stored about it: it never existed, or it ended longer ago than outcomes are kept
     /// (30 minutes), or its client keeps its record in another database.
     Unknown,
+}
+
+/// A client's knowledge of one of its transactions, without asking the server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Standing {
+    /// No rival can have fenced its record.
+    Sound,
+    /// Unknown: a rival may have fenced its record.
+    Doubtful,
+    /// The transaction cannot be committed any more.
+    Lost,
+}
+
+/// The connection over which a record is looked at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Look {
+    /// Any: for what others write to the record.
+    Plain,
+    /// The one for record writes, which notices whether the server was replaced.
+    AtServer,
 }
 
 /// State of the record and the connection at a barrier.

@@ -14,7 +14,7 @@ use bson::{Bson, Document, doc};
 use protocol::TxId;
 use sd2v::{names::WRITER, stored::lock_state, view, visible::Visible};
 
-use super::{Core, address::Address, meet::locks_only};
+use super::{Core, address::Address, lock_fields::locks_only};
 use crate::{
     error::{Error, ErrorKind, Result},
     options::Namespace,

@@ -31,14 +31,10 @@ use sd2v::{
 };
 
 use super::{
-    Core,
-    address::Address,
-    meet::{Patience, locks_only},
-    own_key::id_key,
-    transaction::Transaction,
+    Core, address::Address, lock_fields::locks_only, meet::Patience, own_key::id_key, transaction::Transaction,
 };
 use crate::{
-    command::Terms,
+    coordinator::terms::Terms,
     error::{DuplicateKey, Error, ErrorKind, Result},
     options::Namespace,
 };

@@ -10,11 +10,7 @@ use sd2v::{
     stored,
 };
 
-use super::{
-    Core,
-    address::Address,
-    meet::{Patience, locks_only},
-};
+use super::{Core, address::Address, lock_fields::locks_only, meet::Patience};
 use crate::{
     error::{Error, ErrorKind, Result},
     options::Namespace,

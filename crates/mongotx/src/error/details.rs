@@ -5,7 +5,7 @@ use protocol::TxId;
 use sd2v::index::shown_key;
 
 use super::Error;
-use crate::options::Namespace;
+use crate::namespace::Namespace;
 
 /// The document and the other transaction of an [`crate::ErrorKind::Conflict`].
 #[derive(Clone, Debug, PartialEq)]

@@ -6,7 +6,7 @@ use bson::Document;
 use protocol::TxId;
 
 use super::{Conflict, DuplicateKey, Error, ErrorKind, Inner, MAX_DOCUMENTS, Progress, Unreplicated, WriteError};
-use crate::coordinator::server::as_i64;
+use crate::numbers::as_i64;
 
 /// MongoDB's code `TransactionTooLarge`: too many documents for one transaction.
 const TRANSACTION_TOO_LARGE: i32 = 257;

@@ -31,6 +31,7 @@ mod limits;
 mod long_lived;
 mod lossless;
 mod metrics;
+mod modules;
 mod orphans;
 mod outcome;
 mod point_writes;

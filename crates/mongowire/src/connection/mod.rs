@@ -3,14 +3,12 @@
 //! | file | what |
 //! | --- | --- |
 //! | `stream` | TCP, a Unix socket, TLS |
-//! | `tls` | certificates |
 //! | `greeting` | `hello` |
 //! | `login` | the password |
 
 mod greeting;
 mod login;
 mod stream;
-pub(crate) mod tls;
 
 use std::{
     io,

@@ -10,7 +10,6 @@
 //! | `op_msg` | `OP_MSG`: all commands since MongoDB 3.6 |
 //! | `op_query`, `op_reply` | the old handshake, and how it is answered |
 //! | `compressed` | `OP_COMPRESSED`: any of these, compressed |
-//! | `check` | documents that came from outside: lengths, types, text, depth |
 //! | `cursor` | reading bytes that may end anywhere |
 //!
 //! The format is MongoDB's "Wire Protocol" specification, with the "OP_COMPRESSED" and "OP_MSG"
@@ -18,7 +17,6 @@
 
 #![warn(clippy::disallowed_methods, clippy::disallowed_types)]
 
-pub(crate) mod check;
 mod compressed;
 mod cursor;
 mod header;

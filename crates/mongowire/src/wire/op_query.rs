@@ -3,8 +3,9 @@
 
 use bson::{RawBsonRef, RawDocument, RawDocumentBuf};
 
-use super::{Envelope, Form, Incoming, WireError, check, cursor::Cursor};
+use super::{Envelope, Form, Incoming, WireError, cursor::Cursor};
 use crate::{
+    check,
     error::{CommandError, code},
     request::Request,
 };

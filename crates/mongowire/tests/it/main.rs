@@ -5,6 +5,7 @@ mod fake;
 mod given_up;
 mod login;
 mod misbehaving;
+mod modules;
 mod pools;
 mod real;
 mod tls;

@@ -53,3 +53,10 @@ pub(crate) fn unsupported(construct: &str, context: &'static str, reason: &'stat
 pub(crate) fn is_number_or_bool(value: &Bson) -> bool {
     matches!(value, Bson::Int32(_) | Bson::Int64(_) | Bson::Double(_) | Bson::Decimal128(_) | Bson::Boolean(_))
 }
+
+/// A field of the top level that is neither `_id` nor a number, which the server would order by
+/// value.
+pub(crate) fn is_plain_field(field: &str) -> bool {
+    let numeric = field.bytes().all(|byte| byte.is_ascii_digit());
+    field != "_id" && !field.starts_with('$') && !field.contains(['.', '\0']) && !numeric
+}

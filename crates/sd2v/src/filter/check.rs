@@ -7,7 +7,7 @@ use super::{ids::is_conjunction, is_logical, schema, script};
 use crate::{
     error::Error,
     expression::{check_expression, path, sees_whole_document},
-    geo::{Near, is_near_operator, near_condition},
+    near::{Near, is_near_operator, near_condition},
 };
 
 const AT: &str = " in a filter";

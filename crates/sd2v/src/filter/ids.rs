@@ -8,7 +8,7 @@
 use bson::{Bson, Document};
 
 use super::is_logical;
-use crate::{expression::path, update::is_plain_field};
+use crate::expression::path::{self, is_plain_field};
 
 /// The longest `$in` that counts as a list of ids.
 const MAX_PINNED: usize = 1000;

@@ -9,7 +9,7 @@ use super::{check_filter, guard::only_of_unsafe, is_logical, schema};
 use crate::{
     error::Error,
     expression::{path, rewrite_expression},
-    geo::near_condition,
+    near::near_condition,
 };
 
 /// The filter that asks of the unsafe version what `filter` asks of the document.

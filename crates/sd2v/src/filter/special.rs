@@ -8,7 +8,7 @@ use super::{has_script, ids::is_conjunction, is_logical, sees_lock_fields};
 use crate::{
     error::Error,
     expression::path,
-    geo::{Near, near_condition},
+    near::{Near, near_condition},
 };
 
 /// A filter, with the conditions that need an index of their own taken out.

@@ -61,7 +61,7 @@ impl GeoNear {
     }
 
     /// The same order as a condition of a filter asks for, of the documents that match `query`.
-    pub fn of_filter(near: &super::Near, query: &Document) -> Self {
+    pub fn of_filter(near: &crate::near::Near, query: &Document) -> Self {
         let mut others = near.to_stage();
         let key = others.remove("key").and_then(|key| key.as_str().map(ToOwned::to_owned));
         Self { others, key, query: query.clone(), distance_field: None, include_locs: None }

@@ -27,7 +27,10 @@ use bson::{Bson, Document, doc};
 
 use super::{Update, check};
 use crate::{
-    expression::{literal, path},
+    expression::{
+        literal,
+        path::{self, is_plain_field},
+    },
     filter::Demand,
     names::{INSERT, READERS, REMOVE, SLOT, UNSAFE, WRITER},
 };
@@ -141,13 +144,6 @@ fn is_date(value: &Bson) -> bool {
         Bson::Document(of) => of.len() == 1 && of.get_str("$type").is_ok_and(|kind| kind == "date"),
         _ => false,
     }
-}
-
-/// A field of the top level that is neither `_id` nor a number, which the server would order by
-/// value.
-pub(crate) fn is_plain_field(field: &str) -> bool {
-    let numeric = field.bytes().all(|byte| byte.is_ascii_digit());
-    field != "_id" && !field.starts_with('$') && !field.contains(['.', '\0']) && !numeric
 }
 
 /// Whether all server versions treat the value alike.

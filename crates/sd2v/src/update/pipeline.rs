@@ -13,9 +13,9 @@ use bson::{Bson, Document, doc};
 use crate::{
     error::Error,
     expression::hide_field_of_root,
-    guard,
     names::{REMOVE, UNSAFE},
     projection::{Shape, stage_shape},
+    reserved::unless_reserved,
 };
 
 /// Field of the root that holds the stored document meanwhile. Any reserved name would do, because
@@ -86,7 +86,7 @@ fn keep_stash(fields: &Document) -> Result<Bson, Error> {
 fn new_root(root: &Bson) -> Result<Document, Error> {
     let not_an_object = doc! { "$ne": [{ "$type": "$$root" }, "object"] };
     let stashed = doc! { "$mergeObjects": ["$$root", { STASH: format!("${STASH}") }] };
-    let guarded = guard::unless_reserved("$$root", stashed.into());
+    let guarded = unless_reserved("$$root", stashed.into());
     let chosen = doc! { "$cond": [not_an_object, "$$root", guarded] };
     Ok(doc! { "$let": { "vars": { "root": hide_field_of_root(root, STASH)? }, "in": chosen } })
 }

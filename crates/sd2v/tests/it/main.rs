@@ -10,4 +10,5 @@ mod golden_pipeline;
 mod golden_projection;
 mod golden_update;
 mod golden_upsert;
+mod modules;
 mod properties;

@@ -10,6 +10,7 @@ mod engine;
 mod every_target;
 mod example;
 mod matrix;
+mod modules;
 mod mvcc;
 mod nodes;
 mod papers;

@@ -12,8 +12,8 @@ use std::time::Instant;
 
 pub use self::snapshot::AsyncSnapshot;
 pub use self::transaction::AsyncTransaction;
-use super::call::unexpected;
 use super::inner::{Inner, discover};
+use super::reply::unexpected;
 use super::retry::{brought, kept};
 use super::state::{Earlier, TransactionState};
 use super::{ClientOptions, Link, Result};

@@ -4,7 +4,7 @@ use bytes::Bytes;
 
 use super::AsyncClient;
 use super::transact::pause;
-use crate::client::call::unexpected;
+use crate::client::reply::unexpected;
 use crate::client::retry::{Next, Retry};
 use crate::client::scan::{Round, Scan};
 use crate::client::{Error, Result, Scanned};

@@ -6,8 +6,8 @@ use std::time::Instant;
 use bytes::Bytes;
 
 use super::AsyncClient;
-use crate::client::call::unexpected;
 use crate::client::link::Answer;
+use crate::client::reply::unexpected;
 use crate::client::scan::{Round, Scan};
 use crate::client::state::{Earlier, TransactionState};
 use crate::client::unknown::Again;

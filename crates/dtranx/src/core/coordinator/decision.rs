@@ -2,12 +2,11 @@
 
 use super::{Coordinator, Kind, Phase};
 use crate::core::{
-    acknowledgement::AckEvent,
     event::CommitAnswer,
     flaw::Flaw,
     id::{ServerId, TranxId},
     journal::{Context, Wait},
-    machine::Event,
+    machine::{AckEvent, Event},
     message::{Message, Outcome},
     record::Record,
     snapshot::reserve,

@@ -34,9 +34,10 @@ use super::{
     id::{ClientId, Epoch, Incarnation, MessageId, ServerId},
     item::Current,
     journal::{Context, Wait},
+    message::SnapshotMessage,
     record::Record,
     refusal::Refusal,
-    snapshot::{SnapshotMessage, Snapshots, asked, reserve},
+    snapshot::{Snapshots, asked, reserve},
     standing::Standing,
     transaction::Transaction,
 };

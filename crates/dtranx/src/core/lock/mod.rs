@@ -14,36 +14,18 @@
 
 mod entry;
 mod table;
-mod wanted;
 
 #[cfg(test)]
 mod tests;
 
 use self::table::{Acquired, LockTable, Times, WaitOver};
-pub(crate) use self::wanted::{Claim, Locks, exclusive};
 use super::{
     flaw::Flaw,
-    id::{ServerId, WorkId},
-    item::Key,
-    machine::{Event, Turn},
+    id::WorkId,
+    machine::{Event, LockEvent, TranxEvent, Turn},
     refusal::Refusal,
-    tranx_service::TranxEvent,
+    wanted::{Claim, Locks},
 };
-
-/// What the lock service is asked for.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum LockEvent {
-    /// All of these locks, at once or after a wait.
-    Acquire { work: WorkId, locks: Locks, claim: Claim },
-    /// Waits until each of these keys has been without an exclusive lock once. It locks nothing.
-    Probe { work: WorkId, keys: Vec<Key> },
-    /// Drop whatever it holds or waits for.
-    Release { work: WorkId },
-    /// It is aborted, but another attempt is to come for which its locks are kept for a while.
-    Keep { work: WorkId },
-    /// This server cannot be reached: it would not hear that its transactions have their locks now.
-    Gone { server: ServerId },
-}
 
 /// The lock service of one server.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]

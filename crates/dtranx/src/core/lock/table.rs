@@ -17,10 +17,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{
-    entry::Entry,
-    wanted::{Claim, Locks},
-};
+use super::entry::Entry;
+use crate::core::wanted::{Claim, Locks};
 use crate::core::{id::WorkId, item::Key, range::KeyRange, refusal::Refusal, standing::Place};
 
 /// How many requests may wait at once for one of this server's own clients to wait, too. For those

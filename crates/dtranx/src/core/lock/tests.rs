@@ -5,14 +5,16 @@
 use rand::{RngExt, SeedableRng, rngs::StdRng};
 
 use super::{
-    LockEvent, LockService,
+    LockService,
     table::{Acquired, LockTable, MAX_KEY_WAITERS, MAX_WAITERS, Times, WaitOver},
-    wanted::{Claim, Locks},
 };
 use crate::core::{
     Incarnation, Key, KeyRange, NodeConfig, Partition, Refusal, ServerId, TranxId, ValidationId, WorkId,
-    machine::{Event, Outbox, Turn},
-    tranx_service::TranxEvent,
+    machine::{Event, Outbox, TranxEvent, Turn},
+};
+use crate::core::{
+    machine::LockEvent,
+    wanted::{Claim, Locks},
 };
 
 const TIMES: Times = Times { now_ms: 100, wait_ms: 1000, patience_ms: 20 };

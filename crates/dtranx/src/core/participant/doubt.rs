@@ -11,10 +11,9 @@ use crate::core::{
     flaw::Flaw,
     id::{ServerId, TranxId},
     journal::{Context, Wait},
-    machine::Event,
+    machine::{Event, RecoveryEvent},
     message::{Message, Outcome},
     record::Record,
-    recovery::RecoveryEvent,
 };
 
 impl Participant {

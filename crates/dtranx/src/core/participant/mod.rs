@@ -37,8 +37,7 @@ use super::{
     complete::Complete,
     id::{Epoch, ServerId, TranxId, ValidationId},
     journal::Context,
-    lock::LockEvent,
-    machine::Event,
+    machine::{Event, LockEvent},
     message::Outcome,
     transaction::Write,
 };

@@ -8,14 +8,12 @@ use super::{
     state::{Goal, Held, State, take_if},
 };
 use crate::core::{
-    acknowledgement::AckEvent,
     complete::Complete,
     event::Command,
     flaw::Flaw,
     id::{Epoch, ServerId, TranxId},
     journal::{Context, Wait},
-    lock::LockEvent,
-    machine::Event,
+    machine::{AckEvent, Event, LockEvent},
     message::{Outcome, Vote},
     record::Record,
     snapshot::reserve,

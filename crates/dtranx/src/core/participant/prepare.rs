@@ -10,13 +10,13 @@ use crate::core::{
     id::{Epoch, ServerId, TranxId},
     item::Key,
     journal::{Context, Wait},
-    lock::{Claim, LockEvent, Locks},
-    machine::Event,
+    machine::{Event, LockEvent},
     message::{Message, Vote},
     record::Record,
     refusal::Refusal,
     standing::Standing,
     transaction::Transaction,
+    wanted::{Claim, Locks},
 };
 
 impl Participant {

@@ -6,12 +6,12 @@ use crate::core::{
     flaw::Flaw,
     id::{Epoch, ValidationId},
     journal::Context,
-    lock::{Claim, LockEvent, Locks},
-    machine::Event,
+    machine::{Event, LockEvent},
     message::{Message, Vote},
     refusal::Refusal,
     snapshot::reserve,
     transaction::Transaction,
+    wanted::{Claim, Locks},
 };
 
 /// How far the part is.

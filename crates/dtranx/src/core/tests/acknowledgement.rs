@@ -1,8 +1,8 @@
 //! The acknowledgement service by itself: what its stage does with a batch of events.
 
 use super::*;
-use crate::core::acknowledgement::{AckEvent, AckService};
-use crate::core::machine::{Outbox, Turn};
+use crate::core::acknowledgement::AckService;
+use crate::core::machine::{AckEvent, Outbox, Turn};
 
 #[test]
 fn decisions_of_a_batch_are_sent_together_and_at_once() {

@@ -17,7 +17,7 @@ use mio::{Interest, Token};
 use super::connection::{Connection, Party};
 use super::{NetworkStage, requests};
 use crate::core::ClientId;
-use crate::core::tranx_service::TranxEvent;
+use crate::core::machine::TranxEvent;
 use crate::server::descriptors::HANDSHAKES;
 use crate::wire::Doors;
 

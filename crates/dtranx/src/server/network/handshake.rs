@@ -5,7 +5,7 @@ use mio::Token;
 use super::NetworkStage;
 use super::connection::{Over, Party};
 use super::doors::MOST_GONE;
-use crate::core::tranx_service::TranxEvent;
+use crate::core::machine::TranxEvent;
 use crate::core::{ClientId, ServerId, StoreId};
 use crate::wire::{Caller, Hello, Nonce, Proof, Secret, Side, Welcome, WireError};
 

@@ -6,7 +6,7 @@ use mio::Token;
 use super::connection::{Over, Party};
 use super::incoming::Frame;
 use super::{NetworkStage, turns};
-use crate::core::tranx_service::TranxEvent;
+use crate::core::machine::TranxEvent;
 use crate::core::{ClientId, CommitAnswer, Message, MessageId, Refusal, ServerId};
 use crate::server::door;
 use crate::server::stages::BATCH;

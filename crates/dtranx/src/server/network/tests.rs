@@ -13,7 +13,7 @@ use tempfile::TempDir;
 use super::NetworkStage;
 use super::doors::MOST_GONE;
 use crate::cluster::{Cluster, Server};
-use crate::core::tranx_service::TranxEvent;
+use crate::core::machine::TranxEvent;
 use crate::core::{
     ClientId, CommitAnswer, Epoch, Incarnation, Key, Message, Refusal, ServerId, Standing, StoreId, Transaction,
     TranxId, ValidationId, Value, Write,

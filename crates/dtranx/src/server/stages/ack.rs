@@ -2,8 +2,8 @@
 //! Phase).
 
 use super::side::SideMachine;
-use crate::core::acknowledgement::{AckEvent, AckService};
-use crate::core::machine::Turn;
+use crate::core::acknowledgement::AckService;
+use crate::core::machine::{AckEvent, Turn};
 
 impl SideMachine for AckService {
     const STAGE: &'static str = "ack";

@@ -4,8 +4,8 @@
 use std::sync::Arc;
 
 use super::BATCH;
-use crate::core::gc::{Gc, GcEvent};
-use crate::core::machine::{Outbox, Turn};
+use crate::core::gc::Gc;
+use crate::core::machine::{GcEvent, Outbox, Turn};
 use crate::core::{Command, NodeConfig};
 use crate::log::{Collector, LogError, SegmentNumber};
 use crate::server::board::Board;

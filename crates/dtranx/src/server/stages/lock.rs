@@ -5,9 +5,8 @@ use std::sync::atomic::Ordering;
 
 use super::{BATCH, unexpected};
 use crate::core::NodeConfig;
-use crate::core::lock::{LockEvent, LockService};
-use crate::core::machine::{Event, Outbox, Turn};
-use crate::core::tranx_service::TranxEvent;
+use crate::core::lock::LockService;
+use crate::core::machine::{Event, LockEvent, Outbox, TranxEvent, Turn};
 use crate::server::board::Board;
 use crate::stage::{Outlet, Source, Stage};
 

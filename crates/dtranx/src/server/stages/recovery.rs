@@ -2,8 +2,8 @@
 //! Local recovery comes before all stages: see `server::recover`.
 
 use super::side::SideMachine;
-use crate::core::machine::Turn;
-use crate::core::recovery::{RecoveryEvent, RecoveryService};
+use crate::core::machine::{RecoveryEvent, Turn};
+use crate::core::recovery_service::RecoveryService;
 
 impl SideMachine for RecoveryService {
     const STAGE: &'static str = "recovery";

@@ -3,8 +3,7 @@
 use std::sync::Arc;
 
 use super::{BATCH, unexpected};
-use crate::core::machine::{Event, Outbox, Turn};
-use crate::core::tranx_service::TranxEvent;
+use crate::core::machine::{Event, Outbox, TranxEvent, Turn};
 use crate::core::{Command, NodeConfig};
 use crate::server::event::ToServer;
 use crate::stage::{Outlet, Source, Stage};

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use super::BATCH;
-use crate::core::tranx_service::TranxEvent;
+use crate::core::machine::TranxEvent;
 use crate::core::{Epoch, TranxId, Write};
 use crate::server::event::Store;
 use crate::stage::{Outlet, Source, Stage};

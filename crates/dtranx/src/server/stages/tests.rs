@@ -6,10 +6,7 @@ use super::BATCH;
 use super::side::{SideHands, SideMachine, SideStage};
 use super::transaction::{Hands, TransactionStage};
 use super::wal::WalStage;
-use crate::core::acknowledgement::AckEvent;
-use crate::core::lock::LockEvent;
-use crate::core::machine::{Event, Outbox, Turn};
-use crate::core::tranx_service::TranxEvent;
+use crate::core::machine::{AckEvent, Event, LockEvent, Outbox, TranxEvent, Turn};
 use crate::core::{
     ClientId, Incarnation, Key, LogTicket, Message, Node, NodeConfig, Partition, Record, Recovery, ServerId, Standing,
     Transaction, TranxId, Write,

@@ -5,11 +5,8 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use super::BATCH;
-use crate::core::acknowledgement::AckEvent;
-use crate::core::lock::LockEvent;
-use crate::core::machine::{Event, Outbox, Turn};
-use crate::core::recovery::RecoveryEvent;
-use crate::core::tranx_service::{TranxEvent, TranxService};
+use crate::core::machine::{AckEvent, Event, LockEvent, Outbox, RecoveryEvent, TranxEvent, Turn};
+use crate::core::tranx_service::TranxService;
 use crate::core::{Command, CommitAnswer, NodeConfig};
 use crate::server::board::Board;
 use crate::server::event::{Append, Garbage, Store, ToClient, ToServer};

@@ -3,8 +3,7 @@
 use std::sync::Arc;
 
 use super::BATCH;
-use crate::core::gc::GcEvent;
-use crate::core::tranx_service::TranxEvent;
+use crate::core::machine::{GcEvent, TranxEvent};
 use crate::core::{LogTicket, SegmentId, SegmentSummary};
 use crate::log::{SegmentNumber, TranxLog};
 use crate::server::board::Board;

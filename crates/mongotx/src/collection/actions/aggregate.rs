@@ -7,12 +7,8 @@ use futures_util::future::BoxFuture;
 use serde::de::DeserializeOwned;
 
 use crate::{
-    command::{
-        Terms,
-        aggregate::{self, AggregateCommand},
-        explain,
-    },
-    coordinator::{Core, transaction::Transaction},
+    command::{aggregate, explain},
+    coordinator::{Core, pipeline::AggregateCommand, terms::Terms, transaction::Transaction},
     cursor::Cursor,
     error::Result,
     options::{Namespace, Verbosity},

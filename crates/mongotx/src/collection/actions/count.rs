@@ -6,8 +6,8 @@ use bson::{Bson, Document};
 use futures_util::future::BoxFuture;
 
 use crate::{
-    command::{Terms, count, query::Query},
-    coordinator::Core,
+    command::count,
+    coordinator::{Core, query::Query, terms::Terms},
     error::Result,
     options::Namespace,
     session::Session,

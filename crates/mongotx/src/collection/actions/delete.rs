@@ -7,11 +7,8 @@ use futures_util::future::BoxFuture;
 use sd2v::filter::with_scripts_as_expressions;
 
 use crate::{
-    command::{
-        Terms,
-        delete::{self, DeleteCommand},
-    },
-    coordinator::Core,
+    command::delete::{self, DeleteCommand},
+    coordinator::{Core, terms::Terms},
     error::Result,
     options::Namespace,
     session::Session,

@@ -7,8 +7,8 @@ use futures_util::future::BoxFuture;
 use sd2v::filter::with_scripts_as_expressions;
 
 use crate::{
-    command::{Terms, distinct, query::Query},
-    coordinator::Core,
+    command::distinct,
+    coordinator::{Core, query::Query, terms::Terms},
     error::Result,
     options::Namespace,
     session::Session,

@@ -8,8 +8,13 @@ use sd2v::filter::with_scripts_as_expressions;
 use serde::de::DeserializeOwned;
 
 use crate::{
-    command::{FindOnly, Terms, explain, find, query::Query},
-    coordinator::{Core, transaction::Transaction},
+    command::{explain, find},
+    coordinator::{
+        Core,
+        query::Query,
+        terms::{FindOnly, Terms},
+        transaction::Transaction,
+    },
     cursor::Cursor,
     error::Result,
     options::{Namespace, Verbosity},

@@ -7,11 +7,8 @@ use futures_util::future::BoxFuture;
 use sd2v::{filter::with_scripts_as_expressions, update::Update};
 
 use crate::{
-    command::{
-        Terms,
-        update::{self, UpdateCommand, UpdateResult},
-    },
-    coordinator::Core,
+    command::update::{self, UpdateCommand, UpdateResult},
+    coordinator::{Core, terms::Terms},
     error::Result,
     options::Namespace,
     session::Session,

@@ -24,8 +24,7 @@ use sd2v::{
 
 use super::{Collection, FRESH, adopt, list_stored};
 use crate::{
-    command::Terms,
-    coordinator::{Core, meet::Patience},
+    coordinator::{Core, meet::Patience, terms::Terms},
     error::{Error, ErrorKind, Result},
     options::Namespace,
 };

@@ -9,8 +9,7 @@
 //! | [`adopt`] | indexes and validator brought into the form that transactions need, before the first write |
 //! | [`special`] | collections in which transactions can lock nothing |
 //! | [`shards`] | shard keys |
-//! | [`collections`] | creating, dropping and listing collections for the application |
-//! | [`rename`] | renaming collections for the application |
+//! | [`collections`] | creating and listing collections for the application |
 //! | [`watched`] | switching change streams on |
 //! | [`modify`] | changing options of collections and indexes for the application |
 //! | [`indexes`] | creating, dropping and listing indexes for the application |
@@ -21,7 +20,6 @@ pub(crate) mod collections;
 pub(crate) mod indexes;
 mod known;
 mod modify;
-mod rename;
 mod shards;
 mod special;
 mod watched;
@@ -39,10 +37,13 @@ use tokio::{sync::watch, time::Instant};
 
 use self::known::Known;
 pub(crate) use self::{
+    adopt::drop_stored,
     collection::{Collection, ViewOptions, Watch},
+    collections::{MAX_COLLECTIONS, is_scratch},
     shards::Shards,
 };
-use super::server::{Server, as_i64};
+use super::server::Server;
+use crate::numbers::as_i64;
 use crate::{
     error::{Error, ErrorKind, Result},
     options::{ChangeStreams, Namespace},
@@ -58,7 +59,7 @@ const MAX_CACHED: usize = 10_000;
 /// Times that a collection is looked up because what was known of it was forgotten meanwhile.
 const LOOKS: usize = 64;
 /// Number of MongoDB's error code `NamespaceNotFound`.
-const NO_SUCH_COLLECTION: i32 = 26;
+pub(crate) const NO_SUCH_COLLECTION: i32 = 26;
 /// Number of MongoDB's error code `CommandNotSupportedOnView`.
 const NOT_ON_A_VIEW: i32 = 166;
 

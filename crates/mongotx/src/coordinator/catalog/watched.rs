@@ -64,7 +64,7 @@ impl Core {
     }
 
     /// The events that its end leaves, if it is watched.
-    pub(super) async fn dropped_event(&self, ns: &Namespace) -> Result<Option<Document>> {
+    pub(crate) async fn dropped_event(&self, ns: &Namespace) -> Result<Option<Document>> {
         let is_watched = self.catalog.look_up(&self.server, ns).await?.watch.is_some();
         Ok(is_watched.then(|| doc! {"operationType": "drop", "ns": {"db": &ns.db, "coll": &ns.coll}}))
     }

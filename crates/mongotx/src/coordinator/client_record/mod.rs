@@ -38,10 +38,9 @@ use super::{
     changes::{Changes, Closed, Told},
     quiet::Heard,
     records::StoredRecord,
-    standing::{Look, Standing},
     strangers,
     tag::{Tag, Tags},
-    txlog::{Barrier, Fate, Started, TxLog},
+    txlog::{Barrier, Fate, Look, Standing, Started, TxLog},
 };
 use crate::{
     error::{Error, ErrorKind, Result},

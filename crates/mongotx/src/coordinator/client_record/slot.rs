@@ -18,9 +18,8 @@ use super::{
         changes::Stamps,
         quiet::{Conditions, Heard, StoredQuiet, Verdict},
         records::StoredRecord,
-        standing::Standing,
         tag::{Tag, Tags},
-        txlog::Started,
+        txlog::{Standing, Started},
     },
     lost,
 };

@@ -12,7 +12,7 @@ use sd2v::{
 
 use super::{Server, WriteAnswer, interrupted, kept, lean::Line};
 use crate::{
-    coordinator::{hold::CHECKPOINT, orphans::ORPHANS, records::TXS, strangers::DEPLOYMENT},
+    coordinator::own_collections::{CHECKPOINT, DEPLOYMENT, ORPHANS, TXS},
     document,
     error::{Error, ErrorKind, Result},
     options::Namespace,

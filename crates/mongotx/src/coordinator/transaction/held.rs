@@ -6,7 +6,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use bson::Bson;
+use bson::{Bson, Document};
 use sd2v::{shard, statement::OwnReadLock, stored::check_id};
 
 use super::Transaction;
@@ -18,6 +18,7 @@ use crate::{
         finisher::Held,
         own_key::{OwnKey, id_key},
         tag::Tag,
+        terms::Terms,
     },
     error::{Error, Result},
     options::Namespace,
@@ -271,7 +272,7 @@ impl Transaction {
     }
 
     /// How many documents it holds, or may hold, in all collections.
-    pub(super) fn count_held(&self) -> usize {
+    pub(crate) fn count_held(&self) -> usize {
         self.count
     }
 
@@ -300,12 +301,12 @@ impl Transaction {
         self.held.get(ns).is_some_and(|held| held.replaced.contains(&OwnKey::of(id)))
     }
 
-    pub(super) fn has_written_anything(&self) -> bool {
+    pub(crate) fn has_written_anything(&self) -> bool {
         self.held.values().any(|held| !held.written.is_empty())
     }
 
     /// The change stamps that its decision sets.
-    pub(super) fn changed(&self) -> Vec<Tag> {
+    pub(crate) fn changed(&self) -> Vec<Tag> {
         let stamps = self.held.iter().filter(|(_, held)| !held.written.is_empty()).flat_map(|(ns, held)| {
             let documents: Option<Vec<OwnKey>> = held.written.values().map(|at| OwnKey::of_simple(&at.id)).collect();
             stamps_of_changes(ns, documents.as_deref())
@@ -352,4 +353,31 @@ fn learn(ns: &Namespace, held: &mut Address, at: &Address) -> Result<()> {
 /// those that a collation makes equal.
 fn is_equal_only_to_itself(id: &Bson) -> bool {
     matches!(id, Bson::ObjectId(_) | Bson::Binary(_) | Bson::Boolean(_) | Bson::DateTime(_) | Bson::Timestamp(_))
+}
+
+impl Core {
+    /// Address of the document with this `_id`: from what the transaction holds, from the filter,
+    /// or else by asking. Without such a document it is the `_id` alone: a command for it finds
+    /// nothing, on whatever shards.
+    pub(crate) async fn locate(
+        &self,
+        tx: Option<&Transaction>,
+        ns: &Namespace,
+        id: Bson,
+        filter: &Document,
+        terms: &Terms,
+    ) -> Result<Address> {
+        let key = self.shard_key(ns).await?;
+        if key.is_empty() {
+            return Ok(Address::bare(id));
+        }
+        if let Some(held) = tx.and_then(|tx| tx.address_of(ns, &id)).filter(|held| !held.key().is_empty()) {
+            return Ok(held.clone());
+        }
+        let named = Address::named(id, filter, terms, &key);
+        if !named.key().is_empty() {
+            return Ok(named);
+        }
+        self.ask_where(ns, named, &key).await
+    }
 }

@@ -17,7 +17,6 @@
 
 use std::collections::BTreeMap;
 
-use super::RecoveryService;
 use crate::core::{
     acknowledgement::AckService,
     config::NodeConfig,
@@ -29,15 +28,17 @@ use crate::core::{
     id::{Epoch, SegmentId, ServerId, TranxId},
     item::Key,
     journal::{Context, Journal},
-    lock::{LockService, Locks, exclusive},
+    lock::LockService,
     machine::Outbox,
     message::Outcome,
     node::Node,
     participant::Participant,
     range::KeyRange,
     record::{GcRecord, Record, SegmentSummary},
+    recovery_service::RecoveryService,
     transaction::Write,
     tranx_service::TranxService,
+    wanted::{Locks, exclusive},
 };
 
 /// Reads a log into a node.

@@ -4,6 +4,8 @@
 //! nested more deeply than MongoDB itself allows: code that recurses over documents cannot overflow
 //! its stack.
 
+#![warn(clippy::disallowed_methods, clippy::disallowed_types)]
+
 use bson::{RawBsonRef, RawDocument};
 
 use crate::error::{CommandError, code};

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 
 use bson::{Bson, DateTime, Document};
 
-use super::{aggregate::AggregateCommand, query::Query};
+use super::{pipeline::AggregateCommand, query::Query};
 use crate::{
     coordinator::{Core, strangers},
     error::Result,

@@ -16,16 +16,12 @@
 //!
 //! [`ClientOptions::change_events`]: crate::ClientOptions::change_events
 
-mod clock;
 mod read;
 mod told;
 
 use std::{
     collections::HashMap,
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering::SeqCst},
-    },
+    sync::{Arc, atomic::Ordering::SeqCst},
 };
 
 use bson::{Bson, DateTime, Document, Timestamp, doc, oid::ObjectId};
@@ -36,62 +32,36 @@ use sd2v::{
     statement,
     update::Update,
 };
-use tokio::sync::watch;
 
-pub use self::{
-    clock::{Clock, LogicalClock},
-    read::{Event, Position},
-};
-use super::{
+pub use self::read::{Event, Position};
+use crate::coordinator::{
     Core,
     address::{Address, among},
     catalog::{Collection, Watch},
     finisher::IDS_PER_STATEMENT,
     own_key::OwnKey,
     quiet::Attempts,
-    server::as_i64,
+    server::WriteAnswer,
     transaction::Transaction,
 };
 use crate::{
     command::{
-        Terms,
         find_and_modify::{self, FindAndModify, Modify},
         insert,
         update::UpdateCommand,
     },
+    coordinator::terms::Terms,
     document,
     error::{Error, ErrorKind, Result},
-    options::{ClientOptions, Isolation, Namespace, TransactionOptions},
+    numbers::as_i64,
+    options::{Isolation, Namespace, TransactionOptions},
     scoped,
 };
 
-/// The collection of the events, in the database of the client records.
-pub(crate) const EVENTS: &str = "events";
 /// The `_id` of the document that gives them their numbers.
 const SEQUENCE: &str = "sequence";
 /// Old events are removed once for so many new ones.
 const TRIM_EVERY: i64 = 1_000;
-
-/// Positions, limits and waiters of this client's change streams.
-pub(crate) struct Events {
-    ns: Namespace,
-    /// The largest number that this client has committed. Callers that wait for events watch it.
-    latest: watch::Sender<i64>,
-    /// Is the sequence known to be there?
-    has_sequence: AtomicBool,
-    clock: Arc<dyn Clock>,
-}
-
-impl Events {
-    pub(crate) fn new(options: &ClientOptions) -> Self {
-        Self {
-            ns: Namespace::new(&options.tx_database, EVENTS),
-            latest: watch::Sender::new(0),
-            has_sequence: AtomicBool::new(false),
-            clock: options.clock.clone().unwrap_or_else(|| Arc::new(LogicalClock::default())),
-        }
-    }
-}
 
 /// Numbers that a transaction has taken of the sequence.
 struct Taken {
@@ -301,7 +271,7 @@ impl Core {
         old.extend(statement::unlocked());
         let ns = &self.events.ns;
         let delete = doc! {"delete": &ns.coll, "deletes": [{"q": old, "limit": 0}]};
-        let removed = self.server.write_directly(&ns.db, delete).await.and_then(super::server::WriteAnswer::ok);
+        let removed = self.server.write_directly(&ns.db, delete).await.and_then(WriteAnswer::ok);
         if let Err(error) = removed {
             tracing::warn!(%error, "old change events could not be removed; the next thousand will try again");
         }

@@ -1,8 +1,13 @@
-//! Whether an update can change what an index holds of a document.
+//! Which fields an update may change: whether that can be what an index holds of a document, or the
+//! value of its shard key.
 
 use bson::Document;
 
-use crate::{expression::path::head, update::Update};
+use super::Update;
+use crate::{
+    expression::path::head,
+    shard::{ShardKey, same},
+};
 
 /// Whether the update may change one of these fields, compared by the first component of each path.
 /// Yes, if unknown.
@@ -33,6 +38,18 @@ pub fn touches_stored(update: &Update, fields: &[&str]) -> bool {
     }
 }
 
+impl ShardKey {
+    /// Whether this update may change the shard key's values `key` of a document. Yes, if unknown.
+    pub fn may_be_changed(&self, update: &Update, key: &Document) -> bool {
+        let fields: Vec<&str> = self.fields().collect();
+        match update {
+            _ if self.is_empty() => false,
+            Update::Replacement(replacement) => !self.of(replacement).is_ok_and(|other| same(key, &other)),
+            update => touches(update, &fields),
+        }
+    }
+}
+
 fn stage_touches(stage: &Document, heads: &[&str]) -> bool {
     stage.iter().any(|(name, spec)| match (name.as_str(), spec.as_document()) {
         ("$set" | "$addFields", Some(targets)) => targets.keys().any(|target| heads.contains(&head(target))),
@@ -42,7 +59,7 @@ fn stage_touches(stage: &Document, heads: &[&str]) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use bson::{bson, doc};
+    use bson::{Bson, bson, doc};
 
     use super::*;
 
@@ -64,5 +81,21 @@ mod tests {
         assert!(touches(&Update::Replacement(doc! {}), &["a"]));
         let insert = Update::Operators(doc! {"$set": {"b": 1}, "$setOnInsert": {"a": 1}});
         assert!(touches(&insert, &["a"]) && !touches_stored(&insert, &["a"]) && touches_stored(&insert, &["b"]));
+    }
+
+    #[test]
+    fn may_be_changed_by_what_names_it() {
+        let key = ShardKey::parse(&["region", "owner.id", "_id"]).unwrap();
+        let at = doc! {"region": 1, "owner.id": 7};
+        let may = |update: Bson| key.may_be_changed(&Update::parse_update(update).unwrap(), &at);
+        assert!(may(bson!({"$set": {"region": 1}})));
+        assert!(may(bson!({"$rename": {"x": "owner"}})));
+        assert!(may(bson!([{"$replaceWith": "$x"}])));
+        assert!(!may(bson!({"$inc": {"n": 1}})));
+        let replaced = |document| key.may_be_changed(&Update::Replacement(document), &at);
+        assert!(!replaced(doc! {"region": 1_i64, "owner": {"id": 7, "x": 1}}));
+        assert!(replaced(doc! {"region": 1}));
+        assert!(replaced(doc! {"region": 1, "owner": [{"id": 7}]}));
+        assert!(!ShardKey::default().may_be_changed(&Update::Replacement(doc! {}), &doc! {}));
     }
 }

@@ -11,21 +11,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::core::{
     config::MAX_INQUIRY_FACTOR,
     id::{ServerId, TranxId},
-    machine::{Event, Turn},
-    message::{Message, Outcome},
-    tranx_service::TranxEvent,
+    machine::{Event, RecoveryEvent, TranxEvent, Turn},
+    message::Message,
 };
-
-/// Event of the recovery service.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum RecoveryEvent {
-    /// Another server's transaction is in doubt here, and has been for too long.
-    InDoubt { tranx: TranxId, participants: Vec<ServerId> },
-    /// The transaction is no longer in doubt.
-    Settled { tranx: TranxId },
-    /// A server answers; `None`: it does not know either.
-    Told { tranx: TranxId, outcome: Option<Outcome> },
-}
 
 /// The recovery service of one server.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]

@@ -13,10 +13,11 @@ use tokio::time::{Instant, timeout_at};
 
 use super::SEQUENCE;
 use crate::{
-    command::{Terms, find, query::Query},
-    coordinator::{Core, server::as_i64},
+    command::find,
+    coordinator::{Core, query::Query, terms::Terms},
     document,
     error::{Error, Result},
+    numbers::as_i64,
 };
 
 /// Number of MongoDB's error `ChangeStreamHistoryLost`.

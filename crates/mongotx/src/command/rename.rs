@@ -22,9 +22,12 @@ use std::sync::Arc;
 use bson::{Document, doc, oid::ObjectId};
 use sd2v::index::freeze;
 
-use super::{NO_SUCH_COLLECTION, adopt::drop_stored};
 use crate::{
-    coordinator::{Core, meet::Patience},
+    coordinator::{
+        Core,
+        catalog::{NO_SUCH_COLLECTION, drop_stored},
+        meet::Patience,
+    },
     error::{Error, ErrorKind, Result},
     options::Namespace,
     steps::Step,

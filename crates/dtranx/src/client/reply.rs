@@ -1,0 +1,24 @@
+//! Replies to requests that may be repeated: a server that does not carry one out is an error.
+
+use super::call::Call;
+use super::error::{Error, Result};
+use super::link::Answer;
+use crate::core::ServerId;
+use crate::wire::Reply;
+
+impl Call {
+    /// The answer to something that may be asked twice.
+    pub(super) async fn reply(self) -> Result<Reply> {
+        let server = self.server;
+        let why = match self.answer().await {
+            Some(Answer::Reply(Reply::Refused(why)) | Answer::NotCarriedOut(why)) => why,
+            Some(Answer::Reply(reply)) => return Ok(reply),
+            Some(Answer::Silence(_)) | None => "it did not answer in time".to_owned(),
+        };
+        Err(Error::Unavailable { server, why })
+    }
+}
+
+pub(super) fn unexpected(server: ServerId, reply: &Reply) -> Error {
+    Error::Unavailable { server, why: format!("it answered something else: {reply:?}") }
+}

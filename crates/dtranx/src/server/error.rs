@@ -1,0 +1,42 @@
+//! Errors of a server.
+
+use thiserror::Error;
+
+use super::config::ConfigError;
+use crate::log::LogError;
+use crate::stage::StageError;
+use crate::storage::StorageError;
+
+/// Why a server does not start, or has ended.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum ServerError {
+    /// The configuration is wrong.
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+    /// The data in its folder are not those of the configuration, or a part of them is missing.
+    #[error("{file}: {what}")]
+    Identity {
+        /// The file that says whose the data are.
+        file: String,
+        /// Description of the difference.
+        what: String,
+    },
+    /// Its log cannot be opened.
+    #[error("the log: {0}")]
+    Log(#[from] LogError),
+    /// Its storage cannot be opened.
+    #[error(transparent)]
+    Storage(#[from] StorageError),
+    /// A stage failed while it ran.
+    #[error(transparent)]
+    Stage(#[from] StageError),
+    /// The operating system refused something.
+    #[error("cannot {action}: {source}")]
+    Io {
+        /// Action that failed.
+        action: String,
+        /// Error of the system.
+        source: std::io::Error,
+    },
+}

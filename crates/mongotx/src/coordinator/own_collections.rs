@@ -1,0 +1,13 @@
+//! Names of MongoTx's own collections, all but one in the database of the records. The collection
+//! of change events is in [`super::events`].
+
+/// Records of clients.
+pub(crate) const TXS: &str = "txs";
+/// How long outcomes can be asked for after a client is gone.
+pub(crate) const RETENTION_SECONDS: i64 = 30 * 60;
+/// What orphans were to become.
+pub(crate) const ORPHANS: &str = "orphans";
+/// The pause of all decisions that a checkpoint has asked for.
+pub(crate) const CHECKPOINT: &str = "checkpoint";
+/// Databases of client records, in a database that every client finds.
+pub(crate) const DEPLOYMENT: &str = "deployment";
