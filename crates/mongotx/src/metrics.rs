@@ -63,6 +63,9 @@ counters! {
     record_writes,
     /// Times that a validation has asked for several things that were read, together.
     validation_questions,
+    /// Looks at the change stamps that were sent behind such a question, in the same write, and
+    /// that a validation has rested on.
+    looks_behind,
     /// Requests for quiet, made by transactions that had failed their validation repeatedly.
     quiets,
     /// Decisions held back because another transaction had asked for quiet.

@@ -12,8 +12,10 @@ use crate::{
     error::Result,
 };
 
-/// The most documents in one batch of an answer.
+/// The most documents in the first batches of all answers.
 const BATCH: i32 = 1_000;
+/// The most commands that are sent together: all of their first batches are in memory at once.
+const MOST_TOGETHER: usize = 32;
 /// In the answer of a pipeline: the number of the part that a document is of.
 const PART: &str = "p";
 /// The document itself; without it, the probe has found something.
@@ -44,7 +46,7 @@ impl Step {
 
     /// The same as a `find`; `None`: it has stages that a `find` does not know, or understands
     /// otherwise.
-    fn find(&self) -> Option<Document> {
+    fn find(&self, batch: i32) -> Option<Document> {
         let stages = match &self.asks {
             Asks::Probe(filter) => {
                 let projection = doc! {"_id": 1};
@@ -65,7 +67,7 @@ impl Step {
             }
             find.insert(*option, value.clone());
         }
-        find.insert("batchSize", BATCH);
+        find.insert("batchSize", batch);
         Some(find)
     }
 
@@ -103,6 +105,13 @@ fn pipeline(steps: Vec<Step>) -> Document {
     doc! {"aggregate": coll, "pipeline": pipeline, "cursor": {"batchSize": BATCH}}
 }
 
+/// The same as commands of their own, if all of them can be.
+fn finds(steps: &[Step]) -> Option<Vec<Document>> {
+    let batch = BATCH / i32::try_from(steps.len().max(1)).ok()?;
+    let few = steps.len() <= MOST_TOGETHER;
+    few.then(|| steps.iter().map(|step| step.find(batch)).collect()).flatten()
+}
+
 /// What the steps have found.
 pub(super) enum Found {
     /// The answer of the pipeline.
@@ -120,8 +129,7 @@ impl Found {
         steps: Vec<Step>,
         looks: bool,
     ) -> Result<(Self, Option<Arc<ChangeLook>>)> {
-        let finds: Option<Vec<Document>> = steps.iter().map(Step::find).collect();
-        if let Some(finds) = finds {
+        if let Some(finds) = finds(&steps) {
             let finds: Vec<(&str, &Document)> = finds.iter().map(|find| (db, find)).collect();
             let (answers, look) = match looks {
                 true => core.ask_before_look(&finds).await?.unzip(),
@@ -180,15 +188,15 @@ mod tests {
         let (matches, sorted) = (doc! {"$match": {"a": 1}}, doc! {"$sort": {"b": -1}});
         let (skipped, limited) = (doc! {"$skip": 2_i64}, doc! {"$limit": 3_i64});
         let shown = doc! {"$project": {"b": 1, "_id": 0}};
-        let all = answer(&[matches.clone(), sorted, skipped, limited.clone(), shown]).find().unwrap();
+        let all = answer(&[matches.clone(), sorted, skipped, limited.clone(), shown]).find(BATCH).unwrap();
         let wanted = doc! {
             "find": "c", "filter": {"a": 1}, "sort": {"b": -1}, "skip": 2_i64, "limit": 3_i64,
             "projection": {"b": 1, "_id": 0}, "batchSize": BATCH,
         };
         assert_eq!(all, wanted);
-        let some = answer(&[matches, limited]).find().unwrap();
+        let some = answer(&[matches, limited]).find(BATCH).unwrap();
         assert_eq!(some, doc! {"find": "c", "filter": {"a": 1}, "limit": 3_i64, "batchSize": BATCH});
-        let probe = Step::probe(0, "c", doc! {"a": 1}).find().unwrap();
+        let probe = Step::probe(0, "c", doc! {"a": 1}).find(BATCH).unwrap();
         assert_eq!((probe.get_i32("limit").unwrap(), probe.get_bool("singleBatch").unwrap()), (1, true));
     }
 
@@ -205,10 +213,18 @@ mod tests {
         ];
         for stages in others {
             let step = answer(&stages);
-            assert_eq!(step.find(), None, "{stages:?}");
+            assert_eq!(step.find(BATCH), None, "{stages:?}");
             let (coll, piped) = step.stages();
             assert_eq!((coll.as_str(), &piped[..stages.len()]), ("c", &*stages));
         }
+    }
+
+    #[test]
+    fn many_steps_are_one_pipeline_and_a_few_share_the_batch() {
+        let steps = |count: usize| (0..count).map(|_| answer(&[doc! {"$match": {}}])).collect::<Vec<_>>();
+        let few = finds(&steps(4)).unwrap();
+        assert!(few.iter().all(|find| find.get_i32("batchSize").unwrap() == BATCH / 4));
+        assert!(finds(&steps(MOST_TOGETHER)).is_some() && finds(&steps(MOST_TOGETHER + 1)).is_none());
     }
 
     #[test]

@@ -132,7 +132,10 @@ impl Core {
             }
             let Some(first) = first else { return Ok(()) };
             let later = match behind {
-                Some(behind) => behind,
+                Some(behind) => {
+                    self.server.counters.add(&self.server.counters.looks_behind, 1);
+                    behind
+                }
                 None => self.look_at_changes(begin_for(tx)).await?,
             };
             let changed = first.changed_at(&later, &stamps);

@@ -267,10 +267,10 @@ impl Core {
         queries: &[(&str, &Document)],
     ) -> Result<Option<(Vec<Result<Stream>>, Option<Arc<ChangeLook>>)>> {
         let closed = self.looks.last().map(|last| last.closed().clone()).unwrap_or_default();
+        let by_majority = self.server.nodes.are_several();
         let Some((home, find)) = self.log.ask_for_changes(&closed) else { return Ok(None) };
         let all: Vec<(&str, &Document)> = queries.iter().copied().chain([(home, &find)]).collect();
         let (asked, before) = (Instant::now(), connections(&self.server, &*self.log));
-        let by_majority = self.server.nodes.are_several();
         let Some(mut answers) = self.server.cursors_together(&all).await? else { return Ok(None) };
         let after = connections(&self.server, &*self.log);
         let told = match answers.pop() {

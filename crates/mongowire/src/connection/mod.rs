@@ -151,10 +151,12 @@ impl Connection {
         let (mut all, mut ids) = (Vec::new(), Vec::with_capacity(commands.len()));
         for (database, body) in commands {
             ids.push(self.encode(Some(database), body, &[]));
+            let bytes = all.len() + self.message.len();
+            if bytes > MOST_BYTES_TOGETHER {
+                self.message = Vec::new();
+                return Err(Failure::TooLong { bytes, most: MOST_BYTES_TOGETHER });
+            }
             all.extend_from_slice(&self.message);
-        }
-        if all.len() > MOST_BYTES_TOGETHER {
-            return Err(Failure::TooLong { bytes: all.len(), most: MOST_BYTES_TOGETHER });
         }
         self.message = all;
         self.busy = true;

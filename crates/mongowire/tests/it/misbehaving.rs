@@ -206,8 +206,10 @@ async fn a_connection_that_is_given_up_between_two_answers_is_of_no_use() {
         let both: [(&str, &bson::RawDocument); 2] = [("d", &ping), ("d", &ping)];
         let server = async {
             let (_, id) = client.question().await.unwrap();
-            client.answer(&rawdoc! {"ok": 1.0}, id).await;
             client.question().await.unwrap();
+            client.answer(&rawdoc! {"ok": 1.0}, id).await;
+            // The first answer is read meanwhile.
+            tokio::time::sleep(Duration::from_millis(100)).await;
         };
         tokio::select! {
             biased;

@@ -233,14 +233,14 @@ impl Line<'_> {
         let bodies: Vec<(&str, &RawDocument)> = bodies.iter().map(|(db, body)| (*db, &**body)).collect();
         let answers = match self.lent.run_together(&bodies, longest_answer()).await {
             Err(Failure::TooLong { .. }) => return Ok(None),
-            answers => answers.map_err(|failure| self.lost(&failure))?,
+            answers => answers,
         };
+        // Those too whose answers were lost.
         if let Some(counters) = &self.lean.counters {
-            commands
-                .iter()
-                .filter_map(|(_, command)| command.keys().next())
-                .for_each(|name| counters.count_command(name));
+            let names = commands.iter().filter_map(|(_, command)| command.keys().next());
+            names.for_each(|name| counters.count_command(name));
         }
+        let answers = answers.map_err(|failure| self.lost(&failure))?;
         Ok(Some(answers.into_iter().map(|answer| self.unless_refused(answer)).collect()))
     }
 

@@ -92,7 +92,11 @@ impl Stage {
             rival.commit().await.unwrap();
         }
         // (How many looks there are is a matter of time: the last one may be good for another.)
+        // What is asked by itself is an aggregation.
+        let by_itself = || self.client.metrics().commands.get("aggregate").copied().unwrap_or(0);
+        let before = by_itself();
         let (committed, asked) = quiet::questions_of(&self.client, async { session.commit().await.map(drop) }).await;
+        let asked = asked + by_itself() - before;
         if committed.is_err() {
             session.rollback().await.ok();
         }

@@ -12,6 +12,7 @@
 //! | [`overlapping`] | commits that run at the same time, and documents that change twice |
 
 mod audits;
+mod behind;
 mod fields;
 mod firsts;
 mod kinds;
