@@ -61,6 +61,9 @@ counters! {
     waits,
     /// Writes to the client record.
     record_writes,
+    /// Commands that were sent in one write with another one before them: they cost no way of their
+    /// own to the server and back.
+    sent_along,
     /// Times that a validation has asked for several things that were read, together.
     validation_questions,
     /// Looks at the change stamps that were sent behind such a question, in the same write, and

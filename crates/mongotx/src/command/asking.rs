@@ -56,17 +56,7 @@ impl Step {
             }
             Asks::Answer(stages) => stages,
         };
-        // A `find` sorts, skips, limits and projects in this order.
-        let mut left = FIND_ORDER.iter();
-        let mut find = doc! {"find": &self.coll};
-        for stage in stages {
-            let (name, value) = stage.iter().next().filter(|_| stage.len() == 1)?;
-            let (_, option) = left.find(|(stage, _)| stage == name)?;
-            if name == "$project" && !value.as_document().is_some_and(is_flags) {
-                return None;
-            }
-            find.insert(*option, value.clone());
-        }
+        let mut find = as_find(&self.coll, stages)?;
         find.insert("batchSize", batch);
         Some(find)
     }
@@ -85,6 +75,22 @@ impl Step {
         };
         (self.coll, stages)
     }
+}
+
+/// The `find` that answers what these stages of a pipeline do; `None`: there is none.
+pub(super) fn as_find(coll: &str, stages: &[Document]) -> Option<Document> {
+    // A `find` sorts, skips, limits and projects in this order.
+    let mut left = FIND_ORDER.iter();
+    let mut find = doc! {"find": coll};
+    for stage in stages {
+        let (name, value) = stage.iter().next().filter(|_| stage.len() == 1)?;
+        let (_, option) = left.find(|(stage, _)| stage == name)?;
+        if name == "$project" && !value.as_document().is_some_and(is_flags) {
+            return None;
+        }
+        find.insert(*option, value.clone());
+    }
+    Some(find)
 }
 
 /// The stages that a `find` stands for, and its options for them.

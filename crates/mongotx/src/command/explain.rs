@@ -57,7 +57,7 @@ async fn find_command(core: &Core, tx: Option<&Transaction>, ns: &Namespace, que
     }
     // Documents that are still pending belong to active transactions, and are not in the way.
     if let Some(command) = one_command::find_command(core, ns, query, me).await? {
-        return Ok(command);
+        return Ok(command.into_pipeline());
     }
     Ok(query.to_find(ns, sd2v::view::safe_filter(&query.filter, core.catalog.shards.none())))
 }

@@ -1,15 +1,17 @@
-//! A query answered by one command when nothing is pending, and by two when nothing of what is
-//! pending is decided. If it meets what this client has committed itself and not finished, that is
-//! finished, with everything else that waits in the collection, and the query sent again; the next
-//! ones have it finished before. A query by nothing but the `_id` sees it where it is.
+//! A query answered in one way to the server and back when nothing is pending, and in two when
+//! nothing of what is pending is decided. If it meets what this client has committed itself and not
+//! finished, that is finished, with everything else that waits in the collection, and the query
+//! sent again; the next ones have it finished before. A query by nothing but the `_id` sees it
+//! where it is.
 //!
 //! One pipeline looks for pending documents that the query could have to see, in every collection
 //! that it reads, and only then (`$unionWith` runs its pipeline after what stands before it is
-//! exhausted) for the answer itself. A transaction with such documents puts a mark before the
-//! answer. Without a mark, nothing relevant was pending when the answer began, so the safe versions
-//! are the latest. With marks, the statuses of these transactions are read *after* the answer: if
-//! all are active still, the safe versions were the latest then. Otherwise the answer is thrown
-//! away and the query goes the long way.
+//! exhausted) for the answer itself. Where the answer is that of a `find`, two of these in one
+//! write do the same, for less (decision 0058). A transaction with such documents puts a mark
+//! before the answer. Without a mark, nothing relevant was pending when the answer began, so the
+//! safe versions are the latest. With marks, the statuses of these transactions are read *after*
+//! the answer: if all are active still, the safe versions were the latest then. Otherwise the
+//! answer is thrown away and the query goes the long way.
 
 use bson::{Document, RawBsonRef, RawDocument, doc};
 use protocol::{TxId, TxStatus};
@@ -18,7 +20,7 @@ use sd2v::{
     projection, view,
 };
 
-use super::{documents::Documents, find::own_stages};
+use super::{asking::as_find, documents::Documents, find::own_stages};
 use crate::coordinator::{query::Query, terms::Terms};
 use crate::{
     coordinator::Core,
@@ -65,7 +67,7 @@ async fn find_shown(core: &Core, ns: &Namespace, query: &Query, me: Option<TxId>
         answer.extend(shape.iter().cloned());
         let sees: Vec<TxId> = shown.into_iter().chain(me).collect();
         let Some(command) = after_probe(core, ns, query, me, answer).await? else { return Ok(None) };
-        match unless_marked(core, ns, command, &sees).await {
+        match unless_marked(core, ns, &command, &sees).await {
             Ok(Marked::ByOwn(writers)) => met = Some(Marked::ByOwn(writers)),
             Ok(answer) => return Ok(Some(answer)),
             Err(refused) if refused.kind() == ErrorKind::Invalid => return Ok(Some(Marked::ByOthers)),
@@ -113,7 +115,7 @@ pub(crate) async fn find_command(
     ns: &Namespace,
     query: &Query,
     me: Option<TxId>,
-) -> Result<Option<Document>> {
+) -> Result<Option<Command>> {
     match tail_of(query)? {
         Some(tail) => of_query(core, ns, query, me, tail).await,
         None => Ok(None),
@@ -179,7 +181,7 @@ async fn of_query(
     query: &Query,
     me: Option<TxId>,
     tail: Vec<Document>,
-) -> Result<Option<Document>> {
+) -> Result<Option<Command>> {
     match is_answered_by_aggregation(core, ns, query).await? {
         true => behind_probe(core, ns, query, me, answer_of(core, query, tail)).await,
         false => Ok(None),
@@ -209,7 +211,7 @@ async fn behind_probe(
     query: &Query,
     me: Option<TxId>,
     answer: Vec<Document>,
-) -> Result<Option<Document>> {
+) -> Result<Option<Command>> {
     core.finisher.clear_before_query(ns).await;
     after_probe(core, ns, query, me, answer).await
 }
@@ -221,13 +223,31 @@ async fn after_probe(
     query: &Query,
     me: Option<TxId>,
     answer: Vec<Document>,
-) -> Result<Option<Document>> {
-    let probes = [(ns.coll.as_str(), core.pending_filter(ns, &query.filter, me).await?)];
-    let Some(mut command) = command(&ns.coll, &probes, answer, &query.terms) else { return Ok(None) };
+) -> Result<Option<Command>> {
+    let pending = core.pending_filter(ns, &query.filter, me).await?;
+    let mut apart = as_find(&ns.coll, &answer).map(|answer| [who_has_pending(ns, &pending), answer]);
+    let probes = [(ns.coll.as_str(), pending)];
+    let Some(mut piped) = command(&ns.coll, &probes, answer, &query.terms) else { return Ok(None) };
     if let Some(size) = query.batch_size {
-        command.insert("cursor", doc! {"batchSize": i64::from(size)});
+        piped.insert("cursor", doc! {"batchSize": i64::from(size)});
     }
-    Ok(Some(command))
+    if let Some([probe, answer]) = &mut apart {
+        query.terms.add_to(probe);
+        query.terms.add_to(answer);
+        answer.insert("allowDiskUse", true);
+        answer.extend(query.batch_size.map(|size| ("batchSize".to_owned(), i64::from(size).into())));
+    }
+    Ok(Some(Command { piped, apart }))
+}
+
+/// The `find` that answers the writers of pending documents, up to one more than are looked into.
+fn who_has_pending(ns: &Namespace, pending: &Document) -> Document {
+    let most = MAX_WRITERS as i64 + 1;
+    let shown = doc! {WRITER: 1, "_id": 0};
+    doc! {
+        "find": &ns.coll, "filter": pending.clone(), "projection": shown, "limit": most, "batchSize": most,
+        "singleBatch": true,
+    }
 }
 
 /// The answer's stages on `coll`, behind the probes: each a collection and the pending documents
@@ -267,16 +287,20 @@ fn probe(pending: Document) -> Vec<Document> {
 /// The answer; `None` when something is pending that is decided, or when the server refuses to give
 /// one: an expression may have failed on a version that is not the latest, behind a mark that did
 /// not arrive. The long way finds out.
-pub(crate) async fn ask(core: &Core, ns: &Namespace, command: Document, me: Option<TxId>) -> Result<Option<Documents>> {
-    let sees = me.as_slice();
-    let again = core.finisher.has_left(ns).then(|| command.clone());
-    let answer = match unless_marked(core, ns, command, sees).await {
-        Ok(Marked::ByOwn(committed)) => match again {
-            Some(command) if core.finisher.finish_for_query(ns, committed).await => {
-                unless_marked(core, ns, command, sees).await
+pub(crate) async fn ask(
+    core: &Core,
+    ns: &Namespace,
+    command: impl Into<Command>,
+    me: Option<TxId>,
+) -> Result<Option<Documents>> {
+    let (sees, command) = (me.as_slice(), command.into());
+    let answer = match unless_marked(core, ns, &command, sees).await {
+        Ok(Marked::ByOwn(committed)) if core.finisher.has_left(ns) => {
+            match core.finisher.finish_for_query(ns, committed).await {
+                true => unless_marked(core, ns, &command, sees).await,
+                false => Ok(Marked::ByOthers),
             }
-            _ => Ok(Marked::ByOthers),
-        },
+        }
         answer => answer,
     };
     match answer {
@@ -284,6 +308,28 @@ pub(crate) async fn ask(core: &Core, ns: &Namespace, command: Document, me: Opti
         Ok(_) => Ok(None),
         Err(refused) if refused.kind() == ErrorKind::Invalid => Ok(None),
         Err(error) => Err(error),
+    }
+}
+
+/// A query behind its probes.
+pub(crate) struct Command {
+    /// As one pipeline.
+    piped: Document,
+    /// As two `find`s, which the server carries out one after the other: which transactions have
+    /// something pending, and the answer.
+    apart: Option<[Document; 2]>,
+}
+
+impl Command {
+    /// The pipeline, for whoever explains it.
+    pub(crate) fn into_pipeline(self) -> Document {
+        self.piped
+    }
+}
+
+impl From<Document> for Command {
+    fn from(piped: Document) -> Self {
+        Self { piped, apart: None }
     }
 }
 
@@ -295,19 +341,19 @@ enum Marked {
     ByOthers,
 }
 
-async fn unless_marked(core: &Core, ns: &Namespace, command: Document, sees: &[TxId]) -> Result<Marked> {
-    let mut answer = Documents::streaming(core.server.cursor(&ns.db, command).await?);
-    let (mut marks, mut writers) = (0, Vec::new());
-    while let Some(mark) = answer.next_if(is_mark).await? {
-        marks += 1;
-        match document::parse(&mark)?.get(WRITER).and_then(tx_id_from_bson) {
-            // There may be more than it tells of.
-            Some(_) if marks > MAX_WRITERS => return Ok(Marked::ByOthers),
-            Some(writer) if sees.contains(&writer) => {}
-            Some(writer) => writers.push(writer),
+async fn unless_marked(core: &Core, ns: &Namespace, command: &Command, sees: &[TxId]) -> Result<Marked> {
+    let asked = match &command.apart {
+        Some(apart) => ask_apart(core, ns, apart).await?,
+        None => None,
+    };
+    let (writers, mut answer) = match asked {
+        Some(asked) => asked,
+        None => match ask_piped(core, ns, command.piped.clone()).await? {
+            Some(asked) => asked,
             None => return Ok(Marked::ByOthers),
-        }
-    }
+        },
+    };
+    let writers: Vec<TxId> = writers.into_iter().filter(|writer| !sees.contains(writer)).collect();
     if writers.is_empty() {
         return Ok(Marked::No(Box::new(answer)));
     }
@@ -324,6 +370,44 @@ async fn unless_marked(core: &Core, ns: &Namespace, command: Document, sees: &[T
         false if decided.iter().all(is_own) => Marked::ByOwn(decided.into_iter().map(|(writer, _)| writer).collect()),
         false => Marked::ByOthers,
     })
+}
+
+/// The writers of what is pending, and the answer behind it. `None`: there are more of them than
+/// are looked into.
+async fn ask_piped(core: &Core, ns: &Namespace, command: Document) -> Result<Option<(Vec<TxId>, Documents)>> {
+    let mut answer = Documents::streaming(core.server.cursor(&ns.db, command).await?);
+    let mut writers = Vec::new();
+    while let Some(mark) = answer.next_if(is_mark).await? {
+        match document::parse(&mark)?.get(WRITER).and_then(tx_id_from_bson) {
+            Some(writer) if writers.len() < MAX_WRITERS => writers.push(writer),
+            _ => return Ok(None),
+        }
+    }
+    Ok(Some((writers, answer)))
+}
+
+/// The same of two `find`s. `None`: they cannot be sent together, or more documents are pending
+/// than are looked into, which may be those of a few writers.
+async fn ask_apart(
+    core: &Core,
+    ns: &Namespace,
+    [probe, answer]: &[Document; 2],
+) -> Result<Option<(Vec<TxId>, Documents)>> {
+    let both = [(ns.db.as_str(), probe), (ns.db.as_str(), answer)];
+    let Some(answers) = core.server.cursors_together(&both).await? else { return Ok(None) };
+    let mut answers = answers.into_iter();
+    let (Some(probe), Some(answer)) = (answers.next(), answers.next()) else { return Ok(None) };
+    let (mut probe, mut writers, mut pending) = (probe?, Vec::new(), 0);
+    while let Some(document) = probe.next().await? {
+        pending += 1;
+        match document::parse(&document)?.get(WRITER).and_then(tx_id_from_bson) {
+            Some(writer) if pending <= MAX_WRITERS => writers.push(writer),
+            _ => return Ok(None),
+        }
+    }
+    writers.sort_unstable();
+    writers.dedup();
+    Ok(Some((writers, Documents::streaming(answer?))))
 }
 
 fn is_mark(document: &RawDocument) -> bool {

@@ -28,6 +28,7 @@ fn events(client: &Client) -> Metrics {
     let mut metrics = client.metrics();
     metrics.commands.clear();
     metrics.record_writes = 0;
+    metrics.sent_along = 0;
     metrics
 }
 

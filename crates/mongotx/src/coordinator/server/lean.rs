@@ -239,6 +239,7 @@ impl Line<'_> {
         if let Some(counters) = &self.lean.counters {
             let names = commands.iter().filter_map(|(_, command)| command.keys().next());
             names.for_each(|name| counters.count_command(name));
+            counters.add(&counters.sent_along, commands.len().saturating_sub(1) as u64);
         }
         let answers = answers.map_err(|failure| self.lost(&failure))?;
         Ok(Some(answers.into_iter().map(|answer| self.unless_refused(answer)).collect()))

@@ -40,8 +40,11 @@ async fn increment(session: &mut Session, coll: &Collection<Document>, id: i32) 
     assert_eq!(done.matched_count, 1);
 }
 
+/// Ways to the server and back: commands in one write are one.
 async fn cost<T>(client: &Client, work: impl Future<Output = T>) -> u64 {
-    commands_of(client, work).await.values().sum()
+    let before = client.metrics().sent_along;
+    let commands: u64 = commands_of(client, work).await.values().sum();
+    commands - (client.metrics().sent_along - before)
 }
 
 /// Commands that the server has counted since it was started, by name.

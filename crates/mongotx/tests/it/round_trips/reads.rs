@@ -20,7 +20,7 @@ async fn read_by_id_of_a_clean_document_is_one_command() {
 }
 
 #[tokio::test]
-async fn query_with_nothing_pending_is_one_command_and_at_most_two_in_a_transaction() {
+async fn query_with_nothing_pending_is_one_round_trip_and_at_most_two_in_a_transaction() {
     let (client, coll) = warm(quiet::options()).await;
     let query = async { assert_eq!(coll.find(doc! {"n": 1}).await.unwrap().try_collect().await.unwrap().len(), 63) };
     assert_eq!(cost(&client, query).await, 1);
@@ -81,10 +81,10 @@ async fn query_of_a_collection_that_the_transaction_has_written_to_is_one_comman
     assert_eq!(cost(&client, again).await, 1);
 }
 
-/// The documents that the server looked at for the last aggregation of a database.
+/// The documents that the server looked at for the last query of a database.
 async fn last_examined(plain: &mongodb::Database) -> i64 {
     let profile = plain.collection::<Document>("system.profile");
-    let last = profile.find_one(doc! {"command.aggregate": "docs"}).sort(doc! {"ts": -1}).await.unwrap().unwrap();
+    let last = profile.find_one(doc! {"command.find": "docs"}).sort(doc! {"ts": -1}).await.unwrap().unwrap();
     last.get("docsExamined").map_or(0, |count| count.as_i64().or(count.as_i32().map(i64::from)).unwrap())
 }
 
@@ -114,7 +114,7 @@ async fn first_document_beside_own_removals_is_found_by_the_index() {
 }
 
 #[tokio::test]
-async fn query_beside_active_transactions_is_two_commands_and_repairs_nothing() {
+async fn query_beside_active_transactions_is_two_round_trips_and_repairs_nothing() {
     let (client, coll) = warm(quiet::options()).await;
     let rival = quiet::connect(quiet::options()).await;
     let mut session = rival.session();
