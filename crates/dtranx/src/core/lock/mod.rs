@@ -1,16 +1,18 @@
-//! The lock service (section 3.2): the lock table, and the clock of those who wait in it. It knows
-//! transactions and validations by name only; what became of them is for `participant` to know.
+//! The lock service (section 3.2 of the paper): the lock table and the time limits of its waiters.
+//! The service knows transactions and validations only by their ids; their outcomes are kept in
+//! `participant`.
 //!
-//! | asked | answered |
+//! | event | answers |
 //! | --- | --- |
-//! | `Acquire` | `Granted` or `Refused`, once, at once or after the wait, unless a `Release` comes before that |
+//! | `Acquire` | one `Granted` or `Refused`, at once or after the wait; none if a `Release` comes first |
 //! | `Probe` | `Granted` once each of these keys was not exclusively locked at some instant, or `Refused` after the wait |
-//! | `Release`, `Keep` | nothing |
-//! | `Gone` | `Refused` to all that wait for transactions of that server |
+//! | `Release`, `Keep` | none |
+//! | `Gone` | `Refused` to every waiting request of that server's transactions |
 //!
-//! Requests are handled in the order in which they were sent. So a `Release` that is sent because a
-//! transaction was aborted finds what its `Acquire` has locked, even if the answer to that is still
-//! on its way; whoever has forgotten the transaction ignores the answer.
+//! Events are handled in the order in which they were sent. A `Release` that follows an abort
+//! therefore finds the locks of its transaction's `Acquire`, even while the answer to that
+//! `Acquire` is still on its way; a participant that has forgotten the transaction ignores the
+//! answer.
 
 mod entry;
 mod table;
@@ -31,7 +33,7 @@ use super::{
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct LockService {
     table: LockTable,
-    /// Within one event only.
+    /// Waits that ended in the current event; empty between events.
     over: Vec<WaitOver>,
 }
 
@@ -69,36 +71,36 @@ impl LockService {
         self.tell_waiters(turn);
     }
 
-    /// Refuses those who have waited too long.
+    /// Refuses requests whose wait is over and drops kept locks whose time is over.
     pub(crate) fn tick(&mut self, turn: &mut Turn<'_>) {
         self.table.expire(times(turn), &mut self.over);
         self.tell_waiters(turn);
     }
 
-    /// When somebody has waited too long.
+    /// Time of the lock table's next timer, in milliseconds of the node's clock.
     pub(crate) fn next_deadline_ms(&self) -> Option<u64> {
         self.table.next_deadline_ms()
     }
 
-    /// How many transactions hold or wait for locks.
+    /// Number of transactions that hold or wait for locks, and of waiting probes.
     pub(crate) fn len(&self) -> usize {
         self.table.len()
     }
 
-    /// How many of these wait.
+    /// Number of requests and probes that wait.
     pub(crate) fn waiting(&self) -> usize {
         self.table.waiting()
     }
 
-    /// Takes locks without asking: those that a restarted participant held before, ahead of
-    /// everybody.
+    /// Locks what a restarted participant held before its restart. There is no check for conflicts:
+    /// restored locks come before any request.
     pub(crate) fn restore(&mut self, work: WorkId, locks: Locks) {
         self.table.restore(work, locks);
     }
 
     fn acquire(&mut self, turn: &mut Turn<'_>, work: WorkId, locks: Locks, claim: Claim) {
-        // Half of the slots are for other servers only: whatever this one's clients ask, there is
-        // room for a vote.
+        // Half of the table's places are reserved for other servers' transactions, so that the load
+        // of this server's own clients leaves room for votes.
         let is_ours = work.server() == turn.config.me;
         let most = if is_ours { turn.config.max_running } else { turn.config.max_running.saturating_mul(2) };
         if self.table.len() >= most {

@@ -1,19 +1,20 @@
 //! The lock table of one server: shared and exclusive locks on keys, shared locks on ranges
 //! (section 3.2 of the paper), and the queues for them.
 //!
-//! A transaction asks once, for everything. It gets everything, or nothing and a place in the
-//! queues of all that it wants, by its age:
-//! 1. It waits as long as another holds what it wants in a way that excludes it, or an older one
-//!    waits for that.
-//! 2. It gives way (it is refused) if a holder or an older waiter in its way is older than itself,
-//!    and nothing has changed about what it wants for the time of patience. One of any circle of
-//!    servers and transactions does so (see `docs/dtranx-protocol.md`); the older ones of it go on.
-//!    A part whose transaction has nothing on other servers is in no other's way and need not.
-//! 3. It is refused when it has waited for as long as anybody may.
+//! A transaction asks once, for all its locks. Its request is granted as a whole, or waits without
+//! any lock in the queues of all its keys, ordered by age:
+//! 1. A request waits while another transaction holds a conflicting lock, or an older request waits
+//!    for one.
+//! 2. A request gives way (it is refused) if an older holder or waiter blocks it, and the contested
+//!    locks have not changed for the time of patience. At least one request of any circle of
+//!    servers and transactions gives way (see `docs/dtranx-protocol.md`); the older ones go on. A
+//!    part whose transaction holds nothing on other servers blocks no request there and does not
+//!    give way.
+//! 3. A request is refused when its wait reaches the limit.
 //!
-//! A request that waits holds nothing here. Locks that are kept for another attempt pass to that as
-//! they are, or are dropped. Whether a transaction may still ask (the "faulty re-lock" of section
-//! 3.3.2) is the participant's to know (see `participant`).
+//! A waiting request holds no lock in this table. Locks that are kept for another attempt pass to
+//! that attempt unchanged, or are dropped. `participant` decides whether a transaction may still
+//! ask (the "faulty re-lock" of section 3.3.2).
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -21,52 +22,53 @@ use super::entry::Entry;
 use crate::core::wanted::{Claim, Locks};
 use crate::core::{id::WorkId, item::Key, range::KeyRange, refusal::Refusal, standing::Place};
 
-/// How many requests may wait at once for one of this server's own clients to wait, too. For those
-/// of other servers it is twice as many: what this server's own clients ask leaves room for them.
-/// Clients that ask through other servers count as those servers', and can take that room, too.
+/// Limit of requests that wait in the table, as applied to transactions of this server. For
+/// transactions of other servers the limit is doubled, so that the load of this server's own
+/// clients leaves room for them. Transactions of clients that use another server as coordinator
+/// count as that server's.
 pub(super) const MAX_WAITERS: usize = 8192;
-/// The same for the requests that wait for one key.
+/// Limit of requests that wait for one key, doubled for other servers like [`MAX_WAITERS`].
 pub(super) const MAX_KEY_WAITERS: usize = 1024;
 
-/// By how much a request that only reads may be younger than one that writes, and still be served
-/// before it: readers are served together.
+/// Head start of a request that only reads, in milliseconds. It lets readers of about the same age
+/// pass a writer, so that they are served together.
 const HEAD_START_MS: u64 = 20;
 
-/// The same for a retry, which holds locks on other servers while it waits, and is to have them
-/// kept: it waits for the holder, and not for all that wait for the first time.
+/// Head start of a retry that wants its locks kept, in milliseconds. The retry holds locks on other
+/// servers while it waits, so it waits for the holder and not for all first attempts.
 const RETRY_HEAD_START_MS: u64 = 500;
 
-/// The answer to a request.
+/// Immediate answer to a request or a probe.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Acquired {
-    /// It has everything.
+    /// The request holds all its locks, or the probe is done.
     Granted,
-    /// It waits; a [`WaitOver`] will tell.
+    /// The request or probe waits until a [`WaitOver`] ends the wait.
     Waits,
-    /// It has nothing.
+    /// The request holds no lock and does not wait.
     Refused(Refusal),
 }
 
-/// What became of a request that waited.
+/// End of the wait of a request or a probe.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) enum WaitOver {
-    /// It has everything.
+    /// The request holds all its locks, or the probe is done.
     Granted(WorkId),
-    /// It has nothing.
+    /// The request holds no lock and does not wait any more.
     Refused(WorkId, Refusal),
 }
 
-/// When something is due.
+/// Current time and the two limits of a wait, in milliseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Times {
     pub(super) now_ms: u64,
-    /// How long a request may wait.
+    /// Longest wait of a request or a probe.
     pub(super) wait_ms: u64,
-    /// How long it waits for an older one while nothing changes.
+    /// Longest wait behind an older request while the contested lock does not change.
     pub(super) patience_ms: u64,
 }
 
-/// The locks of one server.
+/// Locks of one server, and the requests and probes that wait for them.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(super) struct LockTable {
     pub(super) keys: BTreeMap<Key, Entry>,
@@ -74,11 +76,11 @@ pub(super) struct LockTable {
     pub(super) held: BTreeMap<WorkId, Held>,
     pub(super) waiting: BTreeMap<Place, Waiter>,
     places: BTreeMap<WorkId, Place>,
-    /// The waiters that want ranges.
+    /// Waiters that want ranges.
     ranged: BTreeSet<Place>,
-    /// Requests that wait for these keys to be not exclusively locked, each at some instant.
+    /// Probes: each waits until every one of its keys was not exclusively locked at some instant.
     probes: BTreeMap<WorkId, Probe>,
-    /// When to look at which holder, waiter or probe.
+    /// Times at which a holder, a waiter or a probe is looked at again, in milliseconds.
     timers: BTreeSet<(u64, WorkId)>,
 }
 
@@ -86,7 +88,7 @@ pub(super) struct LockTable {
 pub(super) struct Held {
     pub(super) locks: Locks,
     since_ms: u64,
-    /// Until when they are kept for another attempt.
+    /// Time until which the locks are kept for another attempt; `None` if they are not kept.
     kept_until_ms: Option<u64>,
 }
 
@@ -97,7 +99,7 @@ pub(super) struct Waiter {
     is_alone: bool,
     deadline_ms: u64,
     timer_ms: u64,
-    /// A key that is in the way of the ranges that it wants.
+    /// One key that blocks the waiter's ranges.
     pub(super) watches: Option<Key>,
 }
 
@@ -108,8 +110,8 @@ struct Probe {
 }
 
 impl LockTable {
-    /// Asks for `locks`. To ask again changes nothing. What becomes of others because of it is
-    /// added to `over`.
+    /// Asks for `locks`; a repeated request changes nothing. Waits of other requests that end
+    /// because of this one are added to `over`.
     pub(super) fn acquire(
         &mut self,
         work: WorkId,
@@ -161,7 +163,8 @@ impl LockTable {
         full.map_or(Acquired::Waits, |limit| Acquired::Refused(Refusal::Overloaded { limit }))
     }
 
-    /// Asks for an instant at which each of these keys is not exclusively locked.
+    /// Starts a probe, which is granted once each of the keys was not exclusively locked at some
+    /// instant.
     pub(super) fn probe(&mut self, work: WorkId, keys: Vec<Key>, is_of_peer: bool, times: Times) -> Acquired {
         if self.probes.contains_key(&work) {
             return Acquired::Waits;
@@ -185,25 +188,26 @@ impl LockTable {
         Acquired::Waits
     }
 
-    /// Takes locks without asking: those that a restarted participant held before. It counts as
-    /// older than anybody.
+    /// Locks what a restarted participant held before its restart, without a check for conflicts.
+    /// The holder counts as older than any other.
     pub(super) fn restore(&mut self, work: WorkId, locks: Locks) {
         self.hold(work, locks, 0, 0);
     }
 
-    /// Drops the locks of `work`, and grants what waited for them.
+    /// Drops the locks of `work` and grants the requests that can go on without them.
     pub(super) fn release(&mut self, work: WorkId, now_ms: u64, over: &mut Vec<WaitOver>) {
         let free = self.drop_held(work, now_ms, over);
         self.settle(free, now_ms, over);
     }
 
-    /// Takes the request of `work` out of the queues, and grants what waited behind it.
+    /// Takes the waiting request of `work` out of the queues and grants the requests that it
+    /// blocked.
     pub(super) fn leave(&mut self, work: WorkId, now_ms: u64, over: &mut Vec<WaitOver>) {
         let free = self.dequeue(work).map(|waiter| self.touched(&waiter.locks)).unwrap_or_default();
         self.settle(free, now_ms, over);
     }
 
-    /// Keeps what `work` holds for another attempt.
+    /// Keeps the locks of `work` for another attempt until `until_ms`.
     pub(super) fn keep(&mut self, work: WorkId, until_ms: u64) {
         if let Some(held) = self.held.get_mut(&work) {
             if let Some(before_ms) = held.kept_until_ms.replace(until_ms) {
@@ -213,8 +217,8 @@ impl LockTable {
         }
     }
 
-    /// Refuses all that wait for a coordinator that has gone. What its transactions hold stays: it
-    /// may be committed.
+    /// Refuses all waiting requests and probes of a lost coordinator. Locks that its transactions
+    /// hold stay, because those transactions may be committed.
     pub(super) fn refuse_all(
         &mut self,
         is_gone: impl Fn(WorkId) -> bool,
@@ -222,8 +226,8 @@ impl LockTable {
         now_ms: u64,
         over: &mut Vec<WaitOver>,
     ) {
-        // All of them leave before anything is granted: one could be granted what another had
-        // wanted.
+        // All of them leave before any lock is granted. Otherwise one that leaves later could be
+        // granted the locks that an earlier one had waited for.
         let mut wanted = Vec::new();
         for work in self.asking(is_gone) {
             self.forget_probe(work);
@@ -234,12 +238,13 @@ impl LockTable {
         self.settle(free, now_ms, over);
     }
 
-    /// Those that wait, for locks or to see keys free.
+    /// Waiting requests and probes that satisfy `which`.
     pub(super) fn asking(&self, which: impl Fn(WorkId) -> bool) -> Vec<WorkId> {
         self.places.keys().chain(self.probes.keys()).copied().filter(|work| which(*work)).collect()
     }
 
-    /// Refuses those whose time is over, and drops what was kept for too long.
+    /// Refuses waiting requests and probes whose time is over, and drops kept locks whose time is
+    /// over.
     pub(super) fn expire(&mut self, times: Times, over: &mut Vec<WaitOver>) {
         let due: Vec<_> = self.timers.iter().take_while(|(at_ms, _)| *at_ms <= times.now_ms).copied().collect();
         for (at_ms, work) in due {
@@ -259,22 +264,22 @@ impl LockTable {
         self.timers.first().map(|(at_ms, _)| *at_ms)
     }
 
-    /// Is the key exclusively locked?
+    /// Whether any transaction holds the key exclusively.
     pub(super) fn is_exclusively_locked(&self, key: &Key) -> bool {
         self.keys.get(key).is_some_and(|entry| entry.exclusive.is_some())
     }
 
-    /// How many transactions hold or wait for locks.
+    /// Number of transactions that hold or wait for locks, and of waiting probes.
     pub(super) fn len(&self) -> usize {
         self.held.len() + self.waiting()
     }
 
-    /// Number of requests that wait, for locks or to see keys free.
+    /// Number of requests and probes that wait.
     pub(super) fn waiting(&self) -> usize {
         self.waiting.len() + self.probes.len()
     }
 
-    /// Rule 1. What `kept` holds is as if it were this one's already.
+    /// Whether rule 1 makes the request wait. Locks that `kept` holds count as the request's own.
     pub(super) fn is_blocked(&self, place: Place, locks: &Locks, kept: Option<WorkId>) -> bool {
         let mine = |work: WorkId| work == place.work || Some(work) == kept;
         let is_shared = |key: &Key| {
@@ -305,8 +310,8 @@ impl LockTable {
             || locks.ranges.iter().any(is_range)
     }
 
-    /// A key among those to be read that is exclusively locked, or for which another request waits
-    /// before this one.
+    /// A key among those to be read that another transaction holds exclusively, or that a request
+    /// before this one wants exclusively.
     fn unreadable(&self, place: Place, locks: &Locks, kept: Option<WorkId>) -> Option<Key> {
         let is_kept = |key: &Key| self.keys.get(key).is_some_and(|entry| entry.is_held(kept, false));
         let is_closed = |key: &&Key| {
@@ -325,7 +330,8 @@ impl LockTable {
         locks.shared.iter().find(is_closed).or_else(within).cloned()
     }
 
-    /// Is the key in a range that another holds, or that an older one waits for?
+    /// Whether the key lies in a range that another transaction holds or an older request waits
+    /// for.
     fn is_ranged(&self, place: Place, key: &Key, mine: impl Fn(WorkId) -> bool, holds_it: bool) -> bool {
         let contains = |ranges: &[KeyRange]| ranges.iter().any(|range| range.contains(key));
         let is_wanted = |older: &Place| self.waiting.get(older).is_some_and(|waiter| contains(&waiter.locks.ranges));
@@ -333,7 +339,7 @@ impl LockTable {
             || !holds_it && self.ranged.range(..place).any(is_wanted)
     }
 
-    /// Looks at a waiter whose time may be over.
+    /// Refuses a waiter that has reached a limit of its wait, or sets its next timer.
     fn look_at(&mut self, place: Place, times: Times, over: &mut Vec<WaitOver>) {
         let Some(waiter) = self.waiting.get(&place) else { return };
         if waiter.deadline_ms <= times.now_ms {
@@ -356,8 +362,9 @@ impl LockTable {
         }
     }
 
-    /// Rule 2: is an older one in the way? With the refusal that says where that has been so for
-    /// longest, and since when nothing has changed there.
+    /// Refusal for rule 2 if an older holder or waiter blocks the request. The refusal names the
+    /// contested key that has been unchanged for longest; the second value is the time of its last
+    /// change.
     fn elder(&self, place: Place, Waiter { locks, since_ms, .. }: &Waiter) -> Option<(Refusal, u64)> {
         let is_older = |work: &WorkId| {
             *work != place.work
@@ -418,7 +425,7 @@ impl LockTable {
         self.watch(place);
     }
 
-    /// A waiter for ranges is looked at again when a key that is in its way changes: it notes one.
+    /// Notes one key that blocks a waiter's ranges, so that a change of the key wakes the waiter.
     fn watch(&mut self, place: Place) {
         let Some(waiter) = self.waiting.get(&place).filter(|waiter| !waiter.locks.ranges.is_empty()) else { return };
         let watches = self.obstacle(place, &waiter.locks.ranges);
@@ -441,7 +448,8 @@ impl LockTable {
         }
     }
 
-    /// A key in these ranges that another has, or wants before this one, exclusively.
+    /// A key in these ranges that another transaction holds exclusively, or wants exclusively
+    /// before `place`.
     pub(super) fn obstacle(&self, place: Place, ranges: &[KeyRange]) -> Option<Key> {
         let is_in_the_way = |(_, entry): &(&Key, &Entry)| {
             entry.exclusive.is_some_and(|holder| holder != place.work) || entry.is_wanted_exclusively_before(place)
@@ -468,7 +476,7 @@ impl LockTable {
         Some(waiter)
     }
 
-    /// Forgets a probe that is not over; with a key that it waits for.
+    /// Removes a waiting probe. Returns one of the keys that it still waits for.
     pub(super) fn forget_probe(&mut self, work: WorkId) -> Option<Key> {
         let Probe { locked, deadline_ms } = self.probes.remove(&work)?;
         for key in &locked {
@@ -497,8 +505,8 @@ impl LockTable {
         self.held.insert(work, Held { locks, since_ms, kept_until_ms: None });
     }
 
-    /// Drops what `work` holds, and grants the probes that waited for this instant. Returns the
-    /// keys that others wait for.
+    /// Drops the locks of `work` and grants the probes that waited for them alone. Returns the
+    /// dropped keys that requests wait for.
     fn drop_held(&mut self, work: WorkId, now_ms: u64, over: &mut Vec<WaitOver>) -> Vec<Key> {
         let Some(held) = self.held.remove(&work) else { return Vec::new() };
         self.ranges.remove(&work);
@@ -547,7 +555,8 @@ impl LockTable {
         }
     }
 
-    /// The keys of these locks that another waits for, or for a range around them.
+    /// Keys of these locks, and keys within their ranges, that requests wait for or that block
+    /// ranges of waiters.
     fn touched(&self, locks: &Locks) -> Vec<Key> {
         if self.waiting.is_empty() {
             return Vec::new();
@@ -561,8 +570,8 @@ impl LockTable {
         keys
     }
 
-    /// Who is looked at when these keys are free: the first of their queues, and those for whose
-    /// ranges they were in the way.
+    /// Waiters to look at when these keys become free: the first of each key's queue, and those
+    /// whose ranges the keys blocked.
     pub(super) fn concerned(&self, free: &[Key]) -> BTreeSet<Place> {
         let entries = || free.iter().filter_map(|key| self.keys.get(key));
         entries()
@@ -571,8 +580,8 @@ impl LockTable {
             .collect()
     }
 
-    /// Grants what can be granted of what waits for these keys, or for ranges around them. One pass
-    /// is enough: a grant frees nothing.
+    /// Grants every request that waits for these keys, or for ranges around them, and is not
+    /// blocked any more. One pass is enough, because a grant frees no key.
     fn settle(&mut self, free: Vec<Key>, now_ms: u64, over: &mut Vec<WaitOver>) {
         for place in self.concerned(&free) {
             let Some(waiter) = self.waiting.get(&place) else { continue };
@@ -592,7 +601,7 @@ fn place_of(work: WorkId, claim: Claim, locks: &Locks) -> Place {
     Place { since_ms: claim.since_ms.saturating_sub(head_start_ms), work }
 }
 
-/// Other servers have as much again as this one's clients.
+/// Limit for a request: other servers have twice as much room as this server's clients.
 const fn share(most: usize, is_of_peer: bool) -> usize {
     if is_of_peer { 2 * most } else { most }
 }

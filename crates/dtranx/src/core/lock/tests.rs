@@ -1,4 +1,4 @@
-//! The lock table: who gets what, who waits, and that any requests and releases leave it sound.
+//! Tests of the lock table: grants, waits and refusals, and the invariants after random requests.
 
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
@@ -40,7 +40,8 @@ fn locks(shared: &[&str], exclusive: &[&str]) -> Locks {
     Locks { shared: keys(shared), ranges: vec![], exclusive: keys(exclusive) }
 }
 
-/// One that was begun so many milliseconds after the first, and that may hold something elsewhere.
+/// Claim of a transaction that was begun `since_ms` milliseconds after the oldest one, and that may
+/// hold locks on other servers.
 fn of_age(since_ms: u64) -> Claim {
     Claim { since_ms: 10_000 + since_ms, waits_to_read: true, ..Claim::default() }
 }
@@ -52,7 +53,7 @@ fn ask_as(table: &mut LockTable, number: u64, locks: Locks, claim: Claim) -> Acq
     acquired
 }
 
-/// Asks; the one with the larger number is younger.
+/// Asks for locks as the transaction of this number; a larger number means a younger transaction.
 fn ask(table: &mut LockTable, number: u64, locks: Locks) -> Acquired {
     ask_as(table, number, locks, of_age(number))
 }
@@ -397,8 +398,8 @@ fn release_of_one_of_two_keys_in_the_way_of_a_range_leaves_it_waiting_for_the_ot
     assert_eq!(table, LockTable::default(), "nothing is noted any more");
 }
 
-/// What must be true of any table: no transaction reads what another may write, and none waits that
-/// should have been granted.
+/// Checks the table's invariants: no transaction can read a key that another may write, each waiter
+/// is blocked, and a change of a lock that blocks it wakes it.
 fn is_sound(table: &LockTable) {
     for (owner, held) in &table.held {
         let held = &held.locks;
@@ -477,7 +478,7 @@ fn any_requests_and_releases_leave_a_sound_table() {
     assert_eq!(table, LockTable::default());
 }
 
-/// As many of this server's own as there may be: there is room for as many of others.
+/// With as many transactions of this server as the limit allows, as many of other servers fit in.
 #[test]
 fn slots_of_other_servers_are_not_taken_by_own_transactions() {
     let mut config = NodeConfig::new(ServerId(1), Partition::Hash(vec![ServerId(1), ServerId(2)]));
