@@ -1,59 +1,61 @@
-//! Frames: bytes on a connection cut into messages. Pure.
+//! Frames: how messages are delimited in the bytes of a connection. This module does no input or
+//! output.
 
 use serde::{Serialize, de::DeserializeOwned};
 use thiserror::Error;
 
-/// The version of everything that is sent.
+/// Version of the wire protocol. It changes whenever the encoding of any message changes.
 const VERSION: u16 = 7;
 const MAGIC: [u8; 4] = *b"DTRX";
-/// What every message begins with.
+/// Length of a frame's header, in bytes: the payload's length and its checksum.
 pub(crate) const HEADER_BYTES: usize = 8;
 
-/// The length of the preface.
+/// Length of the preface that each side sends first, in bytes.
 pub const PREFACE_BYTES: usize = 8;
 
-/// The longest message: a transaction at its limit, with its versions, or a scan at its.
+/// Limit of a frame's payload, in bytes. A transaction at its size limit fits with its versions,
+/// and so does the answer to the largest scan.
 pub const FRAME_LIMIT_BYTES: usize = 16 << 20;
 
-/// Why a connection is closed.
+/// A violation of the wire protocol, after which the connection is closed.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum WireError {
-    /// The other side speaks something else.
+    /// The preface of the other side is not one of DTranx.
     #[error("the other side does not speak the protocol of DTranx")]
     Stranger,
-    /// The other side speaks another version.
+    /// The other side speaks another version of the protocol.
     #[error("the other side speaks version {found} of the protocol; this one speaks {VERSION}")]
     Version {
-        /// Its version.
+        /// Version in the other side's preface.
         found: u16,
     },
-    /// A message is longer than it may be.
+    /// A message is longer than the limit.
     #[error("a message of {bytes} bytes is longer than the limit of {limit} bytes")]
     TooLong {
-        /// Its length.
+        /// Length of the message, in bytes.
         bytes: usize,
-        /// How long it may be.
+        /// Limit of a message's length, in bytes.
         limit: usize,
     },
-    /// A message's checksum is wrong.
+    /// The checksum of a message does not match its bytes.
     #[error("a message was damaged on the way")]
     Damaged,
-    /// A message cannot be understood, or is not one that is expected now.
+    /// A message cannot be decoded, or is not expected in this state of the connection.
     #[error("a message cannot be understood: {what}")]
     Unreadable {
-        /// Why.
+        /// Cause, as text for people.
         what: String,
     },
     /// A message cannot be encoded.
     #[error("a message cannot be encoded: {what}")]
     Unsendable {
-        /// Why.
+        /// Cause reported by the encoder.
         what: String,
     },
 }
 
-/// What each side sends first.
+/// Builds the preface, the first bytes that each side sends.
 pub fn preface() -> [u8; PREFACE_BYTES] {
     let mut bytes = [0; PREFACE_BYTES];
     bytes[..4].copy_from_slice(&MAGIC);
@@ -61,10 +63,10 @@ pub fn preface() -> [u8; PREFACE_BYTES] {
     bytes
 }
 
-/// Is this what the other side should send first?
+/// Checks the preface of the other side.
 ///
 /// # Errors
-/// It is something else, or another version.
+/// The preface is not one of DTranx, or has another version.
 pub fn check_preface(bytes: &[u8; PREFACE_BYTES]) -> Result<(), WireError> {
     if bytes[..4] != MAGIC || bytes[6..] != [0, 0] {
         return Err(WireError::Stranger);
@@ -78,7 +80,7 @@ pub fn check_preface(bytes: &[u8; PREFACE_BYTES]) -> Result<(), WireError> {
 /// Appends a message as a frame.
 ///
 /// # Errors
-/// It is too long; `out` is as it was then.
+/// The message is longer than [`FRAME_LIMIT_BYTES`] or cannot be encoded. `out` is unchanged then.
 pub fn encode(message: &impl Serialize, out: &mut Vec<u8>) -> Result<(), WireError> {
     let start = out.len();
     out.extend_from_slice(&[0; HEADER_BYTES]);
@@ -98,7 +100,7 @@ pub fn encode(message: &impl Serialize, out: &mut Vec<u8>) -> Result<(), WireErr
     Ok(())
 }
 
-/// What a frame says about its payload.
+/// Header of a frame: length and checksum of its payload.
 pub(crate) struct FrameHeader {
     pub(crate) length: usize,
     pub(crate) checksum: u32,
@@ -128,10 +130,10 @@ pub fn next_frame(bytes: &[u8]) -> Result<Option<(&[u8], usize)>, WireError> {
     Ok(Some((payload, HEADER_BYTES + length)))
 }
 
-/// The message in a frame's payload: all of it.
+/// Decodes the message that fills a frame's payload.
 ///
 /// # Errors
-/// It is not such a message, or something follows it.
+/// The payload is not a message of type `T`, or bytes follow the message.
 pub fn decode<T: DeserializeOwned>(payload: &[u8]) -> Result<T, WireError> {
     match postcard::take_from_bytes(payload) {
         Ok((message, [])) => Ok(message),

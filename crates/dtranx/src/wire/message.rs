@@ -1,4 +1,5 @@
-//! What is said over a connection, beside the servers' own messages.
+//! Messages of the handshake, clients' requests and servers' responses. The messages that servers
+//! send each other are [`crate::core::Message`].
 
 use serde::{Deserialize, Serialize};
 
@@ -11,131 +12,134 @@ use crate::stage::Readings;
 /// A number that is used once: 16 random bytes.
 pub type Nonce = [u8; 16];
 
-/// That whoever made it knows the secret.
+/// Proof that its sender knows the secret: an HMAC-SHA-256, as
+/// [`Secret::prove`](super::Secret::prove) makes it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Proof(pub [u8; 32]);
 
-/// The first message of the side that called.
+/// First message of the side that opened the connection.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Hello {
-    /// The cluster; a client may leave it empty and be told.
+    /// Name of the cluster. A client may leave it empty; [`Welcome::Client`] then gives the name.
     pub cluster: String,
-    /// Its servers and its map of keys, as the caller knows them; a client may leave it out and be
-    /// told.
+    /// Digest of the cluster's servers and of its map of keys, as the caller knows them. A client
+    /// may leave it out; [`Welcome::Client`] then gives both.
     pub map: Option<MapId>,
-    /// The server that is meant; a client that does not know it leaves it out.
+    /// Server that the caller wants to reach. A client that does not know its id leaves it out.
     pub to: Option<ServerId>,
-    /// Who calls.
+    /// Identity that the caller claims.
     pub from: Caller,
-    /// Drawn for this connection.
+    /// Nonce of the caller, drawn for this connection.
     pub nonce: Nonce,
 }
 
-/// Who calls.
+/// Identity of the side that opened a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Caller {
     /// A server of the cluster.
     Server {
-        /// Which.
+        /// Id of the calling server.
         server: ServerId,
-        /// The store that it has.
+        /// Id of the calling server's store.
         store: StoreId,
     },
-    /// A client, and the name that it had before its connection broke.
+    /// A client, with the name under which it was connected before, if it was.
     Client(Option<ClientId>),
 }
 
-/// The answer to [`Hello`].
+/// Answer to [`Hello`], and to the caller's [`Proof`].
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Welcome {
     /// The caller has to prove that it knows the secret.
     Challenge {
-        /// Drawn for this connection.
+        /// Nonce of the server that answers, drawn for this connection.
         nonce: Nonce,
-        /// That the side that was called knows it.
+        /// Proof that the server that answers knows the secret.
         proof: Proof,
     },
-    /// To a server.
+    /// The calling server is accepted.
     Server {
-        /// The store of the one that answers.
+        /// Id of the store of the server that answers.
         store: StoreId,
     },
-    /// To a client: its name (the old one, if it is remembered), the server, and the cluster.
+    /// The calling client is accepted.
     Client {
-        /// The client's name.
+        /// Name of the client: its old one if the server still remembers it, or a new one.
         client: ClientId,
-        /// The server that answers.
+        /// Id of the server that answers.
         server: ServerId,
-        /// The cluster.
+        /// Configuration of the cluster: its name, its servers and its map of keys.
         cluster: Cluster,
-        /// How many commits a client may have under way on this connection.
+        /// Limit of commits that the client may have under way on this connection.
         window: u32,
     },
-    /// The connection is closed.
+    /// The caller is refused, and the connection is closed.
     Refused {
-        /// Why.
+        /// Cause, as text for people.
         why: String,
-        /// May it be tried again later?
+        /// Whether the caller may be accepted if it tries again later.
         is_temporary: bool,
     },
 }
 
-/// What a client asks for.
+/// A client's request.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Request {
-    /// Its number: larger than that of every request before it, the same when it is sent again.
+    /// Number of the request: larger than the number of every earlier request of the client, and
+    /// unchanged when the request is sent again.
     pub id: u64,
-    /// Was it sent before? A server that has no room then says nothing: the earlier copy may be
-    /// under way.
+    /// Whether the request was sent before. A server without room does not answer a repeated
+    /// commit, because the earlier copy may be under way.
     pub is_repeated: bool,
-    /// What is asked.
+    /// Operation that is requested.
     pub ask: Ask,
 }
 
-/// See [`Request`].
+/// Operation of a [`Request`].
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Ask {
-    /// What some keys hold.
+    /// Reads the current items of some keys: [`Reply::Values`].
     Get(Vec<Key>),
-    /// What a range holds on this server, up to so many items.
+    /// Reads this server's current items of a range: [`Reply::Found`].
     Scan {
-        /// The range.
+        /// Range of keys to read.
         range: KeyRange,
-        /// The most items.
+        /// Limit of items in the answer.
         items: u32,
     },
-    /// To commit a transaction, with this server as its coordinator.
+    /// Commits a transaction with this server as its coordinator: [`Reply::Commit`].
     Commit(Transaction),
-    /// How the server is.
+    /// Reads the server's state and counters: [`Reply::Status`].
     Status,
-    /// A snapshot of all servers: [`Reply::Snapshot`].
+    /// Makes a snapshot of all servers: [`Reply::Snapshot`].
     Snapshot,
-    /// What some keys held at the end of an epoch that a snapshot has ended: [`Reply::Values`].
+    /// Reads some keys as of a snapshot: [`Reply::Values`].
     GetAt {
-        /// The snapshot.
+        /// Epoch that the snapshot has ended.
         epoch: Epoch,
-        /// The keys.
+        /// Keys to read.
         keys: Vec<Key>,
     },
-    /// What a range held then on this server: [`Reply::FoundAt`].
+    /// Reads this server's items of a range as of a snapshot: [`Reply::FoundAt`].
     ScanAt {
-        /// The snapshot.
+        /// Epoch that the snapshot has ended.
         epoch: Epoch,
-        /// The range.
+        /// Range of keys to read.
         range: KeyRange,
-        /// The most items.
+        /// Limit of items in the answer.
         items: u32,
     },
-    /// To commit a transaction of which attempts were refused.
+    /// Commits a transaction whose earlier attempts were refused: [`Reply::Commit`].
     CommitAgain {
-        /// The transaction.
+        /// The new attempt.
         transaction: Transaction,
-        /// About the attempts before.
+        /// Facts about the earlier attempts.
         again: Again,
     },
 }
 
-/// What a request begins with, which is enough to refuse it.
+/// First fields of a request's encoding. They are enough to refuse a request whose rest is not
+/// kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 pub(crate) struct RequestHead {
     pub(crate) id: u64,
@@ -143,7 +147,7 @@ pub(crate) struct RequestHead {
     pub(crate) kind: AskKind,
 }
 
-/// Which [`Ask`] it is: the same names in the same order.
+/// Kind of an [`Ask`]. The encoding needs the same cases in the same order as [`Ask`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 pub(crate) enum AskKind {
     Get,
@@ -157,14 +161,15 @@ pub(crate) enum AskKind {
 }
 
 impl AskKind {
-    /// Is it to commit?
+    /// Whether the request is to commit a transaction.
     pub(crate) const fn is_commit(self) -> bool {
         matches!(self, Self::Commit | Self::CommitAgain)
     }
 }
 
 impl Ask {
-    /// The transaction that is to be committed, and what is said about the attempts before.
+    /// The transaction to commit and the facts about its earlier attempts; any other request comes
+    /// back as the error.
     pub(crate) fn into_commit(self) -> Result<(Transaction, Again), Self> {
         match self {
             Self::Commit(transaction) => Ok((transaction, Again::default())),
@@ -173,136 +178,145 @@ impl Ask {
         }
     }
 
-    /// Is it to commit?
+    /// Whether the request is to commit a transaction.
     pub(crate) const fn is_commit(&self) -> bool {
         matches!(self, Self::Commit(_) | Self::CommitAgain { .. })
     }
 }
 
 impl RequestHead {
-    /// That of the request whose encoding begins so.
+    /// Head of the request whose encoding begins with `bytes`; `None` if the bytes do not hold all
+    /// of it.
     pub(crate) fn of(bytes: &[u8]) -> Option<Self> {
         postcard::take_from_bytes(bytes).ok().map(|(head, _)| head)
     }
 }
 
-/// The answer to a request.
+/// Answer to a [`Request`].
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Response {
-    /// The request's number.
+    /// Number of the request that is answered.
     pub id: u64,
-    /// The answer.
+    /// Result of the request.
     pub reply: Reply,
 }
 
-/// See [`Response`].
+/// Result in a [`Response`].
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Reply {
-    /// To `Get`: what each key holds, in the order of the keys.
+    /// Items for [`Ask::Get`] and [`Ask::GetAt`], in the order of the request's keys; `None` for an
+    /// absent key.
     Values(Vec<Option<Item>>),
-    /// To `Scan`: what was found, in order, and whether that was all.
+    /// Items for [`Ask::Scan`].
     Found {
-        /// The items.
+        /// Items of the range, in the order of their keys.
         items: Vec<(Key, Item)>,
-        /// Was the whole range looked at? If not, it went up to and with the last key.
+        /// Whether the whole range was read. If not, it was read up to and including the last key
+        /// in `items`.
         complete: bool,
     },
-    /// To `Commit`.
+    /// Answer to [`Ask::Commit`] and [`Ask::CommitAgain`].
     Commit(CommitAnswer),
-    /// To `Status`.
+    /// Answer to [`Ask::Status`].
     Status(Box<ServerStatus>),
-    /// The request was not carried out: the server has too much to do, or the request is beyond a
-    /// limit.
+    /// The request was not carried out, because the server is overloaded or the request exceeds a
+    /// limit. The text names the limit.
     Refused(String),
-    /// To `Snapshot`; and to `GetAt` and `ScanAt` if there is no such snapshot any more.
+    /// Answer to [`Ask::Snapshot`], and to [`Ask::GetAt`] and [`Ask::ScanAt`] if the server cannot
+    /// be read as of that snapshot any more.
     Snapshot(SnapshotAnswer),
-    /// To `ScanAt`: what was there, in order, and how far was looked.
+    /// Items for [`Ask::ScanAt`].
     FoundAt {
-        /// The items.
+        /// Items that the range held in the snapshot, in the order of their keys.
         items: Vec<(Key, Item)>,
-        /// The last key that was looked at; `None`: the whole range was.
+        /// Last key that was read; `None` if the whole range was.
         through: Option<Key>,
     },
 }
 
-/// How a server is.
+/// State and counters of a server.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ServerStatus {
     /// Id of the server.
     pub server: ServerId,
-    /// How long it has been running.
+    /// Time since the server's start, in milliseconds.
     pub uptime_ms: u64,
-    /// The log's medium, in words.
+    /// Name of the medium that holds the log.
     pub medium: String,
-    /// Segments of the log.
+    /// Number of the log's segments.
     pub log_segments: u64,
-    /// The room that they take.
+    /// Size of the log's segments, in bytes.
     pub log_bytes: u64,
-    /// The low-water mark of the server's own transactions.
+    /// Low-water mark of the transactions that the server coordinates: all with this number or a
+    /// lower one are complete.
     pub low_water: u64,
-    /// Transactions that it coordinates and that are not complete.
+    /// Number of transactions that the server coordinates and that are not complete.
     pub coordinating: u64,
-    /// Parts of transactions that it is not done with.
+    /// Number of transactions' parts that the server has not finished as a participant.
     pub participating: u64,
-    /// Of these: voted yes, for another server's transaction, and not told the outcome. While
-    /// servers answer each other, each is so for a moment.
+    /// Number of these parts in doubt: voted yes for another server's transaction, and without an
+    /// outcome yet. Between a vote and its outcome each part is in doubt for a moment.
     pub in_doubt: u64,
-    /// Of these: for so long that it asks other servers, or since before its last start.
+    /// Number of these in doubt for so long that the server asks other servers, or since before its
+    /// last start.
     pub asking: u64,
-    /// Transactions that hold or wait for locks.
+    /// Number of transactions that hold or wait for locks, and of probes that wait for keys to be
+    /// free.
     pub locking: u64,
-    /// Of these: they wait.
+    /// Number of those that wait.
     pub lock_waiting: u64,
-    /// How often something happened that must not.
+    /// Number of events that contradict the protocol; zero unless something is wrong.
     pub anomalies: u64,
-    /// The epoch that it is in: how many snapshots there were, and more.
+    /// Current epoch of the server. Each snapshot ends one epoch, and a restart may skip some.
     pub epoch: Epoch,
-    /// The oldest snapshot that it can be read as of.
+    /// Oldest snapshot as of which the server can be read.
     pub snapshots_from: Epoch,
-    /// Bytes of what was replaced and is kept for snapshots.
+    /// Size of the replaced items that are kept for snapshots, in bytes.
     pub snapshot_bytes: u64,
-    /// Connected clients.
+    /// Number of clients that have a name: those connected, and those whose connection broke and
+    /// that may come back.
     pub clients: u64,
-    /// Requests to read that its cache answered, without the read stage.
+    /// Number of requests to read that the cache answered without the read stage.
     pub cached_reads: u64,
-    /// Transactions that it answered with commit.
+    /// Number of transactions answered as committed or validated.
     pub committed: u64,
-    /// Transactions that it answered with a refusal.
+    /// Number of transactions answered with a refusal.
     pub refused: u64,
-    /// What its connections take, and how many were refused or closed.
+    /// Resources of the connections, and counts of those refused or closed.
     pub doors: Doors,
-    /// Servers that it is connected to.
+    /// Servers that the server is connected to.
     pub peers: Vec<ServerId>,
-    /// The stages and queues.
+    /// Counters of the stages and queues.
     pub readings: Readings,
 }
 
-/// What a server's connections take, and what was refused or closed for it.
+/// Resources that a server's connections take, their limits, and counts of refusals and closed
+/// connections.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Doors {
-    /// How many files and connections its process may have open.
+    /// Limit of files and connections that the server's process may have open.
     pub descriptors: u64,
-    /// Connections of clients.
+    /// Number of clients' connections.
     pub client_connections: u64,
-    /// How many there may be.
+    /// Limit of clients' connections.
     pub most_client_connections: u64,
-    /// Bytes that clients hold: of requests that are on the way or under way, and of answers that
-    /// are not sent.
+    /// Memory that clients' messages take, in bytes: partly received requests, requests under way,
+    /// and answers that are not sent.
     pub client_bytes: u64,
-    /// How many they may hold.
+    /// Limit of the memory for clients' messages, in bytes.
     pub most_client_bytes: u64,
-    /// Clients that were refused because there were as many as there may be.
+    /// Number of clients refused at the limit of connections.
     pub refused_clients: u64,
-    /// Requests that were refused because clients held as many bytes as they may.
+    /// Number of requests refused at the limit of memory for clients' messages.
     pub refused_requests: u64,
-    /// Connections that were closed before their callers had said who they are: too late, or in
-    /// favour of newer ones.
+    /// Number of connections closed before the end of their handshake, because its time was over or
+    /// newer connections needed the place.
     pub closed_strangers: u64,
-    /// Connections that were closed because the rest of a message did not come in time.
+    /// Number of connections closed because the rest of a message did not arrive in time.
     pub closed_slow: u64,
-    /// Connections of clients that were closed because nothing was asked for long.
+    /// Number of clients' connections closed after a long time without a request.
     pub closed_idle: u64,
-    /// Connections of clients that were closed because they did not take their answers.
+    /// Number of clients' connections closed because the client did not take its answers.
     pub closed_unread: u64,
 }
 

@@ -1,18 +1,21 @@
-//! How servers and clients speak: frames over TCP, a handshake, requests and answers.
+//! The wire protocol of DTranx: frames over TCP, the handshake, and the messages of clients and
+//! servers. `docs/dtranx-wire.md` describes each byte.
 //!
 //! 1. Both sides send a preface of 8 bytes: `DTRX`, the version (2 bytes, little-endian), two
-//!    zeros. Who meets another version or something else closes the connection.
-//! 2. The side that called sends [`Hello`], the other answers [`Welcome`]. If they share a
-//!    [`Secret`], the answer is first a challenge, with the proof that the other side knows the
-//!    secret; the side that called sends its own [`Proof`], and is welcomed or refused then.
-//!    Nothing about the cluster is said before.
-//! 3. Clients send [`Request`]s and get [`Response`]s, in any order, each with the request's id.
-//!    Servers send [`crate::core::Message`]s in one direction only: each calls each.
+//!    zeros. A side that receives any other preface closes the connection.
+//! 2. The side that opened the connection sends [`Hello`], and the other side answers with
+//!    [`Welcome`]. If they share a [`Secret`], the first answer is a challenge with the called
+//!    side's [`Proof`]. The caller then sends its own [`Proof`] and is welcomed or refused. No
+//!    information about the cluster is sent before that.
+//! 3. Clients send [`Request`]s and get [`Response`]s in any order, each with the request's id.
+//!    Servers send [`crate::core::Message`]s in one direction per connection: each server opens one
+//!    to each other server.
 //!
-//! Everything after the preface is a frame: length (4 bytes, little-endian), CRC-32C of the rest (4
-//! bytes), and the message in `postcard`'s encoding. A damaged, oversized or incomprehensible frame
-//! ends the connection; what was under way is sent again over the next one, and the protocol sees
-//! to it that it is carried out once (section 4.2 of the paper).
+//! All bytes after the preface are frames: the payload's length (4 bytes, little-endian), its
+//! CRC-32C (4 bytes, little-endian), and the payload, a message in `postcard`'s encoding. A
+//! damaged, oversized or incomprehensible frame ends the connection. Messages under way are sent
+//! again over the next connection, and the protocol carries each out once (section 4.2 of the
+//! paper).
 
 mod frame;
 mod message;

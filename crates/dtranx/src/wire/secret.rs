@@ -1,9 +1,9 @@
-//! Secrets that servers and clients share, and how each side of a connection proves that it knows
-//! one without saying it: HMAC-SHA-256 over what the caller said and a number that the other side
-//! has drawn for this connection.
+//! Secrets that servers and clients share. Each side of a connection proves that it knows the
+//! secret without sending it: by an HMAC-SHA-256 over the caller's [`Hello`] and a nonce of the
+//! called side.
 //!
-//! What is said afterwards is neither encrypted nor authenticated: whoever can change what is under
-//! way on the network needs no secret.
+//! Later messages are neither encrypted nor authenticated: an attacker who can change the network's
+//! traffic needs no secret.
 
 use std::fmt;
 use std::path::Path;
@@ -15,29 +15,30 @@ use sha2::Sha256;
 use super::frame::WireError;
 use super::message::{Hello, Nonce, Proof};
 
-/// The shortest secret, in bytes.
+/// Least length of a secret, in bytes.
 pub const MIN_SECRET_BYTES: usize = 16;
-/// The longest.
+/// Greatest length of a secret, in bytes.
 pub const MAX_SECRET_BYTES: usize = 4096;
 
-/// A secret. It is never shown.
+/// A secret that both sides of a connection know. Its `Debug` form does not show it.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Secret(Arc<[u8]>);
 
-/// Whose proof it is: nobody can send back what was sent to it.
+/// Side of a connection that makes a proof. The side is part of the proof, so that an attacker
+/// cannot send a server's own proof back to it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Side {
-    /// The one that called.
+    /// The side that opened the connection.
     Caller,
-    /// The one that was called.
+    /// The side that accepted the connection.
     Called,
 }
 
 impl Secret {
-    /// A secret of these bytes.
+    /// Makes a secret of these bytes.
     ///
     /// # Errors
-    /// It is too short or too long.
+    /// The secret is shorter than [`MIN_SECRET_BYTES`] or longer than [`MAX_SECRET_BYTES`].
     pub fn new(bytes: &[u8]) -> Result<Self, String> {
         if !(MIN_SECRET_BYTES..=MAX_SECRET_BYTES).contains(&bytes.len()) {
             let range = format!("{MIN_SECRET_BYTES} to {MAX_SECRET_BYTES}");
@@ -46,11 +47,12 @@ impl Secret {
         Ok(Self(bytes.into()))
     }
 
-    /// The secret in a file, without white space at its end. Only its owner and group may be able
-    /// to read it.
+    /// Reads the secret in a file, without the white space at its end. Only the file's owner and
+    /// group may have access to it.
     ///
     /// # Errors
-    /// It cannot be read, everybody may read it, or it is too short or too long.
+    /// The file cannot be read, all users have access to it, or the secret is too short or too
+    /// long.
     pub fn read(file: &Path) -> Result<Self, String> {
         use std::os::unix::fs::PermissionsExt;
         let failed = |error: std::io::Error| format!("cannot read {}: {error}", file.display());
@@ -62,8 +64,8 @@ impl Secret {
         Self::new(bytes.trim_ascii_end()).map_err(|what| format!("{}: {what}", file.display()))
     }
 
-    /// Proves it for a connection that began with `hello`, to which the other side has answered
-    /// with `nonce`.
+    /// Makes the proof of `side` for a connection that began with `hello`, to which the called side
+    /// has answered with `nonce`.
     ///
     /// # Errors
     /// The hello cannot be encoded.
@@ -71,7 +73,8 @@ impl Secret {
         Ok(Proof(self.mac(side, hello, nonce)?.finalize().into_bytes().into()))
     }
 
-    /// Is this the proof? It takes as long, whatever of it is wrong.
+    /// Whether `proof` is the right one. The comparison takes the same time for every wrong proof,
+    /// so that its duration reveals nothing.
     ///
     /// # Errors
     /// The hello cannot be encoded.
