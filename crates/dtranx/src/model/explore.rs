@@ -1,4 +1,4 @@
-//! Explores a plan completely and says what was found.
+//! Exploration of a plan: every state that it can reach is checked.
 
 use stateright::{Checker, HasDiscoveries, Model, Property};
 
@@ -8,12 +8,12 @@ use super::{
     state::{Action, State},
 };
 
-/// What an exploration found.
+/// Result of an exploration.
 #[derive(Debug)]
 pub(crate) struct Report {
-    /// Different states.
+    /// Number of different states.
     pub(crate) states: usize,
-    /// What is wrong, and the steps that lead there.
+    /// Violated property and the steps that lead to it, if any.
     pub(crate) violation: Option<String>,
 }
 
@@ -41,7 +41,7 @@ impl Model for Plan {
     }
 }
 
-/// Explores every state that `plan` can reach, until one is wrong.
+/// Explores every state that `plan` can reach, up to the first that violates a property.
 pub(crate) fn explore(plan: Plan) -> Report {
     let begun = std::time::Instant::now();
     let checker = plan.clone().checker().threads(2).finish_when(HasDiscoveries::AnyFailures).spawn_bfs().join();

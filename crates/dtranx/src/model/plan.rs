@@ -1,90 +1,93 @@
-//! What is explored: the cluster, its clients' transactions, and how much may go wrong.
+//! Plans of the model: the cluster, its clients' transactions and snapshots, and the budgets of
+//! faults.
 
 use crate::core::{Epoch, Key, NodeConfig, Partition, ServerId, flaw::Flaw};
 
-/// A transaction of a client.
+/// Transaction of a client. Other transactions are given by their index in the plan.
 #[derive(Clone, Debug)]
 pub(crate) struct Tx {
     pub(crate) coordinator: ServerId,
     pub(crate) reads: Vec<Key>,
     pub(crate) puts: Vec<Key>,
     pub(crate) deletes: Vec<Key>,
-    /// It begins only when this one has been answered.
+    /// The transaction begins only after the answer to this one.
     pub(crate) after: Option<usize>,
-    /// It begins only when this one has been applied, or a part of it.
+    /// The transaction begins only after some server has applied its part of this one.
     pub(crate) sees: Option<usize>,
-    /// It begins only when its coordinator is in this epoch, or a later one.
+    /// The transaction begins only when its coordinator is in this epoch or a later one.
     pub(crate) from: Epoch,
-    /// The attempt that it repeats: it begins when that one is answered, and takes over the locks
-    /// that are kept for it.
+    /// Attempt that the transaction repeats. The transaction begins after the answer to that
+    /// attempt and takes over the locks that are kept for it.
     pub(crate) retries: Option<usize>,
-    /// It names this transaction of its coordinator as the attempt before, whatever that is.
+    /// Number of the coordinator's transaction that the client names as the attempt before, rightly
+    /// or wrongly.
     pub(crate) names: Option<u64>,
-    /// What it says about how long it has waited, and whether it wants its locks kept.
+    /// Time since the first attempt as the client gives it, in milliseconds.
     pub(crate) waited_ms: u32,
+    /// Whether the client wants its locks kept for another attempt.
     pub(crate) keeps: bool,
 }
 
-/// A snapshot that a client asks for, and then reads these keys of.
+/// Snapshot that a client asks for, and the keys that it then reads.
 #[derive(Clone, Debug)]
 pub(crate) struct Snap {
     pub(crate) maker: ServerId,
     pub(crate) keys: Vec<Key>,
-    /// It begins only when this transaction has been answered.
+    /// The client asks only after the answer to this transaction.
     pub(crate) after: Option<usize>,
 }
 
-/// What is explored.
+/// One cluster to explore, with its clients and the budgets of faults.
 #[derive(Clone, Debug)]
 pub(crate) struct Plan {
     pub(crate) servers: u16,
     pub(crate) txs: Vec<Tx>,
-    /// So many of them, the first ones, have been answered before anything else begins, one after
-    /// the other; all of them had read before. What is explored begins with what they have written,
-    /// and the locks that are kept for them.
+    /// Number of transactions, the first of `txs`, that are over when the exploration begins. All
+    /// of them read first; then they commit one after the other. The exploration begins with their
+    /// writes and the locks that are kept for them.
     pub(crate) before: usize,
-    /// So many snapshots, the first ones, have been made after these: some of the epochs behind
-    /// them are reserved.
+    /// Number of snapshots, the first of `snaps`, that are made after those transactions. They
+    /// leave some later epochs reserved.
     pub(crate) snaps_before: usize,
-    /// Their numbers follow those of the transactions.
+    /// Snapshots; their indices follow those of the transactions.
     pub(crate) snaps: Vec<Snap>,
-    /// Are commits of an epoch answered only when every server is known to have entered it?
-    /// Otherwise at once, so that they disturb snapshots.
+    /// Whether commits of an epoch are answered only when every server is known to have entered it.
+    /// Otherwise they are answered at once, so that they disturb snapshots.
     pub(crate) holds: bool,
-    /// How often a server may crash.
+    /// Budget of crashes, for all servers together.
     pub(crate) crashes: u8,
-    /// Only this one may.
+    /// The only server that may crash, if one is named.
     pub(crate) crash_only: Option<u16>,
-    /// How many messages may be lost.
+    /// Budget of lost messages.
     pub(crate) losses: u8,
-    /// How many messages may arrive twice.
+    /// Budget of messages that arrive twice.
     pub(crate) duplicates: u8,
-    /// How often a server may lose the connection over which another speaks; what is on its way
-    /// still arrives.
+    /// Budget of lost connections from one server to another; messages under way still arrive.
     pub(crate) disconnections: u8,
-    /// How often timers may go off while messages are on their way.
+    /// Budget of timers that go off while something is under way.
     pub(crate) early_ticks: u8,
-    /// Only this one's may.
+    /// The only server whose timers may go off early, if one is named.
     pub(crate) ticks_only: Option<u16>,
-    /// How often garbage may be collected before the end.
+    /// Budget of garbage collections before the final ones.
     pub(crate) collections: u8,
-    /// Is each event between the machines of a server a step of its own? Otherwise they are
-    /// delivered at once.
+    /// Whether each event between the machines of a server is a step of its own. Otherwise such
+    /// events are delivered at once.
     pub(crate) apart: bool,
-    /// This server's storage takes its time, and answers out of order; the others' answers at once.
+    /// The server with a slow storage, which carries out commands and answers out of order. Every
+    /// other storage answers at once.
     pub(crate) slow_storage: Option<u16>,
-    /// Is the wait for locks unlimited? Then a request that is refused because of its wait has
-    /// waited in a circle.
+    /// Whether waits for locks have no time limit. A request that is refused because of its wait
+    /// was then part of a circle of waits.
     pub(crate) waits_long: bool,
     pub(crate) flaw: Option<Flaw>,
 }
 
-/// The key that begins with the number of the server that holds it.
+/// Makes a key; its first digit is the number of the server that holds it.
 pub(crate) fn key(name: &str) -> Key {
     Key::new(name.as_bytes().to_vec()).unwrap()
 }
 
-/// A transaction: the coordinator, what it reads, what it puts.
+/// Transaction of this coordinator that reads the keys `reads` and then puts the keys `puts`.
 pub(crate) fn tx(coordinator: u16, reads: &[&str], puts: &[&str]) -> Tx {
     let keys = |names: &[&str]| names.iter().map(|name| key(name)).collect();
     Tx {
@@ -114,7 +117,7 @@ impl Tx {
     }
 }
 
-/// A snapshot: who makes it, what is read of it.
+/// Snapshot that server `maker` makes, of which a client reads `keys`.
 pub(crate) fn snap(maker: u16, keys: &[&str]) -> Snap {
     Snap { maker: ServerId(maker), keys: keys.iter().map(|name| key(name)).collect(), after: None }
 }
@@ -143,13 +146,13 @@ impl Plan {
         }
     }
 
-    /// Server n holds the keys that begin with the digit n.
+    /// Partition in which server n holds the keys that begin with the digit n.
     pub(crate) fn partition(&self) -> Partition {
         let first = |n: u16| if n == 1 { Key::smallest() } else { key(&n.to_string()) };
         Partition::Ranges((1..=self.servers).map(|n| (first(n), ServerId(n))).collect())
     }
 
-    /// Nothing takes any time.
+    /// Configuration of one server. Times are zero or out of reach, because the model has no clock.
     pub(crate) fn config(&self, me: ServerId) -> NodeConfig {
         let mut config = NodeConfig::new(me, self.partition());
         config.lock_wait_ms = if self.waits_long { 1000 } else { 0 };

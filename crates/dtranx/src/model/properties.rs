@@ -1,5 +1,6 @@
-//! What must be true whenever nothing is on its way: if nothing more goes wrong, the cluster comes
-//! to rest, and then everything is in order.
+//! Properties of the model. No refused transaction is applied in any state. From each state with
+//! nothing under way, the cluster comes to rest without further faults, and then nothing is left
+//! over and the history is strictly serializable.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,10 +10,10 @@ use super::{
 };
 use crate::core::{CommitAnswer, Key, TranxId, WorkId};
 
-/// How many steps the cluster may take to come to rest.
+/// Limit of the rounds of steps in which the cluster must come to rest.
 const MAX_STEPS: usize = 400;
 
-/// What is wrong with `state`, if anything is.
+/// Description of the first violated property of `state`; `None` if it has none.
 pub(crate) fn violation(plan: &Plan, state: &State) -> Option<String> {
     if let Some(refused) = refused_but_applied(state) {
         return Some(refused);
@@ -27,12 +28,13 @@ pub(crate) fn violation(plan: &Plan, state: &State) -> Option<String> {
     leftovers(&state).or_else(|| not_serializable(plan, &state))
 }
 
-/// Takes every step that is no fault, in some order, and then collects garbage until nothing
-/// changes.
+/// Takes steps without faults, in some order, and collects garbage when there are none left, until
+/// the collection changes nothing.
 fn come_to_rest(plan: &Plan, state: &mut State) -> Result<(), String> {
     for _ in 0..MAX_STEPS {
         let steps = state.steps(plan);
-        // Timers go off on every server, lest one waits for another for ever.
+        // Timers go off on every server in one round. Otherwise one server's timers could recur for
+        // ever while another server's timer, which ends the wait, never comes first.
         let are_timers = matches!(steps.first(), Some(Action::Tick(_)));
         for action in steps.iter().take(if are_timers { steps.len() } else { 1 }) {
             state.take(plan, action);
@@ -71,8 +73,9 @@ fn leftovers(state: &State) -> Option<String> {
     })
 }
 
-/// Is there an order of the committed transactions, that agrees with who was answered before whom
-/// began, in which each would have read what it read, and that leaves what is stored?
+/// Describes the history if it is not strictly serializable. It is if some order of the committed
+/// transactions and snapshots explains every read and the stored items, and puts no transaction
+/// before one that was answered before it began.
 fn not_serializable(plan: &Plan, state: &State) -> Option<String> {
     let mut committed: BTreeMap<usize, WorkId> = BTreeMap::new();
     for (tranx, at) in &state.applied {
@@ -123,8 +126,8 @@ fn not_serializable(plan: &Plan, state: &State) -> Option<String> {
     (!found).then(|| format!("not strictly serializable: {committed:?} {clients:?} {readers:?} {stored:?}"))
 }
 
-/// What a transaction or a snapshot read, what it saw there, and who had been answered when it
-/// began.
+/// Keys that a transaction or a snapshot read, the versions found there, and the transactions and
+/// snapshots that were answered before it began.
 fn what_it_saw<'a>(
     plan: &'a Plan,
     state: &'a State,
@@ -139,7 +142,7 @@ fn what_it_saw<'a>(
     }
 }
 
-/// `order` with `at` inserted in every place.
+/// All orders that come from `order` by inserting `at` in one place.
 fn insertions(order: &[usize], at: usize) -> Vec<Vec<usize>> {
     let insert = |place| {
         let mut longer = order.to_vec();

@@ -1,5 +1,5 @@
-//! One server of the model: a node while it runs, and its disk. Each record is a segment of its
-//! own.
+//! One server of the model: a node while it runs, and its disk. Each log record is a segment of its
+//! own, so that garbage collection can remove the log up to any record.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -9,16 +9,16 @@ use crate::core::{
     SegmentSummary, ServerId, TranxId, Write, node::Link,
 };
 
-/// A server.
+/// A server with its log and its storage.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Server {
     pub(crate) id: ServerId,
     pub(crate) node: Option<Node>,
     apart: bool,
     slow_storage: bool,
-    /// What the storage has been asked, and what it has answered that has not been heard, if it
-    /// takes its time.
+    /// Commands that a slow storage has not carried out.
     pub(crate) asked: Vec<Command>,
+    /// Answers of a slow storage that have not arrived at the node.
     pub(crate) answers: Vec<Input>,
     pub(crate) log: Vec<Record>,
     pub(crate) durable: usize,
@@ -27,11 +27,10 @@ pub(crate) struct Server {
     gc_record: Option<GcRecord>,
     pub(crate) items: BTreeMap<Key, Item>,
     persisted: BTreeMap<Key, Item>,
-    /// What each key held before the first write of each epoch, from the end of `snapshots_from`
-    /// on.
+    /// Version of each key before its first write in each epoch after `snapshots_from`.
     replaced: BTreeMap<Key, Vec<(Epoch, Option<TranxId>)>>,
     snapshots_from: Epoch,
-    /// What the garbage collection wants done.
+    /// Commands of the garbage collection that have not been carried out.
     pub(crate) chores: VecDeque<Command>,
 }
 
@@ -57,8 +56,8 @@ impl Server {
         }
     }
 
-    /// Starts from what is on the disk. What it tells others is added to `out`, what it applies to
-    /// `applied`.
+    /// Starts the node from the disk's contents. Its commands for others are added to `out`, the
+    /// transactions that it applies to `applied`.
     pub(crate) fn start(&mut self, plan: &Plan, out: &mut Vec<Command>, applied: &mut Vec<(TranxId, Vec<Write>)>) {
         let mut recovery = Recovery::new(plan.config(self.id), self.gc_record.clone());
         for (at, record) in self.log.clone().into_iter().enumerate().skip(self.removed) {
@@ -75,8 +74,8 @@ impl Server {
         self.carry_out(commands, out, applied);
     }
 
-    /// Crashes, with `kept` of the records that were not durable, and with or without what was not
-    /// persisted.
+    /// Crashes. The first `kept` records that were not durable survive, and so do the writes that
+    /// the storage had not persisted if `persists` is true.
     pub(crate) fn crash(&mut self, kept: usize, persists: bool) {
         self.node = None;
         self.chores.clear();
@@ -92,12 +91,12 @@ impl Server {
         }
     }
 
-    /// Does it matter whether the storage has persisted?
+    /// Whether the storage has writes that a crash could lose.
     pub(crate) fn has_unpersisted(&self) -> bool {
         self.items != self.persisted
     }
 
-    /// Has the node handle an event, and the storage whatever comes of it.
+    /// Gives the node an event and carries out the commands that follow.
     pub(crate) fn on(&mut self, input: Input, out: &mut Vec<Command>, applied: &mut Vec<(TranxId, Vec<Write>)>) {
         let mut commands = Vec::new();
         match &mut self.node {
@@ -108,7 +107,7 @@ impl Server {
         self.carry_out(commands, out, applied);
     }
 
-    /// One of its machines hears what another has told it.
+    /// Delivers the next event on a link between two machines of the node.
     pub(crate) fn pass(&mut self, link: Link, out: &mut Vec<Command>, applied: &mut Vec<(TranxId, Vec<Write>)>) {
         let mut commands = Vec::new();
         if let Some(node) = &mut self.node {
@@ -117,26 +116,27 @@ impl Server {
         self.carry_out(commands, out, applied);
     }
 
-    /// Between which of its machines something is on its way.
+    /// Links between machines of the node that have an event under way.
     pub(crate) fn links(&self) -> impl Iterator<Item = Link> {
         self.node.iter().flat_map(Node::links)
     }
 
-    /// Is nothing on its way, neither to the disk nor within the server?
+    /// Whether the server runs and has nothing under way, neither to its disk nor between its
+    /// machines.
     pub(crate) fn is_silent(&self) -> bool {
         let is_disk_done = self.durable == self.log.len() && self.chores.is_empty();
         let is_storage_done = self.asked.is_empty() && self.answers.is_empty();
         self.node.is_some() && is_disk_done && is_storage_done && self.links().next().is_none()
     }
 
-    /// The log becomes durable.
+    /// Makes all log records durable.
     pub(crate) fn flush(&mut self, out: &mut Vec<Command>, applied: &mut Vec<(TranxId, Vec<Write>)>) {
         self.durable = self.log.len();
         let through = LogTicket((self.durable - self.tickets_from) as u64);
         self.on(Input::Logged { through }, out, applied);
     }
 
-    /// Does the next chore of the garbage collection.
+    /// Carries out the next command of the garbage collection.
     pub(crate) fn do_chore(&mut self, out: &mut Vec<Command>, applied: &mut Vec<(TranxId, Vec<Write>)>) {
         match self.chores.pop_front() {
             Some(Command::PersistStorage) => {
@@ -152,25 +152,25 @@ impl Server {
         }
     }
 
-    /// How many records are left of the log.
+    /// Number of log records that are not removed.
     pub(crate) fn log_len(&self) -> usize {
         self.log.len() - self.removed.min(self.log.len())
     }
 
-    /// The storage does one of the things that it was asked for; the answer is on its way.
+    /// Carries out one command of a slow storage; the answer is then under way to the node.
     pub(crate) fn work(&mut self, at: usize, applied: &mut Vec<(TranxId, Vec<Write>)>) {
         let command = self.asked.remove(at);
         let answer = self.store(command, applied);
         self.answers.extend(answer);
     }
 
-    /// One of the storage's answers is heard.
+    /// Gives the node one answer of a slow storage.
     pub(crate) fn hear(&mut self, at: usize, out: &mut Vec<Command>, applied: &mut Vec<(TranxId, Vec<Write>)>) {
         let answer = self.answers.remove(at);
         self.on(answer, out, applied);
     }
 
-    /// Keeps what is going to be replaced.
+    /// Keeps the versions that `writes` replace, for snapshots of earlier epochs.
     fn keep(&mut self, epoch: Epoch, writes: &[Write]) {
         for Write { key, .. } in writes.iter().filter(|_| epoch > self.snapshots_from) {
             let version = self.items.get(key).map(|item| item.version);
@@ -181,7 +181,8 @@ impl Server {
         }
     }
 
-    /// What a key held at the end of an epoch; `None`: nobody knows any more.
+    /// Version of a key at the end of an epoch; `None` if the server does not keep that epoch any
+    /// more.
     pub(crate) fn read_at(&self, epoch: Epoch, key: &Key) -> Option<Option<TranxId>> {
         if epoch < self.snapshots_from {
             return None;

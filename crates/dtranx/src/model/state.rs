@@ -1,4 +1,4 @@
-//! The cluster, and the steps that it can take.
+//! [`State`] of the modelled cluster, and the steps from one state to the next.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -14,15 +14,16 @@ use crate::core::{
     Transaction, TranxId, Value, Write, node::Link,
 };
 
-/// The whole cluster.
+/// State of the cluster, its network and its clients, with what is left of the budgets.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct State {
     pub(crate) servers: Vec<Server>,
-    /// What is on its way, by its digest: equal messages are one.
+    /// Messages under way, by their digests; equal messages are one entry.
     pub(crate) network: BTreeMap<u64, Post>,
     pub(crate) clients: Vec<Client>,
     pub(crate) readers: Vec<Reader>,
-    /// Which transaction was applied as what, in the end or before a crash.
+    /// Transactions that a server has applied, even if a crash undid it, with the index of each in
+    /// the plan.
     pub(crate) applied: BTreeMap<TranxId, usize>,
     pub(crate) crashes: u8,
     pub(crate) losses: u8,
@@ -32,7 +33,7 @@ pub(crate) struct State {
     pub(crate) collections: u8,
 }
 
-/// A message on its way.
+/// A message under way between two servers.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Post {
     pub(crate) from: ServerId,
@@ -43,11 +44,11 @@ pub(crate) struct Post {
 /// A client with one transaction.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct Client {
-    /// The versions read so far.
+    /// Versions that the client has read so far.
     pub(crate) seen: Vec<Option<TranxId>>,
     pub(crate) sent_as: Option<ClientId>,
     pub(crate) answer: Option<CommitAnswer>,
-    /// Who had been answered when it began.
+    /// Transactions and snapshots that were answered before this transaction began.
     pub(crate) after: BTreeSet<usize>,
 }
 
@@ -55,15 +56,15 @@ pub(crate) struct Client {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct Reader {
     pub(crate) asked_as: Option<ClientId>,
-    /// What it has, unless it was refused, then or later.
+    /// Snapshot that the client was given; reads of it may still be refused.
     pub(crate) snapshot: Option<Epoch>,
     pub(crate) is_refused: bool,
     pub(crate) seen: Vec<Option<TranxId>>,
-    /// Who had been answered when it began.
+    /// Transactions and snapshots that were answered before this snapshot was requested.
     pub(crate) after: BTreeSet<usize>,
 }
 
-/// Something that can happen.
+/// A step of the cluster; servers and clients are given by their index.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Action {
     Read(usize),
@@ -73,7 +74,7 @@ pub(crate) enum Action {
     Deliver(Post),
     Duplicate(Post),
     Lose(Post),
-    /// A server learns that it does not hear another any more.
+    /// Server `at` learns that the connection from server `from` is lost.
     Disconnect {
         at: usize,
         from: ServerId,
@@ -81,8 +82,9 @@ pub(crate) enum Action {
     Flush(usize),
     Chore(usize),
     Pass(usize, Link),
-    /// The storage does something; its answer is heard.
+    /// A slow storage carries out one of its commands.
     Store(usize, usize),
+    /// One answer of a slow storage arrives.
     Hear(usize, usize),
     Tick(usize),
     Collect(usize),
@@ -95,7 +97,8 @@ pub(crate) enum Action {
 }
 
 impl State {
-    /// Every server is up and has numbers, and what is to be over is over.
+    /// First state of a plan: every server runs and has transaction numbers, and the plan's first
+    /// transactions and snapshots are over.
     pub(crate) fn new(plan: &Plan) -> Self {
         let mut state = Self {
             servers: (1..=plan.servers).map(|id| Server::new(ServerId(id), plan)).collect(),
@@ -128,7 +131,7 @@ impl State {
         state
     }
 
-    /// Does what is on its way, in some order.
+    /// Takes steps that are not a client's, in some order, until nothing is under way.
     fn come_to_silence(&mut self, plan: &Plan) {
         let is_asked = |action: &Action| {
             use Action::{AskSnapshot, Commit, Read, ReadSnapshot};
@@ -140,7 +143,7 @@ impl State {
         }
     }
 
-    /// What can happen without fault.
+    /// Steps that are possible without a fault.
     pub(crate) fn steps(&self, plan: &Plan) -> Vec<Action> {
         let mut actions: Vec<Action> = self.network.values().cloned().map(Action::Deliver).collect();
         for (at, server) in self.servers.iter().enumerate() {
@@ -184,7 +187,7 @@ impl State {
         actions
     }
 
-    /// What can go wrong, within the budgets.
+    /// Faults that the budgets still allow, with early timers and early garbage collection.
     pub(crate) fn faults(&self, plan: &Plan) -> Vec<Action> {
         let mut actions = Vec::new();
         if self.losses > 0 {
@@ -220,12 +223,12 @@ impl State {
         actions
     }
 
-    /// Is nothing on its way, neither over the network nor to a disk?
+    /// Whether nothing is under way over the network, and every server runs and has nothing to do.
     pub(crate) fn is_silent(&self) -> bool {
         self.network.is_empty() && self.servers.iter().all(Server::is_silent)
     }
 
-    /// Timers that may go off.
+    /// Ticks of the servers that have a timer.
     pub(crate) fn ticks(&self) -> impl Iterator<Item = Action> {
         let is_due = |server: &Server| server.node.as_ref().is_some_and(|node| node.next_deadline_ms().is_some());
         self.servers.iter().enumerate().filter(move |(_, server)| is_due(server)).map(|(at, _)| Action::Tick(at))
@@ -235,7 +238,7 @@ impl State {
         self.servers[index(id)].node.is_some()
     }
 
-    /// Is its coordinator in the epoch that it waits for?
+    /// Whether the transaction's coordinator has reached the epoch that the plan makes it wait for.
     fn is_in(&self, tx: &Tx) -> bool {
         let node = self.servers[index(tx.coordinator)].node.as_ref();
         tx.from == Epoch(0) || node.is_some_and(|node| node.tranx.epochs.now() >= tx.from)
@@ -253,7 +256,7 @@ impl State {
         plan.partition().server_of(&tx.reads[client.seen.len()])
     }
 
-    /// Takes a step.
+    /// Takes one step; a fault is taken from its budget.
     pub(crate) fn take(&mut self, plan: &Plan, action: &Action) {
         let (mut out, mut applied) = (Vec::new(), Vec::new());
         let mut actor = None;
@@ -333,7 +336,8 @@ impl State {
         }
     }
 
-    /// What a server has told others.
+    /// Delivers a server's commands: its messages to the network, its answers to the clients. Notes
+    /// the transactions that it applied.
     fn spread(&mut self, at: usize, out: Vec<Command>, applied: Vec<(TranxId, Vec<Write>)>) {
         let from = self.servers[at].id;
         for command in out {
@@ -394,15 +398,15 @@ impl State {
         }
     }
 
-    /// Who has been answered; snapshots, to the end. Their numbers follow those of the
-    /// transactions.
+    /// Indices of the answered transactions, and of the snapshots that were made; the indices of
+    /// snapshots follow those of transactions.
     fn answered(&self) -> BTreeSet<usize> {
         let clients = self.clients.iter().map(|client| client.answer.is_some());
         let readers = self.readers.iter().map(|reader| reader.snapshot.is_some());
         clients.chain(readers).enumerate().filter(|(_, is_answered)| *is_answered).map(|(at, _)| at).collect()
     }
 
-    /// What it says about the attempt before, which is another transaction of the plan.
+    /// The client's facts about the attempt before, which is another transaction of the plan.
     fn again(&self, plan: &Plan, at: usize) -> Again {
         let kept = plan.txs[at].retries.and_then(|before| match &self.clients[before].answer {
             Some(CommitAnswer::Refused(Refusal::Stale { kept, .. })) => *kept,
@@ -440,7 +444,7 @@ fn index(id: ServerId) -> usize {
 }
 
 impl Reader {
-    /// Has it something left to be read?
+    /// Whether the client has its snapshot and has not read all its keys.
     fn is_reading(&self, snap: &Snap) -> bool {
         self.snapshot.is_some() && !self.is_refused && self.seen.len() < snap.keys.len()
     }

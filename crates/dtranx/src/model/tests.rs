@@ -1,4 +1,5 @@
-//! What is explored, and what is broken to see it noticed.
+//! Explorations of the real protocol, which must hold, and of the protocol with one flaw each,
+//! which the model must notice.
 
 use super::{
     explore::explore,
@@ -6,36 +7,38 @@ use super::{
 };
 use crate::core::{Epoch, flaw::Flaw};
 
-/// Explores all of it; nothing is wrong.
+/// Explores the whole plan and fails if a property is violated.
 fn holds(plan: Plan) {
     let report = explore(plan);
     assert!(report.violation.is_none(), "{}", report.violation.unwrap());
     assert!(report.states > 100, "nothing is explored: {report:?}");
 }
 
-/// Explores it broken; something is wrong.
+/// Explores the plan with a flaw and fails if no property is violated.
 fn is_noticed(plan: Plan, flaw: Flaw) {
     let report = explore(Plan { flaw: Some(flaw), ..plan });
     println!("{}", report.violation.expect("nobody notices"));
 }
 
-/// Each reads what the other writes.
+/// Two transactions; each reads the key that the other writes.
 fn write_skew() -> Plan {
     Plan::new(2, vec![tx(1, &["1a"], &["2b"]), tx(2, &["2b"], &["1a"])])
 }
 
-/// The same, with a coordinator elsewhere; the server of the first read may crash.
+/// [`write_skew`] with a first coordinator that holds none of the keys. The server of the first
+/// read may crash.
 fn write_skew_from_afar() -> Plan {
     let txs = vec![tx(3, &["1a"], &["2b"]), tx(2, &["2b"], &["1a"])];
     Plan { crashes: 1, crash_only: Some(1), ..Plan::new(3, txs) }
 }
 
-/// One writes on both servers, the other reads both.
+/// A transfer writes on both servers, and an audit reads both keys.
 fn transfer_and_audit() -> Plan {
     Plan::new(2, vec![tx(1, &[], &["1a", "2b"]), tx(2, &["1a", "2b"], &[])])
 }
 
-/// The same, once there is something to be read.
+/// Two transfers and an audit of the same keys; the second transfer and the audit begin after the
+/// first transfer, so that the audit finds values.
 fn transfers_and_audit() -> Plan {
     let mut plan = Plan::new(2, vec![tx(1, &[], &["1a", "2b"]), tx(1, &[], &["1a", "2b"]), tx(2, &["1a", "2b"], &[])]);
     plan.txs[1].after = Some(0);
@@ -43,45 +46,47 @@ fn transfers_and_audit() -> Plan {
     plan
 }
 
-/// A coordinator that holds nothing, two participants. One is impatient, the other crashes.
+/// Two participants, and a coordinator that holds none of the keys. One participant's timers go off
+/// early; the other participant crashes.
 fn two_participants() -> Plan {
     let plan = Plan::new(3, vec![tx(1, &[], &["2b", "3c"])]);
     Plan { crashes: 1, crash_only: Some(3), early_ticks: 2, ticks_only: Some(2), ..plan }
 }
 
-/// Two read what a third writes, by way of a coordinator that holds nothing of it and crashes.
+/// Two audits read the keys of a writer. Their coordinator holds none of the keys and crashes.
 fn two_audits_from_afar() -> Plan {
     let txs = vec![tx(1, &[], &["1a", "1c"]), tx(2, &["1a"], &[]), tx(2, &["1a", "1c"], &[])];
     Plan { crashes: 1, crash_only: Some(2), ..Plan::new(2, txs) }
 }
 
-/// A key comes and goes behind the back of a reader, who sees what came with it, and not what came
-/// when it went.
+/// A key is put and then deleted beside a reader. The reader could find the key absent, see the
+/// write that came with the put, and miss the write that came with the delete.
 fn come_and_gone() -> Plan {
     let go = Tx { after: Some(0), deletes: vec![key("1a")], ..tx(1, &[], &["2c"]) };
     Plan::new(2, vec![tx(1, &[], &["1a", "2b"]), go, tx(2, &["1a", "2b", "2c"], &[])])
 }
 
-/// Both change the same key, on one server.
+/// Two transactions read and write the same key on one server.
 fn two_increments() -> Plan {
     Plan::new(1, vec![tx(1, &["1a"], &["1a"]), tx(1, &["1a"], &["1a"])])
 }
 
-/// Both write on both servers, and begin at the other one's end. None gives up for want of time.
+/// Two transfers of the same keys on two servers, each with another server as its coordinator. No
+/// wait has a time limit.
 fn transfers_that_meet() -> Plan {
     Plan { waits_long: true, ..Plan::new(2, vec![tx(1, &[], &["1a", "2b"]), tx(2, &[], &["1a", "2b"])]) }
 }
 
-/// The same, and one of them has been refused before: it begins at the first server wherever its
-/// coordinator is.
+/// [`transfers_that_meet`] with a first transfer that was refused before. A retry asks the servers
+/// in order, from the first one on, wherever its coordinator is.
 fn transfer_and_retry_that_meet(waited_ms: u32) -> Plan {
     let mut plan = transfers_that_meet();
     plan.txs[0] = Tx { waited_ms, ..keeping(plan.txs[0].clone()) };
     plan
 }
 
-/// A transfer, and a transaction that waits for it on the first server and reads what it writes on
-/// the second.
+/// A transfer, and a transaction that waits for it on the first server and reads its write on the
+/// second.
 fn transfer_and_reader_from_afar() -> Plan {
     Plan::new(3, vec![tx(1, &[], &["1a", "2b"]), tx(3, &["2b"], &["1a"])])
 }
@@ -90,8 +95,8 @@ fn keeping(tx: Tx) -> Tx {
     Tx { keeps: true, waited_ms: 5, ..tx }
 }
 
-/// Two change the same keys; the second keeps its locks for a third, which takes its place. Or it
-/// does not come.
+/// Two transactions change the same keys. The second keeps its locks for a retry, which is part of
+/// the plan only if `comes` is true.
 fn increments_and_retry(names: &[&str], servers: u16, comes: bool) -> Plan {
     let mut plan = Plan::new(servers, vec![tx(1, names, names), keeping(tx(1, names, names))]);
     if comes {
@@ -100,34 +105,35 @@ fn increments_and_retry(names: &[&str], servers: u16, comes: bool) -> Plan {
     plan
 }
 
-/// One that names the other as the attempt before, which it is not.
+/// An increment that wrongly names a transfer as its attempt before.
 fn increment_that_names_a_transfer() -> Plan {
     let names = Tx { names: Some(1), ..tx(1, &["1a"], &["1a"]) };
     Plan::new(2, vec![tx(1, &["1a"], &["1a", "2b"]), names])
 }
 
-/// A reader locks what it read, because it has been refused before.
+/// A transfer, and an audit that locks the keys it read because it was refused before.
 fn transfer_and_keeping_audit() -> Plan {
     let audit = Tx { waited_ms: 25, ..keeping(tx(2, &["1a", "2b"], &[])) };
     Plan::new(2, vec![tx(1, &[], &["1a", "2b"]), audit])
 }
 
-/// One participant, far from its coordinator.
+/// One participant, on another server than its coordinator.
 fn one_participant() -> Plan {
     Plan::new(2, vec![tx(1, &[], &["2b"])])
 }
 
-/// The same, with the machines of each server apart.
+/// The same plan with each event between a server's machines as a step of its own.
 fn apart(plan: Plan) -> Plan {
     Plan { apart: true, ..plan }
 }
 
-/// The same, with a storage on the first server that does and answers things in any order.
+/// The same plan with a storage on the first server that carries out and answers commands in any
+/// order.
 fn slow_storage(plan: Plan) -> Plan {
     Plan { slow_storage: Some(1), ..plan }
 }
 
-/// One writes on both servers, and after that another changes one of these keys.
+/// A transfer between two servers, and a later change of one of its keys.
 fn transfer_then_increment() -> Plan {
     let then = Tx { after: Some(0), ..tx(1, &["1a"], &["1a"]) };
     Plan::new(2, vec![tx(1, &[], &["1a", "2b"]), then])
@@ -138,28 +144,29 @@ fn transfer_and_snapshot() -> Plan {
     Plan { snaps: vec![snap(2, &["1a", "2b"])], ..Plan::new(2, vec![tx(1, &[], &["1a", "2b"])]) }
 }
 
-/// The same, and what reads the transfer writes something else on one server, which the snapshot
-/// reads instead.
+/// A transfer, a transaction that reads one of its keys and writes another, and a snapshot of the
+/// transfer's first key and of that other key.
 fn transfer_and_dependent_and_snapshot() -> Plan {
     let txs = vec![tx(1, &[], &["1a", "2b"]), tx(2, &["2b"], &["2c"])];
     Plan { snaps: vec![snap(1, &["1a", "2c"])], holds: true, ..Plan::new(2, txs) }
 }
 
-/// One write after the other, on different servers, the second when the first was answered; by a
-/// coordinator that holds nothing, for the first.
+/// Two writes on different servers; the second begins after the answer to the first, whose
+/// coordinator holds none of the keys.
 fn one_after_the_other_and_snapshot() -> Plan {
     let txs = vec![tx(3, &[], &["2b"]), Tx { after: Some(0), ..tx(1, &[], &["1a"]) }];
     Plan { snaps: vec![snap(1, &["1a", "2b"])], ..Plan::new(3, txs) }
 }
 
-/// The same with one coordinator less, and another snapshot that overtakes the first.
+/// [`one_after_the_other_and_snapshot`] on two servers only, with another snapshot that may
+/// overtake the first.
 fn one_after_the_other_and_two_snapshots() -> Plan {
     let txs = vec![tx(2, &[], &["2b"]), Tx { after: Some(0), ..tx(1, &[], &["1a"]) }];
     Plan { snaps: vec![snap(1, &["1a", "2b"]), snap(2, &[])], ..Plan::new(2, txs) }
 }
 
-/// Somebody who only reads sees a new write on one server and an old one on the other, which is
-/// replaced after that.
+/// A reader sees a new write on one server and an old write on the other server, which is then
+/// replaced.
 fn audit_between_two_writes_and_snapshot() -> Plan {
     let after = |before, tx| Tx { after: Some(before), ..tx };
     let txs = vec![
@@ -172,9 +179,9 @@ fn audit_between_two_writes_and_snapshot() -> Plan {
     Plan { snaps, holds: true, ..Plan::new(2, txs) }
 }
 
-/// A reader sees a key absent, and then another present; the first was put with the second, and is
-/// deleted while the reader is validated: the reader waits for that, and takes place after it. A
-/// write that begins when the reader is answered is in the snapshot.
+/// A reader sees one key absent and then another key present, which was put together with the
+/// first. The first key is deleted while the reader is validated; the reader waits for the delete
+/// and takes place after it. The snapshot shows a write that begins after the answer to the reader.
 fn validation_that_waits_and_snapshot() -> Plan {
     let after = |before, tx| Tx { after: Some(before), ..tx };
     let delete = Tx { deletes: vec![key("1a")], ..tx(1, &[], &["2b"]) };
@@ -184,11 +191,11 @@ fn validation_that_waits_and_snapshot() -> Plan {
     Plan { snaps, holds: true, ..Plan::new(3, txs) }
 }
 
-/// A reader of two keys finds one of them locked, for an attempt that is to come again and does
-/// not, and waits. The other one is free, and is locked after that by a write that the snapshot
-/// shows. What the reader has seen on the second server the snapshot does not: that begins where
-/// the second server is in the snapshot's next epoch. The first one enters it without a wait for
-/// its log, because a snapshot before had it reserved.
+/// A reader of two keys on the first server finds one of them locked for a retry that never comes,
+/// and waits. The other key is free, and is locked later by a write that the snapshot shows. The
+/// snapshot does not show the write that the reader has seen on the second server, because that
+/// write begins when the second server is in the epoch after the snapshot. The first server enters
+/// that epoch without a wait for its log, because an earlier snapshot had it reserved.
 fn validation_that_sees_keys_free_one_after_the_other_and_snapshot() -> Plan {
     let txs = vec![
         tx(1, &[], &["1a", "1b", "2c"]),
@@ -202,8 +209,8 @@ fn validation_that_sees_keys_free_one_after_the_other_and_snapshot() -> Plan {
     Plan { early_ticks: 1, ticks_only: Some(1), ..plan }
 }
 
-/// A transfer that holds a key. Another coordinator's transaction waits for it, and a reader of the
-/// same coordinator for that one, by another key.
+/// A transfer that holds a key, a transaction of another coordinator that waits for that key, and a
+/// reader of the same coordinator that waits for that transaction by another key.
 fn transfer_and_two_that_wait_from_afar() -> Plan {
     let older = Tx { waited_ms: 50, ..tx(2, &[], &["1a", "1c"]) };
     Plan::new(2, vec![tx(1, &[], &["1a", "2b"]), older, tx(2, &["1c"], &[])])
@@ -342,7 +349,7 @@ fn write_skew_apart_with_crash() {
     holds(apart(Plan { crashes: 1, ..write_skew() }));
 }
 
-/// The server that coordinates nothing of what is written crashes.
+/// The server that crashes coordinates the audit, and takes part in the transfer.
 #[test]
 fn transfer_and_audit_apart_with_crash() {
     holds(apart(Plan { crashes: 1, crash_only: Some(2), ..transfer_and_audit() }));
@@ -470,7 +477,7 @@ fn transfer_and_keeping_audit_with_crash() {
     holds(Plan { crashes: 1, ..transfer_and_keeping_audit() });
 }
 
-/// A test for each flaw, with the plan that shows it.
+/// Makes one test per flaw, with the plan that shows the flaw.
 macro_rules! flaws {
     ($($name:ident: $flaw:ident in $plan:expr,)*) => { $(
         #[test]
