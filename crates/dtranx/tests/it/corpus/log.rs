@@ -1,4 +1,4 @@
-//! Files of a log, as the log writes them.
+//! Corpus of log files, made by the log itself.
 
 use std::sync::Arc;
 
@@ -15,8 +15,7 @@ fn open(medium: &Memory) -> Opened {
     TranxLog::open(Arc::new(medium.clone()), &options, |_, _| Ok(())).unwrap()
 }
 
-/// A segment that some records were appended to: all in one block, or each made durable in a block
-/// of its own.
+/// Makes a segment with some records: all in one block, or each made durable in a block of its own.
 fn segment(each_durable: bool) -> Vec<u8> {
     let medium = Memory::new();
     let mut log = open(&medium).log;
@@ -30,7 +29,8 @@ fn segment(each_durable: bool) -> Vec<u8> {
     medium.contents(SEGMENT).unwrap()
 }
 
-/// The one behind the first, made ahead, with so many records in it and the one before.
+/// Makes the second segment ahead of its use; the number of records is that of both segments
+/// together.
 fn made_ahead(records: u64) -> Vec<u8> {
     let medium = Memory::new();
     let Opened { mut log, collector, .. } = open(&medium);
@@ -42,8 +42,8 @@ fn made_ahead(records: u64) -> Vec<u8> {
     medium.contents("segment-00000000000000000002.wal").unwrap()
 }
 
-/// Without the zeros at its end. The header's size no longer fits then; the harness puts that
-/// right.
+/// Cuts off the zeros at a segment's end. The size in the header is wrong then; the harness
+/// corrects it.
 fn short(mut segment: Vec<u8>) -> Vec<u8> {
     let used = segment.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1);
     segment.truncate(used.next_multiple_of(64));
@@ -71,7 +71,8 @@ pub(crate) fn segments() -> Corpus {
     entries.into_iter().map(|(name, bytes)| (name.to_owned(), bytes)).collect()
 }
 
-/// The two slots, the first after its length.
+/// GC logs of one and two generations: the two slots one after the other, with the first slot's
+/// length before it.
 pub(crate) fn gc_logs() -> Corpus {
     let entry = |writes: usize| {
         let medium = Memory::new();
@@ -89,7 +90,7 @@ pub(crate) fn gc_logs() -> Corpus {
     [("new", 0), ("one", 1), ("both", 2)].map(|(name, writes)| (name.to_owned(), entry(writes))).into_iter().collect()
 }
 
-/// Is a log opened that has this segment, of whatever size?
+/// Whether a log with this segment, filled up to the full size, can be opened.
 pub(crate) fn is_read(segment: &[u8]) -> bool {
     let mut whole = segment.to_vec();
     whole.resize(4096, 0);

@@ -1,5 +1,5 @@
-//! The fuzzer's corpus of what DTranx reads, replayed and changed at random without a fuzzer, a
-//! bounded number of times.
+//! The fuzzer's corpus of messages and log files. These tests replay it and change it at random, a
+//! bounded number of times, without a fuzzer.
 #[path = "../../../../../fuzz/dtranx.rs"]
 mod harness;
 mod log;
@@ -10,9 +10,9 @@ mod wire;
 use rand::RngExt;
 use replay::{Target, compare, replay};
 
-/// How often the entries of a target are changed, all together: of those that are messages only,
-/// and of those that make logs of it.
+/// Number of random changes to all entries of a target that only decodes messages.
 const CHANGES: usize = 60_000;
+/// Number of random changes to all entries of a target that opens logs, which takes longer.
 const CHANGES_OF_LOGS: usize = 6_000;
 
 fn messages() -> Vec<Target> {
@@ -36,7 +36,7 @@ fn messages_and_what_becomes_of_them_are_errors_or_messages() {
 
 #[test]
 fn logs_and_what_becomes_of_them_are_errors_or_logs() {
-    // Room that is not written is zero: often a changed file has some.
+    // Unwritten room of a file is zero, so half of the changed files get some at their end.
     replay(logs(), CHANGES_OF_LOGS, |changed, random| {
         if random.random_bool(0.5) {
             changed.resize(changed.len().next_multiple_of(64) + 256, 0);
@@ -44,7 +44,7 @@ fn logs_and_what_becomes_of_them_are_errors_or_logs() {
     });
 }
 
-/// Otherwise the tests above would only look at refusals.
+/// With a corpus of bytes that are refused, the tests above would only exercise refusals.
 #[test]
 fn every_entry_is_read_and_none_is_refused() {
     for entry in wire::payloads().values() {
@@ -53,7 +53,7 @@ fn every_entry_is_read_and_none_is_refused() {
     for entry in wire::frames().values() {
         assert!(wire::count_frames(entry) > 0, "{entry:02x?}");
     }
-    // Those made ahead have another number, which the harness puts right.
+    // Segments made ahead have another number in their header, which only the harness corrects.
     for (name, entry) in log::segments().into_iter().filter(|(name, _)| !name.starts_with("made_ahead")) {
         assert_eq!(log::is_read(&entry), !name.starts_with("damaged"), "{name}");
     }

@@ -1,4 +1,4 @@
-//! One of each kind of message and record, encoded.
+//! Corpus of encoded messages and records, with one of each kind.
 
 use dtranx::cluster::{Cluster, Server};
 use dtranx::core::{
@@ -166,7 +166,7 @@ fn messages() -> Vec<(&'static str, Message)> {
     ]
 }
 
-/// Every kind of record of the log.
+/// One log record of each kind.
 pub(crate) fn records() -> Vec<(&'static str, Record)> {
     let ready = Record::Ready {
         tranx: TRANX,
@@ -185,13 +185,13 @@ pub(crate) fn records() -> Vec<(&'static str, Record)> {
     ]
 }
 
-/// What the GC log holds.
+/// Payload of the GC log.
 pub(crate) fn gc_record() -> GcRecord {
     let low_water = vec![(ServerId(1), 5), (ServerId(300), u64::MAX)];
     GcRecord { reserved_through: 70_000, low_water, epochs_through: EPOCH }
 }
 
-/// Each after the byte that says what it is.
+/// Payloads, each after a byte for its type.
 pub(crate) fn payloads() -> Corpus {
     let mut corpus = Corpus::new();
     add(&mut corpus, 0, "hello", hellos());
@@ -211,7 +211,8 @@ fn add<T: Serialize>(corpus: &mut Corpus, kind: u8, what: &str, examples: Vec<(&
     }
 }
 
-/// What one side says: a client, the server that answers it, a server that calls another.
+/// All bytes that one side of a connection sends: a client, the server that answers it, and a
+/// server that calls another.
 pub(crate) fn frames() -> Corpus {
     let sides = [
         ("client", vec![frame(&hellos()[1].1)], requests().iter().map(|(_, request)| frame(request)).collect()),
@@ -230,7 +231,7 @@ fn frame(message: &impl Serialize) -> Vec<u8> {
     bytes
 }
 
-/// How many frames follow the preface.
+/// Number of frames behind the preface.
 pub(crate) fn count_frames(bytes: &[u8]) -> usize {
     let mut rest = &bytes[preface().len()..];
     let mut frames = 0;
@@ -242,7 +243,7 @@ pub(crate) fn count_frames(bytes: &[u8]) -> usize {
     frames
 }
 
-/// Is it what its first byte says?
+/// Whether the entry decodes as the type that its first byte gives.
 pub(crate) fn is_read(entry: &[u8]) -> bool {
     let (kind, payload) = entry.split_first().unwrap();
     match kind {

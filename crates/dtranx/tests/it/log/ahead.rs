@@ -1,5 +1,5 @@
-//! Segments made ahead: what appending costs then, and what is found when everything stops in
-//! between.
+//! Segments made ahead of their use: appending does not create files then, and no persisted record
+//! is lost if the machine stops at any operation.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -30,7 +30,7 @@ fn full_segment_costs_no_creation_if_the_next_was_made_ahead() {
         opened.log.persist().unwrap();
     }
     assert_eq!((opened.log.current(), medium.creations() - before), (SegmentNumber(2), 0));
-    // The one behind it was not made ahead.
+    // The third segment was not made ahead, so that appending creates it.
     for number in 10..20 {
         opened.log.append(&record(number, 440)).unwrap();
     }
@@ -76,7 +76,7 @@ fn no_room_for_a_segment_made_ahead_is_no_failure_until_it_is_needed() {
     assert_eq!(open(medium, SEGMENT_BYTES).unwrap().1, [record(0, 3000), record(1, 3000)]);
 }
 
-/// The GC log has its room from the beginning.
+/// The GC log has its room from the beginning, so that it can be written on a full medium.
 #[test]
 fn collection_makes_room_on_a_full_medium() {
     let medium = Memory::new();
@@ -93,16 +93,18 @@ fn collection_makes_room_on_a_full_medium() {
     }
     assert_eq!(opened.log.current(), SegmentNumber(20));
     drop(opened);
-    // The one made ahead was never used: its room is that of the segment which a new start needs.
+    // The segment made ahead was never used. Its room serves for the segment that a new start
+    // needs.
     assert_eq!(open(medium, SEGMENT_BYTES).unwrap().1, [record(19, 3000)]);
 }
 
-/// What must be there after a stop.
+/// Records that must be found after a stop.
 #[derive(Default)]
 struct Expected {
     next: u64,
-    /// Everything below was persisted, and from `needed` on not reclaimed.
+    /// Records with lower numbers were persisted.
     persisted: u64,
+    /// Records with lower numbers may have been reclaimed.
     needed: u64,
 }
 
@@ -123,12 +125,12 @@ impl Expected {
         self.next = self.persisted;
     }
 
-    /// Appends, makes ahead and reclaims until the medium stops.
+    /// Appends records, makes segments ahead and reclaims segments until the medium stops.
     fn work(&mut self, opened: &mut Opened, random: &mut StdRng) -> Result<(), LogError> {
         let mut first_of: Vec<(SegmentNumber, u64)> = Vec::new();
         for _ in 0..40 {
             let number = self.next;
-            // Whether it succeeds or not, it may be found.
+            // A record whose append fails may be found, too.
             self.next += 1;
             let segment = opened.log.append(&record(number, random.random_range(8..900)))?;
             if first_of.last().is_none_or(|(last, _)| *last != segment) {
@@ -154,7 +156,7 @@ impl Expected {
     }
 }
 
-/// The medium stops after every number of operations, then power fails.
+/// For every number of operations, the medium stops after so many, and then power fails.
 #[test]
 fn stop_at_any_operation_loses_nothing_that_was_persisted() {
     let mut stops = 0;
@@ -170,7 +172,7 @@ fn stop_at_any_operation_loses_nothing_that_was_persisted() {
             let (opened, found) = open(medium.clone(), SEGMENT_BYTES).unwrap();
             expected.check(&found, &format!("seed {seed}, {operations} operations"));
             drop(opened);
-            // What was found is found again.
+            // A second opening must find the same records.
             let (_, again) = open(medium, SEGMENT_BYTES).unwrap();
             assert_eq!(again, found);
             if worked.is_ok() {
@@ -182,7 +184,7 @@ fn stop_at_any_operation_loses_nothing_that_was_persisted() {
     assert!(stops > 300, "hardly ever stopped: {stops}");
 }
 
-/// The same several times over one log: openings are interrupted, too.
+/// The medium stops several times over one log, and so also during openings.
 #[test]
 fn stops_one_after_another_lose_nothing_that_was_persisted() {
     for seed in 0..150 {

@@ -1,4 +1,5 @@
-//! Power failures under seeds: what was persisted is all there, in order, with nothing invented.
+//! Power failures at points that seeds choose: all persisted records come back, in order, and no
+//! record that was never appended.
 
 use dtranx::log::Memory;
 use rand::rngs::StdRng;
@@ -8,9 +9,9 @@ use crate::log::{open, reclaim, record};
 
 const SEGMENT_BYTES: u64 = 4096;
 
-/// Each round appends, persists now and then, reclaims now and then, and loses power. Records are
-/// numbered on, so what is found must be a run of numbers that holds everything persisted and not
-/// reclaimed.
+/// Each round appends, sometimes persists and reclaims, and loses power. Records are numbered
+/// consecutively, so the records found must be a run of numbers that includes all that were
+/// persisted and not reclaimed.
 #[test]
 fn crash_persisted_records_come_back() {
     let mut torn_tails = 0;
@@ -18,7 +19,7 @@ fn crash_persisted_records_come_back() {
         let mut random = StdRng::seed_from_u64(seed);
         let medium = Memory::new();
         let mut next = 0;
-        // Everything below is persisted; everything from `needed` on must still be there.
+        // Records below `persisted` are persisted; records from `needed` on are not reclaimed.
         let (mut persisted, mut needed) = (0, 0);
         for round in 0..8 {
             let (mut opened, found) = open(medium.clone(), SEGMENT_BYTES).unwrap();
@@ -61,7 +62,7 @@ fn crash_persisted_records_come_back() {
     assert!(torn_tails > 50, "the crashes tore next to nothing: {torn_tails}");
 }
 
-/// What lay whole behind a torn block must not come back when the log has grown over it.
+/// Whole blocks behind a torn block must not come back once the log has grown over the torn one.
 #[test]
 fn reopen_whole_blocks_behind_a_torn_one_stay_lost() {
     for seed in 0..200 {

@@ -1,5 +1,5 @@
-//! Damage is told from a torn tail, with file and offset; other versions and other servers' files
-//! are refused.
+//! The log distinguishes damage from a torn tail and reports its file and offset. Files of other
+//! versions and of other servers are refused.
 
 use std::sync::Arc;
 
@@ -9,8 +9,8 @@ use crate::log::{open, reclaim, record, segment_file};
 
 const SEGMENT_BYTES: u64 = 4096;
 
-/// A log of five durable blocks of 192 bytes each, at 64, 320, 576, 832 and 1088, each with a seal
-/// of 64 bytes behind it.
+/// Makes a log of five durable blocks of 192 bytes each, at offsets 64, 320, 576, 832 and 1088,
+/// each with a seal of 64 bytes behind it.
 fn five_blocks() -> Memory {
     let medium = Memory::new();
     let (mut opened, _) = open(medium.clone(), SEGMENT_BYTES).unwrap();
@@ -48,8 +48,8 @@ fn damage_at_the_end_of_a_complete_segment_is_an_error() {
     assert!(matches!(open(medium, SEGMENT_BYTES), Err(LogError::Corrupt { offset: 1088, .. })));
 }
 
-/// Whatever byte of a log is changed, and however often it was persisted: it is refused, or nothing
-/// persisted is missing.
+/// Any byte of a log of one to five blocks is changed: either the log is refused, or no persisted
+/// record is missing.
 #[test]
 fn damage_in_any_byte_loses_nothing_that_was_persisted_unnoticed() {
     for blocks in 1..=5 {
@@ -72,12 +72,13 @@ fn damage_in_any_byte_loses_nothing_that_was_persisted_unnoticed() {
                 Err(error) => panic!("byte {at}: {error}"),
             }
         }
-        // The header, and all of each block but the zeros that fill it up.
+        // Damage must be reported in the header, and in each block except for the zeros that fill
+        // it up.
         assert!(named >= 64 + blocks * (32 + 4 + 150), "{named} for {blocks} blocks");
     }
 }
 
-/// Several blocks that were persisted together: the first that is damaged is named, none is
+/// Of several blocks that were persisted together, the damaged one is named, and no block is
 /// skipped.
 #[test]
 fn damage_in_what_was_persisted_last_is_named_wherever_it_is() {
@@ -98,8 +99,8 @@ fn damage_in_what_was_persisted_last_is_named_wherever_it_is() {
     }
 }
 
-/// A seal is durable only with the next persist: before that, a power failure may take it, and
-/// nothing else.
+/// A seal becomes durable only with the next persist. Before that, a power failure may lose the
+/// seal, and nothing else.
 #[test]
 fn lost_seals_are_no_damage_and_kept_ones_are_believed() {
     for seed in 0..100 {
@@ -132,7 +133,7 @@ fn damaged_gc_log_slot_leaves_the_other_and_both_are_an_error() {
     reclaim(&mut opened, first, b"first").unwrap();
     reclaim(&mut opened, first, b"second").unwrap();
     drop(opened);
-    // Generation 3 is in the second slot.
+    // The second slot holds generation 3, the newest.
     assert!(medium.damage("gc.log", 64 * 1024 + 42));
     assert_eq!(open(medium.clone(), SEGMENT_BYTES).unwrap().0.gc_payload, b"first");
     assert!(medium.damage("gc.log", 42));
@@ -159,7 +160,7 @@ fn missing_segments_are_named() {
     assert!(matches!(open(medium, SEGMENT_BYTES), Err(LogError::Missing { .. })));
 }
 
-/// All would be taken for leftovers, and removed.
+/// Opening must not take the segments before the missing one for leftovers and remove them.
 #[test]
 fn segments_that_end_before_the_oldest_needed_one_are_kept_and_it_is_missing() {
     let medium = five_blocks();

@@ -1,5 +1,6 @@
-//! Disks whose sync fails, once. The system then shows what it could not write, and takes it for
-//! written: whoever goes on, or starts again and believes what it reads, loses it with the power.
+//! Disks whose sync fails once. The system then still shows data that it could not write, and
+//! counts it as written. A server that goes on, or that restarts and trusts what it reads, loses
+//! that data in a power failure.
 
 use dtranx::log::{LogError, Memory, SegmentNumber};
 use rand::rngs::StdRng;
@@ -16,14 +17,14 @@ fn log_whose_sync_failed_is_not_written_again() {
     opened.log.append(b"one").unwrap();
     medium.fail_sync_after(0);
     assert!(matches!(opened.log.persist(), Err(LogError::Io { action: "sync", .. })));
-    // The disk would take it now.
+    // The disk's next sync would succeed, but the log must not count on earlier writes any more.
     assert!(matches!(opened.log.persist(), Err(LogError::Failed { .. })));
     opened.log.append(b"two").unwrap();
     assert!(matches!(opened.log.write(), Err(LogError::Failed { .. })));
 }
 
-/// What a restarted server has read, it acts on: it must not go with the power afterwards. What was
-/// persisted is there anyway.
+/// A restarted server acts on the records that it reads, so a later power failure must not lose
+/// them. Persisted records are there in any case.
 #[test]
 fn what_is_read_after_a_failed_sync_stays_after_a_power_failure() {
     let mut read_unsynced = 0;
@@ -45,7 +46,7 @@ fn what_is_read_after_a_failed_sync_stays_after_a_power_failure() {
             }
         }
         drop(opened);
-        // The process is started again, and reads what the system shows.
+        // The process restarts and reads what the system shows, which includes unwritten data.
         let (opened, read) = open(medium.clone(), SEGMENT_BYTES).unwrap();
         drop(opened);
         assert!(read.len() as u64 >= persisted, "seed {seed}");
@@ -78,8 +79,8 @@ fn sync_that_fails_when_a_log_is_opened_is_an_error_and_loses_nothing() {
     }
 }
 
-/// Segments are removed because of what the GC log says: that must be durable, and not only be
-/// read.
+/// The GC log's contents decide which segments are removed, so they must be durable first, and not
+/// only readable.
 #[test]
 fn gc_log_whose_sync_failed_removes_nothing_that_is_needed() {
     for seed in 0..40 {

@@ -1,5 +1,5 @@
-//! The bytes of docs/dtranx-log-format.md, written out: a change of the format must change this
-//! test and the version.
+//! The bytes of the examples in docs/dtranx-log-format.md. A change of the format must change this
+//! test and the format's version.
 
 use std::sync::Arc;
 
@@ -14,21 +14,22 @@ const SEGMENT_HEADER: &str = "\
     00000000000000003031323334353637\
     38396162636465660000000000000000";
 
-/// The second segment, made ahead: its header does not say which block is its first.
+/// Header of the second segment, which was made ahead. It therefore does not give the number of the
+/// segment's first block.
 const AHEAD_HEADER: &str = "\
     445452582d57414c040007004301a182\
     02000000000000000010000000000000\
     ffffffffffffffff3031323334353637\
     38396162636465660000000000000000";
 
-/// Two records, "one" and "second", in one block.
+/// A block of two records, "one" and "second".
 const BLOCK: &str = "\
     11000000c6793ab80000000000000000\
     00000000000000000000000000000000\
     030000006f6e65060000007365636f6e\
     64000000000000000000000000000000";
 
-/// Behind it, the seal: no records, everything below is durable.
+/// The seal behind that block: it has no records and states that all blocks before it are durable.
 const SEAL: &str = "\
     000000001e52a9810100000000000000\
     01000000000000000000000000000000\

@@ -1,5 +1,5 @@
-//! Limits: records, the GC log's state, the medium's room, options. Each error names what it is
-//! about.
+//! Limits of records, the GC log's state, the medium's room and the options. Each error names the
+//! limit or the file.
 
 use dtranx::log::{GC_PAYLOAD_LIMIT_BYTES, LogError, Memory, SegmentNumber};
 

@@ -1,4 +1,4 @@
-//! The media on a real file system: what one process writes, the next one reads.
+//! The media on a real file system: a second process reads what the first one wrote.
 
 use std::sync::Arc;
 
@@ -42,8 +42,7 @@ fn persistent_memory_reopened_holds_everything() {
     survives_reopening(|| Arc::new(PersistentMemory::open(folder.path()).unwrap()));
 }
 
-/// The disk writes zeros ahead of what is written: over nothing that is there, and over all that
-/// was skipped.
+/// The disk writes zeros ahead of the data. They cover all skipped room and overwrite no data.
 #[test]
 fn disk_written_in_any_order_holds_what_was_written_and_zeros() {
     const BYTES: usize = (3 << 20) - 4096;

@@ -1,12 +1,12 @@
-//! A medium that stops after so many operations, as if its machine did: what came before happened,
-//! nothing after.
+//! A medium that stops after a number of operations, as if its machine stopped. Earlier operations
+//! take effect, later ones fail.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use dtranx::log::{Durability, LogError, Medium, MediumFile, Memory};
 
-/// Clones share what is left.
+/// A medium with a number of operations left, which its clones share.
 #[derive(Clone)]
 pub(crate) struct Stopping {
     medium: Memory,
@@ -19,7 +19,7 @@ impl Stopping {
         Self { medium, left: Arc::new(AtomicU64::new(operations)), creations: Arc::default() }
     }
 
-    /// Only counts.
+    /// A medium that never stops and only counts the files that it creates.
     pub(crate) fn never(medium: Memory) -> Self {
         Self::after(medium, u64::MAX)
     }
@@ -42,7 +42,7 @@ impl Stopping {
 
 impl Medium for Stopping {
     fn create(&self, name: &str, bytes: u64) -> Result<Box<dyn MediumFile>, LogError> {
-        // The last thing that happens may be the name without its room.
+        // The last operation may create the file's name without its room.
         if self.left.load(Ordering::Relaxed) == 1 {
             self.medium.create(name, 0)?;
             self.step(name)?;
