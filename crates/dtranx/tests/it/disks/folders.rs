@@ -1,4 +1,4 @@
-//! Folders that cannot be written, are removed, or belong to another server.
+//! Tests of folders that cannot be written, are removed, or belong to another server.
 
 use std::fs;
 use std::time::{Duration, Instant};
@@ -16,7 +16,7 @@ fn folder_in_which_nothing_can_be_made_is_named() {
 
 fn nothing_can_be_made() {
     let mut setup = Setup::new();
-    // Not even root may make folders there.
+    // Not even root may create folders in `/sys`.
     setup.log_folder = "/sys/dtranx".into();
     assert_said(&setup.start().unwrap_err(), &setup.log_folder, &["cannot create the folder"]);
     let mut setup = Setup::new();
@@ -49,7 +49,7 @@ fn folder_of_the_log_removed_under_a_server_ends_it() {
     let setup = Setup::new();
     let server = setup.start().unwrap();
     assert!(Ledger::default().write(&Ledger::client(setup.address)));
-    // The server may just be making a file in it.
+    // The removal fails while the server creates a file in the folder, and is tried again.
     let begun = Instant::now();
     while setup.log_folder.exists() {
         let removed = fs::remove_dir_all(&setup.log_folder);
@@ -68,7 +68,7 @@ fn folder_of_the_log_replaced_under_a_server_ends_it() {
     fs::create_dir(&setup.log_folder).unwrap();
     fs::write(setup.log_folder.join("lock"), "").unwrap();
     assert_said(&server.end(), &setup.log_folder, &["was removed or replaced"]);
-    // Put back, it serves again.
+    // With its log folder back, the server starts and serves again.
     fs::remove_dir_all(&setup.log_folder).unwrap();
     fs::rename(&aside, &setup.log_folder).unwrap();
     let _server = setup.start().unwrap();
@@ -87,7 +87,7 @@ fn folder_of_the_log_that_another_server_uses_is_refused_and_unharmed() {
     second.log_folder = setup.log_folder.clone();
     assert_said(&second.start().unwrap_err(), &setup.log_folder, &["is in use by another server"]);
     assert!(ledger.write(&client));
-    // Whatever ends it, the folder is free then.
+    // The folder is free after the first server's end, however it ended.
     drop(first);
     let _first = setup.start().unwrap();
     ledger.check(&Ledger::client(setup.address));

@@ -1,4 +1,5 @@
-//! Small disks under a server process: the log's, the storage's, and one too small for the GC log.
+//! Tests of a server process on small disks: the log's, the storage's, and one too small for the GC
+//! log.
 
 use crate::disks::ledger::Ledger;
 use crate::disks::limited;
@@ -6,10 +7,12 @@ use crate::disks::process::{Setup, assert_said};
 use crate::disks::small::SmallDisk;
 use crate::limit::Limit;
 
-/// The storage's engine does not always tell the error of a write in the background.
+/// Errors of a full disk. The storage's engine does not always report the error of a write in the
+/// background, so the second one is accepted, too.
 const NO_ROOM: [&str; 2] = ["No space left on device", "in the background failed; 0 bytes are free there"];
 
-/// With room again: everything acknowledged is there, nothing else, and more can be written.
+/// Checks a server that has room again: every acknowledged transaction is there, no transaction is
+/// there in part, and more can be written.
 fn goes_on(setup: &Setup, ledger: &mut Ledger) {
     let _server = setup.start().unwrap();
     let client = Ledger::client(setup.address);
@@ -21,7 +24,7 @@ fn goes_on(setup: &Setup, ledger: &mut Ledger) {
 #[test]
 fn full_disk_of_the_log_ends_the_server_and_loses_nothing() {
     let _limit = Limit::of(300, "server that starts, answers or ends");
-    // Two segments and the GC log fit.
+    // The disk has room for two segments and the GC log.
     let Some(mut disk) = SmallDisk::mount(47 << 10) else { return limited::log() };
     let mut setup = Setup::new();
     setup.log_folder = disk.path().join("log");
@@ -29,7 +32,7 @@ fn full_disk_of_the_log_ends_the_server_and_loses_nothing() {
     let mut server = setup.start().unwrap();
     ledger.write_until_the_end(setup.address, || server.has_ended());
     assert_said(&server.end(), &setup.log_folder, &["no room for"]);
-    // There is still no room: for a new segment, and so for a start.
+    // A start needs a new segment, for which there is still no room.
     assert_said(&setup.start().unwrap_err(), &setup.log_folder, &["no room for"]);
     disk.remount("size=160m");
     goes_on(&setup, &mut ledger);
@@ -45,7 +48,7 @@ fn full_disk_of_the_storage_ends_the_server_and_loses_nothing() {
     let mut server = setup.start().unwrap();
     ledger.write_until_the_end(setup.address, || server.has_ended());
     assert_said(&server.end(), &setup.folder, &NO_ROOM);
-    // What is in the log cannot be applied yet.
+    // A start has to apply the log's transactions, for which there is still no room.
     assert_said(&setup.start().unwrap_err(), &setup.folder, &NO_ROOM);
     disk.remount("size=200m");
     goes_on(&setup, &mut ledger);
@@ -58,7 +61,7 @@ fn disk_without_room_for_the_gc_log_is_told_at_the_start() {
     let mut setup = Setup::new();
     setup.log_folder = disk.path().join("log");
     assert_said(&setup.start().unwrap_err(), &setup.log_folder.join("gc.log"), &["no room for"]);
-    // Now for the GC log, and not for a segment.
+    // The disk now has room for the GC log, but not for a segment.
     disk.remount("size=4m");
     assert_said(&setup.start().unwrap_err(), &setup.log_folder.join("segment-"), &["no room for"]);
     disk.remount("size=64m");

@@ -1,4 +1,4 @@
-//! The same for a server within a program.
+//! Tests of full disks under a server that runs within a program.
 
 use std::time::{Duration, Instant};
 
@@ -11,8 +11,8 @@ use crate::disks::process::{Setup, assert_said};
 use crate::disks::small::SmallDisk;
 use crate::limit::Limit;
 
-/// Starts a server where another one of this process has just ended. What that one had open, folder
-/// and port, is for a moment also open in each process that another test begins just then.
+/// Starts a server again, with retries. Another test may start a child process just when the
+/// previous server ends; the child inherits the server's open folder and port for a moment.
 fn start_again(config: &ServerConfig) -> Server {
     let begun = Instant::now();
     loop {

@@ -1,15 +1,15 @@
-//! What a client wrote, and what it was told of it.
+//! [`Ledger`]: the transactions that a client wrote, and which of them were acknowledged.
 
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
 use dtranx::client::{Client, ClientOptions};
 
-/// How long nothing may be written.
+/// Longest time without a committed transaction.
 const PATIENCE: Duration = Duration::from_secs(60);
 const VALUE_BYTES: usize = 256 << 10;
 
-/// Transactions, numbered, each of which writes two keys.
+/// Numbered transactions, each of which writes the same value to two keys.
 #[derive(Default)]
 pub(crate) struct Ledger {
     next: u32,
@@ -21,17 +21,16 @@ impl Ledger {
         Self::client_for(address, 20_000)
     }
 
-    /// It waits for an answer for so long.
+    /// Connects a client that waits `request_ms` milliseconds for each answer.
     fn client_for(address: SocketAddr, request_ms: u64) -> Client {
         let options = ClientOptions { request_ms, attempts: 1, ..ClientOptions::default() };
         Client::connect(&[address], options).unwrap()
     }
 
-    /// Writes until the server has ended: whatever is told then, it is not that the transaction is
-    /// committed. What is not answered because the machine is slow is tried once more, as another
-    /// transaction.
+    /// Writes transactions until the server has ended. A transaction without an answer counts as
+    /// not acknowledged; the next one goes on, because the machine may only be slow.
     pub(crate) fn write_until_the_end(&mut self, address: SocketAddr, mut has_ended: impl FnMut() -> bool) {
-        // Nobody answers in the end.
+        // The last request stays without an answer, so the client waits for a short time only.
         let client = Self::client_for(address, 1500);
         let mut written = Instant::now();
         while !has_ended() {
@@ -43,7 +42,7 @@ impl Ledger {
         }
     }
 
-    /// One transaction. Was it acknowledged?
+    /// Writes one transaction. Returns whether it was acknowledged.
     pub(crate) fn write(&mut self, client: &Client) -> bool {
         let number = self.next;
         self.next += 1;
@@ -57,7 +56,7 @@ impl Ledger {
         committed.is_ok()
     }
 
-    /// Everything acknowledged is there, and nothing is half there.
+    /// Checks that every acknowledged transaction is there, and no transaction in part.
     pub(crate) fn check(&self, client: &Client) {
         assert!(self.acknowledged.len() > 5, "hardly anything was written: {}", self.acknowledged.len());
         for number in 0..self.next {
@@ -75,7 +74,8 @@ fn key(name: &str, number: u32) -> Vec<u8> {
     format!("{name}{number}").into_bytes()
 }
 
-/// Bytes that nothing compresses, different for each.
+/// Makes a value of pseudo-random bytes, which cannot be compressed, so that it takes room on the
+/// disk.
 fn value(number: u32) -> Vec<u8> {
     let mut state = u64::from(number) * 2 + 1;
     let mut bytes = Vec::with_capacity(VALUE_BYTES);

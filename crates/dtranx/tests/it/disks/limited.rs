@@ -1,5 +1,5 @@
-//! The same by a limit on the size of files, which needs no privileges anywhere. A server cannot
-//! tell it from a disk on which a file cannot grow.
+//! Tests of full disks, simulated by a limit on the size of files, which needs no privileges. A
+//! server cannot distinguish the limit from a disk on which a file cannot grow.
 
 use crate::disks::ledger::Ledger;
 use crate::disks::process::{Setup, assert_said};
@@ -7,10 +7,11 @@ use crate::limit::Limit;
 
 const TOO_LARGE: &str = "File too large";
 
-/// The storage's own files are that large; the log's are larger.
+/// Limit of a file's size, in blocks of 512 bytes. The storage's files fit; the log's segments are
+/// larger.
 const LIMIT_BLOCKS: &str = "131072";
 
-/// A segment that does not fit.
+/// Runs a server whose next log segment exceeds the limit.
 pub(crate) fn log() {
     let mut setup = Setup::new();
     let mut ledger = Ledger::default();
@@ -25,8 +26,8 @@ pub(crate) fn log() {
     ledger.check(&Ledger::client(setup.address));
 }
 
-/// The storage's journal cannot grow any more. The log is not written but mapped, so that it is
-/// none the worse.
+/// Runs a server whose storage's journal cannot grow. The log is mapped and not written, so that
+/// the limit does not affect it.
 pub(crate) fn storage() {
     let mut setup = Setup::new();
     setup.medium = "persistent-memory";

@@ -1,4 +1,4 @@
-//! A server in a process of its own.
+//! [`Setup`] and [`Process`]: a server in a process of its own.
 
 use std::io::{BufRead, BufReader, Read};
 use std::net::SocketAddr;
@@ -10,7 +10,7 @@ use dtranx::cluster::HeldPort;
 use rustix::process::{Pid, Resource, Rlimit, getrlimit, prlimit};
 use tempfile::TempDir;
 
-/// How to start it.
+/// Configuration of a server process: its folders, address and log medium.
 pub(crate) struct Setup {
     files: TempDir,
     _port: HeldPort,
@@ -22,7 +22,7 @@ pub(crate) struct Setup {
 }
 
 impl Setup {
-    /// With everything in a folder of its own.
+    /// Setup with all files in a temporary folder of its own.
     pub(crate) fn new() -> Self {
         let files = tempfile::tempdir().unwrap();
         let port = HeldPort::pick().unwrap();
@@ -31,18 +31,18 @@ impl Setup {
         Self { files, _port: port, address, folder, log_folder, medium: "disk", segment_mib: 16 }
     }
 
-    /// Starts it.
+    /// Starts the server without a limit on files.
     ///
     /// # Errors
-    /// What it said when it ended instead.
+    /// The server's error output, if it ended instead.
     pub(crate) fn start(&self) -> Result<Process, String> {
         self.start_limited("unlimited")
     }
 
-    /// Starts it; it may write files of so many blocks of 512 bytes.
+    /// Starts the server with a limit on the size of its files, in blocks of 512 bytes.
     ///
     /// # Errors
-    /// What it said when it ended instead.
+    /// The server's error output, if it ended instead.
     pub(crate) fn start_limited(&self, blocks: &str) -> Result<Process, String> {
         let mut child =
             self.command(blocks).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
@@ -56,13 +56,14 @@ impl Setup {
         let config = self.files.path().join("server.toml");
         std::fs::write(&config, self.config()).unwrap();
         let mut command = Command::new("sh");
-        // Who writes too much is told so, and not killed.
+        // With the signal ignored, a write beyond the limit fails and does not kill the server.
         command.args(["-c", "trap '' XFSZ; ulimit -S -f \"$1\"; shift; exec \"$@\"", "sh", blocks]);
         command.args([env!("CARGO_BIN_EXE_dtranx"), "serve", "--until-stdin-closes", "--config"]).arg(config);
         command
     }
 
-    /// Nothing is collected while a test runs.
+    /// Text of the configuration file. The interval of garbage collection is too long for any
+    /// collection during a test.
     fn config(&self) -> String {
         format!(
             "cluster = \"disks\"\nserver = 1\nfolder = \"{}\"\nlog_folder = \"{}\"\n\
@@ -78,14 +79,14 @@ impl Setup {
     }
 }
 
-/// It runs until it is dropped.
+/// A server process, which is killed when this is dropped.
 #[derive(Debug)]
 pub(crate) struct Process {
     child: Child,
 }
 
 impl Process {
-    /// From now on no file may grow beyond so many bytes.
+    /// Sets the limit on the size of the process's files, in bytes.
     pub(crate) fn limit_files(&self, bytes: u64) {
         let process = Pid::from_raw(self.child.id() as i32);
         let limit = Rlimit { maximum: getrlimit(Resource::Fsize).maximum, current: Some(bytes) };
@@ -96,7 +97,7 @@ impl Process {
         self.child.try_wait().unwrap().is_some()
     }
 
-    /// Waits until it ends by itself, and gives what it said then: it must have failed.
+    /// Waits until the server ends by itself with a failure, and returns its error output.
     pub(crate) fn end(mut self) -> String {
         let begun = Instant::now();
         let status = loop {
@@ -115,13 +116,13 @@ impl Process {
 
 impl Drop for Process {
     fn drop(&mut self) {
-        // It may have ended.
+        // The process may have ended already, so that it cannot be killed.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 }
 
-/// All of these must be in what was said.
+/// Checks that an error output names the folder and at least one of the reasons.
 pub(crate) fn assert_said(said: &str, folder: &Path, reasons: &[&str]) {
     assert!(said.contains(folder.to_str().unwrap()), "{said:?} does not name {}", folder.display());
     assert!(reasons.iter().any(|reason| said.contains(reason)), "{said:?} says none of {reasons:?}");

@@ -1,4 +1,5 @@
-//! A storage whose disk is full only for a while: what it took then must not be missing later.
+//! Test of a storage whose disk is full for a while: it must not lose writes of that time
+//! unnoticed.
 
 use dtranx::core::{Key, ServerId, TranxId, Value, Write};
 use dtranx::storage::{Lsm, LsmOptions, Storage};
@@ -7,8 +8,8 @@ use rustix::fs::statvfs;
 use crate::disks::small::SmallDisk;
 
 const SERVER: ServerId = ServerId(1);
-/// More than what the engine gathers in memory before it writes to its journal, and no multiple of
-/// a page: the disk becomes full within a value.
+/// Size of a value, in bytes. It exceeds the engine's buffer before its journal and is no multiple
+/// of a page, so that the disk becomes full within a value.
 const VALUE_BYTES: usize = 100_000;
 const WRITES: u64 = 100;
 
@@ -22,7 +23,7 @@ fn key(number: u64) -> Key {
 
 #[test]
 fn write_that_found_no_room_is_told_even_if_there_is_room_at_once() {
-    // Where nothing can be mounted there is no disk that grows.
+    // Without mounts there is no disk that can grow again, so there is nothing to test.
     let Some(mut disk) = SmallDisk::mount(4 << 10) else { return };
     let folder = disk.path().join("items");
     let storage = Lsm::open(&folder, SERVER, LsmOptions::default()).unwrap();

@@ -1,5 +1,4 @@
-//! A small file system in memory, in a mount namespace of its own; this process reaches it through
-//! `/proc`.
+//! [`SmallDisk`]: a small file system in memory, in a mount namespace of its own, which this process reaches through `/proc`.
 
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
@@ -7,7 +6,7 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
 use tempfile::TempDir;
 
-/// Lives as long as the shell that holds its namespace.
+/// A file system that exists as long as the shell that holds its mount namespace.
 pub(crate) struct SmallDisk {
     shell: Child,
     tell: Option<ChildStdin>,
@@ -17,7 +16,7 @@ pub(crate) struct SmallDisk {
 }
 
 impl SmallDisk {
-    /// `None` where neither this user nor root may mount anything.
+    /// Mounts a file system of this size, in KiB; `None` where mounts are not allowed.
     pub(crate) fn mount(size_kib: u64) -> Option<Self> {
         let ways: [&[&str]; 2] = [&["--user", "--map-root-user", "--mount"], &["--mount"]];
         ways.into_iter().find_map(|way| Self::mounted(way, size_kib))
@@ -35,12 +34,12 @@ impl SmallDisk {
         disk.run(&format!("mount -t tmpfs -o size={size_kib}k tmpfs {}", disk.mount.path().display())).then_some(disk)
     }
 
-    /// Where it is, for this process and its children.
+    /// Path of the file system for this process and its children.
     pub(crate) fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Changes how it is mounted: `size=4m`, `ro`.
+    /// Mounts the file system again with other options, such as `size=4m` or `ro`.
     pub(crate) fn remount(&mut self, options: &str) {
         let mount = self.mount.path().display().to_string();
         assert!(self.run(&format!("mount -o remount,{options} {mount}")), "it cannot be mounted with {options}");

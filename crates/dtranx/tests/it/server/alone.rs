@@ -1,4 +1,4 @@
-//! One server on a socket: restarts, collection of garbage, media.
+//! Tests of one server on a socket: restarts, garbage collection and media of the log.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -47,7 +47,7 @@ fn garbage_is_collected_and_the_log_stays_small() {
     let config = config(&cluster, 1, folder.path());
     let server = Server::start(&config).unwrap();
     let client = Client::connect(&[cluster.servers[0].address], ClientOptions::default()).unwrap();
-    // Five times a segment.
+    // These writes fill five segments, so that there is garbage to collect.
     for number in 0..160_u32 {
         client.put((number % 4).to_be_bytes().to_vec(), vec![number as u8; 512 << 10]).unwrap();
     }
@@ -58,7 +58,7 @@ fn garbage_is_collected_and_the_log_stays_small() {
             break status;
         }
         std::thread::sleep(Duration::from_millis(20));
-        // The numbers are brought up to date with the next record.
+        // The status's numbers change only with the next record, so each round writes one.
         client.put("tick", "x").unwrap();
     };
     assert!(small.log_segments <= 2, "{small:?}");
@@ -71,8 +71,8 @@ fn garbage_is_collected_and_the_log_stays_small() {
     }
 }
 
-/// Asks until there is an answer: whoever does not say at once what it wants, as on a slow machine,
-/// gets none.
+/// Requests the metrics page until the server answers. The server does not answer a request that
+/// arrives too slowly, as it may on a slow machine.
 fn page(at: SocketAddr) -> String {
     let begun = Instant::now();
     loop {

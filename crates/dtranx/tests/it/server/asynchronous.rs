@@ -1,5 +1,5 @@
-//! The asynchronous client: many transactions from one thread without a runtime, futures that are
-//! dropped, limits.
+//! Tests of the asynchronous client: many transactions on one thread without a runtime, dropped
+//! futures, and limits.
 
 use std::future::Future;
 use std::net::TcpListener;
@@ -18,10 +18,10 @@ use futures_util::future::{Either, join_all, select};
 use crate::limit::Limit;
 use crate::server::{cluster, config, free_address};
 
-/// How long anything may take that is waited for.
+/// Longest wait for any future.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Waits for a future; `what` it would bring.
+/// Waits for a future, up to [`PATIENCE`]. `what` names the missing result in the panic.
 fn wait_for<F: Future>(what: &str, future: F) -> F::Output {
     match pollster::block_on(select(pin!(future), Delay::new(PATIENCE))) {
         Either::Left((output, _)) => output,
@@ -29,7 +29,7 @@ fn wait_for<F: Future>(what: &str, future: F) -> F::Output {
     }
 }
 
-/// Polls once, with nobody to wake.
+/// Polls a future once, without a waker, and drops it. Returns whether it was ready.
 fn poll_once<F: Future>(future: F) -> bool {
     pin!(future).as_mut().poll(&mut Context::from_waker(Waker::noop())).is_ready()
 }
@@ -38,7 +38,7 @@ fn number(value: Option<Bytes>) -> u32 {
     value.map_or(0, |value| u32::from_be_bytes(*value.first_chunk().unwrap()))
 }
 
-/// Adds one to each of two keys.
+/// Adds one to the counters at two keys, in one transaction.
 async fn count(client: &AsyncClient, left: u32, right: u32) -> Result<()> {
     client
         .transact(async move |tranx| {
@@ -51,7 +51,7 @@ async fn count(client: &AsyncClient, left: u32, right: u32) -> Result<()> {
         .await
 }
 
-/// A cluster of one server that nobody serves.
+/// A cluster of one server that does not run.
 fn nobody() -> Cluster {
     Cluster::hashed("test", vec![Member { id: ServerId(1), address: free_address() }])
 }
@@ -66,7 +66,7 @@ fn many_from_one_thread_on_three_servers_all_count_once() {
     let options = ClientOptions { attempts: 10_000, request_ms: 20_000, ..ClientOptions::default() };
     wait_for("answer to all 200 transactions", async {
         let client = AsyncClient::connect(&addresses, options).await.unwrap();
-        // Neighbours share a counter, so that some are refused and tried again.
+        // Neighbouring transactions share a counter, so that some are refused and tried again.
         let all = (0..200_u32).map(|at| count(&client, at, at + 1));
         join_all(all).await.into_iter().for_each(|done| done.unwrap());
         let found = client.scan(&KeyRange::all(), 500).await.unwrap();
@@ -93,7 +93,7 @@ fn dropped_commit_is_done_once_or_not_at_all() {
     drop(tranx.commit());
     let mut tranx = client.begin();
     tranx.put("once", "polled").unwrap();
-    // Sent by now, and on a slow machine perhaps answered.
+    // The commit is sent now, and may even be answered on a slow machine.
     poll_once(tranx.commit());
 
     let until = Instant::now() + PATIENCE;
@@ -118,8 +118,8 @@ fn dropped_reads_leave_a_transaction_as_it_was() {
         poll_once(tranx.scan(KeyRange::all(), 10));
     }
     client.put("a", "2").unwrap();
-    // Reads of dropped futures that were answered at once count, and are stale by now; the others
-    // were never made.
+    // Dropped reads that were answered at once are part of the transaction and stale by now. The
+    // other dropped reads were never made.
     let read = wait_for("answer to a read", tranx.get("a")).unwrap().unwrap();
     tranx.put("b", "x").unwrap();
     match wait_for("answer to a commit", tranx.commit()) {

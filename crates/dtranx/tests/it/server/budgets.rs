@@ -1,4 +1,5 @@
-//! A server process with few descriptors and few bytes for clients, and clients that take more.
+//! Tests of a server process with few descriptors and little memory for clients, whose clients ask
+//! for more.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -25,7 +26,7 @@ struct Process {
 }
 
 impl Process {
-    /// With this limit of open files, soft and hard.
+    /// Starts a server with this limit of open files, soft and hard.
     fn start(files: u32) -> Self {
         let (folder, port) = (tempfile::tempdir().unwrap(), HeldPort::pick().unwrap());
         let (file, address) = (folder.path().join("server.toml"), port.address());
@@ -56,7 +57,7 @@ impl Process {
         line.trim().trim_end_matches(" kB").parse().unwrap()
     }
 
-    /// A client that has said who it is, and nothing else.
+    /// Connects a client that sends its hello and no request.
     fn greet(&self) -> (TcpStream, Welcome) {
         let mut stream = TcpStream::connect(self.address).unwrap();
         stream.set_read_timeout(Some(PATIENCE)).unwrap();
@@ -80,7 +81,7 @@ impl Process {
 
 impl Drop for Process {
     fn drop(&mut self) {
-        // It may have ended.
+        // The process may have ended already, so that it cannot be killed.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
@@ -90,7 +91,7 @@ fn status(client: &Client) -> ServerStatus {
     client.status(ServerId(1)).unwrap()
 }
 
-/// Writes until the log has lost a segment that was written meanwhile.
+/// Writes until garbage collection has removed a segment that was written by this call.
 fn write_until_collected(client: &Client) {
     let begun = Instant::now();
     let (mut most, mut written) = (0, 0_u64);
@@ -150,7 +151,7 @@ fn half_messages_of_the_largest_length_take_no_more_than_the_budget() {
     let doors = status(&client).doors;
     assert!(doors.client_bytes <= doors.most_client_bytes && doors.most_client_bytes == 64 << 20, "{doors:?}");
     assert!(doors.refused_requests > 60, "{doors:?}");
-    // The announced bytes are 1120 MiB.
+    // The clients have sent 1120 MiB in all, of which the server keeps no more than its limit.
     let grown_kib = process.resident_kib().saturating_sub(before_kib);
     assert!(grown_kib < 400 << 10, "{grown_kib} KiB");
     assert_eq!(client.get("a").unwrap().unwrap(), "69");

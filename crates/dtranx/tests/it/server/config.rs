@@ -1,4 +1,5 @@
-//! Configurations: the good ones are read, each bad one is refused with the field that is wrong.
+//! Tests of configuration files: valid ones are read, and each invalid one is refused by the name
+//! of the wrong field.
 
 use dtranx::core::{Key, Partition, ServerId};
 use dtranx::server::{LogMedium, ServerConfig};

@@ -1,4 +1,4 @@
-//! The engine without sockets.
+//! Tests of the embedded engine, which serves clients without sockets.
 
 use std::thread;
 
@@ -68,7 +68,7 @@ fn phantom_in_a_scanned_range_is_refused() {
     client.put("p2", "x").unwrap();
     assert!(matches!(tranx.commit(), Err(Error::Refused(Refusal::Stale { .. }))));
 
-    // What comes behind the last key of a scan with a limit is no phantom.
+    // A new key behind the last key of a limited scan is no phantom for that scan.
     let mut tranx = client.begin();
     let found = tranx.scan_prefix("p", 2).unwrap();
     assert!(!found.complete && found.items.len() == 2);
@@ -150,7 +150,7 @@ fn limits_are_refused_by_name() {
         tranx.put(vec![number], vec![0; 1 << 20]).unwrap();
     }
     assert!(matches!(tranx.commit(), Err(Error::Limit(_))));
-    // The largest transaction that is allowed.
+    // This transaction has exactly the largest size that is allowed.
     let mut tranx = client.begin();
     for number in 0..8_u8 {
         tranx.put(vec![number], vec![0; (1 << 20) - 1]).unwrap();
@@ -169,7 +169,7 @@ fn client_cache_serves_reads_and_is_checked_at_the_commit() {
     let mut tranx = cached.begin();
     assert_eq!(tranx.get("a").unwrap(), Some(Bytes::from("1")), "from the cache");
     assert!(matches!(tranx.commit(), Err(Error::Refused(Refusal::Stale { .. }))));
-    // The refusal brought the value along.
+    // The refusal carried the current value, which is in the cache now.
     let mut tranx = cached.begin();
     assert_eq!(tranx.get("a").unwrap(), Some(Bytes::from("2")));
     tranx.commit().unwrap();
@@ -190,14 +190,14 @@ fn begin_again_does_not_read_what_the_refusal_brought() {
     assert!(matches!(tranx.commit(), Err(Error::Refused(Refusal::Stale { .. }))), "and checked again");
 }
 
-/// Within the test's limit.
+/// Waits until the condition holds; the test's limit bounds the wait.
 fn wait_for(what: impl Fn() -> bool) {
     while !what() {
         thread::yield_now();
     }
 }
 
-/// How many events a stage has handled.
+/// Number of events that a stage has handled.
 fn handled(store: &Embedded, stage: &str) -> u64 {
     store.status().readings.stages.iter().find(|reading| reading.name == stage).unwrap().handled
 }
@@ -210,7 +210,7 @@ fn cached_keys_are_read_and_checked_without_a_stage_that_waits_for_disks() {
         let store = Embedded::open(folder.path()).unwrap();
         let client = client(&store);
         client.put("a", "1").unwrap();
-        // It is applied, and in the cache, after it is answered.
+        // The write is applied, and gets into the cache, only after the answer to its commit.
         wait_for(|| handled(&store, "storage") == 1);
         for round in 0..20 {
             let mut tranx = client.begin();
@@ -222,18 +222,20 @@ fn cached_keys_are_read_and_checked_without_a_stage_that_waits_for_disks() {
         let (applied, asked) = (handled(&store, "storage"), handled(&store, "read"));
         assert!(applied <= 21, "{applied} of 21 commits: some were asked about first");
         assert_eq!(asked, 0);
-        // Or more: a read that came before the last write was applied is tried again.
+        // There may be more: a read before the last write was applied is tried again.
         assert!(store.status().cached_reads >= 21);
     }
-    // What the log does not bring back is not in the cache.
+    // After a restart, the cache holds only what the log brings back, so the next read needs a
+    // stage.
     let store = Embedded::open(folder.path()).unwrap();
     let client = client(&store);
     assert_eq!(client.get("c").unwrap(), None);
-    // A stage counts what it has done after it has handed it on.
+    // A stage counts an event only after it has handed on the answer, so the count may be late.
     wait_for(|| handled(&store, "read") == 1);
 }
 
-/// What a client has in its cache may be out of date: that is no reason to give up.
+/// A closure may fail because of stale values in the client's cache. Its transaction is tried again
+/// then.
 #[test]
 fn error_of_a_closure_is_returned_only_if_what_it_read_was_so() {
     let _limit = Limit::of(120, "answer of the engine");
@@ -275,7 +277,7 @@ fn error_of_a_closure_is_returned_and_nothing_written_if_what_it_read_is_so() {
         assert!(matches!(given_up, Err(Error::Aborted(_))), "{given_up:?}");
         assert_eq!((calls, client.get("b").unwrap()), (1, None));
     }
-    // It has read nothing, so that there is nothing to validate.
+    // A closure without reads has nothing to validate, so its error is returned at once.
     let too_long = client.transact(|tranx| tranx.put(vec![0; 1 << 20], "x"));
     assert!(matches!(too_long, Err(Error::Limit(_))), "{too_long:?}");
 }

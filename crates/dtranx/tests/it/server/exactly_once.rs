@@ -1,4 +1,5 @@
-//! A commit whose answer is lost is asked for again, and carried out once.
+//! Test of a commit whose answer is lost: the client sends it again, and the server carries it out
+//! once.
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
@@ -14,7 +15,7 @@ use dtranx::server::{Server, ServerConfig};
 
 use crate::limit::Limit;
 
-/// A way to the server whose way back can be made to swallow everything.
+/// A proxy to the server that can drop all bytes on the way back.
 #[derive(Clone, Default)]
 struct Way {
     swallows: Arc<AtomicBool>,
@@ -27,7 +28,7 @@ impl Way {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
         let way = self.clone();
-        // It ends with the process.
+        // The thread ends with the process.
         thread::spawn(move || {
             for near in listener.incoming() {
                 let (near, far) = (near.unwrap(), TcpStream::connect(server).unwrap());
@@ -74,7 +75,7 @@ fn lost_answer_is_given_again_and_the_commit_is_done_once() {
     let _server = Server::start(&config).unwrap();
     let options = ClientOptions { request_ms: 60_000, ..ClientOptions::default() };
     let client = Client::connect(&[cluster.servers[0].address], options.clone()).unwrap();
-    // Another client, past the way that swallows.
+    // The watcher connects directly, past the proxy.
     let direct = Cluster::hashed("test", vec![Member { id: ServerId(1), address: listen }]);
     let watcher = Client::of_cluster(direct, options).unwrap();
     client.put("a", "1").unwrap();
@@ -85,13 +86,13 @@ fn lost_answer_is_given_again_and_the_commit_is_done_once() {
     way.swallows.store(true, Ordering::SeqCst);
     let committing = thread::spawn(move || tranx.commit());
     let begun = Instant::now();
-    // Its answer must have come as far as it comes.
+    // The test goes on once the proxy has dropped the answer to the commit.
     while watcher.status(ServerId(1)).unwrap().committed < 2 || way.swallowed_bytes.load(Ordering::SeqCst) == 0 {
         assert!(begun.elapsed() < Duration::from_secs(50), "the commit does not arrive, or is not answered");
         thread::sleep(Duration::from_millis(5));
     }
-    // It is committed, and the client does not know. Carried out again, it would be refused: its
-    // read is stale by now.
+    // The transaction is committed, but the client does not know. A second execution would be
+    // refused, because its read is stale by now.
     way.swallows.store(false, Ordering::SeqCst);
     way.break_all();
     let committed = committing.join().unwrap().unwrap();

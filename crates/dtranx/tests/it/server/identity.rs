@@ -1,5 +1,5 @@
-//! Whose data a folder holds: what was lost, exchanged or described otherwise is refused by name,
-//! and nothing is read from it.
+//! Tests of a folder's identity: lost, exchanged or differently configured data are refused by
+//! name, and are not read.
 
 use std::fs;
 use std::path::Path;
@@ -22,7 +22,7 @@ fn client(cluster: &Cluster) -> Client {
     Client::connect(&addresses, options).unwrap()
 }
 
-/// Why it does not start.
+/// Error with which a server refuses to start.
 fn refusal(config: &ServerConfig) -> String {
     Server::start(config).err().expect("it starts").to_string()
 }
@@ -31,7 +31,7 @@ fn move_to(from: &Path, to: &Path) {
     fs::rename(from, to).unwrap();
 }
 
-/// A server alone with a few keys, that has ended.
+/// Folder, cluster and configuration of a single server that has written a few keys and ended.
 fn used() -> (TempDir, Cluster, ServerConfig) {
     let (folder, cluster) = (tempfile::tempdir().unwrap(), cluster(1));
     let config = config(&cluster, 1, folder.path());
@@ -57,7 +57,7 @@ fn log_items_or_identity_that_are_gone_are_named_and_put_back_they_serve() {
     ];
     for (part, why) in parts {
         move_to(part, &aside);
-        // Twice: the first start must not leave what the second one takes for its data.
+        // Two starts: the first one must not leave files that the second one takes for its data.
         for _ in 0..2 {
             let said = refusal(&config);
             assert!(said.contains(why), "{said}");
@@ -136,7 +136,7 @@ fn configuration_that_says_otherwise_is_refused_by_what_differs() {
     let server = refusal(&as_second);
     assert!(server.contains("server: the data are server 1's, the configuration says 2"), "{server}");
 
-    // Addresses may change.
+    // Servers may change their addresses, which are no part of the identity.
     let mut moved = cluster.clone();
     moved.servers.iter_mut().for_each(|server| server.address = free_address());
     let _servers: Vec<_> =
@@ -162,8 +162,8 @@ fn damage_of_the_identity_is_named() {
     Server::start(&config).unwrap();
 }
 
-/// All that a server had is gone, and it starts as new. The others know better; nobody reads its
-/// keys as absent.
+/// A server has lost all its data and starts as a new one. The other servers refuse it, so that no
+/// client reads its keys as absent.
 #[test]
 fn server_that_lost_everything_is_refused_by_the_others_and_serves_nobody() {
     let _limit = Limit::of(120, "answer of the servers");
@@ -213,7 +213,7 @@ fn new_cluster_serves_once_its_servers_have_met() {
     assert!(refused.to_string().contains("server 1 is new: it serves once it has met server 2"), "{refused}");
     let second = Server::start(&config(&cluster, 2, folder.path())).unwrap();
     client(&cluster).put("a", "1").unwrap();
-    // From then on each serves without the other.
+    // Once the servers have met, each serves without the other.
     drop((_first, second));
     let _first = Server::start(&config(&cluster, 1, folder.path())).unwrap();
     Client::connect(&[cluster.servers[0].address], ClientOptions::default()).unwrap();
@@ -259,7 +259,7 @@ fn verify_counts_what_is_there_names_what_is_not_and_changes_nothing() {
     let before = log();
     let found = verify(&config).unwrap();
     assert_eq!((found.items, found.misplaced, found.in_doubt), (20, 0, 0));
-    // A record for each key, and one that reserves numbers.
+    // The log has one record for each key, and one that reserves transaction numbers.
     assert_eq!(found.records, 21);
     assert!(log() == before);
 
@@ -273,7 +273,7 @@ fn verify_counts_what_is_there_names_what_is_not_and_changes_nothing() {
             file.extension().is_some_and(|extension| extension == "wal") && bytes[64..].iter().any(|byte| *byte != 0)
         })
         .unwrap();
-    // The first block of the segment in use, the last one that was written.
+    // Damages the first block of the segment in use, which is the last segment with data.
     let mut damaged = bytes.clone();
     damaged[64 + 33] ^= 1;
     fs::write(&file, damaged).unwrap();

@@ -1,5 +1,5 @@
-//! A coordinator that is away: its transactions are in doubt, and whoever asks how the server is
-//! sees it.
+//! Test of a coordinator that is away: its transactions are in doubt, and the participant's status
+//! shows them.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -20,7 +20,7 @@ const PATIENCE: Duration = Duration::from_secs(40);
 const FIRST: ServerId = ServerId(1);
 const SECOND: ServerId = ServerId(2);
 
-/// Asks the first server how it is until it is so.
+/// Asks for the first server's status until it satisfies the condition.
 fn until(client: &Client, what: &str, is_so: impl Fn(&ServerStatus) -> bool) -> ServerStatus {
     let begun = Instant::now();
     loop {
@@ -33,8 +33,8 @@ fn until(client: &Client, what: &str, is_so: impl Fn(&ServerStatus) -> bool) -> 
     }
 }
 
-/// Says what the second server would say, in its name, and that it prepares transactions that write
-/// one of these keys each: the votes are not heard.
+/// Sends the first server, in the second one's name, a `Prepare` for one transaction per key. The
+/// votes are not read.
 fn prepare_as_second(cluster: &Cluster, store: StoreId, keys: &[u64]) -> TcpStream {
     let mut bytes = preface().to_vec();
     let from = Caller::Server { server: SECOND, store };
@@ -45,7 +45,7 @@ fn prepare_as_second(cluster: &Cluster, store: StoreId, keys: &[u64]) -> TcpStre
         let write = KeyWrite { key: key(*at), value: Some(Value::new("x").unwrap()) };
         let part = Transaction { writes: vec![write], ..Transaction::default() };
         let tranx = TranxId { server: SECOND, number };
-        // The next one may wait for as long as anybody.
+        // A part that holds nothing elsewhere may wait for locks up to the general limit.
         let standing = Standing { is_alone: true, ..Standing::default() };
         encode(&Message::Prepare { tranx, participants: vec![FIRST, SECOND], part, standing }, &mut bytes).unwrap();
     }
@@ -69,7 +69,7 @@ fn parts_in_doubt_are_counted_until_their_coordinator_is_back() {
     cluster.partition = Partition::Ranges(vec![(low, FIRST), (high, SECOND)]);
     let start = |server| Server::start(&config(&cluster, server, folder.path())).unwrap();
     let _first = start(1);
-    // New servers serve once they have met.
+    // New servers serve only once they have met.
     let second = start(2);
     let client = Client::connect(&[cluster.servers[0].address], ClientOptions::default()).unwrap();
     let calm = until(&client, "nothing happens", |status| status.participating == 0);
@@ -82,7 +82,7 @@ fn parts_in_doubt_are_counted_until_their_coordinator_is_back() {
     let page = prometheus(&asking);
     assert!(page.contains("\ndtranx_in_doubt 3\n") && page.contains("\ndtranx_asking 3\n"), "{page}");
 
-    // It has no record of them, and says that they were aborted.
+    // The second server has no record of the transactions, and answers that they were aborted.
     let _second = start(2);
     let settled = until(&client, "they are settled", |status| status.in_doubt == 0 && status.asking == 0);
     assert_eq!((settled.participating, settled.anomalies), (0, 0), "{settled:?}");

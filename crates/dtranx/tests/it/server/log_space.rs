@@ -1,5 +1,5 @@
-//! The room of the log over time: bounded by collection, and by its limit where nothing can be
-//! collected.
+//! Tests of the log's size over time: garbage collection bounds it, and where nothing can be
+//! collected its limit does.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -15,9 +15,9 @@ use crate::server::{cluster, config};
 const SEGMENT_BYTES: u64 = 16 << 20;
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// The bytes of the log's files on the disk.
+/// Size of the log's files on the disk, in bytes.
 fn on_disk(folder: &Path) -> u64 {
-    // One may go meanwhile.
+    // A segment may be removed meanwhile; it counts as empty then.
     let size = |entry: std::io::Result<std::fs::DirEntry>| entry.unwrap().metadata().map_or(0, |file| file.len());
     std::fs::read_dir(folder).unwrap().map(size).sum()
 }
@@ -45,8 +45,8 @@ fn log_stays_within_its_bound_while_many_times_that_is_written() {
     config.gc_interval_ms = 5;
     config.log_limit_bytes = 4 * SEGMENT_BYTES;
     let _server = Server::start(&config).unwrap();
-    // Beyond the limit a transaction is tried again until segments have gone: so the bound does not
-    // depend on who is faster.
+    // At the limit a transaction is tried again until segments are removed. The bound therefore
+    // does not depend on the speed of writes and of the collection.
     let client = client(&cluster, 10_000);
     let (mut written, mut largest) = (0, 0);
     while written < 3 * config.log_limit_bytes {
@@ -54,7 +54,8 @@ fn log_stays_within_its_bound_while_many_times_that_is_written() {
         written += 6 << 20;
         largest = on_disk(&config.log_folder).max(largest);
     }
-    // One segment more may be made while the last transactions are let in; and the GC log.
+    // One more segment may be made while the last transactions are admitted. The GC log takes 128
+    // KiB.
     assert!(largest <= config.log_limit_bytes + 2 * SEGMENT_BYTES + (128 << 10), "{largest} bytes");
     let status = client.status(ServerId(1)).unwrap();
     assert!(status.log_bytes <= config.log_limit_bytes + 2 * SEGMENT_BYTES && status.anomalies == 0, "{status:?}");
@@ -79,7 +80,7 @@ fn log_that_is_not_collected_grows_up_to_its_limit() {
         assert!(written < 10 * config.log_limit_bytes, "there is no limit");
     };
     assert_is_the_limit(&refused);
-    // Two transactions fit into a segment, so no more than a quarter of it is unused.
+    // Two transactions fit into a segment, so at most a quarter of each segment is unused.
     assert!(written >= 4 * SEGMENT_BYTES * 3 / 4, "refused after {written} bytes");
     let bytes = on_disk(&config.log_folder);
     assert!((config.log_limit_bytes..=config.log_limit_bytes + 2 * SEGMENT_BYTES).contains(&bytes), "{bytes} bytes");
@@ -91,7 +92,7 @@ fn assert_is_the_limit(error: &Error) {
     assert!(matches!(refusal, Refusal::Overloaded { limit } if limit.contains("limits.log_mib")), "{refusal}");
 }
 
-/// Keys up to `m` are on server 1, the others on server 2.
+/// A cluster of two servers; server 1 holds the keys up to `m`, server 2 the others.
 struct Pair {
     cluster: Cluster,
     configs: Vec<ServerConfig>,
@@ -112,8 +113,8 @@ impl Pair {
     }
 }
 
-/// The second server coordinates a transaction that the first has a part in, and goes away before
-/// it has told anybody that the transaction is complete.
+/// Leaves a transaction of which server 1 has a part. Its coordinator, server 2, ends before it has
+/// announced that the transaction is complete.
 fn leave_incomplete(pair: &Pair) {
     let mut silent = pair.configs[1].clone();
     silent.gc_interval_ms = 3_600_000;
@@ -121,7 +122,8 @@ fn leave_incomplete(pair: &Pair) {
     write_together(&client(&pair.cluster, 100)).unwrap();
 }
 
-/// The second server coordinates it: it holds most.
+/// Writes keys on both servers in one transaction. Server 2 coordinates it, because it holds most
+/// of the keys.
 fn write_together(client: &Client) -> Result<(), Error> {
     client.transact(|tranx| ["a", "x", "y", "z"].iter().try_for_each(|key| tranx.put(*key, "together")))
 }
@@ -156,7 +158,7 @@ fn part_of_a_transaction_meets_the_limit_of_its_server() {
     let once = client(&pair.cluster, 1);
     (0..40).find_map(|_| write_six(&once, "b").err()).expect("there is no limit");
     assert_is_the_limit(&write_together(&once).unwrap_err());
-    // What is on the other server alone, and reads on both, go on.
+    // Writes on the other server alone go on, and so do reads on both.
     once.put("z", "alone").unwrap();
     let read = once.transact(|tranx| Ok([tranx.get("a")?, tranx.get("z")?])).unwrap();
     assert_eq!(read, [Some("together".into()), Some("alone".into())]);

@@ -1,4 +1,5 @@
-//! Servers and clients: embedded, alone, and three together, in this process and over real sockets.
+//! Tests of servers and clients: embedded engines, single servers and clusters of three, in this
+//! process and over real sockets.
 mod alone;
 mod asynchronous;
 mod budgets;
@@ -21,7 +22,7 @@ use dtranx::cluster::{Cluster, HeldPort, Server as Member};
 use dtranx::core::{ServerId, StoreId};
 use dtranx::server::ServerConfig;
 
-/// A port of the loopback interface that nobody else gets while the tests run.
+/// Address with a free port of the loopback interface, which is reserved until the tests end.
 pub(crate) fn free_address() -> SocketAddr {
     static HELD: Mutex<Vec<HeldPort>> = Mutex::new(Vec::new());
     let port = HeldPort::pick().unwrap();
@@ -30,13 +31,13 @@ pub(crate) fn free_address() -> SocketAddr {
     address
 }
 
-/// A cluster of so many servers on free ports, its keys spread by hash.
+/// Makes a cluster of servers on free ports, with its keys spread by hash.
 pub(crate) fn cluster(servers: u16) -> Cluster {
     let members = (0..servers).map(|at| Member { id: ServerId(at + 1), address: free_address() }).collect();
     Cluster::hashed("test", members)
 }
 
-/// The store in a server's folder.
+/// Id of the store in a server's folder.
 pub(crate) fn store(folder: &Path) -> StoreId {
     let text = std::fs::read_to_string(folder.join("identity.toml")).unwrap();
     let line = text.lines().find_map(|line| line.strip_prefix("store = ")).unwrap();

@@ -1,4 +1,5 @@
-//! Strangers on the wire: each loses its connection, and nobody else notices.
+//! Tests of callers that violate the protocol: each loses its connection, and other connections are
+//! not affected.
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};
@@ -15,7 +16,8 @@ use dtranx::wire::{
 use crate::limit::Limit;
 use crate::server::{cluster, config};
 
-/// Sends bytes and reads until the server closes: what it said behind its preface.
+/// Sends bytes and reads until the server closes the connection. Returns what the server sent
+/// behind its preface.
 fn say(address: SocketAddr, bytes: &[u8]) -> Vec<u8> {
     let mut stream = TcpStream::connect(address).unwrap();
     stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
@@ -23,7 +25,7 @@ fn say(address: SocketAddr, bytes: &[u8]) -> Vec<u8> {
     let mut said = Vec::new();
     match stream.read_to_end(&mut said) {
         Ok(_) => {}
-        // Closed with bytes of ours unread.
+        // The server has closed the connection without reading all bytes.
         Err(error) => assert_eq!(error.kind(), std::io::ErrorKind::ConnectionReset, "{error}"),
     }
     said.split_off(PREFACE_BYTES.min(said.len()))
@@ -77,7 +79,7 @@ fn strangers_lose_their_connection_and_clients_go_on() {
     oversized.extend((FRAME_LIMIT_BYTES as u32 + 1).to_le_bytes());
     oversized.extend([0; 4]);
     assert!(say(address, &oversized).is_empty());
-    // A frame of a client that says nothing sensible, after a proper greeting.
+    // A client sends a valid hello and then a frame that is no request.
     let mut nonsense = hello(&Hello { cluster: "test".to_owned(), map: None, to: None, from: caller, nonce: [0; 16] });
     encode(&vec![0xff_u8; 40], &mut nonsense).unwrap();
     let said = say(address, &nonsense);
@@ -88,7 +90,8 @@ fn strangers_lose_their_connection_and_clients_go_on() {
     assert_eq!(client.get("a").unwrap().unwrap(), "2");
 }
 
-/// The end may be told together with the last bytes, and never again.
+/// The operating system may report the end of a connection together with its last bytes, and never
+/// again.
 #[test]
 fn client_that_ends_with_its_last_request_is_answered_and_let_go() {
     let _limit = Limit::of(120, "answer to the last request");
@@ -103,7 +106,8 @@ fn client_that_ends_with_its_last_request_is_answered_and_let_go() {
         let greeting =
             Hello { cluster: "test".to_owned(), map: None, to: None, from: Caller::Client(None), nonce: [0; 16] };
         stream.write_all(&hello(&greeting)).unwrap();
-        // The preface, at least: the server has met this client, and waits for what it says.
+        // The server has sent its preface and more, so it has accepted the hello and waits for a
+        // request.
         let mut first = [0; PREFACE_BYTES + 1];
         stream.read_exact(&mut first).unwrap();
         let mut request = Vec::new();

@@ -1,4 +1,5 @@
-//! Queues for locks: one client's own sequence, and many clients that want the same keys.
+//! Tests of the queues for locks: consecutive transactions of one client, and many clients that
+//! write the same keys.
 
 use std::thread;
 
@@ -11,7 +12,7 @@ use tempfile::TempDir;
 use crate::limit::Limit;
 use crate::server::{cluster, config};
 
-/// One key on each of two servers.
+/// Two keys, one on each server.
 const KEYS: [&str; 2] = ["a", "z"];
 
 struct Two {
@@ -35,7 +36,7 @@ impl Two {
         Client::connect(&addresses, ClientOptions { attempts, ..ClientOptions::default() }).unwrap()
     }
 
-    /// How many commits were refused.
+    /// Number of commits that were refused, on both servers together.
     fn refused(&self, client: &Client) -> u64 {
         self.cluster.servers.iter().map(|server| client.status(server.id).unwrap().refused).sum()
     }
@@ -45,7 +46,8 @@ fn count(value: Option<bytes::Bytes>) -> u32 {
     value.map_or(0, |value| u32::from_be_bytes(*value.first_chunk().unwrap()))
 }
 
-/// Each commit meets the locks of the one before, whose outcome the other server has not heard yet.
+/// Each commit meets the locks of the commit before, whose outcome has not arrived at the other
+/// server yet.
 #[test]
 fn one_clients_own_last_transaction_does_not_refuse_its_next_one() {
     const COMMITS: u64 = 300;
@@ -61,8 +63,8 @@ fn one_clients_own_last_transaction_does_not_refuse_its_next_one() {
     assert!(refused < COMMITS / 4, "{refused} refusals");
 }
 
-/// Each increment is counted once, and 40 attempts are enough for each. `core/tests/contention.rs`
-/// shows that no client starves, on a clock that the test moves.
+/// Each increment counts once, and 40 attempts suffice for each. `core/tests/contention.rs` shows
+/// on a simulated clock that no client starves.
 #[test]
 fn increments_of_the_same_keys_by_many_clients_are_all_counted() {
     const CLIENTS: usize = 12;

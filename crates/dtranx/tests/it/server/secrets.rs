@@ -1,4 +1,4 @@
-//! Clusters with secrets: whoever does not know them learns nothing and is not believed.
+//! Tests of clusters with secrets: a caller without the secret learns nothing and is refused.
 
 use std::fs::{self, Permissions};
 use std::io::{Read, Write};
@@ -42,7 +42,7 @@ fn connect(cluster: &Cluster, secret: Option<Secret>) -> Result<Client, String> 
     Client::connect(&addresses, options).map_err(|error| error.to_string())
 }
 
-/// A connection of somebody who says what they like.
+/// A connection whose caller may send any message.
 struct Stranger {
     stream: TcpStream,
     said: Vec<u8>,
@@ -64,11 +64,11 @@ impl Stranger {
     fn say(&mut self, message: &impl serde::Serialize) {
         let mut bytes = Vec::new();
         encode(message, &mut bytes).unwrap();
-        // It may have been closed.
+        // The server may have closed the connection already.
         let _ = self.stream.write_all(&bytes);
     }
 
-    /// The next answer; `None` if the connection ends.
+    /// Reads the next answer; `None` if the server closes the connection.
     fn hear(&mut self) -> Option<Welcome> {
         let mut chunk = [0; 4096];
         loop {
@@ -101,7 +101,7 @@ fn clients_and_servers_that_know_the_secrets_work_together_and_others_are_refuse
         let wrong = connect(&cluster, Some(other)).err().unwrap();
         assert!(wrong.contains("does not know the secret"), "{wrong}");
     }
-    // A client that expects a secret does not speak to whoever asks for none.
+    // A client with a secret refuses a server that does not ask for one.
     let (open_folder, open) = (tempfile::tempdir().unwrap(), self::cluster(1));
     let _open = Server::start(&config(&open, 1, open_folder.path())).unwrap();
     let unsure = connect(&open, Some(clients())).err().unwrap();
@@ -156,8 +156,8 @@ fn strangers_learn_nothing_and_forged_low_water_marks_are_not_believed() {
         let mut stranger = Stranger::call(address, &as_second);
         let Some(Welcome::Challenge { nonce, proof }) = stranger.hear() else { panic!("it is not asked") };
         match attempt {
-            // Without a proof; with a wrong one; with what the server itself has said; with the
-            // clients' secret; with one that was right for another connection.
+            // The attempts: no proof, a wrong proof, the server's own proof, a proof with the
+            // clients' secret, and a proof that was right for another connection.
             0 => {}
             1 => stranger.say(&proofs[0]),
             2 => stranger.say(&proof),
@@ -172,7 +172,7 @@ fn strangers_learn_nothing_and_forged_low_water_marks_are_not_believed() {
         write(text);
         assert!((0..30_u8).all(|number| client.get(vec![number]).unwrap().unwrap() == text));
     }
-    // Who knows the secret is believed.
+    // A caller with the right proof is accepted.
     let mut known = Stranger::call(address, &as_second);
     let Some(Welcome::Challenge { nonce, proof }) = known.hear() else { panic!("it is not asked") };
     assert!(servers().is_proven(Side::Called, &as_second, &nonce, &proof).unwrap());

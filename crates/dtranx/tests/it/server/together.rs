@@ -1,4 +1,4 @@
-//! Three servers: transactions over all of them, and servers that go away and come back.
+//! Tests of three servers: transactions over all of them, and servers that end and restart.
 
 use std::thread;
 use std::time::Duration;
@@ -108,7 +108,8 @@ fn bank_keeps_its_money_while_servers_restart() {
                 for round in 0..60 {
                     let from = (worker * 7 + round * 5) % ACCOUNTS;
                     match pay(&client, from, (from * 3 + round + 1) % ACCOUNTS) {
-                        // A server that was restarted cannot tell any more what it did.
+                        // A restarted server does not know the outcomes of requests before its
+                        // restart.
                         Ok(()) | Err(Error::Unknown(_)) | Err(Error::Unavailable { .. }) => {}
                         Err(error) => panic!("{error}"),
                     }
