@@ -1,5 +1,5 @@
-//! What is allocated while bytes are decoded is bounded by how many they are, whatever lengths they
-//! name.
+//! Test that decoding allocates memory in proportion to the bytes that are there, and not to the
+//! lengths that they claim.
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 use std::alloc::System;
@@ -14,11 +14,12 @@ use serde::de::DeserializeOwned;
 #[global_allocator]
 static MEMORY: Cap<System> = Cap::new(System, usize::MAX);
 
-/// An empty key takes one byte in a message and four words in memory; growing a list copies it.
+/// Limit of allocated bytes per byte of a message. An empty key takes one byte in a message and
+/// four words in memory, and a growing list is copied.
 const FACTOR: usize = 128;
 const ERROR_BYTES: usize = 1024;
 
-/// How many bytes were allocated for it, all together.
+/// Total number of bytes that `run` allocates, whether freed or not.
 fn allocated(run: impl FnOnce()) -> usize {
     let before = MEMORY.total_allocated();
     run();
@@ -30,7 +31,7 @@ fn check<T: DeserializeOwned + Debug>(payload: &[u8]) {
     assert!(bytes <= FACTOR * payload.len() + ERROR_BYTES, "{bytes} for {payload:02x?}");
 }
 
-/// A number as `postcard` writes it.
+/// Encodes a number as `postcard` does.
 fn varint(mut number: u64) -> Vec<u8> {
     let mut bytes = Vec::new();
     while number >= 0x80 {
@@ -41,11 +42,12 @@ fn varint(mut number: u64) -> Vec<u8> {
     bytes
 }
 
-/// One test, because other threads would allocate meanwhile.
+/// All checks are one test, because tests on other threads would allocate memory meanwhile.
 #[test]
 fn lengths_that_lie_allocate_nothing() {
     for length in [1_u64 << 20, 1 << 31, 1 << 32, 1 << 60, u64::MAX] {
-        // Wherever in a message a length is: up to eight bytes before it, and some behind it.
+        // The claimed length is put behind up to seven bytes, so that it meets length fields in
+        // various places of a message.
         for before in 0..8 {
             for fill in [0, 1, 2, 3] {
                 let payload = [vec![fill; before], varint(length), vec![fill; 40]].concat();
@@ -68,7 +70,7 @@ fn lengths_that_lie_allocate_nothing() {
 
 const FRAME_LIMIT: u32 = dtranx::wire::FRAME_LIMIT_BYTES as u32;
 
-/// A file may claim any size without having it.
+/// A sparse file may have any size without taking room on the disk, and must be refused unread.
 fn sparse_segment_is_refused_unread() {
     let folder = tempfile::tempdir().unwrap();
     let options = dtranx::log::LogOptions::new(7, 4096);

@@ -1,4 +1,4 @@
-//! The integration tests of `dtranx`: one program, a module for each topic.
+//! Integration tests of `dtranx`: one program with a module for each topic.
 
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 

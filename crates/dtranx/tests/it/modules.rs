@@ -1,4 +1,4 @@
-//! The modules of DTranx use each other in one direction.
+//! Test of the dependencies among DTranx's modules, which must not form a circle.
 
 #[test]
 fn modules_use_each_other_in_one_direction() {

@@ -1,4 +1,5 @@
-//! Both storages behave alike; the one on a disk comes back after it was closed.
+//! Tests of both storages, which must behave alike. The one on a disk must also come back after it
+//! was closed.
 use dtranx::core::{CheckAnswer, Current, Item, Key, KeyRange, Read, ScanRead, ServerId, TranxId, Value, Write};
 use dtranx::storage::{InMemory, Lsm, LsmOptions, ScanLimit, Storage, StorageError};
 use tempfile::TempDir;
@@ -30,7 +31,7 @@ fn apply(storage: &dyn Storage, number: u64, writes: Vec<Write>) {
     storage.apply(&[(version(number), writes)]).unwrap();
 }
 
-/// Runs a test on both storages, on one whose cache holds next to nothing, and on one without.
+/// Runs a test on both storages, and on two disk storages with a tiny item cache and without one.
 fn on_each(test: impl Fn(&dyn Storage)) {
     test(&InMemory::new());
     test(&open(&tempfile::tempdir().unwrap()));
@@ -75,7 +76,7 @@ fn what_is_cached_is_what_there_is() {
         assert_eq!(storage.cached(&a), Some(Some(item("one", 1))));
         apply(storage, 2, vec![put("a", "two")]);
         assert_eq!(storage.cached(&a), Some(Some(item("two", 2))));
-        // Absence, too, once somebody has looked.
+        // The cache also notes an absent key, once a read has found it absent.
         storage.get(&b).unwrap();
         assert_eq!(storage.cached(&b), Some(None));
         let old = Read { key: a.clone(), version: Some(version(1)) };
@@ -139,7 +140,8 @@ fn check_finds_changed_deleted_and_new_items() {
         assert_eq!((&stale[0].key, &stale[0].item), (&key("b"), &Some(item("2", 2))));
         assert!(storage.check(&[], std::slice::from_ref(&scan)).unwrap().stale_scans);
 
-        // Deleted and written again with the same value: not what was read.
+        // A key that was deleted and written again with the same value has another version, so the
+        // read is stale.
         apply(storage, 3, vec![Write { key: key("a"), value: None }]);
         apply(storage, 4, vec![put("a", "1")]);
         assert_eq!(storage.check(&[read("a", Some(version(1)))], &[]).unwrap().stale.len(), 1);

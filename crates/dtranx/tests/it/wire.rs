@@ -1,4 +1,5 @@
-//! Frames: what was written is read; damage and excess are refused. Nonsense: `corpus`.
+//! Tests of frames: encoded messages are decoded, and damaged and oversized frames are refused.
+//! `corpus` tests frames that make no sense.
 use dtranx::core::{Epoch, Key, Message, Outcome, Read, ServerId, Transaction, TranxId, Value, Write};
 use dtranx::wire::{Ask, FRAME_LIMIT_BYTES, Request, WireError, check_preface, decode, encode, next_frame, preface};
 

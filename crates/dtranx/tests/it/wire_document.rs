@@ -1,4 +1,4 @@
-//! The page docs/dtranx-wire.md says what the codec does: its examples byte for byte, and the
+//! Tests that the page docs/dtranx-wire.md describes the codec: the bytes of its examples, and the
 //! number of each case.
 
 use std::collections::BTreeMap;
@@ -23,7 +23,7 @@ fn page() -> String {
     std::fs::read_to_string(path).unwrap()
 }
 
-/// The bytes of each example, by its name.
+/// Bytes of each example on the page, by the example's name.
 fn examples(page: &str) -> BTreeMap<String, Vec<u8>> {
     let byte = |digits: &str| u8::from_str_radix(digits, 16).unwrap();
     let mut examples = BTreeMap::new();
@@ -125,7 +125,7 @@ fn examples_of_the_page_are_what_is_encoded() {
     assert!(found.is_empty(), "examples that are not compared: {:?}", found.keys());
 }
 
-/// Cases of one choice: the number that each is encoded with, and its name.
+/// Encoded number and name of each case of one enum.
 fn numbered<T: Serialize + Debug>(cases: &[T]) -> Vec<(u8, String)> {
     let name = |case: &T| {
         let shown = format!("{case:?}");
@@ -205,7 +205,7 @@ fn steps() -> Vec<SnapshotMessage> {
     ]
 }
 
-/// By the first word of the header of the table that lists them.
+/// Cases of each enum on the page, by the first word in the header of the table that lists them.
 fn choices() -> Vec<(&'static str, Vec<(u8, String)>)> {
     let answers = [
         CommitAnswer::Committed(OWN),
@@ -239,7 +239,7 @@ fn choices() -> Vec<(&'static str, Vec<(u8, String)>)> {
     ]
 }
 
-/// The rows of the table whose header begins with this word.
+/// Rows of the page's table whose header begins with the word `table`.
 fn rows_of<'a>(page: &'a str, table: &str) -> Vec<&'a str> {
     let header = format!("| {table} |");
     let lines: Vec<&str> = page.lines().collect();
@@ -260,7 +260,7 @@ fn cases_have_the_numbers_that_the_page_says() {
                 "{table}: {name} is {number}; the page: {row:?}"
             );
         }
-        // The status is the one case without an example here.
+        // The page lists the reply `Status`, for which this test has no case.
         let listed = rows.len() - usize::from(table == "reply");
         assert_eq!(listed, cases.len(), "{table}: the page lists {rows:?}");
     }

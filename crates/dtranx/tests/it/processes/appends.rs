@@ -1,4 +1,5 @@
-//! Lists that clients append to and read in transactions, judged by a checker of isolation.
+//! Test of lists that clients append to and read in transactions. A checker of isolation judges
+//! their history.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -13,7 +14,7 @@ use crate::processes::history::{End, Op, Recorder};
 use crate::processes::trio::Trio;
 
 const LISTS: u64 = 6;
-/// Lists grow; later ones are begun so that the check stays small.
+/// Number of appends per list before the next lists are used. Short lists keep the check small.
 const APPENDS_PER_LIST: u64 = 60;
 
 fn read(tranx: &mut Transaction, list: u64) -> Result<Vec<u64>, Error> {
@@ -53,7 +54,8 @@ fn plan(random: &mut StdRng, recorder: &Recorder) -> Vec<Op> {
 fn work(client: &Client, seed: u64, recorder: &Recorder, over: &AtomicBool) {
     let mut random = StdRng::seed_from_u64(seed);
     let (mut process, mut done) = (recorder.process(), 0);
-    // However slow the machine: some are done, if need be when all servers are well again.
+    // Each client completes at least 20 transactions, on a slow machine after the servers have
+    // recovered.
     while !over.load(Ordering::Relaxed) || done < 20 {
         let ops = plan(&mut random, recorder);
         recorder.begin(process, &ops);
@@ -87,7 +89,7 @@ fn torment_list_appends_are_strictly_serializable() {
         trio.torment();
         over.store(true, Ordering::Relaxed);
     });
-    // Whatever is there at the end is part of the history.
+    // The final contents of all lists are part of the history.
     let client = trio.client(20_000);
     let last = recorder.value() / (APPENDS_PER_LIST * LISTS) * LISTS + LISTS;
     for list in 0..last {

@@ -1,5 +1,5 @@
-//! Backups of real servers beside a writer, restored into other servers; `dtranx scan` beside a
-//! writer.
+//! Tests of backups of real servers beside a writer, which are restored into other servers, and of
+//! `dtranx scan` beside a writer.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -26,7 +26,7 @@ fn open(client: &Client) {
     }
 }
 
-/// Moves money until it is over; how often it did.
+/// Moves money between accounts until `over` is set. Returns the number of payments.
 fn pay(client: &Client, over: &AtomicBool) -> u64 {
     for payment in 0.. {
         let (from, to) = (account(payment * 7 % ACCOUNTS), account((payment * 13 + 1) % ACCOUNTS));
@@ -34,7 +34,8 @@ fn pay(client: &Client, over: &AtomicBool) -> u64 {
         client
             .transact(|tranx| {
                 let found = tranx.multi_get([from.clone(), to.clone()])?;
-                // What is not there yet is refused when it commits.
+                // A balance that was read as absent counts as zero; its transaction is refused at
+                // commit if the read was stale.
                 let bytes = |at: usize| found[at].clone().unwrap_or_else(|| "0".into());
                 let text = |at: usize| String::from_utf8(bytes(at).to_vec()).unwrap();
                 if from != to {
@@ -51,7 +52,7 @@ fn pay(client: &Client, over: &AtomicBool) -> u64 {
     0
 }
 
-/// The sum of the balances in lines of keys and values.
+/// Sum of the balances in lines of keys and values.
 fn sum(lines: &str) -> i64 {
     assert_eq!(lines.lines().count() as u64, ACCOUNTS);
     lines.lines().map(|line| line.split_once('\t').unwrap().1.parse::<i64>().unwrap()).sum()
@@ -109,7 +110,7 @@ fn bad_backups_are_refused_before_anything_is_written() {
     assert!(err(&there).contains("is there already"), "{}", err(&there));
     let whole = std::fs::read(&file).unwrap();
     trio.client(20_000).delete("a").unwrap();
-    // In the items: the end has 11 bytes.
+    // The file's end takes 11 bytes, so the byte before it belongs to the items.
     let middle = whole.len() - 12;
     let damaged = [&whole[..middle], &[whole[middle] ^ 1], &whole[middle + 1..]].concat();
     let cases = [

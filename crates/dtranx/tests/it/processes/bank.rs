@@ -1,4 +1,4 @@
-//! The bank: money moves between accounts on three servers, and its sum never changes.
+//! Test of a bank: payments between accounts on three servers never change the sum of the balances.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
@@ -21,7 +21,8 @@ fn number(value: Option<Bytes>) -> u64 {
     value.map_or(0, |value| u64::from_be_bytes(*value.first_chunk().unwrap()))
 }
 
-/// Moves one from an account to another, and notes at a key of the worker's own how often it has.
+/// Moves one unit from one account to another, and writes the payment's number to a key of the
+/// worker's own.
 fn pay(client: &Client, worker: u64, from: u64, to: u64, payment: u64) -> Result<(), Error> {
     client.transact(|tranx| {
         let found = tranx.multi_get([account(from), account(to)])?;
@@ -50,8 +51,8 @@ fn torment_bank_keeps_its_money_and_every_acknowledged_payment() {
             let (client, over, acknowledged) = (trio.client(1_000), &over, &acknowledged[worker as usize]);
             scope.spawn(move || {
                 let (mut payment, mut made) = (0, 0);
-                // However slow the machine: some are made, if need be when all servers are well
-                // again.
+                // Each worker makes at least 20 payments, on a slow machine after the servers have
+                // recovered.
                 while !over.load(Ordering::Relaxed) || made < 20 {
                     payment += 1;
                     let from = (worker * 3 + payment * 5) % ACCOUNTS;

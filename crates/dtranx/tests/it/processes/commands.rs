@@ -1,4 +1,4 @@
-//! The commands for people, against real servers.
+//! Tests of the commands of the `dtranx` program against real servers.
 
 use std::io::{BufRead, BufReader, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -16,7 +16,7 @@ pub(crate) fn dtranx(trio: Option<&Trio>, arguments: &[&str], input: &str) -> Ou
     }
     let piped = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = piped.spawn().unwrap();
-    // It may end without reading.
+    // The command may end without reading its input, so that the write fails.
     let _ = child.stdin.take().unwrap().write_all(input.as_bytes());
     child.wait_with_output().unwrap()
 }
@@ -86,7 +86,7 @@ fn cluster_serves_and_ends_with_its_parent_even_when_that_is_killed() {
     let line = lines.find(|line| line.as_ref().unwrap().starts_with("cluster of 3")).unwrap().unwrap();
     let address: SocketAddr = line.rsplit(' ').next().unwrap().parse().unwrap();
     let begun = Instant::now();
-    // It may take a moment until the first server listens.
+    // The first server may not listen yet, so the command is repeated.
     while !dtranx(None, &["put", "a", "1", "--server", &address.to_string()], "").status.success() {
         assert!(begun.elapsed() < Duration::from_secs(60), "the cluster does not serve");
     }

@@ -1,4 +1,4 @@
-//! What clients did and saw, in the order in which it happened, for the checker.
+//! [`Recorder`]: the history of the clients' operations and results, in the order in which they happened, for the checker of isolation.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -12,7 +12,7 @@ pub(crate) enum Op {
     Read(u64, Option<Vec<u64>>),
 }
 
-/// How it ended.
+/// End of a transaction.
 pub(crate) enum End {
     Done(Vec<Op>),
     NotDone,
@@ -27,12 +27,13 @@ pub(crate) struct Recorder {
 }
 
 impl Recorder {
-    /// A name that nobody had: whoever does not know what it did goes on under another.
+    /// An unused name of a process. A client that does not know the outcome of its last transaction
+    /// goes on under another name.
     pub(crate) fn process(&self) -> u64 {
         self.processes.fetch_add(1, Ordering::Relaxed)
     }
 
-    /// A value that nobody appended.
+    /// An unused value to append.
     pub(crate) fn value(&self) -> u64 {
         self.values.fetch_add(1, Ordering::Relaxed) + 1
     }

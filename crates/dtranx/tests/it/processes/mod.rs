@@ -1,5 +1,6 @@
-//! Three real servers, killed, paused and cut off from each other while clients work: nothing
-//! acknowledged is lost, and what the clients saw is strictly serializable.
+//! Tests of three real servers that are killed, paused and cut off from each other while clients
+//! work. No acknowledged transaction may be lost, and the clients' history must be strictly
+//! serializable.
 mod appends;
 mod backup;
 mod bank;

@@ -1,5 +1,4 @@
-//! A way to a server that can be cut: all connections through it break, and new ones are refused
-//! for as long as it is cut.
+//! [`Proxy`]: a proxy to a server that can be cut. All connections through it break then, and new ones are refused until it is mended.
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};

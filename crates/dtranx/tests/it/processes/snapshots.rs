@@ -1,4 +1,5 @@
-//! Snapshots beside writers: every reader gets one, and all it shows is of one moment.
+//! Tests of snapshots beside writers: every reader gets one, and each snapshot shows the state of
+//! one moment.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
@@ -27,12 +28,14 @@ fn open(client: &Client) {
         .unwrap();
 }
 
-/// Moves money, and counts it at a key of its own: in the same transaction.
+/// Moves money between two accounts, and counts the payment at a key of its own in the same
+/// transaction.
 fn pay(client: &Client, payment: u64) -> Result<()> {
     let (from, to) = (payment * 7 % ACCOUNTS, (payment * 11 + 1) % ACCOUNTS);
     client.transact(|tranx| {
         let found = tranx.multi_get([account(from), account(to)])?;
-        // What is not there yet is refused when it commits.
+        // A balance that was read as absent counts as zero; its transaction is refused at commit if
+        // the read was stale.
         let balances: Vec<u64> = found.into_iter().map(|value| value.map_or(0, |value| number(&value))).collect();
         if from != to && balances[0] > 0 {
             tranx.put(account(from), (balances[0] - 1).to_be_bytes().to_vec())?;
@@ -42,7 +45,7 @@ fn pay(client: &Client, payment: u64) -> Result<()> {
     })
 }
 
-/// The sum of all accounts, and how many payments were made.
+/// Sum of all accounts, and the number of payments made.
 fn audit(snapshot: &Snapshot) -> Result<(u64, u64)> {
     let found = snapshot.scan(&KeyRange::all(), usize::MAX)?;
     assert!(found.complete);
@@ -51,7 +54,7 @@ fn audit(snapshot: &Snapshot) -> Result<(u64, u64)> {
     Ok((sum, of(b"payments").map(|(_, value)| number(value)).sum()))
 }
 
-/// Ends the writers, even if a reader has failed.
+/// Ends the writers when it is dropped, even if a reader has failed.
 pub(crate) struct Ends<'a>(pub(crate) &'a AtomicBool);
 
 impl Drop for Ends<'_> {
@@ -60,7 +63,8 @@ impl Drop for Ends<'_> {
     }
 }
 
-/// Writes until it is over; what was acknowledged last is in `acknowledged`.
+/// Makes payments until `over` is set. `acknowledged` holds the number of the last acknowledged
+/// payment.
 fn write(client: &Client, over: &AtomicBool, acknowledged: &AtomicU64) {
     for payment in 1.. {
         match pay(client, payment) {
@@ -74,7 +78,8 @@ fn write(client: &Client, over: &AtomicBool, acknowledged: &AtomicU64) {
     }
 }
 
-/// Audits, and checks what it sees against what was acknowledged before, and what it saw before.
+/// Audits a snapshot. It must show all payments that were acknowledged before, and no fewer than
+/// the audit before.
 fn read(client: &Client, acknowledged: &AtomicU64, seen: &mut u64) -> Result<()> {
     let before = acknowledged.load(Ordering::SeqCst);
     let (sum, payments) = client.read(audit)?;
@@ -116,7 +121,7 @@ fn snapshot_stays_as_it_is_while_everything_is_replaced_and_deleted() {
     let _limit = Limit::of(300, "answer to a payment");
     let trio = Trio::start("disk");
     let client = trio.client(20_000);
-    // Longer than one answer of a server.
+    // The keys of one server take more than one answer of a scan.
     for chunk in 0..5_u64 {
         let numbers = chunk * 900..(chunk + 1) * 900;
         client.transact(|tranx| numbers.clone().try_for_each(|at| tranx.put(format!("key{at:05}"), "old"))).unwrap();
@@ -193,14 +198,14 @@ fn snapshot_of_before_a_restart_is_refused_by_name_and_a_missing_server_too() {
         other => panic!("{other:?}"),
     }
     assert_eq!(client.read(audit).unwrap().0, ACCOUNTS * EACH);
-    // Without a server there are no snapshots, and commits among the others are not held up by
-    // those who ask for one.
+    // While one server is away there are no snapshots. Requests for one must not delay commits on
+    // the other servers.
     trio.kill(2);
     let asker = dtranx::client::ClientOptions { attempts: 1, request_ms: 20_000, ..Default::default() };
     let asker = Client::connect(&trio.addresses()[..1], asker).unwrap();
     let asked = thread::spawn(move || {
         loop {
-            // Not of the server that is not there.
+            // The client may also ask the server that is away, which counts as unavailable.
             match asker.snapshot() {
                 Err(Error::GivenUp { last: refusal, .. }) => return refusal,
                 Err(Error::Unavailable { .. }) => {}

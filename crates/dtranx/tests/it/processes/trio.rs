@@ -1,4 +1,4 @@
-//! Three server processes, each behind a proxy, and what can be done to them.
+//! [`Trio`]: three server processes, each behind a proxy, and the faults that a test can cause in them.
 
 use std::io::{BufRead, BufReader};
 use std::net::SocketAddr;
@@ -21,7 +21,7 @@ pub(crate) struct Trio {
 }
 
 impl Trio {
-    /// Starts them; each listens when this returns.
+    /// Starts the three servers and waits until each listens.
     pub(crate) fn start(medium: &str) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let ports: Vec<_> = (0..3).map(|_| HeldPort::pick().unwrap()).collect();
@@ -81,7 +81,7 @@ impl Trio {
         self.proxies[at].mend();
     }
 
-    /// Everything that can happen, once for each server.
+    /// Causes every kind of fault once on each server.
     pub(crate) fn torment(&mut self) {
         let short = Duration::from_millis(150);
         for at in 0..3 {

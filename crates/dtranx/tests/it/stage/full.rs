@@ -1,9 +1,10 @@
-//! The rules of full queues (`docs/dtranx.md`), by hand and on threads: nobody waits for room, and
-//! whoever has something left goes on taking what it asked for, so that everything is handed on in
-//! the end.
+//! Tests of the rules for full queues (`docs/dtranx.md`), without threads and on threads. No stage
+//! waits for room. A stage with events left to send goes on taking the answers that it asked for,
+//! so that every event is handed on in the end.
 //!
-//! By hand the stages run in an order that a seed gives, and what goes wrong goes wrong with the
-//! same seed again. On threads the wake-ups take part too; there only the end is known beforehand.
+//! Without threads the stages run in an order that a seed gives, and a failure occurs again with
+//! the same seed. On threads the wake-ups are tested too; only the final result is known beforehand
+//! there.
 
 use std::sync::mpsc::channel;
 use std::thread;
@@ -16,12 +17,13 @@ use rand::{Rng, SeedableRng};
 
 use crate::stage::relay::Net;
 
-/// How often each event is handed on.
+/// Number of times that each event is handed on.
 const HOPS: u64 = 9;
-/// How long nothing may happen.
+/// Longest time without progress.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// Does it on a thread of its own, which is left behind if it does not come to an end.
+/// Runs `work` on a thread of its own, and fails without waiting for the thread if it takes too
+/// long.
 fn within_patience(what: &str, work: impl FnOnce() + Send + 'static) {
     let (tell, told) = channel();
     let worker = thread::spawn(move || {
@@ -34,7 +36,7 @@ fn within_patience(what: &str, work: impl FnOnce() + Send + 'static) {
     }
 }
 
-/// Runs every stage once, in any order.
+/// Runs every stage once, in a random order.
 fn round(net: &mut Net, random: &mut impl Rng) {
     net.stages.shuffle(random);
     for stage in &mut net.stages {
@@ -42,7 +44,7 @@ fn round(net: &mut Net, random: &mut impl Rng) {
     }
 }
 
-/// Offers more than is taken for so many rounds, and then lets the stages finish.
+/// Offers more events than the stages take for 200 rounds, and then lets the stages finish.
 fn flood(mut net: Net, seed: u64) {
     let mut random = StdRng::seed_from_u64(seed);
     for _ in 0..200 {
@@ -86,11 +88,11 @@ fn full_star_of_tiny_queues_never_deadlocks() {
     }
 }
 
-/// Has so many events handed on by threads.
+/// Lets threads hand on this number of events.
 fn work_off(mut net: Net, events: u64) {
     let crew = net.start();
     let (mut offered, mut refused, mut seen, mut changed) = (0, 0, 0, Instant::now());
-    // A stage counts what it has handled after it has handled it.
+    // A stage counts an event only after it has handled it, so the count is the last to change.
     while seen < events * (HOPS + 1) {
         if offered < events {
             match net.entries[offered as usize % net.entries.len()].offer(HOPS) {
@@ -102,7 +104,7 @@ fn work_off(mut net: Net, events: u64) {
         if handled > seen {
             (seen, changed) = (handled, Instant::now());
         } else if changed.elapsed() > PATIENCE {
-            // Its end would be waited for, and some stage waits.
+            // Dropping the crew would wait for its threads, some of which wait for ever.
             std::mem::forget(crew);
             panic!("nothing moves after {} of {events} events: {:?}", net.tally.done(), net.counters.read().queues);
         }

@@ -1,4 +1,4 @@
-//! Queues and threads of the stages.
+//! Tests of the queues and threads of the stages.
 mod full;
 mod relay;
 
@@ -34,7 +34,7 @@ fn outlet_keeps_order_when_the_queue_is_full() {
     (1..=3).for_each(|event| outlet.send(event));
     assert!(!outlet.is_clear());
     source.take(10, &mut batch);
-    // There is room now, but others were here before.
+    // The queue has room again, but earlier events wait for it, so this one must not overtake them.
     outlet.send(4);
     for _ in 0..4 {
         outlet.flush();

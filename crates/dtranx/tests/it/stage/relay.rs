@@ -1,5 +1,5 @@
-//! Stages that hand events on to each other, with queues of one or two events: the worst place for
-//! a deadlock.
+//! Stages that hand events on to each other, with queues of one or two events, which is where a
+//! deadlock is most likely.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -7,13 +7,13 @@ use std::time::Instant;
 
 use dtranx::stage::{Counters, Crew, Inlet, Outlet, Signal, Source, Stage, Worker, queue};
 
-/// How many events a queue for new ones holds.
+/// Capacity of a queue for new events.
 pub(crate) const ENTRY_EVENTS: usize = 4;
-/// The event that a stage fails of.
+/// Event that makes the stage that takes it fail.
 pub(crate) const FAILS: u64 = u64::MAX;
 
-/// Hands every event on to one of the next until it has been handed on often enough. `entry` brings
-/// new ones.
+/// A stage that hands each event on to one of the next stages, until the event has been handed on
+/// often enough. `entry` brings new events.
 pub(crate) struct Relay {
     name: &'static str,
     entry: Source<u64>,
@@ -23,7 +23,7 @@ pub(crate) struct Relay {
     batch: Vec<u64>,
 }
 
-/// What stages have let in, and what they are done with.
+/// Numbers of events that the stages have admitted and finished.
 #[derive(Default)]
 pub(crate) struct Tally {
     admitted: AtomicU64,
@@ -80,13 +80,13 @@ impl Relay {
     }
 }
 
-/// Stages that are joined, and the queues into them from outside.
+/// Connected stages, and the queues into them from outside.
 pub(crate) struct Net {
     pub(crate) entries: Vec<Inlet<u64>>,
     pub(crate) tally: Arc<Tally>,
     pub(crate) counters: Counters,
     pub(crate) stages: Vec<Relay>,
-    /// One for each thread.
+    /// Signals that wake the threads, one for each.
     signals: Vec<Arc<Signal>>,
 }
 
@@ -96,8 +96,8 @@ impl Net {
         Self::joined(&["a", "b"], &[&[1], &[0]], threads)
     }
 
-    /// As in a server: one asks four others, which answer it; two of these get requests of their
-    /// own.
+    /// The stages of a server: one asks four others, which answer it. Two of these four also get
+    /// requests from outside.
     pub(crate) fn star(threads: usize) -> Self {
         let names = ["transaction", "ack", "recovery", "lock", "storage"];
         let mut star = Self::joined(&names, &[&[1, 2, 3, 4], &[0], &[0], &[0], &[0]], threads);
@@ -105,7 +105,7 @@ impl Net {
         star
     }
 
-    /// Stages of which each sends to some others, for so many threads.
+    /// Connects stages for `threads` threads; `next` lists the stages that each stage sends to.
     fn joined(names: &[&'static str], next: &[&[usize]], threads: usize) -> Self {
         let (counters, tally) = (Counters::new(), Arc::new(Tally::default()));
         let signals: Vec<_> = (0..threads).map(|_| Arc::new(Signal::new())).collect();
@@ -120,7 +120,7 @@ impl Net {
         Self { entries, tally, counters, stages, signals }
     }
 
-    /// Gives the stages to their threads.
+    /// Starts the threads, with the stages spread over them.
     pub(crate) fn start(&mut self) -> Crew {
         let mut workers: Vec<_> = self.signals.iter().map(|signal| Worker::new(signal.clone(), None)).collect();
         for (at, stage) in self.stages.drain(..).enumerate() {
