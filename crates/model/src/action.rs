@@ -1,11 +1,11 @@
-//! The steps of the model, by their names.
+//! Names of the model's steps. `model` says which function carries out each.
 
 /// The process that meets a lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Actor {
     /// The transaction with this index.
     Run(usize),
-    /// The janitor, in a sweep or not.
+    /// The janitor, during a sweep or at a single lock.
     Janitor,
 }
 
@@ -14,7 +14,7 @@ pub enum Actor {
 pub enum Action {
     /// A transaction takes its next step.
     Run(usize),
-    /// A client goes on about its record.
+    /// A client takes its next step for its record.
     Record(usize),
     /// The reader takes its next step.
     Read,
@@ -42,10 +42,10 @@ pub enum Action {
     LoseAnswer(usize),
     /// An owner waits no longer for the fate of its record write.
     GiveUp(usize),
-    /// A client's next decision is refused for the quiet of a reader, whom the first of its
-    /// transactions would disturb.
+    /// A client's next decision is refused, because a reader has asked for quiet and the decision's
+    /// first transaction would disturb it.
     Quiet(usize),
-    /// A client tries again to decide those that it has held back.
+    /// A client tries again to decide the transactions that it has held back.
     Release(usize),
     /// A client dies, and takes no further step.
     Die(usize),
@@ -55,10 +55,10 @@ pub enum Action {
     Stranger(usize),
     /// A write outside transactions gives a document what looks like a lock of this transaction.
     Forge(usize, usize),
-    /// From here on the date that a document had at the start is over.
+    /// The date that a document had at the start is over from this step on.
     DateOver(usize),
     /// The TTL monitor finds a document in its index.
     MonitorFinds(usize),
-    /// The TTL monitor removes what it has found, if it has expired still.
+    /// The TTL monitor removes a document that it has found, if the document is still expired.
     MonitorRemoves(usize),
 }

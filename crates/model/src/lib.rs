@@ -1,19 +1,19 @@
 //! The commit protocol of MongoTx as a model that is explored completely, by every interleaving and
 //! every fault within a budget.
 //!
-//! The decisions are those of the crate `protocol`, the very functions that the library runs: who
-//! may lock, what a status means, which version is seen, how a leftover is repaired, and the whole
-//! of `Recorder`. The model adds what is around them: a server that can lose what is not journaled,
-//! messages that arrive late, clients that die or sleep.
+//! The decisions are those of the crate `protocol`, the very functions that the library runs: the
+//! admission of locks, the meaning of a status, the visible version, the repair of leftovers, and
+//! the whole of `Recorder`. The model adds their environment: a server that can lose unjournaled
+//! data, messages that arrive late, and clients that die or sleep.
 //!
-//! - `plan`: what one exploration contains; `mutation`: what can be broken on purpose.
-//! - `state`, `server`: what there is; `action`, `steps`: which steps there are.
-//! - `transaction`, `course`, `together`, `client`, `meeting`, `janitor`, `reader`, `faults`: what
-//!   the steps do; `expiry`: the TTL monitor, and what a transaction does about it.
-//! - `properties`: what must hold; `model`: all of it, as it is explored.
+//! - `plan`: plans of explorations; `mutation`: rules that can be broken on purpose.
+//! - `state`, `server`: the states; `action`, `steps`: the steps, and those that are possible.
+//! - `transaction`, `course`, `together`, `client`, `meeting`, `janitor`, `reader`, `faults`: the
+//!   effects of the steps; `expiry`: the TTL monitor, and a transaction's measures against it.
+//! - `properties`: the properties that must hold; `model`: all of it, as it is explored.
 //! - `shared`: parts of a state that are copied only when they change.
 //!
-//! Models of their own, because their states would multiply with these:
+//! These parts are models of their own, because their states would multiply with those above:
 //!
 //! - `unique`: unique indexes between pending and committed values.
 //! - `reading`: read locks, and statements of transactions that others have ended.
@@ -25,11 +25,11 @@
 //! `MODEL_DEEP=1 cargo test -p model` gives the plans that grow fastest one more fault, which takes
 //! several times as long.
 //!
-//! Left out, besides what each file's header says: one-phase commit, shards, rotation of records,
-//! concerns below "journaled", time (but for dates that are over). A document that is deleted from
-//! outside is not judged any more, as far as the writes that were deleted with it go; everything
-//! else is. What the TTL monitor removes is judged: a document may go when its date is over, but no
-//! commit with it.
+//! The model leaves out one-phase commit, shards, rotation of records, write concerns below
+//! "journaled", time (except for expired dates), and what each file's header lists. Writes that
+//! were deleted with a document from outside are not judged any more; all other writes are.
+//! Removals by the TTL monitor are judged: a document may go when its date is over, but no
+//! committed write may go with it.
 
 #![warn(clippy::disallowed_methods, clippy::disallowed_types)]
 

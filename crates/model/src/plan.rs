@@ -16,23 +16,23 @@ pub enum Op {
     Remove,
 }
 
-/// A transaction: who runs it and what it writes, in this order, each document at most once.
+/// A transaction: its client and its writes, in this order. It writes each document at most once.
 #[derive(Clone, Debug, Default)]
 pub struct TxPlan {
-    /// Index of the client that runs it.
+    /// Index of the client that runs the transaction.
     pub client: usize,
-    /// Index of the document and what is done to it.
+    /// Writes, each with the index of its document.
     pub writes: Vec<(usize, Op)>,
-    /// Are they sent in one command?
+    /// Whether all lock writes are sent in one command.
     pub together: bool,
-    /// Does it take documents over from transactions of the same client that are committed and not
-    /// finished?
+    /// Whether the transaction takes documents over from transactions of the same client that are
+    /// committed and not finished.
     pub takes_over: bool,
-    /// Are its documents found by other fields than their `_id`s, so that only the answers of its
-    /// lock writes tell which ones they are?
+    /// Whether the documents are found by other fields than their `_id`s, so that the client knows
+    /// them only from the answers to its lock writes.
     pub by_key: bool,
-    /// Is its last write refused the first time, after it has locked (a unique index)? It is taken
-    /// back and tried again.
+    /// Whether a unique index refuses the last write the first time, after the lock. The write is
+    /// then taken back and tried again.
     pub refused: bool,
 }
 
@@ -49,11 +49,11 @@ pub enum Read {
         /// Index of the transaction that holds it.
         holds: usize,
     },
-    /// The same in one command: pending documents put a mark before the answer, and the status of
-    /// their writer is read after it. Active: the answer stands. Otherwise it is thrown away, and
-    /// the query goes the long way.
+    /// The same query in one command. A pending document puts a mark before the answer, and the
+    /// status of its writer is read afterwards. If the writer is active, the answer stands.
+    /// Otherwise the answer is discarded, and the query is run again as in `Query`.
     Together {
-        /// Index of the document to lock.
+        /// Index of the document to find.
         doc: usize,
         /// Index of the transaction that holds it.
         holds: usize,
@@ -71,19 +71,20 @@ pub struct Faults {
     pub expiries: u8,
     /// A lock write or a record write is given up by its sender and arrives later, or never.
     pub late_messages: u8,
-    /// A finish is given up by its sender, and sent again; the first copy arrives later, or never.
+    /// The sender of a finish gives it up and sends it again; the first copy arrives later, or
+    /// never.
     pub late_finishes: u8,
-    /// A rival rolls back one number (`killed`).
+    /// A rival rolls back one transaction by its number (`killed`).
     pub kills: u8,
-    /// An owner waits no longer for what became of its record write.
+    /// An owner stops waiting for the outcome of its record write.
     pub give_ups: u8,
     /// Deletions of a document without regard to locks: by the TTL monitor, by another program.
     pub deletions: u8,
-    /// The server refuses a decision, because a reader has asked for quiet where one of its
-    /// transactions has written.
+    /// The server refuses a decision, because a reader has asked for quiet in a collection to which
+    /// one of the decision's transactions has written.
     pub quiets: u8,
-    /// A write outside transactions gives a document reserved fields: what looks like a lock of a
-    /// transaction that is decided, or of which nothing is known any more.
+    /// A write outside transactions gives a document reserved fields, which look like the lock of a
+    /// transaction that is decided or forgotten.
     pub forgeries: u8,
     /// A client whose records are in another tx database meets a lock, and finds no record of its
     /// holder there.
@@ -95,7 +96,7 @@ pub struct Faults {
 pub struct Plan {
     /// Name of the plan, for messages.
     pub name: &'static str,
-    /// For each document: is it there at the start?
+    /// For each document, whether it is there at the start.
     pub docs: Vec<bool>,
     /// The transactions; those of one client run concurrently.
     pub txs: Vec<TxPlan>,
@@ -103,30 +104,31 @@ pub struct Plan {
     pub reads: Vec<Read>,
     /// Number of faults of each kind that may happen.
     pub faults: Faults,
-    /// The trace of aborted numbers below `low` has no room: numbers are forgotten at once.
+    /// Whether the trace of aborted numbers below `low` has no room, so that numbers are forgotten
+    /// at once.
     pub prune_trace: bool,
-    /// Each document stands for a collection of its own, which a record has to list before anything
-    /// is locked there. At the start each record lists the first one that its client writes to.
+    /// Whether each document stands for a collection of its own, which a record has to list before
+    /// a document is locked there. At the start each record lists the first collection that its
+    /// client writes to.
     pub enlists: bool,
-    /// Are decisions bound to the connection that writes the record (decision 0039)? Otherwise each
-    /// takes a stamp before it.
+    /// Whether decisions are bound to the connection that writes the record (decision 0039).
+    /// Otherwise each decision takes a stamp before it.
     pub bound: bool,
-    /// Is there a TTL index? Every document that is there at the start has a date then.
+    /// Whether there is a TTL index. If so, every document that is there at the start has a date.
     pub expires: bool,
-    /// Whether a forged lock says that its document waits to be inserted, or removed. `None`: that
-    /// it is changed.
+    /// Kind of change in a forged lock: an insert or a removal; `None` for an update.
     pub forged: Option<Op>,
     /// The rule that is broken on purpose.
     pub mutation: Option<Mutation>,
 }
 
 impl Plan {
-    /// Is this broken on purpose?
+    /// Whether this rule is broken on purpose.
     pub fn has(&self, mutation: Mutation) -> bool {
         self.mutation == Some(mutation)
     }
 
-    /// How many clients there are.
+    /// Number of clients.
     pub fn clients(&self) -> usize {
         self.txs.iter().map(|tx| tx.client + 1).max().unwrap_or(0)
     }
@@ -137,7 +139,7 @@ impl Plan {
         first.filter(|_| self.enlists).map_or(u8::MAX, |(doc, _)| 1 << doc)
     }
 
-    /// The same plan with something broken.
+    /// The same plan with this rule broken.
     pub fn broken(mut self, mutation: Mutation) -> Self {
         self.mutation = Some(mutation);
         self
