@@ -6,8 +6,8 @@
 //! prefix of the log that a crash can leave is explored, and a state keeps one old copy of the data
 //! instead of all.
 //!
-//! Left out: replication (the journal stands for "majority"), shards, read locks, the size of
-//! documents.
+//! The server leaves out replication (the journal stands for "majority"), shards, read locks and
+//! the size of documents.
 
 use std::collections::BTreeSet;
 
@@ -22,7 +22,7 @@ use crate::{
     shared::Shared,
 };
 
-/// The value of a document: two bits per transaction say how often its write is in it.
+/// Value of a document: two bits per transaction count the transaction's writes in it.
 pub type Marks = u16;
 
 /// The mark of transaction `t`.
@@ -50,11 +50,11 @@ pub fn client_index(id: ClientId) -> usize {
     usize::from(id.0[0])
 }
 
-/// A stored document. The marks of an absent document survive in `safe`: auxiliary, to see what
-/// removed it.
+/// A stored document. The marks of an absent document survive in `safe`; they are auxiliary and
+/// show which transaction removed it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Doc {
-    /// Is there a safe version?
+    /// Whether there is a safe version.
     pub stored: bool,
     /// Marks of the safe version.
     pub safe: Marks,
@@ -62,14 +62,14 @@ pub struct Doc {
     pub pending: Option<Marks>,
     /// Read and write locks on the document.
     pub lock: LockState,
-    /// Has the safe version the date that it had at the start?
+    /// Whether the safe version has the date that it had at the start.
     pub dated: bool,
-    /// Auxiliary: has it been deleted from outside?
+    /// Auxiliary: whether the document has been deleted from outside.
     pub deleted: bool,
-    /// Auxiliary: has the safe version gone because its date was over?
+    /// Auxiliary: whether the safe version is gone because its date was over.
     pub expired: bool,
     /// Auxiliary: one bit for each transaction whose write, committed or pending, was deleted with
-    /// it and is not missed.
+    /// the document and need not be there.
     pub lost: u8,
 }
 
@@ -87,8 +87,8 @@ pub enum Prepared {
 }
 
 impl Doc {
-    /// The lock write: admission, copy and change in one atomic step. `copied` is what an earlier
-    /// read saw, for the mutation that trusts it.
+    /// Carries out a lock write: admission, copy and change in one atomic step. `copied` holds the
+    /// marks of an earlier read, for the mutation that trusts it.
     pub fn prepare(&mut self, me: TxId, op: Op, mark: Marks, copied: Option<Marks>) -> Prepared {
         if self.lock.writer.is_some() || !admits_writer(&self.lock, me) {
             return Prepared::Locked;
@@ -104,9 +104,9 @@ impl Doc {
         Prepared::Done
     }
 
-    /// The lock write of a transaction that knows that `over` is committed: what `over` has left is
-    /// finished in the same atomic step. Removals are not taken over, because the document is going
-    /// to be removed.
+    /// Carries out the lock write of a transaction that knows that `over` is committed, and
+    /// finishes the leftover of `over` in the same atomic step. A removal is not taken over,
+    /// because it leaves no document.
     pub fn take_over(&mut self, over: Option<TxId>, me: TxId, op: Op, mark: Marks) -> Prepared {
         if let Some(over) = over.filter(|_| op == Op::Update && !self.lock.remove) {
             self.repair(over, Repair::ReplaceWithUnsafe);
@@ -114,7 +114,7 @@ impl Doc {
         self.prepare(me, op, mark, None)
     }
 
-    /// A repair or a finish: changes the document only if `writer` still holds it.
+    /// Repairs or finishes the document if `writer` still holds it.
     pub fn repair(&mut self, writer: TxId, repair: Repair) {
         if self.lock.writer != Some(writer) {
             return;
@@ -137,13 +137,13 @@ impl Doc {
         self.lock = LockState::default();
     }
 
-    /// Finishes what the committed `writer` has left here, if it still holds it.
+    /// Finishes the change of the committed `writer`, if it still holds the document.
     pub fn finish(&mut self, writer: TxId) {
         let repair = roll_forward(&self.lock);
         self.repair(writer, repair);
     }
 
-    /// Takes back what `writer` has done here, if it still holds it.
+    /// Takes back the change of `writer`, if it still holds the document.
     pub fn take_back(&mut self, writer: TxId) {
         let repair = roll_back(&self.lock);
         self.repair(writer, repair);
@@ -162,8 +162,8 @@ impl Doc {
         *self = Self { expired: true, lost: self.lost | writers(removed), ..Self::default() };
     }
 
-    /// Result of a reader that learned `status` after the document was fetched: whether the
-    /// document exists, and its marks. `None`: fetch again.
+    /// Result for a reader that learned `status` after it fetched the document: whether the
+    /// document exists, and its marks. `None` if the reader must fetch again.
     pub fn seen(&self, status: impl FnOnce(TxId) -> TxStatus) -> Option<(bool, Marks)> {
         let pending = self.pending.unwrap_or(self.safe);
         visible_version(&self.lock, None, status).map(|version| match version {
@@ -175,14 +175,14 @@ impl Doc {
     }
 }
 
-/// A client record, with the fields that the model needs besides.
+/// A client record, with additional fields of the model.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Stored {
-    /// The part that decides.
+    /// Part of the record by which transactions are decided.
     pub record: ClientRecord,
     /// Auxiliary: aborted numbers for which the trace had no room.
     pub forgotten: BTreeSet<Seq>,
-    /// The collections that it lists, as bits.
+    /// Collections that the record lists, as bits.
     pub names: u8,
 }
 
@@ -198,7 +198,7 @@ pub struct Data {
 }
 
 impl Data {
-    /// All documents clean, all clients registered.
+    /// Data at the start of `plan`: all documents are clean, and all clients registered.
     pub fn new(plan: &Plan) -> Self {
         let record = |client| Stored {
             record: Recorder::initial_record(),
@@ -213,7 +213,7 @@ impl Data {
         }
     }
 
-    /// The record of a client.
+    /// Record of a client, unless it is removed.
     pub fn record(&self, client: ClientId) -> Option<&ClientRecord> {
         self.records[client_index(client)].as_ref().map(|stored| &stored.record)
     }
@@ -224,7 +224,8 @@ impl Data {
         stored.map(|stored| stored.record.fenced = true).is_some()
     }
 
-    /// Auxiliary: is this transaction committed, whatever the record has room to say?
+    /// Auxiliary: whether the transaction is committed, even if the record had no room to keep
+    /// that.
     pub fn is_committed(&self, tx: TxId) -> bool {
         let Some(stored) = &self.records[client_index(tx.client)] else {
             return self.archive.contains(&tx);
@@ -233,7 +234,7 @@ impl Data {
         matches!(status, TxStatus::Committed | TxStatus::Finished) && !stored.forgotten.contains(&tx.seq)
     }
 
-    /// Does a document carry a lock of this client?
+    /// Whether a document carries a lock of this client.
     pub fn carries(&self, client: usize) -> bool {
         self.docs.iter().any(|doc| doc.lock.writer.is_some_and(|tx| client_index(tx.client) == client))
     }
@@ -242,16 +243,16 @@ impl Data {
 /// Facts on which the admission of a record write depends, besides the record.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Admission {
-    /// A mutation: any stamp will do.
+    /// Whether a mutation accepts any stamp.
     pub any_stamp: bool,
     /// Whether a mutation ignores the fence.
     pub ignore_fence: bool,
-    /// The trace has no room.
+    /// Whether the trace of aborted numbers has no room.
     pub prune_trace: bool,
 }
 
 impl Stored {
-    /// One conditional update of a record.
+    /// Carries out one conditional update of the record. Returns whether it was applied.
     pub fn write(&mut self, write: &RecordWrite, names: u8, how: Admission) -> bool {
         let record = &mut self.record;
         let admitted = (record.stamp == write.demands || how.any_stamp)
@@ -283,7 +284,7 @@ pub enum Message {
         t: usize,
         /// Index of the write in the transaction.
         write: usize,
-        /// From whom it takes the document over.
+        /// Transaction from which the document is taken over, if any.
         over: Option<TxId>,
     },
     /// Finishes a document of a committed transaction.
@@ -300,43 +301,44 @@ pub enum Message {
         /// Index of the document to give back.
         doc: usize,
     },
-    /// Takes the safe version of a document that is held away, if its date is over.
+    /// Removes the safe version of a held document, if its date is over.
     Outlive {
         /// The transaction that holds the document.
         tx: TxId,
         /// Index of the document that may expire.
         doc: usize,
     },
-    /// A write to the record of a client, and the collections that it lists besides.
+    /// A write to the record of a client, and the collections that the write adds to the record's
+    /// list.
     Record(usize, RecordWrite, u8),
 }
 
-/// The server process and what is on its way to it.
+/// The server process, and the messages under way to it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Server {
     /// Content of the server's memory.
     pub now: Shared<Data>,
-    /// If a restart is foreseen: what it will leave.
+    /// Data that the foreseen restart will leave; `None` if no restart is foreseen.
     pub journal_end: Option<Shared<Data>>,
-    /// How often the server was started, less one: the connection epoch of new connections.
+    /// Number of restarts of the server, which is the connection epoch of new connections.
     pub boot: u64,
     /// Messages that may still arrive.
     pub late: Vec<Message>,
-    /// Its clock: one bit for each document whose date at the start is over.
+    /// The server's clock: one bit for each document whose date at the start is over.
     pub over: u8,
     /// One bit for each document that the TTL monitor has found and is about to look at again.
     pub found: u8,
 }
 
 impl Server {
-    /// Is there a safe version whose date is over?
+    /// Whether the document has a safe version whose date is over.
     pub fn is_expired(&self, doc: usize) -> bool {
         let stored = &self.now.docs[doc];
         stored.stored && stored.dated && self.over >> doc & 1 == 1
     }
 
-    /// Takes an expired safe version away, as if the document waited to be inserted: only if `me`
-    /// holds it and has not removed it.
+    /// Removes an expired safe version, so that the document looks as if it waited to be inserted.
+    /// That happens only if `me` holds the document and has not removed it.
     pub fn outlive(&mut self, me: TxId, doc: usize) {
         let lock = &self.now.docs[doc].lock;
         if lock.writer == Some(me) && !lock.remove && self.is_expired(doc) {
@@ -345,17 +347,19 @@ impl Server {
         }
     }
 
-    /// A write waited for the journal: nothing before it can be lost any more.
+    /// Notes that a write has waited for the journal, so that no earlier write can be lost any
+    /// more.
     pub fn flush(&mut self) {
         self.journal_end = None;
     }
 
-    /// From here on nothing is journaled before the next restart.
+    /// Foresees a restart: no later write is journaled before it.
     pub fn foresee_restart(&mut self) {
         self.journal_end = Some(self.now.clone());
     }
 
-    /// The foreseen restart: what is not journaled and what is on its way is lost.
+    /// Restarts the server as foreseen. Writes that are not journaled and messages under way are
+    /// lost.
     pub fn restart(&mut self) {
         if let Some(data) = self.journal_end.take() {
             self.now = data;

@@ -27,10 +27,10 @@ pub enum Told {
 pub enum Step {
     /// About to send a lock write.
     Writing(usize),
-    /// About to carry out this one of the lock writes that are sent together; have all before it
-    /// locked?
+    /// About to carry out this one of the lock writes that are sent together; true if all before it
+    /// have locked.
     Together(usize, bool),
-    /// Not all of them have: about to ask which documents are held.
+    /// Not all lock writes of the command have locked: about to ask which documents are held.
     Asking,
     /// The first document that is not held, and the one that is about to be given back.
     GivingBack(usize, usize),
@@ -38,13 +38,13 @@ pub enum Step {
     Enlisting(usize),
     /// A write was refused after it had locked: about to take it back.
     TakingBack(usize),
-    /// Only with a mutation: has read what it is going to write over.
+    /// Only with a mutation: the document that is about to be overwritten has been read.
     Copying(usize, Marks),
     /// A lock write met a rival's lock.
     Meeting(usize, Meeting),
-    /// About to take the safe version of the document of this write away, if its date is over.
+    /// About to remove the safe version of this write's document, if its date is over.
     Outliving(usize),
-    /// About to look whether the document of this write is held still.
+    /// About to check whether the transaction still holds this write's document.
     Counting(usize),
     /// Commit is requested; the client's record writes decide.
     Waiting,
@@ -63,25 +63,24 @@ pub enum Step {
 pub struct Run {
     /// Present step of the transaction.
     pub step: Step,
-    /// Its number, from its first lock write on.
+    /// Number of the transaction, from its first lock write on.
     pub seq: Option<Seq>,
-    /// The connection epoch before its first lock write; once it is committed, before its first
-    /// document was finished.
+    /// Connection epoch before the first lock write; once the transaction is committed, before its
+    /// first document was finished.
     pub epoch: u64,
     /// Outcome that was reported to the user.
     pub told: Option<Told>,
     /// One bit for each write that found no document.
     pub missed: u8,
-    /// Had that connection been answered by then?
+    /// Whether that connection had been answered by then.
     pub answered: bool,
-    /// Has its last write been refused?
+    /// Whether the transaction's last write has been refused.
     pub refused: bool,
-    /// If its documents are known by the answers alone: one bit for each lock write that was
-    /// answered.
+    /// One bit for each answered lock write, if the documents are known from the answers alone.
     pub known: u8,
-    /// Auxiliary: one bit for each of them that came when its document had been undone.
+    /// Auxiliary: one bit for each lock write that arrived after its document had been undone.
     pub orphaned: u8,
-    /// Only with a mutation: one bit for each document that has left the list of those to be
+    /// Only with a mutation: one bit for each document that has left the list of documents to be
     /// finished.
     pub delisted: u8,
 }
@@ -89,7 +88,7 @@ pub struct Run {
 /// State of dealing with a lock, by a writer or by the janitor.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Meeting {
-    /// Has fetched a locked document.
+    /// A locked document has been fetched.
     Found {
         /// Index of the locked document.
         doc: usize,
@@ -109,9 +108,9 @@ pub enum Meeting {
     Repairing {
         /// Index of the locked document.
         doc: usize,
-        /// Only if it is still held by this writer.
+        /// Writer that must still hold the document.
         writer: TxId,
-        /// Repair that is to be made.
+        /// Repair to make.
         repair: Repair,
     },
 }
@@ -127,7 +126,7 @@ pub enum Pump {
     Examine(RecordWrite),
     /// Not applied: about to be sent again.
     Resend(RecordWrite),
-    /// The record is of no more use: about to fence it, then to answer.
+    /// The record is of no more use: about to fence it, and then to report these outcomes.
     FenceOwn(Vec<Outcome>),
     /// The record is of no more use.
     Gone,
@@ -138,12 +137,12 @@ pub enum Pump {
 pub struct Client {
     /// Whether the client lives, and so takes steps.
     pub alive: bool,
-    /// The owner's side of its record.
+    /// The client's own view of its record.
     pub recorder: Recorder,
     /// The epoch of the connection that writes the record.
     pub epoch: u64,
-    /// If the connection is opened by a step of its own: the server process, by its boot, that has
-    /// answered it.
+    /// Server process, by its boot, that has answered the connection; `None` while the connection
+    /// is not answered.
     pub process: Option<u64>,
     /// The record write under way.
     pub pump: Pump,
@@ -169,12 +168,12 @@ pub enum Task {
 pub struct Sweep {
     /// Index of the fenced client.
     pub client: usize,
-    /// The connection epoch of the first barrier; only with a mutation: that barrier is still to
-    /// come.
+    /// Connection epoch of the first barrier; `None` only with a mutation that leaves this barrier
+    /// for later.
     pub epoch: Option<u64>,
-    /// The collections that it passes over, as bits.
+    /// Collections of the pass, as bits.
     pub names: u8,
-    /// Index of the document that is next.
+    /// Index of the next document.
     pub doc: usize,
     /// State of dealing with this document's lock.
     pub meeting: Option<Meeting>,
@@ -183,9 +182,9 @@ pub struct Sweep {
 /// Ways in which an answer can be wrong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Flaw {
-    /// A write that had to be seen is not in it.
+    /// The answer lacks a write that it had to show.
     Stale,
-    /// A write that is not committed is in it.
+    /// The answer shows a write that is not committed.
     Dirty,
 }
 
@@ -216,13 +215,13 @@ pub struct Reader {
     pub next: usize,
     /// State of the present read.
     pub step: ReadStep,
-    /// A query in one command goes the long way.
+    /// Whether a query in one command is run again by its phases, because of a mark.
     pub long_way: bool,
     /// One bit for each transaction that the read must see: acknowledged or seen before it began.
     pub must: u8,
     /// One bit for each transaction that an earlier read saw.
     pub seen: u8,
-    /// Only with a mutation: the records as they were before the first read.
+    /// Only with a mutation: the data as they were before the first read.
     pub stale: Option<Shared<Data>>,
     /// Auxiliary: what was wrong with an answer.
     pub flaw: Option<Flaw>,
@@ -237,13 +236,13 @@ pub struct State {
     pub clients: Vec<Shared<Client>>,
     /// State of each transaction, by its index.
     pub runs: Vec<Run>,
-    /// A process that repairs what others left and removes fenced records.
+    /// Task of the janitor, which repairs leftovers of others and removes fenced records.
     pub janitor: Option<Task>,
     /// State of the reader.
     pub reader: Reader,
     /// Faults that may still happen.
     pub faults: Faults,
-    /// Auxiliary: has a rival repaired anything?
+    /// Auxiliary: whether a rival has repaired a document.
     pub repaired: bool,
 }
 
@@ -297,7 +296,7 @@ impl State {
         self.runs[t].seq.map(|seq| TxId { client: client_id(plan.txs[t].client), seq })
     }
 
-    /// The transaction with this number.
+    /// Index of the client's transaction with this number.
     pub fn run_of(&self, plan: &Plan, client: usize, seq: Seq) -> Option<usize> {
         (0..self.runs.len()).find(|t| plan.txs[*t].client == client && self.runs[*t].seq == Some(seq))
     }
@@ -311,7 +310,8 @@ impl State {
         self.server.now.records[client] = None;
     }
 
-    /// Auxiliary: is this transaction committed, whatever the record has room to say?
+    /// Auxiliary: whether the transaction is committed, even if the record had no room to keep
+    /// that.
     pub fn is_committed(&self, plan: &Plan, t: usize) -> bool {
         self.tx_id(plan, t).is_some_and(|tx| self.server.now.is_committed(tx))
     }
