@@ -12,12 +12,13 @@
 //!    journaled write that demands the last stamp: a server that has lost the evidence for finished
 //!    documents has another one.
 //!
-//! Where decisions are bound to the connection (decision 0039) it is a step of its own to open it
-//! anew, which counts, and another until it is answered: from then on it belongs to the process
-//! that runs then. A write that is sent over a connection of a process that has ended is lost.
+//! Where decisions are bound to the connection (decision 0039), a new connection is opened by a
+//! step of its own, which raises the connection's number, and answered by another step. It then
+//! belongs to the server process that runs at that step. A write that is sent over a connection of
+//! an ended process is lost.
 //!
-//! Left out: registration (records are there at the start), a new record after a lost one, leases
-//! and heartbeats. A retired record is gone at once.
+//! The module leaves out registration (records are there at the start), a new record after a lost
+//! one, leases and heartbeats. A retired record is removed at once.
 
 use protocol::{
     ClientRecord, Concern, Recorder,
@@ -33,7 +34,7 @@ use crate::{
     state::{Pump, State, Step, Told},
 };
 
-/// Does this client have something to do about its record?
+/// Whether this client has a step to take for its record.
 pub fn has_step(plan: &Plan, state: &State, client: usize) -> bool {
     let this = &state.clients[client];
     match &this.pump {
@@ -43,7 +44,7 @@ pub fn has_step(plan: &Plan, state: &State, client: usize) -> bool {
     }
 }
 
-/// Does it hold decisions back?
+/// Whether the client holds decisions back and can try them again.
 pub fn has_held(state: &State, client: usize) -> bool {
     let this = &state.clients[client];
     this.alive && this.pump != Pump::Gone && this.recorder.has_held()
@@ -54,7 +55,7 @@ fn wants_to_write(state: &State, client: usize) -> bool {
     this.recorder.has_waiting() || this.recorder.has_unanswered() || this.enlisting != 0 || has_news(state, client)
 }
 
-/// Would a write, or the one after it, tell the record anything new?
+/// Whether the next write, or the one after it, would bring news to the record.
 fn has_news(state: &State, client: usize) -> bool {
     let this = &state.clients[client];
     let mut recorder = this.recorder.clone();
@@ -76,7 +77,7 @@ fn is_new(record: &ClientRecord, write: &RecordWrite) -> bool {
         || !write.rolled_back.iter().eq(&record.rolled_back)
 }
 
-/// The connection is lost, and with it the answer to what is under way; the next one is opened.
+/// Loses the connection together with the answer to the write under way, and opens the next one.
 pub fn lose_connection(plan: &Plan, state: &mut State, client: usize) {
     if plan.bound {
         let this = &mut state.clients[client];
@@ -85,8 +86,8 @@ pub fn lose_connection(plan: &Plan, state: &mut State, client: usize) {
     }
 }
 
-/// Makes sure of a connection that is answered and alive, as far as anybody can know: a step of its
-/// own, if it was not.
+/// Makes sure that the connection is answered and, as far as the client can know, alive. Returns
+/// true if that took a step.
 fn connects(plan: &Plan, state: &mut State, client: usize) -> bool {
     let (boot, this) = (state.server.boot, &mut state.clients[client]);
     match this.process {
@@ -103,7 +104,7 @@ fn connects(plan: &Plan, state: &mut State, client: usize) -> bool {
     }
 }
 
-/// The number of the connection, if what is sent over it can be bound to it.
+/// Number of the connection, if writes can be bound to it.
 fn connection(plan: &Plan, state: &State, client: usize) -> Option<u64> {
     let this = &state.clients[client];
     (plan.bound && this.process.is_some()).then_some(this.epoch)
@@ -131,7 +132,7 @@ pub fn advance(plan: &Plan, state: &mut State, client: usize) {
     }
 }
 
-/// Is a write about to be sent?
+/// Whether a record write is about to be sent.
 pub fn is_sending(state: &State, client: usize) -> bool {
     let this = &state.clients[client];
     match this.pump {
@@ -176,8 +177,8 @@ fn next(plan: &Plan, recorder: &mut Recorder, epoch: u64, connection: Option<u64
     Some(write)
 }
 
-/// Step 2 in the server; true if the write was applied. `names` are the collections that it lists
-/// besides.
+/// Step 2 in the server; true if the write was applied. `names` are the collections that the write
+/// adds to the record's list.
 pub fn execute(plan: &Plan, state: &mut State, client: usize, write: &RecordWrite, names: u8) -> bool {
     let how = Admission {
         any_stamp: plan.has(Mutation::NoEvidence),
@@ -190,7 +191,7 @@ pub fn execute(plan: &Plan, state: &mut State, client: usize, write: &RecordWrit
 fn send(plan: &Plan, state: &mut State, client: usize, write: RecordWrite) {
     let boot = state.server.boot;
     if plan.bound && state.clients[client].process != Some(boot) {
-        // The process has ended, which is noticed only now.
+        // The client notices only now that the server process has ended.
         lose_connection(plan, state, client);
         if write.over.is_none() || !plan.has(Mutation::DialsBelow) {
             state.clients[client].pump = if write.over.is_some() { Pump::Examine(write) } else { Pump::Resend(write) };
@@ -205,10 +206,10 @@ fn send(plan: &Plan, state: &mut State, client: usize, write: RecordWrite) {
     state.clients[client].pump = if applied { Pump::Answered(write, boot) } else { Pump::Examine(write) };
 }
 
-/// The write is given up by its sender and arrives late, or never.
+/// Gives a write up, which then arrives late or never.
 pub fn send_late(plan: &Plan, state: &mut State, client: usize) {
     if let Some(write) = compose(plan, state, client) {
-        // Over the connection of a process that has ended nothing arrives any more.
+        // No write arrives over the connection of a process that has ended.
         if !plan.bound || state.clients[client].process == Some(state.server.boot) {
             state.server.late.push(Message::Record(client, write.clone(), state.clients[client].sent));
         }
@@ -270,7 +271,7 @@ fn examine(plan: &Plan, state: &mut State, client: usize, write: RecordWrite) {
     }
 }
 
-/// Step 3, when the owner has waited long enough.
+/// Step 3, when the owner stops waiting.
 pub fn give_up(plan: &Plan, state: &mut State, client: usize) {
     state.faults.give_ups -= 1;
     let outcomes = state.clients[client].recorder.abandon(None);

@@ -1,5 +1,5 @@
-//! The course of a transaction from its first lock write to the answer: its beginning, from whom it
-//! takes a document over, what follows a write, and how it ends.
+//! Course of a transaction from its first lock write to the answer: its beginning, the transaction
+//! from which it takes a document over, the step after a write, and the end.
 
 use protocol::{Concern, TxId, recorder::Since};
 
@@ -9,8 +9,8 @@ use crate::{
     state::{State, Step, Told},
 };
 
-/// Takes a number and reads the connection epoch before the first lock write. False when the record
-/// is lost.
+/// Takes a number and reads the connection epoch before the first lock write. Returns false if the
+/// record is lost.
 pub fn begin(plan: &Plan, state: &mut State, t: usize) -> bool {
     let (epoch, answered) = (epoch(plan, state, t), answered(plan, state, t));
     let client = &mut state.clients[plan.txs[t].client];
@@ -33,7 +33,7 @@ pub fn epoch(plan: &Plan, state: &State, t: usize) -> u64 {
     if unchecked { 0 } else { state.clients[plan.txs[t].client].epoch }
 }
 
-/// Has it been answered, as far as its client knows?
+/// Whether the connection has been answered, as far as the transaction's client knows.
 pub fn answered(plan: &Plan, state: &State, t: usize) -> bool {
     let has_answer = state.clients[plan.txs[t].client].process.is_some();
     has_answer || plan.has(Mutation::OpenConnectionTaken)
@@ -57,7 +57,7 @@ pub fn predecessor(plan: &Plan, state: &State, t: usize, doc: usize) -> Option<T
     known.filter_map(|other| state.tx_id(plan, other)).find(|other| writer == Some(*other))
 }
 
-/// Has a lock write that takes a document over been answered?
+/// Fate of the answer to a lock write that takes a document over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Answer {
     /// The answer has come.
@@ -66,8 +66,8 @@ pub enum Answer {
     Lost,
 }
 
-/// Only with a mutation: the document that is about to be taken over from `over` is not finished
-/// any more.
+/// Only with a mutation: takes the document that `over` leaves off the list of documents to be
+/// finished.
 pub fn delist(plan: &Plan, state: &mut State, over: Option<TxId>, doc: usize, answer: Answer) {
     let early = plan.has(Mutation::DelistedEarly);
     let answered = plan.has(Mutation::DelistedAtTakeOver) && answer == Answer::Came;
@@ -94,7 +94,7 @@ pub fn written(plan: &Plan, state: &mut State, t: usize, i: usize) {
     }
 }
 
-/// After so many writes: the next one, or the request to commit.
+/// Goes on after `done` writes: with the next write, or with the request to commit.
 pub fn go_on(plan: &Plan, state: &mut State, t: usize, done: usize) {
     if done < plan.txs[t].writes.len() {
         state.runs[t].step = Step::Writing(done);
@@ -110,12 +110,12 @@ pub fn go_on(plan: &Plan, state: &mut State, t: usize, done: usize) {
     }
 }
 
-/// Is it time for the last look at documents that expire, after so many writes?
+/// Whether the last look at documents that may expire comes after `done` writes.
 fn is_due(plan: &Plan, t: usize, done: usize) -> bool {
     plan.expires && !plan.has(Mutation::NotOutlived) && done == writes_before(plan, t)
 }
 
-/// How many writes are done by then.
+/// Number of writes before the last look.
 pub fn writes_before(plan: &Plan, t: usize) -> usize {
     plan.txs[t].writes.len() - usize::from(plan.has(Mutation::OutlivedTooEarly))
 }
@@ -128,7 +128,7 @@ pub fn abort(plan: &Plan, state: &mut State, t: usize) {
     answer(state, t, Told::RolledBack);
 }
 
-/// Tells the user and goes on to finish or to undo.
+/// Reports the outcome to the user, and goes on to finish or undo the documents.
 pub fn answer(state: &mut State, t: usize, told: Told) {
     let run = &mut state.runs[t];
     run.told = Some(told);

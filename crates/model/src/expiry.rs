@@ -1,19 +1,19 @@
-//! Documents that expire (decision 0018): the server's TTL monitor, and what a transaction does
-//! about it before it is decided.
+//! Documents that expire (decision 0018): the server's TTL monitor, and a transaction's measures
+//! against it before it is decided.
 //!
-//! The monitor: 1. it finds a document whose date is over, by an index that holds unlocked ones
-//! only; 2. it looks at the document again, at the date of its safe version alone, and removes it,
+//! The monitor takes two steps: 1. it finds a document whose date is over in an index of unlocked
+//! documents; 2. it checks the date of the document's safe version again and removes the document,
 //! locked or not.
 //!
-//! A transaction outlives it, when the last of its locks is acknowledged: 1. the safe version of
-//! each document that it holds, and has not removed, is taken away if its date is over; 2. each is
-//! looked at: what is not held any more has been removed, and the transaction is rolled back; 3. it
-//! requests its commit.
+//! A transaction outlives the monitor by three steps after the last of its locks is acknowledged: 1.
+//! the safe version of each document that it holds, and has not removed, is removed if its date is
+//! over; 2. each document is checked, and the transaction is rolled back if it does not hold one
+//! any more, because that one was removed; 3. it requests its commit.
 //!
 //! Every document that is there at the start has a date, which may be over from any moment on by
-//! the server's clock. What a transaction writes has none: it prolongs for ever. Left out: a date
-//! that cannot be taken away because it is part of the shard key, and documents that are only
-//! read-locked, which may go.
+//! the server's clock. Documents that a transaction writes have no date, so they never expire. The
+//! model leaves out a date that cannot be removed because it is part of the shard key, and
+//! documents that are only read-locked, which may be removed.
 
 use crate::{
     action::Action,
@@ -24,7 +24,7 @@ use crate::{
     state::{State, Step},
 };
 
-/// Step 1, about the document of write `i`.
+/// Step 1 for the document of write `i`.
 pub fn outlive(plan: &Plan, state: &mut State, t: usize, i: usize) {
     if let Some(tx) = state.tx_id(plan, t)
         && !plan.has(Mutation::ExpiredLeftInPlace)
@@ -35,7 +35,8 @@ pub fn outlive(plan: &Plan, state: &mut State, t: usize, i: usize) {
         if i + 1 < course::writes_before(plan, t) { Step::Outliving(i + 1) } else { Step::Counting(0) };
 }
 
-/// Step 1 is given up by its sender, which ends the transaction; it is on its way all the same.
+/// Step 1 as a message that its sender gives up. That ends the transaction, but the message may
+/// still arrive.
 pub fn outlive_late(plan: &Plan, state: &mut State, t: usize, i: usize) {
     if let Some(tx) = state.tx_id(plan, t) {
         state.server.late.push(Message::Outlive { tx, doc: plan.txs[t].writes[i].0 });
@@ -43,7 +44,7 @@ pub fn outlive_late(plan: &Plan, state: &mut State, t: usize, i: usize) {
     course::abort(plan, state, t);
 }
 
-/// Step 2, about the document of write `i`, and step 3.
+/// Step 2 for the document of write `i`, and step 3.
 pub fn count(plan: &Plan, state: &mut State, t: usize, i: usize) {
     let (doc, op) = plan.txs[t].writes[i];
     let missed = state.runs[t].missed >> i & 1 == 1;
@@ -69,7 +70,7 @@ pub fn possible(plan: &Plan, server: &Server, actions: &mut Vec<Action>) {
     }
 }
 
-/// Step 2 of the TTL monitor: it removes a document that has still expired.
+/// Step 2 of the TTL monitor: removes a document that is still expired.
 pub fn remove(server: &mut Server, doc: usize) {
     server.found &= !(1 << doc);
     if server.is_expired(doc) {

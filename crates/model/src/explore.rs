@@ -1,4 +1,4 @@
-//! Explores a plan completely and says what was found.
+//! Complete exploration of a plan, and its report.
 
 use std::{fmt::Debug, hash::Hash, time::Instant};
 
@@ -11,11 +11,11 @@ use crate::{plan::Plan, steps::ProtocolModel};
 pub struct Report {
     /// Number of different states.
     pub states: usize,
-    /// Was every reachable state visited?
+    /// Whether every reachable state was visited.
     pub complete: bool,
     /// The violated properties, each with the steps that lead there.
     pub violations: Vec<(&'static str, String)>,
-    /// The examples found of what has to be possible.
+    /// Properties that must be possible and of which an example was found.
     pub examples: Vec<&'static str>,
 }
 
@@ -34,8 +34,7 @@ pub(crate) fn told(title: &str, explore: impl FnOnce() -> Report) -> Report {
     report
 }
 
-/// Explores every state that `model` can reach. Without violation the checker has no reason to stop
-/// before.
+/// Explores every state that `model` can reach. The checker stops earlier only at a violation.
 pub(crate) fn explore_model<M>(model: M) -> Report
 where
     M: Model + Send + Sync + 'static,

@@ -14,7 +14,7 @@ pub enum Mutation {
     RecordRemovedEarly,
     /// A lock whose record is gone is taken for one of a committed transaction (3.10).
     MissingRecordMeansCommitted,
-    /// The lock write stores what an earlier read saw (3.3).
+    /// The lock write stores the value of an earlier read (3.3).
     LockTrustsEarlierRead,
     /// The server applies record writes to a fenced record (3.10).
     FenceIgnored,
@@ -26,18 +26,18 @@ pub enum Mutation {
     EpochIgnored,
     /// A lock that is still there after its number was seen below `low` is rolled forward (3.12).
     OrphanRolledForward,
-    /// A reader looks at the records before it fetches documents (3.2).
+    /// A reader reads the records before it fetches documents (3.2).
     StatusBeforeDocument,
     /// A lock write is sent twice (3.12).
     LockSentTwice,
-    /// A lock write that was given back, of several sent together, is taken for done.
+    /// Of several lock writes sent together, one whose document was given back is taken for done.
     GivenBackTakenForDone,
     /// A document is taken over from a transaction of the same client that is not decided yet.
     TakenOverUndecided,
     /// A transaction undoes only the documents whose locks were answered, although a lock write
     /// without an `_id` was not answered.
     UndoneByList,
-    /// An answer behind a mark is believed without asking for the status of the writer.
+    /// An answer behind a mark is accepted without the status of the writer.
     MarkIgnored,
 
     /// The connection epoch of finishing is read when the last document is finished, not before the
@@ -49,14 +49,14 @@ pub enum Mutation {
     OwnerRetiresAnyRecord,
     /// A rival acts on a status that a restart can still undo.
     RepairTrustsVolatileStatus,
-    /// The owner acts on, and answers with, what it read in its record after a lost answer, durable
-    /// or not.
+    /// After a lost answer, the owner acts on and reports the content of its record, whether that
+    /// is durable or not.
     ExamineTrustsVolatileRecord,
-    /// The sweep removes a record although the repairs that it saw can still be lost.
+    /// The sweep removes a record although the repairs that its pass found can still be lost.
     SweepTrustsVolatileRepairs,
     /// The sweep does not compare the connection epochs of its two barriers.
     SweepIgnoresEpoch,
-    /// The sweep does not look whether the record is still fenced at its first barrier.
+    /// The sweep does not check at its first barrier whether the record is still fenced.
     SweepTrustsEarlierFence,
     /// The owner takes "indeterminate" for "rolled back".
     OwnerTrustsMissingRecord,
@@ -65,27 +65,27 @@ pub enum Mutation {
     ReaderTrustsMissingRecord,
     /// The sweep passes over the collections that the record listed before it was fenced.
     SweepListBeforeFence,
-    /// A transaction goes on although a message of its own that takes back what it holds may still
+    /// A transaction goes on although its own message that takes back one of its locks may still
     /// arrive.
     TakeBackNotInDoubt,
-    /// Finishing writes what the transaction remembers over whatever has the `_id`, held or not.
+    /// Finishing overwrites any document with the `_id` by the remembered value, held or not.
     FinishFromMemory,
-    /// A client takes a record that it does not find for one that is gone, though the holder keeps
-    /// its records elsewhere.
+    /// A client takes a record that it does not find for a removed one, though the holder keeps its
+    /// records in another tx database.
     ForeignMeansDead,
     /// A transaction requests its commit without a last look at documents that may expire.
     NotOutlived,
     /// The last look at documents that may expire comes before the last lock.
     OutlivedTooEarly,
-    /// The last look only counts the documents held: expired safe versions stay where the TTL
-    /// monitor sees them.
+    /// The last look only counts the documents held, and leaves expired safe versions where the TTL
+    /// monitor finds them.
     ExpiredLeftInPlace,
     /// The last look removes expired safe versions, and does not count the documents held.
     GoneUncounted,
-    /// The TTL index holds locked documents, too.
+    /// The TTL index also holds locked documents.
     ExpiryFindsLocked,
-    /// A repair demands the holder alone: whether the document waits to be inserted is what it was
-    /// when it was fetched.
+    /// A repair is conditional on the holder alone, and takes from an earlier fetch whether the
+    /// document waits to be inserted.
     RepairTrustsEarlierLook,
     /// A write outside transactions stores reserved fields.
     ReservedStored,
@@ -100,10 +100,10 @@ pub enum Mutation {
     /// A document that is to be finished leaves the list when the finish was sent.
     DelistedUnanswered,
 
-    /// A transaction takes the number of a connection that was opened and has not been answered.
+    /// A transaction uses the number of a connection that is open but has not been answered.
     OpenConnectionTaken,
-    /// A write that is bound to a lost connection is sent over the next one: a layer below dials
-    /// again.
+    /// A write that is bound to a lost connection is sent over the next one, because a lower layer
+    /// connects again.
     DialsBelow,
     /// A write that was bound to a connection and not answered is sent again over the next one.
     BoundSentAgain,
