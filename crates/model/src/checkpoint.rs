@@ -1,20 +1,20 @@
 //! A checkpoint beside clients that register, decide and finish: a small model of decision 0049.
 //!
-//! Each client has two documents of its own, which each of its transactions changes both. The
-//! holder copies all first documents, and then all second ones. What it calls good must be of one
+//! Each client has two documents of its own, and each of its transactions changes both. The holder
+//! copies all first documents, and then all second ones. A copy that it calls good must show one
 //! moment.
 //!
-//! The client: looks for a hold, inserts its record, looks for a hold again, and then decides as
-//! long as its record is not fenced. A client that finds its record fenced registers anew. The
-//! holder: writes the hold, reads which records are open, fences and sweeps them, again until none
-//! is open; notes what was decided; copies; compares; ends the hold.
+//! A client looks for a hold, inserts its record, looks for a hold again, and then decides as long
+//! as its record is not fenced. A client that finds its record fenced registers anew. The holder
+//! writes the hold, and then reads which records are open, and fences and sweeps them, until none
+//! is open. It notes the decisions, copies, compares the decisions again, and ends the hold.
 //!
-//! Faults: the holder dies; the hold lapses; the clock is set back, so that a hold stands again
-//! that had lapsed.
+//! The faults are: the holder dies; the hold lapses; the clock is set back, so that a lapsed hold
+//! stands again.
 //!
-//! Left out: what a lock, a decision and a sweep are made of, which the other models explore (a
-//! fence of a client that lives is the fence of one whose lease has ended too early there); locks
-//! that arrive late, which the holder counts at the end.
+//! The model leaves out the steps of a lock, a decision and a sweep, which the other models explore
+//! (the fence of a living client is there the fence of a client whose lease has ended too early),
+//! and locks that arrive late, which the holder counts at the end.
 
 use stateright::{Model, Property};
 
@@ -27,11 +27,11 @@ pub enum Breakage {
     LookBeforeInsert,
     /// The holder reads which records are open before it writes the hold, and not again.
     RecordsBeforeHold,
-    /// Clients that live are not fenced.
+    /// Living clients are not fenced.
     LivingAreLeft,
-    /// There is no sweep: only clients that live finish what they have decided.
+    /// There is no sweep: only living clients finish their decided transactions.
     NoSweep,
-    /// The holder trusts its hold, and does not compare what was decided.
+    /// The holder trusts its hold, and does not compare the decisions before and after its copy.
     NoComparison,
     /// Decisions are noted although a record is open that has decided something.
     OpenAreNoted,
@@ -42,11 +42,11 @@ pub enum Breakage {
 /// Contents of one exploration.
 #[derive(Clone, Debug)]
 pub struct Plan {
-    /// Clients: true for one that is registered at the beginning.
+    /// Clients; true for each that is registered at the beginning.
     pub clients: Vec<bool>,
-    /// How many transactions each may decide.
+    /// Limit of transactions that each client may decide.
     pub decisions: u8,
-    /// How often the clock may be set back.
+    /// Budget of clock changes to an earlier time.
     pub jumps: u8,
     /// The rule that is broken on purpose.
     pub breakage: Option<Breakage>,
@@ -113,16 +113,17 @@ pub struct State {
     records: Vec<Record>,
     /// For each client: whether it has a fenced record that was not swept.
     left: Vec<bool>,
-    /// How many transactions each client has decided.
+    /// Number of transactions that each client has decided.
     decided: Vec<u8>,
-    /// The transactions whose change each document shows: the first ones, and the second ones.
+    /// Number of transactions whose change each document shows, for the first documents and for the
+    /// second ones.
     shown: [Vec<u8>; 2],
     hold: Hold,
     holder: Holder,
     jumps: u8,
-    /// The hold has lapsed once.
+    /// Whether the hold has lapsed once.
     has_lapsed: bool,
-    /// The copy of the first documents was of what had been decided then.
+    /// Number of transactions that each client had decided when the first documents were copied.
     true_half: Option<Vec<u8>>,
 }
 

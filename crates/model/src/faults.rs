@@ -1,9 +1,9 @@
 //! Faults, each within its budget: the server restarts, a client dies, a message is late, a
-//! document is deleted without regard to locks, a client asks for a status in the wrong place, a
-//! write outside transactions stores fields that only a transaction may store.
+//! document is deleted without regard to locks, a client asks for a status in the wrong tx
+//! database, a write outside transactions stores reserved fields.
 //!
-//! A zombie is not here: every client is as slow as the exploration likes, and `meeting::expire`
-//! may find its lease expired. A dead client is one that never takes another step.
+//! Zombies need no fault of their own: a client may pause at any step, and `meeting::expire` may
+//! find its lease expired. A dead client never takes another step.
 
 use protocol::{LockState, TxStatus, status::status_where_kept};
 
@@ -17,8 +17,8 @@ use crate::{
     together, transaction,
 };
 
-/// May this transaction's next message become late: a lock write, one that takes back what it has
-/// locked, one that takes an expired safe version away, or a finish?
+/// Whether this transaction's next message may be late: a lock write, a take-back, a removal of an
+/// expired safe version, or a finish.
 pub fn may_be_late(plan: &Plan, state: &State, t: usize) -> bool {
     let may = state.faults.late_messages > 0 && !plan.has(Mutation::LockSentTwice);
     let step = &state.runs[t].step;
@@ -29,8 +29,8 @@ pub fn may_be_late(plan: &Plan, state: &State, t: usize) -> bool {
     }
 }
 
-/// The message is given up, which ends the transaction unless it is a finish; it is on its way all
-/// the same.
+/// Gives a transaction's next message up. That ends the transaction unless the message is a finish,
+/// but the message may still arrive.
 pub fn write_late(plan: &Plan, state: &mut State, t: usize) {
     match state.runs[t].step {
         Step::Writing(write) | Step::Together(write, _) => lock_late(plan, state, t, write),
@@ -70,15 +70,16 @@ fn lock_late(plan: &Plan, state: &mut State, t: usize, write: usize) {
     course::abort(plan, state, t);
 }
 
-/// Is a decision about to be sent?
+/// Whether the client is about to send a decision that the server may refuse.
 pub fn may_be_refused(state: &State, client: usize) -> bool {
     let this = &state.clients[client];
     let decides = || this.recorder.clone().next_write(true).is_some_and(|write| !write.decides.is_empty());
     this.pump == Pump::Idle && client::is_sending(state, client) && decides()
 }
 
-/// The server refuses the decision and says so: the first of its transactions is held back. What
-/// may still arrive is not held back: an owner that gives up would call it rolled back.
+/// The server refuses the decision, and the first of its transactions is held back. A decision that
+/// may still arrive is not held back, because an owner that gives up would report it as rolled
+/// back.
 pub fn quiet(plan: &Plan, state: &mut State, client: usize) {
     state.faults.quiets -= 1;
     let Some(write) = client::compose(plan, state, client) else { return };
@@ -88,7 +89,7 @@ pub fn quiet(plan: &Plan, state: &mut State, client: usize) {
     state.clients[client].recorder.hold(write.decides.first().copied());
 }
 
-/// The record write is given up; it is on its way all the same.
+/// Gives a record write up, which may still arrive.
 pub fn record_late(plan: &Plan, state: &mut State, client: usize) {
     state.faults.late_messages -= 1;
     client::send_late(plan, state, client);
@@ -111,7 +112,7 @@ pub fn deliver(plan: &Plan, state: &mut State, index: usize) {
     }
 }
 
-/// A lock write has come too late for its owner to undo it.
+/// Notes a lock write that has arrived too late for its owner to undo it.
 fn note_orphan(plan: &Plan, state: &mut State, t: usize, write: usize) {
     let is_undone = match state.runs[t].step {
         Step::Undoing(next) => next > write,
@@ -129,8 +130,9 @@ pub fn delete(state: &mut State, doc: usize) {
     state.server.now.docs[doc].delete_from_outside();
 }
 
-/// A client of another tx database meets a lock and finds no record of its holder. Its two looks at
-/// the document, with the question in between, are one step: it would not go on to the second.
+/// A client of another tx database meets a lock and finds no record of the holder. Its two fetches
+/// of the document, with the read of the record in between, are one step: without the mutation it
+/// would not go on to the second fetch.
 pub fn stranger(plan: &Plan, state: &mut State, doc: usize) {
     state.faults.strangers -= 1;
     let kept_here = plan.has(Mutation::ForeignMeansDead);
@@ -140,9 +142,8 @@ pub fn stranger(plan: &Plan, state: &mut State, doc: usize) {
     }
 }
 
-/// May a write outside transactions be about to give this document what looks like a lock of
-/// transaction `t`? The document is clean, which such a write demands, and the transaction is not
-/// active.
+/// Whether a write outside transactions may give this document a forged lock of transaction `t`.
+/// Such a write demands a clean document, and the transaction must not be active.
 pub fn may_forge(plan: &Plan, state: &State, doc: usize, t: usize) -> bool {
     let stored = &state.server.now.docs[doc];
     let is_clean = stored.stored && stored.lock == LockState::default();
@@ -150,10 +151,9 @@ pub fn may_forge(plan: &Plan, state: &State, doc: usize, t: usize) -> bool {
     state.faults.forgeries > 0 && is_clean && state.tx_id(plan, t).is_some_and(is_over)
 }
 
-/// A write outside transactions, an update by pipeline: only the server knows, while it writes,
-/// that what comes out has reserved fields. The guard is a part of the statement (decision 0018),
-/// which fails and stores nothing. Left out: metadata that is not complete, which writers take for
-/// damage.
+/// A write outside transactions by an update pipeline whose result has reserved fields, which only
+/// the server knows while it writes. The guard is part of the statement (decision 0018), which
+/// fails and stores nothing. Incomplete metadata, which writers take for damage, is left out.
 pub fn forge(plan: &Plan, state: &mut State, doc: usize, t: usize) {
     state.faults.forgeries -= 1;
     if plan.has(Mutation::ReservedStored) {
@@ -163,9 +163,8 @@ pub fn forge(plan: &Plan, state: &mut State, doc: usize, t: usize) {
     }
 }
 
-/// The server restarts. Answers that were to wait for the journal are lost; those that were sent at
-/// once may still be received. What a reader saw of a decision that is lost now need not be seen
-/// again.
+/// Restarts the server. Answers that were to wait for the journal are lost; answers that were sent
+/// at once may still be received. A reader need not see the effects of a lost decision again.
 pub fn restart(plan: &Plan, state: &mut State) {
     state.faults.server_crashes -= 1;
     state.server.restart();
@@ -179,7 +178,7 @@ pub fn restart(plan: &Plan, state: &mut State) {
     }
 }
 
-/// Can an answer be lost, because it was sent before a restart?
+/// Whether the client's answer can be lost, because it was sent before a restart.
 pub fn may_lose_answer(state: &State, client: usize) -> bool {
     matches!(state.clients[client].pump, Pump::Answered(_, boot) if boot < state.server.boot)
 }
@@ -192,7 +191,7 @@ pub fn lose_answer(plan: &Plan, state: &mut State, client: usize) {
     }
 }
 
-/// A client dies with all that it knows.
+/// A client dies and loses all its memory.
 pub fn die(plan: &Plan, state: &mut State, client: usize) {
     state.faults.client_deaths -= 1;
     state.clients[client].alive = false;

@@ -1,15 +1,17 @@
-//! The janitor: repairs what dead clients, fenced clients and late messages left, and removes
-//! fenced records.
+//! The janitor: repairs the leftovers of dead clients, fenced clients and late messages, and
+//! removes fenced records.
 //!
-//! A sweep of a fenced record: 1. a barrier, with the connection epoch in which it ran; it reads
-//! the record, the list of collections included, which cannot grow any more; 2. a pass over the
-//! documents in these collections, one after the other;
-//! 3. a barrier; 4. in the same epoch: the record goes. Otherwise all again.
+//! A sweep of a fenced record takes four steps:
 //!
-//! It stands for any client that does this work (a writer, a periodic sweep). It looks at a
-//! document only when there is something to do, so that a state in which no process has a step is
-//! one in which everything is done. A record that is closed is gone at once: the 30 minutes that
-//! the server keeps it are left out.
+//! 1. A barrier, whose connection epoch is noted. It reads the record with its list of collections,
+//!    which cannot grow any more.
+//! 2. A pass over the documents in these collections, one after the other.
+//! 3. A second barrier.
+//! 4. If both epochs are equal, the record is removed; otherwise the sweep begins again.
+//!
+//! The janitor stands for any client that does this work (a writer, a periodic sweep). It looks at
+//! a document only when there is work to do, so that all work is done in a state without possible
+//! steps. A closed record is removed at once; the 30 minutes for which it is kept are left out.
 
 use protocol::{TxId, TxStatus};
 
@@ -21,7 +23,7 @@ use crate::{
     state::{Meeting, State, Step, Sweep, Task},
 };
 
-/// Is there a lock on this document that neither its owner nor a sweep will remove?
+/// Whether the document has a lock that neither its owner nor a sweep will remove.
 pub fn may_look(plan: &Plan, state: &State, doc: usize) -> bool {
     let writer = state.server.now.docs[doc].lock.writer;
     state.janitor.is_none() && writer.is_some_and(|tx| is_left(plan, state, tx))
@@ -44,12 +46,12 @@ pub fn may_fence(state: &State, client: usize) -> bool {
     state.is_leaseless(client) && is_unfenced(state, client)
 }
 
-/// Is there a record, and not fenced?
+/// Whether the client has a record that is not fenced.
 pub fn is_unfenced(state: &State, client: usize) -> bool {
     state.server.now.records[client].as_ref().is_some_and(|stored| !stored.record.fenced)
 }
 
-/// Is there a fenced record?
+/// Whether the client has a fenced record that can be swept.
 pub fn may_scan(plan: &Plan, state: &State, client: usize) -> bool {
     let record = state.server.now.records[client].as_ref();
     let expired = plan.has(Mutation::SweepListBeforeFence) && may_expire(state, client);
@@ -60,7 +62,7 @@ fn may_expire(state: &State, client: usize) -> bool {
     state.is_leaseless(client) || state.faults.expiries > 0
 }
 
-/// Finds a fenced record. The first barrier reads it: it must be fenced durably.
+/// Begins a sweep of a fenced record. The first barrier checks that the record is fenced durably.
 pub fn scan(plan: &Plan, state: &mut State, client: usize) {
     let mut sweep = Sweep { client, epoch: None, names: names(state, client), doc: 0, meeting: None };
     if plan.has(Mutation::RecordRemovedEarly) {
@@ -77,7 +79,8 @@ fn names(state: &State, client: usize) -> u8 {
     state.server.now.records[client].as_ref().map_or(0, |stored| stored.names)
 }
 
-/// A journaled write: everything before it is durable. Answers the connection epoch.
+/// Carries out a journaled write, after which all earlier writes are durable. Returns the
+/// connection epoch.
 fn barrier(plan: &Plan, state: &mut State) -> u64 {
     if !plan.has(Mutation::SweepTrustsVolatileRepairs) {
         state.server.flush();
@@ -85,7 +88,8 @@ fn barrier(plan: &Plan, state: &mut State) -> u64 {
     state.server.boot
 }
 
-/// The next step of what it is at. A holder that is active and may not be fenced is left alone.
+/// The next step of the janitor's task. A holder that is active and may not be fenced is left
+/// alone.
 pub fn advance(plan: &Plan, state: &mut State) {
     state.janitor = match state.janitor.take() {
         Some(Task::Meeting(meeting)) => proceed(plan, state, meeting).map(Task::Meeting),
@@ -128,8 +132,8 @@ fn go_on(plan: &Plan, state: &mut State, mut sweep: Sweep) -> Option<Sweep> {
     Some(sweep)
 }
 
-/// The second barrier. Between two equal epochs nothing was lost: what the pass found clean is
-/// clean for good.
+/// The second barrier. If its epoch equals the first one's, no write was lost in between, and
+/// documents that the pass found clean stay clean.
 fn end(plan: &Plan, state: &mut State, client: usize, epoch: u64) {
     let unchecked = plan.has(Mutation::SweepIgnoresEpoch) || plan.has(Mutation::SweepTrustsVolatileRepairs);
     if barrier(plan, state) == epoch || unchecked {

@@ -1,16 +1,16 @@
-//! Meeting a lock of another transaction: ask for the status, then conflict, repair, or fetch
-//! again.
+//! Meeting a lock of another transaction: the client reads the holder's status and then reports a
+//! conflict, repairs the document, or fetches it again.
 //!
 //! 1. The document was fetched, with a lock.
-//! 2. The holder's record is read. Unless the answer is "active", or there is no record, it is made
-//!    durable before it is acted on: a repair may reach a server that was restarted after the
-//!    answer and has lost what was read. Active: a conflict, unless the holder's lease is found
-//!    expired and its record fenced (`expire`, which in the model needs no meeting), or its number
-//!    killed; then it is asked for again.
-//! 3. Committed or rolled back: a repair, conditional on the holder, and on whether the document
-//!    waits to be inserted or removed: its safe version may have been taken away since (`expiry`),
-//!    or be back after a restart. Finished, or no record: fetched again; a lock that is still there
-//!    is an orphan and is rolled back.
+//! 2. The holder's record is read. Unless the status is "active", or there is no record, the status
+//!    is made durable before the client acts on it: a repair may reach a server that was restarted
+//!    after the answer and has lost the status. "Active" means a conflict, unless the holder's
+//!    lease is found expired and its record is fenced (`expire`, which in the model needs no
+//!    meeting), or its number is killed; then the status is read again.
+//! 3. "Committed" or "rolled back" means a repair. It is conditional on the holder, and on whether
+//!    the document waits to be inserted or removed, because its safe version may have been removed
+//!    since (`expiry`) or may be back after a restart. "Finished" or no record means another fetch;
+//!    a lock that is still there is an orphan and is rolled back.
 
 use protocol::{
     LockState, Repair, TxId, TxStatus,
@@ -41,7 +41,7 @@ pub fn fetch(data: &Data, doc: usize) -> Option<Meeting> {
     lock.writer.map(|_| Meeting::Found { doc, lock: lock.clone() })
 }
 
-/// The status of a transaction as its client's record tells it now.
+/// The status of a transaction in its client's record now.
 pub fn ask(plan: &Plan, data: &Data, tx: TxId) -> TxStatus {
     let record = data.record(tx.client);
     match record {
@@ -50,7 +50,8 @@ pub fn ask(plan: &Plan, data: &Data, tx: TxId) -> TxStatus {
     }
 }
 
-/// The same, and durably unless it is active. A record that is not there needs no durability.
+/// The status as by [`ask`], made durable unless it is active. A missing record needs no
+/// durability.
 pub fn ask_durably(plan: &Plan, server: &mut Server, tx: TxId) -> TxStatus {
     let status = ask(plan, &server.now, tx);
     let volatile = plan.has(Mutation::RepairTrustsVolatileStatus);
@@ -79,8 +80,8 @@ pub fn proceed(plan: &Plan, state: &mut State, meeting: Meeting) -> Next {
     }
 }
 
-/// Whether the document fits the repair besides its holder: a repair demands that it is, or is not,
-/// one that waits to be inserted or removed.
+/// Whether the document fits the repair apart from its holder: a repair demands that the document
+/// waits, or does not wait, to be inserted or removed.
 fn fits(repair: Repair, lock: &LockState) -> bool {
     match repair {
         Repair::ReplaceWithUnsafe => !lock.remove,

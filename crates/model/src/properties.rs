@@ -1,9 +1,9 @@
 //! Properties that must hold, named as in section 2 of the protocol's description.
 //!
-//! Most are invariants of single states. The effective version of a document is what a reader would
-//! resolve who began now; a transaction's fate is what its record says now. Because a committed
-//! transaction's mark has to be in the effective version of every document that it wrote, in every
-//! state, no later read can miss it, and no update is lost.
+//! Most properties are invariants of single states. The effective version of a document is the one
+//! that a reader would find that began now; a transaction's fate is its status in its record now.
+//! In every state, a committed transaction's mark must be in the effective version of every
+//! document that it wrote; therefore no later read can miss it, and no update is lost.
 
 use crate::{
     plan::Op,
@@ -13,12 +13,12 @@ use crate::{
     steps::ProtocolModel,
 };
 
-/// P1, P3: what is committed is in the effective version of each of its documents.
+/// P1, P3: a committed write is in the effective version of its document.
 pub fn committed_is_visible(model: &ProtocolModel, state: &State) -> bool {
     every_write(model, state, |committed, times| !committed || times > 0)
 }
 
-/// P1, P2: what is not committed is in no effective version.
+/// P1, P2: an uncommitted write is in no effective version.
 pub fn uncommitted_is_invisible(model: &ProtocolModel, state: &State) -> bool {
     every_write(model, state, |committed, times| committed || times == 0)
 }
@@ -58,12 +58,12 @@ pub fn presence_agrees(model: &ProtocolModel, state: &State) -> bool {
     })
 }
 
-/// P3: no read missed what was acknowledged, or seen by an earlier read, before it began.
+/// P3: no read missed a write that was acknowledged, or seen by an earlier read, before it began.
 pub fn reads_are_latest(_: &ProtocolModel, state: &State) -> bool {
     state.reader.flaw != Some(Flaw::Stale)
 }
 
-/// P2: no read returned what was not committed.
+/// P2: no read returned an uncommitted write.
 pub fn reads_are_clean(_: &ProtocolModel, state: &State) -> bool {
     state.reader.flaw != Some(Flaw::Dirty)
 }
@@ -77,14 +77,14 @@ pub fn answers_are_true(model: &ProtocolModel, state: &State) -> bool {
     })
 }
 
-/// P7, P10: when no process has a step left, whatever may still arrive: every document is clean,
-/// live records list nothing, other records are gone, and every user has an answer.
+/// P7, P10: when no process has a step left, even if messages may still arrive, every document is
+/// clean, live records list no transaction, other records are gone, and every user has an answer.
 pub fn quiescent_is_clean(model: &ProtocolModel, state: &State) -> bool {
     model.has_progress(state) || (documents_are_clean(state) && records_are_empty(state) && all_are_over(state))
 }
 
-/// P7: a living owner that has undone a transaction has left nothing that it could have found:
-/// until a restart, only what came later is there.
+/// P7: a living owner that has undone a transaction has left none of the locks that it could have
+/// found. Until a restart, only locks that arrived later are there.
 pub fn undone_is_free(model: &ProtocolModel, state: &State) -> bool {
     (0..state.runs.len()).all(|t| {
         let run = &state.runs[t];
@@ -126,7 +126,7 @@ pub fn somebody_repairs(_: &ProtocolModel, state: &State) -> bool {
     state.repaired
 }
 
-/// Not vacuous: what a transaction has made of an expired document is committed.
+/// Not vacuous: a transaction commits a write to an expired document.
 pub fn somebody_outlives(model: &ProtocolModel, state: &State) -> bool {
     (0..state.server.now.docs.len()).any(|doc| state.server.now.docs[doc].expired && effective(model, state, doc).0)
 }

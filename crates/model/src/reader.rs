@@ -1,18 +1,19 @@
-//! A reader at read committed: reads by id and queries, one after the other, and what it must have
-//! seen.
+//! A reader at read committed: reads by id and queries, one after the other, and the transactions
+//! that each must show.
 //!
-//! By id: 1. the document is fetched; 2. if it is locked, the holder's record is read; 3. finished,
-//! or no record: fetched again, and a lock that is still there is an orphan. A query: 1. the unsafe
-//! phase looks at pending documents; 2. their records are read; 3. the safe phase looks at the
-//! rest; 4. a hit that is locked is judged as by id.
+//! A read by id: 1. the document is fetched; 2. if it is locked, the holder's record is read; 3. if
+//! the holder is finished or has no record, the document is fetched again, and a lock that is still
+//! there is an orphan. A query: 1. the unsafe phase looks at pending documents; 2. their writers'
+//! records are read; 3. the safe phase looks at the other documents; 4. a match that is locked is
+//! judged like a read by id.
 //!
 //! A query in one command: 1. the unsafe phase, which leaves a mark for a pending document; 2. the
-//! safe phase; 3. with a mark, the record of the writer is read: not active, and the query begins
-//! again in the way above.
+//! safe phase; 3. if there is a mark, the record of the writer is read, and unless the writer is
+//! active, the query begins again with the phases above.
 //!
-//! A query is followed for one document: what it owes each document at read committed does not
-//! depend on the others. Queries here are of documents that no transaction of the plan removes.
-//! Left out: reads inside a transaction (own writes, repeatable read), serializable.
+//! A query is followed for one document, because at read committed its duty for each document does
+//! not depend on the others. The queries are of documents that no transaction of the plan removes.
+//! The reader leaves out reads inside a transaction (own writes, repeatable read) and serializable.
 
 use protocol::{TxId, TxStatus};
 
@@ -24,7 +25,7 @@ use crate::{
     state::{Flaw, ReadStep, State, Told},
 };
 
-/// Has the reader a step?
+/// Whether the reader has a step to take.
 pub fn has_step(plan: &Plan, state: &State) -> bool {
     state.reader.next < plan.reads.len()
 }
@@ -64,7 +65,7 @@ fn by_id(plan: &Plan, state: &mut State, doc: usize) {
     }
 }
 
-/// The visible version of a fetched document; the holder if it must be fetched again.
+/// The visible version of a fetched document, or the holder if the document must be fetched again.
 fn judge(plan: &Plan, state: &mut State, doc: &Doc) -> Result<(bool, Marks), TxId> {
     let Some(writer) = doc.lock.writer else {
         return Ok((doc.stored, doc.safe));
@@ -108,8 +109,8 @@ fn note_seen(plan: &Plan, state: &mut State, t: usize, has: bool) {
     state.reader.seen |= u8::from(has) << t;
 }
 
-/// The transactions whose write of this document took place, and was not deleted with the document
-/// from outside.
+/// Transactions whose write of this document took effect and was not deleted with the document from
+/// outside.
 pub fn writers_of(plan: &Plan, state: &State, doc: usize) -> Vec<usize> {
     let lost = state.server.now.docs[doc].lost;
     let took_place = |t: usize, i: usize| state.runs[t].missed >> i & 1 == 0 && lost >> t & 1 == 0;
@@ -136,13 +137,14 @@ fn query(plan: &Plan, state: &mut State, doc: usize, holds: usize) {
         ReadStep::Again(writer) if now.lock.writer.is_none_or(|other| other == writer) => {
             after_safe(plan, state, doc, holds, matches((now.stored, now.safe), holds));
         }
-        // Of the way in one command.
+        // These steps belong to a query in one command.
         ReadStep::Probed(_) | ReadStep::Answered(..) => state.reader.step = ReadStep::Start,
         ReadStep::Again(_) => state.reader.step = ReadStep::Fetched(now),
     }
 }
 
-/// Safe versions are taken as they are, locked or not.
+/// The next step of a query in one command, whose safe phase reads safe versions whether they are
+/// locked or not.
 fn together(plan: &Plan, state: &mut State, doc: usize, holds: usize) {
     let now = state.server.now.docs[doc].clone();
     match std::mem::take(&mut state.reader.step) {

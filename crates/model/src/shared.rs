@@ -1,17 +1,17 @@
-//! A part of a state that is copied only when a step changes it: most steps leave most of a state
-//! as it was.
+//! [`Shared`]: a part of a state that is copied only when a step changes it, because most steps change little of a state.
 
 use std::{
     ops::{Deref, DerefMut},
     sync::Arc,
 };
 
-/// A value that its clones share until one of them is changed. Equal and hashed as the value is.
+/// A value that its clones share until one of them is changed. Equality and hash are those of the
+/// value.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Shared<T>(Arc<T>);
 
 impl<T> Shared<T> {
-    /// A value that is not shared yet.
+    /// Makes a value that is not shared yet.
     pub fn new(value: T) -> Self {
         Self(Arc::new(value))
     }

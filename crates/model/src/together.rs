@@ -1,10 +1,12 @@
-//! Lock writes that are sent in one command, and what becomes of them when not all find their
-//! document free (decision 0010).
+//! Lock writes that are sent in one command, and their fate when not all find their document free
+//! (decision 0010).
 //!
-//! 1. Each is carried out by itself; anything may happen between two of them.
-//! 2. All locked: commit is requested. Otherwise the transaction asks which documents it holds.
-//! 3. What it holds after the first that it does not hold is given back, a document at a time.
-//! 4. It goes on one by one from there.
+//! 1. Each lock write is carried out by itself; any step may happen between two of them.
+//! 2. If all have locked, commit is requested. Otherwise the transaction asks which documents it
+//!    holds.
+//! 3. The documents that it holds after the first one that it does not hold are given back, one at
+//!    a time.
+//! 4. The transaction goes on from there with one lock write per command.
 
 use crate::{
     course::{Answer, begin, delist, predecessor, written},
@@ -14,7 +16,7 @@ use crate::{
     state::{State, Step},
 };
 
-/// The write `i` of the command.
+/// Carries out write `i` of the command.
 pub fn send(plan: &Plan, state: &mut State, t: usize, i: usize, all: bool) {
     if !begin(plan, state, t) {
         return;
@@ -52,7 +54,7 @@ pub fn give_back(plan: &Plan, state: &mut State, t: usize, first: usize, i: usiz
     give_back_after(plan, state, t, first, i);
 }
 
-/// The document is given back, or taken for that.
+/// The step after document `i` is given back, or counts as given back.
 pub fn give_back_after(plan: &Plan, state: &mut State, t: usize, first: usize, i: usize) {
     let more = i + 1 < plan.txs[t].writes.len();
     state.runs[t].step = match more {

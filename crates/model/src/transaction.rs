@@ -4,7 +4,8 @@
 //!    write, several of which may be one command (`together`), or taken over from a committed
 //!    transaction of the same client. A rival's lock is dealt with by `meeting`.
 //! 2. A write that is refused after it has locked is taken back, and the transaction goes on.
-//! 3. Where documents expire, those that it holds are taken out of the server's way (`expiry`).
+//! 3. Where documents expire, the TTL monitor is kept from those that the transaction holds
+//!    (`expiry`).
 //! 4. Commit is requested; `client` decides it.
 //! 5. The user has the answer; each document is finished or undone, without waiting for the
 //!    journal. That may be much later (decision 0038), and a finish whose answer is lost is sent
@@ -12,9 +13,9 @@
 //! 6. The number is reported clean, when each finish was answered, with the connection epoch from
 //!    before the first document was finished.
 //!
-//! Sending, executing and answering a lock write is one step here: nothing of the transaction
-//! happens in between. A write whose answer is lost, early or late, is in `faults`. Left out: two
-//! writes of one document, reads for update.
+//! Sending, executing and answering a lock write is one step, because the transaction takes no
+//! other step in between. Writes whose answers are lost are in `faults`. The module leaves out two
+//! writes of one document and reads for update.
 
 use protocol::recorder::Since;
 
@@ -29,7 +30,7 @@ use crate::{
     together,
 };
 
-/// Does this transaction have a step of its own?
+/// Whether this transaction has a step to take.
 pub fn has_step(plan: &Plan, state: &State, t: usize) -> bool {
     match state.runs[t].step {
         Step::Waiting | Step::Over | Step::Dead => false,
@@ -38,7 +39,7 @@ pub fn has_step(plan: &Plan, state: &State, t: usize) -> bool {
     }
 }
 
-/// Does the record list the collection of this write, as far as its owner knows?
+/// Whether the record lists the collection of this write, as far as its owner knows.
 fn is_listed(plan: &Plan, state: &State, t: usize, i: usize) -> bool {
     state.clients[plan.txs[t].client].listed >> plan.txs[t].writes[i].0 & 1 == 1
 }
@@ -87,7 +88,7 @@ fn lock(plan: &Plan, state: &mut State, t: usize, i: usize, copied: Option<u16>)
     let over = predecessor(plan, state, t, doc);
     delist(plan, state, over, doc, Answer::Came);
     let locked = match copied {
-        // A document that it holds already has its mark.
+        // A document that the transaction holds already has its mark.
         None if state.server.now.docs[doc].lock.writer == Some(tx) => Prepared::Done,
         Some(_) => state.server.now.docs[doc].prepare(tx, op, mark(t), copied),
         None => state.server.now.docs[doc].take_over(over, tx, op, mark(t)),
@@ -113,7 +114,7 @@ fn lock(plan: &Plan, state: &mut State, t: usize, i: usize, copied: Option<u16>)
     }
 }
 
-/// Step 2: the refused write is taken back, and the user tries again.
+/// Step 2: takes the refused write back, after which the user tries again.
 fn take_back(plan: &Plan, state: &mut State, t: usize, i: usize) {
     if let Some(tx) = state.tx_id(plan, t) {
         state.server.now.docs[plan.txs[t].writes[i].0].take_back(tx);
@@ -149,7 +150,7 @@ fn begin_to_finish(plan: &Plan, state: &mut State, t: usize) {
     (state.runs[t].epoch, state.runs[t].answered) = (epoch(plan, state, t), answered(plan, state, t));
 }
 
-/// The finish of document `i` is given up by its sender: it is on its way, and will be sent again.
+/// Gives up the finish of document `i`, which may still arrive and will be sent again.
 pub fn finish_late(plan: &Plan, state: &mut State, t: usize, i: usize) {
     state.faults.late_finishes -= 1;
     if let Some(tx) = state.tx_id(plan, t) {
@@ -163,8 +164,8 @@ pub fn finish_late(plan: &Plan, state: &mut State, t: usize, i: usize) {
     }
 }
 
-/// Undoes a document. Where the held documents are not known, they are searched for by the
-/// transaction's number: here, among all documents that the write could have found.
+/// Undoes a document. Unknown documents are searched for by the transaction's number, in the model
+/// among all documents that the write could have found.
 fn undo(plan: &Plan, state: &mut State, t: usize, i: usize) {
     let doc = plan.txs[t].writes[i].0;
     let is_listed = !plan.txs[t].by_key || state.runs[t].known >> i & 1 == 1;
