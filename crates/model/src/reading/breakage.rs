@@ -4,17 +4,17 @@
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Breakage {
     /// A document that the update of many documents skipped counts as removed as soon as no rival
-    /// holds it; it is answered all the same, and not locked.
+    /// holds it. It is part of the answer all the same, and not locked.
     TakenForRemoved,
-    /// A statement answers with what it saw when it selected, before its locks.
+    /// A statement answers with the values that it saw when it selected, before its locks.
     SelectionAnswers,
     /// A document whose read lock was removed may be written by the transaction that had taken it.
     LostReadLockPasses,
     /// A transaction takes the write lock of a document that others have read-locked.
     ReadersIgnored,
-    /// Statements do not check that their transaction lives; only the commit does.
+    /// Statements do not check whether their transaction lives; only the commit does.
     DoomedAnswers,
-    /// A statement looks whether its transaction lives before it reads, not after.
+    /// A statement checks whether its transaction lives before it reads, not afterwards.
     CheckedBeforeReading,
     /// A statement checks the status of its transaction, not the server process that answers.
     RestartUnnoticed,

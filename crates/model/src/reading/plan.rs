@@ -7,8 +7,8 @@ use super::breakage::Breakage;
 pub enum Op {
     /// Reads these documents by their ids.
     Read(Vec<usize>),
-    /// Changes a document: to what the transaction read there, if it has read it, with its own
-    /// mark.
+    /// Adds the transaction's mark to a document, on top of the value that the transaction read
+    /// there, if it has read the document.
     Write(usize),
     /// Removes the document with this index.
     Remove(usize),
@@ -17,9 +17,9 @@ pub enum Op {
 /// Statements and level of a transaction.
 #[derive(Clone, Debug, Default)]
 pub struct TxPlan {
-    /// Its statements, in their order; then it commits.
+    /// Statements in their order, before the commit.
     pub ops: Vec<Op>,
-    /// Does it read at repeatable read? Otherwise at read committed.
+    /// Whether the transaction reads at repeatable read; otherwise it reads at read committed.
     pub repeatable: bool,
 }
 
@@ -38,7 +38,7 @@ pub struct Faults {
 pub struct Plan {
     /// Name of the plan in messages of tests.
     pub name: &'static str,
-    /// How many documents there are, all clean at the start.
+    /// Number of documents, all clean at the start.
     pub docs: usize,
     /// The transactions that run, by their index.
     pub txs: Vec<TxPlan>,
@@ -49,12 +49,12 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// Is this broken on purpose?
+    /// Whether this rule is broken on purpose.
     pub fn has(&self, breakage: Breakage) -> bool {
         self.breakage == Some(breakage)
     }
 
-    /// The same plan with something broken.
+    /// The same plan with this rule broken.
     pub fn broken(mut self, breakage: Breakage) -> Self {
         self.breakage = Some(breakage);
         self

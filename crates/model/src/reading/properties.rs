@@ -12,17 +12,18 @@ fn is_free_of(state: &State, flaw: Flaw) -> bool {
     state.runs.iter().all(|run| run.flaw != Some(flaw))
 }
 
-/// R1: what was answered is answered again.
+/// R1: a transaction that reads a document again gets the same answer.
 pub fn reads_are_repeatable(_: &ReadingModel, state: &State) -> bool {
     is_free_of(state, Flaw::Changed)
 }
 
-/// R2: what a committed transaction was answered had not changed when it was decided.
+/// R2: the answers that a committed transaction got were still true at its decision.
 pub fn reads_hold_until_the_decision(_: &ReadingModel, state: &State) -> bool {
     is_free_of(state, Flaw::Unlocked)
 }
 
-/// R3: no statement answers what it has read after a lock of its transaction was removed by others.
+/// R3: no statement answers with values that it read after others had removed a lock of its
+/// transaction.
 pub fn doomed_statements_fail(_: &ReadingModel, state: &State) -> bool {
     is_free_of(state, Flaw::Doomed)
 }
@@ -37,7 +38,7 @@ pub fn no_update_is_lost(model: &ReadingModel, state: &State) -> bool {
     let committed = (0..state.runs.len()).filter(|t| state.statuses[*t] == TxStatus::Committed);
     committed.into_iter().all(|t| {
         model.plan.txs[t].ops.iter().enumerate().all(|(at, op)| match *op {
-            // An update of a document that is not there finds nothing.
+            // The update found no document, so it has no effect.
             Op::Write(_) if state.runs[t].missed >> at & 1 == 1 => true,
             Op::Write(doc) => state.now.docs[doc].committed(&state.statuses) >> t & 1 == 1,
             Op::Read(_) | Op::Remove(_) => true,

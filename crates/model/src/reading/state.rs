@@ -29,21 +29,21 @@ pub struct Doc {
 pub enum Step {
     /// About to begin the statement.
     Begin,
-    /// About to select this one of the documents.
+    /// About to select this document.
     Selecting(usize),
-    /// About to read-lock this one, if no rival holds it.
+    /// About to read-lock this document, if no rival holds it.
     Locking(usize),
-    /// Some were skipped: about to look at this one.
+    /// The update has skipped documents: about to look at this one.
     Looking(usize),
-    /// About to read this one.
+    /// About to read this document.
     Reading(usize),
     /// About to lock and change the document.
     Writing,
-    /// About to look whether the transaction lives, and to answer.
+    /// About to check whether the transaction lives, and to answer.
     Checking,
     /// About to commit the transaction.
     Committing,
-    /// Decided, as far as the transaction knows.
+    /// The transaction is decided, as far as it knows.
     Over,
 }
 
@@ -52,11 +52,11 @@ pub enum Step {
 pub struct Run {
     /// The step that the actor takes next.
     pub step: Step,
-    /// The number of the statement.
+    /// Index of the present statement.
     pub op: usize,
-    /// The server process in which it took its first lock.
+    /// Server process in which the transaction took its first lock.
     pub boot: Option<u8>,
-    /// Did the statement skip a document that it was to lock?
+    /// Whether the statement skipped a document that it should have locked.
     pub skipped: bool,
     /// One bit for each statement that was to write and found no document.
     pub missed: u8,
@@ -66,7 +66,7 @@ pub struct Run {
     pub seen: Vec<Option<Marks>>,
     /// Auxiliary: whether a rival, or a restart, has removed one of its locks.
     pub robbed: bool,
-    /// Auxiliary: the statement has read something after that.
+    /// Auxiliary: whether the statement has read a document after that.
     pub tainted: bool,
     /// Auxiliary: what was wrong with an answer.
     pub flaw: Option<Flaw>,
@@ -75,11 +75,11 @@ pub struct Run {
 /// Ways in which an answer or a decision can be wrong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Flaw {
-    /// A document was answered that is not what an earlier statement answered.
+    /// A statement answered another value of a document than an earlier statement.
     Changed,
-    /// A statement answered what it had read after a lock of its transaction was removed.
+    /// A statement answered with a value that it read after a lock of its transaction was removed.
     Doomed,
-    /// A transaction was committed though a document is not any more what it was answered.
+    /// A transaction was committed although a document had changed since its answer.
     Unlocked,
     /// A write rests on a value that had changed.
     Outdated,
@@ -97,9 +97,9 @@ pub struct Data {
 pub struct State {
     /// Content of the server's memory.
     pub now: Data,
-    /// If a restart is foreseen: what it will leave.
+    /// Data that the foreseen restart will leave; `None` if no restart is foreseen.
     pub journal_end: Option<Data>,
-    /// How often the server was started, less one.
+    /// Number of restarts of the server.
     pub boot: u8,
     /// Statuses of the transactions. They are durable: every client makes a status durable before
     /// it acts on it.
@@ -132,7 +132,7 @@ impl Doc {
         }
     }
 
-    /// The marks of what is committed, those of what removed it included.
+    /// Marks of the committed transactions, with that of a committed removal.
     pub fn committed(&self, statuses: &[TxStatus]) -> Marks {
         let finished = self.lock.writer.is_some_and(|tx| statuses[run_of(tx)] == TxStatus::Committed);
         if finished { self.pending.unwrap_or(self.safe) } else { self.safe }
@@ -200,7 +200,7 @@ impl State {
         }
     }
 
-    /// A status is decided, by a journaled write.
+    /// Decides a status by a journaled write.
     pub fn decide(&mut self, t: usize, status: TxStatus) {
         self.statuses[t] = status;
         self.journal_end = None;
@@ -218,7 +218,7 @@ impl State {
         self.now.docs[doc].holders().any(|tx| self.statuses[run_of(tx)] != TxStatus::Active)
     }
 
-    /// The transaction is rolled back, by itself or because others have done so.
+    /// Ends a transaction that its own client or a rival rolls back.
     pub fn roll_back(&mut self, t: usize) {
         if self.statuses[t] == TxStatus::Active {
             self.statuses[t] = TxStatus::RolledBack;

@@ -51,7 +51,8 @@ fn select(state: &mut State, t: usize, (docs, i): (&[usize], usize)) {
     state.runs[t].step = if i + 1 < docs.len() { Step::Selecting(i + 1) } else { Step::Locking(0) };
 }
 
-/// Step 2. Every document by itself, though it is one command: others come in between.
+/// Step 2 for one document. The update of many documents is one command, but steps of other
+/// processes may come between its documents.
 fn lock(plan: &Plan, state: &mut State, t: usize, (docs, i): (&[usize], usize)) {
     state.runs[t].boot.get_or_insert(state.boot);
     let me = tx_id(t);
@@ -143,8 +144,8 @@ fn check(plan: &Plan, state: &mut State, t: usize) {
     run.step = if run.op < plan.txs[t].ops.len() { Step::Begin } else { Step::Committing };
 }
 
-/// The decision: it demands that no rival has ended the transaction, and evidence of the server
-/// process.
+/// Decides the transaction. The decision demands that no rival has ended the transaction, and that
+/// the server process is the one of its locks.
 fn commit(state: &mut State, t: usize) {
     if state.statuses[t] != TxStatus::Active || state.runs[t].boot.is_some_and(|boot| boot != state.boot) {
         return state.roll_back(t);

@@ -1,5 +1,5 @@
-//! A statement that writes: one conditional update, and what is done when its condition does not
-//! hold.
+//! A statement that writes: one conditional update, and the steps after an update whose condition
+//! does not hold.
 
 use protocol::{
     LockState, TxStatus,
@@ -12,7 +12,7 @@ use super::{
     state::{Flaw, State, Step, run_of, tx_id},
 };
 
-/// Locks and changes the document of the statement; or clears what decided rivals have left, and
+/// Locks and changes the document of the statement, or removes the locks of decided rivals and
 /// tries again.
 pub fn write(plan: &Plan, state: &mut State, t: usize) {
     let (Op::Write(doc) | Op::Remove(doc)) = plan.txs[t].ops[state.runs[t].op] else { return };

@@ -3,7 +3,8 @@
 /// Rules that can be broken on purpose.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Breakage {
-    /// `writeConcernError` is taken for success: everything counts as soon as one primary has it.
+    /// `writeConcernError` is taken for success: every command counts as soon as one primary has
+    /// it.
     WriteConcernErrorIgnored,
     /// A prepared write counts as soon as one primary has it, and the epoch of the connection is
     /// its evidence.
@@ -16,10 +17,10 @@ pub enum Breakage {
     RepairAtOne,
     /// A sweep takes a document for clean as soon as one primary shows it so.
     LookAtOne,
-    /// A record that is not in what the majority has, as a new primary knows it, is taken for one
-    /// that is gone.
+    /// A record that is not in the majority's data, as a new primary knows them, is taken for a
+    /// removed one.
     AbsentAtMajority,
-    /// The content of a record is acted on as soon as one primary has answered it.
+    /// A client acts on the content of a record as soon as one primary has answered with it.
     RecordReadAtOne,
     /// A process goes back to a primary that is older than one that has answered it.
     OlderPrimary,

@@ -1,7 +1,8 @@
-//! The members: their logs, elections, and what a majority has.
+//! Members of the replica set: their logs, elections, and the data of the majority.
 //!
-//! An entry of a log is the data after it. Two entries with the same place and term are the same,
-//! because a term has one primary. What all members have is cut off, but for the last entry.
+//! An entry of a log holds the data after it. Two entries with the same position and term are the
+//! same, because a term has one primary. Entries that all members have are cut off, except for the
+//! last one.
 
 use std::{
     collections::hash_map::DefaultHasher,
@@ -10,9 +11,9 @@ use std::{
 
 use crate::{server::Data, shared::Shared};
 
-/// How many members there are.
+/// Number of members.
 pub const MEMBERS: usize = 3;
-/// The members that may become primary; the others only vote and follow.
+/// Number of members that may become primary, the first ones; the others only vote and follow.
 pub const ELECTABLE: usize = 2;
 
 /// An entry of a log.
@@ -22,7 +23,7 @@ pub struct Entry {
     pub term: u8,
     /// Content of the data after the entry.
     pub data: Shared<Data>,
-    /// The hash of the data, which is asked for again and again.
+    /// Hash of the data, computed once because each state's hash needs it.
     digest: u64,
 }
 
@@ -45,20 +46,20 @@ impl Hash for Entry {
 pub struct Member {
     /// Log of the member, oldest entry first.
     pub log: Vec<Entry>,
-    /// The newest term that it has heard of.
+    /// Newest term that the member has heard of.
     pub term: u8,
-    /// Does it take itself for the primary of that term?
+    /// Whether the member takes itself for the primary of that term.
     pub primary: bool,
 }
 
-/// A write, or a read that waits like one, that a primary has executed.
+/// Position of a command that a primary has executed: of a write, or of a read that waits like one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Sent {
     /// The member that executed it.
     pub member: usize,
     /// The term of that primary.
     pub term: u8,
-    /// The length of its log afterwards.
+    /// Length of the primary's log after the command.
     pub length: usize,
 }
 
@@ -67,12 +68,12 @@ pub struct Sent {
 pub struct Members {
     /// The members, by index.
     pub all: Vec<Member>,
-    /// Auxiliary: what a majority has, and always will have.
+    /// Auxiliary: the last entry that a majority has for good.
     pub durable: Entry,
 }
 
 impl Members {
-    /// All follow member 0, which is primary in term 1.
+    /// Members that all follow member 0, the primary in term 1.
     pub fn new(data: Data) -> Self {
         let entry = Entry::new(1, Shared::new(data));
         let member = |m| Member { log: vec![entry.clone()], term: 1, primary: m == 0 };
@@ -85,7 +86,7 @@ impl Members {
     }
 
     /// The oldest data that a read at `majority` may show on this primary. A new primary does not
-    /// know how much the majority has until another member has followed it.
+    /// know the majority's data until another member has followed it.
     pub fn majority_read(&self, m: usize) -> &Data {
         let followed =
             self.all.iter().enumerate().any(|(other, member)| {
@@ -99,8 +100,8 @@ impl Members {
         self.all.iter().map(|member| member.term).max().unwrap_or(0)
     }
 
-    /// Runs a command on a primary. What changes nothing leaves no entry, and waits for all that
-    /// was there before.
+    /// Runs a command on a primary. A command that changes nothing leaves no entry and waits for
+    /// all entries before it.
     pub fn execute<T>(&mut self, m: usize, command: impl FnOnce(&mut Data) -> T) -> (T, Sent) {
         let mut data = self.data(m).clone();
         let answer = command(&mut data);
@@ -112,7 +113,7 @@ impl Members {
         (answer, Sent { member: m, term: member.term, length: member.log.len() })
     }
 
-    /// Has a majority acknowledged it to the primary?
+    /// Whether a majority has acknowledged the command to the primary.
     pub fn is_acknowledged(&self, sent: Sent) -> bool {
         let primary = &self.all[sent.member];
         let has = |other: &Member| other.log.len() >= sent.length && other.log[sent.length - 1].term == sent.term;
@@ -120,12 +121,12 @@ impl Members {
         primary.primary && primary.term == sent.term && others.into_iter().any(|(_, other)| has(other))
     }
 
-    /// May its sender give up waiting? There is a newer primary: this one steps down and says so.
+    /// Whether the sender may stop waiting, because a newer primary makes this one step down.
     pub fn is_outdated(&self, sent: Sent) -> bool {
         self.newest_term() > sent.term
     }
 
-    /// Members that vote for `m` as primary: their log is not better than its own.
+    /// Members that vote for `m` as primary, because their log is not newer than its own.
     fn voters(&self, m: usize) -> impl Iterator<Item = usize> {
         let rank = |m: usize| (self.all[m].log.last().map(|entry| entry.term), self.all[m].log.len());
         (0..MEMBERS).filter(move |v| *v != m && rank(*v) <= rank(m))
@@ -148,7 +149,7 @@ impl Members {
         member.log.push(entry);
     }
 
-    /// The primary that a member may follow, if it has not all that one has.
+    /// The primary that a member may follow, unless the member has all its entries.
     pub fn to_follow(&self, m: usize) -> Option<usize> {
         let may = |p: &usize| {
             let (primary, member) = (&self.all[*p], &self.all[m]);
@@ -157,15 +158,16 @@ impl Members {
         (0..ELECTABLE).filter(may).max_by_key(|p| self.all[*p].term)
     }
 
-    /// `m` takes all that primary `p` has, and loses what it has more. What two of three have is
-    /// there for good.
+    /// Member `m` takes over the log of primary `p` and loses its own other entries. Entries that
+    /// two of the three members have then are there for good.
     pub fn follow(&mut self, m: usize, p: usize) {
         let Member { log, term, .. } = self.all[p].clone();
         self.durable = log[log.len() - 1].clone();
         self.all[m] = Member { log, term, primary: false };
     }
 
-    /// Cuts off what all have. Answers how many entries.
+    /// Cuts off the entries that all members have, except for the last. Returns how many it has cut
+    /// off.
     pub fn trim(&mut self) -> usize {
         let shared = |place: usize| {
             let mut terms = self.all.iter().map(|member| member.log.get(place).map(|entry| entry.term));

@@ -3,11 +3,11 @@
 //! 0. The record is inserted; that counts when the majority has it.
 //! 1. Each document is locked and changed; that counts when the majority has it. Otherwise the
 //!    transaction is in doubt.
-//! 2. The recorder composes stamps and decisions. A decision that was not acknowledged is looked
-//!    for in the record.
+//! 2. The recorder composes stamps and decisions. After a decision that was not acknowledged, the
+//!    record is read.
 //! 3. The outcome is reported; each document is finished or undone, again and again until the
 //!    majority has it.
-//! 4. When nothing is left to say, the record is retired by a write that demands the last stamp.
+//! 4. When the record needs no more writes, it is retired by a write that demands the last stamp.
 
 use protocol::{
     ClientRecord, Concern, TxId,
@@ -27,12 +27,12 @@ use crate::{
     state::Told,
 };
 
-/// Is a command of the transaction about to be sent?
+/// Whether a command of the transaction is about to be sent.
 pub fn is_writing(state: &State) -> bool {
     state.owner.alive && matches!(state.owner.step, Step::Registering | Step::Writing(_) | Step::Cleaning(_))
 }
 
-/// Sends it to primary `m`.
+/// Sends the transaction's command to primary `m`.
 pub fn write(state: &mut State, m: usize) {
     let tx = state.tx();
     match state.owner.step.clone() {
@@ -58,7 +58,8 @@ pub fn write(state: &mut State, m: usize) {
     }
 }
 
-/// The command of the transaction that waits for its answer, and whether one primary will do.
+/// Command of the transaction that waits for its answer, and whether it counts as soon as one
+/// primary has it.
 pub fn written(plan: &Plan, state: &State) -> Option<(Sent, bool)> {
     match &state.owner.step {
         _ if !state.owner.alive => None,
@@ -104,7 +105,7 @@ pub fn write_acknowledged(state: &mut State) {
 pub fn write_lost(state: &mut State) {
     let owner = &mut *state.owner;
     match owner.step {
-        // Nothing is locked. A new attempt would be another client's.
+        // No document is locked. A new attempt would belong to another client.
         Step::Registered(_) => {
             owner.told = Some(Told::RolledBack);
             owner.step = Step::Over;
@@ -124,7 +125,7 @@ fn tell(owner: &mut Owner, told: Told) {
     owner.step = if told == Told::Indeterminate { Step::Over } else { Step::Cleaning(0) };
 }
 
-/// Is a command about the record about to be sent?
+/// Whether a command for the record is about to be sent.
 pub fn is_recording(state: &State) -> bool {
     let owner = &state.owner;
     owner.alive
@@ -135,7 +136,7 @@ pub fn is_recording(state: &State) -> bool {
         }
 }
 
-/// Would a write, or the one after it, say anything new?
+/// Whether the next write, or the one after it, would bring news to the record.
 fn has_news(owner: &Owner) -> bool {
     let mut recorder = owner.recorder.clone();
     let mut is_new = || {
@@ -155,7 +156,7 @@ fn may_retire(owner: &Owner) -> bool {
     owner.step == Step::Over && owner.recorder.is_settled() && !owner.recorder.is_lost()
 }
 
-/// Sends it to primary `m`.
+/// Sends the command for the record to primary `m`.
 pub fn record(state: &mut State, m: usize) {
     match state.owner.pump.clone() {
         Pump::Idle if may_retire(&state.owner) && !has_news(&state.owner) => retire(state, m),
@@ -188,12 +189,12 @@ fn send(state: &mut State, m: usize, write: RecordWrite) {
     let stamp = write.concern == Concern::Acknowledged;
     state.owner.pump = Pump::Applied(write, Waiting { sent, answer: () });
     if stamp {
-        // Whatever becomes of it: the next write demands it.
+        // A stamp counts without an acknowledgement, because the next write demands it.
         record_acknowledged(state);
     }
 }
 
-/// Step 4. If it fails, a sweep does it.
+/// Step 4: retires the record. If that fails, a sweep retires it later.
 fn retire(state: &mut State, m: usize) {
     let (stamp, tx) = (state.owner.recorder.stamp(), state.tx());
     state.members.execute(m, |data| {
@@ -204,7 +205,7 @@ fn retire(state: &mut State, m: usize) {
     state.owner.pump = Pump::Gone;
 }
 
-/// The record goes. Whether it had decided the transaction is kept for the properties.
+/// Removes the record, and keeps for the properties whether it had decided the transaction.
 pub fn remove_record(data: &mut Data, tx: TxId) {
     if data.is_committed(tx) {
         data.archive.insert(tx);
@@ -212,7 +213,8 @@ pub fn remove_record(data: &mut Data, tx: TxId) {
     data.records[0] = None;
 }
 
-/// The command about the record that waits for its answer, and whether one primary will do.
+/// Command for the record that waits for its answer, and whether it counts as soon as one primary
+/// has it.
 pub fn recorded(plan: &Plan, state: &State) -> Option<(Sent, bool)> {
     match &state.owner.pump {
         _ if !state.owner.alive => None,

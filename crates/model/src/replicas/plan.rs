@@ -5,9 +5,9 @@ use super::breakage::Breakage;
 /// How often each fault may still happen.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Faults {
-    /// How often a member may become primary.
+    /// Budget of elections.
     pub elections: u8,
-    /// The lease of the owner is found expired though it lives.
+    /// Fences of the living owner, whose lease is found expired.
     pub expiries: u8,
     /// Deaths of the owner.
     pub deaths: u8,
@@ -22,7 +22,7 @@ pub struct Plan {
     pub name: &'static str,
     /// Whether it begins when both documents are locked on every member, and commit is requested.
     pub locked: bool,
-    /// The owner's record is not there at the start: it is inserted first.
+    /// Whether the owner's record is not there at the start and is inserted first.
     pub registers: bool,
     /// Number of faults of each kind that may happen.
     pub faults: Faults,
@@ -31,12 +31,12 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// Is this broken on purpose?
+    /// Whether this rule is broken on purpose.
     pub fn has(&self, breakage: Breakage) -> bool {
         self.breakage == Some(breakage)
     }
 
-    /// The same plan with something broken.
+    /// The same plan with this rule broken.
     pub fn broken(mut self, breakage: Breakage) -> Self {
         self.breakage = Some(breakage);
         self

@@ -16,7 +16,7 @@ use crate::{
     state::Told,
 };
 
-/// How many documents the transaction changes.
+/// Number of documents that the transaction changes.
 pub const DOCS: usize = 2;
 
 /// A command under way: executed, and waiting for the majority.
@@ -24,7 +24,7 @@ pub const DOCS: usize = 2;
 pub struct Waiting<T> {
     /// Member and position at which it was executed.
     pub sent: Sent,
-    /// Its answer, which is given when it counts.
+    /// Answer of the command, which is given once the command counts.
     pub answer: T,
 }
 
@@ -58,7 +58,7 @@ pub enum Pump {
     Applied(RecordWrite, Waiting<()>),
     /// Not applied, or unknown: about to read the record.
     Examine(RecordWrite),
-    /// The record is read, and about to be believed.
+    /// The record has been read; its content counts once the majority has acknowledged the read.
     Examined(RecordWrite, Waiting<Option<ClientRecord>>),
     /// Not applied: about to be sent again.
     Resend(RecordWrite),
@@ -82,7 +82,7 @@ pub struct Owner {
     pub recorder: Recorder,
     /// The record write under way.
     pub pump: Pump,
-    /// The last one that was applied.
+    /// Last record write that was applied.
     pub last: Option<RecordWrite>,
     /// The newest term that has answered each driver: for documents, for the record.
     pub known: [u8; 2],
@@ -120,7 +120,7 @@ pub enum Task {
 pub struct Sweeper {
     /// Task of the rival, if it has one.
     pub task: Option<Task>,
-    /// Is it about one document, without a sweep?
+    /// Whether the task is about one document, without a sweep.
     pub alone: bool,
     /// The newest term that has answered it.
     pub known: u8,
@@ -139,7 +139,7 @@ pub struct State {
     pub faults: Faults,
 }
 
-/// The record as it is inserted.
+/// Record as it is inserted at registration.
 pub fn new_record() -> Shared<Stored> {
     Shared::new(Stored { record: Recorder::initial_record(), forgotten: BTreeSet::new(), names: u8::MAX })
 }
@@ -172,14 +172,14 @@ impl State {
         TxId { client: client_id(0), seq: self.owner.seq }
     }
 
-    /// The primaries that a process may send to, to which `known` has answered.
+    /// Primaries to which a process may send; `known` is the newest term that has answered it.
     pub fn primaries(&self, plan: &Plan, known: u8) -> Vec<usize> {
         let any = plan.has(Breakage::OlderPrimary);
         let may = |m: &usize| self.members.all[*m].primary && (any || self.members.all[*m].term >= known);
         (0..self.members.all.len()).filter(may).collect()
     }
 
-    /// Cuts off what all members have.
+    /// Cuts off the log entries that all members have.
     pub fn trim(&mut self) {
         let cut = self.members.trim();
         if cut == 0 {

@@ -14,7 +14,7 @@ use super::{
 pub enum Who {
     /// The owner of the transaction.
     Transaction,
-    /// The owner's, about its record.
+    /// The owner, for its record.
     Record,
     /// The rival, which sweeps.
     Sweeper,
