@@ -25,9 +25,9 @@ pub enum Who {
 pub enum Action {
     /// The next command is sent to this primary, which executes it.
     Send(Who, usize),
-    /// The command is acknowledged: the majority has it.
+    /// The command is acknowledged, because the majority has it.
     Acknowledge(Who),
-    /// The command is not acknowledged: whether it stays is unknown.
+    /// The command is not acknowledged; it is unknown whether it stays.
     Lose(Who),
     /// A sweep begins with what this primary shows.
     Sweep(usize),
@@ -35,7 +35,7 @@ pub enum Action {
     Meet(usize, usize),
     /// A member becomes primary, with the vote of another.
     Elect(usize, usize),
-    /// A member takes what a primary has.
+    /// A member takes over the log of a primary.
     Follow(usize),
     /// The owner of the transaction dies.
     Die,
@@ -112,7 +112,7 @@ impl ReplicasModel {
         actions.extend(members.map(Action::Follow));
     }
 
-    /// Is anything able to go on, faults aside?
+    /// Whether any process can take a step without a fault.
     pub fn has_progress(&self, state: &State) -> bool {
         let mut actions = Vec::new();
         self.progress(state, &mut actions);

@@ -1,19 +1,19 @@
 //! A rival: it sweeps up after an owner whose lease has ended, or meets one locked document.
 //!
-//! 1. Fence the record. Only the next step tells that it is fenced for good.
+//! 1. Fence the record. Only the next step shows that it is fenced for good.
 //! 2. Barrier: read the record durably; it must be fenced.
 //! 3. Look at each document, as the majority has it and not before the barrier (`readConcern:
 //!    majority`, `afterClusterTime`).
-//! 4. Is it locked? Read the record durably, and repair.
+//! 4. If the document is locked, read the record durably, and repair the document.
 //! 5. Barrier again.
 //! 6. Retire the record.
 //!
-//! Whatever the majority does not acknowledge ends the task; it is begun again. A rival that meets
-//! one locked document takes step 4 alone.
+//! A command that the majority does not acknowledge ends the task, which is begun again later. A
+//! rival that meets one locked document takes step 4 alone.
 //!
-//! Step 3 reads the newest data that the majority has. An older one that contains the barrier would
-//! do as well: what it shows locked is repaired once more, and nothing that is committed can be
-//! locked after the fence.
+//! Step 3 reads the newest data of the majority. Older data that contain the barrier would do as
+//! well: a document that they show as locked is repaired once more, and no committed transaction
+//! can lock a document after the fence.
 
 use protocol::{
     TxStatus,
@@ -73,7 +73,7 @@ fn heard(state: &mut State, m: usize) {
     state.sweeper.known = state.members.all[m].term.max(state.sweeper.known);
 }
 
-/// Is a command about to be sent?
+/// Whether a command is about to be sent.
 pub fn is_sending(state: &State) -> bool {
     let task = state.sweeper.task.as_ref();
     task.is_some() && waiting(task).is_none()
@@ -88,7 +88,7 @@ fn waiting(task: Option<&Task>) -> Option<Sent> {
     }
 }
 
-/// The command that waits for its answer, and whether one primary will do.
+/// Command that waits for its answer, and whether it counts as soon as one primary has it.
 pub fn sent(plan: &Plan, state: &State) -> Option<(Sent, bool)> {
     let task = state.sweeper.task.as_ref();
     let breakage = match task? {
@@ -164,7 +164,7 @@ fn repair(state: &mut State, m: usize, doc: usize, status: TxStatus) -> Sent {
     let mend = |data: &mut Data| {
         let repair = match meet_writer(&data.docs[doc].lock, status) {
             Encounter::Repair(repair) => repair,
-            // Fetched again here, and still locked: an orphan.
+            // The document is fetched again in this step; a lock that is still there is an orphan.
             Encounter::FetchAgain => roll_back(&data.docs[doc].lock),
             Encounter::Active => return,
         };
@@ -181,7 +181,7 @@ fn after(state: &State, doc: usize) -> Option<Task> {
     }
 }
 
-/// The command has its answer.
+/// The answer to the command has come.
 pub fn acknowledged(state: &mut State) {
     let Some(task) = state.sweeper.task.take() else { return };
     let term = waiting(Some(&task)).map_or(0, |sent| sent.term);

@@ -7,11 +7,11 @@ pub enum Breakage {
     CheckBeforePlacing,
     /// Values are not checked against committed ones.
     NoCheck,
-    /// The question that an insert takes along leaves out what others hold, not only what the
-    /// transaction itself holds.
+    /// The count that an insert takes along leaves out documents that others hold, and not only
+    /// those that the transaction itself holds.
     HeldAreNotCounted,
-    /// A document that an insert's question has counted is called a duplicate, without asking for
-    /// its holder.
+    /// A document that an insert's count has found is called a duplicate, without a read of its
+    /// holder's status.
     CountedIsDuplicate,
     /// There is no mirrored index.
     NoMirror,
@@ -33,11 +33,11 @@ pub enum Breakage {
     DecidedRivalIsFree,
     /// The check takes the safe value of a document that the transaction itself holds for taken.
     OwnSafeIsTaken,
-    /// Whatever the mirrored index refuses is called a duplicate, without asking who holds the
-    /// value.
+    /// Every write that the mirrored index refuses is called a duplicate, without a search for the
+    /// holder of the value.
     RefusedIsDuplicate,
-    /// A statement that is refused as a duplicate leaves what it has placed, and the transaction
-    /// goes on.
+    /// A statement that is refused as a duplicate leaves its placed value, and the transaction goes
+    /// on.
     RefusedStays,
     /// A statement is taken back without a check of the value that becomes pending again.
     TakenBackUnchecked,

@@ -4,8 +4,8 @@ use protocol::{LockState, TxStatus};
 
 use super::plan::{NULL, Value};
 
-/// One more field of the user's index, in documents whose safe value must not stand in the way of
-/// others: the document's `_id`, so that no two are the same.
+/// An additional field of the user's index, in documents whose safe value must not block others. It
+/// holds the document's `_id`, so that no two slots are equal.
 pub type Slot = usize;
 
 /// The change that a transaction has prepared for a document.
@@ -48,12 +48,12 @@ impl Stored {
         Self { lock: Some(Lock { tx, pending }), ..self }
     }
 
-    /// The transaction that holds it.
+    /// Transaction that holds the document.
     pub fn holder(&self) -> Option<usize> {
         self.lock.map(|lock| lock.tx)
     }
 
-    /// The value in its unsafe version.
+    /// Value in the document's unsafe version.
     pub fn pending(&self) -> Option<Value> {
         match self.lock?.pending {
             Pending::Value(value) => Some(value),
@@ -85,9 +85,9 @@ pub enum Refused {
 /// The documents of the collection.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Documents {
-    /// Each document, if it is there.
+    /// Documents by their index; `None` for one that is not there.
     pub docs: Vec<Option<Stored>>,
-    /// Is there a mirrored index?
+    /// Whether there is a mirrored index.
     pub mirror: bool,
 }
 
@@ -95,7 +95,7 @@ impl Documents {
     /// Writes one document, atomically.
     ///
     /// # Errors
-    /// The index that refused it; nothing is changed.
+    /// The index that refused the write, which then has no effect.
     pub fn put(&mut self, doc: usize, stored: Option<Stored>) -> Result<(), Refused> {
         if let Some(new) = &stored {
             let mut others = self.others(doc);
@@ -125,7 +125,7 @@ impl Documents {
         (0..self.docs.len()).filter(move |doc| self.held(*doc, tx).is_some())
     }
 
-    /// The latest committed value of a document; or, for `me`, the value in its own view.
+    /// The latest committed value of a document, or the value in the view of `me`.
     pub fn visible(&self, doc: usize, statuses: &[TxStatus], me: Option<usize>) -> Option<Value> {
         let stored = self.docs[doc]?;
         let sees = |tx: usize| Some(tx) == me || statuses[tx] == TxStatus::Committed;

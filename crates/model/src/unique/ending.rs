@@ -26,7 +26,7 @@ pub fn end(plan: &Plan, state: &mut State, t: usize) {
     }
 }
 
-/// Rolls a transaction back that cannot, or is not to, commit.
+/// Rolls back a transaction that cannot commit or must not.
 pub fn abort(state: &mut State, t: usize, why: Why) {
     state.roll_back(t);
     let run = &mut state.runs[t];

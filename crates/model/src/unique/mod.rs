@@ -10,16 +10,16 @@
 //! have it. A committed transaction whose document cannot be finished, because another of its own
 //! still has the safe value, first sets the slot on all that it still has locked.
 //!
-//! - `plan`: what one exploration contains; `breakage`: what can be broken on purpose.
-//! - `documents`: what the server stores and refuses; `state`: what there is.
-//! - `operation`: a statement; `ending`: commit, rollback, finishing; `repair`: what rivals and the
-//!   janitor do.
-//! - `steps`: which steps there are; `properties`: what must hold; `model`: all of it, as it is
-//!   explored.
+//! - `plan`: plans of explorations; `breakage`: rules that can be broken on purpose.
+//! - `documents`: the stored documents and the indexes; `state`: the states.
+//! - `operation`: a statement; `ending`: commit, rollback, finishing; `repair`: repairs by the
+//!   owner, rivals and the janitor.
+//! - `steps`: the steps that are possible; `properties`: the properties that must hold; `model`:
+//!   all of it, as it is explored.
 //!
-//! Left out, because the other model explores it: how statuses are stored and decided (here they
-//! are an atomic map), restarts of the server, late messages. A read of several documents is one
-//! step per document: the check needs no snapshot.
+//! The other model explores the storage and decision of statuses (in this one they are an atomic
+//! map), restarts of the server, and late messages. A read of several documents is one step per
+//! document, because the check needs no snapshot.
 
 pub mod breakage;
 pub mod documents;

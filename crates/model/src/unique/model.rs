@@ -17,7 +17,7 @@ pub fn explore(plan: Plan) -> Report {
     told(&title, || explore_quietly(plan))
 }
 
-/// The same, for explorations too many to speak of each.
+/// Explores every state that `plan` can reach, and prints nothing.
 pub fn explore_quietly(plan: Plan) -> Report {
     explore_model(UniqueModel { plan })
 }

@@ -4,15 +4,15 @@
 //!    places its value at once, with a slot of its own. A rival's lock: repaired when it is
 //!    decided, else a conflict.
 //! 2. *Change*: the new value becomes the pending one, or the document is marked as removed.
-//! 3. *Check*: which documents have the new value in a safe version? An insert takes this question
-//!    along in the command that places the value, document by document; only if another document
-//!    has it, it checks.
+//! 3. *Check*: documents with the new value in a safe version are searched for. An insert counts
+//!    them, document by document, in the command that places the value, and checks only if the
+//!    count has found another document.
 //!
-//! A duplicate ends the transaction, or only the statement: then the document becomes again what it
-//! was before.
+//! A duplicate ends the transaction or only the statement. In the second case the document gets
+//! back its state from before the statement.
 //!
-//! When the mirrored index refuses 1 or 2, the holder of the value is asked for, in a step of its
-//! own.
+//! When the mirrored index refuses step 1 or 2, the holder of the value is searched for in a step
+//! of its own.
 
 use protocol::{
     TxStatus,
@@ -89,7 +89,7 @@ fn change(plan: &Plan, state: &mut State, t: usize) {
             let pending = op.value().map_or(Pending::Removed, Pending::Value);
             place(plan, state, t, mine.locked(t, pending), Part::Change);
         }
-        // A rival has rolled the transaction back and undone it.
+        // A rival has rolled the transaction back and undone its change.
         None => done(plan, state, t, None),
     }
 }
@@ -107,7 +107,8 @@ fn place(plan: &Plan, state: &mut State, t: usize, stored: Stored, part: Part) {
     }
 }
 
-/// The server counts what the question finds, and tells nothing of it.
+/// Counts whether document `other` has the value, as part of the command of an insert. The server
+/// reports only the count.
 fn count(plan: &Plan, state: &mut State, t: usize, other: usize) {
     let op = op(plan, state, t);
     let Some(stored) = state.documents.docs.get(other) else { return done(plan, state, t, Some(op.value())) };
@@ -124,7 +125,8 @@ fn count(plan: &Plan, state: &mut State, t: usize, other: usize) {
     }
 }
 
-/// False when an index refused it: the step that deals with that is next.
+/// Writes the document. Returns false if an index refused the write; the step that deals with the
+/// refusal is next then.
 fn put(plan: &Plan, state: &mut State, t: usize, stored: Stored, part: Part) -> bool {
     let doc = op(plan, state, t).doc();
     match (state.documents.put(doc, Some(stored)), stored.pending()) {
@@ -198,7 +200,7 @@ fn claim(plan: &Plan, state: &mut State, t: usize, doc: usize, answer: Claim, st
     }
 }
 
-/// The statement is refused. What it has placed must not stay, if the transaction goes on.
+/// Refuses the statement. Its placed value must not stay if the transaction goes on.
 fn refuse(plan: &Plan, state: &mut State, t: usize, why: Why) {
     if state.runs[t].back {
         return abort(state, t, Why::Conflict);
@@ -219,8 +221,8 @@ fn refuse(plan: &Plan, state: &mut State, t: usize, why: Why) {
     }
 }
 
-/// The document becomes what it was before the statement. A value that the statement gave up is
-/// placed again, and so checked again: it may be a rival's by now.
+/// Gives the document its state from before the statement. A value that the statement gave up is
+/// placed again and therefore checked again, because a rival may have it by now.
 fn take_back(plan: &Plan, state: &mut State, t: usize) {
     let (doc, before) = (op(plan, state, t).doc(), state.runs[t].before);
     if state.documents.held(doc, t).is_none() {
@@ -236,7 +238,8 @@ fn take_back(plan: &Plan, state: &mut State, t: usize) {
     }
 }
 
-/// A rival holds the document: repaired if it is decided, or its client is found dead.
+/// Deals with a rival that holds the document: the document is repaired if the rival is decided or
+/// its client is found dead.
 fn meet(state: &mut State, t: usize, doc: usize, rival: usize, part: Part) {
     if state.runs[rival].step == Step::Dead {
         state.roll_back(rival);
@@ -247,7 +250,7 @@ fn meet(state: &mut State, t: usize, doc: usize, rival: usize, part: Part) {
     }
 }
 
-/// The statement is done; `effect` is what it has made of its document, if anything.
+/// Ends the statement; `effect` is the new state of its document, if the statement has changed it.
 fn done(plan: &Plan, state: &mut State, t: usize, effect: Option<Option<Value>>) {
     let doc = op(plan, state, t).doc();
     let run = &mut state.runs[t];
@@ -259,7 +262,7 @@ fn done(plan: &Plan, state: &mut State, t: usize, effect: Option<Option<Value>>)
     run.step = if run.op < plan.txs[t].ops.len() { Run::first_step(plan) } else { Step::Ending };
 }
 
-/// Only when broken on purpose: written over at once, as if there were no transactions.
+/// Only when broken on purpose: overwrites the document at once, as if there were no transactions.
 fn write_outside(plan: &Plan, state: &mut State, t: usize, stored: Option<Stored>) {
     let op = op(plan, state, t);
     match (op, stored) {

@@ -49,13 +49,15 @@ pub enum End {
 /// Statements and end of a transaction.
 #[derive(Clone, Debug, Default)]
 pub struct TxPlan {
-    /// Its statements, in this order.
+    /// Statements of the transaction, in their order.
     pub ops: Vec<Op>,
     /// Planned end of the transaction.
     pub end: End,
-    /// A duplicate does not end it: the statement is taken back, and the next one follows.
+    /// Whether the transaction survives a duplicate: the statement is taken back, and the next one
+    /// follows.
     pub goes_on: bool,
-    /// A write outside a transaction: the same, unless that is broken on purpose.
+    /// Whether this is a write outside transactions, which takes the same steps unless that is
+    /// broken on purpose.
     pub outside: bool,
 }
 
@@ -79,21 +81,22 @@ pub struct Plan {
     pub txs: Vec<TxPlan>,
     /// Number of faults of each kind that may happen.
     pub faults: Faults,
-    /// A process repairs what it finds decided, even while its owner is about to.
+    /// Whether the janitor also repairs documents of decided transactions whose owners are about to
+    /// clean them.
     pub eager_janitor: bool,
-    /// Nothing is in anybody's way: no transaction may fail.
+    /// Whether no transaction blocks another, so that none may fail.
     pub must_commit: bool,
     /// The rule that is broken on purpose.
     pub breakage: Option<Breakage>,
 }
 
 impl Plan {
-    /// Is this broken on purpose?
+    /// Whether this rule is broken on purpose.
     pub fn has(&self, breakage: Breakage) -> bool {
         self.breakage == Some(breakage)
     }
 
-    /// The same plan with something broken.
+    /// The same plan with this rule broken.
     pub fn broken(mut self, breakage: Breakage) -> Self {
         self.breakage = Some(breakage);
         self

@@ -43,7 +43,7 @@ pub fn quiescent_is_clean(model: &UniqueModel, state: &State) -> bool {
     model.has_progress(state) || (ended && state.documents.docs.iter().flatten().all(clean))
 }
 
-/// U6: where nothing is in anybody's way, no transaction fails.
+/// U6: where no transaction blocks another, none fails.
 pub fn nobody_fails_alone(model: &UniqueModel, state: &State) -> bool {
     let failed = |told: Option<Told>| matches!(told, Some(Told::RolledBack(_)));
     !model.plan.must_commit || !state.runs.iter().any(|run| failed(run.told))

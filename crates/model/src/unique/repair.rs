@@ -1,4 +1,4 @@
-//! Making a decided transaction's document clean: by its owner, by a rival that meets it, by the
+//! Cleaning of a decided transaction's document: by its owner, by a rival that meets it, or by the
 //! janitor.
 //!
 //! 1. Finish or undo it.
@@ -35,8 +35,8 @@ pub fn proceed(plan: &Plan, state: &mut State, mending: Mending) -> Option<Mendi
     }
 }
 
-/// One step towards a clean document. True when the slot has to be set first. What `gives_up` sets
-/// no slot.
+/// Takes one step towards a clean document. Returns true if the slot has to be set first. With
+/// `gives_up`, no slot is set.
 pub fn clean(plan: &Plan, state: &mut State, mending: Mending, gives_up: bool) -> bool {
     let Mending { doc, holder, slotting } = mending;
     let Some(stored) = state.documents.held(doc, holder) else {
@@ -86,7 +86,7 @@ fn attempt(plan: &Plan, state: &mut State, doc: usize, stored: Stored, holder: u
     state.documents.put(doc, left)
 }
 
-/// May the janitor take this document? If it does, a dead client's transaction is rolled back.
+/// Whether the janitor may take this document. It then rolls back the transaction of a dead client.
 pub fn may_look(plan: &Plan, state: &State, doc: usize) -> bool {
     let holder = state.documents.docs[doc].and_then(|stored| stored.holder());
     holder.is_some_and(|t| match state.runs[t].step {

@@ -14,11 +14,11 @@ pub enum Why {
     Duplicate,
     /// The `_id` was taken already.
     DuplicateId,
-    /// A rival is in the way.
+    /// A rival holds the document or the value.
     Conflict,
-    /// Its user rolled it back.
+    /// The user rolled the transaction back.
     User,
-    /// A rival rolled it back.
+    /// A rival rolled the transaction back.
     Killed,
 }
 
@@ -38,12 +38,12 @@ pub enum Part {
     Lock,
     /// Place the new value, or remove.
     Change,
-    /// After an insert, in the same command: is there another's document with the value in its safe
-    /// version, from this one on?
+    /// After an insert, in the same command: count other documents with the value in a safe
+    /// version, from this document on.
     Count(usize),
     /// Look for the value in safe versions, from this document on.
     Check(usize),
-    /// Make the document again what it was before the statement.
+    /// Give the document its state from before the statement.
     TakeBack,
 }
 
@@ -63,8 +63,8 @@ pub struct Mending {
 pub enum Step {
     /// About to do a part of its statement.
     Doing(Part),
-    /// The mirrored index refused this value: about to ask who holds it, and then to do the part
-    /// again.
+    /// The mirrored index refused this value: about to search for its holder, and then to do the
+    /// part again.
     Asking(Value, Part),
     /// Repairs a rival's document, and then does the part again.
     Mending(Mending, Part),
@@ -89,14 +89,14 @@ pub struct Run {
     pub step: Step,
     /// Outcome that was reported to the user.
     pub told: Option<Told>,
-    /// The document of its statement as it was before.
+    /// The present statement's document as it was before the statement.
     pub before: Option<Stored>,
-    /// The statement was refused and is taken back.
+    /// Whether the statement was refused and is taken back.
     pub back: bool,
-    /// Auxiliary: what its statements have done, in their order.
+    /// Auxiliary: documents that the statements have changed, with their new values, in order.
     pub effects: Vec<(usize, Option<Value>)>,
-    /// Auxiliary: was the value of its statement in another document at some moment since the
-    /// statement began, in a committed version or in the transaction's own view?
+    /// Auxiliary: whether the statement's value was in another document at some moment since the
+    /// statement began, in a committed version or in the transaction's own view.
     pub witness: bool,
 }
 
@@ -118,17 +118,17 @@ pub struct State {
     pub statuses: Vec<TxStatus>,
     /// State of each transaction, by its index.
     pub runs: Vec<Run>,
-    /// A process that repairs what it finds.
+    /// Repair under way by the janitor, if there is one.
     pub janitor: Option<Mending>,
     /// Faults that may still happen.
     pub faults: Faults,
-    /// Auxiliary: what the committed transactions wrote.
+    /// Auxiliary: values of the documents as the committed transactions wrote them.
     pub truth: Vec<Option<Value>>,
-    /// Auxiliary: has a slot been set to finish?
+    /// Auxiliary: whether a slot has been set so that a document can be finished.
     pub slotted: bool,
-    /// Auxiliary: has a statement been refused as a duplicate?
+    /// Auxiliary: whether a statement has been refused as a duplicate.
     pub refused: bool,
-    /// Auxiliary: has a rival or the janitor repaired anything?
+    /// Auxiliary: whether a rival or the janitor has repaired a document.
     pub repaired: bool,
     /// Auxiliary: a fault that has happened.
     pub flaw: Option<Flaw>,
@@ -155,8 +155,8 @@ impl State {
         state
     }
 
-    /// After every step: what the auxiliary variables and those who have nothing left to do see of
-    /// it.
+    /// Updates the auxiliary variables and ends runs without further steps, after every step of the
+    /// model.
     pub fn observe(&mut self, plan: &Plan) {
         for t in 0..self.runs.len() {
             let is_left = self.documents.held_by(t).next().is_some();

@@ -52,7 +52,7 @@ impl UniqueModel {
         }
     }
 
-    /// Is anybody able to go on, faults aside?
+    /// Whether any process can take a step without a fault.
     pub fn has_progress(&self, state: &State) -> bool {
         let mut actions = Vec::new();
         self.progress(state, &mut actions);
