@@ -36,11 +36,11 @@ pub enum Breakage {
     OwnRecordIgnored,
     /// The selection of an update of many documents leaves no entry.
     PredicateWriteWithoutEntry,
-    /// A write that matched nothing leaves no entry.
+    /// A write that matched no document leaves no entry.
     NoMatchWithoutEntry,
     /// An insert that met a duplicate leaves no entry.
     DuplicateWithoutEntry,
-    /// The entry of a duplicate is kept though the document had gone when the entry was read.
+    /// The entry of a duplicate is kept although the document was gone when the entry was read.
     DuplicateUnconfirmed,
     /// An update of many documents passes over a document that does not match any more when it is
     /// to be locked.
@@ -56,8 +56,8 @@ pub enum Breakage {
     ReadOnlyExempt,
     /// At serializable, one document that was locked when it was read is exempt.
     LockedExempt,
-    /// The lock of a document that was read is taken without a comparison, and the entry is done
-    /// with.
+    /// The lock of a document that was read is taken without a comparison, and the entry is
+    /// dropped.
     NoComparisonUnderLock,
     /// Every entry is run again as the transaction sees it, its later writes included.
     OwnViewAgain,
@@ -76,24 +76,26 @@ pub enum Breakage {
     ProbeAfterScan,
     /// At serializable, active rivals are ignored.
     RivalsIgnored,
-    /// At serializable everybody waits for active rivals, the younger too.
+    /// At serializable every transaction waits for active rivals, the younger ones, too.
     NoOrderOfAges,
     /// Decisions heed quiet while it stands, and no transaction is validated again.
     NotValidatedAgain,
-    /// Rivals are passed by though their records may not be asked any more.
+    /// Rivals are passed by although the quiet in their records may be gone.
     QuietNotLookedAt,
-    /// Quiet that stands when a validation begins counts as over.
+    /// Quiet that still stands when a validation begins counts as over.
     HeardWhileItStands,
     /// Quiet that is over when a validation ends counts as over when it began.
     HeardAfterwards,
-    /// Quiet elsewhere takes the place of quiet that was not heard of, as if there had been none.
+    /// Quiet in other collections replaces quiet that the owner has not heard of, as if there had
+    /// been none.
     QuietForgotten,
-    /// At serializable, one document may be disturbed though others were looked at before it.
+    /// At serializable, one document may be disturbed although rivals of others were looked for
+    /// before it.
     DisturbedAfterRivals,
-    /// Asking does not wait for the journal.
+    /// A request for quiet does not wait for the journal.
     QuietUnjournaled,
     /// Quiet is asked for in one of the collections that were read.
     QuietOfOneCollection,
-    /// The younger wait for write locks, too.
+    /// Younger transactions wait for write locks, too.
     LockWaitsWithoutAges,
 }

@@ -1,4 +1,4 @@
-//! A read that runs: what it asks for, how far it is, and what it has found. `scan` carries it out.
+//! [`Command`]: a read under way, with its query, its progress and the documents found. `scan` carries it out.
 
 use super::{
     breakage::Breakage,
@@ -13,7 +13,7 @@ pub(super) enum Phase {
     Fetching,
     /// About to look for the document that has the key in its safe version.
     Keyed,
-    /// The same in an unsafe version.
+    /// About to look for the document that has the key in its unsafe version.
     KeyedPending,
     /// About to find the next pending document from this position on.
     Probing(usize),
@@ -41,7 +41,7 @@ pub struct Command {
 }
 
 impl Command {
-    /// A read of what is committed, or (`own`) of what the transaction sees.
+    /// Makes a read of the committed versions, or with `own` of the transaction's own view.
     pub fn new(plan: &Plan, query: Query, own: bool) -> Self {
         let phase = match (query.point, plan.has(Breakage::ProbeAfterScan)) {
             (true, _) => Phase::Fetching,

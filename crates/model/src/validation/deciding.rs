@@ -15,7 +15,8 @@ use super::{
     validating,
 };
 
-/// Evidence: the server process in which the transaction began runs, and has journaled its locks.
+/// Proves that the server process in which the transaction began still runs and has journaled its
+/// locks.
 pub fn prove(state: &mut State, t: usize) {
     if state.runs[t].boot != state.boot {
         return state.roll_back(t);
@@ -24,7 +25,7 @@ pub fn prove(state: &mut State, t: usize) {
     state.runs[t].step = Step::Deciding;
 }
 
-/// The one write to the record that decides.
+/// Decides the transaction by one write to the record.
 pub fn decide(plan: &Plan, state: &mut State, t: usize) {
     if let Some(heard) = quiet::refuses(plan, state, t) {
         return again(plan, state, t, heard);
@@ -38,7 +39,7 @@ pub fn decide(plan: &Plan, state: &mut State, t: usize) {
     if plan.restarts > 0 { state.runs[t].step = Step::Decided } else { end(plan, state, t) }
 }
 
-/// The decision was refused: it is validated again.
+/// Validates the transaction again after its decision was refused.
 fn again(plan: &Plan, state: &mut State, t: usize, heard: usize) {
     state.heard[plan.txs[t].client] = Some(heard);
     state.runs[t].was_refused = true;
@@ -80,7 +81,7 @@ fn decide_all(plan: &Plan, state: &mut State, ready: &[usize]) {
     judge::ordered(plan, state, ready[0]);
 }
 
-/// The stamp of the write that decides `t` becomes that of the collections of these documents.
+/// Sets the stamps of these documents' collections to that of the write that decides `t`.
 fn set_stamps(plan: &Plan, state: &mut State, t: usize, docs: Docs) {
     let mut written = plan.stamps(docs);
     if plan.has(Breakage::OneCollectionStamped) {
@@ -93,20 +94,21 @@ fn set_stamps(plan: &Plan, state: &mut State, t: usize, docs: Docs) {
     }
 }
 
-/// Broken on purpose: the stamps come after the decision.
+/// Broken on purpose: sets the stamps after the decision.
 pub fn stamp(plan: &Plan, state: &mut State, t: usize) {
     set_stamps(plan, state, t, state.runs[t].own.docs);
     end(plan, state, t);
 }
 
-/// The decision is journaled; or a restart has lost it, and it is sent again with the same content.
+/// Acknowledges the decision once it is journaled. A decision that a restart has lost is sent again
+/// with the same content.
 pub fn acknowledge(plan: &Plan, state: &mut State, t: usize) {
     if state.status(plan, t) == TxStatus::Committed {
         state.journal_end = None;
         end(plan, state, t);
     } else if quiet::is_planned(plan) {
-        // The protocol's owner finds out whether it was applied; this model does not have the time
-        // to.
+        // The protocol's owner finds out whether the decision was applied; this model leaves that
+        // out.
         state.roll_back(t);
     } else {
         decide(plan, state, t);

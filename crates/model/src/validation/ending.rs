@@ -1,5 +1,5 @@
-//! The end of a transaction before and after the write that decides it: which stamp it will set,
-//! and what its client remembers of that.
+//! End of a transaction before and after the write that decides it: the stamp that the write sets,
+//! and the client's memory of that stamp.
 
 use super::{breakage::Breakage, plan::Plan, quiet, state::State, transaction::Step};
 
@@ -15,7 +15,7 @@ pub fn next_stamp(plan: &Plan, state: &State, t: usize) -> u8 {
     }
 }
 
-/// The client remembers the stamp of its decision.
+/// Notes the stamp of the decision in the client's memory.
 fn know(plan: &Plan, state: &mut State, t: usize, stamp: u8) {
     let written = plan.stamps(state.runs[t].own.docs);
     let Some(memory) = state.memories.get_mut(plan.txs[t].client) else { return };
@@ -24,7 +24,7 @@ fn know(plan: &Plan, state: &mut State, t: usize, stamp: u8) {
     }
 }
 
-/// The transaction is about to be decided.
+/// Makes the transaction ready for its decision.
 pub fn ready(plan: &Plan, state: &mut State, t: usize) {
     if plan.has(Breakage::KnownBeforeDecided) {
         know(plan, state, t, next_stamp(plan, state, t));

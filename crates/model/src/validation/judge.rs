@@ -22,7 +22,7 @@ pub fn committed(plan: &Plan, state: &mut State, t: usize) {
     }
 }
 
-/// Are the answers of a transaction true if these documents were committed?
+/// Whether the answers of a transaction are true if these documents were committed.
 fn is_told(run: &Run, docs: Docs) -> bool {
     run.answers.iter().all(|answer| answer.query.answer(answer.own.over(docs)) == answer.result)
 }
@@ -36,14 +36,14 @@ pub fn ordered(plan: &Plan, state: &mut State, t: usize) {
     }
 }
 
-/// The transactions whose decision is in a record.
+/// One bit for each transaction whose decision is in a record.
 fn decided(state: &State) -> u8 {
     state.now.records.iter().fold(0, |all, record| all | record.committed)
 }
 
-/// Can the transactions that are left be run one after the other, so that they end in what is
-/// committed now? None before one that had ended before it began; the answers of those at
-/// serializable are true.
+/// Whether the remaining transactions can run one after the other and end in the values that are
+/// committed now. The order must put no transaction before one that had ended before it began, and
+/// the answers of those at serializable must be true in it.
 fn has_order(plan: &Plan, state: &State, (left, docs): (u8, Docs)) -> bool {
     if left == 0 {
         return docs == state.now.history[state.latest()].docs;

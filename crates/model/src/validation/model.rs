@@ -39,8 +39,8 @@ impl Model for ValidationModel {
             actions.extend(self.plan.writers().into_iter().filter(several).map(Action::Group));
         }
         if self.plan.restarts > 0 {
-            // A look matters if it has seen something that a restart takes back. Otherwise one at
-            // the start is as good.
+            // A remembered look matters only if it has seen stamps that a restart takes back.
+            // Otherwise a look at the start serves as well.
             let looks = state.memories.iter().enumerate().filter(|(_, memory)| !memory.looked);
             actions.extend(looks.map(|(client, _)| Action::Look(client)));
         }

@@ -12,20 +12,20 @@ pub enum Op {
     Point(usize),
     /// Reads the documents of a collection that have one of these values.
     Scan(usize, Values),
-    /// Reads the one document of a collection that has the value 1, by a unique index: the plan
-    /// sees to it that no two have it.
+    /// Reads the one document of a collection that has the value 1, by a unique index. The plan
+    /// must ensure that no two documents have it.
     Key(usize),
     /// Counts the documents with these values.
     Count(usize, Values),
-    /// Reads the first of them, by value.
+    /// Reads the first of the documents with these values, in the order of values.
     First(usize, Values),
     /// Gives a document a value.
     Write(usize, Values),
-    /// Gives a document a value if it has one of the first.
+    /// Gives a document the second value if it has one of the first values.
     WriteIf(usize, Values, Values),
-    /// Gives a value to all documents of a collection that have one of the first.
+    /// Gives the second value to all documents of a collection that have one of the first values.
     WriteMany(usize, Values, Values),
-    /// Inserts a document. That it is there already is an error that the transaction survives.
+    /// Inserts a document. The transaction survives the error that the document is there already.
     Insert(usize, Values),
     /// Removes the document with this index.
     Remove(usize),
@@ -34,10 +34,11 @@ pub enum Op {
 /// The level of a transaction.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Level {
-    /// Its answers are those of one moment, and no rival writes over that moment what it writes.
+    /// All answers are true at one moment, and no rival writes the same documents between that
+    /// moment and the decision.
     #[default]
     Snapshot,
-    /// Besides, it has a place in a serial order.
+    /// The guarantee of snapshots, and a place in a serial order.
     Serializable,
 }
 
@@ -56,13 +57,13 @@ pub enum Asks {
 /// A transaction. Those with lower numbers are older.
 #[derive(Clone, Debug, Default)]
 pub struct TxPlan {
-    /// Its statements, in their order; then it commits.
+    /// Statements in their order, before the commit.
     pub ops: Vec<Op>,
     /// Isolation level of the transaction.
     pub level: Level,
-    /// Whose it is: in this client's record it is decided.
+    /// Client of the transaction, in whose record it is decided.
     pub client: usize,
-    /// When it asks for quiet, at serializable.
+    /// Time at which the transaction asks for quiet, at serializable.
     pub asks: Asks,
     /// The transaction that has to end before it begins.
     pub after: Option<usize>,
@@ -89,37 +90,38 @@ pub struct Plan {
     pub docs: Vec<Start>,
     /// The transactions that run, by their index.
     pub txs: Vec<TxPlan>,
-    /// Single writes outside transactions, at any time: of this document, this value.
+    /// Single writes outside transactions, at any time, each with its document and value.
     pub directs: Vec<(usize, Values)>,
-    /// How often the server may restart and lose a suffix of what is not journaled.
+    /// Budget of restarts, each of which loses a suffix of the unjournaled writes.
     pub restarts: u8,
-    /// Scans ask for statuses before they read safe versions. Otherwise everything is read in one
-    /// command, and asked afterwards.
+    /// Whether scans read statuses before safe versions. Otherwise all versions are read in one
+    /// command, and statuses afterwards.
     pub one_by_one: bool,
     /// Whether the older transaction waits for write locks. Otherwise every transaction that meets
     /// one gives way at once.
     pub lock_waits: bool,
-    /// At serializable, a rival that leaves the answer of a read by `_id` as it is is not in the
-    /// way.
+    /// Whether at serializable a rival that does not change the answer of a read by `_id` is passed
+    /// by.
     pub refined: bool,
-    /// The first look of a validation is the last one that its client remembers, with what the
-    /// client's own record has acknowledged since. Otherwise it is a look of its own.
+    /// Whether the first look of a validation is the last one that the client remembers, with the
+    /// stamps that the client's own record has acknowledged since. Otherwise each validation looks
+    /// anew.
     pub remembered: bool,
-    /// Stamps are of documents, not of collections.
+    /// Whether stamps belong to documents and not to collections.
     pub by_document: bool,
-    /// Entries are run again in the opposite order.
+    /// Whether entries are run again in the opposite order.
     pub backwards: bool,
     /// The rule that is broken on purpose.
     pub breakage: Option<Breakage>,
 }
 
 impl Plan {
-    /// Is this broken on purpose?
+    /// Whether this rule is broken on purpose.
     pub fn has(&self, breakage: Breakage) -> bool {
         self.breakage == Some(breakage)
     }
 
-    /// The same plan with something broken.
+    /// The same plan with this rule broken.
     pub fn broken(mut self, breakage: Breakage) -> Self {
         self.breakage = Some(breakage);
         self

@@ -9,13 +9,13 @@ use super::{
 };
 
 /// V1: there is a moment, not before its last lock, at which all answers of a committed transaction
-/// are the answers.
+/// are true.
 pub fn answers_are_of_one_moment(_: &ValidationModel, state: &State) -> bool {
     state.flaw != Some(Flaw::NoMoment)
 }
 
-/// V2: no other transaction decides a write to what a committed transaction wrote between that
-/// moment and its decision.
+/// V2: no other transaction's write to a document that a committed transaction wrote is decided
+/// between that moment and the transaction's decision.
 pub fn no_update_is_lost(_: &ValidationModel, state: &State) -> bool {
     state.flaw != Some(Flaw::LostUpdate)
 }
@@ -32,7 +32,7 @@ pub fn nobody_waits_for_ever(model: &ValidationModel, state: &State) -> bool {
     everybody_is_over || model.has_progress(state)
 }
 
-/// V5: what is committed is what the decisions made of it, finished or not.
+/// V5: the committed values are those that the decisions made, finished or not.
 pub fn finishing_changes_nothing(model: &ValidationModel, state: &State) -> bool {
     state.logical(&model.plan) == state.now.history[state.latest()].docs
 }
@@ -62,7 +62,7 @@ pub fn somebody_gives_way(model: &ValidationModel, state: &State) -> bool {
     (0..state.runs.len()).any(|t| state.status(&model.plan, t) == TxStatus::RolledBack)
 }
 
-/// Not vacuous: a transaction commits beside a rival that holds what it has read.
+/// Not vacuous: a transaction commits beside a rival that holds a document that it has read.
 pub fn a_rival_is_passed_by(_: &ValidationModel, state: &State) -> bool {
     state.runs.iter().enumerate().any(|(t, run)| run.has_passed_by && state.committed >> t & 1 == 1)
 }

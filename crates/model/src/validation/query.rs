@@ -1,7 +1,7 @@
 //! Sets of documents with their values, packed into bits, and the queries that select from them.
 
-/// Two bits for each document: is it there with the value 0, is it there with the value 1? Neither:
-/// it is absent. Both, in an answer: a scan has met the document twice.
+/// Two bits for each document: the first for the value 0, the second for the value 1. Neither means
+/// that the document is absent; both, in an answer, that a scan has met it twice.
 pub type Docs = u8;
 
 /// One bit for each of the values that a predicate takes.
@@ -40,9 +40,9 @@ pub enum Fold {
     Documents,
     /// The ids of the documents only.
     Ids,
-    /// Only how many they are.
+    /// Only the number of the documents.
     Count,
-    /// Only the first of them, by value.
+    /// Only the first document, in the order of values.
     First,
 }
 
@@ -51,11 +51,12 @@ pub enum Fold {
 pub struct Query {
     /// The documents that match, each with the values for which it does.
     pub bits: Docs,
-    /// The part of them that is answered.
+    /// Form of the answer.
     pub fold: Fold,
-    /// Does the query pin one `_id`?
+    /// Whether the query pins one `_id`.
     pub point: bool,
-    /// Does it ask for one key of a unique index? At every moment at most one document has it.
+    /// Whether the query asks for one key of a unique index, which at most one document has at
+    /// every moment.
     pub key: bool,
 }
 
@@ -77,18 +78,19 @@ impl Query {
         }
     }
 
-    /// The documents that an answer depends on: by a key that was found, the one that has it.
+    /// Documents that an answer depends on; for a key that was found, the one document that has it.
     pub fn depends_on(&self, result: Docs) -> Docs {
         let found = (result | result >> 1) & ZEROS;
         if self.has_found_key(result) { found | found << 1 } else { self.bits }
     }
 
-    /// Does an answer depend on one document alone?
+    /// Whether an answer depends on one document alone.
     pub fn is_of_one(&self, result: Docs) -> bool {
         self.point || self.has_found_key(result)
     }
 
-    /// Two, which were not there at one moment, are no answer of this kind.
+    /// Whether the result is one document with the key. Two documents cannot have had the key at
+    /// one moment, so they are no such answer.
     fn has_found_key(&self, result: Docs) -> bool {
         self.key && result.count_ones() == 1
     }
