@@ -21,7 +21,7 @@ use super::{
     transaction::Step,
 };
 
-/// Is this transaction to ask now?
+/// Whether this transaction must ask for quiet at this time.
 pub fn is_wanted(plan: &Plan, state: &State, t: usize, now: Asks) -> bool {
     plan.txs[t].asks == now && !state.runs[t].has_asked && !plan.writers().is_empty()
 }
@@ -66,7 +66,7 @@ pub fn end(state: &mut State, client: usize) {
     }
 }
 
-/// Looks whether a record is asked by this transaction still.
+/// Notes in the second look whether the quiet in a record is still this transaction's.
 pub fn look(state: &mut State, t: usize, (which, record): (usize, usize)) {
     let is_asked = state.now.records[record].quiet.is_some_and(|quiet| quiet.by == t && !quiet.is_over);
     if which == 1 && is_asked {
@@ -74,7 +74,7 @@ pub fn look(state: &mut State, t: usize, (which, record): (usize, usize)) {
     }
 }
 
-/// Do all the rivals that were met have to be validated again?
+/// Whether all rivals that were met must be validated again before their decisions.
 pub fn covers(plan: &Plan, state: &State, t: usize) -> bool {
     let run = &state.runs[t];
     let is_asked = |rival: usize| run.asked >> plan.txs[rival].client & 1 == 1;
@@ -112,13 +112,13 @@ fn verdict(plan: &Plan, state: &State, t: usize) -> Verdict {
     }
 }
 
-/// Is it kept from its decision?
+/// Whether quiet keeps the transaction from its decision.
 pub fn holds_back(plan: &Plan, state: &State, t: usize) -> bool {
     verdict(plan, state, t) == Verdict::Waits
 }
 
-/// Does it have to be validated again before its decision? Then its client knows of quiet that is
-/// over.
+/// The quiet for which the transaction must be validated again before its decision, if any. Its
+/// client then knows that this quiet is over.
 pub fn refuses(plan: &Plan, state: &State, t: usize) -> Option<usize> {
     match verdict(plan, state, t) {
         Verdict::Deaf(heard) => Some(heard),
@@ -126,7 +126,7 @@ pub fn refuses(plan: &Plan, state: &State, t: usize) -> Option<usize> {
     }
 }
 
-/// A validation begins: which quiet is known to be over?
+/// Notes at the beginning of a validation which quiet is known to be over.
 pub fn hear(plan: &Plan, state: &mut State, t: usize) {
     let client = plan.txs[t].client;
     state.runs[t].heard = match state.now.records[client].quiet {
@@ -136,7 +136,7 @@ pub fn hear(plan: &Plan, state: &mut State, t: usize) {
     (state.runs[t].met, state.runs[t].asked) = (0, 0);
 }
 
-/// Broken on purpose: a validation has ended. Which quiet is over now?
+/// Broken on purpose: notes only at the end of a validation which quiet is over.
 pub fn hear_late(plan: &Plan, state: &mut State, t: usize) {
     let over = state.now.records[plan.txs[t].client].quiet.filter(|quiet| quiet.is_over);
     if plan.has(Breakage::HeardAfterwards) && over.is_some() {

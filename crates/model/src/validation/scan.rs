@@ -36,7 +36,7 @@ pub struct Outcome {
     pub active: u8,
     /// The active rivals whose unsafe version may have another answer.
     pub changing: u8,
-    /// Whether it has met a lock.
+    /// Whether the read has met a lock.
     pub met: bool,
 }
 

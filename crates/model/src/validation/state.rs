@@ -32,7 +32,7 @@ pub struct Quiet {
     pub tags: u8,
     /// Whether the quiet has ended.
     pub is_over: bool,
-    /// Whose quiet it has taken the place of.
+    /// Transaction whose quiet this one has replaced in the record.
     pub before: Option<usize>,
 }
 
@@ -77,14 +77,14 @@ pub struct Data {
     pub docs: Vec<Doc>,
     /// The records, one for each client.
     pub records: Vec<Record>,
-    /// Auxiliary: what was committed after each decision.
+    /// Auxiliary: the committed versions after each decision.
     pub history: Vec<Moment>,
 }
 
 /// Ways in which a committed transaction can be wrong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Flaw {
-    /// There is no moment at which its answers are the answers.
+    /// There is no moment at which all answers of the transaction are true.
     NoMoment,
     /// A write of another transaction is lost.
     LostUpdate,
@@ -97,9 +97,9 @@ pub enum Flaw {
 pub struct State {
     /// Content of the server's memory.
     pub now: Data,
-    /// If a restart is foreseen: what it will leave.
+    /// Data that the foreseen restart will leave; `None` if no restart is foreseen.
     pub journal_end: Option<Data>,
-    /// How often the server was started, less one.
+    /// Number of restarts of the server.
     pub boot: u8,
     /// Restarts that may still happen.
     pub restarts: u8,
@@ -217,7 +217,7 @@ impl State {
         self.now.docs.iter().enumerate().map(seen).sum()
     }
 
-    /// A decision, or a single write: these documents have these values from now on.
+    /// Adds a decision or a single write to the history, with the new values of its documents.
     pub fn happens(&mut self, what: Written) {
         let docs = what.over(self.now.history[self.latest()].docs);
         self.now.history.push(Moment { docs, wrote: what.docs });
@@ -243,7 +243,7 @@ impl State {
         self.happens(Written { docs: with(doc, ANY), values: with(doc, values) });
     }
 
-    /// The transaction ends without a decision.
+    /// Ends the transaction without a decision.
     pub fn roll_back(&mut self, t: usize) {
         self.rolled_back |= 1 << t;
         self.runs[t] = Run { step: Step::Over, own: Written::default(), answers: Vec::new(), ..self.runs[t].clone() };
@@ -251,7 +251,7 @@ impl State {
         self.runs[t].forget();
     }
 
-    /// The foreseen restart: reads under way begin again.
+    /// Restarts the server as foreseen. Reads under way begin again.
     pub fn restart(&mut self) {
         let Some(data) = self.journal_end.take() else { return };
         self.now = data;
@@ -271,7 +271,7 @@ impl State {
         self.memories[client] = Memory { look, boot: self.boot, own, looked: true };
     }
 
-    /// The value of a document as a transaction sees it that holds it, or finds it clean.
+    /// Value of a document for a transaction that holds it or finds it clean.
     pub fn value_for(&self, t: usize, doc: usize) -> Values {
         let own = self.runs[t].own;
         if own.has(doc) { value(own.values, doc) } else { self.now.docs[doc].safe }

@@ -37,7 +37,7 @@ pub fn advance(plan: &Plan, state: &mut State, t: usize) {
     }
 }
 
-/// May it take its next step?
+/// Whether the transaction may take its next step.
 pub fn is_enabled(plan: &Plan, state: &State, t: usize) -> bool {
     let is_active = |rival| state.status(plan, rival) == TxStatus::Active;
     match state.runs[t].step {
@@ -58,7 +58,8 @@ fn first(docs: u8) -> usize {
     docs.trailing_zeros() as usize
 }
 
-/// Does it wait for the holder of the next document? The older wait; the younger give way.
+/// Whether the transaction waits for the holder of its next document: older ones wait, younger ones
+/// give way.
 fn waits_for_locks(plan: &Plan, state: &State, t: usize) -> bool {
     let holder = state.now.docs[first(state.runs[t].to_lock)].pending;
     let is_younger = holder.is_some_and(|(rival, _)| rival > t);
@@ -105,8 +106,8 @@ fn to_convert(plan: &Plan, state: &State, t: usize, op: Op) -> Option<usize> {
     state.runs[t].entries.iter().position(|entry| !kept && is_met(entry))
 }
 
-/// A document that the transaction has written is answered as it wrote it; nothing has to be
-/// remembered.
+/// Answers a read of a document that the transaction has written with the written value. Such a
+/// read leaves no entry.
 fn see_own(state: &mut State, t: usize, doc: usize) {
     let query = Query::by_id(doc, ANY, Fold::Documents);
     let run = &mut state.runs[t];
@@ -129,7 +130,7 @@ fn read(plan: &Plan, state: &mut State, t: usize) {
     }
 }
 
-/// The read of a statement has its answer.
+/// Goes on with the answer to the read of a statement.
 fn answered(plan: &Plan, state: &mut State, t: usize, outcome: Outcome) {
     let op = plan.txs[t].ops[state.runs[t].op];
     match op {
@@ -157,7 +158,7 @@ fn answered(plan: &Plan, state: &mut State, t: usize, outcome: Outcome) {
     }
 }
 
-/// Leaves an entry. `false`: the same read had another answer before.
+/// Leaves an entry. Returns false if the same read had another answer before.
 fn remember(plan: &Plan, state: &mut State, t: usize, query: Query, outcome: Outcome) -> bool {
     let viewed = is_own_view(plan, state, t, query);
     let own = viewed && (matches!(query.fold, Fold::Count | Fold::First) || plan.has(Breakage::OwnViewAgain));
@@ -175,13 +176,14 @@ fn remember(plan: &Plan, state: &mut State, t: usize, query: Query, outcome: Out
     agrees
 }
 
-/// The insert has met a duplicate: what is there is read after the error.
+/// Begins to read the document that an insert has met as a duplicate, after the error.
 fn look_at_duplicate(plan: &Plan, state: &mut State, t: usize, doc: usize) {
     state.runs[t].command = Some(Command::new(plan, Query::by_id(doc, ANY, Fold::Documents), false));
     (state.runs[t].to_lock, state.runs[t].step) = (0, Step::Reading);
 }
 
-/// The error says that the document is there: so must the entry, which is read after it.
+/// Leaves the entry of a duplicate. The error states that the document is there, and the entry,
+/// which is read later, must agree.
 fn met_duplicate(plan: &Plan, state: &mut State, t: usize, doc: usize, outcome: Outcome) {
     let query = Query::by_id(doc, ANY, Fold::Documents);
     if outcome.result == 0 && !plan.has(Breakage::DuplicateUnconfirmed) {
@@ -195,7 +197,7 @@ fn met_duplicate(plan: &Plan, state: &mut State, t: usize, doc: usize, outcome: 
     done(state, t);
 }
 
-/// Locks and changes the next document; or clears what a decided rival has left, and tries again.
+/// Locks and changes the next document, or cleans the leftover of a decided rival and tries again.
 fn lock(plan: &Plan, state: &mut State, t: usize) {
     let doc = first(state.runs[t].to_lock);
     if let Some((rival, _)) = state.now.docs[doc].pending.filter(|(writer, _)| *writer != t) {
@@ -218,7 +220,7 @@ fn lock(plan: &Plan, state: &mut State, t: usize) {
     }
 }
 
-/// Does the statement match a document with this value, and which value does it give it?
+/// Whether the statement matches a document with this value, and the document's value after it.
 fn effect(op: Op, now: Values) -> (bool, Values) {
     match op {
         Op::Write(_, new) => (now != ABSENT, new),
@@ -241,8 +243,8 @@ fn matched_nothing(plan: &Plan, state: &mut State, t: usize, query: Query) {
     }
 }
 
-/// A document that was read by its `_id`, and is written by its `_id`, must be under the lock what
-/// it was; then its entry is done with.
+/// Compares a document that was read by its `_id` and is written by its `_id`. Under the lock it
+/// must have the value that was read; its entry is dropped then.
 fn keeps_entry(plan: &Plan, state: &mut State, t: usize, doc: usize) -> bool {
     if matches!(plan.txs[t].ops[state.runs[t].op], Op::WriteMany(..)) {
         return true;

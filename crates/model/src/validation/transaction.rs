@@ -1,4 +1,4 @@
-//! A transaction under way: its statement, what it has written, what it remembers of its reads.
+//! A transaction under way: its statement, its writes, and the entries of its reads.
 
 use super::{
     command::Command,
@@ -14,7 +14,7 @@ pub enum Goal {
     Convert(usize),
     /// Validation by comparing looks.
     Validate,
-    /// Validation of at most one document that is not held: it needs no looks.
+    /// Validation of at most one document that is not held, which needs no looks.
     Once,
 }
 
@@ -50,21 +50,21 @@ pub enum Step {
 pub struct Entry {
     /// The read, of documents that the transaction did not hold.
     pub query: Query,
-    /// Does the answer include what the transaction itself has written?
+    /// Whether the answer includes the transaction's own writes.
     pub own: bool,
     /// Answer of the read.
     pub result: Docs,
-    /// Was a rival's lock met?
+    /// Whether the read has met a rival's lock.
     pub met: bool,
 }
 
 impl Entry {
-    /// The documents that it depends on.
+    /// Documents that the answer depends on.
     pub fn docs(&self) -> Docs {
         self.query.depends_on(self.result)
     }
 
-    /// Does it depend on one document alone?
+    /// Whether the answer depends on one document alone.
     pub fn is_of_one(&self) -> bool {
         self.query.is_of_one(self.result)
     }
@@ -86,9 +86,9 @@ pub struct Answer {
 pub struct Run {
     /// The step that it takes next.
     pub step: Step,
-    /// The number of the statement.
+    /// Index of the present statement.
     pub op: usize,
-    /// The server process in which it began.
+    /// Server process in which the transaction began.
     pub boot: u8,
     /// The read that is running.
     pub command: Option<Command>,
@@ -108,21 +108,22 @@ pub struct Run {
     pub part: Docs,
     /// Rivals that were found active (remembered only if that is broken on purpose).
     pub known: u8,
-    /// Was it validated before its end? (Only if that is broken on purpose.)
+    /// Whether it was validated before its last write, which happens only if that is broken on
+    /// purpose.
     pub early: bool,
     /// Whether its looks have differed.
     pub disturbed: bool,
-    /// Has it asked all records for quiet?
+    /// Whether it has asked all records for quiet.
     pub has_asked: bool,
     /// Active rivals that were met in this round and not waited for.
     pub met: u8,
-    /// One bit for each client whose record its second look has shown to be asked by it.
+    /// One bit for each client in whose record its second look has found its own quiet.
     pub asked: u8,
     /// The quiet that was known to be over when its validation began.
     pub heard: Option<usize>,
-    /// Was it valid beside rivals that were active?
+    /// Whether it was valid beside active rivals.
     pub has_passed_by: bool,
-    /// Was its decision refused, so that it was validated again?
+    /// Whether its decision was refused, so that it was validated again.
     pub was_refused: bool,
     /// Its stamp, once it has one.
     pub stamp: u8,
@@ -130,7 +131,7 @@ pub struct Run {
     pub before: u8,
     /// Auxiliary: the moment of its last lock; without locks, of its beginning.
     pub locked_at: usize,
-    /// Auxiliary: what it was answered.
+    /// Auxiliary: answers that the transaction got.
     pub answers: Vec<Answer>,
 }
 
@@ -170,7 +171,7 @@ impl Run {
         self.answers.push(Answer { query, own: self.own, result });
     }
 
-    /// Forgets what only a transaction under way needs.
+    /// Clears the fields that only a transaction under way needs.
     pub fn forget(&mut self) {
         self.entries.clear();
         self.looks = [Vec::new(), Vec::new()];

@@ -2,12 +2,13 @@
 //!
 //! 1. First look: the stamps of one record after the other.
 //! 2. Every entry is run again, one after the other.
-//! 3. Second look. It differs in a collection that was read: again from 2, and it counts as the
-//!    first. But one document by its `_id` may be disturbed: everything else was the same when it
-//!    was read again. (At serializable only if it is all that was read: rivals of the rest were
-//!    looked for before that.) What the transaction holds cannot be. A document that was found by a
-//!    key of a unique index is one document, as if by its `_id`: while it is as it is, no other has
-//!    the key. That none was found is a scan.
+//! 3. Second look. If it differs in a collection that was read, the validation begins again at step
+//!    2 with this look as its first one. One document that was read by its `_id` may be disturbed,
+//!    because all other answers were the same when it was read again. (At serializable it may only
+//!    if nothing else was read, because rivals of other documents were looked for earlier.)
+//!    Documents that the transaction holds cannot be disturbed. A document that was found by a key
+//!    of a unique index counts like one by its `_id`, because no other document has the key while
+//!    it stays as it is. A key without a document counts as a scan.
 //! 4. Evidence, and the decision: see `deciding`.
 //!
 //! Where a plan says so, the first look is one that the client remembers, of whatever age, with the
@@ -35,7 +36,7 @@ enum Stage {
     Over,
 }
 
-/// Begins the end of a transaction: is there anything to be validated?
+/// Begins the end of a transaction: its validation, unless there is nothing to validate.
 pub fn begin(plan: &Plan, state: &mut State, t: usize) {
     let run = &state.runs[t];
     let is_done = run.early && run.op == plan.txs[t].ops.len();
@@ -77,7 +78,7 @@ pub fn convert(plan: &Plan, state: &mut State, t: usize, entry: usize) {
     advance(plan, state, t, Goal::Convert(entry));
 }
 
-/// The look that the client remembers becomes the first one.
+/// Takes the look that the client remembers as the first one.
 fn remember(plan: &Plan, state: &mut State, t: usize) {
     let client = plan.txs[t].client;
     let Some(memory) = state.memories.get(client) else { return };
@@ -89,7 +90,7 @@ fn remember(plan: &Plan, state: &mut State, t: usize) {
     (state.runs[t].look_boot, state.runs[t].looks[0]) = (memory.boot, look);
 }
 
-/// The second look is remembered.
+/// Notes the second look in the client's memory.
 fn remember_second(plan: &Plan, state: &mut State, t: usize) {
     let (boot, is_of_now) = (state.boot, state.runs[t].look_boot == state.boot);
     let Some(memory) = state.memories.get_mut(plan.txs[t].client) else { return };
@@ -102,7 +103,7 @@ fn bracket(state: &mut State, t: usize, goal: Goal) {
     (run.next, run.step) = (0, Step::Bracket(goal));
 }
 
-/// How many reads are run again, and how many of them between the looks.
+/// Number of reads that are run again, and of those between the looks.
 fn runs(plan: &Plan, state: &State, t: usize, goal: Goal) -> (usize, usize) {
     let all = match goal {
         Goal::Convert(_) => 2,
@@ -227,7 +228,8 @@ fn docs_of(plan: &Plan, entry: &Entry) -> Docs {
     if plan.has(Breakage::ScanComparedAsKeys) { as_if_by_keys.depends_on(entry.result) } else { entry.docs() }
 }
 
-/// Are the looks equal, for what was read, but for one document?
+/// Whether the looks are equal for all documents that were read, except for one that may be
+/// disturbed.
 fn is_undisturbed(plan: &Plan, state: &State, t: usize, goal: Goal) -> bool {
     let run = &state.runs[t];
     if let Goal::Convert(entry) = goal {
@@ -237,8 +239,8 @@ fn is_undisturbed(plan: &Plan, state: &State, t: usize, goal: Goal) -> bool {
         run.entries.iter().filter(|entry| !are_equal(plan, state, t, docs_of(plan, entry) & !run.own.docs)).collect();
     let one_document = |entry: &Entry| entry.is_of_one() || plan.has(Breakage::ScanDisturbed);
     let free = run.entries.iter().filter(|entry| entry.docs() & !run.own.docs != 0).count();
-    // At serializable the rivals of the others were looked for before the moment at which it was
-    // read again.
+    // At serializable, rivals of the other documents were looked for before the disturbed document
+    // was read again.
     let strict = plan.txs[t].level == Level::Serializable && !plan.has(Breakage::DisturbedAfterRivals);
     let few = match () {
         () if plan.has(Breakage::SeveralDisturbed) => disturbed.len() <= 2,
@@ -249,7 +251,7 @@ fn is_undisturbed(plan: &Plan, state: &State, t: usize, goal: Goal) -> bool {
     same_process && few && disturbed.into_iter().all(one_document)
 }
 
-/// Are the looks equal, for these documents?
+/// Whether the looks are equal for these documents.
 fn are_equal(plan: &Plan, state: &State, t: usize, read: Docs) -> bool {
     let (run, read) = (&state.runs[t], plan.stamps(read));
     let same_process = run.look_boot == state.boot || plan.has(Breakage::EpochIgnored);
@@ -283,7 +285,7 @@ fn conclude(plan: &Plan, state: &mut State, t: usize, goal: Goal) {
     state.runs[t].step = Step::Begin;
 }
 
-/// Again between two looks: the second look is the next first one, unless it is of another server
+/// Begins the bracket again. The second look becomes the first one, unless it is of another server
 /// process.
 fn again(state: &mut State, t: usize) {
     let run = &mut state.runs[t];
@@ -293,7 +295,7 @@ fn again(state: &mut State, t: usize) {
     (run.met, run.asked) = (0, 0);
 }
 
-/// Everything that was read is the truth of one moment.
+/// Goes on to the decision, because all answers are true at one moment.
 fn valid(plan: &Plan, state: &mut State, t: usize) {
     let run = &mut state.runs[t];
     if run.early && run.op < plan.txs[t].ops.len() {
