@@ -295,7 +295,7 @@ fn again(state: &mut State, t: usize) {
     (run.met, run.asked) = (0, 0);
 }
 
-/// Goes on to the decision, because all answers are true at one moment.
+/// Goes on after a successful validation: all answers are true at one moment.
 fn valid(plan: &Plan, state: &mut State, t: usize) {
     let run = &mut state.runs[t];
     if run.early && run.op < plan.txs[t].ops.len() {
