@@ -25,7 +25,7 @@ use crate::{
     state::{Meeting, State},
 };
 
-/// How a meeting goes on.
+/// Result of a step of a meeting.
 pub enum Next {
     /// Go on with this step.
     To(Meeting),

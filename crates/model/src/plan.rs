@@ -60,7 +60,7 @@ pub enum Read {
     },
 }
 
-/// How often each fault may still happen.
+/// Budget of each kind of fault: the number of times that it may still happen.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Faults {
     /// The server restarts and loses a suffix of what is not journaled.

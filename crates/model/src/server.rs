@@ -30,7 +30,7 @@ pub fn mark(t: usize) -> Marks {
     1 << (2 * t)
 }
 
-/// How often the write of transaction `t` is in `marks`.
+/// Number of times that the write of transaction `t` is in `marks`.
 pub fn times(marks: Marks, t: usize) -> u16 {
     (marks >> (2 * t)) & 3
 }

@@ -23,7 +23,7 @@ pub struct TxPlan {
     pub repeatable: bool,
 }
 
-/// How often each fault may still happen.
+/// Budget of each kind of fault: the number of times that it may still happen.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Faults {
     /// Roll-backs of a transaction that is not decided, by rivals: its number is killed, or its

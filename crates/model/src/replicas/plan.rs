@@ -2,7 +2,7 @@
 
 use super::breakage::Breakage;
 
-/// How often each fault may still happen.
+/// Budget of each kind of fault: the number of times that it may still happen.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Faults {
     /// Budget of elections.

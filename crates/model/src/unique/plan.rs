@@ -36,7 +36,7 @@ impl Op {
     }
 }
 
-/// How a transaction ends when nothing goes wrong.
+/// End of a transaction that meets no fault and no conflict.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum End {
     /// The transaction commits.
@@ -61,7 +61,7 @@ pub struct TxPlan {
     pub outside: bool,
 }
 
-/// How often each fault may still happen.
+/// Budget of each kind of fault: the number of times that it may still happen.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Faults {
     /// A transaction's client dies, at any step.

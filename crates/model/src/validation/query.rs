@@ -33,7 +33,7 @@ fn lowest(docs: Docs) -> Docs {
     docs & docs.wrapping_neg()
 }
 
-/// How the documents that match become an answer.
+/// Form of an answer, made from the documents that match.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Fold {
     /// The documents with their values.
