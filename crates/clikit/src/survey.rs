@@ -155,7 +155,7 @@ pub struct Damaged {
 pub struct Survey {
     /// What each transaction holds.
     pub holdings: BTreeMap<TxId, Holding>,
-    /// Damaged documents, at most [`NAMED`].
+    /// Damaged documents, as many as a report names.
     pub damaged: Vec<Damaged>,
     /// Number of damaged documents.
     pub damaged_count: usize,
