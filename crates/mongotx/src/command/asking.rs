@@ -1,7 +1,7 @@
 //! How the server is asked several things in an order: by commands that are sent in one write, over
 //! a connection of this library's own, or else by one pipeline (`$unionWith` runs its pipeline
-//! after what stands before it is exhausted). The pipeline costs the server two or three times as
-//! much.
+//! after what stands before it is exhausted). The pipeline costs the server about 1.4 times as much
+//! (decision 0058).
 
 use std::{collections::VecDeque, sync::Arc};
 

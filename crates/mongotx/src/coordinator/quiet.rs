@@ -142,10 +142,6 @@ impl Heard {
 /// Names only advance: a quiet that was asked for is the last one, or the one before it, or
 /// forgotten together with these. So a group that has heard of neither, [`Verdict::Deaf`], is never
 /// decided as it is, nor is a late copy of its decision.
-///
-/// Names only advance: a quiet that was asked for is the last one, or the one before it, or
-/// forgotten together with these. So a group that has heard of neither, [`Verdict::Deaf`], is never
-/// decided as it is, nor is a late copy of its decision.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Conditions {
     /// The change stamps that they set.
