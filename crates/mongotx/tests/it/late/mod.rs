@@ -7,6 +7,7 @@ mod decisions;
 mod looks;
 mod operations;
 pub(crate) mod proxy;
+mod queries;
 mod reads;
 mod records;
 mod values_come_back;
