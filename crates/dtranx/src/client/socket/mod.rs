@@ -111,7 +111,7 @@ impl Link for SocketLink {
         let mut state = self.shared.lock();
         let id = state.next_id;
         state.next_id += 1;
-        self.shared.add(state, id, Waiting { ask, done, until, is_again: false, sent: None, first: FirstCopy::Gone });
+        self.shared.add(state, id, Waiting { ask, done, until, name: None, sent: None, first: FirstCopy::Gone });
     }
 
     fn ask_again(&self, ticket: Ticket, ask: Ask, until: Instant, done: Done) {
@@ -122,7 +122,8 @@ impl Link for SocketLink {
         }
         // It may have been over this connection that the first copy was sent.
         let first = FirstCopy::Alone;
-        self.shared.add(state, ticket.id, Waiting { ask, done, until, is_again: true, sent: None, first });
+        let name = Some(ticket.client);
+        self.shared.add(state, ticket.id, Waiting { ask, done, until, name, sent: None, first });
     }
 }
 
@@ -314,7 +315,7 @@ impl Shared {
             state.waiting.iter().filter(|(_, w)| is_fatal || w.until <= now).map(|(id, _)| *id).collect();
         let mut over: Vec<_> =
             late.into_iter().filter_map(|id| state.waiting.remove(&id).map(|waiting| waiting.over(id, &why))).collect();
-        let is_unheard = |w: &Waiting| w.sent.is_none_or(|(_, at)| now.duration_since(at) >= RESEND);
+        let is_unheard = |w: &Waiting| w.sent.is_none_or(|at| now.duration_since(at) >= RESEND);
         over.extend(state.send_all(is_unheard));
         drop(state);
         over.into_iter().for_each(Over::tell);

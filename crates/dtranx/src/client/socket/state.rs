@@ -42,10 +42,11 @@ pub(super) struct Waiting {
     pub(super) ask: Ask,
     pub(super) done: Done,
     pub(super) until: Instant,
-    /// The request was sent before, and may have been carried out.
-    pub(super) is_again: bool,
-    /// Under which name it was sent, and when.
-    pub(super) sent: Option<(ClientId, Instant)>,
+    /// Name under which a copy of the request was sent, here or before it was asked about again.
+    /// The copy may have been carried out: a commit must not be sent under another name.
+    pub(super) name: Option<ClientId>,
+    /// When it was sent while it waits here.
+    pub(super) sent: Option<Instant>,
     pub(super) first: FirstCopy,
 }
 
@@ -76,8 +77,8 @@ impl Over {
 
 impl Waiting {
     pub(super) fn over(self, id: u64, why: &str) -> Over {
-        let answer = match self.sent {
-            Some((client, _)) => Answer::Silence(Ticket { client, id }),
+        let answer = match self.name {
+            Some(client) => Answer::Silence(Ticket { client, id }),
             None => Answer::NotCarriedOut(format!("it could not be reached: {why}")),
         };
         Over { done: self.done, answer }
@@ -96,11 +97,11 @@ impl Waiting {
 
     fn note_sent(&mut self, name: ClientId) {
         self.first = match self.first {
-            FirstCopy::Gone if self.is_again || self.sent.is_some() => FirstCopy::Gone,
+            FirstCopy::Gone if self.name.is_some() => FirstCopy::Gone,
             FirstCopy::Gone => FirstCopy::Alone,
             FirstCopy::Alone | FirstCopy::Followed => FirstCopy::Followed,
         };
-        self.sent = Some((name, Instant::now()));
+        (self.name, self.sent) = (Some(name), Some(Instant::now()));
     }
 }
 
@@ -150,7 +151,7 @@ impl State {
         }
         let waiting = self.waiting.get_mut(&id)?;
         // The request is lent to the message, not copied.
-        let is_repeated = waiting.is_again || waiting.sent.is_some();
+        let is_repeated = waiting.name.is_some();
         let request = Request { id, is_repeated, ask: std::mem::replace(&mut waiting.ask, Ask::Status) };
         let encoded = encode(&request, &mut self.out);
         waiting.ask = request.ask;
@@ -175,15 +176,12 @@ impl State {
         Some(Over { done: waiting.remove().done, answer: Answer::Reply(response.reply) })
     }
 
-    /// The server gave a name. If it is another one than before, what was sent under the old one
-    /// has no answer any more.
+    /// The server gave a name. Commits that were sent under another one have no answer any more:
+    /// the server does not know of them, and would carry them out once more.
     pub(super) fn renamed(&mut self, name: ClientId) -> Vec<Over> {
         self.forget_connection();
-        let before = self.name.replace(name);
-        if before.is_none_or(|before| before == name) {
-            return Vec::new();
-        }
-        let is_stranded = |w: &Waiting| w.sent.is_some() && w.ask.is_commit();
+        self.name = Some(name);
+        let is_stranded = |w: &Waiting| w.name.is_some_and(|before| before != name) && w.ask.is_commit();
         let stranded: Vec<u64> = self.waiting.iter().filter(|(_, w)| is_stranded(w)).map(|(id, _)| *id).collect();
         stranded
             .into_iter()
@@ -201,12 +199,14 @@ pub(super) mod tests {
     use crate::core::{Incarnation, Key, ServerId, Transaction, TranxId, Value, Write};
     use crate::wire::{decode, next_frame};
 
+    const NAME: ClientId = ClientId { incarnation: Incarnation(1), number: 1 };
+
     /// A commit of a value of so many bytes that nobody has sent yet.
     pub(in crate::client::socket) fn waiting(bytes: usize) -> Waiting {
         let write = Write { key: Key::smallest(), value: Some(Value::new(vec![7; bytes]).unwrap()) };
         let ask = Ask::Commit(Transaction { writes: vec![write], ..Transaction::default() });
         let until = Instant::now() + Duration::from_secs(600);
-        Waiting { ask, done: Box::new(drop), until, is_again: false, sent: None, first: FirstCopy::Gone }
+        Waiting { ask, done: Box::new(drop), until, name: None, sent: None, first: FirstCopy::Gone }
     }
 
     fn ids(mut bytes: &[u8]) -> Vec<u64> {
@@ -223,17 +223,22 @@ pub(super) mod tests {
         let mut state = State::new();
         let asked = state.asked.unwrap();
         assert!(!state.is_resting(asked + REST), "it has not met the server");
-        state.name = Some(ClientId { incarnation: Incarnation(1), number: 1 });
+        state.name = Some(NAME);
         assert!(state.is_resting(asked + REST) && !state.is_resting(asked + REST / 2));
         state.waiting.insert(1, waiting(1));
         assert!(!state.is_resting(asked + REST));
+    }
+
+    /// A commit that was sent under the name, and is asked about again.
+    fn asked_about_again() -> Waiting {
+        Waiting { name: Some(NAME), first: FirstCopy::Alone, ..waiting(1) }
     }
 
     fn connected() -> State {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let mut state = State::new();
         state.stream = Some(Arc::new(TcpStream::connect(listener.local_addr().unwrap()).unwrap()));
-        state.name = Some(ClientId { incarnation: Incarnation(1), number: 1 });
+        state.name = Some(NAME);
         state
     }
 
@@ -282,9 +287,32 @@ pub(super) mod tests {
     #[test]
     fn commit_that_is_asked_about_again_may_have_been_refused_at_the_door_before() {
         let mut state = connected();
-        state.waiting.insert(1, Waiting { is_again: true, first: FirstCopy::Alone, ..waiting(1) });
+        state.waiting.insert(1, asked_about_again());
         assert!(state.send(1).is_none());
         assert!(!is_answered(&mut state, overloaded()) && is_answered(&mut state, overloaded()));
+    }
+
+    /// Ids of the requests that are over when the server gives the client this name.
+    fn stranded(state: &mut State, name: ClientId) -> Vec<Ticket> {
+        let ticket = |over: Over| if let Answer::Silence(ticket) = over.answer { Some(ticket) } else { None };
+        state.renamed(name).into_iter().map(|over| ticket(over).unwrap()).collect()
+    }
+
+    #[test]
+    fn commit_is_not_sent_under_another_name_than_its_first_copy() {
+        let mut state = connected();
+        state.waiting.insert(1, waiting(1));
+        assert!(state.send(1).is_none());
+        state.forget_connection();
+        // Neither is one that is asked about again while there is no connection.
+        state.waiting.insert(2, asked_about_again());
+        state.waiting.insert(3, waiting(1));
+        state.waiting.insert(4, Waiting { ask: Ask::Snapshot, ..asked_about_again() });
+        assert_eq!(stranded(&mut state, NAME), []);
+        let other = ClientId { incarnation: Incarnation(2), ..NAME };
+        assert_eq!(stranded(&mut state, other), [1, 2].map(|id| Ticket { client: NAME, id }));
+        assert!(state.send_all(|_| true).is_empty());
+        assert_eq!(ids(&state.out), [3, 4]);
     }
 
     #[test]

@@ -1,17 +1,21 @@
-//! Test of a commit whose answer is lost: the client sends it again, and the server carries it out
-//! once.
+//! Tests of a commit whose answer is lost: the client sends it again, and the server carries it out
+//! once. To a server that was restarted meanwhile it does not send it.
 
+use std::future::Future;
 use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::pin::pin;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
-use std::thread;
+use std::task::{Context, Waker};
+use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use dtranx::client::{Client, ClientOptions};
+use dtranx::client::{Client, ClientOptions, Committed, Error};
 use dtranx::cluster::{Cluster, Server as Member};
 use dtranx::core::ServerId;
 use dtranx::server::{Server, ServerConfig};
+use tempfile::TempDir;
 
 use crate::limit::Limit;
 
@@ -31,7 +35,9 @@ impl Way {
         // The thread ends with the process.
         thread::spawn(move || {
             for near in listener.incoming() {
-                let (near, far) = (near.unwrap(), TcpStream::connect(server).unwrap());
+                let near = near.unwrap();
+                // While the server is down, callers are closed at once.
+                let Ok(far) = TcpStream::connect(server) else { continue };
                 let (here, there) = (way.clone(), way.clone());
                 let ends = (near.try_clone().unwrap(), far.try_clone().unwrap());
                 way.streams.lock().unwrap().push(near.try_clone().unwrap());
@@ -62,40 +68,86 @@ impl Way {
     }
 }
 
+/// One server behind a way, a client that reaches it through the way, and one that watches it from
+/// outside.
+struct Place {
+    folder: TempDir,
+    listen: SocketAddr,
+    cluster: Cluster,
+    way: Way,
+    client: Client,
+    watcher: Client,
+}
+
+impl Place {
+    fn open(request_ms: u64) -> (Self, Server) {
+        let (folder, way, listen) = (tempfile::tempdir().unwrap(), Way::default(), crate::server::free_address());
+        let members = |address| vec![Member { id: ServerId(1), address }];
+        let cluster = Cluster::hashed("test", members(way.open(listen)));
+        let direct = Cluster::hashed("test", members(listen));
+        let client = |cluster, request_ms| {
+            Client::of_cluster(cluster, ClientOptions { request_ms, ..ClientOptions::default() }).unwrap()
+        };
+        let (client, watcher) = (client(cluster.clone(), request_ms), client(direct, 60_000));
+        let place = Self { folder, listen, cluster, way, client, watcher };
+        let server = place.start();
+        place.watcher.put("a", "1").unwrap();
+        (place, server)
+    }
+
+    fn start(&self) -> Server {
+        let mut config = ServerConfig::new(self.cluster.clone(), ServerId(1), self.folder.path());
+        config.listen = Some(self.listen);
+        Server::start(&config).unwrap()
+    }
+
+    /// Commits `a = 2` after reading `a`. It is carried out, and its answer is lost on the way.
+    fn commit_without_answer(&self) -> JoinHandle<Result<Committed, Error>> {
+        let mut tranx = self.client.begin();
+        tranx.get("a").unwrap();
+        tranx.put("a", "2").unwrap();
+        self.way.swallows.store(true, Ordering::SeqCst);
+        let committing = thread::spawn(move || tranx.commit());
+        let begun = Instant::now();
+        let is_lost = || self.way.swallowed_bytes.load(Ordering::SeqCst) > 0;
+        while self.watcher.status(ServerId(1)).unwrap().committed < 2 || !is_lost() {
+            assert!(begun.elapsed() < Duration::from_secs(50), "the commit does not arrive, or is not answered");
+            thread::sleep(Duration::from_millis(5));
+        }
+        committing
+    }
+}
+
 #[test]
 fn lost_answer_is_given_again_and_the_commit_is_done_once() {
     let _limit = Limit::of(120, "answer to the commit");
-    let folder = tempfile::tempdir().unwrap();
-    let listen = crate::server::free_address();
-    let way = Way::default();
-    let members = vec![Member { id: ServerId(1), address: way.open(listen) }];
-    let cluster = Cluster::hashed("test", members);
-    let mut config = ServerConfig::new(cluster.clone(), ServerId(1), folder.path());
-    config.listen = Some(listen);
-    let _server = Server::start(&config).unwrap();
-    let options = ClientOptions { request_ms: 60_000, ..ClientOptions::default() };
-    let client = Client::connect(&[cluster.servers[0].address], options.clone()).unwrap();
-    // The watcher connects directly, past the proxy.
-    let direct = Cluster::hashed("test", vec![Member { id: ServerId(1), address: listen }]);
-    let watcher = Client::of_cluster(direct, options).unwrap();
-    client.put("a", "1").unwrap();
-
-    let mut tranx = client.begin();
-    tranx.get("a").unwrap();
-    tranx.put("a", "2").unwrap();
-    way.swallows.store(true, Ordering::SeqCst);
-    let committing = thread::spawn(move || tranx.commit());
-    let begun = Instant::now();
-    // The test goes on once the proxy has dropped the answer to the commit.
-    while watcher.status(ServerId(1)).unwrap().committed < 2 || way.swallowed_bytes.load(Ordering::SeqCst) == 0 {
-        assert!(begun.elapsed() < Duration::from_secs(50), "the commit does not arrive, or is not answered");
-        thread::sleep(Duration::from_millis(5));
-    }
+    let (place, _server) = Place::open(60_000);
+    let committing = place.commit_without_answer();
     // The transaction is committed, but the client does not know. A second execution would be
     // refused, because its read is stale by now.
-    way.swallows.store(false, Ordering::SeqCst);
-    way.break_all();
+    place.way.swallows.store(false, Ordering::SeqCst);
+    place.way.break_all();
     let committed = committing.join().unwrap().unwrap();
-    assert_eq!(watcher.get("a").unwrap().unwrap(), "2");
+    assert_eq!(place.watcher.get("a").unwrap().unwrap(), "2");
     assert!(committed.tranx.is_some());
+}
+
+#[test]
+fn commit_that_is_asked_about_while_its_server_is_down_stays_unknown() {
+    let _limit = Limit::of(120, "answer to the commit");
+    let (place, server) = Place::open(3_000);
+    let committing = place.commit_without_answer();
+    drop(server);
+    let Err(Error::Unknown(unknown)) = committing.join().unwrap() else { panic!("there is an answer") };
+    // The client asks again while it has no connection. The next one is to the restarted server,
+    // which does not know of the first copy: a second execution would be refused, because what the
+    // transaction read was replaced by itself.
+    let mut again = pin!(unknown.ask_again_async(Instant::now() + Duration::from_secs(60)));
+    assert!(again.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
+    place.way.swallows.store(false, Ordering::SeqCst);
+    let _server = place.start();
+    let answer = pollster::block_on(again);
+    assert!(matches!(answer, Err(Error::Unknown(_))), "{answer:?}");
+    assert_eq!(place.watcher.get("a").unwrap().unwrap(), "2");
+    assert_eq!(place.watcher.status(ServerId(1)).unwrap().refused, 0, "it was sent to the restarted server");
 }
