@@ -87,8 +87,8 @@ class Link:
         is_commit = isinstance(ask, Commit | CommitAgain)
         self._last_id += 1
         request_id, sent_as = self._last_id, None
-        # Over which the first copy was sent, as long as a refusal of it may come.
-        first_over = None
+        # The first copy may be refused yet, over this connection or a later one.
+        may_refuse_first = True
         self._close_ended()
         while True:
             try:
@@ -97,15 +97,14 @@ class Link:
                 if is_commit and sent_as not in (None, self._name):
                     raise UnknownError(f"the server of {self._address} was restarted, or has forgotten this client")
                 payload = encode(Request(request_id, sent_as is not None, ask))
-                is_followed = sent_as is not None and first_over is self._stream
-                first_over = self._stream if sent_as is None else first_over
+                is_followed = sent_as is not None and may_refuse_first
                 sent_as = self._name
                 self._send(frame(payload))
                 until = min(deadline, time.monotonic() + RESEND_S)
                 reply = self._answer(request_id, until)
                 if is_followed and is_commit and _is_overloaded(reply):
                     # Of the first copy: the server may have carried out the other one.
-                    first_over = None
+                    may_refuse_first = False
                     reply = self._answer(request_id, until)
                 if reply is not None:
                     return reply

@@ -128,10 +128,15 @@ class Once(unittest.TestCase):
         with mock.patch("dtranx.connection.RESEND_S", 0.05), self.assertRaises(RefusedError):
             self.put(client)
 
-    def test_a_refusal_over_another_connection_than_the_first_copys_is_the_answer(self):
-        self.serve((FIRST, []), (FIRST, [None]), (FIRST, [OVERLOADED]))
-        with self.assertRaises(RefusedError):
-            self.put(self.client())
+    def test_the_refusal_of_a_first_copy_may_come_over_the_next_connection(self):
+        self.serve((FIRST, []), (FIRST, [None]), (FIRST, [[(0, OVERLOADED), (0, COMMITTED)]]))
+        self.assertEqual(self.put(self.client()), VERSION)
+
+    def test_a_second_refusal_over_the_next_connection_is_the_answer(self):
+        self.serve((FIRST, []), (FIRST, [None]), (FIRST, [OVERLOADED, OVERLOADED]))
+        client = self.client()
+        with mock.patch("dtranx.connection.RESEND_S", 0.05), self.assertRaises(RefusedError):
+            self.put(client)
 
     def test_a_commit_without_an_answer_is_unknown_though_the_server_refuses_the_client_then(self):
         self.serve((FIRST, []), (FIRST, [None]), (NotWelcome("another cluster", False), []))

@@ -168,6 +168,19 @@ mod tests {
         assert!(matches!(clients.admit(&config, ME, MessageId(3), true), Admission::New));
     }
 
+    /// Why a client does not believe the first refusal of a request that it has sent twice: the
+    /// second copy may be right behind the first one, also if the client connected anew in between.
+    #[test]
+    fn admit_repeated_request_is_carried_out_although_its_first_copy_was_refused() {
+        let (config, mut clients) = clients();
+        clients.admit(&config, ME, MessageId(1), false);
+        clients.admit(&config, ME, MessageId(2), false);
+        let refused = clients.admit(&config, ME, MessageId(3), false);
+        assert!(matches!(refused, Admission::Answer(CommitAnswer::Refused(Refusal::Overloaded { .. }))));
+        clients.answered(ME, MessageId(1), &committed(1));
+        assert!(matches!(clients.admit(&config, ME, MessageId(3), true), Admission::New));
+    }
+
     #[test]
     fn admit_client_of_another_incarnation_is_indeterminate() {
         let (config, mut clients) = clients();

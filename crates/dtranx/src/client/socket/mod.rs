@@ -120,7 +120,7 @@ impl Link for SocketLink {
             drop(state);
             return done(Answer::Silence(ticket));
         }
-        // It may have been over this connection that the first copy was sent.
+        // The first copy may be refused yet.
         let first = FirstCopy::Alone;
         let name = Some(ticket.client);
         self.shared.add(state, ticket.id, Waiting { ask, done, until, name, sent: None, first });

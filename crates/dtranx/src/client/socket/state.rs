@@ -51,12 +51,13 @@ pub(super) struct Waiting {
 }
 
 /// The first copy of a request, the only one that a server may refuse for want of room without
-/// remembering it.
+/// remembering it. The refusal may come over the next connection: the copy may have waited at the
+/// server until then.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum FirstCopy {
-    /// It was not sent over this connection, or its refusal has come.
+    /// It was not sent, or its refusal has come.
     Gone,
-    /// It was sent over this connection, and no other.
+    /// It was sent, and no other.
     Alone,
     /// A further copy was sent behind it. The server may refuse the first one and carry out the
     /// other.
@@ -85,12 +86,13 @@ impl Waiting {
     }
 
     /// Is this not the answer, but what became of the first copy, while a further one may be
-    /// carried out? If so, the next refusal is the answer: the server remembers it.
+    /// carried out? If so, the next refusal is the answer: the server remembers it, and is asked
+    /// for it soon.
     fn is_of_first_copy(&mut self, reply: &Reply) -> bool {
         let is_refused = matches!(reply, Reply::Commit(CommitAnswer::Refused(Refusal::Overloaded { .. })));
         let is_of_first = is_refused && self.first == FirstCopy::Followed;
         if is_of_first {
-            self.first = FirstCopy::Gone;
+            (self.first, self.sent) = (FirstCopy::Gone, None);
         }
         is_of_first
     }
@@ -126,7 +128,6 @@ impl State {
     /// on waiting; what was not answered over it will not be.
     pub(super) fn forget_connection(&mut self) {
         self.out.clear();
-        self.waiting.values_mut().for_each(|waiting| waiting.first = FirstCopy::Gone);
         self.is_behind = false;
     }
 
@@ -271,17 +272,24 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn commit_that_was_sent_once_over_a_connection_is_refused_by_any_refusal() {
+    fn commit_that_was_sent_once_is_refused_by_any_refusal() {
         let mut state = connected();
         state.waiting.insert(1, waiting(1));
         assert!(state.send(1).is_none());
         assert!(is_answered(&mut state, overloaded()));
-        // The first copy went over a connection that is lost.
+    }
+
+    #[test]
+    fn refusal_of_a_first_copy_may_come_over_the_next_connection() {
+        let mut state = connected();
         state.waiting.insert(1, waiting(1));
         assert!(state.send(1).is_none());
-        state.forget_connection();
-        assert!(state.send(1).is_none() && state.send(1).is_none());
-        assert!(is_answered(&mut state, overloaded()));
+        assert_eq!(stranded(&mut state, NAME), []);
+        assert!(state.send(1).is_none());
+        assert!(!is_answered(&mut state, overloaded()), "the second copy may be carried out");
+        // What became of that one is asked for at the next look.
+        assert!(state.waiting[&1].sent.is_none() && state.send(1).is_none());
+        assert!(is_answered(&mut state, overloaded()), "the server remembers this one");
     }
 
     #[test]

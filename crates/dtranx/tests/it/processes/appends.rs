@@ -11,7 +11,7 @@ use rand::{RngExt, SeedableRng};
 
 use crate::limit::Limit;
 use crate::processes::history::{End, Op, Recorder};
-use crate::processes::trio::Trio;
+use crate::processes::trio::{REQUEST_MS, Trio};
 
 const LISTS: u64 = 6;
 /// Number of appends per list before the next lists are used. Short lists keep the check small.
@@ -83,7 +83,7 @@ fn torment_list_appends_are_strictly_serializable() {
     let over = AtomicBool::new(false);
     thread::scope(|scope| {
         for seed in 0..4 {
-            let (client, recorder, over) = (trio.client(1_000), &recorder, &over);
+            let (client, recorder, over) = (trio.client(REQUEST_MS), &recorder, &over);
             scope.spawn(move || work(&client, seed, recorder, over));
         }
         trio.torment();

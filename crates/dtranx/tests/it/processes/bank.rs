@@ -8,7 +8,7 @@ use dtranx::client::{Client, Error};
 use dtranx::core::KeyRange;
 
 use crate::limit::Limit;
-use crate::processes::trio::Trio;
+use crate::processes::trio::{REQUEST_MS, Trio};
 
 const ACCOUNTS: u64 = 10;
 const EACH: u64 = 50;
@@ -48,7 +48,7 @@ fn torment_bank_keeps_its_money_and_every_acknowledged_payment() {
     let acknowledged: Vec<AtomicU64> = (0..3).map(|_| AtomicU64::new(0)).collect();
     thread::scope(|scope| {
         for worker in 0..3 {
-            let (client, over, acknowledged) = (trio.client(1_000), &over, &acknowledged[worker as usize]);
+            let (client, over, acknowledged) = (trio.client(REQUEST_MS), &over, &acknowledged[worker as usize]);
             scope.spawn(move || {
                 let (mut payment, mut made) = (0, 0);
                 // Each worker makes at least 20 payments, on a slow machine after the servers have

@@ -1,4 +1,5 @@
-//! [`Proxy`]: a proxy to a server that can be cut. All connections through it break then, and new ones are refused until it is mended.
+//! [`Proxy`]: a proxy to a server that can be cut. All connections through it break then, and new
+//! ones are refused until it is mended. Before that, it can lose what the server says.
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
@@ -15,6 +16,7 @@ pub(crate) struct Proxy {
 #[derive(Default)]
 struct Shared {
     is_cut: AtomicBool,
+    is_mute: AtomicBool,
     is_over: AtomicBool,
     streams: Mutex<Vec<TcpStream>>,
 }
@@ -43,7 +45,13 @@ impl Proxy {
         self.shared.break_all();
     }
 
+    /// From now on nothing that the server says arrives.
+    pub(crate) fn mute(&self) {
+        self.shared.is_mute.store(true, Ordering::Relaxed);
+    }
+
     pub(crate) fn mend(&self) {
+        self.shared.is_mute.store(false, Ordering::Relaxed);
         self.shared.is_cut.store(false, Ordering::Relaxed);
     }
 }
@@ -63,22 +71,25 @@ impl Shared {
     }
 }
 
-fn join(shared: &Shared, near: TcpStream, server: SocketAddr) -> std::io::Result<()> {
+fn join(shared: &Arc<Shared>, near: TcpStream, server: SocketAddr) -> std::io::Result<()> {
     near.set_nonblocking(false)?;
     let far = TcpStream::connect(server)?;
     near.set_nodelay(true)?;
     far.set_nodelay(true)?;
-    let ends = [(near.try_clone()?, far.try_clone()?), (far.try_clone()?, near.try_clone()?)];
+    let (here, there) = ((near.try_clone()?, far.try_clone()?), (far.try_clone()?, near.try_clone()?));
     shared.streams.lock().unwrap().extend([near, far]);
-    for (from, to) in ends {
-        thread::spawn(move || copy(from, to));
-    }
+    let shared = shared.clone();
+    thread::spawn(move || copy(here.0, here.1, || false));
+    thread::spawn(move || copy(there.0, there.1, || shared.is_mute.load(Ordering::Relaxed)));
     Ok(())
 }
 
-fn copy(mut from: TcpStream, mut to: TcpStream) {
+fn copy(mut from: TcpStream, mut to: TcpStream, is_mute: impl Fn() -> bool) {
     let mut bytes = [0; 16 << 10];
     while let Ok(read @ 1..) = from.read(&mut bytes) {
+        if is_mute() {
+            continue;
+        }
         if to.write_all(&bytes[..read]).is_err() {
             break;
         }

@@ -9,7 +9,7 @@ use dtranx::client::{Client, Error, Result, Snapshot};
 use dtranx::core::{KeyRange, Refusal};
 
 use crate::limit::Limit;
-use crate::processes::trio::Trio;
+use crate::processes::trio::{REQUEST_MS, Trio};
 
 const ACCOUNTS: u64 = 40;
 const EACH: u64 = 1000;
@@ -160,7 +160,7 @@ fn torment_audits_go_on_and_see_one_moment() {
     open(&client);
     let (over, acknowledged, audits) = (AtomicBool::new(false), AtomicU64::new(0), AtomicU64::new(0));
     thread::scope(|scope| {
-        let (writer, reader) = (trio.client(1_000), trio.client(1_000));
+        let (writer, reader) = (trio.client(REQUEST_MS), trio.client(REQUEST_MS));
         let (over, acknowledged, audits) = (&over, &acknowledged, &audits);
         scope.spawn(move || write(&writer, over, acknowledged));
         scope.spawn(move || {

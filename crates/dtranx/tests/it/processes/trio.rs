@@ -4,7 +4,7 @@ use std::io::{BufRead, BufReader};
 use std::net::SocketAddr;
 use std::process::{Child, Command, Stdio};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use dtranx::client::{Client, ClientOptions};
 use dtranx::cluster::HeldPort;
@@ -12,6 +12,9 @@ use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 
 use crate::processes::proxy::Proxy;
+
+/// How long a request of a client lasts that works while servers are tormented.
+pub(crate) const REQUEST_MS: u64 = 1_000;
 
 pub(crate) struct Trio {
     folder: TempDir,
@@ -81,6 +84,21 @@ impl Trio {
         self.proxies[at].mend();
     }
 
+    /// Loses the answers of a server, cuts it off and restarts it, until requests that were under
+    /// way have lasted [`REQUEST_MS`]. Clients ask about a commit that was carried out while there
+    /// is no connection, and the next connection is to another incarnation.
+    pub(crate) fn restart_unheard(&mut self, at: usize) {
+        let begun = Instant::now();
+        self.proxies[at].mute();
+        thread::sleep(Duration::from_millis(50));
+        self.proxies[at].cut();
+        self.kill(at);
+        self.run(at);
+        let whole = Duration::from_millis(REQUEST_MS + 150);
+        thread::sleep(whole.saturating_sub(begun.elapsed()));
+        self.proxies[at].mend();
+    }
+
     /// Causes every kind of fault once on each server.
     pub(crate) fn torment(&mut self) {
         let short = Duration::from_millis(150);
@@ -93,6 +111,8 @@ impl Trio {
             self.pause((at + 1) % 3, 2 * short);
             thread::sleep(short);
             self.cut((at + 2) % 3, 2 * short);
+            thread::sleep(2 * short);
+            self.restart_unheard((at + 1) % 3);
         }
         thread::sleep(short);
         (0..3).for_each(|at| self.kill(at));
