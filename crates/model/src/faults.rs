@@ -23,7 +23,8 @@ pub fn may_be_late(plan: &Plan, state: &State, t: usize) -> bool {
     let may = state.faults.late_messages > 0 && !plan.has(Mutation::LockSentTwice);
     let step = &state.runs[t].step;
     match step {
-        Step::Writing(_) | Step::Together(..) | Step::GivingBack(..) | Step::TakingBack(_) | Step::Outliving(_) => may,
+        Step::Writing(_) | Step::Together(..) | Step::Changing(..) => may,
+        Step::GivingBack(..) | Step::TakingBack(_) | Step::Outliving(_) => may,
         Step::Finishing(_) => state.faults.late_finishes > 0,
         _ => false,
     }
@@ -34,6 +35,7 @@ pub fn may_be_late(plan: &Plan, state: &State, t: usize) -> bool {
 pub fn write_late(plan: &Plan, state: &mut State, t: usize) {
     match state.runs[t].step {
         Step::Writing(write) | Step::Together(write, _) => lock_late(plan, state, t, write),
+        Step::Changing(write, _) => change_late(plan, state, t, write),
         Step::GivingBack(_, write) | Step::TakingBack(write) => take_back_late(plan, state, t, write),
         Step::Outliving(write) => {
             state.faults.late_messages -= 1;
@@ -54,6 +56,14 @@ fn take_back_late(plan: &Plan, state: &mut State, t: usize, write: usize) {
         Step::GivingBack(first, i) => together::give_back_after(plan, state, t, first, i),
         _ => state.runs[t].step = Step::Writing(write),
     }
+}
+
+fn change_late(plan: &Plan, state: &mut State, t: usize, write: usize) {
+    state.faults.late_messages -= 1;
+    if let Some(tx) = state.tx_id(plan, t) {
+        state.server.late.push(Message::Change { tx, t, doc: plan.txs[t].writes[write].0 });
+    }
+    course::abort(plan, state, t);
 }
 
 fn lock_late(plan: &Plan, state: &mut State, t: usize, write: usize) {
@@ -102,6 +112,9 @@ pub fn deliver(plan: &Plan, state: &mut State, index: usize) {
             let (doc, op) = plan.txs[t].writes[write];
             state.server.now.docs[doc].take_over(over, tx, op, mark(t));
             note_orphan(plan, state, t, write);
+        }
+        Message::Change { tx, t, doc } => {
+            state.server.now.docs[doc].change(tx, mark(t));
         }
         Message::Finish { tx, doc } => state.server.now.docs[doc].finish(tx),
         Message::TakeBack { tx, doc } => state.server.now.docs[doc].take_back(tx),

@@ -32,6 +32,9 @@ pub enum Mutation {
     LockSentTwice,
     /// Of several lock writes sent together, one whose document was given back is taken for done.
     GivenBackTakenForDone,
+    /// Of several lock writes sent together, one that has locked its document is taken for done,
+    /// although the server has refused the change.
+    LockedTakenForChanged,
     /// A document is taken over from a transaction of the same client that is not decided yet.
     TakenOverUndecided,
     /// A transaction undoes only the documents whose locks were answered, although a lock write

@@ -25,6 +25,11 @@ pub struct TxPlan {
     pub writes: Vec<(usize, Op)>,
     /// Whether all lock writes are sent in one command.
     pub together: bool,
+    /// Whether each update of such a command is two statements: one locks and copies the document,
+    /// the next changes the copy.
+    pub in_two: bool,
+    /// The write of such a command whose change the server refuses the first time, after the lock.
+    pub change_refused: Option<usize>,
     /// Whether the transaction takes documents over from transactions of the same client that are
     /// committed and not finished.
     pub takes_over: bool,

@@ -114,6 +114,14 @@ impl Doc {
         self.prepare(me, op, mark, None)
     }
 
+    /// Carries out the change behind [`Self::take_over`] with no mark, and tells whether the
+    /// document was the transaction's.
+    pub fn change(&mut self, me: TxId, mark: Marks) -> bool {
+        let is_mine = self.lock.writer == Some(me);
+        self.pending = self.pending.map(|pending| if is_mine { pending + mark } else { pending });
+        is_mine
+    }
+
     /// Repairs or finishes the document if `writer` still holds it.
     pub fn repair(&mut self, writer: TxId, repair: Repair) {
         if self.lock.writer != Some(writer) {
@@ -286,6 +294,15 @@ pub enum Message {
         write: usize,
         /// Transaction from which the document is taken over, if any.
         over: Option<TxId>,
+    },
+    /// The change of a document that transaction `t` may have locked before.
+    Change {
+        /// Transaction that changes it.
+        tx: TxId,
+        /// Index of that transaction.
+        t: usize,
+        /// Index of the document that is changed.
+        doc: usize,
     },
     /// Finishes a document of a committed transaction.
     Finish {

@@ -30,6 +30,8 @@ pub enum Step {
     /// About to carry out this one of the lock writes that are sent together; true if all before it
     /// have locked.
     Together(usize, bool),
+    /// The same of the change behind a lock that was taken.
+    Changing(usize, bool),
     /// Not all lock writes of the command have locked: about to ask which documents are held.
     Asking,
     /// The first document that is not held, and the one that is about to be given back.
@@ -74,7 +76,7 @@ pub struct Run {
     pub missed: u8,
     /// Whether that connection had been answered by then.
     pub answered: bool,
-    /// Whether the transaction's last write has been refused.
+    /// Whether one of the transaction's writes has been refused after it had locked.
     pub refused: bool,
     /// One bit for each answered lock write, if the documents are known from the answers alone.
     pub known: u8,

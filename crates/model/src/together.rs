@@ -1,22 +1,24 @@
 //! Lock writes that are sent in one command, and their fate when not all find their document free
-//! (decision 0010).
+//! (decisions 0010 and 0060).
 //!
-//! 1. Each lock write is carried out by itself; any step may happen between two of them.
-//! 2. If all have locked, commit is requested. Otherwise the transaction asks which documents it
-//!    holds.
-//! 3. The documents that it holds after the first one that it does not hold are given back, one at
-//!    a time.
-//! 4. The transaction goes on from there with one lock write per command.
+//! 1. Each lock write is carried out by itself; any step may happen between two of them, and, if an
+//!    update is two statements, between its lock and its change.
+//! 2. An insert that finds a document, and a change that the server refuses, end the command there.
+//! 3. If all have locked and changed, commit is requested. Otherwise the transaction asks which
+//!    documents it holds.
+//! 4. The documents that it holds after the first one that it does not hold, or whose change was
+//!    refused, are given back, one at a time, the latter included.
+//! 5. The transaction goes on from there with one lock write per command.
 
 use crate::{
     course::{Answer, begin, delist, predecessor, written},
     mutation::Mutation,
-    plan::Plan,
+    plan::{Op, Plan},
     server::{Prepared, mark},
     state::{State, Step},
 };
 
-/// Carries out write `i` of the command.
+/// Carries out write `i` of the command, or its first statement.
 pub fn send(plan: &Plan, state: &mut State, t: usize, i: usize, all: bool) {
     if !begin(plan, state, t) {
         return;
@@ -25,9 +27,30 @@ pub fn send(plan: &Plan, state: &mut State, t: usize, i: usize, all: bool) {
     let (doc, op) = plan.txs[t].writes[i];
     let over = predecessor(plan, state, t, doc);
     delist(plan, state, over, doc, Answer::Came);
-    let locked = matches!(state.server.now.docs[doc].take_over(over, tx, op, mark(t)), Prepared::Done);
-    let (all, last) = (all && locked, i + 1 == plan.txs[t].writes.len());
-    match (last, all) {
+    let in_two = plan.txs[t].in_two && op == Op::Update;
+    let change = if in_two { 0 } else { mark(t) };
+    match state.server.now.docs[doc].take_over(over, tx, op, change) {
+        Prepared::Done if in_two => state.runs[t].step = Step::Changing(i, all),
+        Prepared::Duplicate => state.runs[t].step = Step::Asking,
+        prepared => carried_out(plan, state, t, i, all && prepared == Prepared::Done),
+    }
+}
+
+/// Carries out the second statement of write `i`.
+pub fn change(plan: &Plan, state: &mut State, t: usize, i: usize, all: bool) {
+    if plan.txs[t].change_refused == Some(i) && !state.runs[t].refused {
+        state.runs[t].refused = true;
+        state.runs[t].step = Step::Asking;
+        return;
+    }
+    let Some(tx) = state.tx_id(plan, t) else { return };
+    let changed = state.server.now.docs[plan.txs[t].writes[i].0].change(tx, mark(t));
+    carried_out(plan, state, t, i, all && changed);
+}
+
+/// The step after write `i`.
+fn carried_out(plan: &Plan, state: &mut State, t: usize, i: usize, all: bool) {
+    match (i + 1 == plan.txs[t].writes.len(), all) {
         (true, true) => written(plan, state, t, i),
         (true, false) => state.runs[t].step = Step::Asking,
         (false, _) => state.runs[t].step = Step::Together(i + 1, all),
@@ -38,9 +61,11 @@ pub fn send(plan: &Plan, state: &mut State, t: usize, i: usize, all: bool) {
 pub fn ask(plan: &Plan, state: &mut State, t: usize) {
     let writes = &plan.txs[t].writes;
     let (me, docs) = (state.tx_id(plan, t), &state.server.now.docs);
-    let first = writes.iter().position(|(doc, _)| docs[*doc].lock.writer != me);
-    match first {
+    let not_held = writes.iter().position(|(doc, _)| docs[*doc].lock.writer != me);
+    let refused = plan.txs[t].change_refused.filter(|_| !plan.has(Mutation::LockedTakenForChanged));
+    match not_held.into_iter().chain(refused.filter(|_| state.runs[t].refused)).min() {
         None => written(plan, state, t, writes.len() - 1),
+        Some(first) if not_held != Some(first) => state.runs[t].step = Step::GivingBack(first, first),
         Some(first) => give_back_after(plan, state, t, first, first),
     }
 }

@@ -49,6 +49,7 @@ pub fn advance(plan: &Plan, state: &mut State, t: usize) {
     match state.runs[t].step.clone() {
         Step::Writing(i) => write(plan, state, t, i),
         Step::Together(i, all) => together::send(plan, state, t, i, all),
+        Step::Changing(i, all) => together::change(plan, state, t, i, all),
         Step::Asking => together::ask(plan, state, t),
         Step::GivingBack(first, i) => together::give_back(plan, state, t, first, i),
         Step::Enlisting(i) => state.runs[t].step = Step::Writing(i),

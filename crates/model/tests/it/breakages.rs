@@ -35,6 +35,12 @@ fn given_back_taken_for_done_is_found() {
 }
 
 #[test]
+fn locked_taken_for_changed_is_found() {
+    fails(plans::sent_in_two_refused(), Mutation::LockedTakenForChanged, "P1");
+    fails(plans::sent_in_two(), Mutation::GivenBackTakenForDone, "P1");
+}
+
+#[test]
 fn taken_over_undecided_is_found() {
     fails(plans::taken_over(), Mutation::TakenOverUndecided, "P1");
 }

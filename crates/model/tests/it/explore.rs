@@ -32,6 +32,17 @@ fn sent_together_restart_holds() {
 }
 
 #[test]
+fn sent_in_two_holds() {
+    holds(plans::sent_in_two());
+    holds(plans::sent_in_two_refused());
+}
+
+#[test]
+fn sent_in_two_restart_holds() {
+    holds(plans::sent_in_two_restart());
+}
+
+#[test]
 fn taken_over_holds() {
     holds(plans::taken_over());
 }

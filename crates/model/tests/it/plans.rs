@@ -52,6 +52,43 @@ pub(crate) fn sent_together_restart() -> Plan {
     }
 }
 
+/// An update, an insert and an update, each update in two statements, beside a rival that wants the
+/// first document.
+pub(crate) fn sent_in_two() -> Plan {
+    let together = tx(0, &[(0, Op::Update), (1, Op::Insert), (2, Op::Update)]);
+    Plan {
+        name: "sent_in_two",
+        docs: vec![true, false, true],
+        txs: vec![TxPlan { together: true, in_two: true, ..together }, updates(1, &[0])],
+        faults: faults(|f| f.late_messages = 1),
+        ..Plan::default()
+    }
+}
+
+/// Three updates in two statements each. The server refuses the change of the second.
+pub(crate) fn sent_in_two_refused() -> Plan {
+    let together = TxPlan { together: true, in_two: true, change_refused: Some(1), ..updates(0, &[0, 1, 2]) };
+    Plan {
+        name: "sent_in_two_refused",
+        docs: vec![true, true, true],
+        txs: vec![together, updates(1, &[1])],
+        faults: faults(|f| (f.late_messages, f.expiries) = (1, 1)),
+        ..Plan::default()
+    }
+}
+
+/// Two updates in two statements each while the server restarts.
+pub(crate) fn sent_in_two_restart() -> Plan {
+    let together = TxPlan { together: true, in_two: true, ..updates(0, &[0, 1]) };
+    Plan {
+        name: "sent_in_two_restart",
+        docs: vec![true, true],
+        txs: vec![together, updates(1, &[0])],
+        faults: faults(|f| (f.server_crashes, f.kills) = (1, 1)),
+        ..Plan::default()
+    }
+}
+
 /// Two transactions of one client: the second takes over what the first has left, if it comes
 /// before it is finished.
 fn taking_over(first: &[usize], second: &[usize], together: bool) -> Vec<TxPlan> {
