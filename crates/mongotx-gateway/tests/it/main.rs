@@ -41,6 +41,7 @@ mod retryable_writes;
 mod side_by_side;
 mod sockets;
 mod tls;
+mod together;
 mod transactions;
 mod upstream;
 mod validated_reads;

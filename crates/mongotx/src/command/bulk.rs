@@ -17,7 +17,7 @@ use crate::{
         address::Address,
         own_key::OwnKey,
         prepare::{Change, Target},
-        prepare_each::Each,
+        prepare_each::{Each, Form},
         transaction::Transaction,
     },
     error::{Error, Progress, Result, WriteError},
@@ -50,13 +50,14 @@ impl Operation {
         }
     }
 
-    /// The filter and the change of an update or removal that one statement can carry out.
+    /// The filter and the change of an update or removal that can go with others. It may say that
+    /// it is of many documents: what names one can be of no more.
     fn as_statement(&self) -> Option<Statement<'_>> {
         match self {
-            Self::Update(command) if command.may_be_fused() => {
+            Self::Update(command) if command.may_go_together() => {
                 Some(Statement { filter: &command.filter, terms: &command.terms, change: command.change() })
             }
-            Self::Delete(command) if !command.multi && command.terms.is_plain() && command.terms.hint.is_none() => {
+            Self::Delete(command) if command.terms.is_plain() && command.terms.hint.is_none() => {
                 Some(Statement { filter: &command.filter, terms: &command.terms, change: Change::Remove })
             }
             _ => None,
@@ -90,12 +91,12 @@ pub struct BulkWriteResult {
 }
 
 impl BulkWriteResult {
-    /// Each of these has changed or removed one document.
-    fn note_done(&mut self, operations: &[Operation]) {
+    /// Each of these has matched one document, and removed it or perhaps changed it: `modified` of
+    /// all these documents are not as before.
+    fn note_done(&mut self, operations: &[Operation], modified: usize) {
         let removed = operations.iter().filter(|operation| matches!(operation, Operation::Delete(_))).count() as u64;
-        let changed = operations.len() as u64 - removed;
-        self.matched_count += changed;
-        self.modified_count += changed;
+        self.matched_count += operations.len() as u64 - removed;
+        self.modified_count += (modified as u64).saturating_sub(removed);
         self.deleted_count += removed;
     }
 }
@@ -129,9 +130,10 @@ async fn inside(
     let (mut index, mut keys_from, mut together_from) = (0, 0, 0);
     // The one before which a command of several has ended, and how many have ended early.
     let (mut alone, mut stops) = (None, 0);
+    let mut form = Form::Short;
     while let Some(operation) = operations.get(index) {
         let rest = if index < together_from || alone == Some(index) { &[] } else { &operations[index..] };
-        let together = match first_statements(core, tx, ns, rest, index >= keys_from).await {
+        let together = match first_statements(core, tx, ns, rest, (index >= keys_from, form)).await {
             Ok(together) => together,
             Err(error) if error.ends_transaction() => return Err(error),
             // One by one they are refused where they stand.
@@ -143,19 +145,22 @@ async fn inside(
         };
         if together.done < together.named {
             stops += 1;
-            if stops == MOST_STOPS {
+            if stops == MOST_STOPS || together.is_unclear {
                 (stops, together_from) = (0, index + together.named);
             }
             // Asking again for the places of the others would cost a command for each of them.
             keys_from = index + together.named;
         }
         if together.done > 0 {
-            result.note_done(&operations[index..index + together.done]);
+            result.note_done(&operations[index..index + together.done], together.modified);
             index += together.done;
             alone = (together.done < together.named).then_some(index);
             continue;
         }
+        let before = result.matched_count - result.modified_count;
         match one(core, tx, ns, operation, index, &mut result).await {
+            // It had what it was to be given, as others may have.
+            Ok(()) if result.matched_count - result.modified_count > before => form = Form::InTwo,
             Ok(()) => {}
             Err(error) if error.ends_transaction() => return Err(error),
             Err(error) => {
@@ -183,8 +188,12 @@ async fn inside(
 /// The first operations that one command can carry out.
 #[derive(Default)]
 struct Together {
-    /// How many were: each of these has matched its document, and modified or removed it.
+    /// How many were: each of these has matched its document.
     done: usize,
+    /// How many of these have modified it, or removed it.
+    modified: usize,
+    /// They are not to be sent together again.
+    is_unclear: bool,
     /// How many could have been, as far as was to be seen.
     named: usize,
 }
@@ -197,7 +206,7 @@ async fn first_statements(
     tx: &mut Transaction,
     ns: &Namespace,
     operations: &[Operation],
-    by_key: bool,
+    (by_key, form): (bool, Form),
 ) -> Result<Together> {
     if operations.len() < 2 || !core.shard_key(ns).await?.is_empty() || tx.has_read_locks(ns) {
         return Ok(Together::default());
@@ -219,7 +228,7 @@ async fn first_statements(
     let named = run.len();
     let run = if named < 2 { Vec::new() } else { addresses(core, tx, ns, run).await };
     if run.len() < 2 {
-        return Ok(Together { done: 0, named });
+        return Ok(Together { named, ..Together::default() });
     }
     core.catalog.check_written(ns, true)?;
     tx.note_replacing(false);
@@ -229,7 +238,8 @@ async fn first_statements(
     };
     let (at, statements): (Vec<Address>, Vec<Statement<'_>>) = run.into_iter().unzip();
     let all: Vec<Each<'_>> = at.iter().zip(statements).map(each).collect();
-    Ok(Together { done: core.prepare_each(tx, ns, &all).await?, named })
+    let done = core.prepare_each(tx, ns, &all, form).await?;
+    Ok(Together { done: done.count, modified: done.modified, is_unclear: done.is_unclear, named })
 }
 
 /// How an update or removal names the one document that it can match.

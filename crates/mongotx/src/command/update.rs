@@ -12,7 +12,7 @@ use bson::{Bson, Document, doc};
 use sd2v::{
     filter::{check_filter, has_expression, has_script, has_special},
     guard::guarded,
-    update::{Update, fuse},
+    update::Update,
 };
 
 use super::{direct, find, implicit, insert, probe, rematch::Rematches, upsert, validated};
@@ -96,10 +96,9 @@ impl UpdateCommand {
         has_special(&self.filter) || self.upsert && has_script(&self.filter)
     }
 
-    /// May one statement lock its document and change it?
-    pub(crate) fn may_be_fused(&self) -> bool {
-        let simple = !self.multi && !self.upsert && self.array_filters.is_none() && self.terms.hint.is_none();
-        simple && self.terms.is_plain() && fuse(&self.update, &Bson::Null, &[], &[]).is_some()
+    /// May it be sent together with others, if it names the one document that it can match?
+    pub(crate) fn may_go_together(&self) -> bool {
+        !self.upsert && self.terms.hint.is_none() && self.terms.is_plain()
     }
 
     /// Does it put a whole document in the place of another?

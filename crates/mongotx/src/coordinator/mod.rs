@@ -13,6 +13,7 @@
 //! | [`by_key`] | documents that several want by another key than their `_id` |
 //! | [`seen_keys`] | where documents are that a transaction has read by other keys than their `_id`s |
 //! | [`prepare_each`], [`prepare_many`] | several documents, each with its own change; many with the same |
+//! | [`answered_each`] | what the answer to the first of these tells |
 //! | [`read_set`] | what a transaction has read, to be validated |
 //! | [`changes`], [`looks`] | when transactions last changed each collection, and who looks at that |
 //! | [`quiet`] | quiet for a reader that loses again and again |
@@ -42,6 +43,7 @@
 //! | [`nodes`] | what writes wait for where several servers keep the data |
 
 pub(crate) mod address;
+pub(crate) mod answered_each;
 pub(crate) mod by_key;
 pub(crate) mod catalog;
 pub(crate) mod chance;

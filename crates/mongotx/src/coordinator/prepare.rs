@@ -158,6 +158,21 @@ impl Target<'_> {
         Ok(Some(statement::lock_change(query, pipeline)))
     }
 
+    /// Lock and copy, then change the copy: the statements for a document that this transaction has
+    /// not locked.
+    pub(crate) fn locked_and_changed(
+        &self,
+        update: &Update,
+        array_filters: Option<&[Document]>,
+        me: TxId,
+    ) -> Result<[Document; 2]> {
+        let condition = self.condition()?;
+        let (safe, mine) = (self.safe(&condition), self.narrowed(rewrite_filter(&condition.rest)?));
+        let mut changed = statement::change_unsafe(mine, me, rewrite_update(update)?, false);
+        changed.extend(array_filters.map(|filters| ("arrayFilters".to_owned(), filters.to_vec().into())));
+        Ok([statement::lock_copy(safe, me, OwnReadLock::None, false), changed])
+    }
+
     fn narrowed(&self, rest: Document) -> Document {
         let only = match &self.terms.collation {
             None => self.at.filter(),

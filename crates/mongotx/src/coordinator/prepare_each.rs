@@ -3,28 +3,34 @@
 //!
 //! 1. Claim the documents in their order, so that two transactions of this client never hold what
 //!    the other waits for.
-//! 2. Send the statements that [`super::prepare`] would send one by one, all in one `update`. Each
-//!    takes its lock if and only if it has changed its document.
+//! 2. Send the statements that [`super::prepare`] would send one by one, all in one `update`: one
+//!    for each document where each of them takes its lock if and only if it has changed its
+//!    document, and otherwise two, of which the first locks and copies and the second changes the
+//!    copy.
 //! 3. All have: done. Otherwise those before the first that has not are done; those after it are
 //!    given back, because a transaction that waits for one document must not hold what its order
-//!    puts after that.
+//!    puts after that ([`super::answered_each`]).
 //!
-//! What is eligible is what one statement does completely; everything else takes the way of single
-//! documents.
+//! What needs more than these statements (unique values, words, shard keys, collations) takes the
+//! way of single documents.
 
 use std::collections::HashSet;
 
 use bson::Document;
 use protocol::TxId;
+use sd2v::update::Update;
 
 use super::{
     Core,
     address::Address,
+    answered_each::{Done, Way, of_all, of_some},
+    catalog::Collection,
     meet::Patience,
     own_key::{OwnKey, coarse_key, id_key},
     prepare::{Change, Target},
     prepare_shown::statement_of,
     server::WriteAnswer,
+    siblings::Claim,
     transaction::{Hold, Transaction},
 };
 use crate::{error::Result, options::Namespace};
@@ -39,42 +45,67 @@ pub(crate) struct Each<'a> {
     pub(crate) change: Change<'a>,
 }
 
+/// How many statements a change takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Form {
+    /// As few as possible.
+    Short,
+    /// Two: some of the documents may have what they are to be given already, which one statement
+    /// does not tell from a document that it must not change.
+    InTwo,
+}
+
+/// The statements for one document.
+struct Statements {
+    way: Way,
+    all: Vec<Document>,
+}
+
 impl Core {
     /// Locks and changes as many of the first of these as one command can, each a different
-    /// document of `ns`. Answers how many: whether the next one matches is not known.
+    /// document of `ns`. Whether the next one matches is not known.
     #[tracing::instrument(name = "mongotx.prepare_each", level = "debug", skip_all, fields(%ns, documents = all.len()))]
-    pub(crate) async fn prepare_each(&self, tx: &mut Transaction, ns: &Namespace, all: &[Each<'_>]) -> Result<usize> {
+    pub(crate) async fn prepare_each(
+        &self,
+        tx: &mut Transaction,
+        ns: &Namespace,
+        all: &[Each<'_>],
+        form: Form,
+    ) -> Result<Done> {
         if tx.has_read_locks(ns) {
-            return Ok(0);
+            return Ok(Done::default());
         }
         let me = self.ensure_started(tx, ns).await?;
-        let mut statements = self.eligible(tx, ns, all, me).await?;
+        let mut statements = self.eligible(tx, ns, all, (me, form)).await?;
         if statements.len() < 2 {
-            return Ok(0);
+            return Ok(Done::default());
         }
+        let all = &all[..statements.len()];
         let claims = tx.claims.clone();
         let (mut claimed, patience) = (Vec::new(), Patience::new(tx.options.lock_wait));
-        for each in &all[..statements.len()] {
+        for each in all {
             claimed.push(match claims.as_ref().filter(|_| each.target.is_the_document(tx)) {
                 Some(claims) => self.claim(claims, &each.target, &patience).await?,
                 None => None,
             });
         }
-        for ((statement, each), claim) in statements.iter_mut().zip(all).zip(&claimed) {
-            self.take_over(statement, &each.target, &each.change, (me, claim.as_ref())).await?;
+        for ((statements, each), claim) in statements.iter_mut().zip(all).zip(&claimed) {
+            self.take_over_each(statements, each, (me, claim.as_ref())).await?;
         }
         tx.check_alive()?;
-        let all = &all[..statements.len()];
         let at: Vec<Address> = all.iter().map(|each| each.target.at.clone()).collect();
-        let (removed, _) = apart(all);
         // All have room, or none takes any.
         tx.hold(self, ns, &at, Hold::Change)?;
+        let removed = all.iter().filter(|each| each.is_removal()).map(|each| each.target.at.clone());
+        let removed: Vec<Address> = removed.collect();
         if !removed.is_empty() {
             tx.hold(self, ns, &removed, Hold::Remove)?;
         }
+        let ways: Vec<Way> = statements.iter().map(|statements| statements.way).collect();
+        let statements: Vec<Document> = statements.into_iter().flat_map(|statements| statements.all).collect();
         let command = bson::doc! {"update": &ns.coll, "updates": statements, "ordered": true};
         let answer = self.send_prepared(tx, ns, command).await?;
-        let done = match self.in_order(tx, ns, &at, &answer, me).await {
+        let done = match self.in_order(tx, ns, (&at, &ways), &answer, me).await {
             Ok(done) => done,
             Err(error) => {
                 // The change may have been made, or may still be: it must not be made twice.
@@ -82,10 +113,12 @@ impl Core {
                 return Err(error);
             }
         };
-        let (removed, changed) = apart(&all[..done]);
-        tx.note_locked(ns, &changed, false);
-        tx.note_locked(ns, &removed, true);
-        for (claim, at) in claimed.into_iter().zip(&at[..done]) {
+        for each in &all[..done.count] {
+            tx.note_replacing(each.is_replacement());
+            tx.note_locked(ns, std::slice::from_ref(each.target.at), each.is_removal());
+        }
+        tx.note_replacing(false);
+        for (claim, at) in claimed.into_iter().zip(&at[..done.count]) {
             match (claim, &claims) {
                 (Some(claim), _) => claim.keep(),
                 (None, Some(claims)) => claims.took(ns, id_key(&at.id)),
@@ -95,26 +128,63 @@ impl Core {
         Ok(done)
     }
 
-    /// The statements of the first ones that can go together.
-    async fn eligible(&self, tx: &Transaction, ns: &Namespace, all: &[Each<'_>], me: TxId) -> Result<Vec<Document>> {
+    /// The statements of the first ones that can go together: in two for all of them, if one needs
+    /// two.
+    async fn eligible(
+        &self,
+        tx: &Transaction,
+        ns: &Namespace,
+        all: &[Each<'_>],
+        (me, form): (TxId, Form),
+    ) -> Result<Vec<Statements>> {
         let collection = self.catalog.admit_writes(&self.server, ns, me).await?;
-        let (mut statements, mut bytes, mut seen) = (Vec::new(), 0, HashSet::new());
-        for Each { target, change } in all.iter().take(BATCH) {
+        let (mut count, mut seen) = (0, HashSet::new());
+        for each in all.iter().take(BATCH) {
             // Of two that may name the same document, the answer would not tell which has changed
             // it.
-            let simple =
-                target.terms.is_plain() && tx.is_untouched(ns, &target.at.id) && seen.insert(coarse_key(&target.at.id));
-            if !simple || !self.consequences(&collection, target, change).await?.are_none() {
+            let id = &each.target.at.id;
+            let simple = each.target.terms.is_plain() && tx.is_untouched(ns, id) && seen.insert(coarse_key(id));
+            if !simple || !self.is_all_there_is(&collection, each).await? {
                 break;
             }
-            let Some(statement) = statement_of(target, change, me, None)? else { break };
-            bytes += statement.to_vec().map_or(BATCH_BYTES, |bytes| bytes.len());
-            if bytes > BATCH_BYTES {
-                break;
-            }
-            statements.push(statement);
+            count += 1;
         }
-        Ok(statements)
+        let all = &all[..count];
+        let short = match form {
+            Form::Short => short_statements(all, me)?,
+            Form::InTwo => None,
+        };
+        Ok(match short {
+            Some(short) => short,
+            None => first_that_fit(all.iter().map_while(|each| in_two(each, me).ok().flatten())),
+        })
+    }
+
+    /// Does nothing have to be examined once this change is made?
+    async fn is_all_there_is(&self, collection: &Collection, each: &Each<'_>) -> Result<bool> {
+        if let Change::Update { update: Update::Replacement(document), .. } = each.change
+            && collection.check_words(document).is_err()
+        {
+            return Ok(false);
+        }
+        Ok(self.consequences(collection, &each.target, &each.change).await?.are_none())
+    }
+
+    /// If a committed transaction may have left the document, makes the statement take it over, or
+    /// waits until it is finished.
+    async fn take_over_each(
+        &self,
+        statements: &mut Statements,
+        Each { target, change }: &Each<'_>,
+        (me, claim): (TxId, Option<&Claim<'_>>),
+    ) -> Result<()> {
+        match (statements.way, statements.all.as_mut_slice()) {
+            (Way::Fused | Way::Remove, [statement]) => self.take_over(statement, target, change, (me, claim)).await,
+            _ => {
+                self.finished(target.ns, claim.and_then(Claim::left)).await;
+                Ok(())
+            }
+        }
     }
 
     /// How many of the first were changed, none after them being held.
@@ -122,30 +192,73 @@ impl Core {
         &self,
         tx: &mut Transaction,
         ns: &Namespace,
-        at: &[Address],
+        (at, ways): (&[Address], &[Way]),
         answer: &WriteAnswer,
         me: TxId,
-    ) -> Result<usize> {
-        if answer.errors.is_empty() && usize::try_from(answer.modified).is_ok_and(|modified| modified == at.len()) {
-            return Ok(at.len());
+    ) -> Result<Done> {
+        if let Some(done) = of_all(ways, answer) {
+            return Ok(done);
         }
         let mine = self.held_among(ns, at, me).await?;
-        let done = at.iter().take_while(|at| mine.contains(&OwnKey::of(&at.id))).count();
-        if !usize::try_from(answer.modified).is_ok_and(|modified| modified == done) {
+        let held: Vec<bool> = at.iter().map(|at| mine.contains(&OwnKey::of(&at.id))).collect();
+        let done = of_some(ways, &held, answer);
+        if !done.is_all_that_is_held {
             // Whatever of it is held: a document may be stored under an equal `_id` of another
             // type.
-            self.give_back(tx, ns, &at[done..]).await?;
+            self.give_back(tx, ns, &at[done.count..]).await?;
         }
         // The command was answered: it will not lock them any more.
-        at[done..].iter().for_each(|at| tx.not_held(ns, at));
+        at[done.count..].iter().for_each(|at| tx.not_held(ns, at));
         Ok(done)
     }
 }
 
-/// The documents that are to be removed, and those that are to be changed.
-fn apart(all: &[Each<'_>]) -> (Vec<Address>, Vec<Address>) {
-    let (removed, changed): (Vec<&Each<'_>>, Vec<&Each<'_>>) =
-        all.iter().partition(|each| matches!(each.change, Change::Remove));
-    let at = |some: Vec<&Each<'_>>| some.into_iter().map(|each| each.target.at.clone()).collect();
-    (at(removed), at(changed))
+impl Each<'_> {
+    fn is_removal(&self) -> bool {
+        matches!(self.change, Change::Remove)
+    }
+
+    fn is_replacement(&self) -> bool {
+        matches!(self.change, Change::Update { update: Update::Replacement(_), .. })
+    }
+}
+
+/// One statement for each. `None`: one of them needs two.
+fn short_statements(all: &[Each<'_>], me: TxId) -> Result<Option<Vec<Statements>>> {
+    let mut short = Vec::with_capacity(all.len());
+    for each in all {
+        let Some(statement) = statement_of(&each.target, &each.change, me, None)? else { return Ok(None) };
+        let way = if each.is_removal() { Way::Remove } else { Way::Fused };
+        short.push(Statements { way, all: vec![statement] });
+    }
+    Ok(Some(first_that_fit(short)))
+}
+
+/// The statements that [`super::prepare`] sends for a document that it has not locked. `None`:
+/// what the filter says only an index answers.
+fn in_two(Each { target, change }: &Each<'_>, me: TxId) -> Result<Option<Statements>> {
+    if target.condition()?.text.is_some() {
+        return Ok(None);
+    }
+    Ok(match change {
+        Change::Remove => {
+            let removal = statement_of(target, change, me, None)?;
+            removal.map(|statement| Statements { way: Way::Remove, all: vec![statement] })
+        }
+        Change::Update { update, array_filters } => {
+            let all = target.locked_and_changed(update, *array_filters, me)?.to_vec();
+            Some(Statements { way: Way::InTwo, all })
+        }
+    })
+}
+
+/// As many of the first as one command takes.
+fn first_that_fit(all: impl IntoIterator<Item = Statements>) -> Vec<Statements> {
+    let mut bytes = 0;
+    let fits = |statements: &Statements| {
+        let size = |one: &Document| one.to_vec().map_or(BATCH_BYTES, |bytes| bytes.len());
+        bytes += statements.all.iter().map(size).sum::<usize>();
+        bytes <= BATCH_BYTES
+    };
+    all.into_iter().take_while(fits).collect()
 }

@@ -70,6 +70,161 @@ async fn removals_are_sent_with_the_updates_beside_them() {
     assert_eq!(numbers(&client, &coll).await, [4, 1, 1, 1]);
 }
 
+fn push(id: i32) -> WriteModel {
+    WriteModel::UpdateOne { filter: doc! {"_id": id}, update: doc! {"$push": {"list": id}}.into(), upsert: false }
+}
+
+fn replace(id: i32, n: i32) -> WriteModel {
+    WriteModel::ReplaceOne { filter: doc! {"_id": id}, replacement: doc! {"n": n}, upsert: false }
+}
+
+/// The list of each document, which has its `_id` once for each time that it was pushed.
+async fn lists(client: &Client, coll: &Collection<Document>) -> Vec<Vec<i32>> {
+    assert!(client.flush(LONG).await);
+    let all = coll.find(doc! {}).sort(doc! {"_id": 1}).await.unwrap().try_collect().await.unwrap();
+    let list = |one: &Document| one.get_array("list").map_or_else(|_| Vec::new(), |list| list.clone());
+    all.iter().map(|one| list(one).iter().filter_map(Bson::as_i32).collect()).collect()
+}
+
+/// What one statement cannot do takes two for each document, and one command for all.
+#[tokio::test]
+async fn changes_of_every_kind_are_one_command() {
+    let (client, coll, mut session) = place().await;
+    let many = |id: i32, update: Document| WriteModel::UpdateMany {
+        filter: doc! {"_id": id},
+        update: update.into(),
+        upsert: false,
+    };
+    let pipeline = |id: i32| WriteModel::UpdateOne {
+        filter: doc! {"_id": id, "n": 1},
+        update: vec![doc! {"$set": {"n": {"$multiply": ["$n", 10]}}}].into(),
+        upsert: false,
+    };
+    session.begin().unwrap();
+    coll.update_one(doc! {"_id": 6}, doc! {"$inc": {"n": 1}}).session(&mut session).await.unwrap();
+    let together = async {
+        let remove = WriteModel::DeleteMany { filter: doc! {"_id": 5} };
+        let all = [push(1), replace(2, 7), pipeline(3), many(4, doc! {"$inc": {"n": 1}}), remove];
+        let done = coll.bulk_write(all).session(&mut session).await.unwrap();
+        assert_eq!((done.matched_count, done.modified_count, done.deleted_count), (4, 4, 1));
+    };
+    let sent = quiet::commands_of(&client, together).await;
+    assert_eq!(sent, BTreeMap::from([("update".to_owned(), 1)]));
+    session.commit().await.unwrap();
+    assert_eq!(numbers(&client, &coll).await, [1, 7, 10, 2, 2]);
+    assert_eq!(lists(&client, &coll).await[0], [1]);
+}
+
+/// Of documents that have already what they are to be given, none is sent alone but the first.
+#[tokio::test]
+async fn documents_that_stay_as_they_are_go_together() {
+    let (client, coll, mut session) = place().await;
+    let set = |id: i32, n: i32| WriteModel::UpdateOne {
+        filter: doc! {"_id": id},
+        update: doc! {"$set": {"n": n}}.into(),
+        upsert: false,
+    };
+    session.begin().unwrap();
+    let sets = async {
+        let all = [set(1, 1), set(2, 1), set(3, 5), set(4, 1), set(5, 1), set(6, 6)];
+        let done = coll.bulk_write(all).session(&mut session).await.unwrap();
+        assert_eq!((done.matched_count, done.modified_count), (6, 2));
+    };
+    let sent = quiet::commands_of(&client, sets).await;
+    // All; what was locked behind the first is given back; the first in one statement, and in two;
+    // the others in two each.
+    assert_eq!(sent.get("update"), Some(&5), "{sent:?}");
+    session.rollback().await.unwrap();
+    session.begin().unwrap();
+    let replaced = async {
+        let all = [replace(1, 1), replace(2, 2), replace(3, 1)];
+        let done = coll.bulk_write(all).session(&mut session).await.unwrap();
+        assert_eq!((done.matched_count, done.modified_count), (3, 1));
+    };
+    let sent = quiet::commands_of(&client, replaced).await;
+    assert_eq!(sent.get("update"), Some(&1), "{sent:?}");
+    session.commit().await.unwrap();
+    assert_eq!(numbers(&client, &coll).await, [1, 2, 1, 1, 1, 1]);
+}
+
+/// A change that the server refuses: its document was locked, and is given back; what stands before
+/// it is done, once.
+#[tokio::test]
+async fn change_that_is_refused_behind_its_lock_is_not_made() {
+    for ordered in [true, false] {
+        let (client, coll, mut session) = place().await;
+        let other = quiet::connect(quiet::options()).await;
+        let theirs = quiet::through(&other, &coll);
+        coll.update_one(doc! {"_id": 3}, doc! {"$set": {"list": "none"}}).await.unwrap();
+        session.begin().unwrap();
+        let all = [push(1), push(2), push(3), push(4), push(5)];
+        let refused = coll.bulk_write(all).ordered(ordered).session(&mut session).await.unwrap_err();
+        assert_eq!(refused.write_errors().iter().map(|error| error.index).collect::<Vec<_>>(), [2]);
+        let done = refused.progress().unwrap();
+        let expected = if ordered { 2 } else { 4 };
+        assert_eq!((done.matched, done.modified), (expected, expected));
+        // Nobody holds what stands behind it.
+        if ordered {
+            theirs.update_one(doc! {"_id": 4}, doc! {"$inc": {"n": 1}}).await.unwrap();
+        }
+        session.commit().await.unwrap();
+        let pushed = |id: i32| if id == 3 || (ordered && id > 3) || id == 6 { vec![] } else { vec![id] };
+        assert_eq!(lists(&client, &coll).await, (1..=6).map(pushed).collect::<Vec<_>>(), "{ordered}");
+    }
+}
+
+/// A rival holds the third document. What has stayed as it was stands on both sides of it, so that
+/// the totals do not tell what stands in front: all of it is given back, and made one by one.
+#[tokio::test]
+async fn numbers_that_the_totals_do_not_tell_are_found_out() {
+    for (before, behind, modified) in [(1, 5, 2), (5, 1, 2), (1, 1, 1), (5, 5, 3)] {
+        let (client, coll, mut session) = place().await;
+        let other = quiet::connect(quiet::options()).await;
+        let theirs = quiet::through(&other, &coll);
+        let mut rival = other.session();
+        rival.begin().unwrap();
+        theirs.update_one(doc! {"_id": 2}, doc! {"$inc": {"n": 10}}).session(&mut rival).await.unwrap();
+        session.begin().unwrap();
+        let bulk = async {
+            let all = [replace(1, before), replace(2, 5), replace(3, behind)];
+            coll.bulk_write(all).session(&mut session).await.unwrap()
+        };
+        let rivals = async {
+            quiet::until_waiting(&client, 1).await;
+            theirs.update_one(doc! {"_id": 3}, doc! {"$set": {"m": 1}}).await.unwrap();
+            theirs.update_one(doc! {"_id": 3}, doc! {"$unset": {"m": 1}}).await.unwrap();
+            rival.commit().await.unwrap();
+        };
+        let (done, ()) = tokio::time::timeout(LONG, async { tokio::join!(bulk, rivals) }).await.unwrap();
+        assert_eq!((done.matched_count, done.modified_count), (3, modified), "{before} {behind}");
+        session.commit().await.unwrap();
+        assert!(other.flush(LONG).await);
+        assert_eq!(numbers(&client, &coll).await, [before, 5, behind, 1, 1, 1]);
+    }
+}
+
+/// The place in an array that the filter has found is found in the copy.
+#[tokio::test]
+async fn places_in_arrays_are_those_of_the_copy() {
+    let (client, coll, mut session) = place().await;
+    for id in 1..=3 {
+        coll.update_one(doc! {"_id": id}, doc! {"$set": {"list": [1, 2, 3]}}).await.unwrap();
+    }
+    session.begin().unwrap();
+    let positional = |id: i32| WriteModel::UpdateOne {
+        filter: doc! {"_id": id, "list": 2},
+        update: doc! {"$set": {"list.$": 20}}.into(),
+        upsert: false,
+    };
+    let sent = quiet::commands_of(&client, async {
+        let done = coll.bulk_write([1, 2, 3].map(positional)).session(&mut session).await.unwrap();
+        assert_eq!((done.matched_count, done.modified_count), (3, 3));
+    });
+    assert_eq!(sent.await.get("update"), Some(&1));
+    session.commit().await.unwrap();
+    assert_eq!(lists(&client, &coll).await[..3], [[1, 20, 3], [1, 20, 3], [1, 20, 3]]);
+}
+
 /// Values that the filter demands beside the `_id` are demanded by an expression where that means
 /// the same, and by the filter where it does not.
 #[tokio::test]

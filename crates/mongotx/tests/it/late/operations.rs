@@ -29,6 +29,8 @@ pub(super) enum Operation {
     BulkMixed,
     BulkBehindRival,
     BulkWaitingForRival,
+    BulkInTwoStatements,
+    BulkInTwoStatementsBehindRival,
     UpsertById,
     UpsertByFilter,
     UpsertReplacement,
@@ -64,7 +66,7 @@ pub(super) enum Operation {
 use Operation::*;
 
 impl Operation {
-    pub(super) const ALL: [Self; 51] = [
+    pub(super) const ALL: [Self; 53] = [
         InsertOne,
         InsertMany,
         InsertManyRefused,
@@ -86,6 +88,8 @@ impl Operation {
         BulkMixed,
         BulkBehindRival,
         BulkWaitingForRival,
+        BulkInTwoStatements,
+        BulkInTwoStatementsBehindRival,
         UpsertById,
         UpsertByFilter,
         UpsertReplacement,
@@ -131,7 +135,14 @@ impl Operation {
 
     /// Whether another transaction holds document 2.
     pub(super) fn meets_rival(self) -> bool {
-        matches!(self, UpdateManyBehindRival | BulkBehindRival | BulkWaitingForRival | UniqueBulkByKeyBehindRival)
+        matches!(
+            self,
+            UpdateManyBehindRival
+                | BulkBehindRival
+                | BulkWaitingForRival
+                | BulkInTwoStatementsBehindRival
+                | UniqueBulkByKeyBehindRival
+        )
     }
 
     pub(super) fn lock_wait(self) -> Duration {
@@ -183,6 +194,7 @@ impl Operation {
                 self.read(coll, session).await
             }
             Bulk | BulkMixed | BulkBehindRival | BulkWaitingForRival => self.write_bulk(coll, session).await,
+            BulkInTwoStatements | BulkInTwoStatementsBehindRival => self.write_bulk(coll, session).await,
             _ => self.write(coll, session).await,
         };
     }
@@ -236,7 +248,15 @@ impl Operation {
             WriteModel::DeleteOne { filter: doc! {"_id": 4} },
             WriteModel::ReplaceOne { filter: doc! {"_id": 5}, replacement: doc! {"n": 5}, upsert: false },
         ];
+        let push = |id: i32| WriteModel::UpdateOne {
+            filter: doc! {"_id": id},
+            update: doc! {"$push": {"list": id}}.into(),
+            upsert: false,
+        };
         match self {
+            BulkInTwoStatements | BulkInTwoStatementsBehindRival => {
+                coll.bulk_write([1, 2, 3, 4].map(push)).session(session).await.map(drop)
+            }
             BulkMixed => coll.bulk_write(mixed).session(session).await.map(drop),
             _ => coll.bulk_write([1, 2, 3, 4].map(add)).session(session).await.map(drop),
         }
