@@ -7,6 +7,7 @@
 //! | `serve` | one connection, from its first byte to its last |
 //! | `tls` | certificates, and the handshake before the first byte |
 //! | `read` | one message off a connection |
+//! | `reader` | its bytes, without a buffer while none come |
 //! | `answer` | one message to its answer |
 //! | `web` | the page for operators, on a socket of its own |
 //! | `endpoint` | `/metrics` and `/healthz` over HTTP, on a socket of their own |
@@ -19,6 +20,7 @@ mod endpoint;
 mod guests;
 mod listener;
 mod read;
+mod reader;
 mod serve;
 mod tls;
 mod web;
@@ -32,7 +34,7 @@ use tokio::net::TcpStream;
 use tokio_rustls::TlsAcceptor;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
-use self::guests::{Guest, Guests};
+use self::guests::{Guest, Guests, Place};
 pub use self::tls::TlsError;
 pub(crate) use self::{endpoint::Endpoint, listener::Listener, serve::Socket, tls::acceptor, web::Web};
 use crate::{
@@ -112,7 +114,9 @@ impl Server {
     /// Serves a connection in a task of its own, or closes it when there are too many.
     pub(crate) fn admit(self: &Arc<Self>, socket: impl Socket, peer: Peer) {
         let server = Arc::clone(self);
-        self.spawn(&peer.clone(), |guest| async move { serve::serve(&server, socket, peer, &guest).await });
+        self.spawn(&peer.clone(), |admitted| async move {
+            serve::serve(&server, socket, peer, admitted.guest()).await;
+        });
     }
 
     /// As [`Server::admit`], with TLS in between where it is asked for.
@@ -121,11 +125,12 @@ impl Server {
             return self.admit(stream, peer);
         };
         let server = Arc::clone(self);
-        self.spawn(&peer.clone(), |guest| async move {
+        self.spawn(&peer.clone(), |admitted| async move {
+            let guest = admitted.guest();
             tokio::select! {
                 stream = tls::shake_hands(&tls, stream, &peer, server.context.tuning().limits.first_message) => {
                     let Some(stream) = stream else { return };
-                    serve::serve(&server, stream, peer, &guest).await;
+                    serve::serve(&server, stream, peer, guest).await;
                 }
                 () = server.closing.cancelled() => {}
                 () = guest.evicted.cancelled() => {}
@@ -133,8 +138,9 @@ impl Server {
         });
     }
 
-    /// A task that takes the place of one connection.
-    fn spawn<F>(&self, peer: &Peer, task: impl FnOnce(Arc<Guest>) -> F)
+    /// A task that takes the place of one connection. It is spawned as it is: a future around it
+    /// would have room for it twice.
+    fn spawn<F>(&self, peer: &Peer, task: impl FnOnce(Admitted) -> F)
     where
         F: Future<Output = ()> + Send + 'static,
     {
@@ -148,11 +154,42 @@ impl Server {
             }
         };
         metrics.connections_accepted.inc();
-        let counted = Counted::in_gauge(&metrics.connections);
-        let served = task(Arc::clone(&place.guest));
-        self.tasks.spawn(async move {
-            served.await;
-            drop((place, counted));
-        });
+        self.tasks.spawn(task(Admitted { _counted: Counted::in_gauge(&metrics.connections), place }));
+    }
+}
+
+/// A connection that is let in, as long as this lives.
+struct Admitted {
+    place: Place,
+    _counted: Counted,
+}
+
+impl Admitted {
+    fn guest(&self) -> &Guest {
+        &self.place.guest
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use tokio::net::TcpStream;
+
+    use super::{Guest, Server, serve::serve};
+    use crate::connection::Peer;
+
+    /// Thousands of connections may be idle: what a command needs that runs is on the heap as long
+    /// as it runs, and what is in a future twice is not.
+    #[test]
+    fn the_future_of_a_connection_is_small() {
+        fn bytes<A, B, C, D, F>(_: impl Fn(A, B, C, D) -> F) -> usize {
+            size_of::<F>()
+        }
+        let serving = |server: &'static Arc<Server>, socket: TcpStream, peer: Peer, guest: &'static Guest| {
+            serve(server, socket, peer, guest)
+        };
+        let bytes = bytes(serving);
+        assert!(bytes <= 2_560, "{bytes} bytes");
     }
 }

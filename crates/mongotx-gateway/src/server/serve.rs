@@ -1,9 +1,14 @@
 //! One connection, from its first byte to its last.
 
-use std::{io, sync::Arc, time::Duration};
+use std::{
+    io,
+    pin::{Pin, pin},
+    sync::Arc,
+    time::Duration,
+};
 
 use tokio::{
-    io::{AsyncBufRead, AsyncBufReadExt, AsyncRead, AsyncWrite, AsyncWriteExt, BufReader, WriteHalf},
+    io::{AsyncBufRead, AsyncBufReadExt, AsyncRead, AsyncWrite, AsyncWriteExt, WriteHalf},
     time::timeout,
 };
 
@@ -11,6 +16,7 @@ use super::{
     Guest, Server,
     answer::{answer, refuse},
     read::{ReadError, await_message, is_stranger, longest_bytes, read_message},
+    reader::Reader,
 };
 use crate::{
     command,
@@ -28,7 +34,7 @@ pub(super) async fn serve(server: &Arc<Server>, socket: impl Socket, peer: Peer,
     let connection = Arc::new(server.connection(peer));
     tracing::info!(connection = connection.id(), peer = %connection.peer(), "a client connected");
     let (reader, mut writer) = tokio::io::split(socket);
-    let mut reader = BufReader::new(reader);
+    let mut reader = Reader::new(reader);
     let end = tokio::select! {
         end = converse(server, &connection, guest, &mut reader, &mut writer) => end,
         () = server.ending.cancelled() => End::Closing,
@@ -87,7 +93,7 @@ async fn converse<S: Socket>(
             let (header, payload) = read_message(reader, limits.message, longest, &mut held).await?;
             let bytes = match payload {
                 Ok(payload) => {
-                    let answering = answer(&server.context, connection, header, payload, &mut held);
+                    let answering = pin!(answer(&server.context, connection, header, payload, &mut held));
                     watching(connection, reader, answering).await?
                 }
                 Err(skipped) => refuse(header, &skipped)?,
@@ -131,9 +137,8 @@ async fn send(writer: &mut (impl AsyncWrite + Unpin), bytes: &[u8]) -> io::Resul
 async fn watching<T>(
     connection: &Connection,
     reader: &mut (impl AsyncBufRead + Unpin),
-    answering: impl Future<Output = T>,
+    mut answering: Pin<&mut impl Future<Output = T>>,
 ) -> T {
-    let mut answering = std::pin::pin!(answering);
     tokio::select! {
         answered = &mut answering => return answered,
         // Bytes here are the next message, which waits.
