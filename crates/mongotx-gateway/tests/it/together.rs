@@ -114,7 +114,8 @@ async fn a_document_that_a_rival_holds_ends_the_transaction_as_on_a_replica_set(
             let (rival, session) = (Session::new(), Session::new());
             let held = doc! {"update": "c", "updates": [{"q": {"_id": 5}, "u": {"$inc": {"n": 1}}}]};
             pair.same(rival.first(held)).await;
-            let statements = (1..=10).map(|id| kind(doc! {"_id": id}, id)).collect();
+            // By the `_id` alone it would be known here who holds it.
+            let statements = (1..=10).map(|id| kind(doc! {"_id": id, "n": {"$lt": 100}}, id)).collect();
             let refused = pair.same(session.first(command(name, statements, ordered))).await;
             assert_eq!(code(&refused), 112, "{name}: {refused}");
             pair.same(session.commit()).await;
