@@ -10,7 +10,6 @@ mod activity;
 mod checkpoint;
 mod damage;
 mod doctor;
-mod generate;
 mod leftovers;
 mod ls;
 mod mongod_path;
@@ -19,7 +18,7 @@ mod show;
 mod user;
 
 use clap::{CommandFactory, Parser, Subcommand};
-use clikit::{connect, failure, interrupt, open_files, say, survey, table};
+use clikit::{connect, failure, generate, interrupt, open_files, program, say, survey, table};
 
 use self::failure::{Failure, Status};
 
@@ -81,14 +80,5 @@ fn main() {
         Ok(args) => Cli::parse_from(args).command,
         Err(failure) => std::process::exit(failure.report().into()),
     };
-    let status = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
-        Ok(runtime) => {
-            let status = runtime.block_on(command.run()).unwrap_or_else(|failure| failure.report());
-            // Ends at once: a thread that blocks must not keep the process, and the driver panics
-            // when it says goodbye to the server in a runtime that shuts down.
-            std::process::exit(status.into());
-        }
-        Err(error) => Failure::new(format!("cannot start: {error}")).report(),
-    };
-    std::process::exit(status.into());
+    program::end_with(command.run());
 }

@@ -24,7 +24,6 @@ use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
 
 use crate::error::Error;
-use crate::locate::is_executable;
 use crate::logs::last_lines;
 
 const VERSION: &str = "6.0.5";
@@ -178,6 +177,11 @@ fn failed(reason: String) -> Error {
 /// Tells the person in front of the terminal why the tests are not going on yet.
 fn say(what: &str) {
     eprintln!("mongotx: {what}");
+}
+
+/// Whether `path` is a file that may be executed.
+pub(crate) fn is_executable(path: &Path) -> bool {
+    path.metadata().is_ok_and(|meta| meta.is_file() && meta.permissions().mode() & 0o111 != 0)
 }
 
 #[cfg(test)]

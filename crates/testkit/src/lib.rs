@@ -3,12 +3,14 @@
 //!
 //! For tests only. Start reading at [`Server`], and at [`ReplicaSet`] for several nodes; [`locate`]
 //! says where the binary comes from, [`shared`] gives the tests of one process one server between
-//! them, [`signal`] ends or pauses worker processes, and [`lookalikes`] are documents that are
-//! easily taken for others.
+//! them, [`again()`] runs a test as a process of its own, [`signal`] ends or pauses such processes,
+//! [`told`] reads what a program has written, and [`lookalikes`] are documents that are easily
+//! taken for others.
 //!
 //! No server outlives the process that started it, however that process ends: see [`leash`].
 //! Deliberately absent: sharded clusters, authentication, TLS.
 
+mod again;
 mod error;
 mod failover;
 mod fetch;
@@ -17,15 +19,18 @@ mod logs;
 pub mod lookalikes;
 mod memory;
 mod options;
+mod program;
 mod ready;
 mod replica_set;
 mod server;
 pub mod shared;
 
+pub use again::{again, heard, listen, report, until_released};
 pub use error::Error;
 pub use leash::signal;
 pub use locate::{Environment, locate, locate_in};
 pub use options::ServerOptions;
+pub use program::{told, until};
 pub use replica_set::ReplicaSet;
 pub use server::Server;
 pub use shared::{shared_replica_set, shared_standalone, unique_db};

@@ -4,11 +4,10 @@
 //! into the cache (`fetch.rs`).
 
 use std::ffi::OsString;
-use std::os::unix::fs::PermissionsExt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use crate::error::Error;
-use crate::fetch;
+use crate::fetch::{self, is_executable};
 
 /// The environment variables that decide, as values, so that a test can decide without setting any.
 #[derive(Clone, Debug, Default)]
@@ -72,13 +71,10 @@ pub fn locate_in(environment: &Environment) -> Result<PathBuf, Error> {
     if is_executable(&cached) { Ok(cached) } else { fetch::fetch_once(&cache) }
 }
 
-/// Whether `path` is a file that may be executed.
-pub(crate) fn is_executable(path: &Path) -> bool {
-    path.metadata().is_ok_and(|meta| meta.is_file() && meta.permissions().mode() & 0o111 != 0)
-}
-
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
     use super::*;
 
     fn folder_with_mongod(below: &str, mode: u32) -> (tempfile::TempDir, PathBuf) {

@@ -3,11 +3,8 @@
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-use crate::error::Error;
-use crate::server::Server;
-
-/// A server to be started. The defaults are those of [`Server::standalone`] and
-/// [`Server::replica_set`].
+/// A server to be started. The defaults are those of [`crate::Server::standalone`]
+/// and [`crate::Server::replica_set`].
 ///
 /// ```no_run
 /// # async fn example() -> Result<(), testkit::Error> {
@@ -92,14 +89,5 @@ impl ServerOptions {
     pub fn mongod(mut self, binary: impl Into<PathBuf>) -> Self {
         self.mongod = Some(binary.into());
         self
-    }
-
-    /// Starts the server and waits until it can be used. Dropping the future ends what it started.
-    ///
-    /// # Errors
-    /// Those of [`crate::locate()`], [`Error::Died`] with mongod's own words, [`Error::NotReady`],
-    /// [`Error::NoFreePort`].
-    pub async fn start(self) -> Result<Server, Error> {
-        Server::start(self).await
     }
 }

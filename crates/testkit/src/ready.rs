@@ -8,6 +8,7 @@
 //! At each step mongod may end instead, and then its own words are the error.
 
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use leash::Process;
@@ -17,18 +18,29 @@ use mongodb::error::ErrorKind;
 
 use crate::error::Error;
 use crate::logs::last_words;
-use crate::server::Launch;
 
 pub(crate) const LIMIT: Duration = Duration::from_secs(60);
 pub(crate) const POLL: Duration = Duration::from_millis(50);
 const ANSWER_LIMIT: Duration = Duration::from_secs(10);
 const ALREADY_INITIALIZED: i32 = 23;
 
+/// A mongod that was started: what is expected of it, and where it writes.
+pub(crate) struct Started {
+    /// The port that it is to listen on.
+    pub(crate) port: u16,
+    /// Name of the replica set that it is to be by itself.
+    pub(crate) replica_set: Option<&'static str>,
+    /// Path of its output before it has read its options.
+    pub(crate) console: PathBuf,
+    /// Path of its log.
+    pub(crate) log: PathBuf,
+}
+
 /// Waits until mongod can be used, or says why it cannot.
-pub(crate) async fn wait_until_ready(process: &mut Process, launch: &Launch) -> Result<(), Error> {
-    let mut wait = Wait { process, launch, deadline: Instant::now() + LIMIT };
+pub(crate) async fn wait_until_ready(process: &mut Process, started: &Started) -> Result<(), Error> {
+    let mut wait = Wait { process, started, deadline: Instant::now() + LIMIT };
     wait.until_it_listens().await?;
-    let client = connect(launch.port).await?;
+    let client = connect(started.port).await?;
     let outcome = wait.until_it_serves(&client).await;
     client.shutdown().immediate(true).await;
     outcome
@@ -36,13 +48,13 @@ pub(crate) async fn wait_until_ready(process: &mut Process, launch: &Launch) -> 
 
 struct Wait<'a> {
     process: &'a mut Process,
-    launch: &'a Launch,
+    started: &'a Started,
     deadline: Instant,
 }
 
 impl Wait<'_> {
     async fn until_it_listens(&mut self) -> Result<(), Error> {
-        while !is_listening(self.launch.port) {
+        while !is_listening(self.started.port) {
             self.once_more("nobody listens on the port").await?;
         }
         Ok(())
@@ -50,7 +62,7 @@ impl Wait<'_> {
 
     async fn until_it_serves(&mut self, client: &Client) -> Result<(), Error> {
         self.until_it_answers(client).await?;
-        if let Some(name) = self.launch.replica_set() {
+        if let Some(name) = self.started.replica_set {
             self.until_initiated(client, name).await?;
             self.until_primary(client).await?;
         }
@@ -72,7 +84,7 @@ impl Wait<'_> {
 
     // Step 2.
     async fn until_initiated(&mut self, client: &Client, name: &str) -> Result<(), Error> {
-        let host = format!("127.0.0.1:{}", self.launch.port);
+        let host = format!("127.0.0.1:{}", self.started.port);
         let config = doc! { "_id": name, "members": [{ "_id": 0, "host": host }] };
         loop {
             let last = match ask(client, doc! { "replSetInitiate": config.clone() }).await {
@@ -109,7 +121,7 @@ impl Wait<'_> {
     }
 
     fn last_words(&self) -> String {
-        last_words(&self.launch.console(), &self.launch.log())
+        last_words(&self.started.console, &self.started.log)
     }
 }
 

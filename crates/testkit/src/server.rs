@@ -38,12 +38,23 @@ pub struct Server {
 
 /// All that is the same each time the server is started.
 #[derive(Debug)]
-pub(crate) struct Launch {
+struct Launch {
     mongod: PathBuf,
     options: ServerOptions,
     dbpath: PathBuf,
     folder: TempDir,
-    pub(crate) port: u16,
+    port: u16,
+}
+
+impl ServerOptions {
+    /// Starts the server and waits until it can be used. Dropping the future ends what it started.
+    ///
+    /// # Errors
+    /// Those of [`crate::locate()`], [`Error::Died`] with mongod's own words, [`Error::NotReady`],
+    /// [`Error::NoFreePort`].
+    pub async fn start(self) -> Result<Server, Error> {
+        Server::start(self).await
+    }
 }
 
 impl Server {
@@ -63,7 +74,7 @@ impl Server {
         ServerOptions::replica_set().start().await
     }
 
-    pub(crate) async fn start(options: ServerOptions) -> Result<Self, Error> {
+    async fn start(options: ServerOptions) -> Result<Self, Error> {
         let mut launch = Launch::prepare(options).await?;
         for _ in 0..PORT_ATTEMPTS {
             match launch.start().await {
@@ -216,7 +227,13 @@ impl Launch {
             console: &self.console(),
             folder: self.folder.path(),
         })?;
-        ready::wait_until_ready(&mut process, self).await?;
+        let started = ready::Started {
+            port: self.port,
+            replica_set: self.replica_set(),
+            console: self.console(),
+            log: self.log(),
+        };
+        ready::wait_until_ready(&mut process, &started).await?;
         Ok(process)
     }
 
@@ -240,17 +257,17 @@ impl Launch {
     }
 
     /// The name of the replica set, if the server is to be one by itself.
-    pub(crate) fn replica_set(&self) -> Option<&'static str> {
+    fn replica_set(&self) -> Option<&'static str> {
         (self.options.replica_set && !self.options.member).then_some(REPLICA_SET)
     }
 
     /// Path of mongod's log, written once it has read its options.
-    pub(crate) fn log(&self) -> PathBuf {
+    fn log(&self) -> PathBuf {
         self.folder.path().join("mongod.log")
     }
 
     /// Path of mongod's output before that.
-    pub(crate) fn console(&self) -> PathBuf {
+    fn console(&self) -> PathBuf {
         self.folder.path().join("console.log")
     }
 }

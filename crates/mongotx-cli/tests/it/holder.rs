@@ -1,9 +1,9 @@
-//! A client that holds two documents, as a process of its own that can be killed: the test binary
-//! run again, with one exact test and a job in the environment. It ends when its input is closed.
+//! A client that holds two documents, as a process of its own that can be killed
+//! ([`testkit::again()`]). It ends when its input is closed.
 
 use std::{
-    io::{BufRead, BufReader, Read, Write},
-    process::{Child, Command, Stdio},
+    io::{BufRead, BufReader},
+    process::{Child, Stdio},
     sync::Arc,
     time::Duration,
 };
@@ -68,15 +68,11 @@ impl Drop for Holder {
 impl Holder {
     /// Starts it, and waits until it holds the documents.
     pub(crate) fn start(job: &Job) -> Self {
-        let mut child = Command::new(std::env::current_exe().unwrap())
-            .args(["--exact", TEST, "--nocapture", "--test-threads=1"])
-            .env(JOB, job.encode())
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .spawn()
-            .unwrap();
+        let mut child = testkit::again(TEST, JOB, &job.encode()).unwrap().stdin(Stdio::piped()).spawn().unwrap();
         let lines = BufReader::new(child.stdout.take().unwrap()).lines();
-        let id = lines.map_while(Result::ok).find_map(|line| Some(line.strip_prefix("@holds ")?.to_owned()));
+        let id = lines
+            .map_while(Result::ok)
+            .find_map(|line| Some(testkit::heard(&line)?.strip_prefix("holds ")?.to_owned()));
         Self { child, id: id.expect("the holder has ended") }
     }
 
@@ -126,10 +122,8 @@ async fn hold(job: &Job) {
     if job.holds == Holds::Committed {
         session.commit().await.unwrap();
     }
-    let mut out = std::io::stdout().lock();
-    writeln!(out, "\n@holds {id}").and_then(|()| out.flush()).unwrap();
-    drop(out);
-    tokio::task::spawn_blocking(|| std::io::stdin().read_to_end(&mut Vec::new()).unwrap()).await.unwrap();
+    testkit::report(&format!("holds {id}")).unwrap();
+    tokio::task::spawn_blocking(testkit::until_released).await.unwrap().unwrap();
     // Nothing is tidied up.
     std::process::exit(0);
 }

@@ -8,6 +8,7 @@ mod common;
 mod doc_links;
 mod failover;
 mod holder;
+mod modules;
 mod mongod_path;
 mod serve;
 mod serve_operations;

@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
+mod modules;
 mod orphan;
 mod replica_set;
 mod server;

@@ -1,11 +1,7 @@
-//! A gateway as a process of its own: the test binary run again, with one exact test and a job in
-//! the environment.
-//!
-//! It tells where it listens and when it is struck, in lines that begin with `@`, and ends when its
-//! input is closed.
+//! A gateway as a process of its own ([`testkit::again()`]). It reports where it listens and when
+//! it is struck, and ends when its input is closed.
 
 use std::{
-    io::{Read, Write},
     net::SocketAddr,
     process::Stdio,
     sync::{
@@ -18,7 +14,7 @@ use std::{
 use futures_util::future::BoxFuture;
 use mongotx::{ClientOptions, Step, StepHook};
 use mongotx_gateway::{Gateway, GatewayOptions, RetryableWrites, SessionLimits};
-use testkit::signal;
+use testkit::{report, signal};
 use tokio::{
     io::{AsyncBufReadExt, BufReader},
     process::{Child, Command},
@@ -101,10 +97,10 @@ pub(crate) async fn serve_or_check_words() {
     let options =
         GatewayOptions { uri: job.uri, listen, client, sessions, retryable_writes, ..GatewayOptions::default() };
     let gateway = Gateway::start(options).await.unwrap();
-    say(&format!("listening {}", gateway.address().unwrap()));
-    tokio::task::spawn_blocking(|| std::io::stdin().read_to_end(&mut Vec::new()).unwrap()).await.unwrap();
+    report(&format!("listening {}", gateway.address().unwrap())).unwrap();
+    tokio::task::spawn_blocking(testkit::until_released).await.unwrap().unwrap();
     gateway.shutdown(LIMIT).await.unwrap();
-    say("left");
+    report("left").unwrap();
 }
 
 fn check_words() {
@@ -122,11 +118,6 @@ fn check_words() {
     }
 }
 
-fn say(words: &str) {
-    let mut out = std::io::stdout().lock();
-    writeln!(out, "\n@{words}").and_then(|()| out.flush()).unwrap();
-}
-
 /// Breaks the process when it reaches its step.
 struct Strike {
     step: Step,
@@ -138,7 +129,7 @@ struct Strike {
 impl StepHook for Strike {
     fn at(&self, step: Step) -> BoxFuture<'static, ()> {
         if step == self.step && self.count.fetch_add(1, Relaxed) + 1 == self.nth {
-            say("struck");
+            report("struck").unwrap();
             match self.blow {
                 Blow::Stop => signal::stop(std::process::id()).unwrap(),
                 Blow::Kill => {
@@ -172,14 +163,8 @@ pub(crate) struct Process {
 
 impl Process {
     pub(crate) fn start(job: &Job) -> Self {
-        let mut child = Command::new(std::env::current_exe().unwrap())
-            .args(["--exact", TEST, "--nocapture", "--test-threads=1"])
-            .env(JOB, job.encode())
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .kill_on_drop(true)
-            .spawn()
-            .unwrap();
+        let mut command = Command::from(testkit::again(TEST, JOB, &job.encode()).unwrap());
+        let mut child = command.stdin(Stdio::piped()).kill_on_drop(true).spawn().unwrap();
         let (tell, told) = watch::channel(Told::default());
         let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
         tokio::spawn(async move {
@@ -223,7 +208,7 @@ impl Process {
 }
 
 fn note(told: &mut Told, line: &str) {
-    match line.strip_prefix('@').map(|words| words.split_once(' ').unwrap_or((words, ""))) {
+    match testkit::heard(line).map(|words| words.split_once(' ').unwrap_or((words, ""))) {
         Some(("listening", address)) => told.listening = address.parse().ok(),
         Some(("struck", _)) => told.struck = true,
         Some(("left", _)) => told.left = true,

@@ -1,5 +1,5 @@
-//! `mongotx generate`, which no help shows: shell completions and manual pages, for those who make
-//! packages. Both are made from the same description of the flags as `--help`.
+//! The command `generate`, which no help shows: shell completions and manual pages, for those who
+//! make packages. Both are made from the same description of the flags as `--help`.
 
 use std::path::PathBuf;
 
@@ -8,12 +8,9 @@ use clap_complete::Shell;
 
 use crate::failure::{Context, Failure, Status, WELL};
 
-/// Name of the command that completions and pages are for.
-const NAME: &str = "mongotx";
-
-/// Options of the command `mongotx generate`.
+/// Options of the command `generate`.
 #[derive(Args)]
-pub(crate) struct GenerateOptions {
+pub struct GenerateOptions {
     #[command(subcommand)]
     what: What,
 }
@@ -32,8 +29,11 @@ enum What {
     },
 }
 
-/// Runs `mongotx generate` for this command line.
-pub(crate) fn run(options: GenerateOptions, cli: clap::Command) -> Result<Status, Failure> {
+/// Writes them for this command line.
+///
+/// # Errors
+/// Where the folder or a page cannot be written.
+pub fn run(options: GenerateOptions, cli: clap::Command) -> Result<Status, Failure> {
     match options.what {
         What::Completions { shell } => write_completions(shell, cli),
         What::Man { folder } => {
@@ -45,7 +45,7 @@ pub(crate) fn run(options: GenerateOptions, cli: clap::Command) -> Result<Status
 }
 
 fn write_completions(shell: Shell, mut cli: clap::Command) {
-    let mut script = Vec::new();
-    clap_complete::generate(shell, &mut cli, NAME, &mut script);
+    let (name, mut script) = (cli.get_name().to_owned(), Vec::new());
+    clap_complete::generate(shell, &mut cli, name, &mut script);
     crate::say::line(String::from_utf8_lossy(&script).trim_end());
 }
