@@ -33,6 +33,26 @@ pub(crate) struct Round {
     pub(crate) counted: Option<Counted>,
 }
 
+/// One server after so much was written.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct Restart {
+    pub(crate) name: &'static str,
+    /// Size of the values written, in MiB.
+    pub(crate) written_mib: u32,
+    /// The log's segments before it was killed first.
+    pub(crate) log_bytes: u64,
+    /// From the start to the first answer, round by round.
+    pub(crate) rounds_ms: Vec<f64>,
+}
+
+/// Measured passages of one kind of event.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct Passed {
+    pub(crate) name: &'static str,
+    /// Through one queue, round by round.
+    pub(crate) rounds_per_second: Vec<f64>,
+}
+
 impl Row {
     /// A row without any round yet.
     pub(crate) fn new(name: &'static str, servers: u16, plan: Plan) -> Self {

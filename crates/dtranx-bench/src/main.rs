@@ -17,6 +17,7 @@ mod measure;
 mod report;
 mod restart;
 mod rival;
+mod settings;
 mod store;
 mod tables;
 mod turns;

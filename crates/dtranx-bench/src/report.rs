@@ -6,8 +6,7 @@ use serde::Serialize;
 
 use crate::{
     error::BenchError,
-    figures::{Round, Row, median},
-    tables::{Passed, Restart},
+    figures::{Passed, Restart, Round, Row, median},
 };
 
 /// A count of the servers, as a column.

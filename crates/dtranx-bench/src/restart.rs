@@ -17,7 +17,7 @@ use tokio::{task::JoinSet, time::sleep};
 use crate::{
     error::BenchError,
     rival::{Dtranx, until_ready},
-    store::Settings,
+    settings::Settings,
     workload::{counter, key, value},
 };
 

@@ -4,7 +4,8 @@ use crate::{
     error::BenchError,
     figures::Row,
     measure::{self, Plan},
-    store::{Kind, Settings, Store},
+    settings::Settings,
+    store::{Kind, Store},
     workload::{Shape, counter},
 };
 

@@ -2,34 +2,15 @@
 
 use std::path::PathBuf;
 
-use clap::{Args, ValueEnum};
+use clap::Args;
 
 use super::{MOST_IN_FLIGHT, MOST_KEYS, pace::Pace};
 use crate::{
     error::BenchError,
-    store::{Kind, Settings},
+    settings::{Medium, Settings},
+    store::Kind,
     workload::{Distribution, Shape},
 };
-
-/// Medium of DTranx's logs.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Medium {
-    /// Synced before a commit is answered, as the rivals' are
-    #[default]
-    Disk,
-    /// Mapped; emulated unless --log-folder is on such a device: not as durable as the rivals
-    PersistentMemory,
-}
-
-impl Medium {
-    /// As the configuration has it.
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            Self::Disk => "disk",
-            Self::PersistentMemory => "persistent-memory",
-        }
-    }
-}
 
 /// One workload on several stores, in turns.
 #[derive(Args, Debug, Clone)]

@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use clap::{Parser, Subcommand};
 
 pub(crate) use self::{
-    compare::{CompareArgs, Medium},
+    compare::CompareArgs,
     tables::{TablesArgs, Which},
 };
 

@@ -16,7 +16,7 @@ use leash::{Process, Start};
 use tempfile::TempDir;
 
 use super::folder;
-use crate::{error::BenchError, store::Settings};
+use crate::{error::BenchError, settings::Settings};
 
 const NAME: &str = "dtranx";
 /// Commits that one client may have under way: all transactions of a run are one client's, and

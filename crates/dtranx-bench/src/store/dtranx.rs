@@ -17,10 +17,11 @@ use dtranx::{
     wire::ServerStatus,
 };
 
-use super::{Attempt, Counts, Settings, Store, Worker, transferred};
+use super::{Attempt, Counts, Store, Worker, transferred};
 use crate::{
     error::BenchError,
     rival,
+    settings::Settings,
     workload::{Transaction, key, value},
 };
 

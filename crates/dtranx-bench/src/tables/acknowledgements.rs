@@ -8,7 +8,8 @@ use crate::{
     error::BenchError,
     measure::Plan,
     report::{self, Count},
-    store::{Kind, Settings},
+    settings::Settings,
+    store::Kind,
     turns::{Contender, in_turns},
     workload::{Distribution, Mix, Shape},
 };

@@ -9,7 +9,8 @@ use crate::{
     figures::Row,
     measure::Plan,
     report::{self, Count},
-    store::{Kind, Settings},
+    settings::Settings,
+    store::Kind,
     turns::{Contender, in_turns},
     workload::{Distribution, Mix, Shape},
 };

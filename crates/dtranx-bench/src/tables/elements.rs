@@ -3,26 +3,17 @@
 
 use std::time::Duration;
 
-use serde::Serialize;
-
 use super::Table;
 use crate::{
     args::TablesArgs,
     elements::{Place, measure},
     error::BenchError,
+    figures::Passed,
     report,
 };
 
 const PLACES: [(&str, Place); 3] =
     [("in the slots", Place::Slots), ("allocated", Place::Heap), ("pooled", Place::Pool)];
-
-/// Measured passages of one kind of event.
-#[derive(Clone, Debug, Serialize)]
-pub(crate) struct Passed {
-    pub(crate) name: &'static str,
-    /// Through one queue, round by round.
-    pub(crate) rounds_per_second: Vec<f64>,
-}
 
 pub(super) fn table(args: &TablesArgs) -> Result<Table, BenchError> {
     let mut rows = PLACES.map(|(name, _)| Passed { name, rounds_per_second: Vec::new() });

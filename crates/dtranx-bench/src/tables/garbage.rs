@@ -10,7 +10,8 @@ use crate::{
     error::BenchError,
     figures::Row,
     measure, report,
-    store::{Kind, Settings},
+    settings::Settings,
+    store::Kind,
     turns::{Contender, tell},
     workload::{Distribution, Shape},
 };

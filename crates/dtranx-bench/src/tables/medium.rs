@@ -6,7 +6,8 @@ use crate::{
     args::TablesArgs,
     error::BenchError,
     report,
-    store::{Kind, Settings},
+    settings::Settings,
+    store::Kind,
     turns::{Contender, in_turns},
     workload::{Distribution, Shape},
 };

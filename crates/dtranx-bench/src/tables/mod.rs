@@ -15,15 +15,14 @@ use std::{path::Path, time::Duration};
 
 use serde::Serialize;
 
-pub(crate) use self::{elements::Passed, recovery::Restart};
 use crate::{
-    args::{Medium, TablesArgs, Which},
+    args::{TablesArgs, Which},
     error::BenchError,
-    figures::Row,
+    figures::{Passed, Restart, Row},
     machine::{Machine, file_system, free_bytes, is_in_memory},
     measure::Plan,
     report,
-    store::Settings,
+    settings::{Medium, Settings},
     turns::Contender,
     workload::{Distribution, Mix, Shape},
 };

@@ -1,15 +1,14 @@
 //! Table g: from the start of a server that was killed to its first answer (section 4.4), by what
 //! was written before, with the log collected and not. Both take turns in being killed.
 
-use serde::Serialize;
-
 use super::{Table, persistent};
 use crate::{
     args::TablesArgs,
     error::BenchError,
+    figures::Restart,
     report,
     restart::{Filling, Restarted},
-    store::Settings,
+    settings::Settings,
 };
 
 const VALUE_BYTES: u32 = 1000;
@@ -19,18 +18,6 @@ const COLLECTED_SEGMENTS: u64 = 3;
 const OFTEN_MS: u32 = 200;
 /// Longer than any run: never.
 const NEVER_MS: u32 = 3_600_000;
-
-/// One server after so much was written.
-#[derive(Clone, Debug, Serialize)]
-pub(crate) struct Restart {
-    pub(crate) name: &'static str,
-    /// Size of the values written, in MiB.
-    pub(crate) written_mib: u32,
-    /// The log's segments before it was killed first.
-    pub(crate) log_bytes: u64,
-    /// From the start to the first answer, round by round.
-    pub(crate) rounds_ms: Vec<f64>,
-}
 
 pub(super) async fn table(args: &TablesArgs) -> Result<Table, BenchError> {
     let often = Settings { segment_mib: SEGMENT_MIB, gc_interval_ms: OFTEN_MS, ..persistent(&args.log_folder) };

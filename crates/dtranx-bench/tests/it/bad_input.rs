@@ -55,3 +55,19 @@ fn a_rival_that_is_not_there_is_named() {
     let told = refusal(&["compare", "--stores", "redis"]);
     assert!(told.contains("there is no redis-server on PATH"), "{told}");
 }
+
+#[test]
+fn a_table_beside_rivals_names_those_that_are_not_there_and_measures_the_others() {
+    let args = "tables --only d --seconds 1 --warm-up 0 --rounds 1 --keys 1000 --in-flight 1";
+    let output = Command::new(env!("CARGO_BIN_EXE_dtranx-bench"))
+        .args(args.split(' '))
+        // Without a cache folder etcd cannot be built.
+        .env_remove("HOME")
+        .env_remove("XDG_CACHE_HOME")
+        .output()
+        .unwrap();
+    let told = String::from_utf8(output.stdout).unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    assert_eq!(told.matches("\nNot measured: etcd, ").count(), 2, "with three servers and with one: {told}");
+    assert_eq!(told.matches("| dtranx | ").count(), 2, "{told}");
+}

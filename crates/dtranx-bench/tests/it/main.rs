@@ -4,4 +4,5 @@
 
 mod bad_input;
 mod dtranx;
+mod modules;
 mod techniques;
