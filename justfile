@@ -33,6 +33,11 @@ advisories:
 api crate="mongotx":
     cargo +nightly public-api --simplified --package {{ crate }}
 
+# every measurement of the page of results, and the page; on a machine that does nothing else
+results minutes="25":
+    cargo build --release -p mongotx-bench -p dtranx-bench
+    target/release/mongotx-bench results --minutes {{ minutes }}
+
 # compiles everything with the oldest Rust that is promised
 oldest:
     cargo +1.90 check --workspace --all-targets --locked

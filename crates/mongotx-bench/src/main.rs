@@ -7,8 +7,8 @@
 mod bench;
 mod demo;
 
-use clap::{Parser, Subcommand};
-use clikit::{connect, failure, interrupt, open_files, say, survey, table};
+use clap::{CommandFactory, Parser, Subcommand};
+use clikit::{connect, failure, generate, interrupt, open_files, program, say, survey, table};
 
 use self::failure::{Failure, Status};
 
@@ -38,6 +38,9 @@ enum Command {
     /// The gateway that is measured.
     #[command(hide = true)]
     BenchGateway(bench::MeasuredGatewayOptions),
+    /// Writes shell completions and manual pages
+    #[command(hide = true)]
+    Generate(generate::GenerateOptions),
     /// Some of a benchmark's clients, as its first process tells them.
     #[command(hide = true, name = txbench::run::child::SUBCOMMAND)]
     BenchClients,
@@ -51,6 +54,7 @@ impl Command {
             Self::DemoWorker(options) => demo::worker::run(options).await,
             Self::BenchProxy(options) => bench::run_proxy(options).await,
             Self::BenchGateway(options) => bench::run_gateway(options).await,
+            Self::Generate(options) => generate::run(options, Cli::command()),
             Self::BenchClients => {
                 txbench::run::child::run_part().await.map_err(|error| Failure::new(error.to_string()))?;
                 Ok(failure::WELL)
@@ -60,15 +64,5 @@ impl Command {
 }
 
 fn main() {
-    let command = Cli::parse().command;
-    let status = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
-        Ok(runtime) => {
-            let status = runtime.block_on(command.run()).unwrap_or_else(|failure| failure.report());
-            // Ends at once: a thread that blocks must not keep the process, and the driver panics
-            // when it says goodbye to the server in a runtime that shuts down.
-            std::process::exit(status.into());
-        }
-        Err(error) => Failure::new(format!("cannot start: {error}")).report(),
-    };
-    std::process::exit(status.into());
+    program::end_with(Cli::parse().command.run());
 }

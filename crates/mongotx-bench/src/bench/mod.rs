@@ -7,6 +7,7 @@
 mod overhead;
 mod progress;
 mod queries;
+mod results;
 
 use std::path::PathBuf;
 
@@ -51,6 +52,8 @@ pub(crate) enum BenchCommand {
     /// The figures of the papers that one machine can show, measured here, beside what the papers
     /// found
     Papers(PapersArgs),
+    /// Every measurement of the page of results, one after the other, and the page itself
+    Results(results::ResultsArgs),
 }
 
 /// The arguments of `mongotx-bench report`.
@@ -74,6 +77,7 @@ pub(crate) async fn run(command: BenchCommand) -> Result<Status, Failure> {
         BenchCommand::Acid(args) => acid_tests(&args).await.map(|()| WELL),
         BenchCommand::Report(args) => show_again(&args).map(|()| WELL),
         BenchCommand::Papers(args) => papers(&args).await,
+        BenchCommand::Results(args) => results::run(&args).await,
     }
     .map_err(|error| Failure::new(error.to_string()))
 }
@@ -102,8 +106,10 @@ fn tell(result: &BenchResult, output: &OutputArgs) -> Result<Status, BenchError>
 /// Runs the ACID tests. That a target fails some is what they are there to show, and no failure of
 /// theirs.
 async fn acid_tests(args: &AcidArgs) -> Result<(), BenchError> {
-    say::line(acid::run_acid(args).await?.to_string().trim_end());
-    Ok(())
+    report::check(&OutputArgs { json: args.json.clone(), ..OutputArgs::default() })?;
+    let found = acid::run_acid(args).await?;
+    say::line(found.to_string().trim_end());
+    args.json.as_ref().map_or(Ok(()), |file| report::write_json(&found, "--json", file))
 }
 
 /// Reads results and shows them.

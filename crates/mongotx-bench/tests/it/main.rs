@@ -12,3 +12,6 @@ mod bench_report;
 mod common;
 mod demo;
 mod demo_web;
+mod generate;
+mod modules;
+mod results;

@@ -17,7 +17,10 @@ mod isolation;
 mod report;
 mod stage;
 
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::{
+    path::PathBuf,
+    sync::atomic::{AtomicU32, Ordering},
+};
 
 use clap::Args;
 use mongotx::drop_record_database;
@@ -52,6 +55,9 @@ pub struct AcidArgs {
     /// Seed of the work that is done
     #[arg(long, default_value_t = 1)]
     pub seed: u64,
+    /// Write the outcome of every test into this file
+    #[arg(long, value_name = "FILE", help_heading = "Output")]
+    pub json: Option<PathBuf>,
 }
 
 /// How a test came out: what is wrong, in words, if anything is.

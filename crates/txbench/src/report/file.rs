@@ -2,7 +2,7 @@
 
 use std::{fs, path::Path};
 
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 use super::{
     result::{BenchResult, FORMAT, RunResult},
@@ -65,11 +65,11 @@ fn plausible(run: &RunResult) -> bool {
     run.seconds > 0.0 && run.seconds.is_finite() && counts.all(|count| count <= LARGEST_COUNT)
 }
 
-/// Writes a result.
+/// Writes a result, or anything else, as JSON.
 ///
 /// # Errors
 /// [`BenchError::Failed`], which names the option.
-pub(super) fn write_json(result: &BenchResult, option: &str, file: &Path) -> Result<(), BenchError> {
+pub fn write_json(result: &impl Serialize, option: &str, file: &Path) -> Result<(), BenchError> {
     let failed = |reason: String| BenchError::Failed(format!("{option} {}: {reason}", file.display()));
     let text = serde_json::to_string(result).map_err(|error| failed(error.to_string()))?;
     write_text(&text, option, file)

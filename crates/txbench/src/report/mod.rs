@@ -18,6 +18,6 @@ mod write;
 
 pub use self::{
     args::{OutputArgs, TableArgs},
-    file::{merge, read},
+    file::{merge, read, write_json},
     write::{check, write, write_report},
 };

@@ -1,6 +1,8 @@
 //! A report in words: conditions, then tables with their notes; as aligned text and as Markdown.
 //! What stands in the tables is not decided here.
 
+use serde::{Deserialize, Serialize};
+
 /// A report of tables.
 #[derive(Clone, Debug, Default)]
 pub struct Report {
@@ -11,7 +13,7 @@ pub struct Report {
 }
 
 /// One table of a report.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Table {
     /// Title above the table; none when empty.
     pub title: String,
@@ -24,7 +26,7 @@ pub struct Table {
 }
 
 /// One column of a table.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Column {
     /// Heading of the column.
     pub head: String,
@@ -33,7 +35,7 @@ pub struct Column {
 }
 
 /// One line of a table.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Row {
     /// A cell for each column; fewer where there is a remark.
     pub cells: Vec<String>,

@@ -10,6 +10,7 @@
 //!
 //! [`side`] has the clients; [`process`] the gateway; [`table`] and [`json`] write the findings.
 
+mod documents;
 mod gateway;
 mod idle;
 mod json;
@@ -89,9 +90,9 @@ impl OverheadArgs {
             format!(
                 "Collection: {} documents of about {} bytes, {} in each group; each side has its own. Write concerns are \
                  the driver's default.",
-                operation::DOCUMENTS,
-                operation::NOTE_BYTES,
-                operation::GROUP
+                documents::DOCUMENTS,
+                documents::NOTE_BYTES,
+                documents::GROUP
             ),
             format!(
                 "All sides: the official driver with so many connections, one command at a time on each. After a warm-up \

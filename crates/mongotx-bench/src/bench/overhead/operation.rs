@@ -9,20 +9,14 @@ use mongodb::{
 };
 use rand::{RngExt, rngs::StdRng};
 
-use super::side::Side;
+use super::{
+    documents::{BATCHES, DOCUMENTS, GROUP, note},
+    side::Side,
+};
 
-/// Documents of a side's collection.
-pub(crate) const DOCUMENTS: i32 = 10_000;
-/// Number of documents in a group, which one query finds.
-pub(crate) const GROUP: i32 = 100;
-/// The greatest part of each.
-pub(crate) const NOTE_BYTES: usize = 200;
 /// The documents of a batch, and their bytes: 16 MB together.
 const BATCH: usize = 1_000;
 const BATCH_DOCUMENT_BYTES: usize = 16_000;
-/// The collection of batches, which is emptied after each turn.
-pub(crate) const BATCHES: &str = "batches";
-
 /// An operation that is measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Operation {
@@ -96,15 +90,6 @@ async fn attempt(items: &Collection<Document>, session: &mut ClientSession, one:
             ended => return ended,
         }
     }
-}
-
-/// The documents of a side's collection.
-pub(crate) fn documents() -> impl Iterator<Item = Document> {
-    (0..DOCUMENTS).map(|id| doc! {"_id": id, "group": id / GROUP, "n": 0, "note": note()})
-}
-
-fn note() -> String {
-    "x".repeat(NOTE_BYTES)
 }
 
 fn batch() -> Vec<Document> {

@@ -4,7 +4,7 @@
 use bson::{Document, doc};
 use mongodb::{Client, Collection, IndexModel, options::ClientOptions};
 
-use super::operation::{BATCHES, documents};
+use super::documents::{BATCHES, documents};
 use crate::bench::BenchError;
 
 /// The clients of one side.

@@ -1,8 +1,9 @@
 //! Documents held by an open transaction while others read.
 
-use std::time::Duration;
+use std::{fmt, time::Duration};
 
 use bson::{Document, doc};
+use clap::ValueEnum;
 use mongotx::{Client, ClientOptions, Session};
 use rand::{SeedableRng, rngs::StdRng, seq::index};
 
@@ -18,14 +19,52 @@ const ROLLBACK_LIMIT: Duration = Duration::from_secs(60);
 /// Far from every point that is asked for.
 const FAR_AWAY: (f64, f64) = (-170.0, -45.0);
 
-/// An open transaction of a client of its own.
+/// Client whose transaction holds documents while others read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, ValueEnum)]
+pub(crate) enum Holder {
+    /// Another client than the one that asks.
+    Another,
+    /// The client that asks, in a session of its own.
+    Same,
+}
+
+impl Holder {
+    /// Description of the client in a sentence.
+    pub(crate) fn title(self) -> &'static str {
+        match self {
+            Self::Another => "another client",
+            Self::Same => "the same client",
+        }
+    }
+}
+
+/// How many documents are held, and by whom.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Pending {
+    pub(crate) count: u32,
+    pub(crate) holder: Holder,
+}
+
+impl fmt::Display for Pending {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.holder {
+            Holder::Another => write!(f, "{}", self.count),
+            Holder::Same => write!(f, "{}, same client", self.count),
+        }
+    }
+}
+
+/// An open transaction.
 pub(crate) struct Held {
     client: Client,
+    /// Whether the client is there for this alone, and ends with it.
+    is_own: bool,
     session: Session,
 }
 
 impl Held {
-    /// Updates so many documents, chosen at random, and leaves the transaction open.
+    /// Has a client of its own update so many documents, chosen at random, and leaves the
+    /// transaction open.
     pub(crate) async fn by_another_client(
         uri: &str,
         db: &str,
@@ -35,6 +74,17 @@ impl Held {
     ) -> Result<Self, BenchError> {
         let options = ClientOptions { tx_database: db.to_owned(), sweep: false, ..ClientOptions::default() };
         let client = Client::connect_with(uri, options).await?;
+        Ok(Self { is_own: true, ..Self::by_client(&client, db, documents, count, seed).await? })
+    }
+
+    /// The same with a client that is there.
+    pub(crate) async fn by_client(
+        client: &Client,
+        db: &str,
+        documents: u32,
+        count: u32,
+        seed: u64,
+    ) -> Result<Self, BenchError> {
         let items = client.database(db).collection::<Document>(ITEMS);
         let mut session = client.session();
         session.begin()?;
@@ -52,7 +102,7 @@ impl Held {
                 }
             }
         }
-        Ok(Self { client, session })
+        Ok(Self { client: client.clone(), is_own: false, session })
     }
 
     /// Rolls back and waits until every document is as it was.
@@ -61,7 +111,10 @@ impl Held {
         if !self.client.flush(ROLLBACK_LIMIT).await {
             return Err(BenchError::Failed(format!("the rollback took longer than {ROLLBACK_LIMIT:?}")));
         }
-        Ok(self.client.shutdown().await?)
+        if self.is_own {
+            self.client.shutdown().await?;
+        }
+        Ok(())
     }
 }
 

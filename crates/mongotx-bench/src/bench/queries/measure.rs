@@ -8,6 +8,7 @@ use txbench::measure::Latencies;
 use super::{
     super::BenchError,
     QueriesArgs,
+    held::Pending,
     shape::{Query, Shape},
     side::{MongoTx, Plain, Side},
 };
@@ -23,7 +24,7 @@ pub(crate) const PATIENCE: u32 = 20;
 pub(crate) struct Line {
     pub(crate) shape: Shape,
     pub(crate) mirrored: bool,
-    pub(crate) pending: u32,
+    pub(crate) pending: Pending,
     pub(crate) plain: Measured,
     pub(crate) mongotx: Measured,
 }
@@ -62,7 +63,7 @@ pub(crate) async fn line(
     args: &QueriesArgs,
     shape: Shape,
     mirrored: bool,
-    pending: u32,
+    pending: Pending,
     plain_side: &Plain,
     mongotx_side: &MongoTx,
 ) -> Result<Line, BenchError> {

@@ -32,7 +32,7 @@ use txbench::{
 
 use self::{
     collection::TestCollection,
-    held::Held,
+    held::{Held, Holder, Pending},
     measure::Line,
     plans::PlanLine,
     shape::Shape,
@@ -47,9 +47,13 @@ pub(crate) struct QueriesArgs {
     /// Number of documents in the collection.
     #[arg(long, default_value_t = 100_000, value_parser = clap::value_parser!(u32).range(1_000..=10_000_000))]
     documents: u32,
-    /// Numbers of documents that an open transaction of another client holds meanwhile.
+    /// Numbers of documents that an open transaction holds meanwhile.
     #[arg(long, value_delimiter = ',', default_value = "0,10,1000", value_parser = clap::value_parser!(u32).range(0..=100_000))]
     pending: Vec<u32>,
+    /// Client whose open transaction holds them: another one than asks, the same one, or each in
+    /// turn.
+    #[arg(long, value_enum, value_delimiter = ',', default_value = "another")]
+    held_by: Vec<Holder>,
     /// Whether the indexes on one field are mirrored, so that they find pending documents, too.
     #[arg(long, value_delimiter = ',', value_name = "BOOL", default_value = "false,true")]
     mirrored: Vec<bool>,
@@ -91,6 +95,15 @@ impl QueriesArgs {
         }
     }
 
+    /// What is pending, step by step; nothing is nobody's, and measured once.
+    fn all_pending(&self) -> Vec<Pending> {
+        let of = |count: &u32| {
+            let holders = if *count == 0 { &self.held_by[..1.min(self.held_by.len())] } else { &self.held_by[..] };
+            holders.iter().map(|holder| Pending { count: *count, holder: *holder }).collect::<Vec<_>>()
+        };
+        self.pending.iter().flat_map(of).collect()
+    }
+
     fn shapes(&self) -> &[Shape] {
         if self.shapes.is_empty() { Shape::value_variants() } else { &self.shapes }
     }
@@ -112,8 +125,9 @@ impl QueriesArgs {
                 collection::INDEXES
             ),
             format!(
-                "Pending: {pending} documents chosen at random, held by an open transaction of another client, which has \
-                 changed the note of each and, in every other one, every queried field to a value that no query asks for."
+                "Pending: {pending} documents chosen at random, held by an open transaction of {}, which has changed the \
+                 note of each and, in every other one, every queried field to a value that no query asks for.",
+                self.held_by.iter().map(|holder| holder.title()).collect::<Vec<_>>().join(", or of ")
             ),
             format!(
                 "Queries: random constants, the same for both sides; one client; MongoTx at read committed, outside a \
@@ -140,7 +154,7 @@ struct Findings {
 pub(crate) async fn run(args: &QueriesArgs) -> Result<(), BenchError> {
     args.check()?;
     let server = Bench::open("--uri", args.uri.as_deref(), Deployment::Standalone).await?;
-    let progress = progress::bar((args.mirrored.len() * args.pending.len() * args.shapes().len()) as u64);
+    let progress = progress::bar((args.mirrored.len() * args.all_pending().len() * args.shapes().len()) as u64);
     let mut findings = Findings::default();
     for mirrored in &args.mirrored {
         with_indexes(args, &server, *mirrored, &progress, &mut findings).await?;
@@ -172,13 +186,18 @@ async fn with_indexes(
     mongotx.create_indexes(mirrored).await?;
     findings.document_bytes = collection.document_bytes().await?;
     compare::answers(args, &plain, &mongotx).await?;
-    for pending in &args.pending {
-        let held = Held::by_another_client(&server.uri, &db, args.documents, *pending, args.seed).await?;
+    for pending in args.all_pending() {
+        let held = match pending.holder {
+            Holder::Another => {
+                Held::by_another_client(&server.uri, &db, args.documents, pending.count, args.seed).await?
+            }
+            Holder::Same => Held::by_client(mongotx.client(), &db, args.documents, pending.count, args.seed).await?,
+        };
         for shape in args.shapes() {
             progress.set_message(format!("{}, mirrored: {mirrored}, {pending} pending", shape.title()));
-            findings.lines.push(measure::line(args, *shape, mirrored, *pending, &plain, &mongotx).await?);
-            if args.is_explained(*pending) {
-                let line = plans::line(args, &collection, *shape, mirrored, *pending, &plain, &mongotx).await?;
+            findings.lines.push(measure::line(args, *shape, mirrored, pending, &plain, &mongotx).await?);
+            if args.is_explained(pending.count) {
+                let line = plans::line(args, &collection, *shape, mirrored, pending, &plain, &mongotx).await?;
                 findings.plans.push(line);
             }
             progress.inc(1);

@@ -12,6 +12,7 @@ use super::{
     super::BenchError,
     QueriesArgs,
     collection::{ITEMS, TestCollection},
+    held::Pending,
     plan_line::one_line,
     shape::{Query, Shape},
     side::{MongoTx, Plain, Side},
@@ -30,7 +31,7 @@ const ENVELOPE: [&str; 4] = ["$db", "lsid", "$clusterTime", "$readPreference"];
 pub(crate) struct PlanLine {
     pub(crate) shape: Shape,
     pub(crate) mirrored: bool,
-    pub(crate) pending: u32,
+    pub(crate) pending: Pending,
     pub(crate) plain: String,
     pub(crate) mongotx: String,
 }
@@ -41,7 +42,7 @@ pub(crate) async fn line(
     collection: &TestCollection,
     shape: Shape,
     mirrored: bool,
-    pending: u32,
+    pending: Pending,
     plain: &Plain,
     mongotx: &MongoTx,
 ) -> Result<PlanLine, BenchError> {

@@ -89,6 +89,11 @@ impl MongoTx {
         Ok(())
     }
 
+    /// The client that asks.
+    pub(crate) fn client(&self) -> &Client {
+        &self.client
+    }
+
     /// Ends what goes on in the background.
     pub(crate) async fn close(self) -> Result<(), BenchError> {
         if !self.client.flush(FLUSH_LIMIT).await {

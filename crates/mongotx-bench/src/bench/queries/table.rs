@@ -8,8 +8,8 @@ use super::{
 };
 
 const NOTES: &str = "x median, x mean: MongoTx's divided by the plain driver's. commands/query: everything the driver sent while \
-measured, divided by the queries. pending: documents of the collection that the other client's transaction holds; the plain driver \
-reads them as they are stored.";
+measured, divided by the queries. pending: documents of the collection that an open transaction of another client holds, or, where that is said, \
+one of the same client; the plain driver reads them as they are stored.";
 const PLAN_NOTES: &str = "Read from the server's profile of one query on each side, and explained by the server: of 20 queries \
 the first that sent the most commands (with max_staleness the last). A comma separates commands; + is before the pipeline of a $unionWith; getMore and commands that \
 are not queries are left out. Commands on other collections begin with their name.";
@@ -86,14 +86,20 @@ fn yes_or_no(yes: bool) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{super::shape::Shape, *};
+    use super::{
+        super::{
+            held::{Holder, Pending},
+            shape::Shape,
+        },
+        *,
+    };
 
     #[test]
     fn equal_plans_with_and_without_mirrored_indexes_are_told_once() {
         let line = |mirrored, pending, mongotx: &str| PlanLine {
             shape: Shape::Equality,
             mirrored,
-            pending,
+            pending: Pending { count: pending, holder: Holder::Another },
             plain: "IXSCAN".to_owned(),
             mongotx: mongotx.to_owned(),
         };
