@@ -77,6 +77,16 @@ fn commands_are_counted_on_both_sides() {
 }
 
 #[test]
+fn documents_may_be_held_by_the_client_that_asks() {
+    let held = ["--held-by", "another,same", "--shapes", "sort", "--mirrored", "false", "--markdown"];
+    let (status, said) = run_bench(TINY.into_iter().chain(held));
+    assert_eq!(status, 0, "{said}");
+    let pending: Vec<&str> = lines_of(&said, "find {}, sort {k: ±1}, limit 20").iter().map(|cells| cells[2]).collect();
+    assert_eq!(pending, ["0", "10", "10, same client"], "{said}");
+    assert!(said.contains("of another client, or of the same client"), "{said}");
+}
+
+#[test]
 fn a_server_that_is_named_is_left_as_it_was() {
     let runtime = tokio::runtime::Runtime::new().unwrap();
     runtime.block_on(async {

@@ -111,7 +111,11 @@ async fn finished(program: &Path, args: &[OsString], folder: &Path, limit: Durat
             let said = std::fs::read_to_string(&console).unwrap_or_default();
             let has_result = folder.join("result").is_file();
             let is_done = status.success() || (status.code() == Some(1) && has_result);
-            return if is_done { Ok(said) } else { Err(BenchError::Failed(last_line(&said))) };
+            return if is_done {
+                Ok(said)
+            } else {
+                Err(BenchError::Failed(format!("{} ({status})", last_line(&said))))
+            };
         }
         if Instant::now() >= deadline {
             return Err(failed(&format!("it took longer than {limit:?}, and was ended")));
@@ -123,5 +127,5 @@ async fn finished(program: &Path, args: &[OsString], folder: &Path, limit: Durat
 /// The last line that says anything: the reason why a command has failed.
 fn last_line(said: &str) -> String {
     let last = said.lines().rev().find(|line| !line.trim().is_empty());
-    last.unwrap_or("it failed and did not say why").trim().to_owned()
+    last.unwrap_or("it failed and said nothing").trim().to_owned()
 }

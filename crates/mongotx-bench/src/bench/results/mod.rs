@@ -105,6 +105,11 @@ pub(crate) async fn run(args: &ResultsArgs) -> Result<Status, BenchError> {
     let patient = Duration::from_secs_f64(args.minutes * 60.0).max(Duration::from_secs(needed(pace))) * 3 / 2;
     let end = Instant::now() + patient;
     for section in &sections {
+        if Instant::now() >= end {
+            // What was measured before stays.
+            say::warn(&format!("mongotx-bench: {}: not measured: no time was left (--minutes)", section.id));
+            continue;
+        }
         let measured = measure::section(section, pace, end, &programs).await;
         Stored::today(measured).write(&folder, section.id)?;
     }

@@ -97,6 +97,7 @@ impl Page<'_> {
 /// The parts of one command's results, between which there is a blank line.
 fn measured_parts(measurement: &Measurement, measured: &Measured, common: &[String]) -> Vec<Vec<String>> {
     let rounds = match measured.rounds {
+        _ if measured.tables.is_empty() => String::new(),
         0 => String::new(),
         1 => format!(": one round of {} s", measured.seconds),
         rounds => format!(": medians of {rounds} rounds of {} s", measured.seconds),
