@@ -284,9 +284,10 @@ mod tests {
 
     #[test]
     fn prose_keeps_to_its_columns_and_code_is_one_word() {
-        let text = format!("- {} `a b` {}", "word ".repeat(30).trim(), "c".repeat(120));
-        let lines = wrapped(&text, "", "  ");
-        assert!(lines.iter().filter(|line| line.chars().count() > COLUMNS).count() == 1, "{lines:?}");
-        assert!(lines.iter().any(|line| line.contains("`a b`")), "{lines:?}");
+        let text = format!("{} `{} {}` {}", "word ".repeat(17).trim(), "a".repeat(8), "b".repeat(8), "c".repeat(120));
+        let lines = wrapped(&text, "- ", "  ");
+        assert_eq!(lines.len(), 3, "{lines:?}");
+        assert!(lines[0].starts_with("- word") && lines[0].chars().count() <= COLUMNS, "{lines:?}");
+        assert_eq!(lines[1], "  `aaaaaaaa bbbbbbbb`");
     }
 }
