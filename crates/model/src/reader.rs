@@ -122,20 +122,20 @@ fn query(plan: &Plan, state: &mut State, doc: usize, holds: usize) {
     let safe_first = plan.has(Mutation::QuerySafeFirst);
     let now = state.server.now.docs[doc].clone();
     match std::mem::take(&mut state.reader.step) {
-        ReadStep::Start if !safe_first => unsafe_phase(plan, state, (doc, now), holds, false),
-        ReadStep::Start => safe_phase(plan, state, (doc, now), holds, false),
-        ReadStep::Second(hit) if safe_first => unsafe_phase(plan, state, (doc, now), holds, hit),
-        ReadStep::Second(hit) => safe_phase(plan, state, (doc, now), holds, hit),
+        ReadStep::Start if !safe_first => unsafe_phase(plan, state, doc, now, holds, false),
+        ReadStep::Start => safe_phase(plan, state, doc, now, holds, false),
+        ReadStep::Second(hit) if safe_first => unsafe_phase(plan, state, doc, now, holds, hit),
+        ReadStep::Second(hit) => safe_phase(plan, state, doc, now, holds, hit),
         ReadStep::Pending(pending, hit) => {
-            let found = judge(plan, state, &pending).is_ok_and(|seen| matches(seen, holds));
+            let found = judge(plan, state, &pending).is_ok_and(|(is_stored, marks)| matches(is_stored, marks, holds));
             after_unsafe(plan, state, doc, holds, hit || found);
         }
         ReadStep::Fetched(fetched) => match judge(plan, state, &fetched) {
-            Ok(seen) => after_safe(plan, state, doc, holds, matches(seen, holds)),
+            Ok((is_stored, marks)) => after_safe(plan, state, doc, holds, matches(is_stored, marks, holds)),
             Err(writer) => state.reader.step = ReadStep::Again(writer),
         },
         ReadStep::Again(writer) if now.lock.writer.is_none_or(|other| other == writer) => {
-            after_safe(plan, state, doc, holds, matches((now.stored, now.safe), holds));
+            after_safe(plan, state, doc, holds, matches(now.stored, now.safe, holds));
         }
         // These steps belong to a query in one command.
         ReadStep::Probed(_) | ReadStep::Answered(..) => state.reader.step = ReadStep::Start,
@@ -149,7 +149,7 @@ fn together(plan: &Plan, state: &mut State, doc: usize, holds: usize) {
     let now = state.server.now.docs[doc].clone();
     match std::mem::take(&mut state.reader.step) {
         ReadStep::Probed(mark) => {
-            let hit = matches((now.stored, now.safe), holds);
+            let hit = matches(now.stored, now.safe, holds);
             match mark.filter(|_| !plan.has(Mutation::MarkIgnored)) {
                 Some(writer) => state.reader.step = ReadStep::Answered(writer, hit),
                 None => finish_query(plan, state, doc, holds, hit),
@@ -161,17 +161,17 @@ fn together(plan: &Plan, state: &mut State, doc: usize, holds: usize) {
         },
         _ => {
             let changed = now.pending.is_some_and(|marks| times(marks, holds) > 0);
-            let concerned = changed || matches((now.stored, now.safe), holds);
+            let concerned = changed || matches(now.stored, now.safe, holds);
             state.reader.step = ReadStep::Probed(now.lock.writer.filter(|_| concerned));
         }
     }
 }
 
-fn matches((there, marks): (bool, Marks), holds: usize) -> bool {
-    there && times(marks, holds) > 0
+fn matches(is_stored: bool, marks: Marks, holds: usize) -> bool {
+    is_stored && times(marks, holds) > 0
 }
 
-fn unsafe_phase(plan: &Plan, state: &mut State, (doc, now): (usize, Doc), holds: usize, hit: bool) {
+fn unsafe_phase(plan: &Plan, state: &mut State, doc: usize, now: Doc, holds: usize, hit: bool) {
     if !now.lock.remove && now.pending.is_some_and(|marks| times(marks, holds) > 0) {
         state.reader.step = ReadStep::Pending(now, hit);
     } else {
@@ -187,8 +187,8 @@ fn after_unsafe(plan: &Plan, state: &mut State, doc: usize, holds: usize, hit: b
     }
 }
 
-fn safe_phase(plan: &Plan, state: &mut State, (doc, now): (usize, Doc), holds: usize, hit: bool) {
-    if !matches((now.stored, now.safe), holds) {
+fn safe_phase(plan: &Plan, state: &mut State, doc: usize, now: Doc, holds: usize, hit: bool) {
+    if !matches(now.stored, now.safe, holds) {
         after_safe(plan, state, doc, holds, hit);
     } else if now.lock.writer.is_none() {
         after_safe(plan, state, doc, holds, true);

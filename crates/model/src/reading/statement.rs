@@ -21,10 +21,10 @@ pub fn advance(plan: &Plan, state: &mut State, t: usize) {
     };
     match state.runs[t].step {
         Step::Begin => begin(plan, state, t),
-        Step::Selecting(i) => select(state, t, (docs, i)),
-        Step::Locking(i) => lock(plan, state, t, (docs, i)),
-        Step::Looking(i) => look(plan, state, t, (docs, i)),
-        Step::Reading(i) => read(state, t, (docs, i)),
+        Step::Selecting(i) => select(state, t, docs, i),
+        Step::Locking(i) => lock(plan, state, t, docs, i),
+        Step::Looking(i) => look(plan, state, t, docs, i),
+        Step::Reading(i) => read(state, t, docs, i),
         Step::Writing => write(plan, state, t),
         Step::Checking => check(plan, state, t),
         Step::Committing => commit(state, t),
@@ -46,14 +46,14 @@ fn begin(plan: &Plan, state: &mut State, t: usize) {
 }
 
 /// Step 1: selects a document.
-fn select(state: &mut State, t: usize, (docs, i): (&[usize], usize)) {
+fn select(state: &mut State, t: usize, docs: &[usize], i: usize) {
     state.runs[t].found[docs[i]] = state.now.docs[docs[i]].seen_by(Some(tx_id(t)), &state.statuses);
     state.runs[t].step = if i + 1 < docs.len() { Step::Selecting(i + 1) } else { Step::Locking(0) };
 }
 
 /// Step 2 for one document. The update of many documents is one command, but steps of other
 /// processes may come between its documents.
-fn lock(plan: &Plan, state: &mut State, t: usize, (docs, i): (&[usize], usize)) {
+fn lock(plan: &Plan, state: &mut State, t: usize, docs: &[usize], i: usize) {
     state.runs[t].boot.get_or_insert(state.boot);
     let me = tx_id(t);
     let doc = &mut state.now.docs[docs[i]];
@@ -77,7 +77,7 @@ fn after_locks(plan: &Plan) -> Step {
 }
 
 /// Step 3: looks at a skipped document.
-fn look(plan: &Plan, state: &mut State, t: usize, (docs, i): (&[usize], usize)) {
+fn look(plan: &Plan, state: &mut State, t: usize, docs: &[usize], i: usize) {
     let me = tx_id(t);
     let doc = &state.now.docs[docs[i]];
     let mut why = why_unlocked(doc.stored.then_some(&doc.lock), me);
@@ -106,7 +106,7 @@ fn look(plan: &Plan, state: &mut State, t: usize, (docs, i): (&[usize], usize)) 
 }
 
 /// Step 4: reads a document.
-fn read(state: &mut State, t: usize, (docs, i): (&[usize], usize)) {
+fn read(state: &mut State, t: usize, docs: &[usize], i: usize) {
     let found = state.now.docs[docs[i]].seen_by(Some(tx_id(t)), &state.statuses);
     let run = &mut state.runs[t];
     run.found[docs[i]] = found;

@@ -31,7 +31,7 @@ fn is_told(run: &Run, docs: Docs) -> bool {
 pub fn ordered(plan: &Plan, state: &mut State, t: usize) {
     let strict = plan.txs.iter().any(|tx| tx.level == Level::Serializable);
     let members = state.committed | decided(state) | 1 << t;
-    if strict && !has_order(plan, state, (members, state.now.history[0].docs)) {
+    if strict && !has_order(plan, state, members, state.now.history[0].docs) {
         state.flaw.get_or_insert(Flaw::NoOrder);
     }
 }
@@ -44,7 +44,7 @@ fn decided(state: &State) -> u8 {
 /// Whether the remaining transactions can run one after the other and end in the values that are
 /// committed now. The order must put no transaction before one that had ended before it began, and
 /// the answers of those at serializable must be true in it.
-fn has_order(plan: &Plan, state: &State, (left, docs): (u8, Docs)) -> bool {
+fn has_order(plan: &Plan, state: &State, left: u8, docs: Docs) -> bool {
     if left == 0 {
         return docs == state.now.history[state.latest()].docs;
     }
@@ -52,6 +52,6 @@ fn has_order(plan: &Plan, state: &State, (left, docs): (u8, Docs)) -> bool {
         let run = &state.runs[t];
         let follows = run.before & left != 0;
         let is_true = plan.txs[t].level == Level::Snapshot || is_told(run, docs);
-        !follows && is_true && has_order(plan, state, (left & !(1 << t), run.own.over(docs)))
+        !follows && is_true && has_order(plan, state, left & !(1 << t), run.own.over(docs))
     })
 }

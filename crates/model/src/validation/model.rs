@@ -56,7 +56,10 @@ impl Model for ValidationModel {
             Action::Group(client) => deciding::decide_together(&self.plan, &mut next, client),
             Action::Clean(doc) => next.clean(&self.plan, doc),
             Action::EndQuiet(client) => quiet::end(&mut next, client),
-            Action::Direct(at) => next.write_directly(at, self.plan.directs[at]),
+            Action::Direct(at) => {
+                let (doc, values) = self.plan.directs[at];
+                next.write_directly(at, doc, values);
+            }
             Action::Look(client) => next.look_besides(&self.plan, client),
             Action::ForeseeRestart => next.journal_end = Some(next.now.clone()),
             Action::Restart => next.restart(),

@@ -67,7 +67,7 @@ pub fn end(state: &mut State, client: usize) {
 }
 
 /// Notes in the second look whether the quiet in a record is still this transaction's.
-pub fn look(state: &mut State, t: usize, (which, record): (usize, usize)) {
+pub fn look(state: &mut State, t: usize, which: usize, record: usize) {
     let is_asked = state.now.records[record].quiet.is_some_and(|quiet| quiet.by == t && !quiet.is_over);
     if which == 1 && is_asked {
         state.runs[t].asked |= 1 << record;

@@ -237,7 +237,7 @@ impl State {
     }
 
     /// A single write outside transactions, to a clean document.
-    pub fn write_directly(&mut self, at: usize, (doc, values): (usize, Values)) {
+    pub fn write_directly(&mut self, at: usize, doc: usize, values: Values) {
         self.directs |= 1 << at;
         self.now.docs[doc].safe = values;
         self.happens(Written { docs: with(doc, ANY), values: with(doc, values) });

@@ -210,7 +210,7 @@ fn lock(plan: &Plan, state: &mut State, t: usize) {
     let op = plan.txs[t].ops[state.runs[t].op];
     let (matches, new) = effect(op, state.value_for(t, doc));
     if matches {
-        return if keeps_entry(plan, state, t, doc) { change(plan, state, t, (doc, new)) } else { state.roll_back(t) };
+        return if keeps_entry(plan, state, t, doc) { change(plan, state, t, doc, new) } else { state.roll_back(t) };
     }
     match op {
         Op::Insert(..) if !state.runs[t].own.has(doc) => look_at_duplicate(plan, state, t, doc),
@@ -257,7 +257,7 @@ fn keeps_entry(plan: &Plan, state: &mut State, t: usize, doc: usize) -> bool {
     agree || plan.has(Breakage::NoComparisonUnderLock)
 }
 
-fn change(plan: &Plan, state: &mut State, t: usize, (doc, new): (usize, Values)) {
+fn change(plan: &Plan, state: &mut State, t: usize, doc: usize, new: Values) {
     if !matches!(plan.txs[t].ops[state.runs[t].op], Op::WriteMany(..)) {
         let (query, now) = (plan.query(plan.txs[t].ops[state.runs[t].op]), with(doc, state.value_for(t, doc)));
         state.runs[t].told(query, query.answer(now));

@@ -158,7 +158,7 @@ fn look(plan: &Plan, state: &mut State, t: usize, which: usize) {
     let record = plan.writers()[state.runs[t].looks[which].len()];
     let stamps = state.now.records[record].changes;
     state.runs[t].looks[which].push(stamps);
-    quiet::look(state, t, (which, record));
+    quiet::look(state, t, which, record);
 }
 
 /// The entry that is run again next.
@@ -183,11 +183,11 @@ fn run_again(plan: &Plan, state: &mut State, t: usize, goal: Goal) {
     let Some(command) = state.runs[t].command.take() else { return };
     match command.step(plan, state, t) {
         Err(going_on) => state.runs[t].command = Some(going_on),
-        Ok(outcome) => compare(plan, state, t, (goal, outcome)),
+        Ok(outcome) => compare(plan, state, t, goal, outcome),
     }
 }
 
-fn compare(plan: &Plan, state: &mut State, t: usize, (goal, outcome): (Goal, Outcome)) {
+fn compare(plan: &Plan, state: &mut State, t: usize, goal: Goal, outcome: Outcome) {
     let place = place(plan, state, t);
     let run = &mut state.runs[t];
     let expected = match goal {

@@ -40,7 +40,7 @@ pub(crate) fn sent_together() -> Plan {
     }
 }
 
-/// The same while the server restarts.
+/// The same plan while the server restarts.
 pub(crate) fn sent_together_restart() -> Plan {
     let together = TxPlan { together: true, ..updates(0, &[0, 1]) };
     Plan {
@@ -89,8 +89,8 @@ pub(crate) fn sent_in_two_restart() -> Plan {
     }
 }
 
-/// Two transactions of one client: the second takes over what the first has left, if it comes
-/// before it is finished.
+/// Two transactions of one client: the second takes over the documents of the first, unless they
+/// are finished before.
 fn taking_over(first: &[usize], second: &[usize], together: bool) -> Vec<TxPlan> {
     vec![updates(0, first), TxPlan { takes_over: true, together, ..updates(0, second) }]
 }
@@ -106,14 +106,14 @@ pub(crate) fn taken_over() -> Plan {
     }
 }
 
-/// The same with a rival, for whoever waits for the same documents.
+/// The same plan with a rival, which may wait for the same documents.
 pub(crate) fn taken_over_from_rivals() -> Plan {
     let mut txs = taking_over(&[0], &[0], false);
     txs.push(updates(1, &[0]));
     Plan { name: "taken_over_from_rivals", docs: vec![true], txs, faults: faults(|f| f.kills = 1), ..Plan::default() }
 }
 
-/// The same while the server restarts.
+/// The same plan while the server restarts.
 pub(crate) fn taken_over_restart() -> Plan {
     Plan {
         name: "taken_over_restart",
@@ -136,8 +136,8 @@ pub(crate) fn found_by_key() -> Plan {
     }
 }
 
-/// The same with a transaction of the same client before it, of which it takes over what is not
-/// finished.
+/// The same plan with an earlier transaction of the same client, whose unfinished documents it
+/// takes over.
 pub(crate) fn found_by_key_and_taken_over() -> Plan {
     let mut txs = taking_over(&[0], &[0, 1], false);
     txs[1].by_key = true;
@@ -155,7 +155,7 @@ pub(crate) fn found_by_key_restart() -> Plan {
     Plan { name: "found_by_key_restart", faults, ..found_by_key() }
 }
 
-/// The same with one document in common, and finishes whose answers are lost.
+/// The same plan with one document in common, and lost answers to finishing writes.
 pub(crate) fn finished_late() -> Plan {
     Plan {
         name: "finished_late",
@@ -292,18 +292,18 @@ pub(crate) fn group_quiet() -> Plan {
     }
 }
 
-/// The same, and the owner gives up.
+/// The same plan, and the owner gives up.
 pub(crate) fn group_quiet_gives_up() -> Plan {
     let faults = faults(|f| (f.quiets, f.late_messages, f.give_ups) = (1, 1, 1));
     Plan { name: "group_quiet_gives_up", faults, ..group_quiet() }
 }
 
-/// The same while the server restarts.
+/// The same plan while the server restarts.
 pub(crate) fn group_quiet_restart() -> Plan {
     Plan { name: "group_quiet_restart", faults: faults(|f| (f.quiets, f.server_crashes) = (1, 1)), ..group_quiet() }
 }
 
-/// The same while a rival kills one of them.
+/// The same plan while a rival kills one of them.
 pub(crate) fn group_quiet_kill() -> Plan {
     let txs = vec![updates(0, &[0]), updates(0, &[1]), updates(1, &[0])];
     Plan { name: "group_quiet_kill", txs, faults: faults(|f| (f.quiets, f.kills) = (1, 1)), ..group_quiet() }
@@ -401,14 +401,15 @@ pub(crate) fn enlisting() -> Plan {
     }
 }
 
-/// The same while the server restarts: what a record lists is as volatile as its stamps.
+/// The same plan while the server restarts: the collections in a record are as volatile as its
+/// stamps.
 pub(crate) fn enlisting_restart() -> Plan {
     let faults = faults(|f| (f.server_crashes, f.expiries, f.client_deaths) = (2, 1, 1));
     Plan { name: "enlisting_restart", faults, ..enlisting() }
 }
 
-/// The last write is refused after it has locked: it is taken back, which may be late, and tried
-/// again. A rival wants the first document, and what is taken back is an insert.
+/// The server refuses the last write after it has locked its document, an insert. The write is
+/// undone, perhaps by a late message, and tried again. A rival wants the first document.
 pub(crate) fn refused() -> Plan {
     let writes = vec![(0, Op::Update), (1, Op::Insert)];
     Plan {
@@ -452,8 +453,7 @@ pub(crate) fn expiring_restart() -> Plan {
     Plan { name: "expiring_restart", expires: true, faults, ..restart_alone() }
 }
 
-/// What expires is prolonged by one transaction and removed by another, and the second inserts
-/// besides.
+/// One transaction prolongs documents that expire, and another removes them and inserts one.
 pub(crate) fn expiring_and_removed() -> Plan {
     Plan {
         name: "expiring_and_removed",

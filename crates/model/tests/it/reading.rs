@@ -9,7 +9,8 @@ use model::reading::{
 
 use self::plans::*;
 
-/// `possible`: what has to happen somewhere, so that the plan explores what it is for.
+/// `possible`: the event that must happen in some state; without it the plan would not explore what
+/// it was written for.
 fn holds(plan: Plan, possible: &[&str]) {
     let report = explore(plan);
     assert!(report.complete, "{report:?}");
@@ -56,7 +57,7 @@ mod plans {
         }
     }
 
-    /// The same, and what was read is changed.
+    /// The same plan, and the documents that were read are changed afterwards.
     pub(super) fn counter_between() -> Plan {
         let mut plan = reader_between();
         (plan.name, plan.docs) = ("counter_between", 2);
@@ -64,7 +65,7 @@ mod plans {
         plan
     }
 
-    /// Two transactions read a document and write what they have computed from it.
+    /// Two transactions read a document and write a value that depends on the one they read.
     pub(super) fn counters() -> Plan {
         Plan {
             name: "counters",
@@ -86,7 +87,7 @@ mod plans {
         }
     }
 
-    /// What is read is removed meanwhile.
+    /// A rival removes the document between its selection and its reading.
     pub(super) fn removed() -> Plan {
         Plan {
             name: "removed",
@@ -108,7 +109,7 @@ mod plans {
         }
     }
 
-    /// The same at repeatable read.
+    /// The same plan at repeatable read.
     pub(super) fn doomed_reader() -> Plan {
         Plan {
             name: "doomed_reader",

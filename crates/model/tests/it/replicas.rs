@@ -34,12 +34,12 @@ fn zombie() -> Plan {
     }
 }
 
-/// The primary changes while a sweep repairs what a dead owner has left.
+/// The primary changes while a sweep repairs the documents of a dead owner.
 fn death() -> Plan {
     Plan { name: "death", faults: Faults { elections: deep(2), deaths: 1, ..Faults::default() }, ..Plan::default() }
 }
 
-/// The primary changes while a client registers, and somebody repairs one document.
+/// The primary changes while a client registers and another client repairs one document.
 fn meeting() -> Plan {
     Plan {
         name: "meeting",

@@ -38,7 +38,7 @@ pub(crate) fn same_inserts_alone() -> Plan {
     Plan { name: "same_inserts_alone", txs: vec![tx(&[Insert(0, 1), Insert(1, 1)])], ..same_inserts() }
 }
 
-/// Three inserts of different values, of which one is null: nobody is in anybody's way.
+/// Three inserts of different values, of which one is null: none meets another.
 pub(crate) fn different_inserts() -> Plan {
     Plan {
         name: "different_inserts",
@@ -91,7 +91,7 @@ pub(crate) fn move_away() -> Plan {
     }
 }
 
-/// The same, and the move is rolled back.
+/// The same plan, and the move is rolled back.
 pub(crate) fn move_back() -> Plan {
     let back = TxPlan { end: End::RollBack, ..tx(&[Update(0, 2)]) };
     Plan { name: "move_back", txs: vec![back, tx(&[Insert(1, 1)])], ..move_away() }
@@ -146,7 +146,7 @@ pub(crate) fn hand_over_alone() -> Plan {
     }
 }
 
-/// The same, and rivals that want the value, one of them where it was.
+/// The same plan, and rivals that want the value, one of them in the document that had it.
 pub(crate) fn hand_over() -> Plan {
     Plan {
         name: "hand_over",
@@ -245,7 +245,7 @@ pub(crate) fn dead() -> Plan {
     Plan { name: "dead", faults, ..swap_insert() }
 }
 
-/// A transaction that goes on after a duplicate, and a rival that wants what it had.
+/// A transaction that goes on after a duplicate, and a rival that wants the value that it had.
 pub(crate) fn refused() -> Plan {
     let goes_on = TxPlan { goes_on: true, ..tx(&[Update(0, 3), Update(0, 2), Insert(2, 2)]) };
     Plan {
@@ -269,7 +269,7 @@ pub(crate) fn killed() -> Plan {
     Plan { name: "killed", faults, ..swap_insert() }
 }
 
-/// The same, with inserts that are removed, and a death.
+/// The same plan, with inserts that are removed, and a client that dies.
 pub(crate) fn killed_inserts() -> Plan {
     let faults = Faults { kills: 1, deaths: 1 };
     Plan { name: "killed_inserts", faults, eager_janitor: true, ..insert_twice() }

@@ -1,5 +1,5 @@
-//! Every transaction of two statements beside every other, so that nobody has to think of the
-//! histories first.
+//! Every transaction of two statements beside every other, so that no history is left out because
+//! its author did not think of it.
 
 use std::time::Instant;
 
@@ -26,12 +26,13 @@ fn tx(client: usize, ops: &[Op], level: Level) -> TxPlan {
 /// statement meets every other.
 const STRIDE: usize = 5;
 
-/// Every fifth of these holds, unless all are asked for, and in some of them everybody can commit.
+/// Every fifth of these plans holds, unless all are asked for, and in some of them all transactions
+/// can commit.
 fn some_hold(plans: impl Iterator<Item = Plan>) {
     hold(plans.step_by(if *DEEP { 1 } else { STRIDE }));
 }
 
-/// All of these hold, and in some of them everybody can commit.
+/// All of these plans hold, and in some of them all transactions can commit.
 fn hold(plans: impl Iterator<Item = Plan>) {
     let (mut count, mut states, mut all_commit, begun) = (0, 0, 0, Instant::now());
     for plan in plans {
@@ -49,7 +50,7 @@ fn docs(values: &[Values]) -> Vec<Start> {
     values.iter().map(|value| Start { ns: 0, value: *value }).collect()
 }
 
-/// Both at this level, in both orders of age.
+/// Plans of both transactions at this level, in both orders of age.
 fn every_pair(statements: &[Op], start: &[Values], level: Level) -> impl Iterator<Item = Plan> {
     let (scripts, start) = (pairs_of(statements), docs(start));
     let others = scripts.clone();
@@ -62,7 +63,7 @@ fn every_pair(statements: &[Op], start: &[Values], level: Level) -> impl Iterato
     })
 }
 
-/// Both are of one client, which may decide them by one write.
+/// The plan with both transactions of one client, which may decide them by one write.
 fn of_one_client(mut plan: Plan) -> Plan {
     plan.txs.iter_mut().for_each(|tx| tx.client = 0);
     plan
@@ -72,7 +73,7 @@ fn refined(plan: Plan) -> Plan {
     Plan { refined: true, ..plan }
 }
 
-/// Whoever is at serializable asks for quiet.
+/// Transactions at serializable ask for quiet.
 fn quiet(mut plan: Plan) -> Plan {
     plan.txs.iter_mut().for_each(|tx| tx.asks = if tx.level == Serializable { Asks::First } else { Asks::Never });
     plan
@@ -184,7 +185,7 @@ fn every_own_view_holds() {
     some_hold(scripts.iter().map(|ops| beside_to_and_fro(ops, Snapshot)));
 }
 
-/// The first of several, in the own view.
+/// The first of several statements in the transaction's own view.
 #[test]
 fn every_first_holds() {
     let scripts = [

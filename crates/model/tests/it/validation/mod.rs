@@ -9,7 +9,8 @@ use model::validation::{Breakage, Plan, explore};
 use self::plans::*;
 use crate::{DEEP, deep};
 
-/// `possible`: what has to happen somewhere, so that the plan explores what it is for.
+/// `possible`: the event that must happen in some state; without it the plan would not explore what
+/// it was written for.
 fn holds(plan: Plan, possible: &[&str]) {
     let report = explore(plan);
     assert!(report.complete, "{report:?}");

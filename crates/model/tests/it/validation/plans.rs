@@ -1,4 +1,4 @@
-//! The plans.
+//! The plans of validation that are explored, each small enough to be explored completely.
 
 use model::validation::{
     Asks,
@@ -42,7 +42,7 @@ pub(super) fn values_come_back() -> Plan {
     }
 }
 
-/// The same in two collections, one of which is changed once more by itself.
+/// The same plan in two collections, one of which is changed once more by itself.
 pub(super) fn two_points() -> Plan {
     let mut plan = values_come_back();
     plan.name = "two_points";
@@ -80,7 +80,7 @@ pub(super) fn key_comes_and_goes() -> Plan {
     plan
 }
 
-/// A reader of a key that moves behind its cursor: it may find nobody who has it.
+/// A reader of a key that moves behind its cursor: the reader may find no document with this key.
 pub(super) fn torn_key() -> Plan {
     Plan {
         name: "torn_key",
@@ -121,7 +121,7 @@ pub(super) fn another_matches() -> Plan {
     }
 }
 
-/// The same, and a restart may lose a decision, which is sent again.
+/// The same plan, and a restart may lose a decision, which is sent again.
 pub(super) fn restarts() -> Plan {
     Plan { name: "restarts", restarts: 1, ..values_come_back() }
 }
@@ -167,7 +167,7 @@ pub(super) fn moved_past_the_cursor() -> Plan {
     }
 }
 
-/// The same, and each of these transactions changes a document of another collection, too.
+/// The same plan, and each of these transactions changes a document of another collection, too.
 pub(super) fn two_collections() -> Plan {
     let mut plan = moved_past_the_cursor();
     plan.name = "two_collections";
@@ -196,7 +196,7 @@ pub(super) fn decided_together() -> Plan {
     }
 }
 
-/// A transaction writes what rests on a document, which another changes.
+/// A transaction writes a value that depends on a document, which another transaction changes.
 pub(super) fn read_then_write() -> Plan {
     Plan {
         name: "read_then_write",
@@ -216,13 +216,14 @@ pub(super) fn scan_then_write() -> Plan {
     }
 }
 
-/// Two transactions read a document by its `_id` and write what rests on it.
+/// Two transactions read a document by its `_id` and write values that depend on it.
 pub(super) fn counters() -> Plan {
     let counter = |client| snapshot(client, &[Point(0), Write(0, ONE)]);
     Plan { name: "counters", docs: docs(&[ZERO]), txs: vec![counter(0), counter(1)], ..Plan::default() }
 }
 
-/// The same, read by a scan; one sets the document to what the other has read.
+/// The same plan with scans; one transaction sets the document to the value that the other has
+/// read.
 pub(super) fn scanned_counters() -> Plan {
     Plan {
         name: "scanned_counters",
@@ -232,7 +233,7 @@ pub(super) fn scanned_counters() -> Plan {
     }
 }
 
-/// Each reads what the other writes.
+/// Two transactions, each of which reads the document that the other writes.
 pub(super) fn write_skew() -> Plan {
     Plan {
         name: "write_skew",
@@ -242,13 +243,13 @@ pub(super) fn write_skew() -> Plan {
     }
 }
 
-/// Doctors on duty: each counts how many there are, and leaves.
+/// Two doctors on duty: each counts the doctors, and leaves.
 pub(super) fn roster(doctors: usize) -> Plan {
     let leaves = |doctor| serializable(doctor, &[Count(0, ONE), Write(doctor, ZERO)]);
     Plan { name: "roster", docs: docs(&vec![ONE; doctors]), txs: (0..doctors).map(leaves).collect(), ..Plan::default() }
 }
 
-/// Each counts documents and inserts one.
+/// Two transactions that each count documents and insert one.
 pub(super) fn phantoms() -> Plan {
     let inserts = |client| serializable(client, &[Count(0, ONE), Insert(client, ONE)]);
     Plan { name: "phantoms", docs: docs(&[ABSENT, ABSENT]), txs: vec![inserts(0), inserts(1)], ..Plan::default() }
@@ -268,7 +269,7 @@ pub(super) fn read_only_anomaly() -> Plan {
     }
 }
 
-/// The same reader, which passes by rivals that it meets.
+/// The same plan, with a reader that passes by the rivals that it meets.
 pub(super) fn audit() -> Plan {
     let mut plan = read_only_anomaly();
     plan.name = "audit";
@@ -276,7 +277,7 @@ pub(super) fn audit() -> Plan {
     plan
 }
 
-/// The same, and the writer's decision rests on two documents.
+/// The same plan, and the writer's decision depends on two documents.
 pub(super) fn audited_reader() -> Plan {
     let mut plan = audit();
     plan.name = "audited_reader";
@@ -286,7 +287,7 @@ pub(super) fn audited_reader() -> Plan {
     plan
 }
 
-/// The same as the audit, and somebody asks for quiet elsewhere.
+/// The plan of the audit, and another reader asks for quiet in another record.
 pub(super) fn quiet_elsewhere() -> Plan {
     let mut plan = audit();
     plan.name = "quiet_elsewhere";
@@ -296,7 +297,8 @@ pub(super) fn quiet_elsewhere() -> Plan {
 }
 
 /// A reader of two documents whose order in the validation is the other way round; one of them is
-/// changed there and back again, the other is written by who has read the first in between.
+/// changed there and back again, the other is written by the transaction that has read the first in
+/// between.
 pub(super) fn disturbed_after_rivals() -> Plan {
     Plan {
         name: "disturbed_after_rivals",
@@ -312,7 +314,7 @@ pub(super) fn disturbed_after_rivals() -> Plan {
     }
 }
 
-/// The same plan; whoever asks for quiet does so before its validation.
+/// The same plan; transactions that ask for quiet do so before their validation.
 pub(super) fn asked_late(mut plan: Plan) -> Plan {
     plan.txs.iter_mut().filter(|tx| tx.asks == Asks::First).for_each(|tx| tx.asks = Asks::Last);
     plan
@@ -327,7 +329,8 @@ pub(super) fn audit_of_two() -> Plan {
     plan
 }
 
-/// Two readers of everything, beside a writer whose decision rests on what it has read.
+/// Two readers of everything, beside a writer whose decision depends on the documents that it has
+/// read.
 pub(super) fn two_audits() -> Plan {
     let mut plan = audit();
     plan.name = "two_audits";
@@ -335,7 +338,7 @@ pub(super) fn two_audits() -> Plan {
     plan
 }
 
-/// Each reads what the other writes, and passes the other by.
+/// Two transactions, each of which reads the document that the other writes, and passes it by.
 pub(super) fn quiet_write_skew() -> Plan {
     let mut plan = write_skew();
     plan.name = "quiet_write_skew";
@@ -343,7 +346,7 @@ pub(super) fn quiet_write_skew() -> Plan {
     plan
 }
 
-/// The same beside a third that reads both.
+/// The same plan with a third transaction, which reads both documents.
 pub(super) fn audited_write_skew() -> Plan {
     let mut plan = quiet_write_skew();
     plan.name = "audited_write_skew";
@@ -351,7 +354,7 @@ pub(super) fn audited_write_skew() -> Plan {
     plan
 }
 
-/// The same, with a reader of one document that begins after one of the two.
+/// The same plan, with a reader of one document that begins after one of the two.
 pub(super) fn one_document_afterwards() -> Plan {
     let mut plan = read_only_anomaly();
     plan.name = "one_document_afterwards";
@@ -373,7 +376,7 @@ pub(super) fn weaker_rivals() -> Plan {
     }
 }
 
-/// Inserts, counts and inserts, beside a client that moves a document to and fro.
+/// A transaction inserts, counts and inserts, beside a client that moves a document to and fro.
 pub(super) fn own_view() -> Plan {
     let moved = |value| snapshot(1, &[Write(2, value)]);
     Plan {
@@ -384,7 +387,8 @@ pub(super) fn own_view() -> Plan {
     }
 }
 
-/// Counts two documents of others in its own view, and writes again; both are changed, to and fro.
+/// A transaction counts two documents of others in its own view and writes again; both are changed,
+/// to and fro.
 pub(super) fn converted() -> Plan {
     let moved = |values: [Values; 2]| snapshot(1, &[Write(1, values[0]), Write(2, values[1])]);
     Plan {
