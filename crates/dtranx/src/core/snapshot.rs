@@ -74,7 +74,7 @@ impl Snapshots {
         }
         if self.waiting.len() >= ctx.config.max_snapshots {
             let limit = format!("{} snapshots that clients wait for", ctx.config.max_snapshots);
-            return reply(ctx, (client, message), &SnapshotAnswer::Refused(Refusal::Overloaded { limit }));
+            return reply(ctx, client, message, &SnapshotAnswer::Refused(Refusal::Overloaded { limit }));
         }
         self.waiting.push((client, message));
         self.go_on(ctx, life);
@@ -182,8 +182,8 @@ impl Snapshots {
     }
 
     fn end(&mut self, ctx: &mut Context<'_>, life: Incarnation, answer: &SnapshotAnswer) {
-        for client in self.making.take().map(|making| making.clients).unwrap_or_default() {
-            reply(ctx, client, answer);
+        for (client, message) in self.making.take().map(|making| making.clients).unwrap_or_default() {
+            reply(ctx, client, message, answer);
         }
         self.go_on(ctx, life);
     }
@@ -285,6 +285,6 @@ fn settled(ctx: &mut Context<'_>, to: ServerId, epoch: Epoch, settlement: Settle
     ctx.tell(to, Message::Snapshot(SnapshotMessage::Settled { epoch, settlement }));
 }
 
-fn reply(ctx: &mut Context<'_>, (client, message): (ClientId, MessageId), answer: &SnapshotAnswer) {
+fn reply(ctx: &mut Context<'_>, client: ClientId, message: MessageId, answer: &SnapshotAnswer) {
     ctx.out.commands.push(Command::ReplySnapshot { client, message, answer: answer.clone() });
 }

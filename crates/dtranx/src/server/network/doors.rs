@@ -123,8 +123,8 @@ impl NetworkStage {
             self.close_overdue(token, &why, now_ms);
         }
         self.connections.values_mut().for_each(|connection| connection.rest(now_ms));
-        while let Some(gone) = self.sessions.expire(now_ms) {
-            self.forget(gone);
+        while let Some((client, bytes)) = self.sessions.expire(now_ms) {
+            self.forget(client, bytes);
         }
         self.tell_gone_servers();
         let entry = &self.port.entry;
@@ -201,7 +201,7 @@ impl NetworkStage {
     }
 
     /// A client is no longer remembered, and what it had under way not counted.
-    pub(super) fn forget(&mut self, (client, bytes): (ClientId, usize)) {
+    pub(super) fn forget(&mut self, client: ClientId, bytes: usize) {
         self.budget.end(bytes);
         self.gone.push(client);
     }

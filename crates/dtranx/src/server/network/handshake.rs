@@ -127,9 +127,9 @@ impl NetworkStage {
     /// are too many. `false` if that is not possible now.
     fn make_room_for_a_name(&mut self) -> bool {
         if self.sessions.len() >= 2 * self.most_clients
-            && let Some(gone) = self.sessions.forget_first()
+            && let Some((client, bytes)) = self.sessions.forget_first()
         {
-            self.forget(gone);
+            self.forget(client, bytes);
         }
         self.gone.len() < MOST_GONE && self.sessions.len() < 2 * self.most_clients
     }
