@@ -1,17 +1,13 @@
-//! A client as a process of its own: the test binary run again, with one exact test and a job in
-//! the environment.
-//!
-//! It tells what happens in lines that begin with `@`, and ends or stops itself when it reaches its
-//! step.
+//! A client as a process of its own ([`testkit::again()`]). It reports what happens, and ends or
+//! stops itself when it reaches its step.
 
 use std::{
-    io::{BufRead, BufReader, Write},
-    process::{Child, ChildStdout, Command, ExitStatus, Stdio},
+    process::{Child, ExitStatus, Stdio},
     sync::mpsc::{Receiver, RecvTimeoutError, channel},
 };
 
 use mongotx::{ErrorKind, Step};
-use testkit::signal;
+use testkit::{again, listen, signal};
 
 use super::{
     LIMIT,
@@ -104,8 +100,7 @@ fn check_words() {
 
 /// Sends words to the process that has started this one.
 pub(crate) fn say(words: &str) {
-    let mut out = std::io::stdout().lock();
-    writeln!(out, "\n@{words}").and_then(|()| out.flush()).unwrap();
+    testkit::report(words).unwrap();
 }
 
 fn words_of(told: Told) -> String {
@@ -150,7 +145,7 @@ pub(crate) struct Worker {
 
 impl Worker {
     pub(crate) fn start(job: &Job) -> Self {
-        let mut child = again(TEST, JOB, &job.encode()).stdin(Stdio::null()).spawn().unwrap();
+        let mut child = again(TEST, JOB, &job.encode()).unwrap().stdin(Stdio::null()).spawn().unwrap();
         let (hear, words) = channel();
         // If the worker is dropped, the rest is not heard.
         listen(child.stdout.take().unwrap(), move |words| drop(hear.send(words)));
@@ -191,22 +186,4 @@ impl Drop for Worker {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
-}
-
-/// This very program once more, to run one test that has a job.
-pub(crate) fn again(test: &str, variable: &str, job: &str) -> Command {
-    let mut command = Command::new(std::env::current_exe().unwrap());
-    command.args(["--exact", test, "--nocapture", "--test-threads=1"]).env(variable, job).stdout(Stdio::piped());
-    command
-}
-
-/// Calls `hear` with what the process says, until it ends.
-pub(crate) fn listen(out: ChildStdout, hear: impl Fn(String) + Send + 'static) {
-    std::thread::spawn(move || {
-        for line in BufReader::new(out).lines().map_while(Result::ok) {
-            if let Some(words) = line.strip_prefix('@') {
-                hear(words.to_owned());
-            }
-        }
-    });
 }

@@ -16,7 +16,7 @@ use std::{
 use bson::Document;
 use futures_util::future::{BoxFuture, join_all, ready};
 use mongotx::{Client, ClientOptions, Collection, ErrorKind, Isolation, Step, StepHook, TransactionOptions};
-use testkit::signal;
+use testkit::{again, listen, signal};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use txcheck::lists::{End, Op};
 
@@ -24,7 +24,7 @@ use super::{LEASE_MS, words};
 use crate::{
     common::{
         until,
-        worker::{Blow, again, listen, say},
+        worker::{Blow, say},
         world::World,
     },
     histories::lists::carry_out,
@@ -161,7 +161,7 @@ pub(super) struct Lane {
 
 impl Member {
     pub(super) fn start(job: &Job) -> (Self, Vec<Lane>, Blows) {
-        let mut child = again(TEST, JOB, &job.encode()).stdin(Stdio::piped()).spawn().unwrap();
+        let mut child = again(TEST, JOB, &job.encode()).unwrap().stdin(Stdio::piped()).spawn().unwrap();
         let (tell, told): (Vec<_>, Vec<_>) = (0..LANES).map(|_| unbounded_channel()).unzip();
         let (strike, blows) = unbounded_channel();
         let killed = Arc::new(AtomicBool::new(false));
