@@ -91,7 +91,8 @@ async fn replies_are_those_of_a_replica_set() {
         for (name, kind) in KINDS {
             for ordered in [true, false] {
                 let session = Session::new();
-                // A replica set counts a replacement that changes nothing, too, and MongoTx does not.
+                // A replica set counts a replacement that changes nothing, too, and MongoTx does
+                // not.
                 let statements = ids.iter().zip(1..).map(|(id, n)| kind(doc! {"_id": *id}, n)).collect();
                 pair.same(session.first(doc! {"find": "c", "filter": {"_id": 7}})).await;
                 pair.same(session.next(command(name, statements, ordered))).await;
