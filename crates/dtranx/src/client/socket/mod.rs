@@ -120,10 +120,7 @@ impl Link for SocketLink {
             drop(state);
             return done(Answer::Silence(ticket));
         }
-        // The first copy may be refused yet.
-        let first = FirstCopy::Alone;
-        let name = Some(ticket.client);
-        self.shared.add(state, ticket.id, Waiting { ask, done, until, name, sent: None, first });
+        self.shared.add(state, ticket.id, Waiting::again(ticket, ask, until, done));
     }
 }
 

@@ -77,6 +77,12 @@ impl Over {
 }
 
 impl Waiting {
+    /// A request that is asked about again. The first copy may be refused yet, and further ones may
+    /// have been sent behind it.
+    pub(super) fn again(ticket: Ticket, ask: Ask, until: Instant, done: Done) -> Self {
+        Self { ask, done, until, name: Some(ticket.client), sent: None, first: FirstCopy::Followed }
+    }
+
     pub(super) fn over(self, id: u64, why: &str) -> Over {
         let answer = match self.name {
             Some(client) => Answer::Silence(Ticket { client, id }),
@@ -232,7 +238,8 @@ pub(super) mod tests {
 
     /// A commit that was sent under the name, and is asked about again.
     fn asked_about_again() -> Waiting {
-        Waiting { name: Some(NAME), first: FirstCopy::Alone, ..waiting(1) }
+        let Waiting { ask, until, done, .. } = waiting(1);
+        Waiting::again(Ticket { client: NAME, id: 1 }, ask, until, done)
     }
 
     fn connected() -> State {
@@ -298,6 +305,19 @@ pub(super) mod tests {
         state.waiting.insert(1, asked_about_again());
         assert!(state.send(1).is_none());
         assert!(!is_answered(&mut state, overloaded()) && is_answered(&mut state, overloaded()));
+    }
+
+    /// What was sent before it was asked about again, and how often, is not known any more.
+    #[test]
+    fn refusal_before_the_commit_is_sent_again_may_be_of_the_first_of_several_copies() {
+        let mut state = connected();
+        state.is_behind = true;
+        state.waiting.insert(1, asked_about_again());
+        assert!(state.send(1).is_none() && state.out.is_empty());
+        assert!(!is_answered(&mut state, overloaded()), "the second copy may be carried out");
+        state.is_behind = false;
+        assert!(state.send(1).is_none() && !state.out.is_empty());
+        assert!(is_answered(&mut state, overloaded()));
     }
 
     /// Ids of the requests that are over when the server gives the client this name.
