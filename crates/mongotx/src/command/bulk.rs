@@ -143,7 +143,8 @@ async fn inside(
                 Together::default()
             }
         };
-        if together.done < together.named {
+        let is_stopped = together.done < together.named && !together.is_full;
+        if is_stopped {
             stops += 1;
             if stops == MOST_STOPS || together.is_unclear {
                 (stops, together_from) = (0, index + together.named);
@@ -154,7 +155,7 @@ async fn inside(
         if together.done > 0 {
             result.note_done(&operations[index..index + together.done], together.modified);
             index += together.done;
-            alone = (together.done < together.named).then_some(index);
+            alone = is_stopped.then_some(index);
             continue;
         }
         let before = result.matched_count - result.modified_count;
@@ -194,6 +195,8 @@ struct Together {
     modified: usize,
     /// They are not to be sent together again.
     is_unclear: bool,
+    /// There was no room for the next one, which needs no question.
+    is_full: bool,
     /// How many could have been, as far as was to be seen.
     named: usize,
 }
@@ -225,7 +228,7 @@ async fn first_statements(
         let place = run.iter().position(|(named, _)| named.is_by_key());
         run.truncate(place.unwrap_or(run.len()));
     }
-    let named = run.len();
+    let (named, by_keys) = (run.len(), run.iter().any(|(named, _)| named.is_by_key()));
     let run = if named < 2 { Vec::new() } else { addresses(core, tx, ns, run).await };
     if run.len() < 2 {
         return Ok(Together { named, ..Together::default() });
@@ -239,7 +242,8 @@ async fn first_statements(
     let (at, statements): (Vec<Address>, Vec<Statement<'_>>) = run.into_iter().unzip();
     let all: Vec<Each<'_>> = at.iter().zip(statements).map(each).collect();
     let done = core.prepare_each(tx, ns, &all, form).await?;
-    Ok(Together { done: done.count, modified: done.modified, is_unclear: done.is_unclear, named })
+    let is_full = done.is_full && !by_keys;
+    Ok(Together { done: done.count, modified: done.modified, is_unclear: done.is_unclear, is_full, named })
 }
 
 /// How an update or removal names the one document that it can match.

@@ -265,7 +265,7 @@ pub(crate) async fn write_first(
             && let Some(shown) = core.prepare_shown(tx, &target, change, None).await?
         {
             validated::settle_shown(core, tx, ns, &at.id, &shown.before).await?;
-            return Ok(Some((at, true)));
+            return Ok(Some((at, !change.is_lock())));
         }
         let applied = core.prepare(tx, &target, change).await?;
         if !applied.matched {

@@ -41,11 +41,13 @@ pub(crate) struct Done {
     /// The documents that were held were given back, because their numbers were not to be told:
     /// sent together again, they would be given back again.
     pub(crate) is_unclear: bool,
+    /// All that were sent are done, and no others because the command had no room for them.
+    pub(crate) is_full: bool,
 }
 
 impl Done {
     fn all(ways: &[Way], modified: usize) -> Self {
-        Self { count: ways.len(), modified, is_all_that_is_held: true, is_unclear: false }
+        Self { count: ways.len(), modified, is_all_that_is_held: true, is_unclear: false, is_full: false }
     }
 }
 
@@ -68,7 +70,13 @@ pub(super) fn of_some(ways: &[Way], held: &[bool], answer: &WriteAnswer) -> Done
     let first = held.iter().take_while(|held| **held).count();
     let count = refused.map_or(first, |refused| first.min(refused));
     if is_short(ways) {
-        return Done { count, modified: count, is_all_that_is_held: modified == count, is_unclear: false };
+        return Done {
+            count,
+            modified: count,
+            is_all_that_is_held: modified == count,
+            is_unclear: false,
+            is_full: false,
+        };
     }
     // Statements of those that are held. The refused one was locked, if it is, and not changed.
     let is_refused = |place: &usize| refused == Some(*place);
@@ -79,10 +87,10 @@ pub(super) fn of_some(ways: &[Way], held: &[bool], answer: &WriteAnswer) -> Done
     let could_be: usize = (0..count).filter(|place| ways[*place] == Way::InTwo).count();
     let others = (count..ways.len()).any(|place| held[place] && ways[place] == Way::InTwo && !is_refused(&place));
     if matched != n || modified > matched || (unmodified > 0 && others) || unmodified > could_be {
-        return Done { count: 0, modified: 0, is_all_that_is_held: n == 0, is_unclear: true };
+        return Done { count: 0, modified: 0, is_all_that_is_held: n == 0, is_unclear: true, is_full: false };
     }
     let is_all_that_is_held = n == matched_first;
-    Done { count, modified: count - unmodified, is_all_that_is_held, is_unclear: false }
+    Done { count, modified: count - unmodified, is_all_that_is_held, is_unclear: false, is_full: false }
 }
 
 fn totals(answer: &WriteAnswer) -> (usize, usize) {
@@ -125,7 +133,7 @@ mod tests {
     }
 
     fn some(ways: &[Way], held: &[bool], answer: &WriteAnswer) -> (usize, usize, bool, bool) {
-        let Done { count, modified, is_all_that_is_held, is_unclear } = of_some(ways, held, answer);
+        let Done { count, modified, is_all_that_is_held, is_unclear, .. } = of_some(ways, held, answer);
         (count, modified, is_all_that_is_held, is_unclear)
     }
 

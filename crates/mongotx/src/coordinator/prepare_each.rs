@@ -28,7 +28,7 @@ use super::{
     meet::Patience,
     own_key::{OwnKey, coarse_key, id_key},
     prepare::{Change, Target},
-    prepare_shown::statement_of,
+    prepare_shown::{statement_of, taken_over},
     server::WriteAnswer,
     siblings::Claim,
     transaction::{Hold, Transaction},
@@ -76,7 +76,7 @@ impl Core {
             return Ok(Done::default());
         }
         let me = self.ensure_started(tx, ns).await?;
-        let mut statements = self.eligible(tx, ns, all, (me, form)).await?;
+        let (mut statements, is_full) = self.eligible(tx, ns, all, (me, form)).await?;
         if statements.len() < 2 {
             return Ok(Done::default());
         }
@@ -89,8 +89,13 @@ impl Core {
                 None => None,
             });
         }
+        let mut left = HashSet::new();
         for ((statements, each), claim) in statements.iter_mut().zip(all).zip(&claimed) {
-            self.take_over_each(statements, each, (me, claim.as_ref())).await?;
+            left.extend(taken_over_each(statements, each, (me, claim.as_ref()))?);
+        }
+        if !left.is_empty() {
+            // One wait for all of them, which is bounded.
+            self.finisher.unfinished(ns, left.into_iter().collect()).await;
         }
         tx.check_alive()?;
         let at: Vec<Address> = all.iter().map(|each| each.target.at.clone()).collect();
@@ -125,18 +130,18 @@ impl Core {
                 (None, None) => {}
             }
         }
-        Ok(done)
+        Ok(Done { is_full: is_full && done.count == all.len(), ..done })
     }
 
-    /// The statements of the first ones that can go together: in two for all of them, if one needs
-    /// two.
+    /// The statements of the first ones that can go together, in two for all of them, if one needs
+    /// two; and whether there are no more of them because the command is full.
     async fn eligible(
         &self,
         tx: &Transaction,
         ns: &Namespace,
         all: &[Each<'_>],
         (me, form): (TxId, Form),
-    ) -> Result<Vec<Statements>> {
+    ) -> Result<(Vec<Statements>, bool)> {
         let collection = self.catalog.admit_writes(&self.server, ns, me).await?;
         let (mut count, mut seen) = (0, HashSet::new());
         for each in all.iter().take(BATCH) {
@@ -154,10 +159,16 @@ impl Core {
             Form::Short => short_statements(all, me)?,
             Form::InTwo => None,
         };
-        Ok(match short {
+        let mut room = Room::default();
+        let statements: Vec<Statements> = match short {
             Some(short) => short,
-            None => first_that_fit(all.iter().map_while(|each| in_two(each, me).ok().flatten())),
-        })
+            None => {
+                let in_two = all.iter().map_while(|each| in_two(each, me).ok().flatten());
+                in_two.take_while(|statements| room.takes(statements)).collect()
+            }
+        };
+        let is_full = statements.len() < all.len();
+        Ok((statements, is_full))
     }
 
     /// Does nothing have to be examined once this change is made?
@@ -168,23 +179,6 @@ impl Core {
             return Ok(false);
         }
         Ok(self.consequences(collection, &each.target, &each.change).await?.are_none())
-    }
-
-    /// If a committed transaction may have left the document, makes the statement take it over, or
-    /// waits until it is finished.
-    async fn take_over_each(
-        &self,
-        statements: &mut Statements,
-        Each { target, change }: &Each<'_>,
-        (me, claim): (TxId, Option<&Claim<'_>>),
-    ) -> Result<()> {
-        match (statements.way, statements.all.as_mut_slice()) {
-            (Way::Fused | Way::Remove, [statement]) => self.take_over(statement, target, change, (me, claim)).await,
-            _ => {
-                self.finished(target.ns, claim.and_then(Claim::left)).await;
-                Ok(())
-            }
-        }
     }
 
     /// How many of the first were changed, none after them being held.
@@ -223,15 +217,36 @@ impl Each<'_> {
     }
 }
 
-/// One statement for each. `None`: one of them needs two.
+/// If a committed transaction may have left the document, makes its statement take it over. Answers
+/// that transaction if the document has to be finished before.
+fn taken_over_each(
+    statements: &mut Statements,
+    Each { target, change }: &Each<'_>,
+    (me, claim): (TxId, Option<&Claim<'_>>),
+) -> Result<Option<TxId>> {
+    match (statements.way, statements.all.as_mut_slice()) {
+        (Way::Fused | Way::Remove, [statement]) => taken_over(statement, target, change, (me, claim)),
+        _ => Ok(claim.and_then(Claim::left)),
+    }
+}
+
+/// One statement for each, as far as one command takes them. `None`: one of them needs two.
 fn short_statements(all: &[Each<'_>], me: TxId) -> Result<Option<Vec<Statements>>> {
-    let mut short = Vec::with_capacity(all.len());
+    let (mut short, mut room) = (Vec::new(), Room::default());
     for each in all {
+        if each.change.is_lock() {
+            // That the document was modified would say nothing but that it was locked.
+            return Ok(None);
+        }
         let Some(statement) = statement_of(&each.target, &each.change, me, None)? else { return Ok(None) };
         let way = if each.is_removal() { Way::Remove } else { Way::Fused };
-        short.push(Statements { way, all: vec![statement] });
+        let statements = Statements { way, all: vec![statement] };
+        if !room.takes(&statements) {
+            break;
+        }
+        short.push(statements);
     }
-    Ok(Some(first_that_fit(short)))
+    Ok(Some(short))
 }
 
 /// The statements that [`super::prepare`] sends for a document that it has not locked. `None`:
@@ -252,13 +267,17 @@ fn in_two(Each { target, change }: &Each<'_>, me: TxId) -> Result<Option<Stateme
     })
 }
 
-/// As many of the first as one command takes.
-fn first_that_fit(all: impl IntoIterator<Item = Statements>) -> Vec<Statements> {
-    let mut bytes = 0;
-    let fits = |statements: &Statements| {
+/// How much of one command is taken.
+#[derive(Default)]
+struct Room {
+    bytes: usize,
+}
+
+impl Room {
+    /// Do these fit, too?
+    fn takes(&mut self, statements: &Statements) -> bool {
         let size = |one: &Document| one.to_vec().map_or(BATCH_BYTES, |bytes| bytes.len());
-        bytes += statements.all.iter().map(size).sum::<usize>();
-        bytes <= BATCH_BYTES
-    };
-    all.into_iter().take_while(fits).collect()
+        self.bytes += statements.all.iter().map(size).sum::<usize>();
+        self.bytes <= BATCH_BYTES
+    }
 }

@@ -95,13 +95,26 @@ impl Core {
         change: &Change<'_>,
         (me, claim): (TxId, Option<&Claim<'_>>),
     ) -> Result<()> {
-        let Some(left) = claim.and_then(Claim::left) else { return Ok(()) };
-        match statement_of(target, change, me, Some(left))? {
-            Some(taking_over) => *statement = taking_over,
-            None => self.finished(target.ns, Some(left)).await,
-        }
+        let left = taken_over(statement, target, change, (me, claim))?;
+        self.finished(target.ns, left).await;
         Ok(())
     }
+}
+
+/// If a committed transaction may have left the document, makes the statement take it over. Answers
+/// that transaction if the statement cannot: the document has to be finished before.
+pub(super) fn taken_over(
+    statement: &mut Document,
+    target: &Target<'_>,
+    change: &Change<'_>,
+    (me, claim): (TxId, Option<&Claim<'_>>),
+) -> Result<Option<TxId>> {
+    let Some(left) = claim.and_then(Claim::left) else { return Ok(None) };
+    match statement_of(target, change, me, Some(left))? {
+        Some(taking_over) => *statement = taking_over,
+        None => return Ok(Some(left)),
+    }
+    Ok(None)
 }
 
 /// Lock and change in one, where that is provably the same. `left`: a committed transaction whose

@@ -623,3 +623,53 @@ async fn bulk_that_the_server_interrupts_is_not_done_twice() {
     }
     assert_eq!(numbers(&client, &coll).await, [1, 1, 1, 11]);
 }
+
+/// A change that leaves every document as it is: that it is locked modifies it only as stored.
+#[tokio::test]
+async fn change_to_the_same_document_counts_as_none() {
+    let (client, coll, mut session) = place().await;
+    let same = |id: i32| WriteModel::UpdateOne {
+        filter: doc! {"_id": id},
+        update: vec![doc! {"$replaceWith": "$$ROOT"}].into(),
+        upsert: false,
+    };
+    session.begin().unwrap();
+    for (all, modified) in [([same(1), same(2)], 0), ([add(3, 1), same(4)], 1), ([same(5), replace(6, 2)], 1)] {
+        let done = coll.bulk_write(all).session(&mut session).await.unwrap();
+        assert_eq!((done.matched_count, done.modified_count), (2, modified));
+    }
+    session.commit().await.unwrap();
+    assert_eq!(numbers(&client, &coll).await, [1, 1, 2, 1, 1, 2]);
+
+    // By itself, of a document that was read.
+    let isolation = Some(Isolation::Snapshot);
+    let mut session = client.session_with(TransactionOptions { isolation, ..TransactionOptions::default() });
+    session.begin().unwrap();
+    assert!(coll.find_one(doc! {"_id": 1}).session(&mut session).await.unwrap().is_some());
+    let same = vec![doc! {"$replaceWith": "$$ROOT"}];
+    let done = coll.update_one(doc! {"_id": 1}, same).session(&mut session).await.unwrap();
+    assert_eq!((done.matched_count, done.modified_count), (1, 0));
+    session.commit().await.unwrap();
+}
+
+/// A command that is full is followed by the next one; what did not fit does not go alone.
+#[tokio::test]
+async fn documents_that_one_command_has_no_room_for_go_together_in_the_next() {
+    let client = quiet::connect(quiet::options()).await;
+    let coll = quiet::collection(&client, 60).await;
+    let mut session = client.session();
+    session.begin().unwrap();
+    let long = "x".repeat(200 * 1024);
+    let replace = |id: i32| WriteModel::ReplaceOne {
+        filter: doc! {"_id": id},
+        replacement: doc! {"n": id, "long": &long},
+        upsert: false,
+    };
+    let sent = quiet::commands_of(&client, async {
+        let done = coll.bulk_write((1..=60).map(replace)).session(&mut session).await.unwrap();
+        assert_eq!((done.matched_count, done.modified_count), (60, 60));
+    });
+    // 20 of them are just below 4 MiB.
+    assert_eq!(sent.await, BTreeMap::from([("update".to_owned(), 3)]));
+    session.rollback().await.unwrap();
+}
