@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::ValueEnum;
 
-/// Medium of DTranx's logs.
+/// Medium on which DTranx's servers keep their logs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Medium {
     /// Synced before a commit is answered, as the rivals' are
@@ -27,7 +27,7 @@ impl Medium {
 /// How DTranx's servers and clients are set up. Others have one way to be durable.
 #[derive(Clone, Debug)]
 pub(crate) struct Settings {
-    /// Medium of the logs.
+    /// Medium on which the servers keep their logs.
     pub(crate) medium: Medium,
     /// Folder of the logs, if not with the data.
     pub(crate) log_folder: Option<PathBuf>,

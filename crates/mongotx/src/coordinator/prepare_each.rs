@@ -48,7 +48,7 @@ pub(crate) struct Each<'a> {
 /// How many statements a change takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Form {
-    /// As few as possible.
+    /// As few statements as the changes allow.
     Short,
     /// Two: some of the documents may have what they are to be given already, which one statement
     /// does not tell from a document that it must not change.
@@ -274,7 +274,7 @@ struct Room {
 }
 
 impl Room {
-    /// Do these fit, too?
+    /// Does the command have room for these statements as well?
     fn takes(&mut self, statements: &Statements) -> bool {
         let size = |one: &Document| one.to_vec().map_or(BATCH_BYTES, |bytes| bytes.len());
         self.bytes += statements.all.iter().map(size).sum::<usize>();

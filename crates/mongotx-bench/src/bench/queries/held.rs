@@ -54,7 +54,7 @@ impl fmt::Display for Pending {
     }
 }
 
-/// An open transaction.
+/// An open transaction that keeps documents pending.
 pub(crate) struct Held {
     client: Client,
     /// Whether the client is there for this alone, and ends with it.

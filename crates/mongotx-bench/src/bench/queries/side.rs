@@ -89,7 +89,7 @@ impl MongoTx {
         Ok(())
     }
 
-    /// The client that asks.
+    /// The client whose queries are measured.
     pub(crate) fn client(&self) -> &Client {
         &self.client
     }

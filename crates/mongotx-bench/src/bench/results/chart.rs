@@ -5,7 +5,7 @@ use txbench::report::table::{Row, Table};
 /// A chart of a table.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Chart {
-    /// Name of its file.
+    /// Name of the chart's file, without `.svg`.
     pub(super) name: &'static str,
     /// Title of its table; empty: the only one.
     pub(super) table: &'static str,

@@ -2,7 +2,7 @@
 
 use txbench::report::table::{Column, Row, Table};
 
-/// What stood in it.
+/// Conditions and tables of a report, and what it says is missing.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Read {
     /// Conditions, which stand before the first table.

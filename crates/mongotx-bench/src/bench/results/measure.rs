@@ -28,7 +28,7 @@ const SPARE: Duration = Duration::from_secs(300);
 /// How lines begin that `dtranx-bench` writes for those who wait.
 const PROGRESS: &str = "dtranx-bench: ";
 
-/// The programs that measure.
+/// Paths of the programs that measure.
 pub(super) struct Programs {
     pub(super) mongotx_bench: PathBuf,
     pub(super) dtranx_bench: PathBuf,

@@ -1,13 +1,13 @@
 //! How long and how often is measured, so that all of it fits into the time. Pure.
 
-/// Lengths of everything.
+/// Length and number of the rounds of every measurement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Pace {
     /// Seconds of one stretch that is measured.
     pub(super) seconds: u64,
     /// Rounds of what the page is read for.
     pub(super) main_rounds: u32,
-    /// Rounds of all else.
+    /// Rounds of every measurement that is not a main one.
     pub(super) rounds: u32,
 }
 

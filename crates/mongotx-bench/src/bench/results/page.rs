@@ -23,13 +23,13 @@ pub(super) struct Page<'a> {
 }
 
 impl Page<'_> {
-    /// Whether everything was measured.
+    /// Does no section lack a measurement?
     pub(super) fn is_complete(&self) -> bool {
         let is_there = |stored: &Stored| stored.measured.iter().all(|measured| measured.missing.is_empty());
         self.sections.iter().all(|(_, stored)| stored.as_ref().is_some_and(is_there))
     }
 
-    /// The page.
+    /// The template with each section's tables and charts in its place.
     pub(super) fn fill(&self, template: &str) -> String {
         let common = self.common_facts();
         let mut lines = Vec::new();
