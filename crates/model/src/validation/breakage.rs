@@ -65,6 +65,17 @@ pub enum Breakage {
     ConvertedWithoutLooks,
     /// Validation comes before the last write.
     ValidatedBeforeLastLock,
+    /// What was asked ahead of the commit counts although something was read since.
+    AheadOfARead,
+    /// What was asked ahead of the commit counts although something was written since.
+    AheadOfAWrite,
+    /// Stamps that the client has acknowledged since the insert count as known before the question
+    /// behind it.
+    AheadKnownLate,
+    /// There is no look behind what is asked ahead of the commit.
+    AheadWithOneLook,
+    /// What was asked ahead of the commit counts although an answer was another one.
+    AheadUncompared,
     /// The decision does not wait for the last entry's answer.
     LastAnswerIgnored,
     /// A rival that was once active counts as active when entries are run again.

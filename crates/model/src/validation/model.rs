@@ -77,6 +77,7 @@ impl Model for ValidationModel {
             Property::sometimes("all commit", p::all_commit),
             Property::sometimes("somebody is disturbed", p::somebody_is_disturbed),
             Property::sometimes("a disturbed one commits", p::a_disturbed_one_commits),
+            Property::sometimes("one validated ahead commits", p::one_validated_ahead_commits),
             Property::sometimes("somebody waits", p::somebody_waits),
             Property::sometimes("somebody gives way", p::somebody_gives_way),
             Property::sometimes("a rival is passed by", p::a_rival_is_passed_by),

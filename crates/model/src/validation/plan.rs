@@ -65,6 +65,9 @@ pub struct TxPlan {
     pub client: usize,
     /// Time at which the transaction asks for quiet, at serializable.
     pub asks: Asks,
+    /// Whether what it has read is asked again behind each of its writes, which counts at the
+    /// commit if nothing else was read or written since. For plans with remembered looks.
+    pub ahead: bool,
     /// The transaction that has to end before it begins.
     pub after: Option<usize>,
 }

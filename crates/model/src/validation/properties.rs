@@ -52,6 +52,11 @@ pub fn a_disturbed_one_commits(_: &ValidationModel, state: &State) -> bool {
     state.runs.iter().enumerate().any(|(t, run)| run.disturbed && state.committed >> t & 1 == 1)
 }
 
+/// Not vacuous: a transaction commits that was validated ahead of its commit.
+pub fn one_validated_ahead_commits(_: &ValidationModel, state: &State) -> bool {
+    state.runs.iter().enumerate().any(|(t, run)| run.rests_on_ahead && state.committed >> t & 1 == 1)
+}
+
 /// Not vacuous: a transaction waits for a rival.
 pub fn somebody_waits(_: &ValidationModel, state: &State) -> bool {
     state.runs.iter().any(|run| matches!(run.step, Step::Waiting(_)))

@@ -75,6 +75,9 @@ fn begin(plan: &Plan, state: &mut State, t: usize) {
             return quiet::begin(state, t);
         }
     }
+    if std::mem::take(&mut state.runs[t].asks_ahead) {
+        return validating::ahead(plan, state, t);
+    }
     let Some(op) = plan.txs[t].ops.get(state.runs[t].op).copied() else {
         return validating::begin(plan, state, t);
     };
@@ -91,6 +94,7 @@ fn begin(plan: &Plan, state: &mut State, t: usize) {
     match op {
         Op::Point(doc) if state.runs[t].own.has(doc) => see_own(state, t, doc),
         Op::Write(doc, _) | Op::WriteIf(doc, ..) | Op::Insert(doc, _) | Op::Remove(doc) => {
+            validating::before_write(plan, state, t);
             (state.runs[t].to_lock, state.runs[t].step) = (1 << doc, Step::Locking);
             lock(plan, state, t);
         }
@@ -172,6 +176,7 @@ fn remember(plan: &Plan, state: &mut State, t: usize, query: Query, outcome: Out
     let agrees = same.is_none_or(|before| before.result == entry.result);
     if same.is_none() {
         entries.push(entry);
+        state.runs[t].is_valid_ahead &= plan.has(Breakage::AheadOfARead);
     }
     agrees
 }
@@ -262,6 +267,7 @@ fn change(plan: &Plan, state: &mut State, t: usize, doc: usize, new: Values) {
         let (query, now) = (plan.query(plan.txs[t].ops[state.runs[t].op]), with(doc, state.value_for(t, doc)));
         state.runs[t].told(query, query.answer(now));
     }
+    validating::behind_write(plan, state, t);
     state.now.docs[doc].pending = Some((t, new));
     state.runs[t].locked_at = state.latest();
     state.runs[t].own.add(doc, new);

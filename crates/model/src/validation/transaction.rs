@@ -16,6 +16,8 @@ pub enum Goal {
     Validate,
     /// Validation of at most one document that is not held, which needs no looks.
     Once,
+    /// Validation behind a write, ahead of the commit.
+    Ahead,
 }
 
 /// State of a transaction in the statement with the number `Run::op`.
@@ -111,6 +113,12 @@ pub struct Run {
     /// Whether it was validated before its last write, which happens only if that is broken on
     /// purpose.
     pub early: bool,
+    /// Whether a write has been sent with a question behind it, which comes next.
+    pub asks_ahead: bool,
+    /// Whether all was valid behind its last write, and nothing was read since.
+    pub is_valid_ahead: bool,
+    /// Whether it was decided on that.
+    pub rests_on_ahead: bool,
     /// Whether its looks have differed.
     pub disturbed: bool,
     /// Whether it has asked all records for quiet.
@@ -152,6 +160,9 @@ impl Run {
             part: 0,
             known: 0,
             early: false,
+            asks_ahead: false,
+            is_valid_ahead: false,
+            rests_on_ahead: false,
             disturbed: false,
             has_asked: false,
             met: 0,
@@ -178,5 +189,6 @@ impl Run {
         (self.command, self.to_lock, self.next, self.part, self.known) = (None, 0, 0, 0, 0);
         (self.look_boot, self.boot, self.op) = (0, 0, 0);
         (self.met, self.asked, self.heard) = (0, 0, None);
+        (self.asks_ahead, self.is_valid_ahead) = (false, false);
     }
 }

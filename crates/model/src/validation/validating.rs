@@ -14,6 +14,10 @@
 //! Where a plan says so, the first look is one that the client remembers, of whatever age, with the
 //! decisions of its own record that were acknowledged before the entries are run again.
 //!
+//! Where a plan says so, entries are run again behind each write, in the same bracket, ahead of the
+//! commit. The commit rests on that if nothing was read or written since. Its first look is a
+//! remembered one, with what the client's own record has acknowledged before the write.
+//!
 //! The same bracket (1 to 3) converts an entry of the own view before the transaction writes to its
 //! collection again.
 
@@ -38,6 +42,10 @@ enum Stage {
 
 /// Begins the end of a transaction: its validation, unless there is nothing to validate.
 pub fn begin(plan: &Plan, state: &mut State, t: usize) {
+    if std::mem::take(&mut state.runs[t].is_valid_ahead) {
+        state.runs[t].rests_on_ahead = true;
+        return valid(plan, state, t);
+    }
     let run = &state.runs[t];
     let is_done = run.early && run.op == plan.txs[t].ops.len();
     if is_done || is_exempt(plan, state, t) {
@@ -72,6 +80,36 @@ fn is_exempt(plan: &Plan, state: &State, t: usize) -> bool {
         || read_only && plan.has(Breakage::ReadOnlyExempt)
 }
 
+/// Takes the first look for what is asked behind a write that is about to be sent.
+pub fn before_write(plan: &Plan, state: &mut State, t: usize) {
+    if plan.txs[t].ahead && !state.runs[t].entries.is_empty() {
+        remember(plan, state, t);
+    }
+}
+
+/// A write is carried out, behind which everything is asked again.
+pub fn behind_write(plan: &Plan, state: &mut State, t: usize) {
+    let run = &mut state.runs[t];
+    run.is_valid_ahead &= plan.has(Breakage::AheadOfAWrite);
+    run.asks_ahead = plan.txs[t].ahead && !run.looks[0].is_empty() && !run.is_valid_ahead;
+}
+
+/// Begins to ask everything again behind a write.
+pub fn ahead(plan: &Plan, state: &mut State, t: usize) {
+    state.runs[t].step = Step::Bracket(Goal::Ahead);
+    if state.runs[t].entries.is_empty() {
+        return leave_ahead(state, t, false);
+    }
+    advance(plan, state, t, Goal::Ahead);
+}
+
+/// The transaction goes on with its next statement.
+fn leave_ahead(state: &mut State, t: usize, is_valid: bool) {
+    let run = &mut state.runs[t];
+    run.looks = [Vec::new(), Vec::new()];
+    (run.next, run.look_boot, run.is_valid_ahead, run.step) = (0, 0, is_valid, Step::Begin);
+}
+
 /// Begins to convert an entry of the own view.
 pub fn convert(plan: &Plan, state: &mut State, t: usize, entry: usize) {
     bracket(state, t, Goal::Convert(entry));
@@ -88,6 +126,16 @@ fn remember(plan: &Plan, state: &mut State, t: usize) {
         own.iter_mut().zip(memory.own).for_each(|(own, known)| *own = known.max(*own));
     }
     (state.runs[t].look_boot, state.runs[t].looks[0]) = (memory.boot, look);
+}
+
+/// Broken on purpose: adds what the client's own record has acknowledged by now to the first look.
+fn remember_own(plan: &Plan, state: &mut State, t: usize) {
+    let client = plan.txs[t].client;
+    let place = plan.writers().iter().position(|writer| *writer == client);
+    let (memory, run) = (&state.memories[client], &mut state.runs[t]);
+    if let Some(own) = place.and_then(|place| run.looks[0].get_mut(place)) {
+        own.iter_mut().zip(memory.own).for_each(|(own, known)| *own = known.max(*own));
+    }
 }
 
 /// Notes the second look in the client's memory.
@@ -120,7 +168,8 @@ fn stage(plan: &Plan, state: &State, t: usize, goal: Goal) -> Stage {
         _ => [0, 1].map(|at| run.looks[at].len() < plan.writers().len()),
     };
     let first = unlooked[0] && !plan.has(Breakage::NoLooks);
-    let second = unlooked[1] && !plan.has(Breakage::NoLooks) && !plan.has(Breakage::OneLook);
+    let is_left_out = plan.has(Breakage::OneLook) || goal == Goal::Ahead && plan.has(Breakage::AheadWithOneLook);
+    let second = unlooked[1] && !plan.has(Breakage::NoLooks) && !is_left_out;
     match () {
         () if first && !(run.next == 0 && plan.has(Breakage::FirstLookLate)) => Stage::Look(0),
         () if run.next < between => Stage::Run,
@@ -199,6 +248,12 @@ fn compare(plan: &Plan, state: &mut State, t: usize, goal: Goal, outcome: Outcom
         _ => run.entries[place].result,
     };
     run.next += 1;
+    if outcome.result != expected && goal == Goal::Ahead {
+        if !plan.has(Breakage::AheadUncompared) {
+            leave_ahead(state, t, false);
+        }
+        return;
+    }
     if outcome.result != expected {
         return state.roll_back(t);
     }
@@ -266,6 +321,13 @@ fn conclude(plan: &Plan, state: &mut State, t: usize, goal: Goal) {
     let looked = !state.runs[t].looks[1].is_empty();
     if looked {
         remember_second(plan, state, t);
+    }
+    if goal == Goal::Ahead {
+        if plan.has(Breakage::AheadKnownLate) {
+            remember_own(plan, state, t);
+        }
+        let is_valid = is_undisturbed(plan, state, t, goal);
+        return leave_ahead(state, t, is_valid);
     }
     if looked && !is_undisturbed(plan, state, t, goal) {
         return again(state, t);

@@ -4,7 +4,12 @@
 mod every;
 mod plans;
 
-use model::validation::{Breakage, Plan, explore};
+use model::validation::{
+    Breakage,
+    Op::{Point, Write},
+    Plan, explore,
+    query::ONE,
+};
 
 use self::plans::*;
 use crate::{DEEP, deep};
@@ -66,6 +71,30 @@ fn wrong_memories_are_found() {
     fails(plan(), Breakage::KnownBeforeDecided, "V1");
     fails(plan(), Breakage::OwnRecordIgnored, "V1");
     fails(remembered(of_one_client(restarts())), Breakage::EpochIgnored, "V1");
+}
+
+#[test]
+fn questions_ahead_of_the_commit_hold() {
+    let possible = ["all commit", "one validated ahead commits", "somebody gives way"];
+    let restarts = |plan: Plan| Plan { restarts: 1, ..plan };
+    for plan in [ahead_of_the_commit(), ahead_of_more(Write(3, ONE)), restarts(ahead_of_more(Write(3, ONE)))] {
+        holds(plan.clone(), &possible);
+        holds(of_one_client(plan), &possible);
+    }
+    holds(ahead_of_a_single_write(), &possible);
+    for plan in [ahead_of_more(Point(3)), restarts(ahead_of_more(Point(3)))] {
+        holds(plan.clone(), &["all commit", "somebody gives way"]);
+        holds(of_one_client(plan), &["all commit", "somebody gives way"]);
+    }
+}
+
+#[test]
+fn wrong_questions_ahead_of_the_commit_are_found() {
+    fails(ahead_of_more(Point(3)), Breakage::AheadOfARead, "V1");
+    fails(ahead_of_more(Write(3, ONE)), Breakage::AheadOfAWrite, "V1");
+    fails(of_one_client(ahead_of_the_commit()), Breakage::AheadKnownLate, "V1");
+    fails(ahead_of_a_single_write(), Breakage::AheadUncompared, "V1");
+    fails(ahead_of_the_commit(), Breakage::AheadWithOneLook, "V1");
 }
 
 #[test]

@@ -146,6 +146,36 @@ pub(super) fn changed_twice() -> Plan {
     }
 }
 
+/// A transaction that asks again, behind its insert, what it has read before; `behind` is what
+/// comes then.
+fn asks_ahead(behind: &[Op]) -> TxPlan {
+    TxPlan { ahead: true, ..snapshot(0, &[&[Point(0), Point(1), Insert(2, ONE)], behind].concat()) }
+}
+
+/// It commits behind its insert; a client changes what it has read, there and back again.
+pub(super) fn ahead_of_the_commit() -> Plan {
+    let mut plan = values_come_back();
+    plan.docs.push(Start { ns: 2, value: ABSENT });
+    plan.txs[0] = asks_ahead(&[]);
+    Plan { name: "ahead_of_the_commit", remembered: true, ..plan }
+}
+
+/// It reads one more document behind its insert, or changes one, which the other client changes
+/// together with what was read before.
+pub(super) fn ahead_of_more(more: Op) -> Plan {
+    let mut plan = ahead_of_the_commit();
+    plan.docs.push(Start { ns: 3, value: ZERO });
+    plan.txs = vec![asks_ahead(&[more]), snapshot(1, &[Write(0, ONE), Write(3, ONE)])];
+    Plan { name: "ahead_of_more", ..plan }
+}
+
+/// It commits behind its insert, beside a single write to what it has read, which sets no stamp.
+pub(super) fn ahead_of_a_single_write() -> Plan {
+    let mut plan = ahead_of_the_commit();
+    plan.txs.truncate(1);
+    Plan { name: "ahead_of_a_single_write", directs: vec![(1, ONE)], ..plan }
+}
+
 /// A scan, and one transaction that moves two documents.
 pub(super) fn torn_scan() -> Plan {
     Plan {
