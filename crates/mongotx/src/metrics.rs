@@ -69,6 +69,9 @@ counters! {
     /// Looks at the change stamps that were sent behind such a question, in the same write, and
     /// that a validation has rested on.
     looks_behind,
+    /// Validations that have rested on what was asked behind the transaction's last insert, in the
+    /// same write.
+    validated_ahead,
     /// Requests for quiet, made by transactions that had failed their validation repeatedly.
     quiets,
     /// Decisions held back because another transaction had asked for quiet.

@@ -180,6 +180,7 @@ impl Session {
             Ok(mut statement) => {
                 let checked = match statement.as_mut().and_then(Statement::transaction) {
                     Some(tx) => {
+                        tx.forget_ahead();
                         let checked = self.core.validate(tx).await;
                         self.core.end_quiet(tx).await;
                         checked

@@ -88,6 +88,7 @@ pub(super) async fn connect(uri: &str, options: ClientOptions) -> Result<Arc<Cor
         catalog: Catalog::new(shards, &options.tx_database, options.change_streams),
         freshness: Freshness::default(),
         looks: Looks::default(),
+        forecast: Arc::default(),
         siblings: Arc::default(),
         wanted: WantedKeys::default(),
         events: Events::new(&options),

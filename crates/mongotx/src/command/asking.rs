@@ -8,14 +8,20 @@ use std::{collections::VecDeque, sync::Arc};
 use bson::{Bson, Document, RawDocumentBuf, doc};
 
 use crate::{
-    coordinator::{Core, changes::ChangeLook, server::stream::Stream},
-    error::Result,
+    coordinator::{
+        Core,
+        changes::ChangeLook,
+        server::{live::Leading, stream::Stream},
+    },
+    error::{Error, Result},
 };
 
 /// The most documents in the first batches of all answers.
 const BATCH: i32 = 1_000;
 /// The most commands that are sent together: all of their first batches are in memory at once.
 const MOST_TOGETHER: usize = 32;
+/// The longest that the server works on a question behind a write, in milliseconds.
+const LONGEST_BEHIND_A_WRITE_MS: i32 = 200;
 /// In the answer of a pipeline: the number of the part that a document is of.
 const PART: &str = "p";
 /// The document itself; without it, the probe has found something.
@@ -118,7 +124,14 @@ fn finds(steps: &[Step]) -> Option<Vec<Document>> {
     few.then(|| steps.iter().map(|step| step.find(batch)).collect()).flatten()
 }
 
-/// What the steps have found.
+/// A question behind a write: it sees what the write has done, whatever reads are to wait for by
+/// default, and does not keep the answer to the write waiting for long.
+fn behind_a_write(question: &mut Document) {
+    question.insert("readConcern", doc! {"level": "local"});
+    question.insert("maxTimeMS", LONGEST_BEHIND_A_WRITE_MS);
+}
+
+/// Answers to the steps.
 pub(super) enum Found {
     /// The answer of the pipeline.
     Piped(Stream),
@@ -128,17 +141,21 @@ pub(super) enum Found {
 
 impl Found {
     /// Asks all steps of one database. `looks`: and for a look behind them, which is answered if it
-    /// can be had with them.
+    /// can be had with them. `leading`: this write goes before them.
     pub(super) async fn of(
         core: &Core,
         db: &str,
         steps: Vec<Step>,
         looks: bool,
+        leading: Option<&mut Leading<'_>>,
     ) -> Result<(Self, Option<Arc<ChangeLook>>)> {
+        if let Some(leading) = leading {
+            return Self::behind(core, db, &steps, leading).await;
+        }
         if let Some(finds) = finds(&steps) {
             let finds: Vec<(&str, &Document)> = finds.iter().map(|find| (db, find)).collect();
             let (answers, look) = match looks {
-                true => core.ask_before_look(&finds).await?.unzip(),
+                true => core.ask_before_look(&finds, None).await?.unzip(),
                 false => (core.server.cursors_together(&finds).await?, None),
             };
             if let Some(answers) = answers {
@@ -146,11 +163,31 @@ impl Found {
             }
         }
         let command = pipeline(steps);
-        if looks && let Some((mut answer, look)) = core.ask_before_look(&[(db, &command)]).await? {
+        if looks && let Some((mut answer, look)) = core.ask_before_look(&[(db, &command)], None).await? {
             let answer = answer.pop().unwrap_or_else(|| unreachable!("there is one answer for each query"))?;
             return Ok((Self::Piped(answer), look));
         }
         Ok((Self::Piped(core.server.cursor(db, command).await?), None))
+    }
+
+    /// Sends a write, and behind it all steps and a look.
+    ///
+    /// # Errors
+    /// Nothing was sent, if it does not say of the write that it was: the steps are no `find`s, or
+    /// all of it is too long for one write.
+    async fn behind(
+        core: &Core,
+        db: &str,
+        steps: &[Step],
+        leading: &mut Leading<'_>,
+    ) -> Result<(Self, Option<Arc<ChangeLook>>)> {
+        let not_together = || Error::unsupported("the question cannot be sent behind the write".to_owned());
+        let mut finds = finds(steps).ok_or_else(not_together)?;
+        finds.iter_mut().for_each(behind_a_write);
+        let finds: Vec<(&str, &Document)> = finds.iter().map(|find| (db, find)).collect();
+        let asked = core.ask_before_look(&finds, Some(leading)).await?;
+        let (answers, look) = asked.ok_or_else(not_together)?;
+        Ok((Self::apart(steps, answers)?, look))
     }
 
     fn apart(steps: &[Step], answers: Vec<Result<Stream>>) -> Result<Self> {

@@ -66,9 +66,10 @@ impl Core {
     /// `None`: there was nothing to decide.
     async fn validate_and_decide(self: &Arc<Self>, tx: &mut Transaction) -> Result<Option<Decided>> {
         let recorded = self.record_events(tx).await?;
+        tx.note_next(true);
         for _ in 0..VALIDATIONS {
             let over = self.heard_of(tx);
-            self.validate(tx).await?;
+            self.validate_at_commit(tx).await?;
             self.end_quiet(tx).await;
             let Some(started) = tx.started else { return Ok(None) };
             self.outlive(tx).await?;

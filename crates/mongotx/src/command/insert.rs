@@ -199,7 +199,7 @@ async fn send(
     documents: Vec<Document>,
     ordered: bool,
 ) -> Result<WriteAnswer> {
-    core.send_prepared(tx, ns, doc! {"insert": &ns.coll, "documents": documents, "ordered": ordered}).await
+    core.send_insert(tx, ns, doc! {"insert": &ns.coll, "documents": documents, "ordered": ordered}).await
 }
 
 /// A document that this transaction has removed comes back.

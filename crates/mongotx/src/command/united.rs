@@ -1,4 +1,4 @@
-//! What was read, asked again together: in one write or one command a database ([`super::asking`]).
+//! Reads that are asked again together: in one write or one command a database ([`super::asking`]).
 //!
 //! | read | its part | who answers for it |
 //! | --- | --- | --- |
@@ -35,6 +35,7 @@ use crate::{
         finisher::ByNow,
         own_key::OwnKey,
         read_set::{Digest, Entry, Point, Read},
+        server::live::Leading,
         transaction::Transaction,
     },
     document,
@@ -69,7 +70,7 @@ impl<'a> Part<'a> {
     }
 }
 
-/// What asking together has left.
+/// Outcome of asking together.
 pub(crate) struct Left<'a> {
     pub(crate) parts: Vec<Part<'a>>,
     /// A look that began when the answers were there; nothing was asked behind it.
@@ -79,7 +80,7 @@ pub(crate) struct Left<'a> {
 /// How a part is asked.
 #[derive(Default)]
 struct Asked {
-    /// What could be pending, if that has to be known before.
+    /// Condition of pending documents, if these have to be known before.
     pending: Option<Document>,
     /// The documents that matter, if what is pending of them is asked for together with those of
     /// other parts.
@@ -96,7 +97,7 @@ impl Asked {
     }
 }
 
-/// What came of a part.
+/// Answer to a part.
 #[derive(Default)]
 struct Answer {
     /// Its documents are as they are stored, so that their locks tell who holds them.
@@ -118,12 +119,14 @@ impl Core {
     /// Asks again what can be asked together. The parts that are left have to be asked by
     /// themselves.
     ///
-    /// `looks`: a look at the change stamps is wanted behind all of it.
+    /// `looks`: a look at the change stamps is wanted behind all of it. `leading`: this write goes
+    /// before all of it; nothing is asked where that cannot be.
     pub(crate) async fn ask_together<'a>(
         &self,
         tx: &Transaction,
         parts: Vec<Part<'a>>,
         looks: bool,
+        mut leading: Option<&mut Leading<'_>>,
     ) -> Result<Left<'a>> {
         let (mut left, mut look) = (Vec::new(), None);
         let mut by_database: BTreeMap<&str, Vec<(Part<'a>, Asked)>> = BTreeMap::new();
@@ -135,21 +138,32 @@ impl Core {
         }
         let is_one = by_database.len() == 1 && by_database.values().all(|asked| asked.len() <= TOGETHER);
         let looks = looks && left.is_empty() && is_one;
+        if leading.is_some() && !looks {
+            left.extend(by_database.into_values().flatten().map(|(part, _)| part));
+            return Ok(Left { parts: left, look: None });
+        }
         for (db, mut asked) in by_database {
             while !asked.is_empty() {
                 let rest = asked.split_off(asked.len().min(TOGETHER));
-                let some = self.ask_some(tx, db, asked, looks).await;
+                let some = self.ask_some(tx, db, asked, looks, leading.as_deref_mut()).await;
                 left.extend(some.parts);
                 look = some.look;
                 asked = rest;
             }
         }
-        // What is asked by itself is asked later.
+        // Parts that are asked by themselves are asked later.
         let look = look.filter(|_| looks && left.is_empty());
         Ok(Left { parts: left, look })
     }
 
-    async fn ask_some<'a>(&self, tx: &Transaction, db: &str, asked: Vec<(Part<'a>, Asked)>, looks: bool) -> Left<'a> {
+    async fn ask_some<'a>(
+        &self,
+        tx: &Transaction,
+        db: &str,
+        asked: Vec<(Part<'a>, Asked)>,
+        looks: bool,
+        leading: Option<&mut Leading<'_>>,
+    ) -> Left<'a> {
         let (parts, asked): (Vec<Part<'a>>, Vec<Asked>) = asked.into_iter().unzip();
         // One alone has a shorter way, behind which no look is sent, and which would ask what has
         // become of the transaction itself.
@@ -157,7 +171,7 @@ impl Core {
         if parts.len() < 2 && !looks && !parts.iter().zip(&asked).any(|(part, asked)| meets_own(part, asked)) {
             return Left { parts, look: None };
         }
-        let (answers, look) = match self.answers(tx, db, &parts, asked, looks).await {
+        let (answers, look) = match self.answers(tx, db, &parts, asked, looks, leading).await {
             Ok(answers) => answers,
             Err(error) => {
                 // By itself each part has its own way to an answer, or to an error that names it.
@@ -256,6 +270,7 @@ impl Core {
         parts: &[Part<'_>],
         mut asked: Vec<Asked>,
         looks: bool,
+        leading: Option<&mut Leading<'_>>,
     ) -> Result<(Vec<Answer>, Option<Arc<ChangeLook>>)> {
         let shared = self.share_pending(tx, parts, &mut asked).await?;
         let empty = |asked: &Asked| Answer {
@@ -266,7 +281,7 @@ impl Core {
         let mut answers: Vec<Answer> = asked.iter().map(empty).collect();
         let by_now = self.finisher.by_now();
         self.server.counters.add(&self.server.counters.validation_questions, 1);
-        let (mut found, look) = Found::of(self, db, steps(parts, asked), looks).await?;
+        let (mut found, look) = Found::of(self, db, steps(parts, asked), looks, leading).await?;
         while let Some((place, document)) = found.next().await? {
             let Some(document) = document else {
                 let open = shared.get(&place).cloned().unwrap_or_else(|| vec![place]);
@@ -281,7 +296,7 @@ impl Core {
         let has_asked = self.settle_held(tx, parts, &mut answers, by_now).await?;
         for answer in &mut answers {
             answer.digest.complete = true;
-            // What moves between its versions meanwhile may be missed in both.
+            // A document that moves between its versions meanwhile may be missed in both.
             answer.is_open |= answer.is_by_key && answer.digest.documents == 0;
         }
         // A look that is older than an answer about who is active proves less than the model knows.
@@ -430,7 +445,7 @@ impl Answer {
         Ok(())
     }
 
-    /// What of the part this does not answer for.
+    /// Rest of the part, for which this does not answer.
     fn left_of<'a>(&self, part: Part<'a>) -> Option<Part<'a>> {
         match part {
             Part::Points(ns, points) => {

@@ -52,6 +52,7 @@ use crate::{
         meet::Patience,
         own_key::OwnKey,
         read_set::{Digest, Entry, Point, Read, changed},
+        server::live::Leading,
         tag::Tags,
         transaction::Transaction,
     },
@@ -74,10 +75,20 @@ const SHORTEST_WAIT: Duration = Duration::from_millis(100);
 /// Times that a document is fetched again because its writer finished between two commands.
 const FETCHES: usize = 64;
 
+/// Everything that the transaction has read.
+fn parts_of(tx: &Transaction) -> Vec<Part<'_>> {
+    let points = tx.reads.points().flat_map(|(ns, points)| {
+        let points: Vec<&Point> = points.values().collect();
+        let some = points.chunks(TOGETHER).map(|some| Part::Points(ns, some.to_vec()));
+        some.collect::<Vec<_>>()
+    });
+    points.chain(tx.reads.entries().iter().map(Part::Entry)).collect()
+}
+
 /// At serializable, the rivals that are not decided and hold what was read.
 type Rivals = BTreeSet<TxId>;
 
-/// What reading again has shown, if it was not a conflict.
+/// Result of reading again, if it was not a conflict.
 struct Again {
     rivals: Rivals,
     /// A look that began when all of it was read.
@@ -108,6 +119,16 @@ impl Core {
             Err(_) => {}
         }
         valid
+    }
+
+    /// The same at the commit, for which a validation ahead of it counts.
+    pub(crate) async fn validate_at_commit(&self, tx: &mut Transaction) -> Result<()> {
+        if !self.is_validated_ahead(tx) {
+            return self.validate(tx).await;
+        }
+        self.server.counters.add(&self.server.counters.validated_ahead, 1);
+        tx.attempts.won();
+        Ok(())
     }
 
     async fn until_valid(&self, tx: &mut Transaction) -> Result<()> {
@@ -185,13 +206,7 @@ impl Core {
     /// Step 2: asks everything again: together what can be, the rest some commands at a time.
     /// Rivals that may not be passed by end it. `looks`: a look behind it is wanted.
     async fn read_again(&self, tx: &Transaction, looks: bool) -> Result<Again> {
-        let points = tx.reads.points().flat_map(|(ns, points)| {
-            let points: Vec<&Point> = points.values().collect();
-            let some = points.chunks(TOGETHER).map(|some| Part::Points(ns, some.to_vec()));
-            some.collect::<Vec<_>>()
-        });
-        let parts = points.chain(tx.reads.entries().iter().map(Part::Entry)).collect();
-        let left = self.ask_together(tx, parts, looks).await?;
+        let left = self.ask_together(tx, parts_of(tx), looks, None).await?;
         let mut rivals = Rivals::new();
         for some in left.parts.chunks(AT_A_TIME) {
             let found = try_join_all(some.iter().map(|part| self.check_part(tx, part))).await?;
@@ -201,6 +216,13 @@ impl Core {
             }
         }
         Ok(Again { rivals, look: left.look })
+    }
+
+    /// Sends a write, and behind it steps 2 and 3. The look is answered if nothing is left to be
+    /// asked by itself.
+    pub(crate) async fn ask_behind(&self, tx: &Transaction, leading: &mut Leading<'_>) -> Option<Arc<ChangeLook>> {
+        let left = self.ask_together(tx, parts_of(tx), true, Some(leading)).await.ok()?;
+        left.look.filter(|_| left.parts.is_empty())
     }
 
     async fn check_part(&self, tx: &Transaction, part: &Part<'_>) -> Result<Rivals> {
@@ -343,7 +365,8 @@ fn would_be_same(found: Option<&Stored>, point: &Point) -> bool {
 /// A document as stored, and its writer.
 type Stored = (RawDocumentBuf, Option<TxId>);
 
-/// What somebody sees who has written nothing: the outer `None`, if it has to be fetched again.
+/// Version that a client sees which has written nothing: the outer `None`, if it has to be fetched
+/// again.
 fn shown(found: Option<&Stored>, status: impl Fn(TxId) -> TxStatus) -> Result<Option<Option<RawDocumentBuf>>> {
     let Some((raw, writer)) = found else { return Ok(Some(None)) };
     if writer.is_none() {

@@ -15,7 +15,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use bson::Document;
+use bson::{Document, doc};
 use futures_util::{
     FutureExt,
     future::{BoxFuture, Shared},
@@ -26,7 +26,7 @@ use super::{
     Core,
     changes::{ChangeLook, Changes, SameServer, Told},
     records::told_by,
-    server::{Server, stream::Stream},
+    server::{Server, live::Leading, stream::Stream},
     tag::Tags,
     transaction::Transaction,
     txlog::TxLog,
@@ -233,7 +233,7 @@ fn are_whole(answers: &[Result<Stream>]) -> bool {
     answers.iter().all(|answer| answer.as_ref().is_ok_and(Stream::has_come))
 }
 
-/// What a look has found, if the server has sent all of it.
+/// Result of a look, if the server has sent all of it.
 async fn told_at_once(look: Result<Stream>) -> Result<Option<Told>> {
     let (mut look, mut found) = (look?, Vec::new());
     if !look.has_come() {
@@ -259,19 +259,27 @@ impl Core {
         self.looks.next(begin, &self.server, &self.log).await
     }
 
-    /// Queries, and a look that begins when they have been answered, in one write. The look is
-    /// `None` if it failed, or if one of the answers came in several parts. `None`: they cannot be
-    /// sent so, and nothing was.
+    /// Queries, and a look that begins when they have been answered, in one write; with a prepared
+    /// write before all of them, if there is one. The look is `None` if it failed, or if one of the
+    /// answers came in several parts. `None`: they cannot be sent so, and nothing was.
     pub(crate) async fn ask_before_look(
         &self,
         queries: &[(&str, &Document)],
+        leading: Option<&mut Leading<'_>>,
     ) -> Result<Option<(Vec<Result<Stream>>, Option<Arc<ChangeLook>>)>> {
         let closed = self.looks.last().map(|last| last.closed().clone()).unwrap_or_default();
         let by_majority = self.server.nodes.are_several();
-        let Some((home, find)) = self.log.ask_for_changes(&closed) else { return Ok(None) };
+        let Some((home, mut find)) = self.log.ask_for_changes(&closed) else { return Ok(None) };
+        if leading.is_some() {
+            find.insert("readConcern", doc! {"level": "local"});
+        }
         let all: Vec<(&str, &Document)> = queries.iter().copied().chain([(home, &find)]).collect();
         let (asked, before) = (Instant::now(), connections(&self.server, &*self.log));
-        let Some(mut answers) = self.server.cursors_together(&all).await? else { return Ok(None) };
+        let answers = match leading {
+            Some(leading) => self.server.prepare_and_ask(leading, &all).await?,
+            None => self.server.cursors_together(&all).await?,
+        };
+        let Some(mut answers) = answers else { return Ok(None) };
         let after = connections(&self.server, &*self.log);
         let told = match answers.pop() {
             Some(look) if are_whole(&answers) => told_at_once(look).await,
@@ -288,20 +296,26 @@ impl Core {
 
     /// A look at these change stamps: the last one, if it will do, or a new one.
     pub(crate) async fn first_look(&self, tx: &Transaction, tags: &Tags) -> Result<FirstLook> {
-        let (own, several) = (self.log.own_changes(tags), self.server.nodes.are_several());
-        // Where several servers keep the data, only a look of its own shows a transaction without
-        // locks that it has read the latest.
-        if !(several && tx.id().is_none())
-            && let Some(look) = self.looks.last()
-            && self.is_still_good(&look, &own, tags)
-        {
-            // The look may be older than the transaction's first lock, from which on the commit's
-            // evidence shows restarts.
-            let same = if several { SameServer::Elsewhere } else { SameServer::Connections };
-            return Ok(FirstLook { look, own, same });
+        if let Some(look) = self.remembered_look(tx, tags) {
+            return Ok(look);
         }
         let look = self.look_at_changes(begin_for(tx)).await?;
         Ok(self.as_first(look, tx))
+    }
+
+    /// The last look, if it will do as a first one.
+    pub(crate) fn remembered_look(&self, tx: &Transaction, tags: &Tags) -> Option<FirstLook> {
+        let (own, several) = (self.log.own_changes(tags), self.server.nodes.are_several());
+        // Where several servers keep the data, only a look of its own shows a transaction without
+        // locks that it has read the latest.
+        if several && tx.id().is_none() {
+            return None;
+        }
+        let look = self.looks.last().filter(|look| self.is_still_good(look, &own, tags))?;
+        // The look may be older than the transaction's first lock, from which on the commit's
+        // evidence shows restarts.
+        let same = if several { SameServer::Elsewhere } else { SameServer::Connections };
+        Some(FirstLook { look, own, same })
     }
 
     /// The later look is the first one of the next round.

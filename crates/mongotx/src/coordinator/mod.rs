@@ -16,6 +16,7 @@
 //! | [`answered_each`] | what the answer to the first of these tells |
 //! | [`read_set`] | what a transaction has read, to be validated |
 //! | [`changes`], [`looks`] | when transactions last changed each collection, and who looks at that |
+//! | [`ahead`], [`forecast`] | validation behind the last insert, and whether an insert is the last one |
 //! | [`quiet`] | quiet for a reader that loses again and again |
 //! | [`own_collections`] | names of MongoTx's own collections |
 //! | [`own_key`] | whether two `_id`s name the same document |
@@ -43,6 +44,7 @@
 //! | [`nodes`] | what writes wait for where several servers keep the data |
 
 pub(crate) mod address;
+pub(crate) mod ahead;
 pub(crate) mod answered_each;
 pub(crate) mod by_key;
 pub(crate) mod catalog;
@@ -53,6 +55,7 @@ pub(crate) mod client_record;
 pub(crate) mod events;
 pub(crate) mod expiry;
 pub(crate) mod finisher;
+pub(crate) mod forecast;
 pub(crate) mod format;
 pub(crate) mod found;
 pub(crate) mod freshness;
@@ -102,8 +105,8 @@ use sd2v::shard::ShardKey;
 use tokio::runtime::Handle;
 
 use self::{
-    by_key::WantedKeys, catalog::Catalog, events::Events, finisher::Finisher, freshness::Freshness, looks::Looks,
-    parked::Reaper, server::Server, siblings::Siblings, txlog::TxLog,
+    by_key::WantedKeys, catalog::Catalog, events::Events, finisher::Finisher, forecast::Forecast, freshness::Freshness,
+    looks::Looks, parked::Reaper, server::Server, siblings::Siblings, txlog::TxLog,
 };
 use crate::{
     error::Result,
@@ -125,6 +128,7 @@ pub(crate) struct Core {
     pub(crate) catalog: Catalog,
     pub(crate) freshness: Freshness,
     pub(crate) looks: Looks,
+    pub(crate) forecast: Arc<Forecast>,
     pub(crate) siblings: Arc<Siblings>,
     pub(crate) wanted: WantedKeys,
     pub(crate) events: Events,

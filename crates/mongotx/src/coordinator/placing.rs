@@ -62,7 +62,7 @@ impl Core {
             statements.push(asks);
         }
         let command = doc! {"update": &ns.coll, "updates": statements, "ordered": true};
-        let mut answer = match self.send_prepared(tx, ns, command).await {
+        let mut answer = match self.send_insert(tx, ns, command).await {
             // Refused as a whole, by a server or a role that allows less: an `insert` says the
             // same, or passes.
             Err(refused) if refused.kind() == ErrorKind::Invalid => return Ok(None),

@@ -192,6 +192,7 @@ pub(crate) struct ReadSet {
     points: HashMap<Namespace, HashMap<OwnKey, Point>>,
     count: usize,
     entries: Vec<Entry>,
+    changes: u64,
 }
 
 impl ReadSet {
@@ -201,6 +202,22 @@ impl ReadSet {
 
     pub(crate) fn points(&self) -> impl Iterator<Item = (&Namespace, &HashMap<OwnKey, Point>)> {
         self.points.iter().filter(|(_, points)| !points.is_empty())
+    }
+
+    /// Number of reads.
+    pub(crate) fn count(&self) -> usize {
+        self.count + self.entries.len()
+    }
+
+    /// Number of documents that the reads have answered.
+    pub(crate) fn documents(&self) -> u64 {
+        let of_entries = self.entries.iter().map(|entry| entry.witness.digest().documents);
+        self.count as u64 + of_entries.sum::<u64>()
+    }
+
+    /// Another number than before: reads were noted since, or settled.
+    pub(crate) fn changes(&self) -> u64 {
+        self.changes
     }
 
     pub(crate) fn entries(&self) -> &[Entry] {
@@ -221,6 +238,7 @@ impl ReadSet {
     pub(crate) fn settle_point(&mut self, ns: &Namespace, id: &Bson) {
         let removed = self.points.get_mut(ns).and_then(|points| points.remove(&OwnKey::of(id)));
         self.count -= usize::from(removed.is_some());
+        self.changes += 1;
     }
 
     /// Notes a whole document.
@@ -234,6 +252,7 @@ impl ReadSet {
         }
         self.check_room(limit)?;
         self.count += 1;
+        self.changes += 1;
         self.points.entry(ns.clone()).or_default().insert(key, point);
         Ok(())
     }
@@ -241,12 +260,13 @@ impl ReadSet {
     /// Notes any read besides those by `_id`.
     pub(crate) fn note(&mut self, entry: Entry, limit: usize) -> Result<()> {
         self.check_room(limit)?;
+        self.changes += 1;
         self.entries.push(entry);
         Ok(())
     }
 
     fn check_room(&self, limit: usize) -> Result<()> {
-        if self.count + self.entries.len() < limit {
+        if self.count() < limit {
             return Ok(());
         }
         let message = format!("a transaction may make at most {limit} reads that are validated at its commit");
@@ -275,6 +295,7 @@ impl ReadSet {
     /// Forgets the reads since the mark: they are of no consequence.
     pub(crate) fn forget_since(&mut self, mark: usize) {
         self.entries.truncate(mark);
+        self.changes += 1;
     }
 }
 

@@ -35,6 +35,7 @@ use futures_util::{StreamExt, TryStreamExt};
 use mongodb::{Client, Cursor, error::ErrorKind as DriverKind};
 use mongowire::{Failure, Refusal};
 use sd2v::{guard::refused_field, index, validator, words::shown};
+use tokio::runtime::Handle;
 
 use self::{
     guarded::Trust,
@@ -256,9 +257,16 @@ impl Server {
     ) -> Result<Option<Vec<Result<Stream>>>> {
         let Some(mut line) = self.line().await? else { return Ok(None) };
         let Some(answers) = line.ask_together(queries).await? else { return Ok(None) };
-        let runtime = line.runtime().clone();
-        let stream = |answer: Result<RawDocumentBuf>| Ok(Stream::Lean(LeanCursor::of(self, &runtime, &answer?)?));
-        Ok(Some(answers.into_iter().map(stream).collect()))
+        Ok(Some(self.streams(line.runtime(), answers)))
+    }
+
+    fn streams(
+        self: &Arc<Self>,
+        runtime: &Handle,
+        answers: impl IntoIterator<Item = Result<RawDocumentBuf>>,
+    ) -> Vec<Result<Stream>> {
+        let stream = |answer: Result<RawDocumentBuf>| Ok(Stream::Lean(LeanCursor::of(self, runtime, &answer?)?));
+        answers.into_iter().map(stream).collect()
     }
 
     /// One command over a connection of this library's own. For [`stream`] alone.

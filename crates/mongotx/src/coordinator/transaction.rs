@@ -10,6 +10,7 @@
 
 mod end;
 mod held;
+mod next;
 
 use std::{
     collections::HashMap,
@@ -21,7 +22,11 @@ use bson::oid::ObjectId;
 use protocol::{Concern, TxId};
 
 use self::held::HeldSet;
-pub(crate) use self::{end::abandon, held::Hold};
+pub(crate) use self::{
+    end::abandon,
+    held::Hold,
+    next::{Ahead, Expected},
+};
 use super::{
     Core,
     quiet::{Attempts, Heard, Quiet},
@@ -60,6 +65,10 @@ pub(crate) struct Transaction {
     pub(crate) quiet: Option<Quiet>,
     /// Whether the statement at hand replaces documents as a whole.
     replacing: bool,
+    /// Validation ahead of the commit, behind the last write.
+    pub(crate) ahead: Option<Ahead>,
+    /// Event that is expected behind the last write.
+    pub(crate) expected: Option<Expected>,
     /// Its decision was sent: what became of it only the log knows.
     pub(crate) is_deciding: bool,
 }
@@ -94,6 +103,8 @@ impl Transaction {
             attempts,
             quiet: None,
             replacing: false,
+            ahead: None,
+            expected: None,
             is_deciding: false,
         }
     }
@@ -143,6 +154,7 @@ impl Transaction {
 
     /// A prepared write is about to be sent. Answers what was not known before.
     pub(crate) fn sending(&mut self) -> Doubt {
+        self.forget_ahead();
         std::mem::replace(&mut self.doubt, Doubt::Message)
     }
 

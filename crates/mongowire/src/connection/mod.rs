@@ -130,9 +130,10 @@ impl Connection {
         timeout(limit, self.exchange(database, body, sequences)).await.unwrap_or(Err(Failure::Late(limit)))
     }
 
-    /// Sends commands that change nothing in one write, and waits for all of their answers, in
-    /// their order, which is the order in which the server carries them out. Each names its
-    /// database. Errors are as those of [`Connection::run_command`].
+    /// Sends commands in one write, and waits for all of their answers, in their order, which is
+    /// the order in which the server carries them out. Each names its database. After an error any
+    /// of them may have been carried out, so that only the first should change something. Errors
+    /// are as those of [`Connection::run_command`].
     ///
     /// # Errors
     /// [`Failure::TooLong`], and nothing was sent: they are longer than [`MOST_BYTES_TOGETHER`].

@@ -219,8 +219,8 @@ impl Line<'_> {
         self.exchange(db, commented.as_deref().unwrap_or(command)).await
     }
 
-    /// Sends commands that change nothing in one write; the server carries them out in this order.
-    /// `None`: they are too long for that, and nothing was sent.
+    /// Sends commands of which only the first may change something in one write; the server carries
+    /// them out in this order. `None`: they are too long for that, and nothing was sent.
     pub(super) async fn ask_together(
         &mut self,
         commands: &[(&str, &Document)],

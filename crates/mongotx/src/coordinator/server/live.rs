@@ -10,16 +10,19 @@
 //! Without 1 a future that is dropped leaves a message that no caller waits for: a lock that is
 //! given back late would undo what the transaction has written, and acknowledged, since.
 
+use std::{iter, sync::Arc};
+
 use bson::{Bson, Document, doc};
 use sd2v::statement;
 
-use super::{Server, WriteAnswer, interrupted};
+use super::{Server, WriteAnswer, interrupted, kept, stream::Stream};
 use crate::{
     coordinator::{
         Core,
         address::{Address, among},
         transaction::Transaction,
     },
+    document,
     error::{ErrorKind, Result},
     options::Namespace,
     steps::Step,
@@ -36,9 +39,43 @@ pub(crate) enum Told {
     Refused,
 }
 
+/// A prepared write that is sent together with queries behind it.
+pub(crate) struct Leading<'a> {
+    ns: &'a Namespace,
+    command: Document,
+    /// `None`: it was not sent.
+    answer: Option<Result<WriteAnswer>>,
+}
+
 /// Is it certain that the server has carried the command out, or refused it?
 fn is_answered<T>(answer: &Result<T>) -> bool {
     !answer.as_ref().is_err_and(|error| error.kind() == ErrorKind::Unavailable)
+}
+
+impl Server {
+    /// A prepared write and queries behind it, in one write: the server begins each when it has
+    /// answered the one before it. `None`: they cannot be sent so, and nothing was.
+    pub(crate) async fn prepare_and_ask(
+        self: &Arc<Self>,
+        leading: &mut Leading<'_>,
+        queries: &[(&str, &Document)],
+    ) -> Result<Option<Vec<Result<Stream>>>> {
+        let Some(mut line) = self.line().await? else { return Ok(None) };
+        let write = (leading.ns.db.as_str(), &leading.command);
+        let all: Vec<(&str, &Document)> = iter::once(write).chain(queries.iter().copied()).collect();
+        let mut answers = match line.ask_together(&all).await {
+            Ok(None) => return Ok(None),
+            Ok(Some(answers)) => answers.into_iter(),
+            Err(lost) => {
+                leading.answer = Some(Err(lost.clone()));
+                return Err(lost);
+            }
+        };
+        let written = answers.next().unwrap_or_else(|| unreachable!("there is one answer for each command"));
+        let written = written.and_then(|answer| kept(document::parse(&answer)?)).map_err(interrupted);
+        leading.answer = Some(written.and_then(|answer| WriteAnswer::parse_write(&answer)));
+        Ok(Some(self.streams(line.runtime(), answers)))
+    }
 }
 
 impl Core {
@@ -53,6 +90,28 @@ impl Core {
         tx.sending();
         self.server.at(Step::BeforeLock).await;
         let answer = self.server.prepare(ns, command).await;
+        self.server.at(Step::AfterLock).await;
+        if is_answered(&answer) {
+            tx.answered();
+        }
+        answer.map(WriteAnswer::of_held)
+    }
+
+    /// A prepared write that is about to be sent with queries behind it.
+    pub(crate) async fn lead<'a>(&self, tx: &mut Transaction, ns: &'a Namespace, mut command: Document) -> Leading<'a> {
+        Server::judged_as_asked(&mut command);
+        tx.sending();
+        self.server.at(Step::BeforeLock).await;
+        Leading { ns, command, answer: None }
+    }
+
+    /// The answer to a write that was to be sent with queries behind it. If it was not, it is sent
+    /// now.
+    pub(crate) async fn led(&self, tx: &mut Transaction, leading: Leading<'_>) -> Result<WriteAnswer> {
+        let answer = match leading.answer {
+            Some(answer) => answer,
+            None => self.server.prepare(leading.ns, leading.command).await,
+        };
         self.server.at(Step::AfterLock).await;
         if is_answered(&answer) {
             tx.answered();

@@ -3,6 +3,7 @@
 //! dropped. The transaction goes on, as far as it may, and commits; the late command arrives before
 //! the commit, or after it. Whatever was acknowledged is there afterwards, and nothing else.
 
+mod ahead;
 mod decisions;
 mod looks;
 mod operations;

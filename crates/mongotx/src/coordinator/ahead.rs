@@ -1,0 +1,109 @@
+//! Validation ahead of the commit (decision 0061): behind an insert with which the transaction
+//! probably ends, in the same write, everything is asked again that it has read, and a look at the
+//! change stamps behind that. The server carries them out in this order, so the question is asked
+//! with all locks held, as at the commit.
+//!
+//! It counts at the commit if the insert was the transaction's last write, nothing was read behind
+//! it, and the commit comes soon. Otherwise the commit asks again.
+
+use std::time::{Duration, Instant};
+
+use bson::Document;
+
+use super::{
+    Core,
+    changes::ChangeLook,
+    looks::FirstLook,
+    server::WriteAnswer,
+    tag::Tags,
+    transaction::{Ahead, Expected, Transaction},
+};
+use crate::{error::Result, options::Namespace};
+
+/// The most documents that a transaction has read, all reads together: the answer to the insert
+/// comes with those to all that is asked behind it.
+const MOST_DOCUMENTS: u64 = 128;
+/// How long ahead of the commit the question may be asked. What others commit in between comes
+/// behind the transaction: an application expects that of commits that overlap.
+const LONGEST: Duration = Duration::from_secs(1);
+
+/// The look before a question behind an insert, and the stamps that it is about.
+struct LookAhead {
+    first: FirstLook,
+    stamps: Tags,
+}
+
+impl Core {
+    /// Sends a prepared write that inserts. If the commit is expected to be next, what the
+    /// transaction has read is asked again behind it, in the same write.
+    pub(crate) async fn send_insert(
+        &self,
+        tx: &mut Transaction,
+        ns: &Namespace,
+        command: Document,
+    ) -> Result<WriteAnswer> {
+        tx.note_next(false);
+        let look = self.look_ahead(tx, ns);
+        let expected = tx.expected.take();
+        let answer = match look {
+            Some(look) => self.send_and_ask(tx, ns, command, look).await,
+            None => self.send_prepared(tx, ns, command).await,
+        };
+        tx.expected = expected;
+        answer
+    }
+
+    async fn send_and_ask(
+        &self,
+        tx: &mut Transaction,
+        ns: &Namespace,
+        command: Document,
+        look: LookAhead,
+    ) -> Result<WriteAnswer> {
+        let (mut leading, asked) = (self.lead(tx, ns, command).await, Instant::now());
+        let later = self.ask_behind(tx, &mut leading).await;
+        let answer = self.led(tx, leading).await?;
+        if answer.errors.is_empty() {
+            tx.ahead = later.and_then(|later| look.conclude(tx, &later, asked));
+        }
+        Ok(answer)
+    }
+
+    /// The look before a question behind the insert that is about to be sent; `None`: nothing is to
+    /// be asked behind it. Only a transaction that others of this client wait for asks ahead: for
+    /// the rest, looks at the commit are shared.
+    fn look_ahead(&self, tx: &mut Transaction, ns: &Namespace) -> Option<LookAhead> {
+        let validates = tx.validates() && !tx.is_serializable() && !tx.reads.is_empty();
+        if !validates || !self.server.is_bound() || !tx.is_wanted() {
+            return None;
+        }
+        let guess = self.forecast.after(ns, tx.reads.count(), tx.count_held());
+        let is_expected = guess.is_commit();
+        tx.expected = Some(Expected { guess, reads: tx.reads.changes() });
+        if !is_expected || tx.reads_one_moment() || tx.reads.documents() > MOST_DOCUMENTS {
+            return None;
+        }
+        // A cursor may be read to its end between here and the question.
+        tx.reads.fix();
+        let stamps = tx.stamps_of_reads();
+        Some(LookAhead { first: self.remembered_look(tx, &stamps)?, stamps })
+    }
+
+    /// Has what was asked ahead shown that all that the transaction has read was so at one moment,
+    /// and is that still behind everything that it has done?
+    pub(crate) fn is_validated_ahead(&self, tx: &mut Transaction) -> bool {
+        let is_soon = |ahead: &Ahead| ahead.asked.elapsed() < LONGEST;
+        let ahead = tx.ahead.take().filter(|ahead| ahead.reads == tx.reads.changes() && is_soon(ahead));
+        ahead.is_some() && self.server.is_bound()
+    }
+}
+
+impl LookAhead {
+    /// The later look was sent behind the question, which was sent at `asked` and answered as
+    /// before. The first look, and the stamps that this client has acknowledged since, are of the
+    /// time before: a decision between question and look would be hidden by later ones.
+    fn conclude(&self, tx: &Transaction, later: &ChangeLook, asked: Instant) -> Option<Ahead> {
+        let changed = self.first.changed_at(later, &self.stamps)?;
+        tx.is_of_one_moment(&changed).then(|| Ahead { asked, reads: tx.reads.changes() })
+    }
+}

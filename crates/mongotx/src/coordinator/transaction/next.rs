@@ -1,0 +1,38 @@
+//! Events behind the last write of a transaction, and the validation that was sent with it
+//! ([`crate::coordinator::ahead`]).
+
+use std::time::Instant;
+
+use super::Transaction;
+use crate::coordinator::forecast::Guess;
+
+/// All that the transaction has read was so at one moment, behind its last lock.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Ahead {
+    /// When that was asked.
+    pub(crate) asked: Instant,
+    /// Number of changes of the read set by then.
+    pub(crate) reads: u64,
+}
+
+/// Event that is expected behind an insert.
+pub(crate) struct Expected {
+    pub(crate) guess: Guess,
+    /// Number of changes of the read set by then.
+    pub(crate) reads: u64,
+}
+
+impl Transaction {
+    /// The last write is not the end any more.
+    pub(crate) fn forget_ahead(&mut self) {
+        self.note_next(false);
+        self.ahead = None;
+    }
+
+    /// Notes what comes behind the last write: the commit, or something else.
+    pub(crate) fn note_next(&mut self, is_commit: bool) {
+        if let Some(Expected { guess, reads }) = self.expected.take() {
+            guess.note(is_commit && reads == self.reads.changes());
+        }
+    }
+}

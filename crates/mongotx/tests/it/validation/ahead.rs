@@ -1,0 +1,223 @@
+//! What a transaction has read is asked again behind its insert, in the same write, where the
+//! commit is expected next and others of its client wait (decision 0061). The commit rests on that
+//! if it does come next, and asks again if anything else has.
+
+use std::{future::IntoFuture, time::Duration};
+
+use bson::{Document, doc};
+use futures_util::future;
+use mongotx::{Client, Collection, ErrorKind, Isolation, Result, Session, TransactionOptions};
+
+use crate::quiet;
+
+const LONG: Duration = Duration::from_secs(60);
+/// Commits behind an insert after which the next one is expected.
+const EXPECTED_AFTER: usize = 2;
+const CONNECTIONS: usize = 8;
+
+/// A transaction that reads `read` by a query, changes the first of `written`, for which another
+/// transaction waits, and inserts into `inserted`.
+struct Place {
+    client: Client,
+    rival: Client,
+    read: Collection<Document>,
+    written: Collection<Document>,
+    inserted: Collection<Document>,
+}
+
+/// Outcome of one transaction.
+struct Ended {
+    inserted: Result<()>,
+    /// The answer to its commit, or to its rollback where the insert was refused.
+    committed: Result<()>,
+    /// Number of questions about what it has read, from the insert on.
+    asked: u64,
+    /// Validations that have rested on what was asked behind the insert.
+    ahead: u64,
+}
+
+impl Place {
+    async fn new() -> Self {
+        let (client, rival) = (quiet::connect(quiet::options()).await, quiet::connect(quiet::options()).await);
+        let [read, written] = [quiet::collection(&client, 3).await, quiet::collection(&client, 3).await];
+        let inserted = client.database(&testkit::unique_db("ahead")).collection("inserted");
+        inserted.insert_one(&doc! {"_id": 0}).await.unwrap();
+        let place = Self { client, rival, read, written, inserted };
+        // All connections that will be needed are begun before anything is counted: a new one ends
+        // what looks have shown.
+        future::join_all((0..CONNECTIONS).map(|_| place.read.count_documents(doc! {}).into_future())).await;
+        for id in 1..=EXPECTED_AFTER {
+            let ended = place.run(id as i32, async |_| {}, async |_| {}).await;
+            assert!(ended.committed.is_ok() && ended.ahead == 0, "{:?} {}", ended.committed, ended.ahead);
+        }
+        place
+    }
+
+    fn begun(&self) -> Session {
+        let isolation = Some(Isolation::Snapshot);
+        let options = TransactionOptions { isolation, lock_wait: LONG, ..TransactionOptions::default() };
+        let mut session = self.client.session_with(options);
+        session.begin().unwrap();
+        session
+    }
+
+    async fn change(&self, id: i32, session: &mut Session) -> Result<()> {
+        let change = self.written.update_one(doc! {"_id": id}, doc! {"$inc": {"changed": 1}});
+        change.session(session).await.map(drop)
+    }
+
+    /// `before` and `behind`: what is done before and behind the insert of `id`.
+    async fn run(
+        &self,
+        id: i32,
+        before: impl AsyncFnOnce(&mut Session),
+        behind: impl AsyncFnOnce(&mut Session),
+    ) -> Ended {
+        let (mut session, mut waiter) = (self.begun(), self.begun());
+        let found = self.read.find(doc! {"n": 1}).session(&mut session).await.unwrap();
+        assert_eq!(found.try_collect().await.unwrap().len(), 3);
+        self.change(1, &mut session).await.unwrap();
+        self.change(2, &mut waiter).await.unwrap();
+        // It waits without a command, because both are of one client.
+        let update = self.written.update_one(doc! {"_id": 1}, doc! {"$inc": {"changed": 1}});
+        let mut waiting = update.session(&mut waiter).into_future();
+        assert!(future::poll_immediate(&mut waiting).await.is_none());
+        before(&mut session).await;
+        let counted = self.client.metrics();
+        let inserted = self.inserted.insert_one(&doc! {"_id": id}).session(&mut session).await.map(drop);
+        let committed = match inserted {
+            Ok(()) => {
+                behind(&mut session).await;
+                session.commit().await
+            }
+            Err(_) => session.rollback().await,
+        };
+        let now = self.client.metrics();
+        waiting.await.unwrap();
+        waiter.commit().await.unwrap();
+        assert!(self.client.flush(LONG).await);
+        let asked = now.validation_questions - counted.validation_questions;
+        Ended { inserted, committed, asked, ahead: now.validated_ahead - counted.validated_ahead }
+    }
+
+    /// Another client changes the document 3 of what is read, and of what is written, in one
+    /// transaction.
+    async fn rival_changes(&self) {
+        let mut session = self.rival.session();
+        session.begin().unwrap();
+        for coll in [&self.read, &self.written] {
+            let coll = quiet::through(&self.rival, coll);
+            let change = coll.update_one(doc! {"_id": 3}, doc! {"$inc": {"n": 1}}).session(&mut session).await;
+            assert_eq!(change.unwrap().modified_count, 1);
+        }
+        session.commit().await.unwrap();
+        assert!(self.rival.flush(LONG).await);
+    }
+
+    async fn count(&self, id: i32) -> usize {
+        self.inserted.find(doc! {"_id": id}).await.unwrap().try_collect().await.unwrap().len()
+    }
+}
+
+#[tokio::test]
+async fn commit_rests_on_what_was_asked_behind_the_insert() {
+    let place = Place::new().await;
+    for id in [8, 9] {
+        let ended = place.run(id, async |_| {}, async |_| {}).await;
+        assert!(ended.committed.is_ok(), "{:?}", ended.committed);
+        assert_eq!((ended.ahead, place.count(id).await), (1, 1));
+    }
+}
+
+/// The transaction is of the moment behind its insert: what changes later comes after it.
+#[tokio::test]
+async fn change_behind_the_question_comes_after_the_transaction() {
+    let place = Place::new().await;
+    let ended = place.run(9, async |_| {}, async |_| place.rival_changes().await).await;
+    assert!(ended.committed.is_ok(), "{:?}", ended.committed);
+    assert_eq!((ended.ahead, place.count(9).await), (1, 1));
+}
+
+#[tokio::test]
+async fn change_before_the_question_is_a_conflict() {
+    let place = Place::new().await;
+    let ended = place.run(9, async |_| place.rival_changes().await, async |_| {}).await;
+    assert_eq!(ended.committed.unwrap_err().kind(), ErrorKind::Conflict);
+    assert_eq!((ended.ahead, place.count(9).await), (0, 0));
+    assert!(ended.asked > 1, "with the insert, and at the commit");
+}
+
+/// A single write outside transactions sets no stamps, so that only the question shows it.
+#[tokio::test]
+async fn single_write_before_the_question_is_a_conflict() {
+    let place = Place::new().await;
+    let read = quiet::through(&place.rival, &place.read);
+    let write = async |_: &mut Session| drop(read.update_one(doc! {"_id": 2}, doc! {"$inc": {"n": 1}}).await.unwrap());
+    let ended = place.run(9, write, async |_| {}).await;
+    assert_eq!(ended.committed.unwrap_err().kind(), ErrorKind::Conflict);
+    assert_eq!((ended.ahead, place.count(9).await), (0, 0));
+}
+
+/// The later read is of another moment than the question.
+#[tokio::test]
+async fn read_behind_the_insert_makes_the_commit_ask_again() {
+    let place = Place::new().await;
+    let behind = async |session: &mut Session| {
+        place.rival_changes().await;
+        let found = place.written.find_one(doc! {"_id": 3}).session(session).await.unwrap();
+        assert_eq!(found.unwrap().get_i32("n").unwrap(), 2);
+    };
+    let ended = place.run(9, async |_| {}, behind).await;
+    assert_eq!(ended.committed.unwrap_err().kind(), ErrorKind::Conflict);
+    assert_eq!((ended.ahead, place.count(9).await), (0, 0));
+    assert_eq!(ended.asked, 1, "with the insert; at the commit each database is asked by itself");
+}
+
+/// The later write meets a document that was changed behind the question.
+#[tokio::test]
+async fn write_behind_the_insert_makes_the_commit_ask_again() {
+    let place = Place::new().await;
+    let behind = async |session: &mut Session| {
+        place.rival_changes().await;
+        place.change(3, session).await.unwrap();
+    };
+    let ended = place.run(9, async |_| {}, behind).await;
+    assert_eq!(ended.committed.unwrap_err().kind(), ErrorKind::Conflict);
+    assert_eq!((ended.ahead, place.count(9).await), (0, 0));
+    assert!(ended.asked > 1, "with the insert, and at the commit");
+}
+
+/// `validate` uses up what was asked ahead: the commit comes later.
+#[tokio::test]
+async fn commit_behind_a_validation_asks_again() {
+    let place = Place::new().await;
+    let behind = async |session: &mut Session| {
+        session.validate().await.unwrap();
+        place.rival_changes().await;
+    };
+    let ended = place.run(9, async |_| {}, behind).await;
+    assert_eq!(ended.committed.unwrap_err().kind(), ErrorKind::Conflict);
+    assert_eq!((ended.ahead, place.count(9).await), (0, 0));
+    assert!(ended.asked > 2, "with the insert, to validate, and at the commit");
+}
+
+/// After something else has come next, the question is asked at the commit again.
+#[tokio::test]
+async fn nothing_is_asked_behind_an_insert_that_others_did_not_end_with() {
+    let place = Place::new().await;
+    let ended = place.run(7, async |_| {}, async |session| place.change(3, session).await.unwrap()).await;
+    assert!(ended.committed.is_ok() && ended.ahead == 0, "{:?} {}", ended.committed, ended.ahead);
+    for (id, ahead) in [(8, 0), (9, 0), (10, 1)] {
+        let ended = place.run(id, async |_| {}, async |_| {}).await;
+        assert!(ended.committed.is_ok(), "{:?}", ended.committed);
+        assert_eq!(ended.ahead, ahead, "{id}");
+    }
+}
+
+#[tokio::test]
+async fn insert_that_is_refused_with_a_question_behind_it_says_why() {
+    let place = Place::new().await;
+    let ended = place.run(0, async |_| {}, async |_| {}).await;
+    assert_eq!(ended.inserted.unwrap_err().code(), Some(11_000));
+    assert_eq!((ended.asked, ended.ahead, place.count(0).await), (1, 0, 1));
+}
