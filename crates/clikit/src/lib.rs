@@ -1,4 +1,4 @@
-//! What the commands `mongotx` and `mongotx-bench` share.
+//! Parts that the commands `mongotx` and `mongotx-bench` share.
 //!
 //! | module | content |
 //! | --- | --- |

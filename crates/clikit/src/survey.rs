@@ -144,7 +144,7 @@ pub struct Damaged {
     pub namespace: Namespace,
     /// Its `_id`.
     pub id: Bson,
-    /// What is wrong with its metadata.
+    /// Fault of its metadata.
     pub why: String,
     /// The client that it may belong to all the same.
     pub owner: Option<ClientId>,
@@ -153,7 +153,7 @@ pub struct Damaged {
 /// The locked documents of some collections, by transaction.
 #[derive(Clone, Debug, Default)]
 pub struct Survey {
-    /// What each transaction holds.
+    /// Documents that each transaction holds.
     pub holdings: BTreeMap<TxId, Holding>,
     /// Damaged documents, as many as a report names.
     pub damaged: Vec<Damaged>,
@@ -256,7 +256,7 @@ pub async fn all_collections(driver: &mongodb::Client, tx_database: &str) -> Res
 pub struct Clients {
     /// Clients whose records can be read.
     pub known: BTreeMap<ClientId, ClientInfo>,
-    /// What is wrong with the records of the others.
+    /// Faults of the records of the others.
     pub malformed: BTreeMap<ClientId, String>,
 }
 

@@ -15,7 +15,7 @@ pub(crate) enum Medium {
 }
 
 impl Medium {
-    /// As the configuration has it.
+    /// Name in the configuration.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Disk => "disk",

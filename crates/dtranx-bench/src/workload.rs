@@ -36,7 +36,7 @@ pub(crate) enum Shape {
 }
 
 impl Shape {
-    /// As the option has it.
+    /// Name in the option.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Paper => "paper",

@@ -3,7 +3,7 @@
 /// A module, or an item in one, by the names on the way to it from the crate's root.
 pub type ModulePath = Vec<String>;
 
-/// What a file says that matters here.
+/// Declarations and uses of one file.
 #[derive(Debug, Default)]
 pub struct Text {
     /// All that is compiled without tests, without comments.

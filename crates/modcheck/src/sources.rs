@@ -26,7 +26,7 @@ pub struct Use {
 #[derive(Debug, Default)]
 pub struct Sources {
     files: BTreeMap<ModulePath, Vec<(PathBuf, Text)>>,
-    /// Where a name is from that a module imports.
+    /// Origin of each name that a module imports.
     imported: BTreeMap<ModulePath, ModulePath>,
 }
 

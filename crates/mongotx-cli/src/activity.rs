@@ -1,4 +1,4 @@
-//! Whose transactions are open, as gateways tell it in the database of the client records: user,
+//! Open transactions, as gateways list them in the database of the client records: user,
 //! application, host, and what was done last. Nothing rests on it. A transaction of which no
 //! gateway tells is one of an application with the library in it, or a young one.
 

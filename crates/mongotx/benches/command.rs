@@ -1,4 +1,4 @@
-//! What one command costs the client: processor time and latency of the library's, beside a raw
+//! Cost of one command for the client: processor time and latency of the library's, beside a raw
 //! connection's, `mongowire`'s and the official driver's, in turns, on one standalone server.
 //!
 //! ```sh
@@ -54,7 +54,7 @@ struct Clients {
     driver: mongodb::Client,
 }
 
-/// What was measured of one side.
+/// Measurements of one side.
 #[derive(Clone, Copy, Default)]
 struct Sum {
     commands: u64,

@@ -83,7 +83,7 @@ async fn import_batch(
     Ok(lines.len())
 }
 
-/// What stands in a line of the file.
+/// Document of one line of the file.
 fn reading(line: i64) -> Document {
     doc! {"line": line, "celsius": 20.0 + f64::from((line % 7) as i32)}
 }

@@ -65,7 +65,7 @@ pub struct Sources {
 }
 
 impl Sources {
-    /// Whose unsafe versions are read of a collection.
+    /// Transactions whose unsafe versions are read of a collection.
     fn visible(&self, collection: &str) -> Option<Visible> {
         let mine = self.me.filter(|_| self.written.contains(collection));
         let others = self.visible.get(collection).into_iter().flatten().copied();

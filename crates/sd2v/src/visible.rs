@@ -1,4 +1,4 @@
-//! Whose unsafe versions a reader sees.
+//! Transactions whose unsafe versions a reader sees.
 
 use bson::{Bson, Document, doc};
 use protocol::TxId;

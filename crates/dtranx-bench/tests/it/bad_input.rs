@@ -1,4 +1,4 @@
-//! What cannot be is refused before anything is started, by the option or the rival.
+//! Impossible settings are refused before anything is started, by the option or the rival.
 
 use std::process::Command;
 

@@ -1,4 +1,4 @@
-//! What becomes of a commit without an answer.
+//! Asks again about a commit without an answer.
 
 use std::time::Instant;
 

@@ -1,4 +1,4 @@
-//! What a test may break on purpose: the model and the simulation must notice each of these.
+//! Rules that a test may break on purpose: the model and the simulation must notice each of these.
 //!
 //! Outside of tests nothing can be broken: `NodeConfig::has` is constantly false.
 

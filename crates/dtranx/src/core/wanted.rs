@@ -1,4 +1,4 @@
-//! What a transaction wants locked.
+//! Items that a transaction wants locked.
 
 use std::collections::BTreeSet;
 
@@ -9,7 +9,7 @@ use crate::core::{
     transaction::{Transaction, Write},
 };
 
-/// What a transaction wants locked.
+/// Items that a transaction wants locked.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct Locks {
     /// Keys that it read and does not write.
@@ -41,7 +41,7 @@ pub(crate) struct Claim {
 }
 
 impl Locks {
-    /// What a part of a transaction needs locked.
+    /// Items that a part of a transaction needs locked.
     pub(crate) fn of(part: &Transaction) -> Self {
         let exclusive = exclusive(&part.writes);
         let written: BTreeSet<&Key> = exclusive.iter().collect();

@@ -57,7 +57,7 @@ impl Phase {
     }
 }
 
-/// What happened in one second of the run.
+/// Events of one second of the run.
 #[derive(Clone, Copy, Default)]
 struct Second {
     transfers: usize,

@@ -23,7 +23,7 @@ const CLEAR_LIMIT: Duration = Duration::from_secs(20);
 pub(super) struct Stage {
     // In this order: the workers go first.
     pub(super) crew: Crew,
-    /// What is shown of the demo.
+    /// State of the demo that is shown.
     pub(super) live: Live,
     server: Option<Server>,
     /// Connection string of the server to use.

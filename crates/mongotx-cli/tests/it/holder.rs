@@ -15,7 +15,7 @@ use mongotx::{Client, ClientOptions, Step, StepHook};
 const JOB: &str = "MONGOTX_HOLDER_JOB";
 const TEST: &str = "holder::holder_process";
 
-/// What the client does before it waits.
+/// Statement that the client makes before it waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Holds {
     /// It writes in a transaction.

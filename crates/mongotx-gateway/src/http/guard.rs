@@ -1,4 +1,4 @@
-//! Which requests are answered, and headers that make browsers refuse others. Pure.
+//! Requests that are answered, and headers that make browsers refuse others. Pure.
 //!
 //! A browser on the machine of an operator also shows pages of strangers, and these can make it
 //! send requests here. So:

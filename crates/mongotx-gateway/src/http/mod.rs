@@ -43,7 +43,7 @@ pub struct SocketLimits {
 /// How requests on one connection are read.
 #[derive(Clone, Copy, Debug)]
 pub struct Conversation {
-    /// What the connection is for, in the log.
+    /// Purpose of the connection, in the log.
     pub what: &'static str,
     /// Greatest time for the head of a request, and for the silence before it.
     pub slowest: Duration,

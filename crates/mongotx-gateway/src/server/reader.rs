@@ -54,7 +54,7 @@ impl<R: AsyncRead + Unpin> AsyncBufRead for Reader<R> {
 
 impl<R: AsyncRead + Unpin> AsyncRead for Reader<R> {
     fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, into: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
-        // What would fill a buffer needs none.
+        // A read that would fill a buffer needs none.
         if self.buffered.is_empty() && into.remaining() >= BUFFER_BYTES {
             return Pin::new(&mut self.stream).poll_read(cx, into);
         }

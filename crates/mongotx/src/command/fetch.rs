@@ -128,7 +128,7 @@ pub(crate) async fn by_id(
             Some(Version::Unsafe | Version::Absent)
                 if status == TxStatus::Committed && committed.replace(writer) != Some(writer) => {}
             Some(Version::Absent) => return Ok(Documents::default()),
-            // What a projection shows is the safe version's, and the lock.
+            // A projection shows fields of the safe version, and the lock.
             Some(Version::Safe) if only_id => return Ok(Documents::at_hand([found])),
             Some(Version::Unsafe) if either => return Ok(Documents::at_hand(unsafe_answer(query, &found)?)),
             Some(Version::Safe) => {

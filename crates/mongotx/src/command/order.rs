@@ -1,4 +1,4 @@
-//! What can come before a document in an order.
+//! Condition of the documents that can come before one in an order.
 //!
 //! A read that has found the first document of an order depends on those that could come before it,
 //! and on no other: documents behind it may be held, changed, inserted and removed.

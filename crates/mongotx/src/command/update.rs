@@ -110,7 +110,7 @@ impl UpdateCommand {
         Change::Update { update: &self.update, array_filters: self.array_filters.as_deref() }
     }
 
-    /// As the application wrote it, but for the guard of a pipeline.
+    /// Update of the application, with the guard of a pipeline.
     pub(crate) fn guarded_update(&self) -> Bson {
         match &self.update {
             Update::Operators(fields) | Update::Replacement(fields) => Bson::Document(fields.clone()),

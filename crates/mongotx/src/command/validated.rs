@@ -157,7 +157,7 @@ async fn find_in_bracket(core: &Core, tx: &mut Transaction, ns: &Namespace, quer
     }
 }
 
-/// Where the documents are that a query finds: as [`find::addresses`].
+/// Addresses of the documents that a query finds: as [`find::addresses`].
 pub(crate) async fn addresses(
     core: &Core,
     tx: &mut Transaction,
@@ -348,7 +348,7 @@ fn is_equal_by_bytes(id: &Bson) -> bool {
 /// they were what the answer was made of.
 struct Bracket<'a> {
     core: &'a Core,
-    /// What matters to the answer, by collection.
+    /// Documents that matter to the answer, by collection.
     matter: Vec<(Namespace, Query)>,
     /// How many documents of each collection are the transaction's own.
     own: Vec<usize>,

@@ -1,4 +1,4 @@
-//! What the answer to a command of several prepared writes tells, which has totals only.
+//! Reads the answer to a command of several prepared writes, which has totals only.
 //!
 //! Each statement takes its lock if and only if it matches (a removal, the first of two) or changes
 //! its document (the only one of a change). So if the totals are those of a command that has done
@@ -29,7 +29,7 @@ impl Way {
     }
 }
 
-/// What was done of several prepared writes.
+/// Outcome of several prepared writes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Done {
     /// So many of the first documents are locked, and changed as they were to be.
@@ -51,7 +51,7 @@ impl Done {
     }
 }
 
-/// What was done, if that was everything. `None`: which documents are held has to be asked.
+/// Outcome, if everything was done. `None`: which documents are held has to be asked.
 pub(super) fn of_all(ways: &[Way], answer: &WriteAnswer) -> Option<Done> {
     let (n, modified) = totals(answer);
     if !answer.errors.is_empty() {
@@ -63,7 +63,7 @@ pub(super) fn of_all(ways: &[Way], answer: &WriteAnswer) -> Option<Done> {
     (n == statements(ways)).then(|| Done::all(ways, modified.saturating_sub(locks_apart(ways))))
 }
 
-/// What was done, if not everything was; `held`: which of the documents are.
+/// Outcome, if not everything was done; `held`: which of the documents are.
 pub(super) fn of_some(ways: &[Way], held: &[bool], answer: &WriteAnswer) -> Done {
     let (n, modified) = totals(answer);
     let refused = answer.errors.first().map(|(place, _)| document_at(ways, *place));

@@ -5,7 +5,7 @@
 pub(crate) const TXS: &str = "txs";
 /// How long outcomes can be asked for after a client is gone.
 pub(crate) const RETENTION_SECONDS: i64 = 30 * 60;
-/// What orphans were to become.
+/// Collection of the versions that orphans were to become.
 pub(crate) const ORPHANS: &str = "orphans";
 /// The pause of all decisions that a checkpoint has asked for.
 pub(crate) const CHECKPOINT: &str = "checkpoint";

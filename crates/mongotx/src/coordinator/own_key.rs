@@ -35,7 +35,7 @@ impl OwnKey {
     }
 }
 
-/// What `_id`s have in common that the server takes for the same, and perhaps others: all numbers
+/// Key that `_id`s share which the server takes for the same, and perhaps others: all numbers
 /// count as doubles.
 pub(crate) fn coarse_key(id: &Bson) -> Vec<u8> {
     id_key(&coarse(id))

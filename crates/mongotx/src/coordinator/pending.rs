@@ -42,7 +42,7 @@ pub(crate) struct Settled {
 }
 
 impl Settled {
-    /// Whose unsafe versions are to be read, if `me` has written, too.
+    /// Transactions whose unsafe versions are to be read, if `me` has written, too.
     pub(crate) fn visible(&self, me: Option<TxId>) -> Option<Visible> {
         Visible::of(me.into_iter().chain(self.unfinished.iter().copied()))
     }
@@ -128,7 +128,7 @@ impl Core {
         Ok(view::pending_filter(filter, me, two_indexes)?)
     }
 
-    /// Whose documents are pending, other than `me`'s.
+    /// Transactions other than `me` that have pending documents.
     async fn find_pending(
         &self,
         ns: &Namespace,

@@ -385,7 +385,7 @@ fn check_format(stored: &RawDocument) -> Result<()> {
     })
 }
 
-/// What the answer to [`Records::ask_for_changes`] says.
+/// Content of the answer to [`Records::ask_for_changes`].
 pub(crate) fn told_by(found: &[RawDocumentBuf]) -> Result<Told> {
     let mut told = Told::default();
     for stored in found {

@@ -1,4 +1,4 @@
-//! What is left of the collections that text searches make for themselves.
+//! Leftovers of the collections that text searches make for themselves.
 
 use bson::doc;
 

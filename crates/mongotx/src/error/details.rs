@@ -1,4 +1,4 @@
-//! What an error says besides its kind and its message.
+//! Details of an error besides its kind and its message.
 
 use bson::{Bson, Document};
 use protocol::TxId;

@@ -1,4 +1,4 @@
-//! What a pool promises about its connections.
+//! Promises of a pool about its connections.
 
 use std::{sync::atomic::Ordering::SeqCst, time::Duration};
 

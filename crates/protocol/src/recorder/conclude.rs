@@ -1,4 +1,4 @@
-//! What the owner concludes about its transactions: from the answer to a write, or from the record
+//! Conclusions of the owner about its transactions: from the answer to a write, or from the record
 //! itself where there was none.
 
 use super::{Outcome, Phase, RecordWrite, Recorder, Verdict};

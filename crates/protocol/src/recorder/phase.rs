@@ -1,4 +1,4 @@
-//! What the owner knows of each of its numbers.
+//! The owner's knowledge of each of its numbers.
 
 use super::{Concern, Since};
 use crate::id::Seq;

@@ -1,4 +1,4 @@
-//! Which fields an update may change: whether that can be what an index holds of a document, or the
+//! Fields that an update may change: whether that can be what an index holds of a document, or the
 //! value of its shard key.
 
 use bson::Document;

@@ -143,7 +143,7 @@ fn foreign_collections_are_mapped_where_they_are_read() {
     let by_field = doc! {"from": "f", "localField": "a", "foreignField": "b", "as": "x"};
     let mut expected = by_field.clone();
     expected.insert("pipeline", vec![doc! {"$match": no_insert()}, unset()]);
-    // What a dotted field holds, or an array that is taken apart at once, is not cleaned up
+    // The content of a dotted field, or an array that is taken apart at once, is not cleaned up
     // afterwards.
     let unwind = doc! {"$unwind": "$x"};
     assert_eq!(safe(&[doc! {"$lookup": by_field.clone()}, unwind]).unwrap()[1], doc! {"$lookup": expected});

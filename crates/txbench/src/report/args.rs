@@ -1,4 +1,4 @@
-//! Where a result goes, besides the terminal.
+//! Destinations of a result, besides the terminal.
 
 use std::path::PathBuf;
 

@@ -1,4 +1,4 @@
-//! What a target's folder hands to the registry.
+//! Entry that a target's folder hands to the registry.
 
 use futures_util::future::BoxFuture;
 

@@ -125,7 +125,7 @@ impl Totals {
 /// A workload with its options.
 #[async_trait]
 pub trait Workload: Send + Sync {
-    /// As the command names it, with what distinguishes this variant ("ycsb a").
+    /// Name in the command, with what distinguishes this variant ("ycsb a").
     fn title(&self) -> String;
 
     /// One line for the report: what is done, on how much data.

@@ -20,7 +20,7 @@ fn outcome<'a>(report: &'a TargetReport, clause: &str) -> &'a Outcome {
     &report.tests.iter().find(|test| test.clause == clause).unwrap().outcome
 }
 
-/// What a report says, where an assertion about its failures fails.
+/// Failures and text of a report, for an assertion that fails.
 fn failed(report: &TargetReport) -> (Vec<&str>, String) {
     (report.failed(), report.to_string())
 }

@@ -1,4 +1,4 @@
-//! What a commit waits for, on a replica set of three nodes: when all are there, while one is down,
+//! Nodes that a commit waits for, on a replica set of three: when all are there, while one is down,
 //! and when it is back.
 
 use std::time::{Duration, Instant};
@@ -93,7 +93,7 @@ async fn go_on_without_a_node(entry: &Entry, bench: &Bench) -> Vec<i32> {
     let said = error.to_string().replace(['"', ' '], "");
     assert!(said.contains("w:3,j:true"), "{name}: {error}");
     assert!(start.elapsed() < LIMIT, "{name}: {:?}", start.elapsed());
-    // What is seen is whole: it happened, or it did not. Two nodes go on.
+    // A transaction is seen as a whole or not at all. Two nodes go on.
     session.rollback().await.unwrap();
     target.settle().await.unwrap();
     let patient = connect(entry, bench, &db(entry), "").await.unwrap();

@@ -1,4 +1,4 @@
-//! What a target cannot do is refused by name, before any server is started or asked.
+//! Work that a target cannot do is refused by name, before any server is started or asked.
 
 use crate::common;
 

@@ -1,4 +1,4 @@
-//! Which server a command is about: its configuration, and what the command says instead.
+//! The server that a command is about: its configuration, and what the command says instead.
 
 use std::path::PathBuf;
 

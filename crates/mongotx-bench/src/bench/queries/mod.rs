@@ -95,7 +95,7 @@ impl QueriesArgs {
         }
     }
 
-    /// What is pending, step by step; nothing is nobody's, and measured once.
+    /// Pending documents, step by step; nothing is nobody's, and measured once.
     fn all_pending(&self) -> Vec<Pending> {
         let of = |count: &u32| {
             let holders = if *count == 0 { &self.held_by[..1.min(self.held_by.len())] } else { &self.held_by[..] };

@@ -8,7 +8,7 @@ pub(super) struct Read {
     /// Conditions, which stand before the first table.
     pub(super) facts: Vec<String>,
     pub(super) tables: Vec<Table>,
-    /// What could not be measured, with the reason.
+    /// Measurements that could not be made, with the reason.
     pub(super) missing: Vec<String>,
 }
 

@@ -47,7 +47,7 @@ impl Page<'_> {
         self.sections.iter().filter_map(|(_, stored)| stored.as_ref())
     }
 
-    /// What was said in more than one section, and is said once for all.
+    /// Facts of more than one section, which are stated once for all.
     fn common_facts(&self) -> Vec<String> {
         let mut common = Vec::new();
         let facts = |stored: &Stored| distinct(stored.measured.iter().flat_map(|measured| measured.facts.clone()));

@@ -1,4 +1,4 @@
-//! What is measured for the page of results: its sections, each with the commands that it needs
+//! Plan of the page of results: its sections, each with the commands that it needs
 //! and the charts that are drawn of their tables.
 
 use super::{

@@ -1,4 +1,4 @@
-//! What a section came to, in a file: tables of medians and ranges, no single runs. The page is
+//! Results of a section, in a file: tables of medians and ranges, no single runs. The page is
 //! made of these files alone, so that a section can be measured again by itself.
 
 use std::path::{Path, PathBuf};
@@ -37,12 +37,12 @@ pub(super) struct Measured {
     /// Under what conditions was measured, a line each.
     pub(super) facts: Vec<String>,
     pub(super) tables: Vec<Table>,
-    /// What should be in the tables and could not be measured, with the reason.
+    /// Measurements that should be in the tables and could not be made, with the reason.
     pub(super) missing: Vec<String>,
 }
 
 impl Stored {
-    /// What was measured today, by this program.
+    /// Section of today's measurements by this program.
     pub(super) fn today(measured: Vec<Measured>) -> Self {
         let now = bson::DateTime::now().try_to_rfc3339_string().unwrap_or_default();
         let date = now.split('T').next().unwrap_or_default().to_owned();

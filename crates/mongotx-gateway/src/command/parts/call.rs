@@ -30,7 +30,7 @@ pub(crate) struct Call<'a> {
     /// Place of the command in API version 1.
     pub(crate) api: Api,
     pub(crate) mode: &'a Mode,
-    /// Whose command it is, where users log in.
+    /// User of the command, where users log in.
     pub(crate) user: Option<&'a User>,
     /// The transaction that it is part of.
     pub(crate) session: Option<&'a mut Session>,

@@ -234,7 +234,7 @@ async fn pass_commands(
         shared.hide_from_renames(&mut message);
         let held = shared.is_held(&message);
         if held {
-            // What came before it over this connection is done when it is held.
+            // Commands before it on this connection are done when it is held.
             unanswered.subscribe().wait_for(|left| *left == 0).await.unwrap();
             shared.stage.send_replace(Stage::Held);
             shared.until(Stage::Released).await;

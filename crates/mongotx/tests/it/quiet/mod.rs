@@ -60,7 +60,7 @@ pub(crate) async fn commands_of<T>(client: &Client, work: impl Future<Output = T
     after
 }
 
-/// What `work` answers, and how often its validations have asked for several things together.
+/// Answer of `work`, and how often its validations have asked for several things together.
 /// (Their commands are `find`s, as looks are, of which there are more or fewer by chance.)
 pub(crate) async fn questions_of<T>(client: &Client, work: impl Future<Output = T>) -> (T, u64) {
     let before = client.metrics().validation_questions;

@@ -1,5 +1,5 @@
-//! What the server received, by its profiler: is the shard key in every command about a known
-//! document?
+//! Commands that the server received, by its profiler: is the shard key in every command about a
+//! known document?
 
 use std::collections::BTreeMap;
 

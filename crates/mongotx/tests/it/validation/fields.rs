@@ -117,7 +117,7 @@ async fn what_the_reader_holds_itself_costs_nothing() {
                 let commit = async { reader.commit().await.unwrap() };
                 let (sent, questions) = quiet::questions_of(&client, quiet::commands_of(&client, commit)).await;
                 if is_warm {
-                    // What is asked by itself is an aggregation.
+                    // A read that is asked by itself is an aggregation.
                     asked.push((questions, sent.get("aggregate").copied()));
                 }
                 assert!(client.flush(std::time::Duration::from_secs(60)).await);

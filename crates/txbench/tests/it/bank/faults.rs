@@ -8,7 +8,7 @@ use txbench::{
     targets::{Change, Find, Session, TxOptions, Update},
 };
 
-/// What goes wrong.
+/// Fault of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fault {
     None,

@@ -38,7 +38,7 @@ pub(crate) struct Run<'a> {
     pub(crate) stop: Stop,
 }
 
-/// What came out.
+/// Outcome of a run.
 #[derive(Debug)]
 pub(crate) struct Outcome {
     pub(crate) check: Check,

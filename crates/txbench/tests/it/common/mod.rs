@@ -19,12 +19,12 @@ pub struct Bench {
     workload: WorkloadCommand<RunArgs>,
 }
 
-/// What `mongotx-bench LINE` would run; or what is wrong with the line.
+/// Workload and run of `mongotx-bench LINE`, or the fault of the line.
 pub fn try_parse(line: &str) -> Result<(WorkloadSpec, RunArgs), clap::Error> {
     Ok(Bench::try_parse_from(line.split_whitespace())?.workload.split())
 }
 
-/// What `mongotx-bench LINE` would run.
+/// Workload and run of `mongotx-bench LINE`.
 pub fn parse(line: &str) -> (WorkloadSpec, RunArgs) {
     try_parse(line).unwrap()
 }

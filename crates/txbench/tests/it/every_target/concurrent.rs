@@ -45,7 +45,7 @@ async fn client(mut session: Box<dyn Session>, seed: u64) -> Vec<i32> {
     changes
 }
 
-/// What accounts hold after transfers by many clients at once, and what they have to.
+/// Balances after transfers by many clients at once, and those that must be there.
 pub(crate) async fn transfers(entry: &'static Entry) -> (Vec<i32>, Vec<i32>) {
     let rig = Rig::with(entry, ACCOUNTS).await;
     let mut clients = JoinSet::new();

@@ -1,4 +1,4 @@
-//! What every target of the registry must do, according to what it says it is.
+//! Duties of every target of the registry, by its own description.
 
 mod alone;
 mod concurrent;

@@ -69,7 +69,7 @@ async fn a_transaction_sees_its_own_writes() {
         let ids: Vec<i32> = found.iter().map(|found| found.get_i32("_id").unwrap()).collect();
         assert_eq!(ids, [0, 9], "{}", rig.traits.name);
         assert_eq!(session.find(DOCS, Find::new(doc! {"n": 0})).await.unwrap().len(), 2, "{}", rig.traits.name);
-        // What was inserted here can be changed and deleted here.
+        // A document that was inserted here can be changed and deleted here.
         session.update(DOCS, increment(9, 1)).await.unwrap();
         assert!(session.delete(DOCS, doc! {"_id": 9}).await.unwrap(), "{}", rig.traits.name);
         assert!(!session.delete(DOCS, doc! {"_id": 9}).await.unwrap(), "{}", rig.traits.name);

@@ -17,7 +17,7 @@ const ATTEMPTS: u32 = 500;
 /// A whole deck: every kind of transaction.
 const TRANSACTIONS: u32 = 23;
 
-/// What clients did.
+/// Work that clients have done.
 #[derive(Default)]
 struct Did {
     totals: Totals,
@@ -86,7 +86,7 @@ async fn work_all(setting: &Setting, clients: u32) -> Did {
 async fn natural_keys_under_unique_indexes_hold_and_are_all_that_rows_are_found_by() {
     for (target, schema) in [("mongotx", "normalized"), ("mongotx", "recommended"), ("native", "normalized")] {
         let setting = Setting::load(target, &format!("--natural-keys --batch false --schema {schema}")).await;
-        // What is looked up once is looked up.
+        // Everything that is looked up once is looked up now.
         let mut all = work_all(&setting, 1).await;
         setting.target.settle().await.unwrap();
         let before: u64 = setting.target.commands().values().sum();

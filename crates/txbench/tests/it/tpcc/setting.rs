@@ -18,7 +18,7 @@ use crate::common;
 /// The seed of all data here.
 pub(crate) const SEED: u64 = 11;
 
-/// What this command line says.
+/// Workload and run of this command line.
 pub(crate) fn parse(line: &str) -> (WorkloadSpec, RunArgs) {
     common::parse(&format!("tpcc --scale 0.001 {line}"))
 }
@@ -62,13 +62,13 @@ impl Setting {
         self.target.session().await.unwrap()
     }
 
-    /// What the database holds.
+    /// Content of the database.
     pub(crate) async fn state(&self) -> State {
         self.target.settle().await.unwrap();
         read(&mut *self.session().await, self.options.schema, &self.options.scale()).await.unwrap()
     }
 
-    /// What the workload's check says after this, if it is not content.
+    /// Complaint of the workload's check after this, if it has one.
     pub(crate) async fn broken(&self, totals: &Totals) -> Option<String> {
         self.target.settle().await.unwrap();
         self.workload.check(&mut *self.session().await, totals).await.err().map(|broken| broken.to_string())
