@@ -29,7 +29,7 @@ use super::{
     own_key::{OwnKey, coarse_key, id_key},
     prepare::{Change, Target},
     prepare_shown::{statement_of, taken_over},
-    server::WriteAnswer,
+    server::{WriteAnswer, live::Live},
     siblings::Claim,
     transaction::{Hold, Transaction},
 };

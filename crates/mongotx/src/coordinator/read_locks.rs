@@ -94,6 +94,7 @@ impl Core {
 
     /// Sends the lock, once. Answers how many documents took it.
     async fn send_read_locks(&self, tx: &mut Transaction, ns: &Namespace, at: &[Address], me: TxId) -> Result<usize> {
+        tx.check_alive()?;
         let answer = self.send_read_lock(tx, ns, statement::lock_read(among(at), me)).await?;
         Ok(usize::try_from(answer.ok()?.n).unwrap_or(0))
     }

@@ -32,6 +32,7 @@ use super::{
     quiet::{Attempts, Heard, Quiet},
     read_set::ReadSet,
     seen_keys::SeenKeys,
+    server::live::{Doubt, Live},
     siblings::Claims,
     txlog::Started,
 };
@@ -71,18 +72,6 @@ pub(crate) struct Transaction {
     pub(crate) expected: Option<Expected>,
     /// Its decision was sent: what became of it only the log knows.
     pub(crate) is_deciding: bool,
-}
-
-/// The uncertainty about a transaction, should the future of a statement be dropped now.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Doubt {
-    /// Every statement so far has come to its end.
-    None,
-    /// A statement has changed documents and has not come to its end: half of it may be done, or
-    /// done and not checked.
-    Statement,
-    /// A prepared write is under way, or its answer was lost: it may still arrive.
-    Message,
 }
 
 impl Transaction {
@@ -152,23 +141,6 @@ impl Transaction {
         Heard::These(over.into_iter().chain(own).collect())
     }
 
-    /// A prepared write is about to be sent. Answers what was not known before.
-    pub(crate) fn sending(&mut self) -> Doubt {
-        self.forget_ahead();
-        std::mem::replace(&mut self.doubt, Doubt::Message)
-    }
-
-    /// Notes that the prepared write was answered.
-    pub(crate) fn answered(&mut self) {
-        self.doubt = Doubt::Statement;
-    }
-
-    /// Notes that the write was answered, and has changed nothing for which its statement must come
-    /// to its end.
-    pub(crate) fn answered_as_before(&mut self, before: Doubt) {
-        self.doubt = before;
-    }
-
     /// Something is answered from what the transaction itself has written.
     pub(crate) fn note_own_view(&self) {
         self.own_view.store(true, SeqCst);
@@ -219,6 +191,25 @@ impl Transaction {
             }
             _ => Ok(()),
         }
+    }
+}
+
+impl Live for Transaction {
+    fn id(&self) -> Option<TxId> {
+        self.id()
+    }
+
+    fn sending(&mut self) -> Doubt {
+        self.forget_ahead();
+        std::mem::replace(&mut self.doubt, Doubt::Message)
+    }
+
+    fn answered(&mut self) {
+        self.doubt = Doubt::Statement;
+    }
+
+    fn answered_as_before(&mut self, before: Doubt) {
+        self.doubt = before;
     }
 }
 

@@ -28,9 +28,8 @@ const KNOWN: [Known; 2] = [
     },
     Known {
         parent: "coordinator",
-        modules: &["changes", "finisher", "quiet", "read_set", "roll", "server", "transaction", "txlog"],
-        reason: "a door to documents (server/live.rs) marks its transaction as in doubt, and is private to server; a transaction has what it \
-                 read, asked, and leaves to the finisher, which all need the server",
+        modules: &["changes", "finisher", "quiet", "read_set", "transaction", "txlog"],
+        reason: "a transaction has what it read and asked, and leaves to the finisher, which needs the log",
     },
 ];
 

@@ -1,8 +1,8 @@
 //! The one way in which a live transaction changes documents: its locks, its changes, and what it
 //! gives back or takes back.
 //!
-//! 1. The transaction is in doubt before the command is sent: whatever happens to the future from
-//!    here on, it is known.
+//! 1. The transaction is in doubt before the command is sent ([`Live`]): whatever happens to the
+//!    future from here on, it is known.
 //! 2. The command is sent once.
 //! 3. Answered: the transaction can go on. Not answered: it stays in doubt and is rolled back; the
 //!    changes of a command that arrives then are an orphan's, which any client rolls back.
@@ -13,6 +13,7 @@
 use std::{iter, sync::Arc};
 
 use bson::{Bson, Document, doc};
+use protocol::TxId;
 use sd2v::statement;
 
 use super::{Server, WriteAnswer, interrupted, kept, stream::Stream};
@@ -20,13 +21,40 @@ use crate::{
     coordinator::{
         Core,
         address::{Address, among},
-        transaction::Transaction,
     },
     document,
     error::{ErrorKind, Result},
     options::Namespace,
     steps::Step,
 };
+
+/// A transaction that is not decided, as this door knows it.
+pub(crate) trait Live {
+    /// Its id, as soon as it may lock documents.
+    fn id(&self) -> Option<TxId>;
+
+    /// A prepared write is about to be sent. Answers what was not known before.
+    fn sending(&mut self) -> Doubt;
+
+    /// Notes that the prepared write was answered.
+    fn answered(&mut self);
+
+    /// Notes that the write was answered, and has changed nothing for which its statement must come
+    /// to its end.
+    fn answered_as_before(&mut self, before: Doubt);
+}
+
+/// The uncertainty about a transaction, should the future of a statement be dropped now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Doubt {
+    /// Every statement so far has come to its end.
+    None,
+    /// A statement has changed documents and has not come to its end: half of it may be done, or
+    /// done and not checked.
+    Statement,
+    /// A prepared write is under way, or its answer was lost: it may still arrive.
+    Message,
+}
 
 /// The answer to a prepared write that shows the document.
 pub(crate) enum Told {
@@ -82,7 +110,7 @@ impl Core {
     /// Sends a prepared write, once.
     pub(crate) async fn send_prepared(
         &self,
-        tx: &mut Transaction,
+        tx: &mut impl Live,
         ns: &Namespace,
         mut command: Document,
     ) -> Result<WriteAnswer> {
@@ -98,7 +126,7 @@ impl Core {
     }
 
     /// A prepared write that is about to be sent with queries behind it.
-    pub(crate) async fn lead<'a>(&self, tx: &mut Transaction, ns: &'a Namespace, mut command: Document) -> Leading<'a> {
+    pub(crate) async fn lead<'a>(&self, tx: &mut impl Live, ns: &'a Namespace, mut command: Document) -> Leading<'a> {
         Server::judged_as_asked(&mut command);
         tx.sending();
         self.server.at(Step::BeforeLock).await;
@@ -107,7 +135,7 @@ impl Core {
 
     /// The answer to a write that was to be sent with queries behind it. If it was not, it is sent
     /// now.
-    pub(crate) async fn led(&self, tx: &mut Transaction, leading: Leading<'_>) -> Result<WriteAnswer> {
+    pub(crate) async fn led(&self, tx: &mut impl Live, leading: Leading<'_>) -> Result<WriteAnswer> {
         let answer = match leading.answer {
             Some(answer) => answer,
             None => self.server.prepare(leading.ns, leading.command).await,
@@ -121,7 +149,7 @@ impl Core {
 
     /// Sends a prepared write that answers the document, or those `fields` of it that the statement
     /// names, once. Of several, the first by the statement's `sort`.
-    pub(crate) async fn send_shown(&self, tx: &mut Transaction, ns: &Namespace, statement: &Document) -> Result<Told> {
+    pub(crate) async fn send_shown(&self, tx: &mut impl Live, ns: &Namespace, statement: &Document) -> Result<Told> {
         let part = |name| statement.get(name).cloned().unwrap_or(Bson::Null);
         let mut command = doc! {"findAndModify": &ns.coll, "query": part("q"), "update": part("u"), "new": true};
         for part in ["fields", "sort"] {
@@ -149,11 +177,10 @@ impl Core {
     /// Takes read locks by one command, which is sent once.
     pub(crate) async fn send_read_lock(
         &self,
-        tx: &mut Transaction,
+        tx: &mut impl Live,
         ns: &Namespace,
         statement: Document,
     ) -> Result<WriteAnswer> {
-        tx.check_alive()?;
         let before = tx.sending();
         self.server.at(Step::BeforeReadLock).await;
         let command = doc! {"update": &ns.coll, "updates": [statement], "ordered": true};
@@ -167,7 +194,7 @@ impl Core {
 
     /// Gives documents back that the transaction has locked and not inserted. What they are
     /// afterwards was judged by the collection's validator when it was written, or is older.
-    pub(crate) async fn give_back(&self, tx: &mut Transaction, ns: &Namespace, at: &[Address]) -> Result<()> {
+    pub(crate) async fn give_back(&self, tx: &mut impl Live, ns: &Namespace, at: &[Address]) -> Result<()> {
         let Some(me) = tx.id() else { return Ok(()) };
         let statement = statement::give_back(among(at), me);
         let command = doc! {"update": &ns.coll, "updates": [statement], "ordered": true};
@@ -179,7 +206,7 @@ impl Core {
     }
 
     /// Takes documents away again that the transaction has inserted.
-    pub(crate) async fn take_back_inserts(&self, tx: &mut Transaction, ns: &Namespace, at: &[Address]) -> Result<()> {
+    pub(crate) async fn take_back_inserts(&self, tx: &mut impl Live, ns: &Namespace, at: &[Address]) -> Result<()> {
         let Some(me) = tx.id().filter(|_| !at.is_empty()) else { return Ok(()) };
         let command = doc! {"delete": &ns.coll, "deletes": [statement::take_back_inserts(among(at), me)]};
         self.send_prepared(tx, ns, command).await?.ok().map(drop)
