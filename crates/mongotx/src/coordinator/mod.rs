@@ -17,7 +17,7 @@
 //! | [`read_set`] | what a transaction has read, to be validated |
 //! | [`changes`], [`looks`] | when transactions last changed each collection, and who looks at that |
 //! | [`ahead`], [`forecast`] | validation behind the last insert, and whether an insert is the last one |
-//! | [`quiet`] | quiet for a reader that loses again and again |
+//! | [`quiet`], [`quiet_reader`] | quiet for a reader that loses again and again; when its transaction asks for it |
 //! | [`own_collections`] | names of MongoTx's own collections |
 //! | [`own_key`] | whether two `_id`s name the same document |
 //! | [`address`] | which document a command is about |
@@ -80,6 +80,7 @@ pub(crate) mod prepare_shown;
 pub(crate) mod published;
 pub(crate) mod query;
 pub(crate) mod quiet;
+mod quiet_reader;
 pub(crate) mod read_locks;
 pub(crate) mod read_set;
 pub(crate) mod records;

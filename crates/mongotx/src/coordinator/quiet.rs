@@ -9,6 +9,8 @@
 //! 3. The reader ends it when its validation has come to its end, before it waits for anybody, and
 //!    before its own first lock.
 //!
+//! The reader's part, 1 and 3, is in [`super::quiet_reader`].
+//!
 //! What was read is validated all the same. A record that does not hear of it (made meanwhile, or
 //! asked by somebody else), a reader that dies, a clock that jumps cost time and no more.
 //!
@@ -32,9 +34,7 @@ use super::{
     Core,
     changes::ChangeLook,
     tag::{Tag, Tags},
-    transaction::Transaction,
 };
-use crate::steps::Step;
 
 /// Validations that a session loses one after the other before its next transaction asks for quiet.
 const PATIENCE: u32 = 2;
@@ -77,7 +77,7 @@ impl Attempts {
 
     /// The collections in which the next transaction needs quiet. It is given once, and again only
     /// after another loss.
-    fn take_wanted(&self) -> Option<Tags> {
+    pub(super) fn take_wanted(&self) -> Option<Tags> {
         let mut lost = self.state();
         if lost.in_a_row < PATIENCE || lost.stamps.is_empty() {
             return None;
@@ -99,6 +99,24 @@ pub(crate) struct Quiet {
 }
 
 impl Quiet {
+    /// Quiet of this name that is about to be asked for.
+    pub(super) fn new(by: ObjectId, stamps: Tags, core: Weak<Core>) -> Self {
+        Self { by, stamps, core, is_asked: false, is_over: false }
+    }
+
+    /// Notes that the records have answered the request.
+    pub(super) fn note_asked(&mut self) {
+        self.is_asked = true;
+    }
+
+    /// Ends it, if it is not over.
+    pub(super) async fn end(&mut self, core: &Core) {
+        if !self.is_over {
+            core.end_quiet_of(self.by).await;
+            self.is_over = true;
+        }
+    }
+
     /// Its name, if it is certain that no record hears of it later.
     pub(crate) fn asked(&self) -> Option<ObjectId> {
         self.is_asked.then_some(self.by)
@@ -259,50 +277,6 @@ impl Drop for Quiet {
 }
 
 impl Core {
-    /// Before a transaction reads: has its session lost too often?
-    pub(crate) async fn give_quiet(&self, tx: &mut Transaction) {
-        if tx.quiet.is_none()
-            && tx.id().is_none()
-            && tx.reads.is_empty()
-            && let Some(stamps) = tx.attempts.take_wanted()
-        {
-            self.ask_for_quiet(tx, &stamps).await;
-        }
-    }
-
-    /// Without it the transaction goes on all the same.
-    pub(crate) async fn ask_for_quiet(&self, tx: &mut Transaction, stamps: &Tags) {
-        if tx.quiet.is_some() {
-            return;
-        }
-        let by = ObjectId::new();
-        // Before the command is sent: a future that is dropped while it is under way ends it, too.
-        tx.quiet = Some(Quiet { by, stamps: stamps.clone(), core: self.this.clone(), is_asked: false, is_over: false });
-        let tags: Vec<Bson> = stamps.iter().map(|stamp| Bson::from(stamp.to_string())).collect();
-        self.server.at(Step::BeforeQuiet).await;
-        match self.log.ask_for_quiet(by, tags).await {
-            Ok(()) => {
-                self.server.counters.add(&self.server.counters.quiets, 1);
-                tx.quiet.iter_mut().for_each(|quiet| quiet.is_asked = true);
-            }
-            Err(error) => tracing::debug!(%error, "a reader could not ask for quiet"),
-        }
-        self.server.at(Step::AfterQuiet).await;
-    }
-
-    /// Others may decide again. To be called before the transaction waits for anybody.
-    pub(crate) async fn end_quiet(&self, tx: &mut Transaction) {
-        if let Some(quiet) = tx.quiet.as_mut().filter(|quiet| !quiet.is_over) {
-            self.end_quiet_of(quiet.by).await;
-            quiet.is_over = true;
-        }
-    }
-
-    /// Of what quiet the transaction has heard, before it is validated.
-    pub(crate) fn heard_of(&self, tx: &Transaction) -> Option<ObjectId> {
-        self.log.heard_of(tx.id()?)
-    }
-
     async fn end_quiet_of(&self, by: ObjectId) {
         if let Err(error) = self.log.end_quiet(by).await {
             tracing::debug!(%error, "the quiet that a reader has asked for ends by itself");
