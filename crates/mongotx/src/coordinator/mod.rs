@@ -80,7 +80,7 @@ pub(crate) mod prepare_shown;
 pub(crate) mod published;
 pub(crate) mod query;
 pub(crate) mod quiet;
-mod quiet_reader;
+pub(crate) mod quiet_reader;
 pub(crate) mod read_locks;
 pub(crate) mod read_set;
 pub(crate) mod records;

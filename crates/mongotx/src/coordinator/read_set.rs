@@ -5,19 +5,13 @@
 use std::{
     collections::{HashMap, HashSet},
     hash::{BuildHasher, RandomState},
-    slice,
     sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError},
 };
 
 use bson::{Bson, Document, RawDocument};
 use sd2v::filter::pinned_ids;
 
-use super::{
-    changes::stamps_of_reads,
-    own_key::OwnKey,
-    tag::{Tag, Tags},
-    transaction::Transaction,
-};
+use super::own_key::OwnKey;
 use crate::{
     coordinator::{pipeline::AggregateCommand, query::Query},
     error::{Error, ErrorKind, Result},
@@ -116,7 +110,7 @@ impl Witness {
 
     /// The documents that the answer depends on, if there is one for each key that the query
     /// allows: while these are as they are, no other document can have one of the keys.
-    fn documents(&self) -> Option<Vec<OwnKey>> {
+    pub(super) fn documents(&self) -> Option<Vec<OwnKey>> {
         let seen = self.state();
         // One that was seen twice was changed meanwhile.
         let is_seen_once = seen.digest.documents == seen.keys as u64;
@@ -156,7 +150,7 @@ pub(crate) struct Entry {
 impl Entry {
     /// The documents that the answer depends on, if they are named one by one, by their `_id`s or
     /// by keys of a unique index.
-    fn documents(&self) -> Option<Vec<OwnKey>> {
+    pub(super) fn documents(&self) -> Option<Vec<OwnKey>> {
         match self.ids() {
             Some(ids) => ids.iter().map(OwnKey::of_simple).collect(),
             None => self.witness.documents(),
@@ -164,11 +158,11 @@ impl Entry {
     }
 
     /// Does the answer depend on one document alone?
-    fn is_of_one(&self) -> bool {
+    pub(super) fn is_of_one(&self) -> bool {
         self.pinned.is_some() || self.witness.documents().is_some_and(|documents| documents.len() == 1)
     }
 
-    fn ids(&self) -> Option<Vec<Bson>> {
+    pub(super) fn ids(&self) -> Option<Vec<Bson>> {
         let Read::Find(query) = &self.read else { return None };
         let is_text = |id: &Bson| matches!(id, Bson::String(_));
         match &self.pinned {
@@ -297,88 +291,6 @@ impl ReadSet {
         self.entries.truncate(mark);
         self.changes += 1;
     }
-}
-
-/// Selection of a transaction's reads.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Wanted {
-    All,
-    /// Reads of documents that the transaction does not hold.
-    Loose,
-}
-
-/// A read that others can disturb, and by what.
-struct Loose {
-    /// Whether it is a read of one document, or none.
-    is_one: bool,
-    stamps: Vec<Tag>,
-}
-
-impl Transaction {
-    /// The reads of documents that the transaction does not hold, or all reads.
-    fn reads_that(&self, are: Wanted) -> impl Iterator<Item = Loose> {
-        let all = are == Wanted::All;
-        let points = self.reads.points().flat_map(move |(ns, points)| {
-            let wanted = points.iter().filter(move |(_, point)| all || !self.is_own(ns, &point.id));
-            wanted.map(move |(key, _)| Loose { is_one: true, stamps: stamps_of_reads(ns, Some(slice::from_ref(key))) })
-        });
-        let wanted = move |entry: &&Entry| all || !self.holds_all_of(entry);
-        let entries = self.reads.entries().iter().filter(wanted).map(|entry| {
-            let documents = entry.documents();
-            let stamps = entry.collections.iter().flat_map(|ns| stamps_of_reads(ns, documents.as_deref()));
-            Loose { is_one: entry.is_of_one(), stamps: stamps.collect() }
-        });
-        points.chain(entries)
-    }
-
-    fn holds_all_of(&self, entry: &Entry) -> bool {
-        let documents: Option<Vec<OwnKey>> = match entry.ids() {
-            Some(ids) => Some(ids.iter().map(OwnKey::of).collect()),
-            None => entry.witness.documents(),
-        };
-        documents.is_some_and(|all| !all.is_empty() && all.iter().all(|key| self.has_made_own(&entry.ns, key)))
-    }
-
-    fn loose_reads(&self) -> impl Iterator<Item = Loose> {
-        self.reads_that(Wanted::Loose)
-    }
-
-    /// The change stamps of everything that it has read.
-    pub(crate) fn stamps_of_all_reads(&self) -> Tags {
-        self.reads_that(Wanted::All).flat_map(|read| read.stamps).collect()
-    }
-
-    /// The change stamps of what it has read and does not hold.
-    pub(crate) fn stamps_of_reads(&self) -> Tags {
-        self.loose_reads().flat_map(|read| read.stamps).collect()
-    }
-
-    /// Is everything that is left to validate one moment by itself: what the transaction holds, and
-    /// at most one document beside it?
-    pub(crate) fn reads_one_moment(&self) -> bool {
-        are_one(self.loose_reads())
-    }
-
-    /// Was what it has read of one moment, if of its change stamps only these have changed while it
-    /// was asked for again? One document may have been disturbed: the moment is that at which it
-    /// was asked for. At serializable only if there is nothing else: rivals of the rest were looked
-    /// for before that moment.
-    pub(crate) fn is_of_one_moment(&self, changed: &Tags) -> bool {
-        let disturbed = || self.loose_reads().filter(|read| read.stamps.iter().any(|tag| changed.contains(tag)));
-        match self.is_serializable() {
-            true => disturbed().next().is_none() || self.reads_one_moment(),
-            false => are_one(disturbed()),
-        }
-    }
-
-    /// Has it read one document, and written nothing?
-    pub(crate) fn only_read_one_document(&self) -> bool {
-        self.id().is_none() && self.reads_one_moment()
-    }
-}
-
-fn are_one(mut reads: impl Iterator<Item = Loose>) -> bool {
-    reads.next().is_none_or(|read| read.is_one) && reads.next().is_none()
 }
 
 /// The error for a read whose answer would be another one now.

@@ -3,7 +3,8 @@
 //! 1. `begin` writes nothing; the number is allocated before the first prepared write
 //!    ([`Core::ensure_started`]).
 //! 2. Every document is noted in `held` *before* the command that may lock it is sent ([`held`]).
-//! 3. It is committed (`crate::command::commit`) or rolled back ([`end`]).
+//! 3. It is committed (`crate::command::commit`), if what it has read stands ([`reads`]), or rolled
+//!    back ([`end`]).
 //!
 //! Interrupted between 2 and 3, or a future dropped while a prepared write was under way: rolled
 //! back, by the next call, by dropping the session, or by rivals when the lease ends.
@@ -11,6 +12,7 @@
 mod end;
 mod held;
 mod next;
+mod reads;
 
 use std::{
     collections::HashMap,

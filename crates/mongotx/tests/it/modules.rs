@@ -28,8 +28,8 @@ const KNOWN: [Known; 2] = [
     },
     Known {
         parent: "coordinator",
-        modules: &["changes", "finisher", "quiet", "read_set", "transaction", "txlog"],
-        reason: "a transaction has what it read and asked, and leaves to the finisher, which needs the log",
+        modules: &["changes", "finisher", "quiet", "transaction", "txlog"],
+        reason: "the evidence of one server that looks have is asked of a transaction, which leaves to the finisher, which needs the log",
     },
 ];
 
