@@ -24,11 +24,9 @@ use bson::oid::ObjectId;
 use protocol::ClientId;
 
 use super::{
-    Core,
     own_collections::RETENTION_SECONDS,
     own_key::OwnKey,
     tag::{Tag, Tags},
-    transaction::Transaction,
 };
 use crate::options::Namespace;
 
@@ -217,16 +215,6 @@ pub(crate) fn stamps_of_reads(ns: &Namespace, documents: Option<&[OwnKey]>) -> V
     let Some(documents) = documents else { return vec![whole] };
     let buckets = documents.iter().map(|document| whole.in_bucket_of(document));
     buckets.chain([whole.in_any_bucket()]).collect()
-}
-
-impl Core {
-    /// The evidence that looks of this transaction will have of being answered by one server.
-    pub(crate) fn same_server(&self, tx: &Transaction) -> SameServer {
-        match tx.id().is_some() || self.server.nodes.are_several() {
-            true => SameServer::Elsewhere,
-            false => SameServer::Connections,
-        }
-    }
 }
 
 #[cfg(test)]

@@ -323,6 +323,14 @@ impl Core {
         FirstLook { look, own: Changes::default(), same: self.same_server(tx) }
     }
 
+    /// The evidence that looks of this transaction will have of being answered by one server.
+    fn same_server(&self, tx: &Transaction) -> SameServer {
+        match tx.id().is_some() || self.server.nodes.are_several() {
+            true => SameServer::Elsewhere,
+            false => SameServer::Connections,
+        }
+    }
+
     /// Could the remembered look agree with a later one?
     fn is_still_good(&self, look: &ChangeLook, own: &Changes, tags: &Tags) -> bool {
         let same_server = match self.server.nodes.are_several() {

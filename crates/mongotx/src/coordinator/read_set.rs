@@ -162,6 +162,7 @@ impl Entry {
         self.pinned.is_some() || self.witness.documents().is_some_and(|documents| documents.len() == 1)
     }
 
+    /// The `_id`s of the documents that the answer depends on, if it names them.
     pub(super) fn ids(&self) -> Option<Vec<Bson>> {
         let Read::Find(query) = &self.read else { return None };
         let is_text = |id: &Bson| matches!(id, Bson::String(_));
