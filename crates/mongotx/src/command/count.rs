@@ -9,7 +9,9 @@ use sd2v::{
 
 use super::{
     aggregate::{self, Plan},
-    find, one_command, own_view, repeatable, validated, views,
+    one_command, own_view,
+    query_stages::{aggregation, as_aggregate, skip_and_limit},
+    repeatable, validated, views,
 };
 use crate::coordinator::{pipeline::AggregateCommand, query::Query};
 use crate::{
@@ -28,7 +30,7 @@ pub(crate) async fn documents(core: &Core, tx: Option<&mut Transaction>, ns: &Na
     }
     let query = &*query.resolved(core, ns).await?;
     if views::is_view(core, ns).await? {
-        let mut command = find::as_aggregate(query)?;
+        let mut command = as_aggregate(query)?;
         command.pipeline.push(count_all());
         return Ok(number(aggregate::read(core, tx, ns, &command).await?.all(1).await?.first()));
     }
@@ -51,7 +53,7 @@ pub(crate) async fn committed(core: &Core, tx: Option<&Transaction>, ns: &Namesp
     if let Some(tx) = tx.filter(|_| me.is_some()) {
         tx.note_own_view();
     }
-    let mut tail = one_command::skip_and_limit(query);
+    let mut tail = skip_and_limit(query);
     tail.push(count_all());
     if me.is_none()
         && query.terms.staleness.is_none()
@@ -66,7 +68,7 @@ pub(crate) async fn committed(core: &Core, tx: Option<&Transaction>, ns: &Namesp
         let safe = view::safe_filter(&query.filter, core.catalog.shards.none());
         let mut pipeline = vec![doc! {"$match": safe}];
         pipeline.extend(tail);
-        core.server.collect(&ns.db, find::aggregation(ns, pipeline, query), 1).await?
+        core.server.collect(&ns.db, aggregation(ns, pipeline, query), 1).await?
     };
     Ok(number(counted.first()))
 }

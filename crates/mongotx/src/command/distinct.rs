@@ -3,7 +3,7 @@
 use bson::{Bson, Document, doc};
 use sd2v::{stored::check_path, view};
 
-use super::{aggregate, find, own_view, repeatable, validated, views};
+use super::{aggregate, own_view, query_stages::as_aggregate, repeatable, validated, views};
 use crate::coordinator::query::{Query, exactly};
 use crate::{
     coordinator::{Core, transaction::Transaction},
@@ -26,7 +26,7 @@ pub(crate) async fn run(
     check_path(field)?;
     let query = &*query.resolved(core, ns).await?;
     if views::is_view(core, ns).await? {
-        let mut command = find::as_aggregate(query)?;
+        let mut command = as_aggregate(query)?;
         command.pipeline.extend(unwind_and_group(field)?);
         return Ok(values_of(aggregate::read(core, tx, ns, &command).await?.all(MAX_VALUES).await?));
     }

@@ -12,7 +12,7 @@ use sd2v::{
     pipeline::{Output, split_output},
 };
 
-use super::{aggregate::Plan, fetch, find, one_command, own_view, views};
+use super::{aggregate::Plan, fetch, one_command, own_view, query_stages::as_aggregate, views};
 use crate::coordinator::{pipeline::AggregateCommand, query::Query, terms::Terms};
 use crate::{
     coordinator::{Core, transaction::Transaction},
@@ -30,7 +30,7 @@ pub(crate) async fn find(
     query.check()?;
     let query = &*query.resolved(core, ns).await?;
     if views::is_view(core, ns).await? {
-        return aggregate(core, tx, ns, &find::as_aggregate(query)?, verbosity).await;
+        return aggregate(core, tx, ns, &as_aggregate(query)?, verbosity).await;
     }
     let command = find_command(core, tx, ns, query).await?;
     ask(core, ns, command, verbosity).await

@@ -14,22 +14,15 @@
 //! | where the own writes are removals | the same, without the documents that the transaction holds ([`one_command::find_unremoved`]) | 2 when nothing is pending |
 //! | with own writes, by a key of a unique index, which shows a document of another transaction | the same; its own writes, which have changed no key, are of no consequence | 1 when nothing is pending |
 
-use bson::{Bson, Document, RawDocument, doc};
+use bson::{Bson, RawDocument, doc};
 use protocol::TxId;
-use sd2v::{
-    Visible,
-    pipeline::{Sources, map_pipeline},
-    projection,
-    shard::ShardKey,
-    view,
-};
+use sd2v::{shard::ShardKey, view};
 
 use super::{
-    aggregate, documents::Documents, fetch, fetch_key, one_command, own_view, picked::is_plain_projection, repeatable,
-    validated, views,
+    aggregate, documents::Documents, fetch, fetch_key, one_command, own_view, picked::is_plain_projection,
+    query_stages::as_aggregate, repeatable, validated, views,
 };
 use crate::coordinator::{
-    pipeline::AggregateCommand,
     query::Query,
     terms::{FindOnly, Terms},
 };
@@ -172,61 +165,6 @@ pub(crate) async fn settled(core: &Core, ns: &Namespace, query: &Query, me: Opti
     Ok(Documents::streaming(core.server.cursor(&ns.db, find).await?))
 }
 
-/// The command in the view of a transaction with writes of its own: mapped first, then everything
-/// as asked.
-pub(crate) fn own_command(own: Option<&Visible>, ns: &Namespace, query: &Query) -> Result<Document> {
-    let command = as_aggregate(query)?;
-    let stages = mapped_stages(own, ns, &command)?;
-    Ok(command.to_command(ns, stages))
-}
-
-/// Stages of the pipeline of [`own_command`].
-pub(crate) fn own_stages(me: TxId, ns: &Namespace, query: &Query) -> Result<Vec<Document>> {
-    mapped_stages(Some(&me.into()), ns, &as_aggregate(query)?)
-}
-
-fn mapped_stages(own: Option<&Visible>, ns: &Namespace, command: &AggregateCommand) -> Result<Vec<Document>> {
-    let visible = own.map(|own| (ns.coll.clone(), own.writers().to_vec())).into_iter().collect();
-    let sources = Sources { visible, ..Sources::default() };
-    Ok(map_pipeline(Some(&ns.coll), &command.pipeline, &sources, true)?.stages)
-}
-
-/// The query as a pipeline.
-pub(crate) fn as_aggregate(query: &Query) -> Result<AggregateCommand> {
-    let mut pipeline = Vec::new();
-    if !query.filter.is_empty() {
-        pipeline.push(doc! {"$match": query.filter.clone()});
-    }
-    if let Some(sort) = query.sort.as_ref().filter(|sort| !query.is_fetch() && !sort.is_empty()) {
-        pipeline.push(doc! {"$sort": sort.clone()});
-    }
-    pipeline.extend(one_command::skip_and_limit(query));
-    if let Some(projection) = &query.projection {
-        pipeline.extend(projection::as_stages(projection)?);
-    }
-    let batch_size = query.batch_size;
-    Ok(AggregateCommand { batch_size, ..AggregateCommand::of(pipeline, query.terms.clone()) })
-}
-
-/// The stages after which the documents are those that match in the view of who sees `own` unsafe
-/// versions, exactly as the application wrote them.
-pub(crate) fn visible_pipeline(own: Option<&Visible>, filter: &Document) -> Vec<Document> {
-    let visible = own.map_or(&[][..], Visible::writers);
-    let mut pipeline = vec![view::select(filter, visible)];
-    pipeline.extend(view::map(visible));
-    if !filter.is_empty() {
-        pipeline.push(doc! {"$match": filter.clone()});
-    }
-    pipeline
-}
-
-pub(crate) fn aggregation(ns: &Namespace, pipeline: Vec<Document>, query: &Query) -> Document {
-    let mut command = doc! {"aggregate": &ns.coll, "pipeline": pipeline, "cursor": {}, "allowDiskUse": true};
-    query.terms.add_to(&mut command);
-    query.terms.add_hint(&mut command);
-    command
-}
-
 /// Addresses of the documents that a query finds, in its order, and at most `limit`.
 pub(crate) async fn addresses(
     core: &Core,
@@ -257,18 +195,4 @@ pub(crate) async fn parse_addresses(found: Documents, key: &ShardKey, limit: usi
         return Err(Error::too_large(message));
     }
     found.iter().map(|document| Address::of(document, key)).collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use sd2v::names::READERS;
-
-    use super::*;
-
-    #[test]
-    fn visible_pipeline_without_filter_has_no_second_match() {
-        let pipeline = visible_pipeline(None, &Document::new());
-        assert_eq!(pipeline.iter().filter(|stage| stage.contains_key("$match")).count(), 1);
-        assert!(pipeline.iter().any(|stage| format!("{stage}").contains(READERS)));
-    }
 }

@@ -32,6 +32,7 @@ pub(crate) mod own_view;
 mod picked;
 pub(crate) mod point_write;
 pub(crate) mod probe;
+mod query_stages;
 pub(crate) mod rematch;
 mod rename;
 pub(crate) mod repeatable;

@@ -20,7 +20,11 @@ use sd2v::{
     projection, view,
 };
 
-use super::{asking::as_find, documents::Documents, find::own_stages};
+use super::{
+    asking::as_find,
+    documents::Documents,
+    query_stages::{own_stages, skip_and_limit},
+};
 use crate::coordinator::{query::Query, terms::Terms};
 use crate::{
     coordinator::Core,
@@ -152,13 +156,6 @@ fn shape_of(query: &Query) -> Result<Option<Vec<Document>>> {
         Some(projection) if projection::is_find_only(projection) => Ok(None),
         Some(projection) => Ok(Some(projection::as_stages(projection)?)),
     }
-}
-
-/// The stages that pass over documents and stop.
-pub(crate) fn skip_and_limit(query: &Query) -> Vec<Document> {
-    let skip = (query.skip > 0).then(|| doc! {"$skip": query.skip as i64});
-    let limit = (query.limit > 0).then(|| doc! {"$limit": query.limit as i64});
-    skip.into_iter().chain(limit).collect()
 }
 
 /// The query's filter and these stages after it, in one command.

@@ -16,8 +16,7 @@ use sd2v::{
 
 use super::{
     documents::Documents,
-    find::{aggregation, own_command, visible_pipeline},
-    one_command::skip_and_limit,
+    query_stages::{aggregation, own_command, skip_and_limit, visible_pipeline},
     text,
 };
 use crate::coordinator::query::Query;

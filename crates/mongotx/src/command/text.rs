@@ -22,7 +22,10 @@ use sd2v::{
 };
 use tokio::runtime::Handle;
 
-use super::{documents::Documents, find::aggregation, one_command::skip_and_limit};
+use super::{
+    documents::Documents,
+    query_stages::{aggregation, skip_and_limit},
+};
 use crate::coordinator::query::Query;
 use crate::{
     coordinator::{Core, scratch::drop_collection, server::Server},
