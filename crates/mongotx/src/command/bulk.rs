@@ -5,10 +5,10 @@ use std::sync::Arc;
 use bson::{Bson, Document, doc};
 
 use super::{
-    delete::{self, DeleteCommand},
+    delete,
     fetch_key::is_values,
-    implicit, insert,
-    update::{self, UpdateCommand},
+    implicit, insert, update,
+    write_commands::{DeleteCommand, UpdateCommand},
 };
 use crate::coordinator::{query, terms::Terms};
 use crate::{

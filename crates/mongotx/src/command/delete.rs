@@ -3,23 +3,16 @@
 
 use std::sync::Arc;
 
-use bson::{Document, doc};
+use bson::doc;
 use sd2v::filter::{check_filter, has_special};
 
-use super::{direct, implicit, update::write_first, validated};
-use crate::coordinator::{query::Query, terms::Terms};
+use super::{direct, implicit, update::write_first, validated, write_commands::DeleteCommand};
+use crate::coordinator::query::Query;
 use crate::{
     coordinator::{Core, prepare::Change, prepare_many::Targets, transaction::Transaction},
     error::Result,
     options::Namespace,
 };
-
-#[derive(Clone, Debug)]
-pub(crate) struct DeleteCommand {
-    pub(crate) filter: Document,
-    pub(crate) multi: bool,
-    pub(crate) terms: Terms,
-}
 
 /// Answers how many were deleted.
 #[tracing::instrument(name = "mongotx.delete", level = "debug", skip_all, fields(%ns))]

@@ -28,10 +28,9 @@ use sd2v::{
 
 use super::{
     bulk::{BulkWriteResult, Operation},
-    delete::DeleteCommand,
     direct,
     insert::{BATCH, BATCH_BYTES, with_id},
-    update::UpdateCommand,
+    write_commands::{DeleteCommand, UpdateCommand},
 };
 use crate::{
     coordinator::{Core, catalog::Collection, own_key::OwnKey, server::WriteAnswer},

@@ -13,13 +13,14 @@ use sd2v::{
 };
 
 use super::{
-    delete::{DeleteCommand, is_watched},
+    delete::is_watched,
     direct, find, implicit,
     picked::{Picks, is_plain_projection},
     probe,
     rematch::Rematches,
-    update::{self, SELECTIONS, UpdateCommand},
+    update::{self, SELECTIONS},
     upsert, validated,
+    write_commands::{FindAndModify, Modify},
 };
 use crate::coordinator::query::{self, Query, exactly};
 use crate::{
@@ -34,22 +35,6 @@ use crate::{
     error::{Error, ErrorKind, Result},
     options::Namespace,
 };
-
-/// The change that is made to the document found.
-#[derive(Clone, Debug)]
-pub(crate) enum Modify {
-    Update(Box<UpdateCommand>),
-    Delete(Box<DeleteCommand>),
-}
-
-#[derive(Clone, Debug)]
-pub(crate) struct FindAndModify {
-    pub(crate) modify: Modify,
-    pub(crate) sort: Option<Document>,
-    pub(crate) projection: Option<Document>,
-    /// Show it as it is afterwards.
-    pub(crate) after: bool,
-}
 
 /// The result of a `findAndModify`.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -70,69 +55,10 @@ impl Modified {
 }
 
 impl FindAndModify {
-    pub(crate) fn filter(&self) -> &Document {
-        match &self.modify {
-            Modify::Update(update) => &update.filter,
-            Modify::Delete(delete) => &delete.filter,
-        }
-    }
-
-    /// The command with a hint that the server knows.
-    async fn resolved(&self, core: &Core, ns: &Namespace) -> Result<Self> {
-        let mut resolved = self.clone();
-        let terms = match &mut resolved.modify {
-            Modify::Update(update) => &mut update.terms,
-            Modify::Delete(delete) => &mut delete.terms,
-        };
-        *terms = terms.resolved(core, ns).await?.into_owned();
-        Ok(resolved)
-    }
-
-    fn upserts(&self) -> bool {
-        matches!(&self.modify, Modify::Update(update) if update.upsert)
-    }
-
-    /// The command as the user wrote it, but for the filter and the guard of a pipeline.
-    pub(crate) fn to_command(&self, ns: &Namespace, filter: Document, upsert: bool) -> Document {
-        let mut ask = doc! {"findAndModify": &ns.coll, "query": filter};
-        let terms = match &self.modify {
-            Modify::Update(update) => {
-                ask.insert("update", update.guarded_update());
-                ask.insert("upsert", upsert);
-                ask.insert("new", self.after);
-                if let Some(filters) = &update.array_filters {
-                    ask.insert("arrayFilters", filters.clone());
-                }
-                &update.terms
-            }
-            Modify::Delete(delete) => {
-                ask.insert("remove", true);
-                &delete.terms
-            }
-        };
-        if let Some(sort) = &self.sort {
-            ask.insert("sort", sort.clone());
-        }
-        if let Some(projection) = &self.projection {
-            ask.insert("fields", projection.clone());
-        }
-        terms.add_to(&mut ask);
-        terms.add_hint(&mut ask);
-        ask
-    }
-
     /// The version that is answered.
     fn shown(&self, picks: Picks<'_>, shown: Shown) -> Option<Document> {
         let version = if self.after { shown.after } else { Some(shown.before) };
         version.map(|document| picks.picked(document))
-    }
-
-    fn query(&self) -> Query {
-        let (filter, terms) = match &self.modify {
-            Modify::Update(update) => (&update.filter, &update.terms),
-            Modify::Delete(delete) => (&delete.filter, &delete.terms),
-        };
-        Query { sort: self.sort.clone().filter(|sort| !sort.is_empty()), ..Query::of(filter.clone(), terms.clone()) }
     }
 }
 

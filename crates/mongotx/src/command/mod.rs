@@ -43,3 +43,4 @@ pub(crate) mod upsert;
 pub(crate) mod validated;
 pub(crate) mod validation;
 pub(crate) mod views;
+pub(crate) mod write_commands;

@@ -15,11 +15,7 @@ use sd2v::{
     update::Update,
 };
 
-use super::{
-    aggregate::Plan,
-    insert,
-    update::{self, UpdateCommand},
-};
+use super::{aggregate::Plan, insert, update, write_commands::UpdateCommand};
 use crate::coordinator::{pipeline::AggregateCommand, terms::Terms};
 use crate::{
     coordinator::{Core, meet::Patience},

@@ -15,9 +15,9 @@ use bson::{Bson, Document, RawBsonRef, RawDocument, doc};
 use sd2v::{raw, update::Update};
 
 use super::{
-    delete::{self, DeleteCommand},
-    insert,
-    update::{self, UpdateCommand, UpdateResult, result_of},
+    delete, insert,
+    update::{self, UpdateResult, result_of},
+    write_commands::{DeleteCommand, UpdateCommand},
 };
 use crate::coordinator::terms::Terms;
 use crate::{

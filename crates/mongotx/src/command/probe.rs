@@ -7,7 +7,7 @@
 use bson::{Document, doc, oid::ObjectId};
 use sd2v::filter::weakened;
 
-use super::{find_and_modify::FindAndModify, update::UpdateCommand};
+use super::write_commands::{FindAndModify, UpdateCommand};
 use crate::{coordinator::Core, error::Result, options::Namespace};
 
 /// The filter, narrowed to nothing.

@@ -6,20 +6,12 @@
 //! and then locked and changed by `_id`, with the filter as a condition again: see
 //! `coordinator::prepare`.
 
-use std::{borrow::Cow, sync::Arc};
+use std::sync::Arc;
 
-use bson::{Bson, Document, doc};
-use sd2v::{
-    filter::{check_filter, has_expression, has_script, has_special},
-    guard::guarded,
-    update::Update,
-};
+use bson::{Bson, doc};
 
-use super::{direct, find, implicit, insert, probe, rematch::Rematches, upsert, validated};
-use crate::coordinator::{
-    query::{self, Query},
-    terms::Terms,
-};
+use super::{direct, find, implicit, probe, rematch::Rematches, upsert, validated, write_commands::UpdateCommand};
+use crate::coordinator::query::{self, Query};
 use crate::{
     coordinator::{
         Core,
@@ -37,17 +29,6 @@ use crate::{
 /// Times that a document is selected anew because it no longer matched when it was locked.
 pub(crate) const SELECTIONS: usize = 64;
 
-/// One statement of an update command.
-#[derive(Clone, Debug)]
-pub(crate) struct UpdateCommand {
-    pub(crate) filter: Document,
-    pub(crate) update: Update,
-    pub(crate) multi: bool,
-    pub(crate) upsert: bool,
-    pub(crate) array_filters: Option<Vec<Document>>,
-    pub(crate) terms: Terms,
-}
-
 /// The result of an update.
 #[derive(Clone, Debug, Default, PartialEq)]
 #[non_exhaustive]
@@ -58,79 +39,6 @@ pub struct UpdateResult {
     pub modified_count: u64,
     /// The `_id` of the document that was inserted because none matched.
     pub upserted_id: Option<Bson>,
-}
-
-impl UpdateCommand {
-    /// Refuses names that no update may have, inside transactions and outside.
-    pub(crate) fn check_names(&self) -> Result<()> {
-        check_filter(&self.filter)?;
-        Ok(self.update.check_reserved()?)
-    }
-
-    /// The same, and what none may name that is made in a transaction.
-    pub(crate) fn check(&self) -> Result<()> {
-        check_filter(&self.filter)?;
-        Ok(self.update.check()?)
-    }
-
-    /// The command with a hint that the server knows.
-    pub(crate) async fn resolved(&self, core: &Core, ns: &Namespace) -> Result<Cow<'_, Self>> {
-        Ok(match self.terms.resolved(core, ns).await? {
-            Cow::Borrowed(_) => Cow::Borrowed(self),
-            Cow::Owned(terms) => Cow::Owned(Self { terms, ..self.clone() }),
-        })
-    }
-
-    /// Refuses what the server refuses whether or not a document matches, and MongoTx would only
-    /// notice when none does.
-    pub(crate) fn check_upsert(&self) -> Result<()> {
-        if self.upsert && has_expression(&self.filter) {
-            return Err(Error::invalid(224, "$expr is not allowed in the query predicate for an upsert"));
-        }
-        Ok(())
-    }
-
-    /// Is it a transaction of its own outside one? The server knows no order beside a condition on
-    /// locks, and takes no expression in an upsert.
-    pub(crate) fn needs_selection(&self) -> bool {
-        has_special(&self.filter) || self.upsert && has_script(&self.filter)
-    }
-
-    /// May it be sent together with others, if it names the one document that it can match?
-    pub(crate) fn may_go_together(&self) -> bool {
-        !self.upsert && self.terms.hint.is_none() && self.terms.is_plain()
-    }
-
-    /// Does it put a whole document in the place of another?
-    pub(crate) fn replaces(&self) -> bool {
-        matches!(self.update, Update::Replacement(_))
-    }
-
-    pub(crate) fn change(&self) -> Change<'_> {
-        Change::Update { update: &self.update, array_filters: self.array_filters.as_deref() }
-    }
-
-    /// Update of the application, with the guard of a pipeline.
-    pub(crate) fn guarded_update(&self) -> Bson {
-        match &self.update {
-            Update::Operators(fields) | Update::Replacement(fields) => Bson::Document(fields.clone()),
-            Update::Pipeline(stages) => guarded(&Bson::Array(stages.iter().cloned().map(Bson::Document).collect())),
-        }
-    }
-
-    pub(crate) fn statement(&self, filter: Document, upsert: bool) -> Document {
-        let mut statement = doc! {"q": filter, "u": self.guarded_update(), "multi": false, "upsert": upsert};
-        if let Some(filters) = &self.array_filters {
-            statement.insert("arrayFilters", filters.clone());
-        }
-        if let Some(collation) = &self.terms.collation {
-            statement.insert("collation", collation.clone());
-        }
-        if let Some(hint) = &self.terms.hint {
-            statement.insert("hint", hint.clone());
-        }
-        statement
-    }
 }
 
 #[tracing::instrument(name = "mongotx.update", level = "debug", skip_all, fields(%ns))]
@@ -324,15 +232,4 @@ async fn many(core: &Core, tx: &mut Transaction, ns: &Namespace, command: &Updat
     }
     probe::update(core, ns, command).await?;
     Ok(UpdateResult::default())
-}
-
-/// The document that a replacement's upsert inserts.
-pub(crate) fn replacement_to_insert(id: Option<Bson>, replacement: &Document) -> (Bson, Document) {
-    // Its own `_id` can only be another type of the same number.
-    let Some(id) = replacement.get("_id").cloned().or(id) else { return insert::with_id(replacement.clone()) };
-    let mut document = doc! {"_id": id};
-    document.extend(
-        replacement.iter().filter(|(field, _)| *field != "_id").map(|(field, value)| (field.clone(), value.clone())),
-    );
-    insert::with_id(document)
 }

@@ -9,10 +9,7 @@ use sd2v::{
     update::{Update, rewrite_upsert, upsert_id},
 };
 
-use super::{
-    insert,
-    update::{UpdateCommand, replacement_to_insert},
-};
+use super::{insert, write_commands::UpdateCommand};
 use crate::coordinator::terms::Terms;
 use crate::{
     coordinator::{
@@ -203,4 +200,15 @@ async fn build_aside(
     };
     document.insert("_id", at.id.clone());
     Ok(document)
+}
+
+/// The document that a replacement's upsert inserts.
+fn replacement_to_insert(id: Option<Bson>, replacement: &Document) -> (Bson, Document) {
+    // Its own `_id` can only be another type of the same number.
+    let Some(id) = replacement.get("_id").cloned().or(id) else { return insert::with_id(replacement.clone()) };
+    let mut document = doc! {"_id": id};
+    document.extend(
+        replacement.iter().filter(|(field, _)| *field != "_id").map(|(field, value)| (field.clone(), value.clone())),
+    );
+    insert::with_id(document)
 }

@@ -10,7 +10,7 @@ use super::{Modification, delete::delete_command, update::update_command};
 use crate::{
     command::{
         bulk::{self, BulkWriteResult, Operation},
-        update::UpdateCommand,
+        write_commands::UpdateCommand,
     },
     coordinator::Core,
     error::{Error, Result},

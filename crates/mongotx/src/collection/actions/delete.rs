@@ -7,7 +7,7 @@ use futures_util::future::BoxFuture;
 use sd2v::filter::with_scripts_as_expressions;
 
 use crate::{
-    command::delete::{self, DeleteCommand},
+    command::{delete, write_commands::DeleteCommand},
     coordinator::{Core, terms::Terms},
     error::Result,
     options::Namespace,

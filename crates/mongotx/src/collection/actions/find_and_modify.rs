@@ -10,9 +10,8 @@ use serde::de::DeserializeOwned;
 use super::{ReturnDocument, delete::delete_command, update::update_command};
 use crate::{
     command::{
-        delete::DeleteCommand,
-        find_and_modify::{self, FindAndModify, Modified, Modify},
-        update::UpdateCommand,
+        find_and_modify::{self, Modified},
+        write_commands::{DeleteCommand, FindAndModify, Modify, UpdateCommand},
     },
     coordinator::Core,
     document,

@@ -7,7 +7,10 @@ use futures_util::future::BoxFuture;
 use sd2v::{filter::with_scripts_as_expressions, update::Update};
 
 use crate::{
-    command::update::{self, UpdateCommand, UpdateResult},
+    command::{
+        update::{self, UpdateResult},
+        write_commands::UpdateCommand,
+    },
     coordinator::{Core, terms::Terms},
     error::Result,
     options::Namespace,

@@ -46,9 +46,8 @@ use crate::coordinator::{
 };
 use crate::{
     command::{
-        find_and_modify::{self, FindAndModify, Modify},
-        insert,
-        update::UpdateCommand,
+        find_and_modify, insert,
+        write_commands::{FindAndModify, Modify, UpdateCommand},
     },
     coordinator::terms::Terms,
     document,
