@@ -1,35 +1,16 @@
-//! `aggregate`: every collection that the pipeline reads is mapped to the versions that the
-//! transaction may see.
-//!
-//! | pipeline | way | commands |
-//! | --- | --- | --- |
-//! | reads no documents (`$currentOp`, `$documents`, …) | as it is | 1 |
-//! | nothing own pending in what it reads | pending documents and answer in one pipeline ([`one_command`]) | 1 when nothing is pending |
-//! | the same, with a hint or `let` | look for pending documents in all of it, then the safe versions | 2 when nothing is pending |
-//! | own writes in a collection that it reads | the same, then the visible versions of that collection | 3 when no rival is pending, with the look at the own record |
-//!
-//! With something pending, each collection is settled by itself before the last command.
+//! `aggregate`: pipelines that read, in the view of a transaction or of none ([`super::plan`]), and
+//! those that write ([`output`]).
 //!
 //! At repeatable read, what it reads is read-locked first, and it runs on the locked documents
 //! only.
 
-use std::{collections::BTreeSet, sync::Arc};
+use std::{collections::BTreeMap, sync::Arc};
 
-use bson::{Document, doc};
-use sd2v::{
-    geo::only_geo_field,
-    guard,
-    pipeline::{Mapped, Read, Sources, map_pipeline, split_output},
-};
+use sd2v::pipeline::split_output;
 
-use super::{documents::Documents, one_command, output, repeatable, validated, views::Resolved};
-use crate::coordinator::{
-    pipeline::AggregateCommand,
-    query::{Query, exactly},
-    terms::Terms,
-};
+use super::{documents::Documents, output, plan::Plan, repeatable, validated};
 use crate::{
-    coordinator::{Core, transaction::Transaction},
+    coordinator::{Core, pipeline::AggregateCommand, query::exactly, transaction::Transaction},
     error::{Error, Result},
     options::Namespace,
 };
@@ -69,183 +50,17 @@ pub(crate) async fn read(
     let Some(tx) = tx else { return plan.run(core).await };
     tx.check_alive()?;
     if tx.is_repeatable() {
-        plan.lock(core, tx).await?;
+        lock(core, tx, &mut plan).await?;
     }
     plan.run(core).await
 }
 
-/// A pipeline on collections, views replaced, and which versions it sees.
-pub(crate) struct Plan {
-    ns: Namespace,
-    command: AggregateCommand,
-    sources: Sources,
-    mapped: Mapped,
-}
-
-impl Plan {
-    pub(crate) async fn of(
-        core: &Core,
-        tx: Option<&Transaction>,
-        ns: &Namespace,
-        command: &AggregateCommand,
-    ) -> Result<Self> {
-        let Resolved { ns, pipeline, collation, collated } = Resolved::of(core, ns, command).await?;
-        let terms = Terms { collation, ..command.terms.clone() };
-        let command = AggregateCommand { pipeline, terms, ..command.clone() };
-        let sources = Sources {
-            me: tx.and_then(Transaction::id),
-            collated,
-            bare_inserts: core.catalog.shards.none(),
-            ..Sources::default()
-        };
-        let mapped = map_pipeline(main(&ns), &command.pipeline, &sources, true)?;
-        let mut plan = Self { ns, command, sources, mapped };
-        plan.find_geo_fields(core).await?;
-        let has_written = |read: &&Read| tx.is_some_and(|tx| tx.has_written(&plan.namespace(&read.collection)));
-        let written: BTreeSet<String> =
-            plan.mapped.reads.iter().filter(has_written).map(|read| read.collection.clone()).collect();
-        if !written.is_empty() {
-            tx.into_iter().for_each(Transaction::note_own_view);
-            plan.sources.written = written;
-            plan.map_again(true)?;
-        }
-        Ok(plan)
+/// Read-locks everything that the pipeline reads, and bounds it to that.
+async fn lock(core: &Core, tx: &mut Transaction, plan: &mut Plan) -> Result<()> {
+    let mut only = BTreeMap::new();
+    for (ns, query) in plan.queries() {
+        let ids = repeatable::lock_all(core, tx, &ns, &query).await?;
+        only.insert(ns.coll, exactly(&ids, &query.terms));
     }
-
-    /// The server would ask which index a `$geoNear` without `key` means: the application's, or the
-    /// one on unsafe versions?
-    async fn find_geo_fields(&mut self, core: &Core) -> Result<()> {
-        let asked = std::mem::take(&mut self.mapped.without_geo_field);
-        for collection in &asked {
-            let known = core.catalog.look_up(&core.server, &self.namespace(collection)).await?;
-            let specs: Vec<Document> = known.indexes.iter().map(|index| index.spec.clone()).collect();
-            self.sources.geo_fields.insert(collection.clone(), only_geo_field(&specs)?);
-        }
-        if asked.is_empty() { Ok(()) } else { self.map_again(true) }
-    }
-
-    fn namespace(&self, collection: &str) -> Namespace {
-        Namespace::new(&self.ns.db, collection)
-    }
-
-    fn map_again(&mut self, stripped: bool) -> Result<()> {
-        self.mapped = map_pipeline(main(&self.ns), &self.command.pipeline, &self.sources, stripped)?;
-        Ok(())
-    }
-
-    /// The collections that the pipeline reads, and the condition on what it reads there.
-    pub(crate) fn reads(&self) -> Vec<(Namespace, Document)> {
-        self.mapped.reads.iter().map(|read| (self.namespace(&read.collection), self.condition(read))).collect()
-    }
-
-    /// Does it show what the transaction has written?
-    pub(crate) fn sees_own(&self) -> bool {
-        !self.sources.written.is_empty()
-    }
-
-    /// Read-locks everything that the pipeline reads, and bounds it to that.
-    async fn lock(&mut self, core: &Core, tx: &mut Transaction) -> Result<()> {
-        for read in self.mapped.reads.clone() {
-            let ns = self.namespace(&read.collection);
-            let query = Query::of(self.condition(&read), Terms { hint: None, ..self.command.terms.clone() });
-            let ids = repeatable::lock_all(core, tx, &ns, &query).await?;
-            self.sources.only.insert(read.collection, exactly(&ids, &query.terms));
-        }
-        self.sources.me = tx.id();
-        self.map_again(true)
-    }
-
-    /// Condition on the documents that matter of a collection. Another collection's strings may
-    /// compare otherwise when it is read by itself.
-    fn condition(&self, read: &Read) -> Document {
-        if self.sources.collated && read.collection != self.ns.coll { Document::new() } else { read.filter.clone() }
-    }
-
-    pub(crate) async fn run(mut self, core: &Core) -> Result<Documents> {
-        if let Some(command) = self.one_command(core).await?
-            && let Some(answer) = one_command::ask(core, &self.ns, command, self.sources.me).await?
-        {
-            return Ok(answer);
-        }
-        if self.command.terms.staleness.is_some() || !self.nothing_is_pending(core).await? {
-            self.settle(core).await?;
-        }
-        Ok(Documents::streaming(core.server.cursor(&self.ns.db, self.plain_command()).await?))
-    }
-
-    /// The command that is right when nothing is pending; `None` when there is no such one.
-    pub(crate) async fn one_command(&self, core: &Core) -> Result<Option<Document>> {
-        let stale = self.command.terms.staleness.is_some();
-        let nothing_own = self.sources.written.is_empty() && self.sources.visible.is_empty();
-        if stale || !nothing_own || !self.mapped.stands_in_union || self.mapped.reads.is_empty() {
-            return Ok(None);
-        }
-        let probes = self.probes(core).await?;
-        let answer = self.mapped.stages.clone();
-        let mut command = one_command::command(&self.ns.coll, &probes, answer, &self.command.terms);
-        if let Some(command) = command.as_mut() {
-            self.command.add_options(command);
-        }
-        Ok(command)
-    }
-
-    /// Conditions on pending documents that matter, for each collection that exists.
-    async fn probes(&self, core: &Core) -> Result<Vec<(&str, Document)>> {
-        let mut probes = Vec::new();
-        for read in &self.mapped.reads {
-            if core.catalog.ensure_pending_index(&core.server, &self.namespace(&read.collection)).await? {
-                // Variables are known to the user's own command only.
-                let knows = self.command.terms.variables.is_none();
-                let condition = if knows { self.condition(read) } else { Document::new() };
-                let ns = self.namespace(&read.collection);
-                core.finisher.clear_before_query(&ns).await;
-                probes.push((read.collection.as_str(), core.pending_filter(&ns, &condition, self.sources.me).await?));
-            }
-        }
-        Ok(probes)
-    }
-
-    /// Several collections, asked by one command.
-    async fn nothing_is_pending(&self, core: &Core) -> Result<bool> {
-        if self.mapped.reads.len() < 2 {
-            return Ok(false);
-        }
-        let probes = self.probes(core).await?;
-        let Some((coll, _)) = probes.first() else { return Ok(true) };
-        let terms = Terms { collation: self.command.terms.collation.clone(), ..Terms::default() };
-        let nothing = vec![doc! {"$match": {"_id": {"$in": []}}}];
-        let Some(command) = one_command::command(coll, &probes, nothing, &terms) else { return Ok(false) };
-        Ok(one_command::ask(core, &self.ns, command, self.sources.me).await?.is_some())
-    }
-
-    /// Afterwards the safe versions are the latest, or as fresh as the terms ask; but for those
-    /// that cannot be finished, which are mapped.
-    pub(crate) async fn settle(&mut self, core: &Core) -> Result<()> {
-        for read in &self.mapped.reads {
-            let ns = self.namespace(&read.collection);
-            let settled = core.settle_pending(&ns, &self.condition(read), &self.command.terms, self.sources.me).await?;
-            if !settled.unfinished.is_empty() {
-                self.sources.visible.insert(read.collection.clone(), settled.unfinished);
-            }
-        }
-        if self.sources.visible.is_empty() { Ok(()) } else { self.map_again(true) }
-    }
-
-    /// The command that is right once everything is settled.
-    pub(crate) fn plain_command(&self) -> Document {
-        self.command.to_command(&self.ns, self.mapped.stages.clone())
-    }
-
-    /// The same pipeline, followed by a stage that writes its documents. Nothing removes reserved
-    /// fields from those, so the pipeline is mapped to do it.
-    pub(crate) fn writing_command(mut self, last: Document) -> Result<Document> {
-        self.map_again(false)?;
-        let mut stages = self.mapped.stages;
-        stages.extend([guard::stage(), last]);
-        Ok(self.command.to_command(&self.ns, stages))
-    }
-}
-
-fn main(ns: &Namespace) -> Option<&str> {
-    (!ns.coll.is_empty()).then_some(ns.coll.as_str())
+    plan.bind(tx.id(), only)
 }

@@ -8,8 +8,8 @@ use sd2v::{
 };
 
 use super::{
-    aggregate::{self, Plan},
-    one_command, own_view,
+    aggregate, one_command, own_view,
+    plan::Plan,
     query_stages::{aggregation, as_aggregate, skip_and_limit},
     repeatable, validated, views,
 };

@@ -12,7 +12,7 @@ use sd2v::{
     pipeline::{Output, split_output},
 };
 
-use super::{aggregate::Plan, fetch, one_command, own_view, query_stages::as_aggregate, views};
+use super::{fetch, one_command, own_view, plan::Plan, query_stages::as_aggregate, views};
 use crate::coordinator::{pipeline::AggregateCommand, query::Query, terms::Terms};
 use crate::{
     coordinator::{Core, transaction::Transaction},

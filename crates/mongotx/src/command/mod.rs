@@ -30,6 +30,7 @@ mod order;
 pub(crate) mod output;
 pub(crate) mod own_view;
 mod picked;
+mod plan;
 pub(crate) mod point_write;
 pub(crate) mod probe;
 mod query_stages;

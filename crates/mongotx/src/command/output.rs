@@ -15,7 +15,7 @@ use sd2v::{
     update::Update,
 };
 
-use super::{aggregate::Plan, insert, update, write_commands::UpdateCommand};
+use super::{insert, plan::Plan, update, write_commands::UpdateCommand};
 use crate::coordinator::{pipeline::AggregateCommand, terms::Terms};
 use crate::{
     coordinator::{Core, meet::Patience},
@@ -66,8 +66,9 @@ async fn merge_into(core: &Arc<Core>, ns: &Namespace, before: &AggregateCommand,
     let variables = merge.variables.clone().unwrap_or_default();
     let with_variables = doc! {"$replaceWith": {"new": "$$ROOT", "variables": variables}};
     let pipeline = before.pipeline.iter().cloned().chain([with_variables]).collect();
-    let results = AggregateCommand { pipeline, ..before.clone() };
-    let mut results = super::aggregate::read(core, None, ns, &results).await?;
+    let terms = before.terms.resolved(core, ns).await?.into_owned();
+    let results = AggregateCommand { pipeline, terms, ..before.clone() };
+    let mut results = Plan::of(core, None, ns, &results).await?.run(core).await?;
     while let Some(result) = results.next().await {
         let mut result = document::exact(&result?)?;
         let Some(Bson::Document(new)) = result.remove("new") else { continue };

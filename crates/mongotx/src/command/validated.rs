@@ -13,7 +13,7 @@
 
 use bson::{Bson, Document, RawDocument, RawDocumentBuf, doc, rawdoc};
 
-use super::{aggregate::Plan, count, distinct, documents::Documents, find, order};
+use super::{count, distinct, documents::Documents, find, order, plan::Plan};
 use crate::coordinator::{chance, pipeline::AggregateCommand, query::Query, terms::Terms};
 use crate::{
     coordinator::{

@@ -35,10 +35,10 @@ use protocol::{TxId, TxStatus, Version, lock::visible_version};
 use sd2v::{names::REMOVE, stored::whole_lock_state};
 
 use super::{
-    aggregate::Plan,
     count, distinct,
     documents::Documents,
     find, own_view,
+    plan::Plan,
     united::Part,
     validated::{digest_of_count, digest_of_values},
 };
