@@ -19,7 +19,7 @@ pub use self::actions::{
 };
 pub use self::indexes::IndexModel;
 use crate::{
-    command::{each, each::FirstWrites, fetch, point_write, update::UpdateResult},
+    command::{each, each::FirstWrites, point_read, point_write, update::UpdateResult},
     coordinator::Core,
     document::encode,
     error::Result,
@@ -87,7 +87,7 @@ impl<T> Collection<T> {
     /// # Errors
     /// The same errors as [`Collection::find_one`] without a session.
     pub async fn find_by_id_raw(&self, id: RawBsonRef<'_>) -> Result<Option<RawDocumentBuf>> {
-        fetch::point(&self.core, &self.namespace, id).await
+        point_read::fetch(&self.core, &self.namespace, id).await
     }
 
     /// Inserts a document that is bytes; outside transactions. It does what

@@ -1,16 +1,13 @@
 //! `count`: documents that a transaction sees, exactly or by the collection's metadata.
 
 use bson::{Bson, Document, doc};
-use sd2v::{
-    filter::sees_lock_fields,
-    names::{INSERT, REMOVE, WRITER, tx_id_to_bson},
-    view,
-};
+use sd2v::names::{INSERT, REMOVE, WRITER, tx_id_to_bson};
 
 use super::{
-    aggregate, one_command, own_view,
+    aggregate, committed,
+    groups::{count_all, number},
     plan::Plan,
-    query_stages::{aggregation, as_aggregate, skip_and_limit},
+    query_stages::as_aggregate,
     repeatable, validated, views,
 };
 use crate::coordinator::{pipeline::AggregateCommand, query::Query};
@@ -42,43 +39,9 @@ pub(crate) async fn documents(core: &Core, tx: Option<&mut Transaction>, ns: &Na
         if tx.validates() {
             return validated::count(core, tx, ns, query).await;
         }
-        return committed(core, Some(tx), ns, query).await;
+        return committed::count(core, Some(tx), ns, query).await;
     }
-    committed(core, None, ns, query).await
-}
-
-/// Number of documents at read committed.
-pub(crate) async fn committed(core: &Core, tx: Option<&Transaction>, ns: &Namespace, query: &Query) -> Result<u64> {
-    let me = tx.filter(|tx| tx.has_written(ns)).and_then(Transaction::id);
-    if let Some(tx) = tx.filter(|_| me.is_some()) {
-        tx.note_own_view();
-    }
-    let mut tail = skip_and_limit(query);
-    tail.push(count_all());
-    if me.is_none()
-        && query.terms.staleness.is_none()
-        && let Some(counted) = one_command::run(core, ns, query, tx.and_then(Transaction::id), tail.clone()).await?
-    {
-        return Ok(number(counted.all(1).await?.first()));
-    }
-    let own = core.settle_pending(ns, &query.filter, &query.terms, me).await?.visible(me);
-    let counted = if own.is_some() || sees_lock_fields(&query.filter) {
-        own_view::run(core, own.as_ref(), ns, query, tail).await?.all(1).await?
-    } else {
-        let safe = view::safe_filter(&query.filter, core.catalog.shards.none());
-        let mut pipeline = vec![doc! {"$match": safe}];
-        pipeline.extend(tail);
-        core.server.collect(&ns.db, aggregation(ns, pipeline, query), 1).await?
-    };
-    Ok(number(counted.first()))
-}
-
-fn count_all() -> Document {
-    doc! {"$group": {"_id": 1, "n": {"$sum": 1}}}
-}
-
-fn number(group: Option<&Document>) -> u64 {
-    group.and_then(|group| group.get("n")).map_or(0, as_i64) as u64
+    committed::count(core, None, ns, query).await
 }
 
 /// Number of documents by the collection's metadata, corrected by the pending ones.

@@ -2,7 +2,7 @@
 //! are clean. A lock on one of them is looked into when there is one, unless both versions of the
 //! document show the same.
 
-use bson::{Bson, Document, RawBsonRef, RawDocument, RawDocumentBuf, doc};
+use bson::{Bson, Document, RawDocument, RawDocumentBuf, doc};
 use protocol::{LockState, TxId, TxStatus, Version, lock::visible_version};
 use sd2v::{
     Visible,
@@ -15,12 +15,12 @@ use sd2v::{
 
 use super::{
     documents::Documents,
-    find, own_view,
+    own_view,
     picked::{is_picked, is_plain_projection},
+    settled,
 };
-use crate::coordinator::{query::Query, terms::Terms};
 use crate::{
-    coordinator::{Core, address::Address, transaction::Transaction},
+    coordinator::{Core, address::Address, query::Query, transaction::Transaction},
     document,
     error::{Error, ErrorKind, Result},
     options::Namespace,
@@ -98,7 +98,7 @@ pub(crate) async fn by_id(
         let by_now = core.finisher.by_now();
         let found = match core.server.find_first_raw(ns, fetch.clone()).await {
             // An expression may have failed on a version that is not the latest.
-            Err(refused) if refused.kind() == ErrorKind::Invalid => return find::settled(core, ns, query, me).await,
+            Err(refused) if refused.kind() == ErrorKind::Invalid => return settled::find(core, ns, query, me).await,
             found => found?,
         };
         let Some(found) = found else { return Ok(Documents::default()) };
@@ -140,7 +140,7 @@ pub(crate) async fn by_id(
                 let id = query.pinned_id(core, ns).await?.unwrap_or(id);
                 let at = core.locate(None, ns, id, &query.filter, &query.terms).await?;
                 match core.clear_locks(ns, &at, &lock, me).await {
-                    Err(refused) if refused.is_unfinishable() => return find::settled(core, ns, query, me).await,
+                    Err(refused) if refused.is_unfinishable() => return settled::find(core, ns, query, me).await,
                     cleared => drop(cleared?),
                 }
             }
@@ -188,28 +188,6 @@ fn unsafe_answer(query: &Query, stored: &RawDocument) -> Result<Option<RawDocume
         None => Ok(Some(changed)),
         Some(projection) => document::picked(&changed, is_picked(projection)).map(Some),
     }
-}
-
-/// The committed document of one `_id`, outside transactions: one `find` of bytes, unless somebody
-/// holds the document or the `_id` may match in another way than by its value. Then it is any
-/// query.
-#[tracing::instrument(name = "mongotx.find", level = "debug", skip_all, fields(%ns))]
-pub(crate) async fn point(core: &Core, ns: &Namespace, id: RawBsonRef<'_>) -> Result<Option<RawDocumentBuf>> {
-    let collection = core.catalog.look_up(&core.server, ns).await?;
-    let is_exact = match id {
-        RawBsonRef::Document(_) | RawBsonRef::Array(_) | RawBsonRef::RegularExpression(_) => false,
-        RawBsonRef::String(_) | RawBsonRef::Symbol(_) => !collection.has_collation,
-        _ => true,
-    };
-    if is_exact && collection.view.is_none() {
-        match core.server.find_stored(ns, id).await? {
-            Some(found) if document::has_reserved(&found)? => {}
-            found => return Ok(found),
-        }
-    }
-    let query = Query { limit: 1, ..Query::of(doc! {"_id": {"$eq": Bson::try_from(id)?}}, Terms::default()) };
-    let asked = Box::pin(async { find::run(core, None, ns, &query).await?.next().await.transpose() });
-    asked.await
 }
 
 /// The filter that fetches a few documents, locked or not; `None`: not a query for this way.

@@ -1,33 +1,11 @@
-//! `find`: the way in which a query reads the versions that its transaction may see.
-//!
-//! | query | way | commands |
-//! | --- | --- | --- |
-//! | of one `_id` and nothing else, written by this transaction | fetch it: the lock on it is the transaction's own | 1 |
-//! | of one `_id`, not written by this transaction | fetch it ([`fetch`]), with both versions where whole documents or fields at the top are shown; a lock is looked into when there is one and the two versions show different things | 1 when clean, shown the same by both versions, or committed by this client |
-//! | of a few `_id`s, nothing own pending in the collection | fetch them ([`fetch`]), likewise; the next way when one is locked by a transaction that is not committed | 1 when clean, or committed by this client |
-//! | by a key of a unique index, of plain values | fetch what has the key in any version ([`fetch_key`]); locks are looked into when there are some; that there is none is left to the next way | 1 when it is there and clean |
-//! | nothing own pending in the collection | who has something pending, and the answer, by two `find`s in one write, or in one pipeline ([`one_command`]) | 2 in one write (1 as a pipeline) when nothing is pending |
-//! | the same, with something pending, or with a hint, `let`, `$near`, `$text` or a projection that only `find` knows | settle what is pending, then the user's `find` | 2 when nothing is pending |
-//! | with bounds of an index, or that shows its keys or where documents are stored | settle what is pending, then the user's `find`; with own writes: refused | 2 when nothing is pending |
-//! | that may be a little old | settle the whole collection if that was too long ago; safe versions | 1 as a rule ([`crate::coordinator::freshness`]) |
-//! | with own writes in the collection | pending documents and the view of the transaction in one pipeline; else settle, then map each document to its visible version and go on as asked ([`own_view`]) | 2 when nothing is pending, with the look at the own record that vouches for the answer ([`crate::coordinator::standing`]) |
-//! | where the own writes are removals | the same, without the documents that the transaction holds ([`one_command::find_unremoved`]) | 2 when nothing is pending |
-//! | with own writes, by a key of a unique index, which shows a document of another transaction | the same; its own writes, which have changed no key, are of no consequence | 1 when nothing is pending |
-
-use bson::{Bson, RawDocument, doc};
-use protocol::TxId;
-use sd2v::{shard::ShardKey, view};
+//! `find`: a query of a collection, by the isolation level of its transaction, or of a view.
 
 use super::{
-    aggregate, documents::Documents, fetch, fetch_key, one_command, own_view, picked::is_plain_projection,
-    query_stages::as_aggregate, repeatable, validated, views,
-};
-use crate::coordinator::{
-    query::Query,
-    terms::{FindOnly, Terms},
+    aggregate, committed, documents::Documents, picked::is_plain_projection, query_stages::as_aggregate, repeatable,
+    validated, views,
 };
 use crate::{
-    coordinator::{Core, address::Address, seen_keys::Spotter, transaction::Transaction},
+    coordinator::{Core, query::Query, seen_keys::Spotter, transaction::Transaction},
     error::{Error, Result},
     options::Namespace,
 };
@@ -40,12 +18,12 @@ pub(crate) async fn run(core: &Core, tx: Option<&mut Transaction>, ns: &Namespac
         check_view(query)?;
         return aggregate::read(core, tx, ns, &as_aggregate(query)?).await;
     }
-    let Some(tx) = tx else { return committed(core, None, ns, query).await };
+    let Some(tx) = tx else { return committed::find(core, None, ns, query).await };
     let spotter = spotter(core, tx, ns, query).await?;
     let found = match () {
         () if tx.is_repeatable() => repeatable::find(core, tx, ns, query).await,
         () if tx.validates() => validated::find(core, tx, ns, query).await,
-        () => committed(core, Some(tx), ns, query).await,
+        () => committed::find(core, Some(tx), ns, query).await,
     };
     Ok(found?.spotted(spotter))
 }
@@ -64,135 +42,4 @@ async fn spotter(core: &Core, tx: &Transaction, ns: &Namespace, query: &Query) -
         return Ok(None);
     }
     Ok(tx.seen.spotter(ns, core.catalog.look_up(&core.server, ns).await?.plain_keys()))
-}
-
-/// The documents at read committed.
-pub(crate) async fn committed(
-    core: &Core,
-    tx: Option<&Transaction>,
-    ns: &Namespace,
-    query: &Query,
-) -> Result<Documents> {
-    if let Some(tx) = tx {
-        tx.check_alive()?;
-    }
-    let me = tx.and_then(Transaction::id);
-    let own_writes = tx.is_some_and(|tx| tx.has_written(ns));
-    if query.terms.find_only.is_some() {
-        if own_writes || query.sees_lock_fields() {
-            query.terms.check_mapped()?;
-        }
-        return settled(core, ns, query, me).await;
-    }
-    if let Some(tx) = tx.filter(|_| own_writes)
-        && let Some(answer) = fetch::own_by_id(core, tx, ns, query).await?
-    {
-        return Ok(answer);
-    }
-    if let Some(filter) = fetch::by_id_filter(core, tx, ns, query).await? {
-        return fetch::by_id(core, ns, query, filter, me).await;
-    }
-    if !own_writes && let Some(answer) = fetch::by_ids(core, ns, query).await? {
-        return Ok(answer);
-    }
-    let Some(tx) = tx.filter(|_| own_writes) else {
-        return match fetch_key::by_key(core, ns, query, me).await? {
-            Some(answer) => Ok(answer),
-            None => in_view(core, ns, query, me, false).await,
-        };
-    };
-    if tx.has_new_keys(ns) || !is_pinned(core, ns, query).await? {
-        tx.note_own_view();
-        let latest = query.terms.staleness.is_none();
-        if let Some(me) = me.filter(|_| latest && tx.only_removed(ns))
-            && let Some(answer) = one_command::find_unremoved(core, ns, query, me).await?
-        {
-            return Ok(answer);
-        }
-        return in_view(core, ns, query, me, true).await;
-    }
-    let found = match fetch_key::by_key(core, ns, query, me).await? {
-        Some(found) => found,
-        None => in_view(core, ns, query, me, true).await?,
-    };
-    let found = found.all_raw(2).await?;
-    if !matches!(&found[..], [other] if is_of_others(tx, ns, other)) {
-        tx.note_own_view();
-    }
-    Ok(Documents::at_hand(found))
-}
-
-/// Does the query ask for one key of a unique index, so that it finds one document at most?
-async fn is_pinned(core: &Core, ns: &Namespace, query: &Query) -> Result<bool> {
-    let shown_id = query.projection.as_ref().and_then(|projection| projection.get("_id"));
-    let is_computed = matches!(shown_id, Some(Bson::Document(_) | Bson::String(_) | Bson::Array(_)));
-    let plain = query.skip == 0 && query.terms.is_plain() && query.terms.staleness.is_none();
-    Ok(plain && !is_computed && core.catalog.look_up(&core.server, ns).await?.is_pinned_by(&query.filter))
-}
-
-/// Is it a document to which the transaction has written nothing?
-fn is_of_others(tx: &Transaction, ns: &Namespace, document: &RawDocument) -> bool {
-    let id = document.get("_id").ok().flatten().and_then(|id| Bson::try_from(id).ok());
-    id.is_some_and(|id| !tx.may_hold(ns, &id) && !tx.is_own(ns, &id))
-}
-
-/// The documents in the view of all readers, or of this transaction.
-async fn in_view(core: &Core, ns: &Namespace, query: &Query, me: Option<TxId>, own_writes: bool) -> Result<Documents> {
-    let (mapped, latest) = (query.sees_lock_fields(), query.terms.staleness.is_none());
-    let at_once = match me.filter(|_| own_writes) {
-        _ if !latest || mapped => None,
-        Some(me) => one_command::find_own(core, ns, query, me).await?,
-        None => one_command::find(core, ns, query, me).await?,
-    };
-    if let Some(answer) = at_once {
-        return Ok(answer);
-    }
-    if own_writes || mapped {
-        let settled = core.settle_pending(ns, &query.filter, &query.terms, me).await?;
-        let own = settled.visible(me.filter(|_| own_writes));
-        return own_view::find(core, own.as_ref(), ns, query).await;
-    }
-    settled(core, ns, query, me).await
-}
-
-/// The safe versions, once those are the latest; and the unsafe ones that cannot be finished.
-pub(crate) async fn settled(core: &Core, ns: &Namespace, query: &Query, me: Option<TxId>) -> Result<Documents> {
-    let settled = core.settle_pending(ns, &query.filter, &query.terms, me).await?;
-    if let Some(unfinished) = settled.visible(None) {
-        return own_view::find(core, Some(&unfinished), ns, query).await;
-    }
-    let find = query.to_find(ns, view::safe_filter(&query.filter, core.catalog.shards.none()));
-    Ok(Documents::streaming(core.server.cursor(&ns.db, find).await?))
-}
-
-/// Addresses of the documents that a query finds, in its order, and at most `limit`.
-pub(crate) async fn addresses(
-    core: &Core,
-    tx: Option<&Transaction>,
-    ns: &Namespace,
-    query: &Query,
-    limit: usize,
-) -> Result<Vec<Address>> {
-    let key = core.shard_key(ns).await?;
-    let found = committed(core, tx, ns, &of_addresses(query, &key)).await?;
-    parse_addresses(found, &key, limit).await
-}
-
-/// The query of addresses alone.
-pub(crate) fn of_addresses(query: &Query, key: &ShardKey) -> Query {
-    let mut projection = doc! {"_id": 1};
-    key.show_in(&mut projection);
-    let bounds = |only: FindOnly| FindOnly { return_key: false, show_record_id: false, ..only };
-    let terms = Terms { find_only: query.terms.find_only.clone().map(bounds), ..query.terms.clone() };
-    Query { projection: Some(projection), is_for_locks: true, terms, ..query.clone() }
-}
-
-/// The addresses in the answer of [`of_addresses`], at most `limit`.
-pub(crate) async fn parse_addresses(found: Documents, key: &ShardKey, limit: usize) -> Result<Vec<Address>> {
-    let found = found.all(limit.saturating_add(1)).await?;
-    if found.len() > limit {
-        let message = format!("the query matches more than {limit} documents, the most that one transaction may hold");
-        return Err(Error::too_large(message));
-    }
-    found.iter().map(|document| Address::of(document, key)).collect()
 }

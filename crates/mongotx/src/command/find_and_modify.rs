@@ -13,8 +13,9 @@ use sd2v::{
 };
 
 use super::{
+    committed,
     delete::is_watched,
-    direct, find, implicit,
+    direct, implicit,
     picked::{Picks, is_plain_projection},
     probe,
     rematch::Rematches,
@@ -134,7 +135,7 @@ async fn first_in_order(
 ) -> Result<Option<Modified>> {
     let first = Query { limit: 1, ..query.clone() };
     for _ in 0..SELECTIONS {
-        let Some(at) = find::addresses(core, None, ns, &first, 1).await?.pop() else { return Ok(None) };
+        let Some(at) = committed::addresses(core, None, ns, &first, 1).await?.pop() else { return Ok(None) };
         let filter = doc! {"$and": [exactly(&[at], &query.terms), query.filter.clone()]};
         if let Some(value) = until_matched(core, ns, command, &filter, query, false).await? {
             return Ok(Some(value));
@@ -246,7 +247,7 @@ async fn selected(core: &Core, tx: &mut Transaction, ns: &Namespace, query: &Que
     let found = match query.sort {
         // With an order, the choice of the first document is a read, and is validated.
         Some(_) => validated::addresses(core, tx, ns, &first, 1).await?,
-        None => find::addresses(core, Some(tx), ns, &first, 1).await?,
+        None => committed::addresses(core, Some(tx), ns, &first, 1).await?,
     };
     if is_vouched_for {
         // If a rival had rolled the transaction back, the documents that it has removed would be
@@ -346,7 +347,7 @@ async fn show(
         limit: 1,
         ..Query::of(at.filter(), crate::coordinator::terms::Terms::default())
     };
-    Ok(find::committed(core, Some(tx), ns, &query).await?.all(1).await?.pop())
+    Ok(committed::find(core, Some(tx), ns, &query).await?.all(1).await?.pop())
 }
 
 /// The upsert, once no document matches. `None`: match again.

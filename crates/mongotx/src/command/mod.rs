@@ -5,11 +5,16 @@
 //! document, and a write of several is a transaction of its own ([`implicit`]). Several writes of
 //! one document each may share a command ([`each`]). [`commit`] ends a transaction with a decision;
 //! [`events`] are commands in it, too, and leave what change streams tell.
+//!
+//! Below the commands stands what they share, so that none of them uses one that uses it: reads by
+//! isolation level ([`committed`], and on it [`repeatable`] and [`validated`]), the [`plan`] of a
+//! pipeline, and the writes as the application gives them ([`write_commands`]).
 
 pub(crate) mod aggregate;
 mod asking;
 pub(crate) mod bulk;
 pub(crate) mod commit;
+pub(crate) mod committed;
 pub(crate) mod count;
 pub(crate) mod delete;
 pub(crate) mod direct;
@@ -19,10 +24,11 @@ mod drop;
 pub(crate) mod each;
 pub(crate) mod events;
 pub(crate) mod explain;
-pub(crate) mod fetch;
+mod fetch;
 mod fetch_key;
 pub(crate) mod find;
 pub(crate) mod find_and_modify;
+mod groups;
 pub(crate) mod implicit;
 pub(crate) mod insert;
 pub(crate) mod one_command;
@@ -31,12 +37,14 @@ pub(crate) mod output;
 pub(crate) mod own_view;
 mod picked;
 mod plan;
+pub(crate) mod point_read;
 pub(crate) mod point_write;
 pub(crate) mod probe;
 mod query_stages;
 pub(crate) mod rematch;
 mod rename;
 pub(crate) mod repeatable;
+mod settled;
 pub(crate) mod text;
 pub(crate) mod united;
 pub(crate) mod update;

@@ -8,7 +8,7 @@
 
 use bson::doc;
 
-use super::{documents::Documents, find, picked, probe};
+use super::{committed, documents::Documents, picked, probe};
 use crate::coordinator::query::{Query, exactly};
 use crate::{
     coordinator::{Core, address::Address, transaction::Transaction},
@@ -32,7 +32,7 @@ pub(crate) async fn find(core: &Core, tx: &mut Transaction, ns: &Namespace, quer
             doc! {"$and": [query.filter.clone(), exactly(&ids, &query.terms)]}
         };
         let among_locked = Query { filter, skip: 0, ..query.clone() };
-        let found = find::committed(core, Some(tx), ns, &among_locked).await?.all_raw(usize::MAX).await?;
+        let found = committed::find(core, Some(tx), ns, &among_locked).await?.all_raw(usize::MAX).await?;
         if found.len() == ids.len() {
             return Ok(Documents::at_hand(found));
         }
@@ -49,7 +49,7 @@ pub(crate) async fn lock_all(core: &Core, tx: &mut Transaction, ns: &Namespace, 
         }
         let filter = doc! {"$and": [query.filter.clone(), exactly(&ids, &query.terms)]};
         let still = Query { filter, skip: 0, ..query.clone() };
-        if find::addresses(core, Some(tx), ns, &still, core.options.max_documents).await?.len() == ids.len() {
+        if committed::addresses(core, Some(tx), ns, &still, core.options.max_documents).await?.len() == ids.len() {
             return Ok(ids);
         }
     }
@@ -67,7 +67,7 @@ async fn refuse_projection(core: &Core, tx: &Transaction, ns: &Namespace, query:
         return Ok(());
     }
     let nowhere = Query { filter: probe::nowhere(&query.filter), ..query.clone() };
-    find::committed(core, Some(tx), ns, &nowhere).await.map(drop)
+    committed::find(core, Some(tx), ns, &nowhere).await.map(drop)
 }
 
 /// Steps 1 and 2: where the documents are that the query finds, all of them read-locked (or written
@@ -83,7 +83,7 @@ async fn lock_matching(
             "a read of a repeatable-read transaction cannot be stale: it locks what it reads",
         ));
     }
-    let found = find::addresses(core, Some(tx), ns, query, core.options.max_documents).await?;
+    let found = committed::addresses(core, Some(tx), ns, query, core.options.max_documents).await?;
     if found.is_empty() {
         return Ok(Some(found));
     }

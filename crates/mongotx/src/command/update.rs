@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use bson::{Bson, doc};
 
-use super::{direct, find, implicit, probe, rematch::Rematches, upsert, validated, write_commands::UpdateCommand};
+use super::{committed, direct, implicit, probe, rematch::Rematches, upsert, validated, write_commands::UpdateCommand};
 use crate::coordinator::query::{self, Query};
 use crate::{
     coordinator::{
@@ -190,7 +190,7 @@ pub(crate) async fn write_first(
             }
             return Ok(Some((found.at, !change.is_lock())));
         }
-        let Some(at) = find::addresses(core, Some(tx), ns, &first, 1).await?.pop() else {
+        let Some(at) = committed::addresses(core, Some(tx), ns, &first, 1).await?.pop() else {
             validated::note_nothing(core, tx, ns, query).await?;
             return Ok(None);
         };

@@ -13,7 +13,7 @@
 
 use bson::{Bson, Document, RawDocument, RawDocumentBuf, doc, rawdoc};
 
-use super::{count, distinct, documents::Documents, find, order, plan::Plan};
+use super::{committed, documents::Documents, order, plan::Plan};
 use crate::coordinator::{chance, pipeline::AggregateCommand, query::Query, terms::Terms};
 use crate::{
     coordinator::{
@@ -63,7 +63,7 @@ pub(crate) async fn find(core: &Core, tx: &mut Transaction, ns: &Namespace, quer
     if chance::is_in_query(query) || (written && !query.lists_documents()) {
         return find_in_bracket(core, tx, ns, query).await;
     }
-    let found = find::committed(core, Some(tx), ns, query).await?;
+    let found = committed::find(core, Some(tx), ns, query).await?;
     let read = Read::Find(query.clone());
     if let Some(before) = tx.reads.same(ns, &read, tx.count_own(ns)) {
         return repeated(core, ns, found, before).await;
@@ -101,7 +101,7 @@ async fn repeated(core: &Core, ns: &Namespace, found: Documents, before: Digest)
 }
 
 async fn find_pinned(core: &Core, tx: &mut Transaction, ns: &Namespace, query: &Query, id: Bson) -> Result<Documents> {
-    let found = find::committed(core, Some(tx), ns, query).await?;
+    let found = committed::find(core, Some(tx), ns, query).await?;
     if tx.is_own(ns, &id) {
         return Ok(found);
     }
@@ -137,7 +137,7 @@ async fn find_first_of_others(
     if of_others.limit != query.limit {
         return Ok(None);
     }
-    let found = at_hand(core, find::committed(core, Some(tx), ns, query).await?).await?;
+    let found = at_hand(core, committed::find(core, Some(tx), ns, query).await?).await?;
     if found.iter().any(|document| id_of(document).is_none_or(|id| tx.is_own(ns, &id))) {
         return Ok(None);
     }
@@ -150,14 +150,14 @@ async fn find_in_bracket(core: &Core, tx: &mut Transaction, ns: &Namespace, quer
     let mut bracket = Bracket::of(core, tx, vec![(ns.clone(), matters_to(tx, ns, query))]);
     loop {
         bracket.open(tx).await?;
-        let found = at_hand(core, find::committed(core, Some(tx), ns, query).await?).await?;
+        let found = at_hand(core, committed::find(core, Some(tx), ns, query).await?).await?;
         if bracket.close(tx).await? {
             return Ok(Documents::at_hand(found));
         }
     }
 }
 
-/// Addresses of the documents that a query finds: as [`find::addresses`].
+/// Addresses of the documents that a query finds: as [`committed::addresses`].
 pub(crate) async fn addresses(
     core: &Core,
     tx: &mut Transaction,
@@ -166,11 +166,11 @@ pub(crate) async fn addresses(
     limit: usize,
 ) -> Result<Vec<Address>> {
     if !tx.validates() {
-        return find::addresses(core, Some(tx), ns, query, limit).await;
+        return committed::addresses(core, Some(tx), ns, query, limit).await;
     }
     let key = core.shard_key(ns).await?;
-    let found = find(core, tx, ns, &find::of_addresses(query, &key)).await?;
-    find::parse_addresses(found, &key, limit).await
+    let found = find(core, tx, ns, &committed::of_addresses(query, &key)).await?;
+    committed::parse_addresses(found, &key, limit).await
 }
 
 /// Which document others would find first: a query that can be asked again, if there is one.
@@ -225,7 +225,7 @@ pub(crate) async fn count(core: &Core, tx: &mut Transaction, ns: &Namespace, que
     core.give_quiet(tx).await;
     let query = &bound(core, query).await?;
     if !tx.has_written(ns) && !chance::is_in_query(query) {
-        let counted = count::committed(core, Some(tx), ns, query).await?;
+        let counted = committed::count(core, Some(tx), ns, query).await?;
         let witness = Witness::of(digest_of_count(counted));
         tx.reads.note(entry(ns, Read::Count(query.clone()), 0, witness), core.options.max_documents)?;
         return Ok(counted);
@@ -234,7 +234,7 @@ pub(crate) async fn count(core: &Core, tx: &mut Transaction, ns: &Namespace, que
     let mut bracket = Bracket::of(core, tx, vec![(ns.clone(), matter)]);
     loop {
         bracket.open(tx).await?;
-        let counted = count::committed(core, Some(tx), ns, query).await?;
+        let counted = committed::count(core, Some(tx), ns, query).await?;
         if bracket.close(tx).await? {
             return Ok(counted);
         }
@@ -256,7 +256,7 @@ pub(crate) async fn distinct(
     core.give_quiet(tx).await;
     let query = &bound(core, query).await?;
     if !tx.has_written(ns) && !chance::is_in_query(query) {
-        let values = distinct::values(core, Some(tx), ns, field, query).await?;
+        let values = committed::distinct(core, Some(tx), ns, field, query).await?;
         let witness = Witness::of(digest_of_values(&values)?);
         let read = Read::Distinct(field.to_owned(), query.clone());
         tx.reads.note(entry(ns, read, 0, witness), core.options.max_documents)?;
@@ -265,7 +265,7 @@ pub(crate) async fn distinct(
     let mut bracket = Bracket::of(core, tx, vec![(ns.clone(), matters_to(tx, ns, query))]);
     loop {
         bracket.open(tx).await?;
-        let values = distinct::values(core, Some(tx), ns, field, query).await?;
+        let values = committed::distinct(core, Some(tx), ns, field, query).await?;
         if bracket.close(tx).await? {
             return Ok(values);
         }
@@ -376,7 +376,7 @@ impl<'a> Bracket<'a> {
     async fn close(&mut self, tx: &mut Transaction) -> Result<bool> {
         let mut entries = Vec::new();
         for ((ns, query), own) in self.matter.iter().zip(&self.own) {
-            let found = at_hand(self.core, find::committed(self.core, None, ns, query).await?).await?;
+            let found = at_hand(self.core, committed::find(self.core, None, ns, query).await?).await?;
             let others = found.iter().filter(|document| !id_of(document).is_some_and(|id| tx.was_own(ns, &id, *own)));
             let witness = Witness::of(Digest::of(others.map(AsRef::as_ref)));
             entries.push(entry(ns, Read::Find(query.clone()), *own, witness));

@@ -35,9 +35,9 @@ use protocol::{TxId, TxStatus, Version, lock::visible_version};
 use sd2v::{names::REMOVE, stored::whole_lock_state};
 
 use super::{
-    count, distinct,
+    committed,
     documents::Documents,
-    find, own_view,
+    own_view,
     plan::Plan,
     united::Part,
     validated::{digest_of_count, digest_of_values},
@@ -325,11 +325,11 @@ impl Core {
     /// The digest of as much of the answer as was read at first.
     async fn ask_again(&self, tx: &Transaction, entry: &Entry) -> Result<Digest> {
         let answer = match &entry.read {
-            Read::Find(query) => find::committed(self, None, &entry.ns, query).await?,
+            Read::Find(query) => committed::find(self, None, &entry.ns, query).await?,
             Read::Aggregate(command) => Plan::of(self, None, &entry.ns, command).await?.run(self).await?,
-            Read::Count(query) => return Ok(digest_of_count(count::committed(self, None, &entry.ns, query).await?)),
+            Read::Count(query) => return Ok(digest_of_count(committed::count(self, None, &entry.ns, query).await?)),
             Read::Distinct(field, query) => {
-                return digest_of_values(&distinct::values(self, None, &entry.ns, field, query).await?);
+                return digest_of_values(&committed::distinct(self, None, &entry.ns, field, query).await?);
             }
         };
         digest_like(answer, entry, tx).await

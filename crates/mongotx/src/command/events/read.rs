@@ -13,7 +13,7 @@ use tokio::time::{Instant, timeout_at};
 
 use super::SEQUENCE;
 use crate::{
-    command::find,
+    command::committed,
     coordinator::{Core, query::Query, terms::Terms},
     document,
     error::{Error, Result},
@@ -52,7 +52,7 @@ impl Core {
     pub(crate) async fn last_position(&self) -> Result<Position> {
         self.ensure_sequence().await?;
         let query = Query::of(doc! {"_id": SEQUENCE}, Terms::default());
-        let found = find::committed(self, None, &self.events.ns, &query).await?.all(1).await?.pop();
+        let found = committed::find(self, None, &self.events.ns, &query).await?.all(1).await?.pop();
         let sequence = found.unwrap_or_default();
         let era = sequence.get_object_id("era").map_err(|_| {
             self.events.has_sequence.store(false, SeqCst);
@@ -134,7 +134,7 @@ impl Core {
 
     async fn read_events(&self, filter: Document, limit: u32) -> Result<Vec<Document>> {
         let query = Query { sort: Some(doc! {"_id": 1}), limit: limit.into(), ..Query::of(filter, Terms::default()) };
-        let mut found = find::committed(self, None, &self.events.ns, &query).await?;
+        let mut found = committed::find(self, None, &self.events.ns, &query).await?;
         let (mut documents, mut bytes) = (Vec::new(), 0);
         while bytes < READ_BYTES
             && let Some(next) = found.next().await

@@ -1,0 +1,32 @@
+//! The committed document of one `_id`, outside transactions, as bytes.
+
+use bson::{Bson, RawBsonRef, RawDocumentBuf, doc};
+
+use super::find;
+use crate::{
+    coordinator::{Core, query::Query, terms::Terms},
+    document,
+    error::Result,
+    options::Namespace,
+};
+
+/// The document of this `_id`: one `find` of bytes, unless somebody holds the document or the `_id`
+/// may match in another way than by its value. Then it is any query.
+#[tracing::instrument(name = "mongotx.find", level = "debug", skip_all, fields(%ns))]
+pub(crate) async fn fetch(core: &Core, ns: &Namespace, id: RawBsonRef<'_>) -> Result<Option<RawDocumentBuf>> {
+    let collection = core.catalog.look_up(&core.server, ns).await?;
+    let is_exact = match id {
+        RawBsonRef::Document(_) | RawBsonRef::Array(_) | RawBsonRef::RegularExpression(_) => false,
+        RawBsonRef::String(_) | RawBsonRef::Symbol(_) => !collection.has_collation,
+        _ => true,
+    };
+    if is_exact && collection.view.is_none() {
+        match core.server.find_stored(ns, id).await? {
+            Some(found) if document::has_reserved(&found)? => {}
+            found => return Ok(found),
+        }
+    }
+    let query = Query { limit: 1, ..Query::of(doc! {"_id": {"$eq": Bson::try_from(id)?}}, Terms::default()) };
+    let asked = Box::pin(async { find::run(core, None, ns, &query).await?.next().await.transpose() });
+    asked.await
+}

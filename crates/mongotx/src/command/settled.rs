@@ -1,0 +1,22 @@
+//! Queries behind the repair of what they could have to see: whatever is decided among it is
+//! finished first.
+
+use protocol::TxId;
+use sd2v::view;
+
+use super::{documents::Documents, own_view};
+use crate::{
+    coordinator::{Core, query::Query},
+    error::Result,
+    options::Namespace,
+};
+
+/// The safe versions, once those are the latest; and the unsafe ones that cannot be finished.
+pub(crate) async fn find(core: &Core, ns: &Namespace, query: &Query, me: Option<TxId>) -> Result<Documents> {
+    let settled = core.settle_pending(ns, &query.filter, &query.terms, me).await?;
+    if let Some(unfinished) = settled.visible(None) {
+        return own_view::find(core, Some(&unfinished), ns, query).await;
+    }
+    let find = query.to_find(ns, view::safe_filter(&query.filter, core.catalog.shards.none()));
+    Ok(Documents::streaming(core.server.cursor(&ns.db, find).await?))
+}
