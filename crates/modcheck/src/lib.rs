@@ -22,17 +22,6 @@ use std::path::Path;
 
 use crate::{circles::Circle, sources::Sources};
 
-/// A circle that stays for now.
-#[derive(Clone, Copy, Debug)]
-pub struct Known {
-    /// Path of the module that contains the circle; empty for the crate.
-    pub parent: &'static str,
-    /// Names of the modules in the circle, sorted.
-    pub modules: &'static [&'static str],
-    /// Why it cannot be cut, for readers.
-    pub reason: &'static str,
-}
-
 /// Checks the library of the crate with this manifest folder, and each program in a folder of
 /// `src/bin`.
 ///
@@ -41,24 +30,8 @@ pub struct Known {
 /// Where modules use each other in a circle. The message names each circle, and each use in it
 /// with its file.
 pub fn assert_no_circles(manifest_dir: &str) {
-    assert_no_circles_but(manifest_dir, &[]);
-}
-
-/// Like [`assert_no_circles`], but for circles that are known.
-///
-/// # Panics
-///
-/// Where modules use each other in a circle that is not known, and where a known one is not there
-/// as it is described: it was cut, or has become larger or smaller.
-pub fn assert_no_circles_but(manifest_dir: &str, known: &[Known]) {
-    let circles = circles_of(Path::new(manifest_dir));
-    let is_known = |circle: &Circle| known.iter().any(|known| circle.is(known.parent, known.modules));
-    let unknown: String = circles.iter().filter(|circle| !is_known(circle)).map(Circle::to_string).collect();
-    assert!(unknown.is_empty(), "modules use each other in a circle\n{unknown}");
-    for known in known {
-        let is_there = circles.iter().any(|circle| circle.is(known.parent, known.modules));
-        assert!(is_there, "this circle is not there any more: {known:?}");
-    }
+    let circles: String = circles_of(Path::new(manifest_dir)).iter().map(Circle::to_string).collect();
+    assert!(circles.is_empty(), "modules use each other in a circle\n{circles}");
 }
 
 fn circles_of(manifest_dir: &Path) -> Vec<Circle> {
