@@ -1,4 +1,4 @@
-//! Plan of a pipeline that writes nothing: every collection that it reads is mapped to the versions
+//! Plan of what a pipeline reads: every collection that it reads is mapped to the versions
 //! that the transaction may see.
 //!
 //! | pipeline | way | commands |

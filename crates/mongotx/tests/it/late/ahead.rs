@@ -12,6 +12,7 @@ use crate::quiet;
 
 /// The insert, the two `find`s of the question, and the look.
 const MESSAGES: usize = 4;
+const ATTEMPTS: i32 = 20;
 
 /// Transactions that have read three documents by a query, hold a fourth one, for which another one
 /// waits, and insert.
@@ -77,6 +78,36 @@ impl Place {
         committed
     }
 
+    /// Whether the insert of `id` was dropped when the message after `before` others was held.
+    /// There is nothing but the insert if a connection was begun since the last look.
+    async fn is_dropped(&self, id: i32, before: usize, is_late: bool) -> bool {
+        self.get_ready(id + 1).await;
+        let mut was_held = false;
+        let committed = self.run(id, async |session| {
+            self.proxy.hold_after(before);
+            tokio::select! {
+                held = tokio::time::timeout(LIMIT, self.proxy.until_held()) => {
+                    assert_eq!(held.unwrap(), if before == 0 { "insert" } else { "find" });
+                    was_held = true;
+                }
+                done = self.insert(id, session) => done.unwrap(),
+            }
+            self.proxy.hold_nothing();
+            if was_held && !is_late {
+                self.proxy.deliver().await;
+            }
+        });
+        let committed = committed.await;
+        if was_held {
+            assert_eq!(committed.unwrap_err().kind(), ErrorKind::Expired, "{before} {is_late}");
+            if is_late {
+                self.proxy.deliver().await;
+            }
+        }
+        assert_eq!(self.has(id).await, !was_held, "{before} {is_late}");
+        was_held
+    }
+
     async fn has(&self, id: i32) -> bool {
         self.rivals.find_one(doc! {"_id": id}).await.unwrap().is_some()
     }
@@ -85,47 +116,39 @@ impl Place {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn decision_between_the_question_behind_an_insert_and_the_look_is_seen() {
     let place = Place::new().await;
-    let committed = place.run(103, async |session| {
+    let run = place.run(103, async |session| {
         place.proxy.hold_behind("docs", "txs");
-        let meanwhile = async {
-            assert_eq!(tokio::time::timeout(LIMIT, place.proxy.until_held()).await.unwrap(), "find", "the look");
-            let mut rival = place.rival.session();
-            rival.begin().unwrap();
-            place.rivals.insert_one(&doc! {"_id": 0, "n": 1}).session(&mut rival).await.unwrap();
-            rival.commit().await.unwrap();
-            place.proxy.deliver().await;
-        };
-        tokio::join!(async { place.insert(103, session).await.unwrap() }, meanwhile);
+        place.insert(103, session).await.unwrap();
     });
-    assert_eq!(committed.await.unwrap_err().kind(), ErrorKind::Conflict);
+    // Without a question behind the insert, the look is that of the commit.
+    let meanwhile = async {
+        assert_eq!(tokio::time::timeout(LIMIT, place.proxy.until_held()).await.unwrap(), "find", "the look");
+        let mut rival = place.rival.session();
+        rival.begin().unwrap();
+        place.rivals.insert_one(&doc! {"_id": 0, "n": 1}).session(&mut rival).await.unwrap();
+        rival.commit().await.unwrap();
+        place.proxy.deliver().await;
+    };
+    let (committed, ()) = tokio::join!(run, meanwhile);
+    assert_eq!(committed.unwrap_err().kind(), ErrorKind::Conflict);
     assert!(!place.has(103).await && place.has(0).await);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn insert_that_is_dropped_at_any_of_its_messages_is_rolled_back() {
     let place = Place::new().await;
-    for before in 0..MESSAGES {
-        for late in [false, true] {
-            let id = 200 + 20 * before as i32 + 10 * i32::from(late);
-            place.get_ready(id + 1).await;
-            let committed = place.run(id, async |session| {
-                place.proxy.hold_after(before);
-                let held = tokio::select! {
-                    held = tokio::time::timeout(LIMIT, place.proxy.until_held()) => held.unwrap(),
-                    done = place.insert(id, session) => panic!("{before}: not held: {done:?}"),
-                };
-                assert_eq!(held, if before == 0 { "insert" } else { "find" });
-                place.proxy.hold_nothing();
-                if !late {
-                    place.proxy.deliver().await;
-                }
-            });
-            assert_eq!(committed.await.unwrap_err().kind(), ErrorKind::Expired, "{before} {late}");
-            if late {
-                place.proxy.deliver().await;
+    for (case, before) in (0..2 * MESSAGES).map(|case| (case as i32, case / 2)) {
+        let is_late = case % 2 == 1;
+        let mut ids = (0..ATTEMPTS).map(|attempt| 1_000 * (case + 1) + 10 * attempt);
+        let dropped = async |id: i32| place.is_dropped(id, before, is_late).await;
+        let was_held = loop {
+            match ids.next() {
+                Some(id) if dropped(id).await => break true,
+                Some(_) => {}
+                None => break false,
             }
-            assert!(!place.has(id).await, "{before} {late}");
-        }
+        };
+        assert!(was_held, "there was no message after {before}, {ATTEMPTS} times");
     }
     assert!(place.run(300, async |session| place.insert(300, session).await.unwrap()).await.is_ok());
     assert!(place.has(300).await);
