@@ -54,7 +54,7 @@ struct Clients {
     driver: mongodb::Client,
 }
 
-/// Measurements of one side.
+/// Processor time and latency of one side.
 #[derive(Clone, Copy, Default)]
 struct Sum {
     commands: u64,

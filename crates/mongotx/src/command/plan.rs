@@ -1,5 +1,5 @@
-//! Plan of what a pipeline reads: every collection that it reads is mapped to the versions
-//! that the transaction may see.
+//! Plan of what a pipeline reads: every collection is mapped to the versions that the transaction
+//! may see.
 //!
 //! | pipeline | way | commands |
 //! | --- | --- | --- |

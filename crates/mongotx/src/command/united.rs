@@ -97,7 +97,7 @@ impl Asked {
     }
 }
 
-/// Answer to a part.
+/// What the server has answered to one of the reads, as far as it is known to be current.
 #[derive(Default)]
 struct Answer {
     /// Its documents are as they are stored, so that their locks tell who holds them.

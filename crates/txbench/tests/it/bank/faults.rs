@@ -8,7 +8,7 @@ use txbench::{
     targets::{Change, Find, Session, TxOptions, Update},
 };
 
-/// Fault of a run.
+/// Fault that a run of the bank meets on purpose.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fault {
     None,

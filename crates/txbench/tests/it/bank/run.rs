@@ -38,7 +38,7 @@ pub(crate) struct Run<'a> {
     pub(crate) stop: Stop,
 }
 
-/// Outcome of a run.
+/// Totals and checks of one run of the bank.
 #[derive(Debug)]
 pub(crate) struct Outcome {
     pub(crate) check: Check,
