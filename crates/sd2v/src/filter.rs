@@ -7,6 +7,7 @@
 //!
 //! - `check`: refusing reserved names and what cannot be rewritten.
 //! - `demands`: filters that a document without fields cannot match.
+//! - `exact`: a field that is exactly what it was read to be.
 //! - `guard`: expressions that fail where there is no document.
 //! - `rewrite`: the prefix. `schema`: `$jsonSchema`.
 //! - `script`: `$where` as an expression.
@@ -15,6 +16,7 @@
 
 mod check;
 mod demands;
+mod exact;
 mod guard;
 mod ids;
 mod rewrite;
@@ -25,6 +27,7 @@ mod special;
 pub use check::{check_filter, has_expression, sees_lock_fields};
 pub use demands::demands_a_field;
 pub(crate) use demands::{allowed_values, demanded_values, is_present};
+pub use exact::exact_conditions;
 pub use guard::guard_filter;
 pub use ids::{Demand, demands_only, equality_id, is_only_id, pinned_ids, plain_demands, without_id};
 pub(crate) use ids::{equal, equalities, equality_ids, is_conjunction};

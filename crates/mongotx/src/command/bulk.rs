@@ -235,7 +235,11 @@ async fn first_statements(
     }
     core.catalog.check_written(ns, true)?;
     tx.note_replacing(false);
+    // By an expression, strings would be compared as the collation says.
+    let is_by_bytes = !core.catalog.look_up(&core.server, ns).await?.has_collation;
+    let as_read = |at: &Address| tx.reads.as_read(ns, &at.id).filter(|_| is_by_bytes)?.demanded();
     let each = |(at, Statement { filter, terms, change })| Each {
+        as_read: as_read(at),
         target: Target { ns, at, filter, terms, chosen: false },
         change,
     };

@@ -6,7 +6,7 @@ use bson::{Document, RawArrayBuf, RawDocument, RawDocumentBuf};
 use serde::de::DeserializeOwned;
 
 use crate::{
-    coordinator::{read_set::Witness, seen_keys::Spotter, server::stream::Stream},
+    coordinator::{seen_keys::Spotter, server::stream::Stream, witness::Witness},
     document,
     error::Result,
 };

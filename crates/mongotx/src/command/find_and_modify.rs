@@ -297,10 +297,15 @@ async fn one(
     // An earlier read of the document is compared with the whole document, so all of it is needed.
     let was_read = tx.reads.point(ns, &at.id).is_some();
     let picks = Picks::of(command.projection.as_ref()).filter(|picks| !(was_read && matches!(picks, Picks::Server(_))));
+    let fields = picks.as_ref().and_then(|picks| picks.stored_fields(command.after));
+    let as_read = tx.reads.as_read(ns, &at.id).filter(|_| fields.is_none());
     if let Some(picks) = picks
-        && let Some(shown) = core.prepare_shown(tx, target, change, picks.stored_fields(command.after)).await?
+        && let Some(shown) = core.prepare_shown(tx, target, change, fields).await?
     {
         validated::settle_shown(core, tx, ns, &at.id, &shown.before).await?;
+        if let Some(as_read) = as_read {
+            validated::settle_as_read(core, tx, ns, &as_read, &shown.before).await?;
+        }
         return Ok(Some(command.shown(picks, shown)));
     }
     projection.check(core, ns, command).await?;

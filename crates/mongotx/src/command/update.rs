@@ -8,7 +8,8 @@
 
 use std::sync::Arc;
 
-use bson::{Bson, doc};
+use bson::{Bson, Document, doc};
+use sd2v::names::WRITER;
 
 use super::{committed, direct, implicit, probe, rematch::Rematches, upsert, validated, write_commands::UpdateCommand};
 use crate::coordinator::query::{self, Query};
@@ -16,6 +17,7 @@ use crate::{
     coordinator::{
         Core,
         address::Address,
+        as_read::AsRead,
         found::Asked,
         prepare::{Change, Target},
         prepare_many::Targets,
@@ -169,10 +171,7 @@ pub(crate) async fn write_first(
     if let Some(id) = query::named_id(core, ns, &query.filter, &query.terms).await? {
         let at = core.locate(Some(tx), ns, id, &query.filter, &query.terms).await?;
         let target = Target { ns, at: &at, filter: &query.filter, terms: &query.terms, chosen: false };
-        if tx.reads.point(ns, &at.id).is_some()
-            && let Some(shown) = core.prepare_shown(tx, &target, change, None).await?
-        {
-            validated::settle_shown(core, tx, ns, &at.id, &shown.before).await?;
+        if prepared_as_read(core, tx, &target, change).await? {
             return Ok(Some((at, !change.is_lock())));
         }
         let applied = core.prepare(tx, &target, change).await?;
@@ -206,6 +205,31 @@ pub(crate) async fn write_first(
         format!("documents of {ns} changed {SELECTIONS} times while one of them was to be written"),
     )
     .for_transaction(tx.id()))
+}
+
+/// Locks and changes a document that the transaction has read before, by a statement that shows how
+/// it was. False: it has read nothing of it, or it is not known whether the document matches.
+async fn prepared_as_read(core: &Core, tx: &mut Transaction, target: &Target<'_>, change: &Change<'_>) -> Result<bool> {
+    let (ns, id) = (target.ns, &target.at.id);
+    let (is_whole, as_read) = (tx.reads.point(ns, id).is_some(), tx.reads.as_read(ns, id));
+    let fields = as_read.as_ref().filter(|_| !is_whole).map(shown_fields);
+    if !is_whole && as_read.is_none() {
+        return Ok(false);
+    }
+    let Some(shown) = core.prepare_shown(tx, target, change, fields).await? else { return Ok(false) };
+    if is_whole {
+        validated::settle_shown(core, tx, ns, id, &shown.before).await?;
+    }
+    if let Some(as_read) = as_read {
+        validated::settle_as_read(core, tx, ns, &as_read, &shown.before).await?;
+    }
+    Ok(true)
+}
+
+/// The fields of a stored document that show whether it is as it was read, and its write lock.
+fn shown_fields(as_read: &AsRead) -> Document {
+    let names = as_read.fields().into_iter().chain([WRITER.to_owned()]);
+    names.map(|name| (name, Bson::Int32(1))).collect()
 }
 
 async fn many(core: &Core, tx: &mut Transaction, ns: &Namespace, command: &UpdateCommand) -> Result<UpdateResult> {

@@ -7,6 +7,7 @@
 //! | of collections to which the transaction has written nothing | the command, and a digest of its answer; where it has found a document for each key of a unique index that it allows, which these are |
 //! | a list of documents with their `_id`s, of a collection that it has written to | the same of those that are not its own |
 //! | any other of such collections, or one that answers by chance | in place of the command, the documents of others that matter to it ([`Bracket`]) |
+//! | of some fields of a few documents by their `_id`s | the command, a digest, and the documents: a lock that finds them as they were settles it |
 //! | of a document that is its own, or that the statement itself locks | nothing: the lock keeps it |
 //!
 //! [`super::validation`] asks all of it again.
@@ -19,12 +20,14 @@ use crate::{
     coordinator::{
         Core,
         address::Address,
+        as_read::AsRead,
         changes::stamps_of_reads,
         looks::{FirstLook, begin_for},
         own_key::OwnKey,
-        read_set::{Digest, Entry, Point, Read, Witness, changed},
+        read_set::{Entry, Point, Read, changed},
         tag::Tags,
         transaction::Transaction,
+        witness::{Digest, Witness},
     },
     error::{Error, ErrorKind, Result},
     options::Namespace,
@@ -69,7 +72,7 @@ pub(crate) async fn find(core: &Core, tx: &mut Transaction, ns: &Namespace, quer
         return repeated(core, ns, found, before).await;
     }
     if !written {
-        let witness = Witness::of_keys(keys_allowed(core, ns, query).await?);
+        let witness = Witness::of_keys(keys_allowed(core, ns, query).await?).keeping(tx.reads.keeping(query));
         tx.reads.note(entry(ns, read, 0, witness.clone()), core.options.max_documents)?;
         return Ok(found.witnessed(witness));
     }
@@ -115,7 +118,10 @@ async fn find_pinned(core: &Core, tx: &mut Transaction, ns: &Namespace, query: &
     if query.is_whole_document() && OwnKey::of_simple(&id).is_some() {
         tx.reads.note_point(ns, Point { id, digest }, limit)?;
     } else {
-        let entry = entry(ns, Read::Find(query.clone()), 0, Witness::of(digest));
+        let witness = Witness::default().keeping(tx.reads.keeping(query));
+        found.iter().for_each(|document| witness.saw(document));
+        witness.ended();
+        let entry = entry(ns, Read::Find(query.clone()), 0, witness);
         tx.reads.note(Entry { pinned: Some(id), ..entry }, limit)?;
     }
     Ok(Documents::at_hand(found))
@@ -438,6 +444,28 @@ pub(crate) async fn settle_shown(
         true => Ok(()),
         false => Err(changed(ns, Some(id)).for_transaction(tx.id())),
     }
+}
+
+/// The document was locked by a statement that shows it as it was, at least in the fields that were
+/// read: these must be what was read.
+pub(crate) async fn settle_as_read(
+    core: &Core,
+    tx: &mut Transaction,
+    ns: &Namespace,
+    as_read: &AsRead,
+    shown: &Document,
+) -> Result<()> {
+    if as_read.is_same(&RawDocumentBuf::try_from(shown)?) {
+        tx.reads.settle_as_read(as_read);
+        return Ok(());
+    }
+    // Bytes may have become others on the way: then the server says so, now and at the commit.
+    for entry in tx.reads.entries_of(as_read) {
+        if !core.is_as_read(tx, entry).await? {
+            return Err(changed(ns, None).for_transaction(tx.id()));
+        }
+    }
+    Ok(())
 }
 
 /// The query with the time in place of `$$NOW`. Its answer is the latest, also where it could be a

@@ -51,10 +51,11 @@ use crate::{
         looks::{FirstLook, begin_for},
         meet::Patience,
         own_key::OwnKey,
-        read_set::{Digest, Entry, Point, Read, changed},
+        read_set::{Entry, Point, Read, changed},
         server::live::Leading,
         tag::Tags,
         transaction::Transaction,
+        witness::Digest,
     },
     document,
     error::{Error, ErrorKind, Result},
@@ -241,6 +242,11 @@ impl Core {
         }
     }
 
+    /// Would this read be answered now as it was?
+    pub(crate) async fn is_as_read(&self, tx: &Transaction, entry: &Entry) -> Result<bool> {
+        Ok(self.ask_again(tx, entry).await? == entry.witness.digest())
+    }
+
     async fn check_points(&self, tx: &Transaction, ns: &Namespace, points: &[&Point]) -> Result<Rivals> {
         let mut left: Vec<&Point> = points.to_vec();
         let (mut rivals, mut decided) = (Rivals::new(), HashSet::new());
@@ -305,7 +311,7 @@ impl Core {
             rivals.clear();
         }
         let is_asked = rivals.is_empty() || tx.is_in_quiet();
-        if is_asked && self.ask_again(tx, entry).await? != entry.witness.digest() {
+        if is_asked && !self.is_as_read(tx, entry).await? {
             return Err(changed(&entry.ns, entry.pinned.as_ref()));
         }
         Ok(rivals)

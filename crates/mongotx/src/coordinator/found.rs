@@ -41,6 +41,6 @@ pub(super) fn is_one_statement(change: &Change<'_>) -> bool {
     match change {
         Change::Remove => true,
         Change::Update { array_filters: Some(_), .. } => false,
-        Change::Update { update, .. } => change.is_lock() || fuse(update, &Bson::Null, &[], &[]).is_some(),
+        Change::Update { update, .. } => change.is_lock() || fuse(update, &Bson::Null, &[], &[], &[]).is_some(),
     }
 }

@@ -14,7 +14,8 @@
 //! | [`seen_keys`] | where documents are that a transaction has read by other keys than their `_id`s |
 //! | [`prepare_each`], [`prepare_many`] | several documents, each with its own change; many with the same |
 //! | [`answered_each`] | what the answer to the first of these tells |
-//! | [`read_set`] | what a transaction has read, to be validated |
+//! | [`read_set`], [`witness`] | what a transaction has read, to be validated; what is remembered of an answer |
+//! | [`kept`], [`as_read`] | documents as they were read, for who locks one |
 //! | [`changes`], [`looks`] | when transactions last changed each collection, and who looks at that |
 //! | [`ahead`], [`forecast`] | validation behind the last insert, and whether an insert is the last one |
 //! | [`quiet`], [`quiet_reader`] | quiet for a reader that loses again and again; when its transaction asks for it |
@@ -46,6 +47,7 @@
 pub(crate) mod address;
 pub(crate) mod ahead;
 pub(crate) mod answered_each;
+pub(crate) mod as_read;
 pub(crate) mod by_key;
 pub(crate) mod catalog;
 pub(crate) mod chance;
@@ -61,6 +63,7 @@ pub(crate) mod found;
 pub(crate) mod freshness;
 pub(crate) mod hold;
 pub(crate) mod holders;
+pub(crate) mod kept;
 pub(crate) mod lock_fields;
 pub(crate) mod looks;
 pub(crate) mod meet;
@@ -99,6 +102,7 @@ pub(crate) mod txlog;
 pub(crate) mod unfinishable;
 pub(crate) mod unique;
 pub(crate) mod unlocked;
+pub(crate) mod witness;
 
 use std::sync::{Arc, Weak};
 

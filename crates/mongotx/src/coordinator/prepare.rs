@@ -11,7 +11,7 @@
 //!
 //! The command is sent once, and the transaction is in doubt meanwhile ([`super::server::live`]).
 
-use bson::{Document, doc};
+use bson::{Bson, Document, doc};
 use protocol::TxId;
 use sd2v::{
     filter::{
@@ -143,12 +143,18 @@ impl Target<'_> {
 
     /// Lock, copy and change in one statement, where that is provably the same. Where the filter is
     /// no more than values of fields, they are demanded in the pipeline: a query that says nothing
-    /// but the `_id` takes the server's shortest way.
-    pub(crate) fn fused(&self, update: &Update, me: TxId, left: Option<TxId>) -> Result<Option<Document>> {
+    /// but the `_id` takes the server's shortest way. So are the conditions `as_read`.
+    pub(crate) fn fused(
+        &self,
+        update: &Update,
+        me: TxId,
+        left: Option<TxId>,
+        as_read: &[Bson],
+    ) -> Result<Option<Document>> {
         let demands = plain_demands(self.filter).filter(|_| self.terms.collation.is_none());
         let over = left.map(tx_id_to_bson);
-        let Some(pipeline) = fuse(update, &tx_id_to_bson(me), over.as_slice(), demands.as_deref().unwrap_or_default())
-        else {
+        let plain = demands.as_deref().unwrap_or_default();
+        let Some(pipeline) = fuse(update, &tx_id_to_bson(me), over.as_slice(), plain, as_read) else {
             return Ok(None);
         };
         let query = match demands {
@@ -441,7 +447,7 @@ impl Core {
                     && !read_locked
                     && array_filters.is_none()
                     && target.terms.is_plain()
-                    && let Some(statement) = target.fused(update, me, left)?
+                    && let Some(statement) = target.fused(update, me, left, &[])?
                     && let Some(applied) = self.attempt_fused(tx, target, statement).await?
                 {
                     return Ok(Some(applied));

@@ -11,12 +11,15 @@
 //!    given back, because a transaction that waits for one document must not hold what its order
 //!    puts after that ([`super::answered_each`]).
 //!
+//! Of a document that the transaction has read, the short form demands that it is as it was read
+//! (decision 0062): then the read needs no validation any more.
+//!
 //! What needs more than these statements (unique values, words, shard keys, collations) takes the
 //! way of single documents.
 
 use std::collections::HashSet;
 
-use bson::Document;
+use bson::{Bson, Document};
 use protocol::TxId;
 use sd2v::update::Update;
 
@@ -24,6 +27,7 @@ use super::{
     Core,
     address::Address,
     answered_each::{Done, Way, of_all, of_some},
+    as_read::Demanded,
     catalog::Collection,
     meet::Patience,
     own_key::{OwnKey, coarse_key, id_key},
@@ -43,6 +47,8 @@ const BATCH_BYTES: usize = 4 * 1024 * 1024;
 pub(crate) struct Each<'a> {
     pub(crate) target: Target<'a>,
     pub(crate) change: Change<'a>,
+    /// What the document was read to be. The short form demands it.
+    pub(crate) as_read: Option<Demanded>,
 }
 
 /// How many statements a change takes.
@@ -118,7 +124,10 @@ impl Core {
                 return Err(error);
             }
         };
-        for each in &all[..done.count] {
+        for (each, way) in all[..done.count].iter().zip(&ways) {
+            if let (Some(demanded), Way::Fused) = (&each.as_read, way) {
+                tx.reads.settle_as_read(&demanded.as_read);
+            }
             tx.note_replacing(each.is_replacement());
             tx.note_locked(ns, std::slice::from_ref(each.target.at), each.is_removal());
         }
@@ -221,11 +230,13 @@ impl Each<'_> {
 /// that transaction if the document has to be finished before.
 fn taken_over_each(
     statements: &mut Statements,
-    Each { target, change }: &Each<'_>,
+    Each { target, change, as_read }: &Each<'_>,
     (me, claim): (TxId, Option<&Claim<'_>>),
 ) -> Result<Option<TxId>> {
     match (statements.way, statements.all.as_mut_slice()) {
-        (Way::Fused | Way::Remove, [statement]) => taken_over(statement, target, change, (me, claim)),
+        (Way::Fused | Way::Remove, [statement]) => {
+            taken_over(statement, target, change, (me, claim), conditions_of(as_read.as_ref()))
+        }
         _ => Ok(claim.and_then(Claim::left)),
     }
 }
@@ -238,7 +249,8 @@ fn short_statements(all: &[Each<'_>], me: TxId) -> Result<Option<Vec<Statements>
             // That the document was modified would say nothing but that it was locked.
             return Ok(None);
         }
-        let Some(statement) = statement_of(&each.target, &each.change, me, None)? else { return Ok(None) };
+        let as_read = conditions_of(each.as_read.as_ref());
+        let Some(statement) = statement_of(&each.target, &each.change, me, None, as_read)? else { return Ok(None) };
         let way = if each.is_removal() { Way::Remove } else { Way::Fused };
         let statements = Statements { way, all: vec![statement] };
         if !room.takes(&statements) {
@@ -249,15 +261,20 @@ fn short_statements(all: &[Each<'_>], me: TxId) -> Result<Option<Vec<Statements>
     Ok(Some(short))
 }
 
+/// The conditions under which the document is as it was read.
+fn conditions_of(as_read: Option<&Demanded>) -> &[Bson] {
+    as_read.map_or(&[], |demanded| &demanded.conditions)
+}
+
 /// The statements that [`super::prepare`] sends for a document that it has not locked. `None`:
 /// what the filter says only an index answers.
-fn in_two(Each { target, change }: &Each<'_>, me: TxId) -> Result<Option<Statements>> {
+fn in_two(Each { target, change, .. }: &Each<'_>, me: TxId) -> Result<Option<Statements>> {
     if target.condition()?.text.is_some() {
         return Ok(None);
     }
     Ok(match change {
         Change::Remove => {
-            let removal = statement_of(target, change, me, None)?;
+            let removal = statement_of(target, change, me, None, &[])?;
             removal.map(|statement| Statements { way: Way::Remove, all: vec![statement] })
         }
         Change::Update { update, array_filters } => {

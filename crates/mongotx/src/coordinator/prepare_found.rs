@@ -188,7 +188,7 @@ fn statement_of(query: &Query, change: &Change<'_>, me: TxId, left: &[Bson]) -> 
         return Ok(Some(statement::lock_remove(safe, me, OwnReadLock::None, false)));
     }
     let pipeline = match change {
-        Change::Update { update, array_filters: None } if !change.is_lock() => fuse(update, &writer, left, &[]),
+        Change::Update { update, array_filters: None } if !change.is_lock() => fuse(update, &writer, left, &[], &[]),
         Change::Update { array_filters: None, .. } => Some(fuse_lock(&writer, left)),
         _ => None,
     };
@@ -203,7 +203,7 @@ fn first_of(query: &Query, change: &Change<'_>, me: TxId) -> Option<Document> {
     let writer = tx_id_to_bson(me);
     let pipeline = match change {
         Change::Remove => Some(fuse_remove(&writer)),
-        Change::Update { update, array_filters: None } if !change.is_lock() => fuse(update, &writer, &[], &[]),
+        Change::Update { update, array_filters: None } if !change.is_lock() => fuse(update, &writer, &[], &[], &[]),
         Change::Update { array_filters: None, .. } => Some(fuse_lock(&writer, &[])),
         Change::Update { .. } => None,
     };

@@ -124,7 +124,7 @@ impl Core {
         }
         let left = tx.claims.as_ref().map_or_else(Vec::new, |claims| claims.left_in(targets.ns));
         let left: Vec<Bson> = left.into_iter().map(tx_id_to_bson).collect();
-        let Some(pipeline) = fuse(update, &tx_id_to_bson(me), &left, &[]) else { return Ok(None) };
+        let Some(pipeline) = fuse(update, &tx_id_to_bson(me), &left, &[], &[]) else { return Ok(None) };
         let (safe, taken) = match is_only_id(targets.filter) {
             true => (Document::new(), Document::new()),
             false => (guard_filter(targets.filter), rewrite_filter(targets.filter)?),

@@ -52,7 +52,7 @@ impl Core {
         if !self.consequences(&collection, target, change).await?.are_none() {
             return Ok(None);
         }
-        let Some(mut statement) = statement_of(target, change, me, None)? else { return Ok(None) };
+        let Some(mut statement) = statement_of(target, change, me, None, &[])? else { return Ok(None) };
         let claims = tx.claims.clone();
         let claim = match claims.as_ref().filter(|_| target.is_the_document(tx)) {
             Some(claims) => self.claim(claims, target, &Patience::new(tx.options.lock_wait)).await?,
@@ -95,7 +95,7 @@ impl Core {
         change: &Change<'_>,
         (me, claim): (TxId, Option<&Claim<'_>>),
     ) -> Result<()> {
-        let left = taken_over(statement, target, change, (me, claim))?;
+        let left = taken_over(statement, target, change, (me, claim), &[])?;
         self.finished(target.ns, left).await;
         Ok(())
     }
@@ -108,9 +108,10 @@ pub(super) fn taken_over(
     target: &Target<'_>,
     change: &Change<'_>,
     (me, claim): (TxId, Option<&Claim<'_>>),
+    as_read: &[Bson],
 ) -> Result<Option<TxId>> {
     let Some(left) = claim.and_then(Claim::left) else { return Ok(None) };
-    match statement_of(target, change, me, Some(left))? {
+    match statement_of(target, change, me, Some(left), as_read)? {
         Some(taking_over) => *statement = taking_over,
         None => return Ok(Some(left)),
     }
@@ -118,12 +119,14 @@ pub(super) fn taken_over(
 }
 
 /// Lock and change in one, where that is provably the same. `left`: a committed transaction whose
-/// lock may be taken over.
+/// lock may be taken over. `as_read`: conditions of an update besides, under which the document is
+/// as it was read.
 pub(super) fn statement_of(
     target: &Target<'_>,
     change: &Change<'_>,
     me: TxId,
     left: Option<TxId>,
+    as_read: &[Bson],
 ) -> Result<Option<Document>> {
     let condition = target.condition()?;
     if condition.text.is_some() {
@@ -139,6 +142,6 @@ pub(super) fn statement_of(
             Some(statement::lock_change(safe, fuse_lock(&writer, over.as_slice())))
         }
         Change::Update { .. } if change.is_lock() => Some(statement::lock_copy(safe, me, OwnReadLock::None, false)),
-        Change::Update { update, .. } => target.fused(update, me, left)?,
+        Change::Update { update, .. } => target.fused(update, me, left, as_read)?,
     })
 }

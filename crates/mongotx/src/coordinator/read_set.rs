@@ -1,124 +1,26 @@
 //! The reads of a transaction that are validated at the commit: for each read the command and a
-//! digest of its answer, never the documents themselves. See docs/isolation.md, "How validation
-//! works".
+//! digest of its answer. The documents themselves are kept only where the transaction may lock them
+//! ([`super::as_read`]). See docs/isolation.md, "How validation works".
 
-use std::{
-    collections::{HashMap, HashSet},
-    hash::{BuildHasher, RandomState},
-    sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError},
-};
+use std::collections::HashMap;
 
-use bson::{Bson, Document, RawDocument};
+use bson::{Bson, Document};
 use sd2v::filter::pinned_ids;
 
-use super::own_key::OwnKey;
+use super::{
+    as_read::AsRead,
+    kept::{Kept, MOST_ANSWERS},
+    own_key::OwnKey,
+    witness::{Digest, Witness},
+};
 use crate::{
     coordinator::{pipeline::AggregateCommand, query::Query},
     error::{Error, ErrorKind, Result},
     options::Namespace,
 };
 
-/// The digest of an answer: the documents in it, whatever their order.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Digest {
-    pub(crate) documents: u64,
-    sum: u64,
-    /// Whether the answer was read to its end.
-    pub(crate) complete: bool,
-}
-
 /// Reads that another one is compared with.
 const COMPARED: usize = 64;
-
-/// Different in each process, so that no two documents with the same hash can be prepared.
-static HASH: LazyLock<RandomState> = LazyLock::new(RandomState::new);
-
-impl Digest {
-    pub(crate) fn add(&mut self, document: &RawDocument) {
-        self.documents += 1;
-        self.sum = self.sum.wrapping_add(HASH.hash_one(document.as_bytes()));
-    }
-
-    /// Of an answer that is at hand.
-    pub(crate) fn of<'a>(documents: impl IntoIterator<Item = &'a RawDocument>) -> Self {
-        let mut digest = Self { complete: true, ..Self::default() };
-        documents.into_iter().for_each(|document| digest.add(document));
-        digest
-    }
-}
-
-/// The digest of an answer that may still be read.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Witness(Arc<Mutex<Seen>>);
-
-#[derive(Debug, Default)]
-struct Seen {
-    digest: Digest,
-    /// So many documents answer the query if there are that many: it names a key of each.
-    keys: usize,
-    /// Documents that were seen, as long as they may be the only ones.
-    documents: HashSet<OwnKey>,
-}
-
-/// Keys of documents that are noted one by one.
-const MOST_KEYS: usize = 64;
-
-impl Witness {
-    pub(crate) fn of(digest: Digest) -> Self {
-        Self(Arc::new(Mutex::new(Seen { digest, ..Seen::default() })))
-    }
-
-    /// Of a query that shows the `_id`s of documents, and allows so many keys of a unique index.
-    pub(crate) fn of_keys(keys: usize) -> Self {
-        let keys = if keys <= MOST_KEYS { keys } else { 0 };
-        Self(Arc::new(Mutex::new(Seen { keys, ..Seen::default() })))
-    }
-
-    fn state(&self) -> MutexGuard<'_, Seen> {
-        // Nothing panics while it is held.
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    pub(crate) fn saw(&self, document: &RawDocument) {
-        let mut seen = self.state();
-        seen.digest.add(document);
-        if seen.keys > 0 {
-            let id = document.get("_id").ok().flatten().and_then(|id| Bson::try_from(id).ok());
-            match id.and_then(|id| OwnKey::of_simple(&id)) {
-                Some(id) => drop(seen.documents.insert(id)),
-                None => seen.keys = 0,
-            }
-        }
-    }
-
-    pub(crate) fn ended(&self) {
-        self.state().digest.complete = true;
-    }
-
-    pub(crate) fn digest(&self) -> Digest {
-        self.state().digest
-    }
-
-    /// An answer that is still being read depends on its whole collection from now on, even if it
-    /// is read to its end later.
-    fn fix(&self) {
-        let mut seen = self.state();
-        if !seen.digest.complete {
-            seen.keys = 0;
-        }
-    }
-
-    /// The documents that the answer depends on, if there is one for each key that the query
-    /// allows: while these are as they are, no other document can have one of the keys.
-    pub(super) fn documents(&self) -> Option<Vec<OwnKey>> {
-        let seen = self.state();
-        // One that was seen twice was changed meanwhile.
-        let is_seen_once = seen.digest.documents == seen.keys as u64;
-        let is_one_for_each =
-            seen.keys > 0 && seen.documents.len() == seen.keys && is_seen_once && seen.digest.complete;
-        is_one_for_each.then(|| seen.documents.iter().cloned().collect())
-    }
-}
 
 /// The command of a read. It is sent again as if by a client that has written nothing.
 #[derive(Clone, Debug, PartialEq)]
@@ -187,6 +89,8 @@ pub(crate) struct ReadSet {
     points: HashMap<Namespace, HashMap<OwnKey, Point>>,
     count: usize,
     entries: Vec<Entry>,
+    /// Those of the entries that keep documents, [`MOST_ANSWERS`] at most.
+    kept: Vec<(Namespace, Witness)>,
     changes: u64,
 }
 
@@ -256,8 +160,42 @@ impl ReadSet {
     pub(crate) fn note(&mut self, entry: Entry, limit: usize) -> Result<()> {
         self.check_room(limit)?;
         self.changes += 1;
+        if entry.witness.keeps() {
+            self.kept.push((entry.ns.clone(), entry.witness.clone()));
+        }
         self.entries.push(entry);
         Ok(())
+    }
+
+    /// For the documents of the answer to this query, if they are to be kept.
+    pub(crate) fn keeping(&self, query: &Query) -> Option<Kept> {
+        if self.kept.len() < MOST_ANSWERS { Kept::of(query) } else { None }
+    }
+
+    /// What the document with this `_id` was read to be, where that is kept.
+    pub(crate) fn as_read(&self, ns: &Namespace, id: &Bson) -> Option<AsRead> {
+        let of_it = self.kept.iter().filter(|(of, _)| of == ns);
+        AsRead::of(id, of_it.map(|(_, witness)| witness))
+    }
+
+    /// Reads of which this is a part.
+    pub(crate) fn entries_of(&self, as_read: &AsRead) -> impl Iterator<Item = &Entry> {
+        let is_of_it = |entry: &&Entry| as_read.reads().iter().any(|read| read.is(&entry.witness));
+        self.entries.iter().filter(is_of_it)
+    }
+
+    /// The document is locked, as it was read. Nothing is left to validate of reads of which all
+    /// documents are.
+    pub(crate) fn settle_as_read(&mut self, as_read: &AsRead) {
+        as_read.locked();
+        let settled: Vec<&Witness> = as_read.reads().iter().filter(|read| read.is_locked()).collect();
+        if settled.is_empty() {
+            return;
+        }
+        let is_settled = |witness: &Witness| settled.iter().any(|read| read.is(witness));
+        self.entries.retain(|entry| !is_settled(&entry.witness));
+        self.kept.retain(|(_, witness)| !is_settled(witness));
+        self.changes += 1;
     }
 
     fn check_room(&self, limit: usize) -> Result<()> {
@@ -315,53 +253,6 @@ mod tests {
 
     fn point(id: Bson, value: i32) -> Point {
         Point { id, digest: Digest::of([&*rawdoc! {"v": value}]) }
-    }
-
-    #[test]
-    fn digest_of_the_same_documents_in_another_order_is_the_same() {
-        let (a, b) = (rawdoc! {"a": 1}, rawdoc! {"a": 1.0});
-        assert_eq!(Digest::of([&*a, &*b]), Digest::of([&*b, &*a]));
-        assert_ne!(Digest::of([&*a, &*a]), Digest::of([&*a, &*b]));
-        assert_ne!(Digest::of([&*a]), Digest::of([&*a, &*a]));
-        let half = Witness::default();
-        half.saw(&a);
-        assert_ne!(half.digest(), Digest::of([&*a]));
-        half.ended();
-        assert_eq!(half.digest(), Digest::of([&*a]));
-    }
-
-    #[test]
-    fn answer_of_a_document_for_each_key_depends_on_these_alone() {
-        let depends_on = |keys, ids: &[i32], is_over: bool| {
-            let witness = Witness::of_keys(keys);
-            ids.iter().for_each(|id| witness.saw(&rawdoc! {"_id": *id}));
-            if is_over {
-                witness.ended();
-            }
-            witness.documents().map(|documents| documents.len())
-        };
-        assert_eq!(depends_on(2, &[1, 2], true), Some(2));
-        let many: Vec<i32> = (0..=MOST_KEYS as i32).collect();
-        for (keys, ids, is_over) in [
-            (2, &[1][..], true),
-            (2, &[1, 1], true),
-            (1, &[1, 1], true),
-            (2, &[1, 2, 3], true),
-            (2, &[1, 2], false),
-            (0, &[], true),
-            (many.len(), &many, true),
-        ] {
-            assert_eq!(depends_on(keys, ids, is_over), None, "{keys} {ids:?} {is_over}");
-        }
-        let read_on = Witness::of_keys(1);
-        read_on.saw(&rawdoc! {"_id": 1});
-        read_on.fix();
-        read_on.ended();
-        assert!(read_on.documents().is_none(), "it was being read when validation began");
-        let nameless = Witness::of_keys(1);
-        nameless.saw(&rawdoc! {"a": 1});
-        nameless.ended();
-        assert!(nameless.documents().is_none());
     }
 
     #[test]

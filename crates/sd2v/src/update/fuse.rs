@@ -62,14 +62,21 @@ impl Change<'_> {
 /// The update as the `u` of one statement that locks a clean document, or one that one of `over`
 /// has left, for `writer` with the change made in `_unsafe`, or `None` where the operators must be
 /// sent as they are. The lock is taken if and only if the document was modified. All of `over` are
-/// committed, durably. The document has all of the values that `demands` names.
-pub fn fuse(update: &Update, writer: &Bson, over: &[Bson], demands: &[Demand<'_>]) -> Option<Vec<Document>> {
+/// committed, durably. The document has all of the values that `demands` names, and fulfils the
+/// conditions `as_read` ([`crate::filter::exact_conditions`]).
+pub fn fuse(
+    update: &Update,
+    writer: &Bson,
+    over: &[Bson],
+    demands: &[Demand<'_>],
+    as_read: &[Bson],
+) -> Option<Vec<Document>> {
     let Update::Operators(operators) = update else { return None };
     check::check_operators(operators).ok()?;
     let changes = changes(operators)?;
     let values: Document = changes.iter().map(|(field, change)| (field.to_string(), value(field, change))).collect();
     let demanded = demands.iter().map(|(field, value)| doc! { "$eq": [format!("${field}"), literal(value)] }.into());
-    let conditions = conditions(&changes).into_iter().chain(demanded).collect();
+    let conditions = conditions(&changes).into_iter().chain(demanded).chain(as_read.iter().cloned()).collect();
     Some(vec![lock_if(conditions, values, writer, over)])
 }
 

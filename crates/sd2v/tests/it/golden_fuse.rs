@@ -3,10 +3,13 @@
 #![allow(clippy::unwrap_used)]
 
 use bson::{Bson, Document, Timestamp, bson, doc};
-use sd2v::{filter::plain_demands, update::*};
+use sd2v::{
+    filter::{exact_conditions, plain_demands},
+    update::*,
+};
 
 fn fused(u: Bson) -> Option<Vec<Document>> {
-    fuse(&Update::parse_update(u).unwrap(), &bson!({ "c": 1 }), &[], &[])
+    fuse(&Update::parse_update(u).unwrap(), &bson!({ "c": 1 }), &[], &[], &[])
 }
 
 /// Conditions, locked document, document left as it is.
@@ -84,7 +87,7 @@ fn fuse_new_fields_in_the_servers_order() {
 fn fuse_takes_over_what_the_named_transaction_has_left() {
     let update = Update::parse_update(bson!({ "$inc": { "a": 1 } })).unwrap();
     let (me, over) = (bson!({ "c": 1 }), bson!({ "c": 2 }));
-    let [stage] = fuse(&update, &me, std::slice::from_ref(&over), &[]).unwrap().try_into().unwrap();
+    let [stage] = fuse(&update, &me, std::slice::from_ref(&over), &[], &[]).unwrap().try_into().unwrap();
     let outer = stage.get_document("$replaceWith").unwrap().get_document("$let").unwrap();
     let is_left = bson!([
         { "$eq": ["$_xTxId", { "$literal": { "c": 2 } }] },
@@ -106,7 +109,7 @@ fn fuse_takes_over_what_the_named_transaction_has_left() {
 fn fuse_takes_over_from_any_of_several() {
     let update = Update::parse_update(bson!({ "$inc": { "a": 1 } })).unwrap();
     let (me, over) = (bson!({ "c": 1 }), [bson!({ "c": 2 }), bson!({ "c": 3 })]);
-    for pipeline in [fuse(&update, &me, &over, &[]).unwrap(), fuse_lock(&me, &over)] {
+    for pipeline in [fuse(&update, &me, &over, &[], &[]).unwrap(), fuse_lock(&me, &over)] {
         let vars = pipeline[0].get_document("$replaceWith").unwrap().get_document("$let").unwrap();
         let current = vars.get_document("vars").unwrap().get_document("CURRENT").unwrap();
         let held = &current.get_array("$cond").unwrap()[0].as_document().unwrap().get_array("$and").unwrap()[0];
@@ -119,7 +122,7 @@ fn fuse_with_what_the_filter_demands() {
     let (update, filter) =
         (Update::parse_update(bson!({ "$inc": { "a": 1 } })).unwrap(), doc! { "_id": 1, "k": 7, "s": "x" });
     let demands = plain_demands(&filter).unwrap();
-    let [stage] = fuse(&update, &bson!({ "c": 1 }), &[], &demands).unwrap().try_into().unwrap();
+    let [stage] = fuse(&update, &bson!({ "c": 1 }), &[], &demands, &[]).unwrap().try_into().unwrap();
     let outcome = stage.get_document("$replaceWith").unwrap().get_array("$cond").unwrap().clone();
     let conditions = outcome[0].as_document().unwrap().get_array("$and").unwrap();
     let demanded = [bson!({ "$eq": ["$k", { "$literal": 7 }] }), bson!({ "$eq": ["$s", { "$literal": "x" }] })];
@@ -180,4 +183,15 @@ fn fuse_anything_dubious_left_to_the_operators() {
     for u in cases {
         assert_eq!(fused(u.clone()), None, "{u}");
     }
+}
+
+#[test]
+fn fuse_with_what_was_read() {
+    let update = Update::parse_update(bson!({ "$set": { "a": 1 } })).unwrap();
+    let as_read: Vec<Bson> = exact_conditions("k", Some(&7.into())).unwrap();
+    let [stage] = fuse(&update, &bson!({ "c": 1 }), &[], &[], &as_read).unwrap().try_into().unwrap();
+    let outcome = stage.get_document("$replaceWith").unwrap().get_array("$cond").unwrap().clone();
+    let conditions = outcome[0].as_document().unwrap().get_array("$and").unwrap();
+    let demanded = [bson!({ "$eq": ["$k", { "$literal": 7 }] }), bson!({ "$eq": [{ "$type": "$k" }, "int"] })];
+    assert_eq!(conditions[conditions.len() - 2..], demanded);
 }

@@ -254,7 +254,7 @@ proptest! {
             Update::parse_update(value.clone()).ok(),
         ];
         for update in updates.into_iter().flatten() {
-            let _ = (rewrite_update(&update), fuse(&update, &Bson::Null, &[Bson::Null], &[]));
+            let _ = (rewrite_update(&update), fuse(&update, &Bson::Null, &[Bson::Null], &[], &[]));
             let _ = (upsert_id(&document, &update), rewrite_upsert(&document, &update, &value, &document, &Bson::Null));
         }
     }
@@ -268,6 +268,6 @@ proptest! {
         let document = doc! { key: nested.clone() };
         let _ = (rewrite_filter(&document), rewrite_expression(&nested), as_stages(&document));
         let _ = (rewrite_update(&Update::Pipeline(vec![document.clone()])), is_find_only(&document));
-        let _ = fuse(&Update::Operators(doc! { "$set": document }), &Bson::Null, &[], &[]);
+        let _ = fuse(&Update::Operators(doc! { "$set": document }), &Bson::Null, &[], &[], &[]);
     }
 }
