@@ -8,7 +8,8 @@ use super::{
     delete,
     fetch_key::is_values,
     implicit, insert, update,
-    write_commands::{DeleteCommand, UpdateCommand},
+    upserts::{self, There},
+    write_commands::Operation,
 };
 use crate::coordinator::{query, terms::Terms};
 use crate::{
@@ -30,46 +31,25 @@ const TOGETHER: usize = 500;
 /// command has locked behind its end is given back, and is locked again.
 const MOST_STOPS: usize = 4;
 
-#[derive(Clone, Debug)]
-pub(crate) enum Operation {
-    Insert(Document),
-    Update(Box<UpdateCommand>),
-    Delete(Box<DeleteCommand>),
-    /// A write that could not be read. It is refused when its turn comes.
-    Refused(Error),
-}
-
-impl Operation {
-    /// Errors of the write that do not depend on any document.
-    pub(super) fn check(&self) -> Result<()> {
-        match self {
-            Self::Insert(document) => Ok(sd2v::stored::check_document(document)?),
-            Self::Update(update) => update.check(),
-            Self::Delete(delete) => Ok(sd2v::filter::check_filter(&delete.filter)?),
-            Self::Refused(error) => Err(error.clone()),
-        }
-    }
-
-    /// The filter and the change of an update or removal that can go with others. It may say that
-    /// it is of many documents: what names one can be of no more.
-    fn as_statement(&self) -> Option<Statement<'_>> {
-        match self {
-            Self::Update(command) if command.may_go_together() => {
-                Some(Statement { filter: &command.filter, terms: &command.terms, change: command.change() })
-            }
-            Self::Delete(command) if command.terms.is_plain() && command.terms.hint.is_none() => {
-                Some(Statement { filter: &command.filter, terms: &command.terms, change: Change::Remove })
-            }
-            _ => None,
-        }
-    }
-}
-
 /// A change of one document that may be sent together with others.
 struct Statement<'a> {
     filter: &'a Document,
     terms: &'a Terms,
     change: Change<'a>,
+}
+
+/// The filter and the change of an update or removal that can go with others, or of an upsert whose
+/// document is there. It may say that it is of many documents: what names one can be of no more.
+fn statement_of(operation: &Operation, is_there: bool) -> Option<Statement<'_>> {
+    match operation {
+        Operation::Update(command) if command.may_go_together() || is_there => {
+            Some(Statement { filter: &command.filter, terms: &command.terms, change: command.change() })
+        }
+        Operation::Delete(command) if command.terms.is_plain() && command.terms.hint.is_none() => {
+            Some(Statement { filter: &command.filter, terms: &command.terms, change: Change::Remove })
+        }
+        _ => None,
+    }
 }
 
 /// The result of a bulk write.
@@ -130,10 +110,23 @@ async fn inside(
     let (mut index, mut keys_from, mut together_from) = (0, 0, 0);
     // The one before which a command of several has ended, and how many have ended early.
     let (mut alone, mut stops) = (None, 0);
-    let mut form = Form::Short;
+    let (mut form, mut there) = (Form::Short, There::default());
     while let Some(operation) = operations.get(index) {
         let rest = if index < together_from || alone == Some(index) { &[] } else { &operations[index..] };
-        let together = match first_statements(core, tx, ns, rest, (index >= keys_from, form)).await {
+        match there.ask(core, tx, ns, (index, rest)).await {
+            Err(error) if error.ends_transaction() => return Err(error),
+            Err(error) => tracing::debug!(%error, "it was not found out which documents are there"),
+            Ok(()) => {}
+        }
+        let inserted = upserted_together(core, tx, ns, rest, (index, &mut there)).await?;
+        if !inserted.is_empty() {
+            let places = index..;
+            index += inserted.len();
+            result.upserted_ids.extend(places.zip(inserted));
+            continue;
+        }
+        let first = (index, &there);
+        let together = match first_statements(core, tx, ns, rest, (index >= keys_from, form), first).await {
             Ok(together) => together,
             Err(error) if error.ends_transaction() => return Err(error),
             // One by one they are refused where they stand.
@@ -210,13 +203,15 @@ async fn first_statements(
     ns: &Namespace,
     operations: &[Operation],
     (by_key, form): (bool, Form),
+    (place, there): (usize, &There),
 ) -> Result<Together> {
     if operations.len() < 2 || !core.shard_key(ns).await?.is_empty() || tx.has_read_locks(ns) {
         return Ok(Together::default());
     }
     let mut run = Vec::new();
-    for operation in operations.iter().take(TOGETHER) {
-        let Some(statement) = operation.as_statement().filter(|_| operation.check().is_ok()) else { break };
+    for (place, operation) in (place..).zip(operations).take(TOGETHER) {
+        let is_there = there.is_there(place) == Some(true);
+        let Some(statement) = statement_of(operation, is_there).filter(|_| operation.check().is_ok()) else { break };
         match named(core, tx, ns, &statement).await? {
             Some(named) if named.is_by_key() && !by_key => break,
             Some(named) => run.push((named, statement)),
@@ -248,6 +243,34 @@ async fn first_statements(
     let done = core.prepare_each(tx, ns, &all, form).await?;
     let is_full = done.is_full && !by_keys;
     Ok(Together { done: done.count, modified: done.modified, is_unclear: done.is_unclear, is_full, named })
+}
+
+/// Inserts the documents of as many of the first upserts as one command can, where they are not
+/// there. Answers their `_id`s; none, if the first goes another way.
+async fn upserted_together(
+    core: &Core,
+    tx: &mut Transaction,
+    ns: &Namespace,
+    operations: &[Operation],
+    (place, there): (usize, &mut There),
+) -> Result<Vec<Bson>> {
+    let absent = there.absent(place).min(operations.len());
+    if absent < 2 {
+        return Ok(Vec::new());
+    }
+    core.catalog.check_written(ns, true)?;
+    let inserted = match upserts::insert_together(core, tx, ns, &operations[..absent]).await {
+        Err(error) if !error.ends_transaction() => {
+            // One by one they are refused where they stand.
+            tracing::debug!(%error, "upserts could not be sent together");
+            Vec::new()
+        }
+        inserted => inserted?,
+    };
+    if inserted.len() < absent {
+        there.leave(place + inserted.len());
+    }
+    Ok(inserted)
 }
 
 /// How an update or removal names the one document that it can match.

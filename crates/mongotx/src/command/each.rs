@@ -27,10 +27,10 @@ use sd2v::{
 };
 
 use super::{
-    bulk::{BulkWriteResult, Operation},
+    bulk::BulkWriteResult,
     direct,
     insert::{BATCH, BATCH_BYTES, with_id},
-    write_commands::{DeleteCommand, UpdateCommand},
+    write_commands::{DeleteCommand, Operation, UpdateCommand},
 };
 use crate::{
     coordinator::{Core, catalog::Collection, own_key::OwnKey, server::WriteAnswer},

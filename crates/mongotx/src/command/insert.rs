@@ -54,7 +54,7 @@ fn check(document: &Document) -> Result<()> {
 }
 
 /// Refuses documents that a transaction cannot store faithfully.
-fn check_pending(document: &Document) -> Result<()> {
+pub(super) fn check_pending(document: &Document) -> Result<()> {
     check(document)?;
     document.get("_id").map_or(Ok(()), check_id)?;
     for (field, value) in document {

@@ -49,6 +49,7 @@ pub(crate) mod text;
 pub(crate) mod united;
 pub(crate) mod update;
 pub(crate) mod upsert;
+mod upserts;
 pub(crate) mod validated;
 pub(crate) mod validation;
 pub(crate) mod views;

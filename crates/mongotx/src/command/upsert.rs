@@ -203,7 +203,7 @@ async fn build_aside(
 }
 
 /// The document that a replacement's upsert inserts.
-fn replacement_to_insert(id: Option<Bson>, replacement: &Document) -> (Bson, Document) {
+pub(super) fn replacement_to_insert(id: Option<Bson>, replacement: &Document) -> (Bson, Document) {
     // Its own `_id` can only be another type of the same number.
     let Some(id) = replacement.get("_id").cloned().or(id) else { return insert::with_id(replacement.clone()) };
     let mut document = doc! {"_id": id};

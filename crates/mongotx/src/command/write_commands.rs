@@ -1,6 +1,6 @@
-//! The commands that change documents by a condition, as the application gives them: `update`,
-//! `delete` and `findAndModify`. They are carried out in [`super::update`], [`super::delete`] and
-//! [`super::find_and_modify`].
+//! The writes as the application gives them: `update`, `delete`, `findAndModify`, and those of a
+//! bulk. They are carried out in [`super::update`], [`super::delete`], [`super::find_and_modify`]
+//! and [`super::bulk`].
 
 use std::borrow::Cow;
 
@@ -109,6 +109,28 @@ pub(crate) struct DeleteCommand {
     pub(crate) filter: Document,
     pub(crate) multi: bool,
     pub(crate) terms: Terms,
+}
+
+/// A write of a bulk.
+#[derive(Clone, Debug)]
+pub(crate) enum Operation {
+    Insert(Document),
+    Update(Box<UpdateCommand>),
+    Delete(Box<DeleteCommand>),
+    /// A write that could not be read. It is refused when its turn comes.
+    Refused(Error),
+}
+
+impl Operation {
+    /// Errors of the write that do not depend on any document.
+    pub(super) fn check(&self) -> Result<()> {
+        match self {
+            Self::Insert(document) => Ok(sd2v::stored::check_document(document)?),
+            Self::Update(update) => update.check(),
+            Self::Delete(delete) => Ok(sd2v::filter::check_filter(&delete.filter)?),
+            Self::Refused(error) => Err(error.clone()),
+        }
+    }
 }
 
 /// The change that a `findAndModify` makes.

@@ -9,8 +9,8 @@ use sd2v::update::Update;
 use super::{Modification, delete::delete_command, update::update_command};
 use crate::{
     command::{
-        bulk::{self, BulkWriteResult, Operation},
-        write_commands::UpdateCommand,
+        bulk::{self, BulkWriteResult},
+        write_commands::{Operation, UpdateCommand},
     },
     coordinator::Core,
     error::{Error, Result},

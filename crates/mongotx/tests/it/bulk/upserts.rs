@@ -1,0 +1,192 @@
+//! Upserts by `_id` of a bulk: those whose documents are there are one command, and those whose
+//! documents are not are another.
+
+use std::collections::BTreeMap;
+
+use bson::{Bson, Document, doc};
+use mongotx::{ClientOptions, Step, WriteModel};
+
+use super::{LONG, add, numbers, place};
+use crate::quiet;
+
+fn upsert(id: i32, update: Document) -> WriteModel {
+    WriteModel::UpdateOne { filter: doc! {"_id": id}, update: update.into(), upsert: true }
+}
+
+fn plus(id: i32) -> WriteModel {
+    upsert(id, doc! {"$inc": {"n": 1}})
+}
+
+fn ids(places: &[(usize, Bson)]) -> Vec<(usize, i32)> {
+    places.iter().map(|(place, id)| (*place, id.as_i32().unwrap())).collect()
+}
+
+#[tokio::test]
+async fn upserts_by_id_are_a_question_and_a_command_for_each_kind() {
+    let (client, coll, mut session) = place().await;
+    session.begin().unwrap();
+    coll.bulk_write([add(6, 1)]).session(&mut session).await.unwrap();
+    let bulk = async {
+        let all = [1, 2, 3, 11, 12, 13].map(plus);
+        let done = coll.bulk_write(all).session(&mut session).await.unwrap();
+        assert_eq!((done.matched_count, done.modified_count), (3, 3));
+        assert_eq!(ids(&done.upserted_ids), [(3, 11), (4, 12), (5, 13)]);
+    };
+    let sent = quiet::commands_of(&client, bulk).await;
+    assert_eq!(sent, BTreeMap::from([("update".to_owned(), 2), ("find".to_owned(), 1)]));
+    // Its own documents now: each takes the way of single ones.
+    let done = coll.bulk_write([plus(11), plus(1)]).session(&mut session).await.unwrap();
+    assert_eq!((done.matched_count, done.upserted_ids.len()), (2, 0));
+    session.commit().await.unwrap();
+    assert_eq!(numbers(&client, &coll).await, [3, 2, 2, 1, 1, 2, 2, 1, 1]);
+}
+
+#[tokio::test]
+async fn what_is_upserted_is_gone_after_a_rollback() {
+    let (client, coll, mut session) = place().await;
+    session.begin().unwrap();
+    coll.bulk_write([11, 12, 1, 2].map(plus)).session(&mut session).await.unwrap();
+    assert_eq!(coll.count_documents(doc! {}).session(&mut session).await.unwrap(), 8);
+    session.rollback().await.unwrap();
+    assert_eq!(numbers(&client, &coll).await, [1; 6]);
+}
+
+/// Documents as the server itself makes them of filter and update.
+#[tokio::test]
+async fn upserted_documents_are_those_of_single_upserts() {
+    let (client, coll, mut session) = place().await;
+    let update =
+        |filter: Document, update: Document| WriteModel::UpdateOne { filter, update: update.into(), upsert: true };
+    let pipeline = vec![doc! {"$set": {"sum": {"$add": ["$_id", 1]}}}];
+    let models = |from: i32| {
+        [
+            update(doc! {"_id": from, "k": 5}, doc! {"$setOnInsert": {"b": 1, "a": 2}, "$push": {"list": 3}}),
+            WriteModel::UpdateOne { filter: doc! {"_id": from + 1}, update: pipeline.clone().into(), upsert: true },
+            WriteModel::ReplaceOne {
+                filter: doc! {"_id": from + 2},
+                replacement: doc! {"b": {"c": 1}, "a": 2},
+                upsert: true,
+            },
+            update(doc! {"_id": from + 3}, doc! {"$set": {"x.y": 1}, "$currentDate": {"at": {"$type": "date"}}}),
+        ]
+    };
+    session.begin().unwrap();
+    let bulk = async { coll.bulk_write(models(20)).session(&mut session).await.unwrap() };
+    let sent = quiet::commands_of(&client, async { assert_eq!(bulk.await.upserted_ids.len(), 4) }).await;
+    assert_eq!(sent.get("find"), Some(&1), "{sent:?}");
+    for one in models(30) {
+        coll.bulk_write([one]).session(&mut session).await.unwrap();
+    }
+    session.commit().await.unwrap();
+    let made = async |from: i32| {
+        let range = doc! {"_id": {"$gte": from, "$lt": from + 4}};
+        let found = coll.find(range).sort(doc! {"_id": 1}).await.unwrap().try_collect().await.unwrap();
+        let shape = |mut one: Document| {
+            one.remove("_id");
+            one.remove("sum");
+            if one.contains_key("at") {
+                one.insert("at", Bson::Null);
+            }
+            one
+        };
+        found.into_iter().map(shape).collect::<Vec<_>>()
+    };
+    let together = made(20).await;
+    assert_eq!(together, made(30).await);
+    assert_eq!(together[0], doc! {"k": 5, "a": 2, "b": 1, "list": [3]});
+    assert_eq!(coll.find_one(doc! {"_id": 21}).await.unwrap().unwrap().get_i32("sum").unwrap(), 22);
+}
+
+#[tokio::test]
+async fn one_document_that_is_named_twice_is_upserted_and_then_changed() {
+    for others in [vec![], vec![12]] {
+        let (client, coll, mut session) = place().await;
+        session.begin().unwrap();
+        let all = others.iter().copied().chain([11, 11]).map(plus);
+        let done = coll.bulk_write(all).session(&mut session).await.unwrap();
+        assert_eq!((done.matched_count, done.upserted_ids.len()), (1, 1 + others.len()));
+        session.commit().await.unwrap();
+        let expected: &[i32] = if others.is_empty() { &[1, 1, 1, 1, 1, 1, 2] } else { &[1, 1, 1, 1, 1, 1, 2, 1] };
+        assert_eq!(numbers(&client, &coll).await, expected);
+    }
+}
+
+/// Between the question and the inserts another client inserts one of the documents.
+#[tokio::test]
+async fn a_document_that_comes_after_the_question_is_changed() {
+    let gate = quiet::Gate::before(&[Step::BeforeLock]);
+    let client = quiet::connect(ClientOptions { hook: Some(gate.clone()), ..quiet::options() }).await;
+    let coll = quiet::collection(&client, 1).await;
+    let others = quiet::through(&quiet::connect(quiet::options()).await, &coll);
+    let mut session = client.session();
+    session.begin().unwrap();
+    gate.shut();
+    let rival = async {
+        gate.until_held().await;
+        others.insert_one(&doc! {"_id": 12, "n": 10}).await.unwrap();
+        gate.open();
+    };
+    let bulk = async { coll.bulk_write([11, 12, 13].map(plus)).session(&mut session).await.unwrap() };
+    let (done, ()) = tokio::time::timeout(LONG, async { tokio::join!(bulk, rival) }).await.unwrap();
+    assert_eq!((done.matched_count, ids(&done.upserted_ids)), (1, vec![(0, 11), (2, 13)]));
+    session.commit().await.unwrap();
+    assert_eq!(numbers(&client, &coll).await, [1, 1, 11, 1]);
+}
+
+/// Between the question and the updates another client removes one of the documents.
+#[tokio::test]
+async fn a_document_that_goes_after_the_question_is_inserted() {
+    let gate = quiet::Gate::before(&[Step::BeforeLock]);
+    let client = quiet::connect(ClientOptions { hook: Some(gate.clone()), ..quiet::options() }).await;
+    let coll = quiet::collection(&client, 3).await;
+    let others = quiet::through(&quiet::connect(quiet::options()).await, &coll);
+    let mut session = client.session();
+    session.begin().unwrap();
+    gate.shut();
+    let rival = async {
+        gate.until_held().await;
+        others.delete_one(doc! {"_id": 2}).await.unwrap();
+        gate.open();
+    };
+    let bulk = async { coll.bulk_write([1, 2, 3].map(plus)).session(&mut session).await.unwrap() };
+    let (done, ()) = tokio::time::timeout(LONG, async { tokio::join!(bulk, rival) }).await.unwrap();
+    assert_eq!((done.matched_count, ids(&done.upserted_ids)), (2, vec![(1, 2)]));
+    session.commit().await.unwrap();
+    assert_eq!(numbers(&client, &coll).await, [2, 1, 2]);
+}
+
+#[tokio::test]
+async fn an_upsert_that_is_refused_is_named_by_its_place() {
+    for ordered in [true, false] {
+        let (client, coll, mut session) = place().await;
+        session.begin().unwrap();
+        let refused = upsert(12, doc! {"$setOnInsert": {"a": 1}, "$bit": {"b": {"and": "x"}}});
+        let all = [plus(11), refused, plus(13), plus(1), plus(2)];
+        let error = coll.bulk_write(all).ordered(ordered).session(&mut session).await.unwrap_err();
+        let places: Vec<usize> = error.write_errors().iter().map(|error| error.index).collect();
+        assert_eq!(places, [1], "{error}");
+        session.rollback().await.unwrap();
+        assert_eq!(numbers(&client, &coll).await, [1; 6]);
+    }
+}
+
+/// Documents with unique values are inserted one by one, and a value that is there is refused.
+#[tokio::test]
+async fn unique_values_are_asked_about_for_each_upsert() {
+    let (client, coll, mut session) = place().await;
+    coll.create_index(
+        mongotx::IndexModel::new(doc! {"u": 1}).unique(true).partial_filter(doc! {"u": {"$exists": true}}),
+    )
+    .await
+    .unwrap();
+    session.begin().unwrap();
+    let with = |id: i32, value: i32| upsert(id, doc! {"$set": {"u": value, "n": 1}});
+    let done = coll.bulk_write([with(11, 1), with(12, 2)]).session(&mut session).await.unwrap();
+    assert_eq!(done.upserted_ids.len(), 2);
+    session.commit().await.unwrap();
+    session.begin().unwrap();
+    let error = coll.bulk_write([with(13, 3), with(14, 2)]).session(&mut session).await.unwrap_err();
+    assert_eq!(error.write_errors().iter().map(|error| error.index).collect::<Vec<_>>(), [1], "{error}");
+    session.rollback().await.unwrap();
+    assert_eq!(numbers(&client, &coll).await, [1; 8]);
+}
