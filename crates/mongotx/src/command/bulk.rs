@@ -8,7 +8,7 @@ use super::{
     delete,
     fetch_key::is_values,
     implicit, insert, update,
-    upserts::{self, There},
+    upserts::{self, Inserted, Presence},
     write_commands::Operation,
 };
 use crate::coordinator::{query, terms::Terms};
@@ -110,13 +110,11 @@ async fn inside(
     let (mut index, mut keys_from, mut together_from) = (0, 0, 0);
     // The one before which a command of several has ended, and how many have ended early.
     let (mut alone, mut stops) = (None, 0);
-    let (mut form, mut there) = (Form::Short, There::default());
+    let (mut form, mut there) = (Form::Short, Presence::default());
     while let Some(operation) = operations.get(index) {
         let rest = if index < together_from || alone == Some(index) { &[] } else { &operations[index..] };
-        match there.ask(core, tx, ns, (index, rest)).await {
-            Err(error) if error.ends_transaction() => return Err(error),
-            Err(error) => tracing::debug!(%error, "it was not found out which documents are there"),
-            Ok(()) => {}
+        if let Err(error) = there.ask(core, tx, ns, (index, rest)).await {
+            tracing::debug!(%error, "it was not found out which documents are there");
         }
         let inserted = upserted_together(core, tx, ns, rest, (index, &mut there)).await?;
         if !inserted.is_empty() {
@@ -203,7 +201,7 @@ async fn first_statements(
     ns: &Namespace,
     operations: &[Operation],
     (by_key, form): (bool, Form),
-    (place, there): (usize, &There),
+    (place, there): (usize, &Presence),
 ) -> Result<Together> {
     if operations.len() < 2 || !core.shard_key(ns).await?.is_empty() || tx.has_read_locks(ns) {
         return Ok(Together::default());
@@ -245,32 +243,34 @@ async fn first_statements(
     Ok(Together { done: done.count, modified: done.modified, is_unclear: done.is_unclear, is_full, named })
 }
 
-/// Inserts the documents of as many of the first upserts as one command can, where they are not
-/// there. Answers their `_id`s; none, if the first goes another way.
+/// Inserts the documents of the first upserts that are not there, as many as one command takes.
+/// Answers their `_id`s; none, if the first goes another way.
 async fn upserted_together(
     core: &Core,
     tx: &mut Transaction,
     ns: &Namespace,
     operations: &[Operation],
-    (place, there): (usize, &mut There),
+    (place, there): (usize, &mut Presence),
 ) -> Result<Vec<Bson>> {
     let absent = there.absent(place).min(operations.len());
     if absent < 2 {
         return Ok(Vec::new());
     }
-    core.catalog.check_written(ns, true)?;
     let inserted = match upserts::insert_together(core, tx, ns, &operations[..absent]).await {
         Err(error) if !error.ends_transaction() => {
             // One by one they are refused where they stand.
             tracing::debug!(%error, "upserts could not be sent together");
-            Vec::new()
+            Inserted::default()
         }
         inserted => inserted?,
     };
-    if inserted.len() < absent {
-        there.leave(place + inserted.len());
+    if inserted.is_next_refused || inserted.ids.is_empty() {
+        there.leave(place + inserted.ids.len());
     }
-    Ok(inserted)
+    if inserted.is_next_refused {
+        there.note_stop();
+    }
+    Ok(inserted.ids)
 }
 
 /// How an update or removal names the one document that it can match.

@@ -27,7 +27,7 @@ use crate::{
     coordinator::{
         Core,
         address::Address,
-        own_key::OwnKey,
+        own_key::{OwnKey, coarse_key},
         query,
         server::WriteAnswer,
         transaction::{Hold, Transaction},
@@ -38,17 +38,21 @@ use crate::{
 
 /// Writes of the bulk that one question is about.
 const ASKED: usize = 500;
+/// Inserts of several that may end early.
+const MOST_STOPS: usize = 4;
 
 /// Documents of a bulk's upserts: whether they are there, by the places of the upserts in the bulk.
 #[derive(Default)]
-pub(super) struct There {
+pub(super) struct Presence {
     by_place: HashMap<usize, bool>,
     /// No question was asked yet about upserts from this place on.
     asked: usize,
+    /// Inserts of several that have ended early.
+    stops: usize,
 }
 
-impl There {
-    /// Is the document of this upsert there? `None`: it goes alone.
+impl Presence {
+    /// Is the document of this upsert there? `None`: that was not asked, or the upsert goes alone.
     pub(super) fn is_there(&self, place: usize) -> Option<bool> {
         self.by_place.get(&place).copied()
     }
@@ -64,8 +68,16 @@ impl There {
         self.by_place.remove(&place);
     }
 
+    /// An insert of several has ended early: one that does so again and again is not sent any more.
+    pub(super) fn note_stop(&mut self) {
+        self.stops += 1;
+        if self.stops >= MOST_STOPS {
+            self.by_place.retain(|_, is_there| *is_there);
+        }
+    }
+
     /// Asks about the upserts among the next writes, the first of which has this place in the bulk,
-    /// unless it has asked about them or there are less than two.
+    /// unless it has asked about them or there are fewer than two.
     pub(super) async fn ask(
         &mut self,
         core: &Core,
@@ -116,24 +128,40 @@ async fn named_alone(
     Ok(key.map(|key| (id, key)))
 }
 
-/// Inserts the documents of the first of these upserts, as many as one command can. Answers the
-/// `_id`s of those that were inserted.
+/// Documents that one command has inserted.
+#[derive(Default)]
+pub(super) struct Inserted {
+    /// The `_id`s of the first ones.
+    pub(super) ids: Vec<Bson>,
+    /// The next one was sent as well, and refused.
+    pub(super) is_next_refused: bool,
+}
+
+/// Inserts the documents of the first of these upserts, as many as one command takes. It inserts
+/// none if the first goes alone.
 pub(super) async fn insert_together(
     core: &Core,
     tx: &mut Transaction,
     ns: &Namespace,
     upserts: &[Operation],
-) -> Result<Vec<Bson>> {
+) -> Result<Inserted> {
+    core.catalog.check_written(ns, true)?;
     let me = core.ensure_started(tx, ns).await?;
     let collection = core.catalog.admit_writes(&core.server, ns, me).await?;
     // Unique values and words are examined document by document.
     if !collection.uniques.is_empty() || collection.has_words() {
-        return Ok(Vec::new());
+        return Ok(Inserted::default());
     }
     let (mut at, mut statements, mut replacing, mut bytes) = (Vec::new(), Vec::new(), Vec::new(), 0);
+    let mut seen = HashSet::new();
     for upsert in upserts {
         let Operation::Update(command) = upsert else { break };
         let Ok((id, statement)) = statement_of(command, me) else { break };
+        // Writes of the bulk before this one, since the question, may have made the document. And
+        // where the filter cannot match, the update says what the `_id` is.
+        if !tx.is_untouched(ns, &id) || !seen.insert(coarse_key(&id)) {
+            break;
+        }
         bytes += statement.to_vec().map_or(BATCH_BYTES, |bytes| bytes.len());
         if bytes > BATCH_BYTES && !statements.is_empty() {
             break;
@@ -143,7 +171,7 @@ pub(super) async fn insert_together(
         replacing.push(command.replaces());
     }
     if at.len() < 2 {
-        return Ok(Vec::new());
+        return Ok(Inserted::default());
     }
     tx.check_alive()?;
     tx.hold(core, ns, &at, Hold::Insert)?;
@@ -157,7 +185,8 @@ pub(super) async fn insert_together(
         tx.note_own(ns, [&at.id]);
     }
     tx.note_replacing(false);
-    Ok(at.into_iter().take(done).map(|at| at.id).collect())
+    let is_next_refused = done < at.len();
+    Ok(Inserted { ids: at.into_iter().take(done).map(|at| at.id).collect(), is_next_refused })
 }
 
 /// So many of the first documents were inserted.

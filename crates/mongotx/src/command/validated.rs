@@ -113,9 +113,9 @@ async fn find_pinned(core: &Core, tx: &mut Transaction, ns: &Namespace, query: &
         // By an equal `_id` of another type.
         return Ok(Documents::at_hand(found));
     }
-    let digest = Digest::of(found.iter().map(AsRef::as_ref));
     let limit = core.options.max_documents;
     if query.is_whole_document() && OwnKey::of_simple(&id).is_some() {
+        let digest = Digest::of(found.iter().map(AsRef::as_ref));
         tx.reads.note_point(ns, Point { id, digest }, limit)?;
     } else {
         let witness = Witness::default().keeping(tx.reads.keeping(query));
@@ -442,8 +442,15 @@ pub(crate) async fn settle_shown(
     }
     match core.check_point(tx, ns, id).await? {
         true => Ok(()),
-        false => Err(changed(ns, Some(id)).for_transaction(tx.id())),
+        false => Err(lost(tx, changed(ns, Some(id)))),
     }
+}
+
+/// A validation under a lock has failed: one that loses so again and again is given quiet, as one
+/// that loses at its commit.
+fn lost(tx: &Transaction, error: Error) -> Error {
+    tx.attempts.lost(tx.stamps_of_all_reads());
+    error.for_transaction(tx.id())
 }
 
 /// The document was locked by a statement that shows it as it was, at least in the fields that were
@@ -459,10 +466,11 @@ pub(crate) async fn settle_as_read(
         tx.reads.settle_as_read(as_read);
         return Ok(());
     }
-    // Bytes may have become others on the way: then the server says so, now and at the commit.
+    // The bytes alone may differ: so the server is asked whether the answer is still the same. If
+    // it is, the commit asks once more.
     for entry in tx.reads.entries_of(as_read) {
         if !core.is_as_read(tx, entry).await? {
-            return Err(changed(ns, None).for_transaction(tx.id()));
+            return Err(lost(tx, changed(ns, entry.pinned.as_ref())));
         }
     }
     Ok(())

@@ -9,7 +9,7 @@ use std::collections::HashSet;
 
 use bson::{Bson, RawDocument};
 
-use super::{kept::Kept, own_key::OwnKey, witness::Witness};
+use super::{kept::KeptAnswer, own_key::OwnKey, witness::Witness};
 use crate::document;
 
 /// What one document was read to be, by all reads of it that are kept.
@@ -31,7 +31,7 @@ impl AsRead {
         // An answer that is still being read may get more documents.
         let has_kept = |read: &&Witness| {
             let seen = read.state();
-            let is_kept = |kept: &Kept| kept.has_all() && kept.get(&key).is_some();
+            let is_kept = |kept: &KeptAnswer| kept.has_all() && kept.get(&key).is_some();
             seen.digest.complete && seen.kept.as_ref().is_some_and(is_kept)
         };
         let reads: Vec<Witness> = reads.filter(has_kept).cloned().collect();
@@ -44,7 +44,14 @@ impl AsRead {
         let mut conditions = Vec::new();
         self.reads.retain(|read| {
             let some = read.state().kept.as_ref().and_then(|kept| kept.conditions(&self.key));
-            some.map(|some| conditions.extend(some)).is_some()
+            let Some(some) = some else { return false };
+            for condition in some {
+                // Several reads may have read the same fields.
+                if !conditions.contains(&condition) {
+                    conditions.push(condition);
+                }
+            }
+            true
         });
         (!self.reads.is_empty()).then_some(Demanded { as_read: self, conditions })
     }
@@ -70,10 +77,10 @@ impl AsRead {
     }
 
     /// The transaction has locked the document, and it was as it was read.
-    pub(super) fn locked(&self) {
+    pub(super) fn note_locked(&self) {
         for read in &self.reads {
             if let Some(kept) = &mut read.state().kept {
-                kept.locked(&self.key);
+                kept.note_locked(&self.key);
             }
         }
     }
@@ -86,8 +93,8 @@ mod tests {
     use super::*;
     use crate::coordinator::query::Query;
 
-    fn kept(filter: Document, projection: Document) -> Option<Kept> {
-        Kept::of(&Query { filter, projection: Some(projection), ..Query::default() })
+    fn kept(filter: Document, projection: Document) -> Option<KeptAnswer> {
+        KeptAnswer::of(&Query { filter, projection: Some(projection), ..Query::default() })
     }
 
     /// The witness of an answer of these documents.
@@ -124,7 +131,7 @@ mod tests {
         let read = witness(doc! {"_id": {"$in": [1, 2]}}, &[doc! {"_id": 1, "a": 5}, doc! {"_id": 2}], true);
         let reads = [read.clone()];
         for (id, is_last) in [(1, false), (1, false), (2, true)] {
-            of(id, &reads).unwrap().locked();
+            of(id, &reads).unwrap().note_locked();
             assert_eq!(read.is_locked(), is_last);
         }
     }
@@ -137,7 +144,7 @@ mod tests {
             witness(filter(), &[doc! {"_id": 1, "a": [5]}], true),
         );
         let demanded = of(1, &[plain.clone(), nested.clone()]).unwrap().demanded().unwrap();
-        demanded.as_read.locked();
+        demanded.as_read.note_locked();
         assert!(plain.is_locked() && !nested.is_locked());
         assert!(of(1, &[nested]).unwrap().demanded().is_none());
     }

@@ -18,7 +18,7 @@ pub(super) const MOST_ANSWERS: usize = 64;
 
 /// Documents of the answer to one query.
 #[derive(Debug)]
-pub(crate) struct Kept {
+pub(crate) struct KeptAnswer {
     /// The fields that are shown, `_id` among them.
     fields: Vec<String>,
     /// The number of `_id`s in the query.
@@ -29,27 +29,31 @@ pub(crate) struct Kept {
     locked: HashSet<OwnKey>,
 }
 
-impl Kept {
-    /// For the answer to this query. `None`: it is not for this.
+impl KeptAnswer {
+    /// For the answer to this query. `None`: documents of this query are not kept.
     pub(crate) fn of(query: &Query) -> Option<Self> {
         let terms = &query.terms;
-        let is_plain = terms.is_plain() && query.skip == 0 && query.sort.is_none() && !query.is_for_locks;
+        let is_plain =
+            terms.is_plain() && terms.hint.is_none() && query.skip == 0 && query.sort.is_none() && !query.is_for_locks;
         if !is_plain || !is_only_id(&query.filter) || query.sees_lock_fields() {
             return None;
         }
         let fields = shown_fields(query.projection.as_ref()?)?;
         let named = pinned_ids(&query.filter)?.iter().map(OwnKey::of_simple).collect::<Option<HashSet<_>>>()?.len();
         let may_show_all = query.limit == 0 || usize::try_from(query.limit).is_ok_and(|limit| limit >= named);
-        let fits = named <= MOST_DOCUMENTS && may_show_all;
+        let fits = (1..=MOST_DOCUMENTS).contains(&named) && may_show_all;
         fits.then(|| Self { fields, named, documents: HashMap::new(), bytes: 0, locked: HashSet::new() })
     }
 
     /// With one more document of the answer. `None`: it has become too much, or unclear.
     pub(super) fn with(mut self, document: &RawDocument) -> Option<Self> {
         self.bytes += document.as_bytes().len();
-        let id = id_of(document)?;
-        let is_new = self.documents.insert(OwnKey::of_simple(&id)?, document.to_owned()).is_none();
-        (is_new && self.bytes <= MOST_BYTES && self.documents.len() <= self.named).then_some(self)
+        if self.bytes > MOST_BYTES || self.has_all() {
+            return None;
+        }
+        let key = OwnKey::of_simple(&id_of(document)?)?;
+        let is_new = self.documents.insert(key, document.to_owned()).is_none();
+        is_new.then_some(self)
     }
 
     /// Has every `_id` of the query a document?
@@ -68,7 +72,7 @@ impl Kept {
     }
 
     /// The transaction has locked the document, and it was as it was read.
-    pub(super) fn locked(&mut self, key: &OwnKey) {
+    pub(super) fn note_locked(&mut self, key: &OwnKey) {
         self.locked.insert(key.clone());
     }
 
@@ -113,8 +117,8 @@ mod tests {
 
     use super::*;
 
-    fn kept(filter: Document, projection: Document) -> Option<Kept> {
-        Kept::of(&Query { filter, projection: Some(projection), ..Query::default() })
+    fn kept(filter: Document, projection: Document) -> Option<KeptAnswer> {
+        KeptAnswer::of(&Query { filter, projection: Some(projection), ..Query::default() })
     }
 
     #[test]
@@ -134,12 +138,16 @@ mod tests {
             (doc! {"_id": 1, "b": 2}, doc! {"a": 1}),
             (doc! {"_id": {"$gt": 1}}, doc! {"a": 1}),
             (doc! {"_id": 1.5}, doc! {"a": 1}),
+            (doc! {"_id": {"$in": []}}, doc! {"a": 1}),
         ] {
             assert!(kept(filter.clone(), projection.clone()).is_none(), "{filter} {projection}");
         }
         let query =
             |limit, skip| Query { filter: both(), projection: Some(doc! {"a": 1}), limit, skip, ..Query::default() };
-        assert!(Kept::of(&query(2, 0)).is_some());
-        assert!(Kept::of(&query(1, 0)).is_none() && Kept::of(&query(0, 1)).is_none());
+        assert!(KeptAnswer::of(&query(2, 0)).is_some());
+        assert!(KeptAnswer::of(&query(1, 0)).is_none() && KeptAnswer::of(&query(0, 1)).is_none());
+        let mut hinted = query(0, 0);
+        hinted.terms.hint = Some("a_1".into());
+        assert!(KeptAnswer::of(&hinted).is_none());
     }
 }

@@ -9,7 +9,7 @@ use sd2v::filter::pinned_ids;
 
 use super::{
     as_read::AsRead,
-    kept::{Kept, MOST_ANSWERS},
+    kept::{KeptAnswer, MOST_ANSWERS},
     own_key::OwnKey,
     witness::{Digest, Witness},
 };
@@ -161,6 +161,7 @@ impl ReadSet {
         self.check_room(limit)?;
         self.changes += 1;
         if entry.witness.keeps() {
+            self.kept.retain(|(_, witness)| witness.keeps());
             self.kept.push((entry.ns.clone(), entry.witness.clone()));
         }
         self.entries.push(entry);
@@ -168,12 +169,17 @@ impl ReadSet {
     }
 
     /// For the documents of the answer to this query, if they are to be kept.
-    pub(crate) fn keeping(&self, query: &Query) -> Option<Kept> {
-        if self.kept.len() < MOST_ANSWERS { Kept::of(query) } else { None }
+    pub(crate) fn keeping(&self, query: &Query) -> Option<KeptAnswer> {
+        // Answers that became too much keep nothing any more.
+        let keeping = self.kept.iter().filter(|(_, witness)| witness.keeps()).count();
+        if keeping < MOST_ANSWERS { KeptAnswer::of(query) } else { None }
     }
 
     /// What the document with this `_id` was read to be, where that is kept.
     pub(crate) fn as_read(&self, ns: &Namespace, id: &Bson) -> Option<AsRead> {
+        if self.kept.is_empty() {
+            return None;
+        }
         let of_it = self.kept.iter().filter(|(of, _)| of == ns);
         AsRead::of(id, of_it.map(|(_, witness)| witness))
     }
@@ -187,7 +193,7 @@ impl ReadSet {
     /// The document is locked, as it was read. Nothing is left to validate of reads of which all
     /// documents are.
     pub(crate) fn settle_as_read(&mut self, as_read: &AsRead) {
-        as_read.locked();
+        as_read.note_locked();
         let settled: Vec<&Witness> = as_read.reads().iter().filter(|read| read.is_locked()).collect();
         if settled.is_empty() {
             return;
@@ -228,6 +234,8 @@ impl ReadSet {
     /// Forgets the reads since the mark: they are of no consequence.
     pub(crate) fn forget_since(&mut self, mark: usize) {
         self.entries.truncate(mark);
+        let entries = &self.entries;
+        self.kept.retain(|(_, witness)| entries.iter().any(|entry| witness.is(&entry.witness)));
         self.changes += 1;
     }
 }

@@ -9,7 +9,7 @@ use std::{
 
 use bson::{Bson, RawDocument};
 
-use super::{kept::Kept, own_key::OwnKey};
+use super::{kept::KeptAnswer, own_key::OwnKey};
 
 /// The digest of an answer: the documents in it, whatever their order.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -49,7 +49,7 @@ pub(super) struct Seen {
     /// Documents that were seen, as long as they may be the only ones.
     documents: HashSet<OwnKey>,
     /// The documents themselves, where the lock of one can demand that it is as it was read.
-    pub(super) kept: Option<Kept>,
+    pub(super) kept: Option<KeptAnswer>,
 }
 
 /// Keys of documents that are noted one by one.
@@ -67,7 +67,7 @@ impl Witness {
     }
 
     /// The same, which keeps the documents that it sees.
-    pub(crate) fn keeping(self, kept: Option<Kept>) -> Self {
+    pub(crate) fn keeping(self, kept: Option<KeptAnswer>) -> Self {
         self.state().kept = kept;
         self
     }
@@ -108,7 +108,7 @@ impl Witness {
     /// Is every document of the answer locked, as it was read?
     pub(super) fn is_locked(&self) -> bool {
         let seen = self.state();
-        seen.digest.complete && seen.kept.as_ref().is_some_and(Kept::is_locked)
+        seen.digest.complete && seen.kept.as_ref().is_some_and(KeptAnswer::is_locked)
     }
 
     /// Does it keep documents?

@@ -9,7 +9,8 @@ use crate::expression::{literal, path::is_plain_field};
 /// there, if there is no value. `None`: an expression does not tell such a value from all others,
 /// or the name is not that of a field of the top level.
 ///
-/// A number is compared together with its type: an expression takes `1` and `1.0` for the same.
+/// Numbers and texts are compared together with their types: an expression takes `1` and `1.0` for
+/// the same, and a text and a symbol.
 pub fn exact_conditions(field: &str, value: Option<&Bson>) -> Option<Vec<Bson>> {
     if field != "_id" && !is_plain_field(field) {
         return None;
@@ -19,7 +20,8 @@ pub fn exact_conditions(field: &str, value: Option<&Bson>) -> Option<Vec<Bson>> 
     let Some(value) = value else { return Some(vec![is_of_type("missing")]) };
     let is_equal = doc! {"$eq": [&path, literal(value)]}.into();
     Some(match value {
-        Bson::String(_) | Bson::Boolean(_) | Bson::ObjectId(_) | Bson::DateTime(_) => vec![is_equal],
+        Bson::Boolean(_) | Bson::ObjectId(_) | Bson::DateTime(_) => vec![is_equal],
+        Bson::String(_) => vec![is_equal, is_of_type("string")],
         Bson::Int32(_) => vec![is_equal, is_of_type("int")],
         Bson::Int64(_) => vec![is_equal, is_of_type("long")],
         // The two zeros are equal, and so are all that are no number.
@@ -54,14 +56,17 @@ mod tests {
     }
 
     #[test]
-    fn numbers_are_compared_with_their_types_and_absence_is_a_condition() {
-        for (value, name) in [(Bson::from(1), "int"), (1_i64.into(), "long"), (1.5.into(), "double")] {
+    fn values_are_compared_with_their_types_and_absence_is_a_condition() {
+        let typed = [(Bson::from(1), "int"), (1_i64.into(), "long"), (1.5.into(), "double"), ("$b".into(), "string")];
+        for (value, name) in typed {
             let wanted =
                 vec![Bson::from(doc! {"$eq": ["$a", literal(&value)]}), doc! {"$eq": [{"$type": "$a"}, name]}.into()];
             assert_eq!(exact_conditions("a", Some(&value)), Some(wanted));
         }
-        let text = Bson::from("$b");
-        assert_eq!(exact_conditions("a", Some(&text)).unwrap(), [doc! {"$eq": ["$a", {"$literal": "$b"}]}.into()]);
+        assert_eq!(
+            exact_conditions("a", Some(&true.into())).unwrap(),
+            [doc! {"$eq": ["$a", {"$literal": true}]}.into()]
+        );
         assert_eq!(exact_conditions("a", None).unwrap(), [doc! {"$eq": [{"$type": "$a"}, "missing"]}.into()]);
     }
 }

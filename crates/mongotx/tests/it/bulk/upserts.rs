@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use bson::{Bson, Document, doc};
-use mongotx::{ClientOptions, Step, WriteModel};
+use mongotx::{Client, ClientOptions, Step, WriteModel};
 
 use super::{LONG, add, numbers, place};
 use crate::quiet;
@@ -15,6 +15,10 @@ fn upsert(id: i32, update: Document) -> WriteModel {
 
 fn plus(id: i32) -> WriteModel {
     upsert(id, doc! {"$inc": {"n": 1}})
+}
+
+fn finds(client: &Client) -> u64 {
+    client.metrics().commands.get("find").copied().unwrap_or(0)
 }
 
 fn ids(places: &[(usize, Bson)]) -> Vec<(usize, i32)> {
@@ -71,6 +75,7 @@ async fn upserted_documents_are_those_of_single_upserts() {
         ]
     };
     session.begin().unwrap();
+    coll.bulk_write([add(6, 1)]).session(&mut session).await.unwrap();
     let bulk = async { coll.bulk_write(models(20)).session(&mut session).await.unwrap() };
     let sent = quiet::commands_of(&client, async { assert_eq!(bulk.await.upserted_ids.len(), 4) }).await;
     assert_eq!(sent.get("find"), Some(&1), "{sent:?}");
@@ -81,20 +86,21 @@ async fn upserted_documents_are_those_of_single_upserts() {
     let made = async |from: i32| {
         let range = doc! {"_id": {"$gte": from, "$lt": from + 4}};
         let found = coll.find(range).sort(doc! {"_id": 1}).await.unwrap().try_collect().await.unwrap();
-        let shape = |mut one: Document| {
-            one.remove("_id");
-            one.remove("sum");
-            if one.contains_key("at") {
-                one.insert("at", Bson::Null);
-            }
-            one
+        // Their fields in order, with the values that do not depend on `_id` and time.
+        let shape = |one: Document| {
+            let value = |(name, value): (String, Bson)| match name.as_str() {
+                "_id" | "at" => (name, Bson::Null),
+                "sum" => (name, (value.as_i32().unwrap() - from).into()),
+                _ => (name, value),
+            };
+            one.into_iter().map(value).collect::<Vec<_>>()
         };
         found.into_iter().map(shape).collect::<Vec<_>>()
     };
     let together = made(20).await;
     assert_eq!(together, made(30).await);
-    assert_eq!(together[0], doc! {"k": 5, "a": 2, "b": 1, "list": [3]});
-    assert_eq!(coll.find_one(doc! {"_id": 21}).await.unwrap().unwrap().get_i32("sum").unwrap(), 22);
+    let names: Vec<&str> = together[0].iter().map(|(name, _)| name.as_str()).collect();
+    assert_eq!(names, ["_id", "k", "a", "b", "list"]);
 }
 
 #[tokio::test]
@@ -111,6 +117,61 @@ async fn one_document_that_is_named_twice_is_upserted_and_then_changed() {
     }
 }
 
+/// What the bulk has inserted since it has asked is changed and not inserted again, and is still
+/// the transaction's when the bulk stops.
+#[tokio::test]
+async fn documents_that_the_bulk_itself_inserts_are_changed() {
+    let insert = |id: i32| WriteModel::InsertOne { document: doc! {"_id": id, "n": 5} };
+    let (client, coll, mut session) = place().await;
+    session.begin().unwrap();
+    let done = coll.bulk_write([insert(11), plus(11), plus(12), plus(13)]).session(&mut session).await.unwrap();
+    assert_eq!((done.matched_count, done.upserted_ids.len()), (1, 2));
+    let refused = upsert(14, doc! {"$bit": {"b": {"and": "x"}}});
+    let replace = WriteModel::ReplaceOne { filter: doc! {"_id": 15}, replacement: doc! {"n": 7}, upsert: true };
+    let all = [insert(15), refused, replace];
+    let error = coll.bulk_write(all).session(&mut session).await.unwrap_err();
+    assert_eq!(error.write_errors()[0].index, 1, "{error}");
+    session.commit().await.unwrap();
+    assert_eq!(numbers(&client, &coll).await, [1, 1, 1, 1, 1, 1, 6, 1, 1, 5]);
+}
+
+/// A filter that nothing matches says nothing of the document that is inserted.
+#[tokio::test]
+async fn an_id_that_the_update_gives_counts_where_the_filter_cannot_match() {
+    let (client, coll, mut session) = place().await;
+    let other = |id: i32| WriteModel::UpdateOne {
+        filter: doc! {"_id": id, "k": {"$all": []}},
+        update: doc! {"$setOnInsert": {"_id": 99, "n": 1}}.into(),
+        upsert: true,
+    };
+    session.begin().unwrap();
+    let error = coll.bulk_write([other(11), other(12), plus(13)]).session(&mut session).await.unwrap_err();
+    assert_eq!(error.write_errors()[0].index, 1, "{error}");
+    session.commit().await.unwrap();
+    assert_eq!(numbers(&client, &coll).await, [1; 7]);
+}
+
+/// Each of these is refused; a command of all that are left is not sent again for each.
+#[tokio::test]
+async fn upserts_that_are_refused_one_after_the_other_are_not_sent_again_and_again() {
+    let (client, coll, mut session) = place().await;
+    session.begin().unwrap();
+    coll.bulk_write([add(6, 1)]).session(&mut session).await.unwrap();
+    let refused = (11..41).map(|id| upsert(id, doc! {"$bit": {"b": {"and": "x"}}}));
+    let alone = async {
+        let error = coll.bulk_write(refused.clone().take(1)).session(&mut session).await.unwrap_err();
+        assert_eq!(error.write_errors().len(), 1);
+    };
+    let of_one: u64 = quiet::commands_of(&client, alone).await.values().sum();
+    let together = async {
+        let error = coll.bulk_write(refused).ordered(false).session(&mut session).await.unwrap_err();
+        assert_eq!(error.write_errors().len(), 30);
+    };
+    let of_all: u64 = quiet::commands_of(&client, together).await.values().sum();
+    assert_eq!(of_all, 30 * of_one + 1 + 4, "a question, and four commands of several");
+    session.rollback().await.unwrap();
+}
+
 /// Between the question and the inserts another client inserts one of the documents.
 #[tokio::test]
 async fn a_document_that_comes_after_the_question_is_changed() {
@@ -121,8 +182,10 @@ async fn a_document_that_comes_after_the_question_is_changed() {
     let mut session = client.session();
     session.begin().unwrap();
     gate.shut();
+    let before = finds(&client);
     let rival = async {
         gate.until_held().await;
+        assert_eq!(finds(&client) - before, 1, "they were asked about");
         others.insert_one(&doc! {"_id": 12, "n": 10}).await.unwrap();
         gate.open();
     };
@@ -143,8 +206,10 @@ async fn a_document_that_goes_after_the_question_is_inserted() {
     let mut session = client.session();
     session.begin().unwrap();
     gate.shut();
+    let before = finds(&client);
     let rival = async {
         gate.until_held().await;
+        assert_eq!(finds(&client) - before, 1, "they were asked about");
         others.delete_one(doc! {"_id": 2}).await.unwrap();
         gate.open();
     };

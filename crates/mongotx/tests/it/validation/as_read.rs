@@ -129,6 +129,7 @@ fn changes() -> Vec<Document> {
         doc! {"$set": {"n": 5.0}},
         doc! {"$set": {"f": Bson::Decimal128("1.5".parse().unwrap())}},
         doc! {"$set": {"s": "b"}},
+        doc! {"$set": {"s": Bson::Symbol("a".to_owned())}},
         doc! {"$set": {"s": ["a"]}},
         doc! {"$set": {"t": 1}},
         doc! {"$unset": {"t": ""}},
@@ -139,17 +140,18 @@ fn changes() -> Vec<Document> {
 #[tokio::test]
 async fn what_a_rival_has_changed_since_it_was_read_is_a_conflict() {
     let (client, coll, others) = stage().await;
-    for (by, change) in WAYS.iter().flat_map(|by| changes().into_iter().map(|change| (*by, change))) {
+    let all = WAYS.iter().flat_map(|by| changes().into_iter().map(|change| (*by, change)));
+    for ((by, change), id) in all.zip([1, 2].into_iter().cycle()) {
         let mut session = begun(&client, Isolation::Snapshot);
         read(&coll, &[1, 2], &mut session).await;
-        others.update_one(doc! {"_id": 2}, change.clone()).await.unwrap();
+        others.update_one(doc! {"_id": id}, change.clone()).await.unwrap();
         let written = write(&coll, by, &[1, 2], &mut session).await;
         let done = if written.is_ok() { session.commit().await } else { written };
         assert_eq!(done.unwrap_err().kind(), ErrorKind::Conflict, "{by:?} {change}");
         drop(session);
-        let mut second = first();
-        second.insert("_id", 2);
-        others.replace_one(doc! {"_id": 2}, &second).await.unwrap();
+        let mut as_before = first();
+        as_before.insert("_id", id);
+        others.replace_one(doc! {"_id": id}, &as_before).await.unwrap();
     }
 }
 
@@ -182,6 +184,27 @@ async fn a_rivals_change_of_what_was_not_read_is_kept() {
         assert_eq!(asked, 0, "{by:?}");
         let now = coll.find_one(doc! {"_id": 2}).await.unwrap().unwrap();
         assert_eq!((now.get_i32("other").unwrap(), now.get_i32("mine").unwrap()), (7, 1), "{by:?}");
+    }
+}
+
+/// Removals of a bulk, and changes that take two statements, demand nothing.
+#[tokio::test]
+async fn what_no_statement_of_a_bulk_demands_is_asked_again() {
+    let push =
+        WriteModel::UpdateOne { filter: doc! {"_id": 2}, update: doc! {"$push": {"list": 1}}.into(), upsert: false };
+    for other in [WriteModel::DeleteOne { filter: doc! {"_id": 2} }, push] {
+        for is_changed in [false, true] {
+            let (client, coll, others) = stage().await;
+            let mut session = begun(&client, Isolation::Snapshot);
+            read(&coll, &[1, 2], &mut session).await;
+            if is_changed {
+                others.update_one(doc! {"_id": 2}, doc! {"$inc": {"n": 1}}).await.unwrap();
+            }
+            coll.bulk_write([set(1), other.clone()]).session(&mut session).await.unwrap();
+            let (done, asked) = commit(&client, &mut session).await;
+            assert!(asked > 0, "{other:?}");
+            assert_eq!(done.map_err(|error| error.kind()), if is_changed { Err(ErrorKind::Conflict) } else { Ok(()) });
+        }
     }
 }
 
