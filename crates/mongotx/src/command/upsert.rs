@@ -81,19 +81,35 @@ async fn place(
     at: &Address,
     me: TxId,
 ) -> Result<bool> {
+    if tx.is_own(ns, &at.id) {
+        // The statement that builds the document in its place would change this one.
+        return insert_built_aside(core, tx, ns, command, at, me).await.map(|()| false);
+    }
     match build(core, tx, ns, command, at, me).await {
         Ok(()) => check_built(core, tx, ns, command, at, me).await.map(|()| true),
-        Err(error) if error.is_pending_duplicate() => Err(error),
-        Err(error) if error.is_duplicate_key() && matches!(command.update, Update::Pipeline(_)) => {
-            insert_and_change(core, tx, ns, command, at, me).await.map(|_| false)
-        }
-        Err(error) if error.is_duplicate_key() => {
-            let document = build_aside(core, tx, ns, command, at, me).await?;
-            check_key(&Address::of(&document, &core.shard_key(ns).await?)?, at.key())?;
-            insert::one(core, tx, ns, document).await.map(|_| false)
+        Err(error) if error.is_duplicate_key() && !error.is_pending_duplicate() => {
+            insert_built_aside(core, tx, ns, command, at, me).await.map(|()| false)
         }
         Err(error) => Err(error),
     }
+}
+
+/// Inserts a document whose `_id` is in use, which reports that, or brings a document back that the
+/// transaction has removed.
+async fn insert_built_aside(
+    core: &Core,
+    tx: &mut Transaction,
+    ns: &Namespace,
+    command: &UpdateCommand,
+    at: &Address,
+    me: TxId,
+) -> Result<()> {
+    if matches!(command.update, Update::Pipeline(_)) {
+        return insert_and_change(core, tx, ns, command, at, me).await;
+    }
+    let document = build_aside(core, tx, ns, command, at, me).await?;
+    check_key(&Address::of(&document, &core.shard_key(ns).await?)?, at.key())?;
+    insert::one(core, tx, ns, document).await.map(drop)
 }
 
 async fn build(
