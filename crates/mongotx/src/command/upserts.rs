@@ -38,7 +38,7 @@ use crate::{
 
 /// Writes of the bulk that one question is about.
 const ASKED: usize = 500;
-/// Inserts of several that may end early.
+/// Commands of several inserts that may end early before the inserts are sent one by one.
 const MOST_STOPS: usize = 4;
 
 /// Documents of a bulk's upserts: whether they are there, by the places of the upserts in the bulk.
@@ -47,7 +47,7 @@ pub(super) struct Presence {
     by_place: HashMap<usize, bool>,
     /// No question was asked yet about upserts from this place on.
     asked: usize,
-    /// Inserts of several that have ended early.
+    /// Number of commands of several inserts that have ended early.
     stops: usize,
 }
 
@@ -63,12 +63,13 @@ impl Presence {
         (place..).take_while(|place| self.is_there(*place) == Some(false)).count()
     }
 
-    /// This upsert goes alone.
+    /// Notes that the upsert at this place is sent by itself.
     pub(super) fn leave(&mut self, place: usize) {
         self.by_place.remove(&place);
     }
 
-    /// An insert of several has ended early: one that does so again and again is not sent any more.
+    /// Notes that a command of several inserts has ended early. From the fourth one on, the inserts
+    /// that were asked about go one by one.
     pub(super) fn note_stop(&mut self) {
         self.stops += 1;
         if self.stops >= MOST_STOPS {

@@ -111,7 +111,7 @@ impl Witness {
         seen.digest.complete && seen.kept.as_ref().is_some_and(KeptAnswer::is_locked)
     }
 
-    /// Does it keep documents?
+    /// Does this witness keep the documents of its answer?
     pub(super) fn keeps(&self) -> bool {
         self.state().kept.is_some()
     }
