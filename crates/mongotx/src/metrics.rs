@@ -66,6 +66,10 @@ counters! {
     sent_along,
     /// Times that a validation has asked for several things that were read, together.
     validation_questions,
+    /// Times that a validation has asked everything again because it could have changed while it
+    /// was asked: others have decided, or the client has begun a connection, so that the answers
+    /// may have come from two server processes.
+    validations_disturbed,
     /// Looks at the change stamps that were sent behind such a question, in the same write, and
     /// that a validation has rested on.
     looks_behind,

@@ -171,6 +171,7 @@ impl Core {
                 continue;
             }
             left -= 1;
+            self.server.counters.add(&self.server.counters.validations_disturbed, 1);
             if left == ROUNDS - DISTURBED {
                 self.ask_for_quiet(tx, &stamps).await;
             }

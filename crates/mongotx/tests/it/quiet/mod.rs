@@ -61,11 +61,14 @@ pub(crate) async fn commands_of<T>(client: &Client, work: impl Future<Output = T
 }
 
 /// Answer of `work`, and how often its validations have asked for several things together.
-/// (Their commands are `find`s, as looks are, of which there are more or fewer by chance.)
+/// (Their commands are `find`s, as looks are, of which there are more or fewer by chance. So are
+/// rounds that the client's own connections disturb, which are asked again: each counts the same.)
 pub(crate) async fn questions_of<T>(client: &Client, work: impl Future<Output = T>) -> (T, u64) {
-    let before = client.metrics().validation_questions;
+    let before = client.metrics();
     let done = work.await;
-    (done, client.metrics().validation_questions - before)
+    let after = client.metrics();
+    let rounds = 1 + after.validations_disturbed - before.validations_disturbed;
+    (done, (after.validation_questions - before.validation_questions) / rounds)
 }
 
 /// A new collection with the documents `{_id: 1, n: 1}` to `{_id: count, n: 1}`.

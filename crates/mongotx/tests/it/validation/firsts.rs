@@ -93,10 +93,10 @@ impl Stage {
         }
         // (How many looks there are is a matter of time: the last one may be good for another.)
         // What is asked by itself is an aggregation.
-        let by_itself = || self.client.metrics().commands.get("aggregate").copied().unwrap_or(0);
-        let before = by_itself();
-        let (committed, asked) = quiet::questions_of(&self.client, async { session.commit().await.map(drop) }).await;
-        let asked = asked + by_itself() - before;
+        let mut committed = Ok(());
+        let commit = async { committed = session.commit().await.map(drop) };
+        let (sent, asked) = quiet::questions_of(&self.client, quiet::commands_of(&self.client, commit)).await;
+        let asked = asked + sent.get("aggregate").copied().unwrap_or(0);
         if committed.is_err() {
             session.rollback().await.ok();
         }
