@@ -1,10 +1,11 @@
 //! Upserts by `_id` of a bulk: those whose documents are there are one command, and those whose
 //! documents are not are another.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, sync::Arc};
 
 use bson::{Bson, Document, doc};
-use mongotx::{Client, ClientOptions, Step, WriteModel};
+use futures_util::future::join_all;
+use mongotx::{BulkWriteResult, Client, ClientOptions, Collection, ErrorKind, Session, Step, WriteModel};
 
 use super::{LONG, add, numbers, place};
 use crate::quiet;
@@ -173,52 +174,142 @@ async fn upserts_that_are_refused_one_after_the_other_are_not_sent_again_and_aga
     session.rollback().await.unwrap();
 }
 
-/// Between the question and the inserts another client inserts one of the documents.
-#[tokio::test]
-async fn a_document_that_comes_after_the_question_is_changed() {
-    let gate = quiet::Gate::before(&[Step::BeforeLock]);
-    let client = quiet::connect(ClientOptions { hook: Some(gate.clone()), ..quiet::options() }).await;
-    let coll = quiet::collection(&client, 1).await;
-    let others = quiet::through(&quiet::connect(quiet::options()).await, &coll);
-    let mut session = client.session();
-    session.begin().unwrap();
-    gate.shut();
-    let before = finds(&client);
-    let rival = async {
-        gate.until_held().await;
-        assert_eq!(finds(&client) - before, 1, "they were asked about");
-        others.insert_one(&doc! {"_id": 12, "n": 10}).await.unwrap();
-        gate.open();
-    };
-    let bulk = async { coll.bulk_write([11, 12, 13].map(plus)).session(&mut session).await.unwrap() };
-    let (done, ()) = tokio::time::timeout(LONG, async { tokio::join!(bulk, rival) }).await.unwrap();
-    assert_eq!((done.matched_count, ids(&done.upserted_ids)), (1, vec![(0, 11), (2, 13)]));
-    session.commit().await.unwrap();
-    assert_eq!(numbers(&client, &coll).await, [1, 1, 11, 1]);
+/// A client that stops between the question and the locks, and another one.
+struct Between {
+    gate: Arc<quiet::Gate>,
+    client: Client,
+    coll: Collection<Document>,
+    others: Collection<Document>,
 }
 
-/// Between the question and the updates another client removes one of the documents.
+impl Between {
+    /// With the documents 1 to `count`.
+    async fn new(count: i32) -> Self {
+        let gate = quiet::Gate::before(&[Step::BeforeLock]);
+        let client = quiet::connect(ClientOptions { hook: Some(gate.clone()), ..quiet::options() }).await;
+        let coll = quiet::collection(&client, count).await;
+        let others = quiet::through(&quiet::connect(quiet::options()).await, &coll);
+        Self { gate, client, coll, others }
+    }
+
+    /// Upserts these in a transaction, and writes as another client when they were asked about.
+    /// Answers the numbers that are there in the end, too.
+    async fn upsert(&self, all: [i32; 3], others: impl Future<Output = ()>) -> (BulkWriteResult, Vec<i32>) {
+        let mut session = self.client.session();
+        session.begin().unwrap();
+        self.gate.shut();
+        let before = finds(&self.client);
+        let rival = async {
+            self.gate.until_held().await;
+            assert_eq!(finds(&self.client) - before, 1, "they were asked about");
+            others.await;
+            self.gate.open();
+        };
+        let bulk = async { self.coll.bulk_write(all.map(plus)).session(&mut session).await.unwrap() };
+        let (done, ()) = tokio::time::timeout(LONG, async { tokio::join!(bulk, rival) }).await.unwrap();
+        session.commit().await.unwrap();
+        (done, numbers(&self.client, &self.coll).await)
+    }
+}
+
+#[tokio::test]
+async fn a_document_that_comes_after_the_question_is_changed() {
+    let between = Between::new(1).await;
+    let insert = async { drop(between.others.insert_one(&doc! {"_id": 12, "n": 10}).await.unwrap()) };
+    let (done, numbers) = between.upsert([11, 12, 13], insert).await;
+    assert_eq!((done.matched_count, ids(&done.upserted_ids)), (1, vec![(0, 11), (2, 13)]));
+    assert_eq!(numbers, [1, 1, 11, 1]);
+}
+
 #[tokio::test]
 async fn a_document_that_goes_after_the_question_is_inserted() {
-    let gate = quiet::Gate::before(&[Step::BeforeLock]);
-    let client = quiet::connect(ClientOptions { hook: Some(gate.clone()), ..quiet::options() }).await;
-    let coll = quiet::collection(&client, 3).await;
-    let others = quiet::through(&quiet::connect(quiet::options()).await, &coll);
-    let mut session = client.session();
-    session.begin().unwrap();
-    gate.shut();
-    let before = finds(&client);
-    let rival = async {
-        gate.until_held().await;
-        assert_eq!(finds(&client) - before, 1, "they were asked about");
-        others.delete_one(doc! {"_id": 2}).await.unwrap();
-        gate.open();
-    };
-    let bulk = async { coll.bulk_write([1, 2, 3].map(plus)).session(&mut session).await.unwrap() };
-    let (done, ()) = tokio::time::timeout(LONG, async { tokio::join!(bulk, rival) }).await.unwrap();
+    let between = Between::new(3).await;
+    let remove = async { assert_eq!(between.others.delete_one(doc! {"_id": 2}).await.unwrap(), 1) };
+    let (done, numbers) = between.upsert([1, 2, 3], remove).await;
     assert_eq!((done.matched_count, ids(&done.upserted_ids)), (2, vec![(1, 2)]));
-    session.commit().await.unwrap();
-    assert_eq!(numbers(&client, &coll).await, [2, 1, 2]);
+    assert_eq!(numbers, [2, 1, 2]);
+}
+
+/// Documents that several clients upsert by bulks.
+const SHARED: usize = 16;
+/// Bulks of each client.
+const ROUNDS: usize = 16;
+/// Attempts at one bulk, rivals being in the way of the others.
+const ATTEMPTS: usize = 1_000;
+
+/// The increments of one client that were committed.
+#[derive(Default)]
+struct Counted {
+    added: i64,
+    /// Those that were removed with their documents.
+    removed: i64,
+}
+
+/// Upserts some of the documents, after it has removed one of them in every other round.
+async fn upsert_some(
+    coll: &Collection<Document>,
+    session: &mut Session,
+    number: usize,
+    round: usize,
+) -> mongotx::Result<Counted> {
+    let id = |place: usize| ((number * 7 + round * 5 + place * 3) % SHARED) as i32;
+    let mut counted = Counted::default();
+    if round % 2 == 1 {
+        let removed = coll.find_one_and_delete(doc! {"_id": id(0)}).session(session).await?;
+        counted.removed = removed.map_or(0, |removed| removed.get_i32("n").unwrap().into());
+    }
+    let done = coll.bulk_write((0..6).map(|place| plus(id(place)))).session(session).await?;
+    assert_eq!(done.matched_count + done.upserted_ids.len() as u64, 6);
+    counted.added = 6;
+    Ok(counted)
+}
+
+/// One client's bulks, of which every third is rolled back.
+async fn upsert_beside_others(client: Client, coll: Collection<Document>, number: usize) -> Counted {
+    let (mut session, mut all) = (client.session(), Counted::default());
+    for round in 0..ROUNDS {
+        let mut attempts = 0;
+        loop {
+            attempts += 1;
+            assert!(attempts < ATTEMPTS, "client {number}, round {round}");
+            session.begin().unwrap();
+            let done = upsert_some(&coll, &mut session, number, round).await;
+            let done = match done {
+                Ok(_) if round % 3 == 2 => session.rollback().await.map(|_| Counted::default()),
+                Ok(counted) => session.commit().await.map(|_| counted),
+                Err(error) => Err(error),
+            };
+            match done {
+                Ok(counted) => {
+                    all.added += counted.added;
+                    all.removed += counted.removed;
+                    break;
+                }
+                Err(error) => assert_eq!(error.kind(), ErrorKind::Conflict, "{error}"),
+            }
+            session.rollback().await.ok();
+            // So that not all of them begin again at once.
+            tokio::time::sleep(std::time::Duration::from_millis((number * 3 + attempts % 7) as u64)).await;
+        }
+    }
+    all
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn clients_that_upsert_the_same_documents_lose_and_double_nothing() {
+    let (client, coll, _) = place().await;
+    coll.delete_many(doc! {}).await.unwrap();
+    assert!(client.flush(LONG).await);
+    let mut others = Vec::new();
+    for number in 0..6 {
+        let client = quiet::connect(quiet::options()).await;
+        let coll = quiet::through(&client, &coll);
+        others.push(tokio::spawn(upsert_beside_others(client, coll, number)));
+    }
+    let counted = tokio::time::timeout(LONG * 5, join_all(others)).await.expect("they end");
+    let expected: i64 = counted.into_iter().map(|one| one.unwrap()).map(|one| one.added - one.removed).sum();
+    let found: i64 = numbers(&client, &coll).await.into_iter().map(i64::from).sum();
+    assert_eq!(found, expected);
 }
 
 #[tokio::test]

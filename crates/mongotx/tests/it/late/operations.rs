@@ -31,6 +31,9 @@ pub(super) enum Operation {
     BulkWaitingForRival,
     BulkInTwoStatements,
     BulkInTwoStatementsBehindRival,
+    BulkUpserts,
+    BulkUpsertsOfReplacements,
+    BulkUpsertsBehindRival,
     UpsertById,
     UpsertByFilter,
     UpsertReplacement,
@@ -66,7 +69,7 @@ pub(super) enum Operation {
 use Operation::*;
 
 impl Operation {
-    pub(super) const ALL: [Self; 53] = [
+    pub(super) const ALL: [Self; 56] = [
         InsertOne,
         InsertMany,
         InsertManyRefused,
@@ -90,6 +93,9 @@ impl Operation {
         BulkWaitingForRival,
         BulkInTwoStatements,
         BulkInTwoStatementsBehindRival,
+        BulkUpserts,
+        BulkUpsertsOfReplacements,
+        BulkUpsertsBehindRival,
         UpsertById,
         UpsertByFilter,
         UpsertReplacement,
@@ -141,6 +147,7 @@ impl Operation {
                 | BulkBehindRival
                 | BulkWaitingForRival
                 | BulkInTwoStatementsBehindRival
+                | BulkUpsertsBehindRival
                 | UniqueBulkByKeyBehindRival
         )
     }
@@ -154,6 +161,7 @@ impl Operation {
         match self {
             InsertOne | UpsertById | UniqueInsertOne | UniqueInsertOneRefused => 7,
             InsertMany | InsertManyRefused | UniqueInsertManyRefused => 8,
+            BulkUpserts | BulkUpsertsOfReplacements | BulkUpsertsBehindRival => 8,
             _ => 3,
         }
     }
@@ -195,6 +203,7 @@ impl Operation {
             }
             Bulk | BulkMixed | BulkBehindRival | BulkWaitingForRival => self.write_bulk(coll, session).await,
             BulkInTwoStatements | BulkInTwoStatementsBehindRival => self.write_bulk(coll, session).await,
+            BulkUpserts | BulkUpsertsOfReplacements | BulkUpsertsBehindRival => self.upsert_bulk(coll, session).await,
             _ => self.write(coll, session).await,
         };
     }
@@ -260,6 +269,18 @@ impl Operation {
             BulkMixed => coll.bulk_write(mixed).session(session).await.map(drop),
             _ => coll.bulk_write([1, 2, 3, 4].map(add)).session(session).await.map(drop),
         }
+    }
+
+    /// Of documents that are there, and of others: some of each behind each other.
+    async fn upsert_bulk(self, coll: &Collection<Document>, session: &mut Session) -> Result<()> {
+        let is_replacement = self == BulkUpsertsOfReplacements;
+        let upsert = |id: i32| match is_replacement {
+            true => WriteModel::ReplaceOne { filter: doc! {"_id": id}, replacement: doc! {"n": id}, upsert: true },
+            false => {
+                WriteModel::UpdateOne { filter: doc! {"_id": id}, update: doc! {"$inc": {"n": 1}}.into(), upsert: true }
+            }
+        };
+        coll.bulk_write([7, 8, 9, 1, 2, 3, 10, 11].map(upsert)).session(session).await.map(drop)
     }
 
     /// Document `id` has the value `10 * id` of the unique key.
