@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use bson::{Document, doc};
-use mongotx::{Client, Error, ErrorKind, Isolation, Session, TransactionOptions, TxId};
+use mongotx::{Client, Error, ErrorKind, Isolation, Session, TransactionOptions, TxId, WriteModel};
 
 use super::{
     ghost,
@@ -30,6 +30,9 @@ pub(crate) enum Scenario {
     /// Two documents exchange the values of a unique index, and a new one takes over that of a
     /// removed one.
     Exchange,
+    /// Snapshot: a bulk of upserts, of documents that were read before, and of others that are not
+    /// there.
+    Upserts,
 }
 
 /// How a life ended, if it did not break off.
@@ -48,8 +51,16 @@ pub(crate) enum Told {
 }
 
 impl Scenario {
-    pub(crate) const ALL: [Self; 7] =
-        [Self::Several, Self::Single, Self::Repeatable, Self::Rollback, Self::Repair, Self::Shutdown, Self::Exchange];
+    pub(crate) const ALL: [Self; 8] = [
+        Self::Several,
+        Self::Single,
+        Self::Repeatable,
+        Self::Rollback,
+        Self::Repair,
+        Self::Shutdown,
+        Self::Exchange,
+        Self::Upserts,
+    ];
 
     pub(crate) fn from_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|scenario| format!("{scenario:?}") == name)
@@ -92,6 +103,10 @@ impl Scenario {
             Self::Repeatable => state_of(&[("a1", 1), ("a2", 0), ("a3", 0), ("b1", 1), ("b2", 0), ("b3", 0)]),
             Self::Rollback => self.before(),
             Self::Exchange => state_of(&[("a1", 2), ("a2", 1), ("a10", 3), ("b1", 0), ("b2", 0), ("b3", 0)]),
+            Self::Upserts => {
+                let a = [("a1", 1), ("a2", 1), ("a3", 0), ("a10", 1), ("a11", 1)];
+                state_of(&[&a[..], &[("b1", 1), ("b2", 0), ("b3", 0)]].concat())
+            }
             Self::Repair => state_of(&[("a1", 1), ("a2", 8), ("b1", 0), ("b2", 7), ("b3", 0)]),
         }
     }
@@ -100,7 +115,7 @@ impl Scenario {
     pub(crate) async fn live(self, world: &World, client: &Client, tell: &(impl Fn(Told) + Sync)) -> End {
         let isolation = match self {
             Self::Repeatable => Isolation::RepeatableRead,
-            Self::Several => Isolation::Snapshot,
+            Self::Several | Self::Upserts => Isolation::Snapshot,
             _ => Isolation::ReadCommitted,
         };
         let options = TransactionOptions {
@@ -169,6 +184,18 @@ impl Scenario {
                 }
                 a.delete_one(doc! {"_id": 3}).session(session).await?;
                 a.insert_one(&doc! {"_id": 10, "n": 3}).session(session).await?;
+            }
+            Self::Upserts => {
+                let some = a.find(doc! {"_id": {"$in": [1, 2]}}).projection(doc! {"n": 1}).session(session);
+                assert_eq!(some.await?.try_collect().await?.len(), 2);
+                b.update_one(doc! {"_id": 1}, add.clone()).session(session).await?;
+                tell_id(session);
+                let upsert = |id: i32| WriteModel::UpdateOne {
+                    filter: doc! {"_id": id},
+                    update: add.clone().into(),
+                    upsert: true,
+                };
+                a.bulk_write([1, 2, 10, 11].map(upsert)).session(session).await?;
             }
             Self::Repair => {
                 assert_eq!(b.find(doc! {}).session(session).await?.try_collect().await?.len(), 3);

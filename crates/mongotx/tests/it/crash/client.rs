@@ -87,3 +87,8 @@ async fn shutdown_killed_anywhere_is_completed_by_a_sweep() {
 async fn exchange_killed_anywhere_all_or_nothing() {
     kill_everywhere(Scenario::Exchange).await;
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn upserts_killed_anywhere_all_or_nothing() {
+    kill_everywhere(Scenario::Upserts).await;
+}

@@ -118,3 +118,8 @@ async fn shutdown_server_killed_anywhere_is_completed() {
 async fn exchange_server_killed_anywhere_all_or_nothing() {
     crash_everywhere(Scenario::Exchange).await;
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn upserts_server_killed_anywhere_all_or_nothing() {
+    crash_everywhere(Scenario::Upserts).await;
+}
