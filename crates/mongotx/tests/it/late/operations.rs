@@ -271,7 +271,7 @@ impl Operation {
         }
     }
 
-    /// Of documents that are there, and of others: some of each behind each other.
+    /// Upserts documents that are there and documents that are not, several of each kind in a row.
     async fn upsert_bulk(self, coll: &Collection<Document>, session: &mut Session) -> Result<()> {
         let is_replacement = self == BulkUpsertsOfReplacements;
         let upsert = |id: i32| match is_replacement {

@@ -61,8 +61,9 @@ pub(crate) async fn commands_of<T>(client: &Client, work: impl Future<Output = T
 }
 
 /// Answer of `work`, and how often its validations have asked for several things together.
-/// (Their commands are `find`s, as looks are, of which there are more or fewer by chance. So are
-/// rounds that the client's own connections disturb, which are asked again: each counts the same.)
+/// (Their commands are `find`s, as looks are, of which there are more or fewer by chance. A
+/// validation that was disturbed asks again, also by chance, because its client has begun a
+/// connection: the questions of one round are counted.)
 pub(crate) async fn questions_of<T>(client: &Client, work: impl Future<Output = T>) -> (T, u64) {
     let before = client.metrics();
     let done = work.await;
