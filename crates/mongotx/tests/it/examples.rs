@@ -21,7 +21,7 @@ const LIMIT: Duration = Duration::from_secs(60);
 
 /// Runs an example against the server that all tests share.
 async fn check(example: impl AsyncFnOnce(&str) -> Result<(), Box<dyn Error>>) {
-    let uri = testkit::shared_standalone().await.unwrap().uri();
+    let uri = crate::quiet::server_apart().await.uri();
     tokio::time::timeout(LIMIT, example(&uri)).await.expect("an example that ends").unwrap();
 }
 

@@ -64,7 +64,7 @@ pub(crate) struct Clients {
 
 impl Clients {
     pub(crate) async fn connect(setting: Setting, transactions: usize) -> Self {
-        let server = testkit::shared_standalone().await.unwrap();
+        let server = crate::quiet::server_apart().await;
         let hook: Option<Arc<dyn StepHook>> = match setting {
             Setting::SlowFinish => Some(Arc::new(Slow)),
             Setting::OneClient | Setting::ClientEach => None,

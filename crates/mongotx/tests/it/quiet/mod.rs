@@ -11,8 +11,9 @@ use std::{
 
 use bson::{Document, doc};
 use futures_util::future::BoxFuture;
-use mongotx::{Client, ClientOptions, Collection, Isolation, Step, StepHook};
-use tokio::sync::watch;
+use mongotx::{Client, ClientOptions, Collection, Isolation, Metrics, Step, StepHook};
+use testkit::{Server, ServerOptions};
+use tokio::sync::{OnceCell, watch};
 
 /// The longest that a step of another client is waited for.
 const LIMIT: Duration = Duration::from_secs(60);
@@ -34,6 +35,18 @@ pub(crate) fn options() -> ClientOptions {
 pub(crate) async fn connect(options: ClientOptions) -> Client {
     let server = testkit::shared_standalone().await.unwrap();
     Client::connect_with(&server.uri(), options).await.unwrap()
+}
+
+/// A server beside the shared one, for tests whose clients ask for quiet: all clients of a server
+/// are asked, and who hears of it late is validated again. Others count what that costs.
+pub(crate) async fn server_apart() -> &'static Server {
+    static APART: OnceCell<Server> = OnceCell::const_new();
+    APART.get_or_try_init(|| ServerOptions::standalone().in_memory().start()).await.unwrap()
+}
+
+/// A client of the server beside the shared one.
+pub(crate) async fn connect_apart(options: ClientOptions) -> Client {
+    Client::connect_with(&server_apart().await.uri(), options).await.unwrap()
 }
 
 /// A client of the server at `uri`, which says how long it is looked for at a time. At first that
@@ -62,13 +75,14 @@ pub(crate) async fn commands_of<T>(client: &Client, work: impl Future<Output = T
 
 /// Answer of `work`, and how often its validations have asked for several things together.
 /// (Their commands are `find`s, as looks are, of which there are more or fewer by chance. A
-/// validation that was disturbed asks again, also by chance, because its client has begun a
-/// connection: the questions of one round are counted.)
+/// validation that was disturbed asks again, and so does a commit beside which others have had
+/// quiet, both by chance: the questions of one round are counted.)
 pub(crate) async fn questions_of<T>(client: &Client, work: impl Future<Output = T>) -> (T, u64) {
     let before = client.metrics();
     let done = work.await;
     let after = client.metrics();
-    let rounds = 1 + after.validations_disturbed - before.validations_disturbed;
+    let again = |metrics: &Metrics| metrics.validations_disturbed + metrics.validated_again;
+    let rounds = 1 + again(&after) - again(&before);
     (done, (after.validation_questions - before.validation_questions) / rounds)
 }
 

@@ -48,7 +48,7 @@ async fn serializable_audit_gets_through_beside_eight_writers() {
 }
 
 async fn gets_through_beside_eight_writers(isolation: Isolation) {
-    let clients = [quiet::connect(quiet::options()).await, quiet::connect(quiet::options()).await];
+    let clients = [quiet::connect_apart(quiet::options()).await, quiet::connect_apart(quiet::options()).await];
     let coll = quiet::collection(&clients[0], 0).await;
     let accounts: Vec<Document> = (0..ACCOUNTS).map(|id| doc! {"_id": id, "n": EACH}).collect();
     coll.insert_many(&accounts).await.unwrap();
@@ -100,7 +100,7 @@ impl Writer {
     async fn of(coll: &Collection<Document>) -> Self {
         let gate = Gate::before(&[Step::BeforeDecision]);
         let options = ClientOptions { hook: Some(Arc::clone(&gate) as _), ..quiet::options() };
-        let client = quiet::connect(options).await;
+        let client = quiet::connect_apart(options).await;
         let coll = quiet::through(&client, coll);
         let mut session = session(&client, Isolation::Serializable);
         session.begin().unwrap();
@@ -136,7 +136,7 @@ async fn audit(client: &Client, coll: &Collection<Document>) -> Vec<i32> {
 /// next.
 #[tokio::test]
 async fn writer_who_was_passed_by_and_read_what_has_changed_is_refused() {
-    let client = quiet::connect(quiet::options()).await;
+    let client = quiet::connect_apart(quiet::options()).await;
     let coll = quiet::collection(&client, 2).await;
     let writer = Writer::of(&coll).await;
     let mut other = session(&client, Isolation::Serializable);
@@ -152,7 +152,7 @@ async fn writer_who_was_passed_by_and_read_what_has_changed_is_refused() {
 
 #[tokio::test]
 async fn writer_who_was_passed_by_and_read_what_is_the_same_commits() {
-    let client = quiet::connect(quiet::options()).await;
+    let client = quiet::connect_apart(quiet::options()).await;
     let coll = quiet::collection(&client, 2).await;
     let writer = Writer::of(&coll).await;
     assert_eq!(audit(&client, &coll).await, [1, 1]);

@@ -37,7 +37,7 @@ async fn lose(reader: &Collection<Document>, session: &mut Session, writer: &Col
 
 #[tokio::test]
 async fn rivals_decide_when_the_reader_who_was_given_quiet_has_ended() {
-    let (client, rival) = (quiet::connect(quiet::options()).await, quiet::connect(quiet::options()).await);
+    let (client, rival) = (quiet::connect_apart(quiet::options()).await, quiet::connect_apart(quiet::options()).await);
     let coll = quiet::collection(&client, 2).await;
     let others = quiet::through(&rival, &coll);
     let mut reader = session(&client);
@@ -81,7 +81,7 @@ async fn quiet_that_nobody_ends_is_ended_by_who_has_to_be_validated_again() {
 }
 
 async fn not_heeded_for_ever(isolation: Isolation) -> Client {
-    let client = quiet::connect(quiet::options()).await;
+    let client = quiet::connect_apart(quiet::options()).await;
     let coll = quiet::collection(&client, 2).await;
     let elsewhere = quiet::collection(&client, 2).await;
     set(&coll, 1, 5).await;
@@ -94,7 +94,7 @@ async fn not_heeded_for_ever(isolation: Isolation) -> Client {
     let tag = protocol::id::collection_tag(&coll.namespace().to_string());
     let for_ever = DateTime::from_millis(DateTime::now().timestamp_millis() + 3_600_000);
     let quiet = doc! {"by": ObjectId::new(), "tags": [tag], "until": for_ever, "over": false};
-    let driver = testkit::shared_standalone().await.unwrap().client().await.unwrap();
+    let driver = quiet::server_apart().await.client().await.unwrap();
     let records = driver.database(&quiet::options().tx_database).collection::<Document>("txs");
     let told = records.update_one(doc! {"_id": id}, doc! {"$set": {"quiet": quiet}}).await.unwrap();
     assert_eq!(told.modified_count, 1);
