@@ -405,7 +405,7 @@ impl<'a> Bracket<'a> {
         if self.left > 0 {
             return Ok(false);
         }
-        tx.attempts.lost(self.stamps.clone());
+        tx.attempts.lost(self.stamps.clone(), tx.quiet.as_ref());
         let message =
             format!("collections changed {BRACKETS} times while they were read beside the transaction's own writes");
         Err(Error::new(ErrorKind::Conflict, message).for_transaction(tx.id()))
@@ -449,7 +449,7 @@ pub(crate) async fn settle_shown(
 /// A validation under a lock has failed: one that loses so again and again is given quiet, as one
 /// that loses at its commit.
 fn lost(tx: &Transaction, error: Error) -> Error {
-    tx.attempts.lost(tx.stamps_of_all_reads());
+    tx.attempts.lost(tx.stamps_of_all_reads(), tx.quiet.as_ref());
     error.for_transaction(tx.id())
 }
 

@@ -51,6 +51,7 @@ use crate::{
         looks::{FirstLook, begin_for},
         meet::Patience,
         own_key::OwnKey,
+        quiet::Quiet,
         read_set::{Entry, Point, Read, changed},
         server::live::Leading,
         tag::Tags,
@@ -67,6 +68,8 @@ use crate::{
 const ROUNDS: usize = 16;
 /// Rounds that are disturbed before quiet is asked for.
 const DISTURBED: usize = 3;
+/// Rounds that are left when quiet has run out.
+const ROUNDS_WITHOUT_QUIET: usize = 3;
 /// Commands that one validation has under way at a time.
 const AT_A_TIME: usize = 8;
 /// Documents that one command fetches.
@@ -116,7 +119,9 @@ impl Core {
         self.server.at(Step::AfterValidation).await;
         match &valid {
             Ok(()) => tx.attempts.won(),
-            Err(lost) if lost.kind() == ErrorKind::Conflict => tx.attempts.lost(tx.stamps_of_all_reads()),
+            Err(lost) if lost.kind() == ErrorKind::Conflict => {
+                tx.attempts.lost(tx.stamps_of_all_reads(), tx.quiet.as_ref())
+            }
             Err(_) => {}
         }
         valid
@@ -139,7 +144,7 @@ impl Core {
         let (one_moment, stamps) = (tx.reads_one_moment() && !needs_looks, tx.stamps_of_reads());
         let mut patience = Patience::new(tx.options.lock_wait.max(SHORTEST_WAIT));
         let mut look: Option<FirstLook> = None;
-        let mut left = ROUNDS;
+        let (mut left, mut disturbed) = (ROUNDS, 0);
         while left > 0 {
             let first = match look.take() {
                 None if !one_moment => Some(self.first_look(tx, &stamps).await?),
@@ -170,13 +175,17 @@ impl Core {
                 self.wait_or_give_way(tx, &rivals, &mut patience).await?;
                 continue;
             }
-            left -= 1;
+            (left, disturbed) = (left - 1, disturbed + 1);
             self.server.counters.add(&self.server.counters.validations_disturbed, 1);
-            if left == ROUNDS - DISTURBED {
+            if disturbed == DISTURBED {
                 self.ask_for_quiet(tx, &stamps).await;
             }
+            // It takes longer than that: the next attempt is given more.
+            if tx.quiet.as_ref().is_some_and(Quiet::has_run_out) {
+                left = left.min(ROUNDS_WITHOUT_QUIET);
+            }
         }
-        let message = format!("what the transaction has read changed {ROUNDS} times while it was validated");
+        let message = format!("what the transaction has read changed {disturbed} times while it was validated");
         Err(Error::new(ErrorKind::Conflict, message))
     }
 

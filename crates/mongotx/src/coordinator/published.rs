@@ -23,7 +23,7 @@ use super::{
     changes::{Changes, Closed, Told},
     client_record::Epoch,
     own_collections::TXS,
-    quiet::Heard,
+    quiet::{Heard, Length},
     server::Server,
     strangers,
     tag::{Tag, Tags},
@@ -202,7 +202,7 @@ impl TxLog for PublishedLog {
         Changes::default()
     }
 
-    fn ask_for_quiet(&self, _by: ObjectId, _tags: Vec<Bson>) -> BoxFuture<'_, Result<()>> {
+    fn ask_for_quiet(&self, _by: ObjectId, _tags: Vec<Bson>, _length: Length) -> BoxFuture<'_, Result<()>> {
         Box::pin(async { Ok(()) })
     }
 

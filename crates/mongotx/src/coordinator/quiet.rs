@@ -14,6 +14,10 @@
 //! What was read is validated all the same. A record that does not hear of it (made meanwhile, or
 //! asked by somebody else), a reader that dies, a clock that jumps cost time and no more.
 //!
+//! A read that takes longer than its quiet is disturbed all the same. The next one of its session
+//! is twice as long, twice at most; the owner of a record heeds it for as long, and half a second
+//! more (decision 0064).
+//!
 //! A serializable reader in quiet need not wait for rivals that hold what it has read, if its
 //! second look shows that their records are asked by it still: a decision at serializable demands
 //! that no quiet was asked for where it writes, or that it was over when its own validation began
@@ -24,6 +28,7 @@
 use std::{
     collections::BTreeSet,
     sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
+    time::{Duration, Instant},
 };
 
 use bson::{Bson, Document, doc, oid::ObjectId};
@@ -35,9 +40,63 @@ use super::{
     changes::ChangeLook,
     tag::{Tag, Tags},
 };
+use crate::numbers::as_i64;
 
 /// Validations that a session loses one after the other before its next transaction asks for quiet.
 const PATIENCE: u32 = 2;
+
+/// How long a reader has quiet.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Length {
+    doublings: u32,
+}
+
+impl Length {
+    /// Doublings of the longest. With more, those who are held back would keep others waiting for
+    /// longer than these have time: see decision 0064.
+    const LONGEST: u32 = 2;
+    /// Milliseconds of the shortest, and at most this part of a record's lease.
+    const SHORTEST_MS: i64 = 500;
+    const LEASES: u32 = 8;
+
+    fn stored(doublings: Option<&Bson>) -> Self {
+        let doublings = doublings.map_or(0, as_i64).clamp(0, i64::from(Self::LONGEST));
+        Self::of(u32::try_from(doublings).unwrap_or(0))
+    }
+
+    fn of(doublings: u32) -> Self {
+        Self { doublings: doublings.min(Self::LONGEST) }
+    }
+
+    fn times(self, shortest: Duration) -> Duration {
+        shortest * 2_u32.pow(self.doublings)
+    }
+
+    /// The longest in a record with this lease.
+    pub(super) fn longest(self, lease: Duration) -> Duration {
+        let shortest = Duration::from_millis(Self::SHORTEST_MS.unsigned_abs());
+        self.times(shortest.min(lease / Self::LEASES))
+    }
+
+    /// How long a decision heeds readers who ask for quiet, one after the other, if the last one
+    /// has asked for so much.
+    pub(crate) fn longest_held(self) -> Duration {
+        self.longest(Duration::MAX) + Duration::from_millis(500)
+    }
+
+    /// Its end in a record, as an expression.
+    fn until(self) -> Document {
+        let shortest = doc! {"$min": [Self::SHORTEST_MS, {"$divide": ["$leaseMs", i64::from(Self::LEASES)]}]};
+        doc! {"$add": ["$$NOW", {"$multiply": [2_i64.pow(self.doublings), shortest]}]}
+    }
+
+    /// What a record is to hold of a quiet of this name, where these stamps are not to be set.
+    pub(crate) fn asked(self, by: ObjectId, tags: Vec<Bson>) -> Document {
+        let doublings = i64::from(self.doublings);
+        let (tags, until) = (doc! {"$literal": tags}, self.until());
+        doc! {"by": by, "tags": tags, "until": until, "doublings": doublings, "over": false, "before": "$quiet.by"}
+    }
+}
 
 /// How the last transactions of a session have ended: a session that has lost its validation
 /// several times in a row is given quiet. A program that makes a new session for each attempt hands
@@ -48,6 +107,8 @@ pub struct Attempts(Arc<Mutex<Lost>>);
 #[derive(Debug, Default)]
 struct Lost {
     in_a_row: u32,
+    /// How many of them had quiet that has run out before they had been validated.
+    in_vain: u32,
     /// The change stamps of what was read by the last one.
     stamps: Tags,
 }
@@ -58,10 +119,11 @@ impl Attempts {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A transaction that has read what has these stamps has lost its validation.
-    pub(crate) fn lost(&self, stamps: Tags) {
+    /// A transaction that has read what has these stamps has lost its validation, with this quiet.
+    pub(crate) fn lost(&self, stamps: Tags, quiet: Option<&Quiet>) {
         let mut lost = self.state();
         lost.in_a_row += 1;
+        lost.in_vain += u32::from(quiet.is_some_and(Quiet::has_run_out));
         lost.stamps = stamps;
     }
 
@@ -73,6 +135,11 @@ impl Attempts {
     /// Has the last transaction of the session lost its validation?
     pub(crate) fn has_lost(&self) -> bool {
         self.state().in_a_row > 0
+    }
+
+    /// Length of the next quiet.
+    pub(super) fn length(&self) -> Length {
+        Length::of(self.state().in_vain)
     }
 
     /// The collections in which the next transaction needs quiet. It is given once, and again only
@@ -93,6 +160,10 @@ pub(crate) struct Quiet {
     /// The change stamps that are not to be set.
     stamps: Tags,
     core: Weak<Core>,
+    /// When it runs out.
+    until: Instant,
+    /// Whether it had run out when it was ended.
+    has_run_out: bool,
     /// The record's answer to the request for quiet has come.
     is_asked: bool,
     is_over: bool,
@@ -100,8 +171,14 @@ pub(crate) struct Quiet {
 
 impl Quiet {
     /// Quiet of this name that is about to be asked for.
-    pub(super) fn new(by: ObjectId, stamps: Tags, core: Weak<Core>) -> Self {
-        Self { by, stamps, core, is_asked: false, is_over: false }
+    pub(super) fn new(by: ObjectId, stamps: Tags, core: Weak<Core>, longest: Duration) -> Self {
+        let until = Instant::now() + longest;
+        Self { by, stamps, core, until, has_run_out: false, is_asked: false, is_over: false }
+    }
+
+    /// Was it granted, and has lasted for as long as it may?
+    pub(crate) fn has_run_out(&self) -> bool {
+        self.has_run_out || self.stands() && Instant::now() >= self.until
     }
 
     /// Notes that the records have answered the request.
@@ -112,6 +189,7 @@ impl Quiet {
     /// Ends it, if it is not over.
     pub(super) async fn end(&mut self, core: &Core) {
         if !self.is_over {
+            self.has_run_out = self.has_run_out();
             core.end_quiet_of(self.by).await;
             self.is_over = true;
         }
@@ -242,6 +320,8 @@ pub(crate) struct StoredQuiet {
     pub(crate) is_over: bool,
     /// The quiet whose place it has taken.
     before: Option<ObjectId>,
+    /// How long it may last.
+    pub(crate) length: Length,
     /// Whether it should be over by the time at which the record was read (if it was read durably).
     pub(crate) is_late: bool,
 }
@@ -257,6 +337,7 @@ impl StoredQuiet {
             tags: tags.collect(),
             is_over: quiet.get_bool("over").unwrap_or(true),
             before: quiet.get_object_id("before").ok(),
+            length: Length::stored(quiet.get("doublings")),
             is_late: matches!(times, (Some(until), Some(now)) if until <= now),
         })
     }
@@ -303,7 +384,7 @@ mod tests {
 
     fn quiet(by: u8, tag: &str, is_over: bool, before: Option<u8>) -> StoredQuiet {
         let tags = Tags::from([named(tag)]);
-        StoredQuiet { by: name(by), tags, is_over, before: before.map(name), is_late: false }
+        StoredQuiet { by: name(by), tags, is_over, before: before.map(name), length: Length::default(), is_late: false }
     }
 
     fn group(members: &[(&str, &[u8])]) -> Conditions {
@@ -337,16 +418,63 @@ mod tests {
     #[test]
     fn quiet_is_wanted_after_two_losses_in_a_row_and_given_once_for_each_further_one() {
         let attempts = Attempts::default();
-        attempts.lost(stamps());
+        attempts.lost(stamps(), None);
         assert_eq!(attempts.take_wanted(), None);
-        attempts.lost(stamps());
+        attempts.lost(stamps(), None);
         assert_eq!(attempts.take_wanted(), Some(stamps()));
         assert_eq!(attempts.take_wanted(), None, "it was given");
-        attempts.lost(stamps());
+        attempts.lost(stamps(), None);
         assert_eq!(attempts.take_wanted(), Some(stamps()));
-        attempts.lost(stamps());
+        attempts.lost(stamps(), None);
         attempts.won();
-        attempts.lost(stamps());
+        attempts.lost(stamps(), None);
         assert_eq!(attempts.take_wanted(), None, "not in a row");
+    }
+
+    #[test]
+    fn quiet_that_has_run_out_is_longer_the_next_time() {
+        let (attempts, lease) = (Attempts::default(), Duration::from_secs(10));
+        let of = |longest| {
+            let mut quiet = Quiet::new(name(1), stamps(), Weak::new(), longest);
+            quiet.note_asked();
+            quiet
+        };
+        let longest = || attempts.length().longest(lease);
+        let half_a_second = Duration::from_millis(500);
+        attempts.lost(stamps(), Some(&of(longest())));
+        assert_eq!(longest(), half_a_second, "it was not too short");
+        for doubled in [2, 4, 4] {
+            attempts.lost(stamps(), Some(&of(Duration::ZERO)));
+            assert_eq!(longest(), half_a_second * doubled);
+        }
+        assert_eq!(attempts.length().longest(Duration::from_millis(80)), Duration::from_millis(40));
+        attempts.won();
+        assert_eq!(attempts.length(), Length::default());
+    }
+
+    #[test]
+    fn quiet_that_was_not_granted_or_has_ended_before_was_not_too_short() {
+        let mut quiet = Quiet::new(name(1), stamps(), Weak::new(), Duration::ZERO);
+        assert!(!quiet.has_run_out(), "it was not granted");
+        quiet.note_asked();
+        assert!(quiet.has_run_out());
+        quiet.is_over = true;
+        assert!(!quiet.has_run_out(), "it has ended before");
+    }
+
+    #[test]
+    fn length_is_read_from_the_record_and_has_a_limit() {
+        let length = |doublings: Bson| {
+            let quiet = doc! {"by": name(1), "tags": [], "doublings": doublings};
+            StoredQuiet::of(&doc! {"quiet": quiet}).unwrap().length.longest_held()
+        };
+        assert_eq!(length(Bson::Int64(0)), Duration::from_secs(1));
+        assert_eq!(length(Bson::Int32(1)), Duration::from_millis(1_500));
+        for too_long in [Bson::Int64(3), Bson::Int64(i64::MAX), Bson::Double(f64::INFINITY)] {
+            assert_eq!(length(too_long), Duration::from_millis(2_500));
+        }
+        for none in [Bson::Int64(-1), Bson::Null, Bson::String("2".to_owned()), Bson::Double(f64::NAN)] {
+            assert_eq!(length(none), Duration::from_secs(1));
+        }
     }
 }

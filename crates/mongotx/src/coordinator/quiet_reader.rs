@@ -23,12 +23,13 @@ impl Core {
         if tx.quiet.is_some() {
             return;
         }
-        let by = ObjectId::new();
+        let (by, length) = (ObjectId::new(), tx.attempts.length());
+        let longest = length.longest(self.options.lease);
         // Before the command is sent: a future that is dropped while it is under way ends it, too.
-        tx.quiet = Some(Quiet::new(by, stamps.clone(), self.this.clone()));
+        tx.quiet = Some(Quiet::new(by, stamps.clone(), self.this.clone(), longest));
         let tags: Vec<Bson> = stamps.iter().map(|stamp| Bson::from(stamp.to_string())).collect();
         self.server.at(Step::BeforeQuiet).await;
-        match self.log.ask_for_quiet(by, tags).await {
+        match self.log.ask_for_quiet(by, tags, length).await {
             Ok(()) => {
                 self.server.counters.add(&self.server.counters.quiets, 1);
                 tx.quiet.iter_mut().for_each(Quiet::note_asked);

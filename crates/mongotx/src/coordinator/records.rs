@@ -11,7 +11,7 @@
 //! | `committed`, `rolledBack` | [Int64] | owner | decided numbers from `low` on |
 //! | `aborted` | [Int64] | owner | numbers below `low` that did not commit |
 //! | `changes` | {tag: Int64} | owner | the stamp of the last write that decided a change of each collection; see [`super::changes`] |
-//! | `quiet` | {by, tags, until, over, before} | others | until then, or until it is over, no decision sets these change stamps; see [`super::quiet`] |
+//! | `quiet` | {by, tags, until, doublings, over, before} | others | until then, or until it is over, no decision sets these change stamps; see [`super::quiet`] |
 //! | `namespaces` | [String] | owner | collections it may have locked documents in |
 //! | `about` | document | owner, once | application, host and process, for people |
 //! | `killed` | [Int64] | others | numbers rolled back one by one |
@@ -28,7 +28,7 @@ use super::{
     changes::{Closed, Stamps, Told},
     format::{self, FORMAT},
     own_collections::{RETENTION_SECONDS, TXS},
-    quiet::StoredQuiet,
+    quiet::{Length, StoredQuiet},
     server::Server,
     tag::Tag,
 };
@@ -39,10 +39,6 @@ use crate::{
     options::Namespace,
     steps::Step,
 };
-
-/// The longest that a reader has quiet; and at most this part of the record's lease.
-const LONGEST_QUIET_MS: i64 = 500;
-const LEASES_OF_QUIET: i64 = 8;
 
 /// How long the index on an almost empty collection may take: as long as the majority of the
 /// members is away.
@@ -238,9 +234,14 @@ impl Records {
     /// Asks all open records for quiet, except those that another reader has asked before. Durably:
     /// a transaction whose record was asked, and that is not decided, has to be validated again.
     /// The name of the quiet before it is kept.
-    pub(crate) async fn ask_for_quiet(&self, server: &Server, by: ObjectId, tags: Vec<Bson>) -> Result<()> {
-        let longest = doc! {"$min": [LONGEST_QUIET_MS, {"$divide": ["$leaseMs", LEASES_OF_QUIET]}]};
-        let quiet = doc! {"by": by, "tags": {"$literal": tags}, "until": {"$add": ["$$NOW", longest]}, "over": false, "before": "$quiet.by"};
+    pub(crate) async fn ask_for_quiet(
+        &self,
+        server: &Server,
+        by: ObjectId,
+        length: Length,
+        tags: Vec<Bson>,
+    ) -> Result<()> {
+        let quiet = length.asked(by, tags);
         let unasked = doc! {"$or": [{"$ne": ["$quiet.over", false]}, {"$lte": ["$quiet.until", "$$NOW"]}]};
         let open = doc! {
             "fenced": {"$exists": false}, "closedAt": {"$exists": false}, format::FIELD: format::is_known(), "$expr": unasked,

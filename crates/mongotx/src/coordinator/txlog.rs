@@ -9,7 +9,7 @@ use protocol::{ClientId, Concern, Decided, TxId, TxStatus};
 
 use super::{
     changes::{Changes, Closed, Told},
-    quiet::Heard,
+    quiet::{Heard, Length},
     tag::{Tag, Tags},
 };
 use crate::{error::Result, options::Namespace};
@@ -117,7 +117,7 @@ pub(crate) trait TxLog: Send + Sync {
     fn own_changes(&self, tags: &Tags) -> Changes;
 
     /// Asks every open record for quiet where these change stamps would be set.
-    fn ask_for_quiet(&self, by: ObjectId, tags: Vec<Bson>) -> BoxFuture<'_, Result<()>>;
+    fn ask_for_quiet(&self, by: ObjectId, tags: Vec<Bson>, length: Length) -> BoxFuture<'_, Result<()>>;
 
     /// The quiet that was asked for by this name is over.
     fn end_quiet(&self, by: ObjectId) -> BoxFuture<'_, Result<()>>;

@@ -36,7 +36,7 @@ use self::{
 };
 use super::{
     changes::{Changes, Closed, Told},
-    quiet::Heard,
+    quiet::{Heard, Length},
     records::StoredRecord,
     strangers,
     tag::{Tag, Tags},
@@ -292,8 +292,8 @@ impl TxLog for ClientRecordLog {
         Changes(slots.values().map(|slot| (slot.client, Arc::new(slot.stamps(tags)))).collect())
     }
 
-    fn ask_for_quiet(&self, by: ObjectId, tags: Vec<Bson>) -> BoxFuture<'_, Result<()>> {
-        Box::pin(async move { self.shared.records.ask_for_quiet(&self.shared.server, by, tags).await })
+    fn ask_for_quiet(&self, by: ObjectId, tags: Vec<Bson>, length: Length) -> BoxFuture<'_, Result<()>> {
+        Box::pin(async move { self.shared.records.ask_for_quiet(&self.shared.server, by, length, tags).await })
     }
 
     fn end_quiet(&self, by: ObjectId) -> BoxFuture<'_, Result<()>> {

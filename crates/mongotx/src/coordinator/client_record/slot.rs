@@ -16,7 +16,7 @@ use tokio::sync::{Notify, oneshot};
 use super::{
     super::{
         changes::Stamps,
-        quiet::{Conditions, Heard, StoredQuiet, Verdict},
+        quiet::{Conditions, Heard, Length, StoredQuiet, Verdict},
         records::StoredRecord,
         tag::{Tag, Tags},
         txlog::{Standing, Started},
@@ -30,8 +30,6 @@ use crate::{
 
 /// How long those who are held back are left out before they are tried again.
 const HOLD: Duration = Duration::from_millis(5);
-/// How long a decision heeds readers who ask for quiet, one after the other.
-const LONGEST_HELD: Duration = Duration::from_secs(1);
 /// Commits that may wait at a time.
 const MAX_WAITING: usize = 10_000;
 
@@ -55,6 +53,8 @@ struct State {
     heard: Option<ObjectId>,
     /// Transactions held back for the quiet of a reader, and since when.
     held: HashMap<Seq, Instant>,
+    /// Length of the last quiet that was met in the record.
+    length: Length,
     /// When they are tried again.
     again: Option<Instant>,
     /// The change stamps that were acknowledged.
@@ -121,6 +121,7 @@ impl Slot {
             asks: HashMap::new(),
             heard: None,
             held: HashMap::new(),
+            length: Length::default(),
             again: None,
             stamps: Stamps::new(),
             listed: HashSet::from([ns]),
@@ -289,6 +290,7 @@ impl Slot {
             *stamp == write.demands && !fenced && write.decides.iter().all(|seq| !killed.contains(seq));
         let Some(quiet) = found.quiet.as_ref().filter(|_| is_as_demanded) else { return Refusal::Another };
         let mut state = self.state();
+        state.length = quiet.length;
         let verdict = state.conditions(&write.decides).verdict(quiet);
         if let Verdict::Deaf(heard) = verdict {
             return state.withdraw(&write.decides, heard);
@@ -298,7 +300,9 @@ impl Slot {
             if must_wait || !quiet.is_over { state.kept_back(&write.decides, quiet, must_wait) } else { Vec::new() };
         match () {
             () if held.is_empty() => Refusal::Another,
-            () if must_wait && (quiet.is_late || !state.is_patient(&held)) => Refusal::Lift(quiet.by),
+            // It cannot be left out of a write that may arrive, and the record's other writes,
+            // signs of life among them, wait for that one.
+            () if must_wait && (quiet.is_late || may_arrive || !state.is_patient(&held)) => Refusal::Lift(quiet.by),
             () if may_arrive => Refusal::Another,
             () => state.hold(held),
         }
@@ -426,7 +430,8 @@ impl Slot {
 
 impl State {
     fn is_patient(&self, decided: &[Seq]) -> bool {
-        decided.iter().filter_map(|seq| self.held.get(seq)).all(|since| since.elapsed() < LONGEST_HELD)
+        let longest = self.length.longest_held();
+        decided.iter().filter_map(|seq| self.held.get(seq)).all(|since| since.elapsed() < longest)
     }
 
     fn conditions(&self, decided: &[Seq]) -> Conditions {
@@ -504,4 +509,47 @@ fn unanswered() -> Error {
 
 fn gone() -> Error {
     Error::new(ErrorKind::Expired, "the client record was given up while the transaction waited for it")
+}
+
+#[cfg(test)]
+mod tests {
+    use bson::{Document, doc};
+    use futures_util::{FutureExt, future};
+
+    use super::*;
+    use crate::coordinator::{format, records::parse_record};
+
+    const CLIENT: ClientId = ClientId([7; 12]);
+
+    /// The record with this quiet, as it was before a write that demands this stamp.
+    fn record(stamp: u64, quiet: &Document) -> StoredRecord {
+        let record = doc! {
+            "_id": ObjectId::from_bytes(CLIENT.0), "stamp": stamp as i64, "low": 1_i64, "leaseMs": 10_000_i64,
+            "quiet": quiet, format::FIELD: format::FORMAT,
+        };
+        parse_record(&record).unwrap()
+    }
+
+    /// A decision at serializable that has not heard of the quiet cannot be left out of a write
+    /// that may arrive: it would keep signs of life waiting for as long as the quiet stands.
+    #[test]
+    fn decision_that_was_not_answered_ends_quiet_at_once() {
+        let (ns, epoch) = (Namespace::new("d", "c"), 0);
+        let slot = Slot::new(CLIENT, 10_000, ns.clone(), Instant::now());
+        let seq = slot.allocate(epoch).unwrap();
+        let started = Started { id: TxId { client: CLIENT, seq }, epoch };
+        let asks = Asks { changed: vec![Tag::of(&ns)], heard: Heard::These(Vec::new()) };
+        let mut commit = Box::pin(slot.commit(started, Concern::Journaled, asks));
+        assert!(future::poll_immediate(&mut commit).now_or_never().flatten().is_none());
+        assert!(matches!(slot.todo(None), Todo::Write(stamp, _) if stamp.decides.is_empty()));
+        slot.acknowledged(epoch, &[]);
+        let Todo::Write(write, _) = slot.todo(None) else { panic!("there is nothing to write") };
+        assert_eq!(write.decides, [seq]);
+        let by = ObjectId::from_bytes([1; 12]);
+        let tags = vec![Tag::of(&ns).to_string()];
+        let quiet = doc! {"by": by, "tags": tags, "over": false, "doublings": 2_i64};
+        let found = record(write.demands, &quiet);
+        assert_eq!(slot.heed(&write, &found, true), Refusal::Lift(by));
+        assert_eq!(slot.heed(&write, &found, false), Refusal::Held(1));
+    }
 }

@@ -1,7 +1,13 @@
 //! A transaction that loses its validation again and again is given quiet: for a moment nothing is
 //! decided where it reads.
 
-use std::time::Duration;
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering::SeqCst},
+    },
+    time::Duration,
+};
 
 use bson::{DateTime, Document, doc, oid::ObjectId};
 use mongotx::{Client, Collection, ErrorKind, Isolation, Session, TransactionOptions};
@@ -63,6 +69,43 @@ async fn rivals_decide_when_the_reader_who_was_given_quiet_has_ended() {
             break;
         }
     }
+}
+
+/// Quiet lasts for half a second at first, and the next one for twice as long. Decisions heed it
+/// for longer than a second, then.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn reader_that_takes_longer_than_its_quiet_is_given_a_longer_one() {
+    let (client, rival) = (quiet::connect_apart(quiet::options()).await, quiet::connect_apart(quiet::options()).await);
+    let coll = quiet::collection(&client, 2).await;
+    let (others, over) = (quiet::through(&rival, &coll), Arc::new(AtomicBool::new(false)));
+    let is_over = Arc::clone(&over);
+    let writer = tokio::spawn(async move {
+        let mut writer = session(&rival);
+        for n in 2.. {
+            if is_over.load(SeqCst) {
+                return;
+            }
+            writer.begin().unwrap();
+            others.update_many(doc! {}, doc! {"$set": {"n": n}}).session(&mut writer).await.unwrap();
+            writer.commit().await.unwrap();
+        }
+    });
+    let reading = async {
+        let mut reader = session(&client);
+        loop {
+            reader.begin().unwrap();
+            let first = coll.find_one(doc! {"_id": 1}).session(&mut reader).await.unwrap().unwrap();
+            tokio::time::sleep(Duration::from_millis(1_300)).await;
+            let second = coll.find_one(doc! {"_id": 2}).session(&mut reader).await.unwrap().unwrap();
+            if reader.commit().await.is_ok() {
+                assert_eq!(first.get("n"), second.get("n"));
+                return;
+            }
+        }
+    };
+    tokio::time::timeout(LIMIT, reading).await.expect("the reader starves");
+    over.store(true, SeqCst);
+    writer.await.unwrap();
 }
 
 /// A record whose reader has died, by a clock that was set back: the decision waits for a bounded
