@@ -12,6 +12,11 @@
 //! safe versions are the latest. With marks, the statuses of these transactions are read *after*
 //! the answer: if all are active still, the safe versions were the latest then. Otherwise the
 //! answer is thrown away and the query goes the long way.
+//!
+//! Where many documents are pending, some queries look for the writers of all of them first, and
+//! for what matters only if one of them is decided (decision 0065).
+
+use std::sync::Arc;
 
 use bson::{Document, RawBsonRef, RawDocument, doc};
 use protocol::{TxId, TxStatus};
@@ -25,7 +30,7 @@ use super::{
     documents::Documents,
     query_stages::{own_stages, skip_and_limit},
 };
-use crate::coordinator::{query::Query, terms::Terms};
+use crate::coordinator::{catalog::WideLooks, query::Query, terms::Terms};
 use crate::{
     coordinator::Core,
     document,
@@ -222,9 +227,25 @@ async fn after_probe(
     answer: Vec<Document>,
 ) -> Result<Option<Command>> {
     let pending = core.pending_filter(ns, &query.filter, me).await?;
-    let mut apart = as_find(&ns.coll, &answer).map(|answer| [who_has_pending(ns, &pending), answer]);
-    let probes = [(ns.coll.as_str(), pending)];
-    let Some(mut piped) = command(&ns.coll, &probes, answer, &query.terms) else { return Ok(None) };
+    let wide = match is_blocking(query, &answer) {
+        true => wide_look(core, ns, &query.filter, me, query.batch_size, &query.terms).await?,
+        false => None,
+    };
+    let behind_all = wide.and_then(|(all, looks)| {
+        let command = behind(ns, query, who_has_anything(ns, &all), all, answer.clone())?;
+        Some((Box::new(command), looks))
+    });
+    let first = match is_all_of_a_crowd(core, ns, &pending, me, &query.terms).await? {
+        true => who_has_anything(ns, &pending),
+        false => who_has_pending(ns, &pending),
+    };
+    Ok(behind(ns, query, first, pending, answer).map(|command| Command { behind_all, ..command }))
+}
+
+/// The answer behind a probe: the `find` or aggregation `first`, or its condition in one pipeline.
+fn behind(ns: &Namespace, query: &Query, first: Document, pending: Document, answer: Vec<Document>) -> Option<Command> {
+    let mut apart = as_find(&ns.coll, &answer).map(|answer| [first, answer]);
+    let mut piped = command(&ns.coll, &[(ns.coll.as_str(), pending)], answer, &query.terms)?;
     if let Some(size) = query.batch_size {
         piped.insert("cursor", doc! {"batchSize": i64::from(size)});
     }
@@ -234,7 +255,62 @@ async fn after_probe(
         answer.insert("allowDiskUse", true);
         answer.extend(query.batch_size.map(|size| ("batchSize".to_owned(), i64::from(size).into())));
     }
-    Ok(Some(Command { piped, apart }))
+    Some(Command { piped, apart, behind_all: None })
+}
+
+/// Is it the first few of an order, or a count? Those of what is pending that matters have to be
+/// looked for document by document, among many that match: that takes far longer than the answer.
+fn is_blocking(query: &Query, answer: &[Document]) -> bool {
+    let is_first_few = query.limit > 0 && query.sort.as_ref().is_some_and(|sort| !sort.is_empty());
+    is_first_few || is_counted(answer)
+}
+
+/// Does the pipeline end with a sum?
+pub(crate) fn is_counted(answer: &[Document]) -> bool {
+    answer.last().is_some_and(|stage| stage.contains_key("$group") || stage.contains_key("$count"))
+}
+
+/// Is this the condition for everything that is pending in a crowded collection? Then its documents
+/// are those of a few writers, probably, of which each is found in one step.
+async fn is_all_of_a_crowd(
+    core: &Core,
+    ns: &Namespace,
+    pending: &Document,
+    me: Option<TxId>,
+    terms: &Terms,
+) -> Result<bool> {
+    if terms.collation.is_some() || !core.catalog.has_pending_index(ns) {
+        return Ok(false);
+    }
+    let is_crowded = core.catalog.look_up(&core.server, ns).await?.wide_looks().is_some();
+    Ok(is_crowded && core.pending_filter(ns, &Document::new(), me).await? == *pending)
+}
+
+/// The condition for everything that is pending, if its writers are to be looked for, and whoever
+/// counts what came of it (decision 0065). The index on pending documents tells of each in one
+/// step.
+pub(crate) async fn wide_look(
+    core: &Core,
+    ns: &Namespace,
+    filter: &Document,
+    me: Option<TxId>,
+    batch_size: Option<u32>,
+    terms: &Terms,
+) -> Result<Option<(Document, Arc<WideLooks>)>> {
+    let is_special = terms.collation.is_some() || batch_size.is_some_and(|size| size as usize <= MAX_WRITERS);
+    // What this client has left is decided: it is looked for where it matters.
+    if is_special || core.finisher.has_left(ns) || !core.catalog.has_pending_index(ns) {
+        return Ok(None);
+    }
+    let collection = core.catalog.look_up(&core.server, ns).await?;
+    // Few documents match: they are looked at.
+    let (false, Some(looks)) = (filter.contains_key("_id") || collection.is_pinned_by(filter), collection.wide_looks())
+    else {
+        return Ok(None);
+    };
+    let all = core.pending_filter(ns, &Document::new(), me).await?;
+    let is_wider = core.pending_filter(ns, filter, me).await? != all;
+    Ok((is_wider && looks.is_next_wide()).then_some((all, looks)))
 }
 
 /// The `find` that answers the writers of pending documents, up to one more than are looked into.
@@ -245,6 +321,13 @@ fn who_has_pending(ns: &Namespace, pending: &Document) -> Document {
         "find": &ns.coll, "filter": pending.clone(), "projection": shown, "limit": most, "batchSize": most,
         "singleBatch": true,
     }
+}
+
+/// The aggregation that answers the writers of all pending documents, one step of an index for
+/// each.
+fn who_has_anything(ns: &Namespace, all: &Document) -> Document {
+    let batch = doc! {"batchSize": MAX_WRITERS as i64 + 1};
+    doc! {"aggregate": &ns.coll, "pipeline": probe(all.clone()), "cursor": batch}
 }
 
 /// The answer's stages on `coll`, behind the probes: each a collection and the pending documents
@@ -294,7 +377,7 @@ pub(crate) async fn ask(
     let answer = match unless_marked(core, ns, &command, sees).await {
         Ok(Marked::ByOwn(committed)) if core.finisher.has_left(ns) => {
             match core.finisher.finish_for_query(ns, committed).await {
-                true => unless_marked(core, ns, &command, sees).await,
+                true => unless_decided(core, ns, &command, sees).await,
                 false => Ok(Marked::ByOthers),
             }
         }
@@ -315,9 +398,17 @@ pub(crate) struct Command {
     /// As two `find`s, which the server carries out one after the other: which transactions have
     /// something pending, and the answer.
     apart: Option<[Document; 2]>,
+    /// The same behind a look for the writers of everything that is pending in the collection. It
+    /// is asked first.
+    behind_all: Option<(Box<Self>, Arc<WideLooks>)>,
 }
 
 impl Command {
+    /// The same, but first as this pipeline, which is behind a look for all writers.
+    pub(crate) fn first_behind(self, all: Document, looks: Arc<WideLooks>) -> Self {
+        Self { behind_all: Some((Box::new(all.into()), looks)), ..self }
+    }
+
     /// The pipeline, for whoever explains it.
     pub(crate) fn into_pipeline(self) -> Document {
         self.piped
@@ -326,7 +417,7 @@ impl Command {
 
 impl From<Document> for Command {
     fn from(piped: Document) -> Self {
-        Self { piped, apart: None }
+        Self { piped, apart: None, behind_all: None }
     }
 }
 
@@ -339,6 +430,36 @@ enum Marked {
 }
 
 async fn unless_marked(core: &Core, ns: &Namespace, command: &Command, sees: &[TxId]) -> Result<Marked> {
+    if let Some((all, looks)) = &command.behind_all {
+        let answer = match if_all_are_active(core, ns, all, sees).await {
+            // A writer may be to blame that does not matter.
+            Err(error) if error.kind() != ErrorKind::Unavailable => Ok(None),
+            answer => answer,
+        };
+        looks.note(matches!(answer, Ok(Some(_))));
+        if let Some(answer) = answer? {
+            return Ok(Marked::No(Box::new(answer)));
+        }
+    }
+    unless_decided(core, ns, command, sees).await
+}
+
+/// The answer, if none of the writers before it is decided. (One who is need not matter.)
+async fn if_all_are_active(core: &Core, ns: &Namespace, command: &Command, sees: &[TxId]) -> Result<Option<Documents>> {
+    let asked = match &command.apart {
+        Some(apart) => ask_apart(core, ns, apart).await?,
+        None => ask_piped(core, ns, command.piped.clone()).await?,
+    };
+    let Some((mut writers, mut answer)) = asked else { return Ok(None) };
+    writers.retain(|writer| !sees.contains(writer));
+    if writers.is_empty() {
+        return Ok(Some(answer));
+    }
+    answer.peek().await?;
+    Ok(core.log.are_active(&writers).await?.then_some(answer))
+}
+
+async fn unless_decided(core: &Core, ns: &Namespace, command: &Command, sees: &[TxId]) -> Result<Marked> {
     let asked = match &command.apart {
         Some(apart) => ask_apart(core, ns, apart).await?,
         None => None,

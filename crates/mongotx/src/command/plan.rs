@@ -116,10 +116,11 @@ impl Plan {
     }
 
     pub(crate) async fn run(mut self, core: &Core) -> Result<Documents> {
-        if let Some(command) = self.one_command(core).await?
-            && let Some(answer) = one_command::ask(core, &self.ns, command, self.sources.me).await?
-        {
-            return Ok(answer);
+        if let Some(piped) = self.one_command(core).await? {
+            let command = self.with_wide_look(core, piped).await?;
+            if let Some(answer) = one_command::ask(core, &self.ns, command, self.sources.me).await? {
+                return Ok(answer);
+            }
         }
         if self.command.terms.staleness.is_some() || !self.nothing_is_pending(core).await? {
             self.settle(core).await?;
@@ -141,6 +142,24 @@ impl Plan {
             self.command.add_options(command);
         }
         Ok(command)
+    }
+
+    /// The same, and before it the answer behind a look for all writers, where that is of use.
+    async fn with_wide_look(&self, core: &Core, piped: Document) -> Result<one_command::Command> {
+        let (stages, command) = (&self.mapped.stages, one_command::Command::from(piped));
+        let [read] = &self.mapped.reads[..] else { return Ok(command) };
+        if read.collection != self.ns.coll || !one_command::is_counted(stages) {
+            return Ok(command);
+        }
+        let (filter, terms, size) = (self.condition(read), &self.command.terms, self.command.batch_size);
+        let wide = one_command::wide_look(core, &self.ns, &filter, self.sources.me, size, terms).await?;
+        let Some((all, looks)) = wide else { return Ok(command) };
+        let probes = [(self.ns.coll.as_str(), all)];
+        let Some(mut wide) = one_command::command(&self.ns.coll, &probes, stages.clone(), terms) else {
+            return Ok(command);
+        };
+        self.command.add_options(&mut wide);
+        Ok(command.first_behind(wide, looks))
     }
 
     /// Conditions on pending documents that matter, for each collection that exists.

@@ -151,6 +151,13 @@ pub(crate) trait TxLog: Send + Sync {
     /// server that is killed comes back with it.
     fn statuses<'a>(&'a self, ids: &'a [TxId]) -> BoxFuture<'a, Result<Vec<TxStatus>>>;
 
+    /// Is none of these transactions decided? Asked after this call began, and of no consequence
+    /// for anybody: nobody is fenced, nothing is made durable, nobody is waited for. False: one is,
+    /// or it cannot be said.
+    fn are_active<'a>(&'a self, ids: &'a [TxId]) -> BoxFuture<'a, Result<bool>> {
+        Box::pin(async move { Ok(self.statuses(ids).await?.iter().all(|status| *status == TxStatus::Active)) })
+    }
+
     /// Whether another client has asked durably, since the last call, for the fate of transactions
     /// of this client. If so, it has met documents that they have left locked.
     fn was_asked(&self) -> BoxFuture<'_, Result<bool>> {

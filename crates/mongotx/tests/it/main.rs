@@ -12,6 +12,7 @@ mod collations;
 mod collections;
 mod common;
 mod crash;
+mod crowded;
 mod differences;
 mod differential;
 mod doomed;

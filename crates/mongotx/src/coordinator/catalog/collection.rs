@@ -1,5 +1,7 @@
 //! The properties of a collection that matter to transactions, read from the server's lists.
 
+use std::sync::Arc;
+
 use bson::{Bson, Document};
 use sd2v::{
     index::{self, Index, Unique, touches_stored},
@@ -8,14 +10,14 @@ use sd2v::{
     validator,
 };
 
-use super::special::unlockable_kind;
+use super::{special::unlockable_kind, wide::WideLooks};
 use crate::error::Result;
 
 /// The option of a collection that is watched.
 pub(super) const IMAGES: &str = "changeStreamPreAndPostImages";
 
 /// A collection as transactions see it.
-#[derive(Clone, Debug, Default)]
+#[derive(Debug, Default)]
 pub(crate) struct Collection {
     /// Why transactions can lock nothing in it, not even for reading.
     pub(crate) unlockable: Option<String>,
@@ -35,6 +37,7 @@ pub(crate) struct Collection {
     pub(super) made: Vec<Unique>,
     /// So many documents are pending that queries had better ask its mirrored indexes for them.
     pub(super) crowded: bool,
+    wide_looks: Arc<WideLooks>,
     /// The validator as it is stored.
     pub(super) validator: Option<Document>,
     /// Content of the change events, if the collection is watched.
@@ -87,6 +90,7 @@ impl Collection {
             is_series: kind == "timeseries",
             view: ViewOptions::parse_view(kind, &options),
             crowded: false,
+            wide_looks: Arc::default(),
             has_collation: options.contains_key("collation"),
             uniques: indexes.iter().filter_map(Index::unique).collect(),
             made: indexes.iter().filter(|index| index.is_stored()).filter_map(Index::unique).collect(),
@@ -105,6 +109,12 @@ impl Collection {
     pub(crate) fn asks_mirrors(&self, filter: &Document) -> bool {
         let leads = |index: &Index| index.key().keys().next().is_some_and(|field| filter.contains_key(field));
         self.crowded && self.indexes.iter().any(|index| index.mirrored && leads(index))
+    }
+
+    /// Whether queries are to look for all writers, if many documents were pending when it was
+    /// looked up. `None` if it has no mirrored index, or a collation.
+    pub(crate) fn wide_looks(&self) -> Option<Arc<WideLooks>> {
+        (self.crowded && !self.has_collation).then(|| Arc::clone(&self.wide_looks))
     }
 
     /// Has it any mirrored index?

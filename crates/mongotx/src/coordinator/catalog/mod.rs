@@ -11,6 +11,7 @@
 //! | [`shards`] | shard keys |
 //! | [`collections`] | creating and listing collections for the application |
 //! | [`watched`] | switching change streams on |
+//! | [`wide`] | whether queries look for all writers first |
 //! | [`modify`] | changing options of collections and indexes for the application |
 //! | [`indexes`] | creating, dropping and listing indexes for the application |
 
@@ -23,6 +24,7 @@ mod modify;
 mod shards;
 mod special;
 mod watched;
+mod wide;
 
 use std::{
     collections::HashMap,
@@ -41,6 +43,7 @@ pub(crate) use self::{
     collection::{Collection, ViewOptions, Watch},
     collections::{MAX_COLLECTIONS, is_scratch},
     shards::Shards,
+    wide::WideLooks,
 };
 use super::server::Server;
 use crate::numbers::as_i64;
@@ -225,6 +228,11 @@ impl Catalog {
         Ok(true)
     }
 
+    /// Are pending documents found by an index, as far as this client knows?
+    pub(crate) fn has_pending_index(&self, ns: &Namespace) -> bool {
+        self.indexed.lock().is_ok_and(|indexed| matches!(indexed.get(ns), Some(None)))
+    }
+
     /// The same for a collection that was made just now, to its end: it must not be made once more
     /// by a build that comes late, if it is dropped again.
     pub(super) async fn index_new(&self, server: &Arc<Server>, ns: &Namespace) {
@@ -263,7 +271,7 @@ async fn until_over(build: Option<Build>) {
 async fn index_pending(server: &Server, ns: &Namespace, indexed: &Mutex<HashMap<Namespace, Option<Build>>>) {
     let mut create = doc! {"createIndexes": &ns.coll, "indexes": [pending_index()]};
     server.nodes.with_quorum(&mut create);
-    let Err(error) = server.run_command(&ns.db, create).await else { return };
+    let Err(error) = server.run_command(&ns.db, create).await else { return remember(indexed, ns, None) };
     // Without it (no privilege, a view, too many indexes) the same query scans the collection.
     tracing::debug!(%ns, %error, "the index on pending documents could not be created");
     if error.kind() == ErrorKind::Unavailable

@@ -19,7 +19,7 @@ mod slot;
 mod writer;
 
 use std::{
-    collections::HashMap,
+    collections::{BTreeSet, HashMap},
     sync::{Arc, Mutex, PoisonError, atomic::Ordering::SeqCst},
     time::{Duration, Instant},
 };
@@ -360,6 +360,31 @@ impl TxLog for ClientRecordLog {
                     })
                 })
                 .collect())
+        })
+    }
+
+    fn are_active<'a>(&'a self, ids: &'a [TxId]) -> BoxFuture<'a, Result<bool>> {
+        Box::pin(async move {
+            let (own, others): (Vec<_>, Vec<_>) =
+                ids.iter().map(|id| (*id, self.shared.slot(id.client))).partition(|(_, slot)| slot.is_some());
+            let is_active = |(id, slot): &(TxId, Option<Arc<Slot>>)| {
+                slot.as_ref().is_some_and(|slot| slot.status(id.seq) == Some(TxStatus::Active))
+            };
+            let is_known = |id: &TxId| self.decided.lock().is_ok_and(|decided| decided.contains_key(id));
+            let others: Vec<TxId> = others.into_iter().map(|(id, _)| id).collect();
+            if !own.iter().all(is_active) || others.iter().any(is_known) {
+                return Ok(false);
+            }
+            if others.is_empty() {
+                return Ok(true);
+            }
+            let clients: BTreeSet<ClientId> = others.iter().map(|id| id.client).collect();
+            let clients: Vec<ClientId> = clients.into_iter().collect();
+            let found = self.shared.records.read(&self.shared.server, &clients).await?;
+            Ok(others.iter().all(|id| {
+                let record = found.iter().find(|found| found.client == id.client).map(|found| &found.record);
+                record.is_some() && status_of(record, id.seq) == TxStatus::Active
+            }))
         })
     }
 

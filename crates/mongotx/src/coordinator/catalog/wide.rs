@@ -1,0 +1,65 @@
+//! Whether it is worth while to look for all writers of a collection first (decision 0065).
+
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+
+/// Queries that go without a wide look, if that was in vain time and again.
+const MOST_WITHOUT: u32 = 64;
+
+/// Counts queries that go without a wide look after one that was in vain: one, then two, then four.
+/// It lives as long as what is known of the collection.
+#[derive(Debug, Default)]
+pub(crate) struct WideLooks {
+    /// Queries that are to go without.
+    left: AtomicU32,
+    /// As many were to go without after the last wide look that was in vain.
+    last: AtomicU32,
+}
+
+impl WideLooks {
+    /// Is the next query to look for all writers?
+    pub(crate) fn is_next_wide(&self) -> bool {
+        self.left.fetch_update(Relaxed, Relaxed, |left| left.checked_sub(1)).is_err()
+    }
+
+    /// Notes whether the answer to a wide look could be used.
+    pub(crate) fn note(&self, was_used: bool) {
+        let last = self.last.load(Relaxed);
+        if was_used {
+            self.last.store(last / 2, Relaxed);
+            return;
+        }
+        let without = (last * 2).clamp(1, MOST_WITHOUT);
+        // Of several looks at a time one counts.
+        if self.left.compare_exchange(0, without, Relaxed, Relaxed).is_ok() {
+            self.last.store(without, Relaxed);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Queries that go without before the next wide look.
+    fn without(looks: &WideLooks) -> usize {
+        std::iter::repeat_with(|| looks.is_next_wide()).take_while(|is_wide| !is_wide).count()
+    }
+
+    #[test]
+    fn looks_in_vain_become_rare_and_those_that_are_used_make_them_the_rule_again() {
+        let looks = WideLooks::default();
+        assert_eq!(without(&looks), 0);
+        for expected in [1, 2, 4, 8, 16, 32, 64, 64] {
+            looks.note(false);
+            assert_eq!(without(&looks), expected);
+        }
+        looks.note(true);
+        assert_eq!((without(&looks), without(&looks)), (0, 0));
+        looks.note(false);
+        looks.note(false);
+        assert_eq!(without(&looks), 64, "two at a time");
+        (0..7).for_each(|_| looks.note(true));
+        looks.note(false);
+        assert_eq!(without(&looks), 1);
+    }
+}
