@@ -3,7 +3,7 @@
 //! expire ([`crate::coordinator::expiry`]), decides through the log, then hands what is held to the
 //! finisher.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Instant};
 
 use bson::doc;
 use protocol::{Concern, Decided};
@@ -67,7 +67,9 @@ impl Core {
     async fn validate_and_decide(self: &Arc<Self>, tx: &mut Transaction) -> Result<Option<Decided>> {
         let recorded = self.record_events(tx).await?;
         tx.note_next(true);
-        for _ in 0..VALIDATIONS {
+        let (until, mut times) = (Instant::now() + self.options.commit_timeout, 0);
+        while times < VALIDATIONS && (times == 0 || Instant::now() < until) {
+            times += 1;
             let over = self.heard_of(tx);
             self.validate_at_commit(tx).await?;
             self.end_quiet(tx).await;
@@ -86,7 +88,7 @@ impl Core {
             tx.is_deciding = false;
             tx.check_alive()?;
         }
-        let message = format!("{VALIDATIONS} times readers have passed the transaction by after it was validated");
+        let message = format!("{times} times readers have passed the transaction by after it was validated");
         Err(Error::new(ErrorKind::Conflict, message))
     }
 

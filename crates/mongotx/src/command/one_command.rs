@@ -39,7 +39,7 @@ use crate::{
 };
 
 /// Transactions with pending documents of which one command tells.
-const MAX_WRITERS: usize = 90;
+pub(crate) const MAX_WRITERS: usize = 90;
 /// Transactions that this client has committed, and not finished, whose versions one command shows.
 const MAX_SHOWN: usize = 40;
 /// Times that a query is sent which shows these.
@@ -227,7 +227,7 @@ async fn after_probe(
     answer: Vec<Document>,
 ) -> Result<Option<Command>> {
     let pending = core.pending_filter(ns, &query.filter, me).await?;
-    let wide = match is_blocking(query, &answer) {
+    let wide = match wants_all_writers(query, &answer) {
         true => wide_look(core, ns, &query.filter, me, query.batch_size, &query.terms).await?,
         false => None,
     };
@@ -235,7 +235,7 @@ async fn after_probe(
         let command = behind(ns, query, who_has_anything(ns, &all), all, answer.clone())?;
         Some((Box::new(command), looks))
     });
-    let first = match is_all_of_a_crowd(core, ns, &pending, me, &query.terms).await? {
+    let first = match is_for_everything_in_crowd(core, ns, &pending, me, &query.terms).await? {
         true => who_has_anything(ns, &pending),
         false => who_has_pending(ns, &pending),
     };
@@ -258,9 +258,9 @@ fn behind(ns: &Namespace, query: &Query, first: Document, pending: Document, ans
     Some(Command { piped, apart, behind_all: None })
 }
 
-/// Is it the first few of an order, or a count? Those of what is pending that matters have to be
-/// looked for document by document, among many that match: that takes far longer than the answer.
-fn is_blocking(query: &Query, answer: &[Document]) -> bool {
+/// Is it the first few of an order, or a count? Which pending documents matter to it has to be
+/// found out document by document, among many that match: that takes far longer than the answer.
+fn wants_all_writers(query: &Query, answer: &[Document]) -> bool {
     let is_first_few = query.limit > 0 && query.sort.as_ref().is_some_and(|sort| !sort.is_empty());
     is_first_few || is_counted(answer)
 }
@@ -272,14 +272,14 @@ pub(crate) fn is_counted(answer: &[Document]) -> bool {
 
 /// Is this the condition for everything that is pending in a crowded collection? Then its documents
 /// are those of a few writers, probably, of which each is found in one step.
-async fn is_all_of_a_crowd(
+async fn is_for_everything_in_crowd(
     core: &Core,
     ns: &Namespace,
     pending: &Document,
     me: Option<TxId>,
     terms: &Terms,
 ) -> Result<bool> {
-    if terms.collation.is_some() || !core.catalog.has_pending_index(ns) {
+    if terms.collation.is_some() {
         return Ok(false);
     }
     let is_crowded = core.catalog.look_up(&core.server, ns).await?.wide_looks().is_some();
@@ -299,7 +299,7 @@ pub(crate) async fn wide_look(
 ) -> Result<Option<(Document, Arc<WideLooks>)>> {
     let is_special = terms.collation.is_some() || batch_size.is_some_and(|size| size as usize <= MAX_WRITERS);
     // What this client has left is decided: it is looked for where it matters.
-    if is_special || core.finisher.has_left(ns) || !core.catalog.has_pending_index(ns) {
+    if is_special || core.finisher.has_left(ns) {
         return Ok(None);
     }
     let collection = core.catalog.look_up(&core.server, ns).await?;
@@ -448,7 +448,12 @@ async fn unless_marked(core: &Core, ns: &Namespace, command: &Command, sees: &[T
 async fn if_all_are_active(core: &Core, ns: &Namespace, command: &Command, sees: &[TxId]) -> Result<Option<Documents>> {
     let asked = match &command.apart {
         Some(apart) => ask_apart(core, ns, apart).await?,
-        None => ask_piped(core, ns, command.piped.clone()).await?,
+        None => Apart::NotSent,
+    };
+    let asked = match asked {
+        Apart::NotSent => ask_piped(core, ns, command.piped.clone()).await?,
+        Apart::TooMany => None,
+        Apart::Answered(writers, answer) => Some((writers, *answer)),
     };
     let Some((mut writers, mut answer)) = asked else { return Ok(None) };
     writers.retain(|writer| !sees.contains(writer));
@@ -462,11 +467,12 @@ async fn if_all_are_active(core: &Core, ns: &Namespace, command: &Command, sees:
 async fn unless_decided(core: &Core, ns: &Namespace, command: &Command, sees: &[TxId]) -> Result<Marked> {
     let asked = match &command.apart {
         Some(apart) => ask_apart(core, ns, apart).await?,
-        None => None,
+        None => Apart::NotSent,
     };
     let (writers, mut answer) = match asked {
-        Some(asked) => asked,
-        None => match ask_piped(core, ns, command.piped.clone()).await? {
+        Apart::Answered(writers, answer) => (writers, *answer),
+        // The documents may be those of a few writers.
+        Apart::TooMany | Apart::NotSent => match ask_piped(core, ns, command.piped.clone()).await? {
             Some(asked) => asked,
             None => return Ok(Marked::ByOthers),
         },
@@ -504,28 +510,33 @@ async fn ask_piped(core: &Core, ns: &Namespace, command: Document) -> Result<Opt
     Ok(Some((writers, answer)))
 }
 
-/// The same of two `find`s. `None`: they cannot be sent together, or more documents are pending
-/// than are looked into, which may be those of a few writers.
-async fn ask_apart(
-    core: &Core,
-    ns: &Namespace,
-    [probe, answer]: &[Document; 2],
-) -> Result<Option<(Vec<TxId>, Documents)>> {
+/// What two commands in one write have answered.
+enum Apart {
+    /// The writers of what is pending, and the answer behind it.
+    Answered(Vec<TxId>, Box<Documents>),
+    /// The first one tells of more documents, or writers, than are looked into.
+    TooMany,
+    /// They cannot be sent together.
+    NotSent,
+}
+
+/// The same as [`ask_piped`], by two commands.
+async fn ask_apart(core: &Core, ns: &Namespace, [probe, answer]: &[Document; 2]) -> Result<Apart> {
     let both = [(ns.db.as_str(), probe), (ns.db.as_str(), answer)];
-    let Some(answers) = core.server.cursors_together(&both).await? else { return Ok(None) };
+    let Some(answers) = core.server.cursors_together(&both).await? else { return Ok(Apart::NotSent) };
     let mut answers = answers.into_iter();
-    let (Some(probe), Some(answer)) = (answers.next(), answers.next()) else { return Ok(None) };
+    let (Some(probe), Some(answer)) = (answers.next(), answers.next()) else { return Ok(Apart::NotSent) };
     let (mut probe, mut writers, mut pending) = (probe?, Vec::new(), 0);
     while let Some(document) = probe.next().await? {
         pending += 1;
         match document::parse(&document)?.get(WRITER).and_then(tx_id_from_bson) {
             Some(writer) if pending <= MAX_WRITERS => writers.push(writer),
-            _ => return Ok(None),
+            _ => return Ok(Apart::TooMany),
         }
     }
     writers.sort_unstable();
     writers.dedup();
-    Ok(Some((writers, Documents::streaming(answer?))))
+    Ok(Apart::Answered(writers, Box::new(Documents::streaming(answer?))))
 }
 
 fn is_mark(document: &RawDocument) -> bool {

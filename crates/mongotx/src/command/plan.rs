@@ -27,6 +27,9 @@ use crate::{
     options::Namespace,
 };
 
+/// Documents of a first batch for which no size was asked.
+const FIRST_BATCH: usize = 101;
+
 /// A pipeline on collections, views replaced, and which versions it sees.
 pub(crate) struct Plan {
     ns: Namespace,
@@ -159,6 +162,10 @@ impl Plan {
             return Ok(command);
         };
         self.command.add_options(&mut wide);
+        if size.is_none() {
+            // The marks come in the first batch, too.
+            wide.insert("cursor", doc! {"batchSize": (FIRST_BATCH + one_command::MAX_WRITERS) as i64});
+        }
         Ok(command.first_behind(wide, looks))
     }
 

@@ -15,8 +15,8 @@
 //! asked by somebody else), a reader that dies, a clock that jumps cost time and no more.
 //!
 //! A read that takes longer than its quiet is disturbed all the same. The next one of its session
-//! is twice as long, twice at most; the owner of a record heeds it for as long, and half a second
-//! more (decision 0064).
+//! is twice as long, and the one after that four times. The owner of a record heeds it for as long,
+//! and half a second more (decision 0064).
 //!
 //! A serializable reader in quiet need not wait for rivals that hold what it has read, if its
 //! second look shows that their records are asked by it still: a decision at serializable demands

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use bson::{Bson, Document};
 use sd2v::{
-    index::{self, Index, Unique, touches_stored},
+    index::{self, Index, PENDING_INDEX, Unique, touches_stored},
     text::{check_text_document, is_on_every_field},
     update::Update,
     validator,
@@ -38,6 +38,8 @@ pub(crate) struct Collection {
     /// So many documents are pending that queries had better ask its mirrored indexes for them.
     pub(super) crowded: bool,
     wide_looks: Arc<WideLooks>,
+    /// Whether pending documents are found by an index.
+    has_pending_index: bool,
     /// The validator as it is stored.
     pub(super) validator: Option<Document>,
     /// Content of the change events, if the collection is watched.
@@ -91,6 +93,7 @@ impl Collection {
             view: ViewOptions::parse_view(kind, &options),
             crowded: false,
             wide_looks: Arc::default(),
+            has_pending_index: stored.iter().any(|index| index.get_str("name").is_ok_and(|name| name == PENDING_INDEX)),
             has_collation: options.contains_key("collation"),
             uniques: indexes.iter().filter_map(Index::unique).collect(),
             made: indexes.iter().filter(|index| index.is_stored()).filter_map(Index::unique).collect(),
@@ -112,9 +115,9 @@ impl Collection {
     }
 
     /// Whether queries are to look for all writers, if many documents were pending when it was
-    /// looked up. `None` if it has no mirrored index, or a collation.
+    /// looked up. `None` if it has no mirrored index, none on pending documents, or a collation.
     pub(crate) fn wide_looks(&self) -> Option<Arc<WideLooks>> {
-        (self.crowded && !self.has_collation).then(|| Arc::clone(&self.wide_looks))
+        (self.crowded && self.has_pending_index && !self.has_collation).then(|| Arc::clone(&self.wide_looks))
     }
 
     /// Has it any mirrored index?

@@ -228,11 +228,6 @@ impl Catalog {
         Ok(true)
     }
 
-    /// Are pending documents found by an index, as far as this client knows?
-    pub(crate) fn has_pending_index(&self, ns: &Namespace) -> bool {
-        self.indexed.lock().is_ok_and(|indexed| matches!(indexed.get(ns), Some(None)))
-    }
-
     /// The same for a collection that was made just now, to its end: it must not be made once more
     /// by a build that comes late, if it is dropped again.
     pub(super) async fn index_new(&self, server: &Arc<Server>, ns: &Namespace) {
@@ -271,7 +266,7 @@ async fn until_over(build: Option<Build>) {
 async fn index_pending(server: &Server, ns: &Namespace, indexed: &Mutex<HashMap<Namespace, Option<Build>>>) {
     let mut create = doc! {"createIndexes": &ns.coll, "indexes": [pending_index()]};
     server.nodes.with_quorum(&mut create);
-    let Err(error) = server.run_command(&ns.db, create).await else { return remember(indexed, ns, None) };
+    let Err(error) = server.run_command(&ns.db, create).await else { return };
     // Without it (no privilege, a view, too many indexes) the same query scans the collection.
     tracing::debug!(%ns, %error, "the index on pending documents could not be created");
     if error.kind() == ErrorKind::Unavailable

@@ -95,7 +95,7 @@ async fn reader_that_takes_longer_than_its_quiet_is_given_a_longer_one() {
         loop {
             reader.begin().unwrap();
             let first = coll.find_one(doc! {"_id": 1}).session(&mut reader).await.unwrap().unwrap();
-            tokio::time::sleep(Duration::from_millis(1_300)).await;
+            tokio::time::sleep(Duration::from_millis(1_100)).await;
             let second = coll.find_one(doc! {"_id": 2}).session(&mut reader).await.unwrap().unwrap();
             if reader.commit().await.is_ok() {
                 assert_eq!(first.get("n"), second.get("n"));
