@@ -30,7 +30,7 @@ use super::{
     documents::Documents,
     query_stages::{own_stages, skip_and_limit},
 };
-use crate::coordinator::{catalog::WideLooks, query::Query, terms::Terms};
+use crate::coordinator::{catalog::WideProbes, query::Query, terms::Terms};
 use crate::{
     coordinator::Core,
     document,
@@ -228,7 +228,7 @@ async fn after_probe(
 ) -> Result<Option<Command>> {
     let pending = core.pending_filter(ns, &query.filter, me).await?;
     let wide = match wants_all_writers(query, &answer) {
-        true => wide_look(core, ns, &query.filter, me, query.batch_size, &query.terms).await?,
+        true => wide_probe(core, ns, &query.filter, me, query.batch_size, &query.terms).await?,
         false => None,
     };
     let behind_all = wide.and_then(|(all, looks)| {
@@ -282,21 +282,21 @@ async fn is_for_everything_in_crowd(
     if terms.collation.is_some() {
         return Ok(false);
     }
-    let is_crowded = core.catalog.look_up(&core.server, ns).await?.wide_looks().is_some();
+    let is_crowded = core.catalog.look_up(&core.server, ns).await?.wide_probes().is_some();
     Ok(is_crowded && core.pending_filter(ns, &Document::new(), me).await? == *pending)
 }
 
 /// The condition for everything that is pending, if its writers are to be looked for, and whoever
 /// counts what came of it (decision 0065). The index on pending documents tells of each in one
 /// step.
-pub(crate) async fn wide_look(
+pub(crate) async fn wide_probe(
     core: &Core,
     ns: &Namespace,
     filter: &Document,
     me: Option<TxId>,
     batch_size: Option<u32>,
     terms: &Terms,
-) -> Result<Option<(Document, Arc<WideLooks>)>> {
+) -> Result<Option<(Document, Arc<WideProbes>)>> {
     let is_special = terms.collation.is_some() || batch_size.is_some_and(|size| size as usize <= MAX_WRITERS);
     // What this client has left is decided: it is looked for where it matters.
     if is_special || core.finisher.has_left(ns) {
@@ -304,7 +304,8 @@ pub(crate) async fn wide_look(
     }
     let collection = core.catalog.look_up(&core.server, ns).await?;
     // Few documents match: they are looked at.
-    let (false, Some(looks)) = (filter.contains_key("_id") || collection.is_pinned_by(filter), collection.wide_looks())
+    let (false, Some(looks)) =
+        (filter.contains_key("_id") || collection.is_pinned_by(filter), collection.wide_probes())
     else {
         return Ok(None);
     };
@@ -400,12 +401,12 @@ pub(crate) struct Command {
     apart: Option<[Document; 2]>,
     /// The same behind a look for the writers of everything that is pending in the collection. It
     /// is asked first.
-    behind_all: Option<(Box<Self>, Arc<WideLooks>)>,
+    behind_all: Option<(Box<Self>, Arc<WideProbes>)>,
 }
 
 impl Command {
     /// The same, but first as this pipeline, which is behind a look for all writers.
-    pub(crate) fn first_behind(self, all: Document, looks: Arc<WideLooks>) -> Self {
+    pub(crate) fn first_behind(self, all: Document, looks: Arc<WideProbes>) -> Self {
         Self { behind_all: Some((Box::new(all.into()), looks)), ..self }
     }
 

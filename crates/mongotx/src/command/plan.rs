@@ -120,7 +120,7 @@ impl Plan {
 
     pub(crate) async fn run(mut self, core: &Core) -> Result<Documents> {
         if let Some(piped) = self.one_command(core).await? {
-            let command = self.with_wide_look(core, piped).await?;
+            let command = self.with_wide_probe(core, piped).await?;
             if let Some(answer) = one_command::ask(core, &self.ns, command, self.sources.me).await? {
                 return Ok(answer);
             }
@@ -148,14 +148,14 @@ impl Plan {
     }
 
     /// The same, and before it the answer behind a look for all writers, where that is of use.
-    async fn with_wide_look(&self, core: &Core, piped: Document) -> Result<one_command::Command> {
+    async fn with_wide_probe(&self, core: &Core, piped: Document) -> Result<one_command::Command> {
         let (stages, command) = (&self.mapped.stages, one_command::Command::from(piped));
         let [read] = &self.mapped.reads[..] else { return Ok(command) };
         if read.collection != self.ns.coll || !one_command::is_counted(stages) {
             return Ok(command);
         }
         let (filter, terms, size) = (self.condition(read), &self.command.terms, self.command.batch_size);
-        let wide = one_command::wide_look(core, &self.ns, &filter, self.sources.me, size, terms).await?;
+        let wide = one_command::wide_probe(core, &self.ns, &filter, self.sources.me, size, terms).await?;
         let Some((all, looks)) = wide else { return Ok(command) };
         let probes = [(self.ns.coll.as_str(), all)];
         let Some(mut wide) = one_command::command(&self.ns.coll, &probes, stages.clone(), terms) else {

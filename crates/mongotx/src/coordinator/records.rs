@@ -238,8 +238,8 @@ impl Records {
         &self,
         server: &Server,
         by: ObjectId,
-        length: Length,
         tags: Vec<Bson>,
+        length: Length,
     ) -> Result<()> {
         let quiet = length.asked(by, tags);
         let unasked = doc! {"$or": [{"$ne": ["$quiet.over", false]}, {"$lte": ["$quiet.until", "$$NOW"]}]};

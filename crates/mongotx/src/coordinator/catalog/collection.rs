@@ -10,7 +10,7 @@ use sd2v::{
     validator,
 };
 
-use super::{special::unlockable_kind, wide::WideLooks};
+use super::{special::unlockable_kind, wide::WideProbes};
 use crate::error::Result;
 
 /// The option of a collection that is watched.
@@ -37,7 +37,7 @@ pub(crate) struct Collection {
     pub(super) made: Vec<Unique>,
     /// So many documents are pending that queries had better ask its mirrored indexes for them.
     pub(super) crowded: bool,
-    wide_looks: Arc<WideLooks>,
+    wide_probes: Arc<WideProbes>,
     /// Whether pending documents are found by an index.
     has_pending_index: bool,
     /// The validator as it is stored.
@@ -92,7 +92,7 @@ impl Collection {
             is_series: kind == "timeseries",
             view: ViewOptions::parse_view(kind, &options),
             crowded: false,
-            wide_looks: Arc::default(),
+            wide_probes: Arc::default(),
             has_pending_index: stored.iter().any(|index| index.get_str("name").is_ok_and(|name| name == PENDING_INDEX)),
             has_collation: options.contains_key("collation"),
             uniques: indexes.iter().filter_map(Index::unique).collect(),
@@ -116,8 +116,8 @@ impl Collection {
 
     /// Whether queries are to look for all writers, if many documents were pending when it was
     /// looked up. `None` if it has no mirrored index, none on pending documents, or a collation.
-    pub(crate) fn wide_looks(&self) -> Option<Arc<WideLooks>> {
-        (self.crowded && self.has_pending_index && !self.has_collation).then(|| Arc::clone(&self.wide_looks))
+    pub(crate) fn wide_probes(&self) -> Option<Arc<WideProbes>> {
+        (self.crowded && self.has_pending_index && !self.has_collation).then(|| Arc::clone(&self.wide_probes))
     }
 
     /// Has it any mirrored index?

@@ -43,7 +43,7 @@ pub(crate) use self::{
     collection::{Collection, ViewOptions, Watch},
     collections::{MAX_COLLECTIONS, is_scratch},
     shards::Shards,
-    wide::WideLooks,
+    wide::WideProbes,
 };
 use super::server::Server;
 use crate::numbers::as_i64;

@@ -2,26 +2,26 @@
 
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
-/// Queries that go without a wide look, if that was in vain time and again.
+/// Queries that go without a wide probe, if that was in vain time and again.
 const MOST_WITHOUT: u32 = 64;
 
-/// Counts queries that go without a wide look after one that was in vain: one, then two, then four.
-/// It lives as long as what is known of the collection.
+/// Counts queries that go without a wide probe after one that was in vain: one, then two, then
+/// four. It lives as long as what is known of the collection.
 #[derive(Debug, Default)]
-pub(crate) struct WideLooks {
+pub(crate) struct WideProbes {
     /// Queries that are to go without.
     left: AtomicU32,
-    /// As many were to go without after the last wide look that was in vain.
+    /// As many were to go without after the last wide probe that was in vain.
     last: AtomicU32,
 }
 
-impl WideLooks {
+impl WideProbes {
     /// Is the next query to look for all writers?
     pub(crate) fn is_next_wide(&self) -> bool {
         self.left.fetch_update(Relaxed, Relaxed, |left| left.checked_sub(1)).is_err()
     }
 
-    /// Notes whether the answer to a wide look could be used.
+    /// Notes whether the answer to a wide probe could be used.
     pub(crate) fn note(&self, was_used: bool) {
         let last = self.last.load(Relaxed);
         if was_used {
@@ -40,14 +40,14 @@ impl WideLooks {
 mod tests {
     use super::*;
 
-    /// Queries that go without before the next wide look.
-    fn without(looks: &WideLooks) -> usize {
+    /// Queries that go without before the next wide probe.
+    fn without(looks: &WideProbes) -> usize {
         std::iter::repeat_with(|| looks.is_next_wide()).take_while(|is_wide| !is_wide).count()
     }
 
     #[test]
     fn looks_in_vain_become_rare_and_those_that_are_used_make_them_the_rule_again() {
-        let looks = WideLooks::default();
+        let looks = WideProbes::default();
         assert_eq!(without(&looks), 0);
         for expected in [1, 2, 4, 8, 16, 32, 64, 64] {
             looks.note(false);

@@ -293,7 +293,7 @@ impl TxLog for ClientRecordLog {
     }
 
     fn ask_for_quiet(&self, by: ObjectId, tags: Vec<Bson>, length: Length) -> BoxFuture<'_, Result<()>> {
-        Box::pin(async move { self.shared.records.ask_for_quiet(&self.shared.server, by, length, tags).await })
+        Box::pin(async move { self.shared.records.ask_for_quiet(&self.shared.server, by, tags, length).await })
     }
 
     fn end_quiet(&self, by: ObjectId) -> BoxFuture<'_, Result<()>> {
