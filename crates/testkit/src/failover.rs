@@ -6,7 +6,7 @@
 //! another member becomes primary ([`ReplicaSet::fail_over_to`]). Once replication goes on, the old
 //! primary drops what it alone had.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use mongodb::Client;
 use mongodb::bson::{Document, Timestamp, doc};
@@ -19,6 +19,8 @@ use crate::server::Server;
 
 /// For how many seconds a member that stepped down does not become primary by itself.
 const FROZEN_SECONDS: i32 = 600;
+/// A member may need a minute until it looks for another source.
+const CATCH_UP: Duration = Duration::from_secs(180);
 /// For how long a member waits for one that it replicates from and that does not answer. It would
 /// be a minute for the first answer, longer than the tests wait.
 const PATIENCE: [&str; 3] =
@@ -66,12 +68,12 @@ impl ReplicaSet {
         let others = others.filter(|member| member.pid().is_some() && member.port() != primary);
         let others: Vec<&Server> = others.collect();
         for member in &others {
-            told(member, doc! {"configureFailPoint": FAIL_POINT, "mode": "alwaysOn"}).await?;
+            told_in_the_end(member, doc! {"configureFailPoint": FAIL_POINT, "mode": "alwaysOn"}).await?;
         }
         for member in others {
             until_as_far_as(next, member).await?;
         }
-        told(next, doc! {"configureFailPoint": FAIL_POINT, "mode": "alwaysOn"}).await.map(drop)
+        told_in_the_end(next, doc! {"configureFailPoint": FAIL_POINT, "mode": "alwaysOn"}).await.map(drop)
     }
 
     /// All take over what they have missed.
@@ -81,6 +83,25 @@ impl ReplicaSet {
     pub async fn go_on_replicating(&self) -> Result<(), Error> {
         for member in self.members().iter().filter(|member| member.pid().is_some()) {
             told_in_the_end(member, doc! {"configureFailPoint": FAIL_POINT, "mode": "off"}).await?;
+        }
+        Ok(())
+    }
+
+    /// Waits until every running member has all that the primary has now, and has taken back what
+    /// it alone had. (A member that follows a primary of a later term has done that before.)
+    ///
+    /// # Errors
+    /// [`Error::NotReady`] when that takes more than three minutes.
+    pub async fn until_all_follow(&self) -> Result<(), Error> {
+        let deadline = Instant::now() + CATCH_UP;
+        let ahead = applied(self.primary().await?).await?;
+        for member in self.members().iter().filter(|member| member.pid().is_some()) {
+            while applied(member).await? < ahead {
+                if Instant::now() >= deadline {
+                    return Err(not_ready(format!("{} does not follow the primary", host(member))));
+                }
+                tokio::time::sleep(ready::POLL).await;
+            }
         }
         Ok(())
     }
@@ -179,10 +200,10 @@ async fn until_as_far_as(next: &Server, other: &Server) -> Result<(), Error> {
     }
 }
 
-/// The time of the last write that the member has applied.
-async fn applied(member: &Server) -> Result<Timestamp, Error> {
-    let status = told(member, doc! {"replSetGetStatus": 1}).await?;
+/// The last write that the member has applied: the term of the primary that made it, and its time.
+async fn applied(member: &Server) -> Result<(i64, Timestamp), Error> {
+    let status = told_in_the_end(member, doc! {"replSetGetStatus": 1}).await?;
     let applied = status.get_document("optimes").and_then(|times| times.get_document("appliedOpTime"));
-    let time = applied.and_then(|applied| applied.get_timestamp("ts"));
-    time.map_err(|_| not_ready(format!("{} does not say what it has applied", host(member))))
+    let last = applied.and_then(|applied| Ok((applied.get_i64("t")?, applied.get_timestamp("ts")?)));
+    last.map_err(|_| not_ready(format!("{} does not say what it has applied", host(member))))
 }

@@ -87,6 +87,7 @@ async fn roles(set: &ReplicaSet) -> (&Server, &Server) {
 async fn fail_over(set: &ReplicaSet, next: &Server) {
     set.fail_over_to(next).await.unwrap();
     set.go_on_replicating().await.unwrap();
+    set.until_all_follow().await.unwrap();
     set.wait().await.unwrap();
 }
 
