@@ -17,6 +17,7 @@
 //!
 //! - `unique`: unique indexes between pending and committed values.
 //! - `reading`: read locks, and statements of transactions that others have ended.
+//! - `read_lease`: a client that reads without probes while it is alone.
 //! - `replicas`: a replica set whose primaries change.
 //! - `checkpoint`: a pause of all decisions, for copies of one moment.
 //! - `validation`: snapshot and serializable by validation.
@@ -46,6 +47,7 @@ pub mod model;
 pub mod mutation;
 pub mod plan;
 pub mod properties;
+pub mod read_lease;
 pub mod reader;
 pub mod reading;
 pub mod replicas;

@@ -11,6 +11,7 @@ mod checkpoint;
 mod explore;
 mod modules;
 mod plans;
+mod read_lease;
 mod reading;
 mod replicas;
 mod unique;

@@ -1,0 +1,281 @@
+//! States of the model.
+
+use super::plan::Plan;
+
+/// Index of the holder's transaction.
+pub const OWN: usize = 0;
+/// Index of the newcomer's transaction.
+pub const THEIRS: usize = 1;
+
+/// How far a command has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Message {
+    /// The command is under way.
+    Sent,
+    /// The server has carried it out, and the answer is under way.
+    Done,
+}
+
+/// The holder's record, as the server has it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Record {
+    /// Whether the flag of the lease is in it.
+    pub flag: bool,
+    /// Whether a sweep has fenced it.
+    pub fenced: bool,
+    /// The tick at which it was closed.
+    pub closed: Option<u8>,
+}
+
+/// A transaction with two documents.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Transaction {
+    /// Whether it is decided.
+    pub decided: bool,
+    /// Collections of its documents.
+    pub collections: [usize; 2],
+    /// Which of its documents are finished: plain queries see these.
+    pub finished: [bool; 2],
+    /// What users know of it.
+    pub known: Known,
+}
+
+/// What users know of a transaction.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Known {
+    /// It was acknowledged.
+    pub acknowledged: bool,
+    /// The holder's users have seen a part of it.
+    pub seen: bool,
+}
+
+impl Transaction {
+    fn documents(&self, collection: usize) -> impl Iterator<Item = usize> {
+        let collections = self.collections;
+        (0..2).filter(move |document| collections[*document] == collection)
+    }
+
+    /// Whether a plain query of the collection does not show all of the transaction, although it is
+    /// decided.
+    pub fn is_missed(&self, collection: usize) -> bool {
+        self.decided && self.documents(collection).any(|document| !self.finished[document])
+    }
+
+    /// Whether a plain query of the collection shows some of the transaction.
+    pub fn is_shown(&self, collection: usize) -> bool {
+        self.decided && self.documents(collection).any(|document| self.finished[document])
+    }
+
+    /// Finishes what is in the collection.
+    pub fn finish(&mut self, collection: usize) {
+        if self.decided {
+            let documents: Vec<usize> = self.documents(collection).collect();
+            documents.into_iter().for_each(|document| self.finished[document] = true);
+        }
+    }
+}
+
+/// The holder's task that keeps the lease.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Task {
+    /// There is no task.
+    Off,
+    /// The flag is being written.
+    Flags(Message),
+    /// The flag is written, and lists are sent again and again.
+    Runs,
+    /// The lease is dropped: because the holder was not alone any more, or for another reason.
+    Dropped {
+        /// The holder had a lease, and was not alone any more.
+        met: bool,
+    },
+    /// The flag is being taken away.
+    Unsets(Message),
+}
+
+/// A list of the open records.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct List {
+    /// Time of its sending by the holder's clock.
+    pub sent: u8,
+    /// Whether the flagged record was the holder's own when the list was sent.
+    pub owns: bool,
+    /// The answer: whether the holder is alone.
+    pub alone: Option<bool>,
+}
+
+/// A look for pending documents of a collection, with their finish.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Settling {
+    /// The collection.
+    pub collection: usize,
+    /// The server's process that was known when it was sent.
+    pub process: u8,
+    /// How far it has come.
+    pub message: Message,
+}
+
+/// A plain query.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Query {
+    /// The collection.
+    pub collection: usize,
+    /// The server's process that was known when it was sent.
+    pub process: u8,
+    /// Whether the lease's period is still that in which it was sent.
+    pub same_period: bool,
+    /// What users knew of each transaction when it was sent.
+    pub known: [Known; 2],
+    /// The answer.
+    pub answer: Option<Answer>,
+}
+
+/// Answer of a plain query.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Answer {
+    /// The transactions that were decided and are not shown as a whole.
+    pub misses: [bool; 2],
+    /// The transactions of which something is shown.
+    pub shows: [bool; 2],
+}
+
+/// The client that reads without probes.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Holder {
+    /// The task that keeps the lease.
+    pub task: Task,
+    /// The list that is under way.
+    pub list: Option<List>,
+    /// The lease: when the list was sent on which it rests, by the holder's clock.
+    pub lease: Option<u8>,
+    /// For each collection the server's process in which it was settled in this period.
+    pub settled: [Option<u8>; 2],
+    /// The look for pending documents that is under way.
+    pub settling: Option<Settling>,
+    /// The query that is under way.
+    pub query: Option<Query>,
+    /// The newest process of the server that is known.
+    pub process: u8,
+    /// Whether a command that takes the flag away is under way and forgotten.
+    pub stray: bool,
+    /// Whether the record was given up, because the outcome of a decision is unknown.
+    pub gave_up: bool,
+}
+
+/// The course of the holder's own transaction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Own {
+    /// It is about to be decided.
+    Open,
+    /// It is registered as deciding.
+    Registered,
+    /// Its decision is under way, or the answer to it.
+    Deciding(Message),
+    /// It is acknowledged, and about to be handed over to the finisher.
+    Acknowledged,
+    /// The finisher finishes this document.
+    Finishing(usize, Message),
+    /// The answer to its decision is lost; `Sent`: the decision is still under way.
+    Unknown(Message),
+    /// It is finished, or was never decided.
+    Over,
+}
+
+/// The course of the newcomer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Newcomer {
+    /// It has no record.
+    Out,
+    /// Its record is being inserted.
+    Inserts {
+        /// How far the insert has come.
+        message: Message,
+        /// The beginning of its wait, if that counts from the sending.
+        since: Option<u8>,
+        /// Whether it will not look for flags.
+        careless: bool,
+    },
+    /// Its record is inserted, and it looks for the flag; its wait counts from this tick.
+    Looks(u8, Message),
+    /// The flag was there; its wait counts from this tick.
+    Waits(u8),
+    /// It has waited to the end, and takes the flag away.
+    Unflags(Message),
+    /// It may decide.
+    Free,
+    /// Its decision is under way.
+    Decides,
+    /// It has decided.
+    Decided,
+    /// Its record is closed.
+    Closed,
+}
+
+/// State of the model.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct State {
+    /// Time of the server and of the newcomer.
+    pub now: u8,
+    /// Number of ticks that the holder's clock has missed.
+    pub missed: u8,
+    /// Process of the server: the number of its restarts.
+    pub process: u8,
+    /// The holder's record.
+    pub record: Record,
+    /// The transactions of the holder and of the newcomer.
+    pub transactions: [Transaction; 2],
+    /// The holder.
+    pub holder: Holder,
+    /// The holder's own transaction.
+    pub own: Own,
+    /// The newcomer.
+    pub newcomer: Newcomer,
+    /// Number of newcomers that have come.
+    pub newcomers: u8,
+    /// Whether a command of an earlier newcomer that takes the present flag away is under way.
+    pub late_unflag: bool,
+    /// Answer of the newcomer's last look, while that is under way: whether the flag was there.
+    pub found: bool,
+}
+
+impl State {
+    /// The state at the beginning of a plan.
+    pub fn new(plan: &Plan) -> Self {
+        let own = Transaction { collections: plan.own.unwrap_or_default(), ..Transaction::default() };
+        // Nobody queries the collection of the newcomer's second document.
+        let theirs = Transaction { collections: [0, 2], finished: [false, true], ..Transaction::default() };
+        Self {
+            now: 0,
+            missed: 0,
+            process: 0,
+            record: Record::default(),
+            transactions: [own, theirs],
+            holder: Holder {
+                task: Task::Off,
+                list: None,
+                lease: None,
+                settled: [None; 2],
+                settling: None,
+                query: None,
+                process: 0,
+                stray: false,
+                gave_up: false,
+            },
+            own: if plan.own.is_some() { Own::Open } else { Own::Over },
+            newcomer: Newcomer::Out,
+            newcomers: 0,
+            late_unflag: false,
+            found: false,
+        }
+    }
+
+    /// The holder's clock.
+    pub fn clock(&self) -> u8 {
+        self.now - self.missed
+    }
+
+    /// The holder hears who the server is, over the connection that carries its next command.
+    pub fn greet_holder(&mut self) {
+        self.holder.process = self.process;
+    }
+}
