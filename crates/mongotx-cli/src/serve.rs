@@ -112,6 +112,10 @@ pub(crate) struct ServeOptions {
     /// How long a write in a transaction waits for another transaction that holds its document
     #[arg(long, value_name = "MILLISECONDS", default_value_t = 100, value_parser = clap::value_parser!(u32).range(0..=60_000))]
     lock_wait_ms: u32,
+    /// Sends queries without a look for what others have committed and not finished, as long as
+    /// this gateway is the only client of its store. That rests on the clocks of its machine
+    #[arg(long, value_name = "BOOL", default_value_t = true, action = clap::ArgAction::Set)]
+    read_lease: bool,
     /// How long a retryable write is remembered, so that it is carried out once: as long as this
     /// gateway lives, or in the store, where every gateway finds it
     #[arg(long, value_enum, value_name = "WHERE", default_value_t)]
@@ -295,6 +299,7 @@ impl ServeOptions {
             ("web", format!("{:?}", self.web)),
             ("web-names", format!("{:?}", self.web_names)),
             ("isolation", format!("{:?}", self.isolation)),
+            ("read-lease", self.read_lease.to_string()),
             ("retryable-writes", format!("{:?}", self.retryable_writes)),
             ("change-streams", format!("{:?}", self.change_streams)),
             ("max-change-events", self.max_change_events.to_string()),
@@ -378,6 +383,7 @@ fn gateway_options(options: &ServeOptions, uri: &str) -> GatewayOptions {
             max_documents: options.hoarding.transaction_documents(),
             application: Some(application(options.listen)),
             count_commands: false,
+            read_lease: options.read_lease,
             change_streams: options.change_streams.into(),
             change_events: options.max_change_events,
             ..ClientOptions::default()

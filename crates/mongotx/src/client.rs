@@ -225,6 +225,7 @@ impl Client {
         if !self.core.finisher.until_idle(limit).await {
             return Err(Error::new(ErrorKind::Unavailable, "decided transactions could not be finished in time"));
         }
+        self.core.end_read_lease().await;
         self.core.log.close().await
     }
 }

@@ -64,6 +64,12 @@ counters! {
     /// Commands that were sent in one write with another one before them: they cost no way of their
     /// own to the server and back.
     sent_along,
+    /// Queries that were answered without a probe for pending documents, because the client was
+    /// alone and held a read lease.
+    unprobed,
+    /// Queries that were sent so, and asked again with a probe: the lease was over when the answer
+    /// came.
+    unprobed_in_vain,
     /// Times that a validation has asked for several things that were read, together.
     validation_questions,
     /// Times that a validation has asked everything again because it could have changed while it

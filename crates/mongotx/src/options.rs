@@ -213,6 +213,13 @@ pub struct ClientOptions {
     /// Whether the client looks for locks of dead clients when it starts and every few leases.
     /// Default: yes.
     pub sweep: bool,
+    /// Whether the client sends its queries without a look for what other clients have committed
+    /// and not finished, while it is the only one of its deployment. It makes sure of that by a
+    /// lease of one second, which rests on the clocks of its machine: where a virtual machine may
+    /// be stopped in such a way that its clocks stop with it, say no. A client that comes waits
+    /// until the lease is over, two seconds at most, before its first transaction locks anything.
+    /// Default: yes.
+    pub read_lease: bool,
     /// Whether commands that are sent are counted, by name ([`crate::Metrics::commands`]). For that
     /// the driver decodes each of its commands and answers once more, so a gateway does without.
     /// Default: yes.
@@ -249,6 +256,7 @@ impl Default for ClientOptions {
             finish_delay: Duration::from_millis(50),
             max_documents: 100_000,
             sweep: true,
+            read_lease: true,
             count_commands: true,
             shard_keys: HashMap::new(),
             change_streams: ChangeStreams::default(),

@@ -26,6 +26,7 @@ use crate::{
         nodes::Nodes,
         parked::reap_in_background,
         published::{self, PublishedLog},
+        read_lease::ReadLease,
         records::Records,
         server::{
             Server, from_driver,
@@ -64,12 +65,20 @@ pub(super) async fn connect(uri: &str, options: ClientOptions) -> Result<Arc<Cor
     };
     let data = lean(Purpose::Data, &connections);
     let server = Arc::new(server(driver.clone(), data, connections));
+    let read_lease: Arc<ReadLease> = Arc::default();
     let log: Arc<dyn TxLog> = match options.layout {
         Layout::ClientRecord => {
             let (recorder, epoch) = lane().await?;
             let application = options.application.clone().or_else(|| asked.app_name.clone());
             let records = Records::new(&options.tx_database).of(About::this(application));
-            let shared = Shared::new(Arc::clone(&server), recorder, epoch, records, options.commit_timeout);
+            let shared = Shared::new(
+                Arc::clone(&server),
+                recorder,
+                epoch,
+                records,
+                options.commit_timeout,
+                Arc::clone(&read_lease),
+            );
             Arc::new(ClientRecordLog::new(shared))
         }
         Layout::Published => {
@@ -87,6 +96,7 @@ pub(super) async fn connect(uri: &str, options: ClientOptions) -> Result<Arc<Cor
         finisher,
         catalog: Catalog::new(shards, &options.tx_database, options.change_streams),
         freshness: Freshness::default(),
+        read_lease,
         looks: Looks::default(),
         forecast: Arc::default(),
         siblings: Arc::default(),

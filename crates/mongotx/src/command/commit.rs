@@ -10,7 +10,7 @@ use protocol::{Concern, Decided};
 use tracing::instrument::{Instrument, WithSubscriber};
 
 use crate::{
-    coordinator::{Core, transaction::Transaction},
+    coordinator::{Core, read_lease::Deciding, transaction::Transaction},
     error::{Error, ErrorKind, Result},
 };
 
@@ -44,10 +44,11 @@ impl Core {
                 counters.add(&counters.commits, 1);
                 Ok(())
             }
-            Ok(Some(decided)) => {
+            Ok(Some((decided, deciding))) => {
                 counters.add(&counters.commits, 1);
                 let concern = tx.concern();
                 self.finish(tx, decided).await;
+                deciding.over();
                 self.spread(concern).await.map_err(|error| error.for_transaction(id))
             }
             Err(error) if error.kind() == ErrorKind::Indeterminate && tx.is_deciding => {
@@ -64,7 +65,7 @@ impl Core {
 
     /// Validates the transaction and decides it; again, when a reader has had quiet in between.
     /// `None`: there was nothing to decide.
-    async fn validate_and_decide(self: &Arc<Self>, tx: &mut Transaction) -> Result<Option<Decided>> {
+    async fn validate_and_decide(self: &Arc<Self>, tx: &mut Transaction) -> Result<Option<(Decided, Deciding)>> {
         let recorded = self.record_events(tx).await?;
         tx.note_next(true);
         let (until, mut times) = (Instant::now() + self.options.commit_timeout, 0);
@@ -80,11 +81,18 @@ impl Core {
             }
             tx.ending();
             tx.is_deciding = true;
-            let decided = self.log.commit(started, tx.concern(), tx.changed(), tx.heard(over)).await?;
-            if decided.is_some() {
-                self.events_are_committed(&recorded);
-                return Ok(decided);
+            let deciding = self.read_lease.deciding(tx.collections_written().cloned().collect());
+            let decided = self.log.commit(started, tx.concern(), tx.changed(), tx.heard(over)).await;
+            if decided.as_ref().is_err_and(|error| error.kind() == ErrorKind::Indeterminate) {
+                // It may be committed, and is no more this client's to finish.
+                self.read_lease.lose();
             }
+            if let Ok(Some(decided)) = decided {
+                self.events_are_committed(&recorded);
+                return Ok(Some((decided, deciding)));
+            }
+            deciding.over();
+            decided?;
             tx.is_deciding = false;
             tx.check_alive()?;
         }

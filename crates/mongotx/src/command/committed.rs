@@ -7,6 +7,7 @@
 //! | of one `_id`, not written by this transaction | fetch it ([`fetch`]), with both versions where whole documents or fields at the top are shown; a lock is looked into when there is one and the two versions show different things | 1 when clean, shown the same by both versions, or committed by this client |
 //! | of a few `_id`s, nothing own pending in the collection | fetch them ([`fetch`]), likewise; the next way when one is locked by a transaction that is not committed | 1 when clean, or committed by this client |
 //! | by a key of a unique index, of plain values | fetch what has the key in any version ([`fetch_key`]); locks are looked into when there are some; that there is none is left to the next way | 1 when it is there and clean |
+//! | nothing own pending in the collection, by a client that is alone | the user's query ([`unprobed`]) | 1 |
 //! | nothing own pending in the collection | who has something pending, and the answer, by two `find`s in one write, or in one pipeline ([`one_command`]) | 2 in one write (1 as a pipeline) when nothing is pending |
 //! | the same, with something pending, or with a hint, `let`, `$near`, `$text` or a projection that only `find` knows | settle what is pending, then the user's `find` | 2 when nothing is pending |
 //! | with bounds of an index, or that shows its keys or where documents are stored | settle what is pending, then the user's `find`; with own writes: refused | 2 when nothing is pending |
@@ -25,7 +26,7 @@ use super::{
     groups::{MAX_VALUES, count_all, number, unwind_and_group, values_of},
     one_command, own_view,
     query_stages::{aggregation, skip_and_limit},
-    settled,
+    settled, unprobed,
 };
 use crate::coordinator::{
     query::Query,
@@ -159,15 +160,21 @@ pub(crate) async fn distinct(
     if let Some(tx) = tx.filter(|_| me.is_some()) {
         tx.note_own_view();
     }
+    let mut distinct = doc! {"distinct": &ns.coll, "key": field, "query": view::safe_filter(&query.filter, core.catalog.shards.none())};
+    if let Some(collation) = &query.terms.collation {
+        distinct.insert("collation", collation.clone());
+    }
+    if me.is_none()
+        && !sees_lock_fields(&query.filter)
+        && let Some(values) = unprobed::distinct(core, ns, &query.terms, &distinct).await?
+    {
+        return Ok(values);
+    }
     let own = core.settle_pending(ns, &query.filter, &query.terms, me).await?.visible(me);
     if own.is_some() || sees_lock_fields(&query.filter) {
         let groups =
             own_view::run(core, own.as_ref(), ns, query, unwind_and_group(field)?).await?.all(MAX_VALUES).await?;
         return Ok(values_of(groups));
-    }
-    let mut distinct = doc! {"distinct": &ns.coll, "key": field, "query": view::safe_filter(&query.filter, core.catalog.shards.none())};
-    if let Some(collation) = &query.terms.collation {
-        distinct.insert("collation", collation.clone());
     }
     let mut answer = core.server.run_command(&ns.db, distinct).await?;
     match answer.remove("values") {

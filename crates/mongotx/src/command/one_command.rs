@@ -29,6 +29,7 @@ use super::{
     asking::as_find,
     documents::Documents,
     query_stages::{own_stages, skip_and_limit},
+    unprobed,
 };
 use crate::coordinator::{catalog::WideProbes, query::Query, terms::Terms};
 use crate::{
@@ -48,6 +49,12 @@ const SHOWN_AGAIN: usize = 3;
 /// `None`: something decided is pending, or the query has parts that an aggregation cannot take
 /// over.
 pub(crate) async fn find(core: &Core, ns: &Namespace, query: &Query, me: Option<TxId>) -> Result<Option<Documents>> {
+    if let Some(tail) = tail_of(query)?
+        && is_answered_by_aggregation(core, ns, query).await?
+        && let Some(answer) = unprobed::run(core, ns, query, &tail).await?
+    {
+        return Ok(Some(answer));
+    }
     match find_shown(core, ns, query, me).await? {
         Some(Marked::No(answer)) => return Ok(Some(*answer)),
         Some(Marked::ByOthers) => return Ok(None),
@@ -171,6 +178,11 @@ pub(crate) async fn run(
     me: Option<TxId>,
     tail: Vec<Document>,
 ) -> Result<Option<Documents>> {
+    if is_answered_by_aggregation(core, ns, query).await?
+        && let Some(answer) = unprobed::run(core, ns, query, &tail).await?
+    {
+        return Ok(Some(answer));
+    }
     match of_query(core, ns, query, me, tail).await? {
         Some(command) => ask(core, ns, command, me).await,
         None => Ok(None),

@@ -20,7 +20,7 @@ use sd2v::{
     pipeline::{Mapped, Read, Sources, map_pipeline},
 };
 
-use super::{documents::Documents, one_command, views::Resolved};
+use super::{documents::Documents, one_command, unprobed, views::Resolved};
 use crate::{
     coordinator::{Core, pipeline::AggregateCommand, query::Query, terms::Terms, transaction::Transaction},
     error::Result,
@@ -119,6 +119,9 @@ impl Plan {
     }
 
     pub(crate) async fn run(mut self, core: &Core) -> Result<Documents> {
+        if let Some(answer) = self.unprobed(core).await? {
+            return Ok(answer);
+        }
         if let Some(piped) = self.one_command(core).await? {
             let command = self.with_wide_probe(core, piped).await?;
             if let Some(answer) = one_command::ask(core, &self.ns, command, self.sources.me).await? {
@@ -129,6 +132,21 @@ impl Plan {
             self.settle(core).await?;
         }
         Ok(Documents::streaming(core.server.cursor(&self.ns.db, self.plain_command()).await?))
+    }
+
+    async fn unprobed(&self, core: &Core) -> Result<Option<Documents>> {
+        let nothing_own = self.sources.written.is_empty() && self.sources.visible.is_empty();
+        if !nothing_own || self.mapped.reads.is_empty() {
+            return Ok(None);
+        }
+        let reads: Vec<Namespace> = self.mapped.reads.iter().map(|read| self.namespace(&read.collection)).collect();
+        for ns in &reads {
+            if !core.catalog.ensure_pending_index(&core.server, ns).await? {
+                return Ok(None);
+            }
+        }
+        let reads: Vec<&Namespace> = reads.iter().collect();
+        unprobed::aggregate(core, &reads, &self.command.terms, || self.plain_command()).await
     }
 
     /// The command that is right when nothing is pending; `None` when there is no such one.

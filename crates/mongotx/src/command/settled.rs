@@ -4,7 +4,7 @@
 use protocol::TxId;
 use sd2v::view;
 
-use super::{documents::Documents, own_view};
+use super::{documents::Documents, own_view, unprobed};
 use crate::{
     coordinator::{Core, query::Query},
     error::Result,
@@ -13,6 +13,12 @@ use crate::{
 
 /// The safe versions, once those are the latest; and the unsafe ones that cannot be finished.
 pub(crate) async fn find(core: &Core, ns: &Namespace, query: &Query, me: Option<TxId>) -> Result<Documents> {
+    if !query.sees_lock_fields()
+        && core.catalog.ensure_pending_index(&core.server, ns).await?
+        && let Some(answer) = unprobed::find(core, ns, query).await?
+    {
+        return Ok(answer);
+    }
     let settled = core.settle_pending(ns, &query.filter, &query.terms, me).await?;
     if let Some(unfinished) = settled.visible(None) {
         return own_view::find(core, Some(&unfinished), ns, query).await;

@@ -203,6 +203,11 @@ impl Finisher {
         self.until_over(over).await;
     }
 
+    /// The same, without waiting.
+    pub(crate) fn urge(&self, ns: &Namespace) {
+        self.desk().ask(|backlog| drop(backlog.ask_for(ns)));
+    }
+
     /// The same before a query that would probably meet what is left, and need it finished: one of
     /// the last has.
     pub(crate) async fn clear_before_query(&self, ns: &Namespace) {
@@ -220,6 +225,12 @@ impl Finisher {
     /// Could a query of this collection meet what this client has committed and not finished?
     pub(crate) fn has_left(&self, ns: &Namespace) -> bool {
         self.desk().backlog().has_left(ns)
+    }
+
+    /// Has this client committed a transaction that has written to this collection, and not
+    /// finished all of it?
+    pub(crate) fn has_committed(&self, ns: &Namespace) -> bool {
+        self.desk().backlog().has_committed(ns)
     }
 
     /// Whom this client has committed by now that may have left something in this collection: the

@@ -29,6 +29,7 @@
 //! | [`holders`] | what became of who held a document when it was fetched |
 //! | [`read_locks`] | read locks: taken, and looked after |
 //! | [`strangers`] | locks of clients that have no record here |
+//! | [`read_lease`] | queries of a client that is alone, which need no look for what is pending |
 //! | [`pending`] | repair of what a query would have to see |
 //! | [`unfinishable`] | committed documents that the server refuses to finish |
 //! | [`unlocked`] | waiting until nothing in a collection is locked |
@@ -84,6 +85,7 @@ pub(crate) mod published;
 pub(crate) mod query;
 pub(crate) mod quiet;
 pub(crate) mod quiet_reader;
+pub(crate) mod read_lease;
 pub(crate) mod read_locks;
 pub(crate) mod read_set;
 pub(crate) mod records;
@@ -111,7 +113,7 @@ use tokio::runtime::Handle;
 
 use self::{
     by_key::WantedKeys, catalog::Catalog, events::Events, finisher::Finisher, forecast::Forecast, freshness::Freshness,
-    looks::Looks, parked::Reaper, server::Server, siblings::Siblings, txlog::TxLog,
+    looks::Looks, parked::Reaper, read_lease::ReadLease, server::Server, siblings::Siblings, txlog::TxLog,
 };
 use crate::{
     error::Result,
@@ -132,6 +134,7 @@ pub(crate) struct Core {
     pub(crate) finisher: Finisher,
     pub(crate) catalog: Catalog,
     pub(crate) freshness: Freshness,
+    pub(crate) read_lease: Arc<ReadLease>,
     pub(crate) looks: Looks,
     pub(crate) forecast: Arc<Forecast>,
     pub(crate) siblings: Arc<Siblings>,

@@ -85,6 +85,14 @@ impl Nodes {
         !self.are_several() && matches!(&*self.processes(), Processes::InTurn(known) if !known.is_empty())
     }
 
+    /// Which one it is.
+    pub(crate) fn process(&self) -> Option<ObjectId> {
+        match &*self.processes() {
+            Processes::InTurn(known) if !self.are_several() => known.last().copied(),
+            Processes::InTurn(_) | Processes::Unknown => None,
+        }
+    }
+
     /// An answer to `hello`, which has just come over a connection that is going to be used.
     pub(crate) fn note(&self, hello: &Document) {
         self.hear(hello, false);

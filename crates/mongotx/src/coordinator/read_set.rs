@@ -31,6 +31,18 @@ pub(crate) enum Read {
     Distinct(String, Query),
 }
 
+impl Read {
+    /// The command as a validation asks it.
+    pub(crate) fn for_validation(mut self) -> Self {
+        let terms = match &mut self {
+            Self::Find(query) | Self::Count(query) | Self::Distinct(_, query) => &mut query.terms,
+            Self::Aggregate(command) => &mut command.terms,
+        };
+        terms.is_for_validation = true;
+        self
+    }
+}
+
 /// A command that has read something, and the digest of its answer.
 #[derive(Clone, Debug)]
 pub(crate) struct Entry {

@@ -17,6 +17,7 @@
 //! | `killed` | [Int64] | others | numbers rolled back one by one |
 //! | `fenced`, `fencedAt` | Bool, Date | others (or the owner, giving up) | nothing can be decided any more |
 //! | `closedAt` | Date | owner or sweep | every document is clean; removed 30 minutes later by a TTL index |
+//! | `readLease` | {by, ms} | owner (or a newcomer that has waited) | its client may read without probes, for so many milliseconds after it has made sure that it is alone; see [`super::read_lease`] |
 //! | `askedAt` | Date | any client | makes durable what a client has read, before it acts on it |
 
 use std::{collections::HashMap, sync::Arc, time::Duration};
@@ -90,7 +91,7 @@ pub(crate) struct Records {
     about: About,
 }
 
-fn object_id(client: ClientId) -> ObjectId {
+pub(super) fn object_id(client: ClientId) -> ObjectId {
     ObjectId::from_bytes(client.0)
 }
 
@@ -365,7 +366,7 @@ impl Records {
     }
 
     /// Changes one record, unless it is of a later format. True when it was changed.
-    async fn change(&self, server: &Server, mut q: Document, u: Document) -> Result<bool> {
+    pub(super) async fn change(&self, server: &Server, mut q: Document, u: Document) -> Result<bool> {
         q.insert(format::FIELD, format::is_known());
         let command =
             doc! {"update": &self.ns.coll, "updates": [{"q": q, "u": u}], "writeConcern": server.nodes.durable()};

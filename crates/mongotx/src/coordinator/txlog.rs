@@ -125,6 +125,29 @@ pub(crate) trait TxLog: Send + Sync {
     /// The last quiet in the record of this transaction of which the client knows that it is over.
     fn heard_of(&self, id: TxId) -> Option<ObjectId>;
 
+    /// Is there an open record of another client? (`true` where that cannot be asked.)
+    fn others_are_there(&self) -> BoxFuture<'_, Result<bool>> {
+        Box::pin(async { Ok(true) })
+    }
+
+    /// Says in the record for new transactions with this lease that this client may hold the read
+    /// lease of this name, if it does not say so yet; one is made, for a collection, if there is
+    /// none. False: it cannot be said.
+    fn flag_reader<'a>(&'a self, _by: ObjectId, _lease_ms: u64, _ns: &'a Namespace) -> BoxFuture<'a, Result<bool>> {
+        Box::pin(async { Ok(false) })
+    }
+
+    /// Is there no open record of another client, and does that record still say so? Asked after
+    /// this call began.
+    fn is_sole_reader(&self, _by: ObjectId) -> BoxFuture<'_, Result<bool>> {
+        Box::pin(async { Ok(false) })
+    }
+
+    /// The client does not hold the read lease of this name any more.
+    fn unflag_reader(&self, _by: ObjectId) -> BoxFuture<'_, Result<()>> {
+        Box::pin(async { Ok(()) })
+    }
+
     /// The owner has rolled it back; its documents may still be locked.
     fn rolled_back(&self, id: TxId) -> BoxFuture<'_, Decided>;
 

@@ -39,6 +39,7 @@ mod point_writes;
 mod points;
 mod quiet;
 mod random;
+mod read_lease;
 mod read_locks;
 mod read_only;
 mod reads_by_key;

@@ -105,11 +105,13 @@ impl ClientRecordLog {
         }
         let (shared, ns) = (Arc::clone(&self.shared), ns.clone());
         to_its_end(async move {
-            let Some(slot) = shared.register(lease_ms, &ns).await? else { return Ok(None) };
-            let slot = Arc::new(slot);
-            if let Ok(mut slots) = shared.by_client.write() {
-                slots.insert(slot.client, Arc::clone(&slot));
+            let slot = shared.register(lease_ms, &ns).await;
+            let slot = slot.map(|slot| slot.map(Arc::new));
+            if let (Ok(Some(slot)), Ok(mut slots)) = (&slot, shared.by_client.write()) {
+                slots.insert(slot.client, Arc::clone(slot));
             }
+            *shared.registering() = None;
+            let Some(slot) = slot? else { return Ok(None) };
             tokio::spawn(writer::run(Arc::downgrade(&shared), Arc::clone(&slot)));
             current.insert(lease_ms, Arc::clone(&slot));
             Ok(Some(slot))
@@ -204,6 +206,7 @@ impl TxLog for ClientRecordLog {
                     tokio::time::sleep(START_PAUSE * round).await;
                 }
                 let slot = self.slot_when_free(lease_ms, &ns, deadline).await?;
+                self.shared.outwait_readers(&slot, deadline).await?;
                 slot.enlist(&ns).await?;
                 let Some(epoch) = self.shared.answered_epoch() else {
                     self.barrier(slot.client).await?;
@@ -304,6 +307,51 @@ impl TxLog for ClientRecordLog {
         self.shared.slot(id.client)?.heard_of()
     }
 
+    fn others_are_there(&self) -> BoxFuture<'_, Result<bool>> {
+        let Shared { server, records, .. } = &*self.shared;
+        Box::pin(async move { records.others_are_there(server, &self.shared.own()).await })
+    }
+
+    fn flag_reader<'a>(&'a self, by: ObjectId, lease_ms: u64, ns: &'a Namespace) -> BoxFuture<'a, Result<bool>> {
+        Box::pin(async move {
+            let Shared { server, records, commit_timeout, .. } = &*self.shared;
+            let slot = self.slot_when_free(lease_ms, ns, Instant::now() + *commit_timeout).await?;
+            let before = *self.shared.reader();
+            if before == Some((slot.client, by)) {
+                return Ok(true);
+            }
+            if !records.flag_reader(server, slot.client, by).await? {
+                return Ok(false);
+            }
+            *self.shared.reader() = Some((slot.client, by));
+            if let Some((retired, name)) = before {
+                records.unflag_reader(server, retired, name).await?;
+            }
+            Ok(true)
+        })
+    }
+
+    fn is_sole_reader(&self, by: ObjectId) -> BoxFuture<'_, Result<bool>> {
+        Box::pin(async move {
+            let (own, reader) = (self.shared.own(), *self.shared.reader());
+            // A record that was given up is another client's to everybody.
+            match reader.filter(|(client, name)| own.contains(client) && *name == by) {
+                Some((client, _)) => self.shared.records.is_sole_reader(&self.shared.server, &own, client, by).await,
+                None => Ok(false),
+            }
+        })
+    }
+
+    fn unflag_reader(&self, by: ObjectId) -> BoxFuture<'_, Result<()>> {
+        Box::pin(async move {
+            let reader = *self.shared.reader();
+            match reader.filter(|(_, name)| *name == by) {
+                Some((client, _)) => self.shared.records.unflag_reader(&self.shared.server, client, by).await,
+                None => Ok(()),
+            }
+        })
+    }
+
     fn rolled_back(&self, id: TxId) -> BoxFuture<'_, Decided> {
         if let Some(slot) = self.shared.slot(id.client) {
             slot.note_rolled_back(id.seq);
@@ -390,8 +438,7 @@ impl TxLog for ClientRecordLog {
 
     fn was_asked(&self) -> BoxFuture<'_, Result<bool>> {
         Box::pin(async move {
-            let slots = self.shared.by_client.read().unwrap_or_else(PoisonError::into_inner).keys().copied().collect();
-            let clients: Vec<ClientId> = slots;
+            let clients = self.shared.own();
             let look = self.shared.asked().look();
             let found = self.shared.records.asked_at(&self.shared.server, &clients).await?;
             Ok(self.shared.asked().looked(&look, &clients, &found))

@@ -10,14 +10,18 @@ use std::{
     time::{Duration, Instant},
 };
 
-use bson::DateTime;
+use bson::{DateTime, oid::ObjectId};
 use protocol::{ClientId, id::database_tag};
 use tracing::{Instrument, instrument::WithSubscriber};
 
-use super::{asked::Asked, slot::Slot};
+use super::{
+    asked::Asked,
+    slot::{Born, Slot},
+};
 use crate::{
     coordinator::{
         hold::Hold,
+        read_lease::{Newcomer, ReadLease, outwait},
         records::{Records, StoredRecord},
         server::Server,
         strangers,
@@ -56,6 +60,12 @@ pub(crate) struct Shared {
     noted: AtomicBool,
     pub(super) by_client: RwLock<HashMap<ClientId, Arc<Slot>>>,
     asked: Mutex<Asked>,
+    /// A record that is being made.
+    registering: Mutex<Option<ClientId>>,
+    /// The record that says that this client may hold a read lease, or the last one that did, and
+    /// the name of that lease.
+    reader: Mutex<Option<(ClientId, ObjectId)>>,
+    read_lease: Arc<ReadLease>,
 }
 
 impl Shared {
@@ -65,11 +75,28 @@ impl Shared {
         epoch: Epoch,
         records: Records,
         commit_timeout: Duration,
+        read_lease: Arc<ReadLease>,
     ) -> Self {
         let noted = AtomicBool::new(false);
         let (answered, by_client, asked) = (AtomicU64::new(0), RwLock::default(), Mutex::default());
         let (hold, held_at) = (Hold::new(&records.ns.db), Mutex::default());
-        Self { server, recorder, epoch, answered, records, commit_timeout, hold, held_at, noted, by_client, asked }
+        let (registering, reader) = (Mutex::default(), Mutex::default());
+        Self {
+            server,
+            recorder,
+            epoch,
+            answered,
+            records,
+            commit_timeout,
+            hold,
+            held_at,
+            noted,
+            by_client,
+            asked,
+            registering,
+            reader,
+            read_lease,
+        }
     }
 
     pub(super) fn slot(&self, client: ClientId) -> Option<Arc<Slot>> {
@@ -96,6 +123,21 @@ impl Shared {
         self.asked.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// The clients whose records are this one's.
+    pub(super) fn own(&self) -> Vec<ClientId> {
+        let registering = *self.registering();
+        let slots = self.by_client.read().unwrap_or_else(PoisonError::into_inner);
+        slots.keys().copied().chain(registering).collect()
+    }
+
+    pub(super) fn registering(&self) -> MutexGuard<'_, Option<ClientId>> {
+        self.registering.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn reader(&self) -> MutexGuard<'_, Option<(ClientId, ObjectId)>> {
+        self.reader.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// As [`Records::read_durably`]. The read of a record of this client's own is not taken for
     /// that of a rival.
     pub(super) async fn read_durably(&self, over: &Server, client: ClientId) -> Result<Option<StoredRecord>> {
@@ -120,6 +162,8 @@ impl Shared {
         if let Ok(mut slots) = self.by_client.write() {
             slots.remove(&client);
         }
+        // What it has committed is not finished by this client any more.
+        self.read_lease.lose();
     }
 
     /// Whether a checkpoint keeps clients from registering now. If one did a moment ago, the server
@@ -148,6 +192,7 @@ impl Shared {
             self.noted.store(true, SeqCst);
         }
         let client = self.insert_record(lease_ms, ns).await?;
+        let registered = Instant::now();
         records.probe(recorder, client).await?;
         server.at(Step::AfterRegister).await;
         // After the record was made: either the checkpoint is seen here, or the record is seen by
@@ -158,7 +203,19 @@ impl Shared {
             return is_held.map(|_| None);
         }
         tracing::debug!(%client, "registered");
-        Ok(Some(Slot::new(client, lease_ms, ns.clone(), since)))
+        Ok(Some(Slot::new(client, lease_ms, ns.clone(), Born { since, registered })))
+    }
+
+    /// Waits until no other client reads without probes: each that asks now sees this record.
+    /// Before that no transaction of the record may lock anything.
+    pub(super) async fn outwait_readers(&self, slot: &Slot, deadline: Instant) -> Result<()> {
+        let newcomer = Newcomer { client: slot.client, since: slot.registered, deadline };
+        let wait = async || {
+            let reader = self.reader().map(|(client, _)| client);
+            let own: Vec<ClientId> = self.own().into_iter().chain(reader).collect();
+            outwait(&self.records, &self.server, &own, newcomer).await
+        };
+        slot.readers_are_gone.get_or_try_init(wait).await.map(drop)
     }
 
     /// A record under an id that no other has.
@@ -170,6 +227,8 @@ impl Shared {
             let made = strangers::server_seconds(recorder).await?;
             self.note_answered(before);
             let client = ClientId::compose(u32::try_from(made).unwrap_or(0), tag, rand::random());
+            // From the moment at which it is there, it is no stranger's.
+            *self.registering() = Some(client);
             if records.insert(recorder, client, lease_ms, ns).await? {
                 return Ok(client);
             }

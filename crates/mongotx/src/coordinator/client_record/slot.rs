@@ -11,7 +11,7 @@ use protocol::{
     ClientId, ClientRecord, Concern, Recorder, Seq, TxId, TxStatus,
     recorder::{self, Outcome, RecordWrite},
 };
-use tokio::sync::{Notify, oneshot};
+use tokio::sync::{Notify, OnceCell, oneshot};
 
 use super::{
     super::{
@@ -35,6 +35,10 @@ const MAX_WAITING: usize = 10_000;
 
 pub(crate) struct Slot {
     pub(crate) client: ClientId,
+    /// When the record was acknowledged.
+    pub(super) registered: Instant,
+    /// No other client reads without probes: transactions may lock documents.
+    pub(super) readers_are_gone: OnceCell<()>,
     lease: Duration,
     state: Mutex<State>,
     /// Wakes the writer: there is something to write.
@@ -113,8 +117,16 @@ pub(super) enum Refusal {
     Lift(ObjectId),
 }
 
+/// Times of a new record.
+pub(super) struct Born {
+    /// Before it was sent: its sign of life is no older.
+    pub(super) since: Instant,
+    /// After it was acknowledged.
+    pub(super) registered: Instant,
+}
+
 impl Slot {
-    pub(super) fn new(client: ClientId, lease_ms: u64, ns: Namespace, since: Instant) -> Self {
+    pub(super) fn new(client: ClientId, lease_ms: u64, ns: Namespace, Born { since, registered }: Born) -> Self {
         let state = State {
             recorder: Recorder::new(),
             waiters: HashMap::new(),
@@ -135,6 +147,8 @@ impl Slot {
         };
         Self {
             client,
+            registered,
+            readers_are_gone: OnceCell::new(),
             lease: Duration::from_millis(lease_ms),
             state: Mutex::new(state),
             wake: Notify::new(),
@@ -535,7 +549,8 @@ mod tests {
     #[test]
     fn decision_that_was_not_answered_ends_quiet_at_once() {
         let (ns, epoch) = (Namespace::new("d", "c"), 0);
-        let slot = Slot::new(CLIENT, 10_000, ns.clone(), Instant::now());
+        let now = Instant::now();
+        let slot = Slot::new(CLIENT, 10_000, ns.clone(), Born { since: now, registered: now });
         let seq = slot.allocate(epoch).unwrap();
         let started = Started { id: TxId { client: CLIENT, seq }, epoch };
         let asks = Asks { changed: vec![Tag::of(&ns)], heard: Heard::These(Vec::new()) };

@@ -131,6 +131,8 @@ pub(super) struct Backlog {
     lanes: HashMap<Namespace, Lane>,
     at_once: Vec<Flight>,
     open: HashMap<TxId, Open>,
+    /// Number of committed transactions among these, by the collections that they have written to.
+    committed: HashMap<Namespace, usize>,
     /// Committed transactions that are not open any more.
     recent: Recent,
     /// Number of transactions that were ever handed over.
@@ -165,6 +167,7 @@ impl Backlog {
             lanes: HashMap::new(),
             at_once: Vec::new(),
             open: HashMap::new(),
+            committed: HashMap::new(),
             recent: Recent::default(),
             numbers: 0,
             waiting: 0,
@@ -190,6 +193,9 @@ impl Backlog {
         let namespaces: Vec<Namespace> = held.iter().map(|(ns, _)| ns.clone()).collect();
         self.numbers += 1;
         let left = namespaces.clone();
+        if committed {
+            namespaces.iter().for_each(|ns| *self.committed.entry(ns.clone()).or_default() += 1);
+        }
         self.open.insert(id.id(), Open { number: self.numbers, work: Arc::clone(&work), namespaces, left });
         if alone {
             let large = held.iter().map(|(_, held)| documents(held)).sum();
@@ -310,8 +316,20 @@ impl Backlog {
 
     /// Notes that a part is clean, or that this client does not go on with it for now.
     pub(super) fn close(&mut self, work: &Work) {
-        if work.part_is_closed() {
-            self.open.remove(&work.id.id());
+        if work.part_is_closed()
+            && let Some(open) = self.open.remove(&work.id.id())
+            && open.work.committed
+        {
+            open.namespaces.iter().for_each(|ns| self.forget_committed(ns));
+        }
+    }
+
+    fn forget_committed(&mut self, ns: &Namespace) {
+        if let Some(count) = self.committed.get_mut(ns) {
+            *count -= 1;
+            if *count == 0 {
+                self.committed.remove(ns);
+            }
         }
     }
 
@@ -400,6 +418,12 @@ impl Backlog {
     /// Does something wait in this collection, or is it being finished?
     pub(super) fn has_left(&self, ns: &Namespace) -> bool {
         self.lanes.contains_key(ns)
+    }
+
+    /// Is a committed transaction not done that has documents of this collection, or has the server
+    /// refused to finish one?
+    pub(super) fn has_committed(&self, ns: &Namespace) -> bool {
+        self.has_left_refused || self.refused_in.contains(ns) || self.committed.contains_key(ns)
     }
 
     /// Is there room for what a transaction leaves that holds so many documents? Small ones do not

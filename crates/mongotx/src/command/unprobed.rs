@@ -1,0 +1,99 @@
+//! Queries without a probe: of a client that is alone, and whose own transactions have left nothing
+//! in the collections that it asks (decision 0066). The server gets the user's query of safe
+//! versions, and nothing before it. A query for what is going to be written is no such one.
+//!
+//! `None` everywhere: the query has to be asked with a probe, because there is no permit, or it was
+//! over when the answer came, or the server refuses the query, which the long way says in the
+//! user's terms.
+
+use bson::{Bson, Document, doc};
+use sd2v::view;
+
+use super::{asking::as_find, documents::Documents, query_stages::aggregation};
+use crate::{
+    coordinator::{Core, query::Query, terms::Terms},
+    error::{ErrorKind, Result},
+    options::Namespace,
+};
+
+/// The documents that these stages answer, of what the query selects.
+pub(super) async fn run(core: &Core, ns: &Namespace, query: &Query, tail: &[Document]) -> Result<Option<Documents>> {
+    if query.is_for_locks {
+        return Ok(None);
+    }
+    ask(core, &[ns], &query.terms, || {
+        let mut stages = vec![doc! {"$match": safe(core, query)}];
+        stages.extend_from_slice(tail);
+        let mut command = match as_find(&ns.coll, &stages) {
+            Some(mut find) => {
+                query.terms.add_to(&mut find);
+                query.terms.add_hint(&mut find);
+                find.insert("allowDiskUse", true);
+                find.extend(query.batch_size.map(|size| ("batchSize".to_owned(), i64::from(size).into())));
+                return find;
+            }
+            None => aggregation(ns, stages, query),
+        };
+        if let Some(size) = query.batch_size {
+            command.insert("cursor", doc! {"batchSize": i64::from(size)});
+        }
+        command
+    })
+    .await
+}
+
+/// The answer to a query as it was asked.
+pub(super) async fn find(core: &Core, ns: &Namespace, query: &Query) -> Result<Option<Documents>> {
+    if query.is_for_locks {
+        return Ok(None);
+    }
+    ask(core, &[ns], &query.terms, || query.to_find(ns, safe(core, query))).await
+}
+
+/// The answer to a pipeline's command, which reads safe versions of these collections.
+pub(super) async fn aggregate(
+    core: &Core,
+    reads: &[&Namespace],
+    terms: &Terms,
+    command: impl FnOnce() -> Document,
+) -> Result<Option<Documents>> {
+    ask(core, reads, terms, command).await
+}
+
+/// The answer to `distinct`.
+pub(super) async fn distinct(
+    core: &Core,
+    ns: &Namespace,
+    terms: &Terms,
+    command: &Document,
+) -> Result<Option<Vec<Bson>>> {
+    let Some(permit) = core.unprobed(&[ns], terms).await? else { return Ok(None) };
+    let mut answer = match core.server.run_command(&ns.db, command.clone()).await {
+        Err(refused) if refused.kind() == ErrorKind::Invalid => return Ok(None),
+        answer => answer?,
+    };
+    Ok(core.is_believed(permit, &[ns]).then(|| match answer.remove("values") {
+        Some(Bson::Array(values)) => values,
+        _ => Vec::new(),
+    }))
+}
+
+fn safe(core: &Core, query: &Query) -> Document {
+    view::safe_filter(&query.filter, core.catalog.shards.none())
+}
+
+async fn ask(
+    core: &Core,
+    reads: &[&Namespace],
+    terms: &Terms,
+    command: impl FnOnce() -> Document,
+) -> Result<Option<Documents>> {
+    let (Some(permit), Some(first)) = (core.unprobed(reads, terms).await?, reads.first()) else { return Ok(None) };
+    let answer = match core.server.cursor(&first.db, command()).await {
+        Err(refused) if refused.kind() == ErrorKind::Invalid => return Ok(None),
+        answer => answer?,
+    };
+    let mut answer = Documents::streaming(answer);
+    answer.peek().await?;
+    Ok(core.is_believed(permit, reads).then_some(answer))
+}

@@ -1,0 +1,145 @@
+//! The task that takes the lease, renews it, and lets it go. It runs as long as queries use the
+//! lease and no other client comes.
+
+use std::{
+    sync::{Arc, Weak},
+    time::{Duration, Instant},
+};
+
+use bson::oid::ObjectId;
+
+use super::{
+    super::{Core, strangers},
+    state::{End, Moment},
+};
+use crate::{backoff::Backoff, error::Result, options::Namespace};
+
+/// Pause between two renewals: a lease outlives one that fails.
+const RENEWAL: Duration = Duration::from_millis(400);
+/// For how long renewals may fail.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// Pauses between attempts to let the record say it no more, the first and the longest, and how
+/// often that is tried.
+const UNFLAG_PAUSE: (Duration, Duration) = (Duration::from_millis(200), Duration::from_secs(10));
+const UNFLAG_TRIED: usize = 12;
+/// Every so many renewals it is looked whether others keep their records elsewhere.
+const ELSEWHERE: u32 = 25;
+
+/// Takes the lease and keeps it, in the background. `ns`: a collection for the record of a client
+/// that has none.
+pub(super) fn start(core: &Arc<Core>, ns: &Namespace) {
+    let keeper = Keeper { core: Arc::downgrade(core), by: ObjectId::new(), ns: ns.clone() };
+    core.runtime.spawn(keeper.run());
+}
+
+struct Keeper {
+    core: Weak<Core>,
+    /// Name of this lease in the record: what is sent late about an earlier one changes nothing.
+    by: ObjectId,
+    ns: Namespace,
+}
+
+impl Keeper {
+    async fn run(self) {
+        let end = self.take_and_keep().await;
+        let Some(core) = self.core.upgrade() else { return };
+        core.read_lease.lose();
+        drop(core);
+        self.unflag().await;
+        if let Some(core) = self.core.upgrade() {
+            core.read_lease.ended(end);
+        }
+    }
+
+    /// Newcomers wait for nothing as long as the record goes on saying it.
+    async fn unflag(&self) {
+        let mut backoff = Backoff::new(UNFLAG_PAUSE.0, UNFLAG_PAUSE.1);
+        for _ in 0..UNFLAG_TRIED {
+            let Some(core) = self.core.upgrade() else { return };
+            match core.log.unflag_reader(self.by).await {
+                Ok(()) => return,
+                Err(error) => tracing::debug!(%error, "a record says still that its client may hold a read lease"),
+            }
+            if core.read_lease.is_closed() {
+                return;
+            }
+            drop(core);
+            backoff.wait().await;
+        }
+    }
+
+    async fn take_and_keep(&self) -> End {
+        match self.take().await {
+            Ok(Some(lease)) => self.keep(lease).await,
+            Ok(None) => End::Disturbed,
+            Err(error) => {
+                tracing::debug!(%error, "no read lease could be taken");
+                End::Disturbed
+            }
+        }
+    }
+
+    /// Step 1: the record says it. `None`: the client was dropped or shut down, or another one is
+    /// there, and would only be made to wait.
+    async fn take(&self) -> Result<Option<u64>> {
+        let Some(core) = self.core.upgrade() else { return Ok(None) };
+        if core.options.sweep {
+            // What dead clients have left.
+            core.sweep().await?;
+        }
+        if core.log.others_are_there().await? || has_others_elsewhere(&core).await? {
+            return Ok(None);
+        }
+        let Some(lease) = core.read_lease.begin() else { return Ok(None) };
+        Ok(self.flag(&core).await?.then_some(lease))
+    }
+
+    /// Says it in the record that takes new transactions. The one before says it until it is
+    /// closed.
+    async fn flag(&self, core: &Core) -> Result<bool> {
+        let lease_ms = u64::try_from(core.options.lease.as_millis()).unwrap_or(u64::MAX);
+        core.log.flag_reader(self.by, lease_ms, &self.ns).await
+    }
+
+    /// Step 2, again and again.
+    async fn keep(&self, mut lease: u64) -> End {
+        let mut answered = Instant::now();
+        for renewal in 1_u32.. {
+            let Some(core) = self.core.upgrade() else { break };
+            if !core.read_lease.is_current(lease) {
+                break;
+            }
+            if core.read_lease.is_idle() {
+                return End::Idle;
+            }
+            let asked = Moment::now();
+            match self.is_alone(&core, renewal).await {
+                Ok(true) => match core.read_lease.renew(lease, asked) {
+                    Some(renewed) => (lease, answered) = (renewed, Instant::now()),
+                    None => break,
+                },
+                Ok(false) => break,
+                Err(error) if answered.elapsed() < PATIENCE => {
+                    tracing::debug!(%error, "a read lease could not be renewed");
+                }
+                Err(_) => break,
+            }
+            let keeps = Arc::clone(&core.read_lease);
+            drop(core);
+            keeps.pause(lease, RENEWAL).await;
+        }
+        End::Disturbed
+    }
+
+    async fn is_alone(&self, core: &Core, renewal: u32) -> Result<bool> {
+        let elsewhere = renewal.is_multiple_of(ELSEWHERE) && has_others_elsewhere(core).await?;
+        Ok(!elsewhere && self.flag(core).await? && core.log.is_sole_reader(self.by).await?)
+    }
+}
+
+/// Do others of this deployment keep their records in another database? They must not, and are told
+/// so when their locks are met.
+async fn has_others_elsewhere(core: &Core) -> Result<bool> {
+    let noted = strangers::noted_databases(&core.server).await?;
+    Ok(noted.iter().any(|database| *database != core.options.tx_database))
+}
