@@ -165,8 +165,9 @@ pub(crate) async fn distinct(
         distinct.insert("collation", collation.clone());
     }
     if me.is_none()
-        && !sees_lock_fields(&query.filter)
-        && let Some(values) = unprobed::distinct(core, ns, &query.terms, &distinct).await?
+        && unprobed::may(core, ns, query)
+        && core.catalog.ensure_pending_index(&core.server, ns).await?
+        && let Some(values) = unprobed::distinct(core, ns, &distinct).await?
     {
         return Ok(values);
     }

@@ -49,7 +49,8 @@ const SHOWN_AGAIN: usize = 3;
 /// `None`: something decided is pending, or the query has parts that an aggregation cannot take
 /// over.
 pub(crate) async fn find(core: &Core, ns: &Namespace, query: &Query, me: Option<TxId>) -> Result<Option<Documents>> {
-    if let Some(tail) = tail_of(query)?
+    if unprobed::may(core, ns, query)
+        && let Some(tail) = tail_of(query)?
         && is_answered_by_aggregation(core, ns, query).await?
         && let Some(answer) = unprobed::run(core, ns, query, &tail).await?
     {
@@ -178,7 +179,8 @@ pub(crate) async fn run(
     me: Option<TxId>,
     tail: Vec<Document>,
 ) -> Result<Option<Documents>> {
-    if is_answered_by_aggregation(core, ns, query).await?
+    if unprobed::may(core, ns, query)
+        && is_answered_by_aggregation(core, ns, query).await?
         && let Some(answer) = unprobed::run(core, ns, query, &tail).await?
     {
         return Ok(Some(answer));

@@ -66,7 +66,7 @@ async fn merge_into(core: &Arc<Core>, ns: &Namespace, before: &AggregateCommand,
     let variables = merge.variables.clone().unwrap_or_default();
     let with_variables = doc! {"$replaceWith": {"new": "$$ROOT", "variables": variables}};
     let pipeline = before.pipeline.iter().cloned().chain([with_variables]).collect();
-    let terms = before.terms.resolved(core, ns).await?.into_owned();
+    let terms = Terms { is_always_probed: true, ..before.terms.resolved(core, ns).await?.into_owned() };
     let results = AggregateCommand { pipeline, terms, ..before.clone() };
     let mut results = Plan::of(core, None, ns, &results).await?.run(core).await?;
     while let Some(result) = results.next().await {

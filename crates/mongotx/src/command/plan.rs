@@ -136,7 +136,7 @@ impl Plan {
 
     async fn unprobed(&self, core: &Core) -> Result<Option<Documents>> {
         let nothing_own = self.sources.written.is_empty() && self.sources.visible.is_empty();
-        if !nothing_own || self.mapped.reads.is_empty() {
+        if !nothing_own || !core.may_be_unprobed(&self.ns, &self.command.terms) {
             return Ok(None);
         }
         let reads: Vec<Namespace> = self.mapped.reads.iter().map(|read| self.namespace(&read.collection)).collect();
@@ -145,8 +145,7 @@ impl Plan {
                 return Ok(None);
             }
         }
-        let reads: Vec<&Namespace> = reads.iter().collect();
-        unprobed::aggregate(core, &reads, &self.command.terms, || self.plain_command()).await
+        unprobed::ask(core, &reads.iter().collect::<Vec<_>>(), || self.plain_command()).await
     }
 
     /// The command that is right when nothing is pending; `None` when there is no such one.

@@ -11,63 +11,46 @@ use sd2v::view;
 
 use super::{asking::as_find, documents::Documents, query_stages::aggregation};
 use crate::{
-    coordinator::{Core, query::Query, terms::Terms},
+    coordinator::{Core, query::Query},
     error::{ErrorKind, Result},
     options::Namespace,
 };
 
+/// Can a query be one, as far as its collection has no say in it? To be asked first: it costs
+/// nothing.
+pub(super) fn may(core: &Core, ns: &Namespace, query: &Query) -> bool {
+    !query.is_for_locks && !query.sees_lock_fields() && core.may_be_unprobed(ns, &query.terms)
+}
+
 /// The documents that these stages answer, of what the query selects.
 pub(super) async fn run(core: &Core, ns: &Namespace, query: &Query, tail: &[Document]) -> Result<Option<Documents>> {
-    if query.is_for_locks {
-        return Ok(None);
-    }
-    ask(core, &[ns], &query.terms, || {
+    ask(core, &[ns], || {
         let mut stages = vec![doc! {"$match": safe(core, query)}];
         stages.extend_from_slice(tail);
-        let mut command = match as_find(&ns.coll, &stages) {
-            Some(mut find) => {
-                query.terms.add_to(&mut find);
-                query.terms.add_hint(&mut find);
-                find.insert("allowDiskUse", true);
-                find.extend(query.batch_size.map(|size| ("batchSize".to_owned(), i64::from(size).into())));
-                return find;
+        let Some(mut find) = as_find(&ns.coll, &stages) else {
+            let mut command = aggregation(ns, stages, query);
+            if let Some(size) = query.batch_size {
+                command.insert("cursor", doc! {"batchSize": i64::from(size)});
             }
-            None => aggregation(ns, stages, query),
+            return command;
         };
-        if let Some(size) = query.batch_size {
-            command.insert("cursor", doc! {"batchSize": i64::from(size)});
-        }
-        command
+        query.terms.add_to(&mut find);
+        query.terms.add_hint(&mut find);
+        find.insert("allowDiskUse", true);
+        find.extend(query.batch_size.map(|size| ("batchSize".to_owned(), i64::from(size).into())));
+        find
     })
     .await
 }
 
 /// The answer to a query as it was asked.
 pub(super) async fn find(core: &Core, ns: &Namespace, query: &Query) -> Result<Option<Documents>> {
-    if query.is_for_locks {
-        return Ok(None);
-    }
-    ask(core, &[ns], &query.terms, || query.to_find(ns, safe(core, query))).await
+    ask(core, &[ns], || query.to_find(ns, safe(core, query))).await
 }
 
-/// The answer to a pipeline's command, which reads safe versions of these collections.
-pub(super) async fn aggregate(
-    core: &Core,
-    reads: &[&Namespace],
-    terms: &Terms,
-    command: impl FnOnce() -> Document,
-) -> Result<Option<Documents>> {
-    ask(core, reads, terms, command).await
-}
-
-/// The answer to `distinct`.
-pub(super) async fn distinct(
-    core: &Core,
-    ns: &Namespace,
-    terms: &Terms,
-    command: &Document,
-) -> Result<Option<Vec<Bson>>> {
-    let Some(permit) = core.unprobed(&[ns], terms).await? else { return Ok(None) };
+/// The answer to the command of `distinct`.
+pub(super) async fn distinct(core: &Core, ns: &Namespace, command: &Document) -> Result<Option<Vec<Bson>>> {
+    let Some(permit) = core.unprobed(&[ns]).await else { return Ok(None) };
     let mut answer = match core.server.run_command(&ns.db, command.clone()).await {
         Err(refused) if refused.kind() == ErrorKind::Invalid => return Ok(None),
         answer => answer?,
@@ -78,17 +61,13 @@ pub(super) async fn distinct(
     }))
 }
 
-fn safe(core: &Core, query: &Query) -> Document {
-    view::safe_filter(&query.filter, core.catalog.shards.none())
-}
-
-async fn ask(
+/// The answer to a command that reads safe versions of these collections of one database.
+pub(super) async fn ask(
     core: &Core,
     reads: &[&Namespace],
-    terms: &Terms,
     command: impl FnOnce() -> Document,
 ) -> Result<Option<Documents>> {
-    let (Some(permit), Some(first)) = (core.unprobed(reads, terms).await?, reads.first()) else { return Ok(None) };
+    let (Some(permit), Some(first)) = (core.unprobed(reads).await, reads.first()) else { return Ok(None) };
     let answer = match core.server.cursor(&first.db, command()).await {
         Err(refused) if refused.kind() == ErrorKind::Invalid => return Ok(None),
         answer => answer?,
@@ -96,4 +75,8 @@ async fn ask(
     let mut answer = Documents::streaming(answer);
     answer.peek().await?;
     Ok(core.is_believed(permit, reads).then_some(answer))
+}
+
+fn safe(core: &Core, query: &Query) -> Document {
+    view::safe_filter(&query.filter, core.catalog.shards.none())
 }

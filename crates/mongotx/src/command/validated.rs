@@ -41,7 +41,6 @@ const DISTURBED: usize = 3;
 const MAX_EXCLUDED: usize = 5_000;
 
 fn entry(ns: &Namespace, read: Read, own: usize, witness: Witness) -> Entry {
-    let read = read.for_validation();
     Entry { ns: ns.clone(), read, pinned: None, ahead: None, own, witness, collections: vec![ns.clone()] }
 }
 
@@ -327,7 +326,7 @@ pub(crate) async fn aggregate(
 
 /// The documents of others that the query would find if it were theirs alone.
 fn matters_to(tx: &Transaction, ns: &Namespace, query: &Query) -> Query {
-    let terms = Terms { staleness: None, find_only: None, is_for_validation: true, ..query.terms.clone() };
+    let terms = Terms { staleness: None, find_only: None, is_always_probed: true, ..query.terms.clone() };
     if chance::is_in(&query.filter) {
         return Query::of(Document::new(), terms);
     }

@@ -340,7 +340,7 @@ impl Core {
 
     /// The digest of as much of the answer as was read at first.
     async fn ask_again(&self, tx: &Transaction, entry: &Entry) -> Result<Digest> {
-        let answer = match &entry.read {
+        let answer = match &entry.read.probed() {
             Read::Find(query) => committed::find(self, None, &entry.ns, query).await?,
             Read::Aggregate(command) => Plan::of(self, None, &entry.ns, command).await?.run(self).await?,
             Read::Count(query) => return Ok(digest_of_count(committed::count(self, None, &entry.ns, query).await?)),

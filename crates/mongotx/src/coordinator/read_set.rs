@@ -32,14 +32,15 @@ pub(crate) enum Read {
 }
 
 impl Read {
-    /// The command as a validation asks it.
-    pub(crate) fn for_validation(mut self) -> Self {
-        let terms = match &mut self {
+    /// The command as a validation asks it: with a probe, whatever lease its client holds.
+    pub(crate) fn probed(&self) -> Self {
+        let mut read = self.clone();
+        let terms = match &mut read {
             Self::Find(query) | Self::Count(query) | Self::Distinct(_, query) => &mut query.terms,
             Self::Aggregate(command) => &mut command.terms,
         };
-        terms.is_for_validation = true;
-        self
+        terms.is_always_probed = true;
+        read
     }
 }
 

@@ -21,9 +21,9 @@ pub(crate) struct Terms {
     pub(crate) staleness: Option<Duration>,
     /// Options that only the server's `find` has.
     pub(crate) find_only: Option<FindOnly>,
-    /// It is asked by a validation, which rests on no clock: it looks for what is pending, whatever
-    /// lease its client holds.
-    pub(crate) is_for_validation: bool,
+    /// The query looks for what is pending, whatever read lease its client holds: what rests on its
+    /// answer is committed or written, and must not rest on a clock.
+    pub(crate) is_always_probed: bool,
 }
 
 /// Options of a `find` that no pipeline has: they are about an index, or about how documents are

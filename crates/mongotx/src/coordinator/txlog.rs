@@ -137,8 +137,8 @@ pub(crate) trait TxLog: Send + Sync {
         Box::pin(async { Ok(false) })
     }
 
-    /// Is there no open record of another client, and does that record still say so? Asked after
-    /// this call began.
+    /// Is there no open record of another client, and does that record still say so? The server is
+    /// asked after this call has begun, so that the time before it counts.
     fn is_sole_reader(&self, _by: ObjectId) -> BoxFuture<'_, Result<bool>> {
         Box::pin(async { Ok(false) })
     }

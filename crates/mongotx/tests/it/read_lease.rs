@@ -10,7 +10,7 @@ use std::{
 };
 
 use bson::{Document, doc};
-use mongotx::{Client, ClientOptions, Collection, IndexModel, Session, Step};
+use mongotx::{Client, ClientOptions, Collection, ErrorKind, IndexModel, Isolation, Session, Step};
 use testkit::{Server, ServerOptions, again, heard, report};
 
 use crate::quiet::{self, Gate};
@@ -120,6 +120,7 @@ async fn queries_of_a_client_that_is_alone_need_no_probe() {
         until_unprobed(&client, &coll).await;
     }
     // An open transaction hides what it has written from others, and sees it itself.
+    let unprobed = client.metrics().unprobed;
     let mut session = client.session();
     session.begin().unwrap();
     set(&coll, &mut session, 1, 5).await;
@@ -129,6 +130,7 @@ async fn queries_of_a_client_that_is_alone_need_no_probe() {
         let own = coll.find_one(doc! {"k": 1}).session(&mut session).await.unwrap().unwrap();
         assert_eq!(own.get_i32("n").unwrap(), 5);
     }
+    assert!(client.metrics().unprobed > unprobed, "what is not decided is in nobody's way");
     session.rollback().await.unwrap();
 }
 
@@ -168,6 +170,7 @@ async fn what_is_being_decided_is_not_hidden_again() {
     let by_id = coll.find_one(doc! {"_id": 1}).await.unwrap().unwrap();
     assert_eq!(by_id.get_i32("n").unwrap(), 1, "the record says so");
     assert_eq!((by_key(&coll, 1).await, by_key(&coll, 2).await), (Some(1), Some(1)));
+    until_unprobed_elsewhere(&client).await;
     gate.open();
     deciding.await.unwrap();
 }
@@ -182,45 +185,165 @@ async fn until_unprobed_elsewhere(client: &Client) {
     until_unprobed(client, &elsewhere).await;
 }
 
-/// A newcomer commits as soon as it can, and leaves its documents locked.
+/// A newcomer commits as soon as it can, and leaves its documents locked. The reader asks all the
+/// time.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_a_newcomer_commits_is_seen_at_once() {
     let server = started().await;
     let Reader { client, coll } = Reader::on(&server, quiet::options()).await.alone().await;
-    let newcomer = Client::connect_with(&server.uri(), finishing_after(UNFINISHED)).await.unwrap();
-    let others = quiet::through(&newcomer, &coll);
-    // The reader asks all the time, and keeps its lease for as long as it may.
-    let done = Arc::new(Mutex::new(false));
+    let (done, stop) = tokio::sync::watch::channel(false);
     let asks = tokio::spawn({
-        let (coll, done) = (coll.clone(), Arc::clone(&done));
+        let coll = coll.clone();
         async move {
-            while !*done.lock().unwrap() {
-                by_key(&coll, 5).await;
+            while !*stop.borrow() {
+                by_key(&coll, UNTOUCHED).await;
             }
         }
     });
-    let unprobed = client.metrics().unprobed;
+    let newcomer = Client::connect_with(&server.uri(), finishing_after(UNFINISHED)).await.unwrap();
+    let others = quiet::through(&newcomer, &coll);
+    until_unprobed(&client, &coll).await;
     for n in 1..=20 {
         commit(&newcomer, &others, n).await;
         assert_eq!((by_key(&coll, 1).await, by_key(&coll, 2).await), (Some(n), Some(n)));
     }
-    *done.lock().unwrap() = true;
+    done.send_replace(true);
     asks.await.unwrap();
-    assert!(client.metrics().unprobed > unprobed, "the reader had its lease when the newcomer came");
     newcomer.shutdown().await.unwrap();
 }
 
-/// A reader that is gone without a word is waited for, but not for long.
+/// The records as they are stored.
+async fn records(server: &Server) -> Vec<Document> {
+    let records = server.client().await.unwrap().database("mongotx").collection::<Document>("txs");
+    let mut cursor = records.find(doc! {}).await.unwrap();
+    let mut found = Vec::new();
+    while cursor.advance().await.unwrap() {
+        found.push(cursor.deserialize_current().unwrap());
+    }
+    found
+}
+
+/// Without a word: its record says for good that it may hold a lease. It is waited for, but not
+/// for long; and where the record is closed, only once.
 #[tokio::test]
-async fn nobody_waits_for_ever_for_a_reader_that_is_gone() {
+async fn a_reader_that_is_gone_is_waited_for() {
+    let server = started().await;
+    let job = Reader::on(&server, quiet::options()).await;
+    job.client.shutdown().await.unwrap();
+    drop(Paused::start_and_lease(&server, &job.coll).await);
+    let first_commit = async || {
+        let begun = Instant::now();
+        let newcomer = Client::connect_with(&server.uri(), quiet::options()).await.unwrap();
+        let coll = quiet::through(&newcomer, &job.coll);
+        tokio::time::timeout(LIMIT, commit(&newcomer, &coll, 1)).await.unwrap();
+        newcomer.shutdown().await.unwrap();
+        begun.elapsed()
+    };
+    assert!(first_commit().await >= Duration::from_secs(1), "it could hold its lease still");
+    let sweeper = Client::connect_with(&server.uri(), quiet::options()).await.unwrap();
+    let begun = Instant::now();
+    while sweeper.sweep().await.unwrap().retired == 0 {
+        assert!(begun.elapsed() < LIMIT, "the reader's record is not closed");
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    let said = async || records(&server).await.iter().filter(|record| record.contains_key("readLease")).count();
+    assert_eq!(said().await, 1);
+    first_commit().await;
+    assert_eq!(said().await, 0, "nobody waits for it again");
+}
+
+/// The next client needs not wait.
+#[tokio::test]
+async fn a_client_that_ends_leaves_no_lease() {
+    let server = started().await;
+    for is_shut_down in [true, false] {
+        let Reader { client, coll } = Reader::on(&server, quiet::options()).await.alone().await;
+        assert!(records(&server).await.iter().any(|record| record.contains_key("readLease")));
+        if is_shut_down {
+            client.shutdown().await.unwrap();
+            until_unprobed_is_refused(&coll).await;
+        }
+        drop((client, coll));
+        let begun = Instant::now();
+        while records(&server).await.iter().any(|record| record.contains_key("readLease")) {
+            assert!(!is_shut_down && begun.elapsed() < LIMIT, "the lease is left behind");
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    }
+}
+
+/// After the shutdown no lease is taken any more.
+async fn until_unprobed_is_refused(coll: &Collection<Document>) {
+    for _ in 0..300 {
+        by_key(coll, UNTOUCHED).await;
+    }
+}
+
+#[tokio::test]
+async fn a_client_that_is_not_to_takes_no_lease() {
+    let server = started().await;
+    let options = ClientOptions { read_lease: false, ..quiet::options() };
+    let Reader { client, coll } = Reader::on(&server, options).await;
+    for _ in 0..600 {
+        by_key(&coll, UNTOUCHED).await;
+    }
+    assert_eq!(client.metrics().unprobed, 0);
+    assert!(!records(&server).await.iter().any(|record| record.contains_key("readLease")));
+}
+
+/// Each rolled back transaction stays in the record until it is replaced by a new one.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_record_that_is_replaced_does_not_end_the_lease() {
     let server = started().await;
     let Reader { client, coll } = Reader::on(&server, quiet::options()).await.alone().await;
-    let ns = coll.namespace().clone();
-    drop((client, coll));
-    let newcomer = Client::connect_with(&server.uri(), quiet::options()).await.unwrap();
-    let coll = newcomer.database(&ns.db).collection(&ns.coll);
-    tokio::time::timeout(LIMIT, commit(&newcomer, &coll, 1)).await.unwrap();
-    assert_eq!(by_key(&coll, 2).await, Some(1));
+    let flagged = async || {
+        let all = records(&server).await;
+        let flagged = all.iter().filter(|record| record.contains_key("readLease") && !record.contains_key("closedAt"));
+        flagged.map(|record| record.get_document("readLease").unwrap().get_object_id("by").unwrap()).next()
+    };
+    let (name, begun) = (flagged().await, Instant::now());
+    // Another collection: what is rolled back is in nobody's way.
+    let elsewhere = client.database(&testkit::unique_db("elsewhere")).collection::<Document>("docs");
+    while records(&server).await.len() < 2 {
+        assert!(begun.elapsed() < LIMIT, "the record is not replaced");
+        for n in 0..100 {
+            let mut session = client.session();
+            session.begin().unwrap();
+            elsewhere.insert_one(&doc! {"_id": n}).session(&mut session).await.unwrap();
+            session.rollback().await.unwrap();
+            by_key(&coll, UNTOUCHED).await;
+        }
+    }
+    until_unprobed(&client, &coll).await;
+    let before = client.metrics().unprobed;
+    while client.metrics().unprobed < before + 1_000 {
+        assert!(begun.elapsed() < LIMIT, "the lease is lost");
+        by_key(&coll, UNTOUCHED).await;
+    }
+    assert_eq!(flagged().await, name, "the same lease");
+}
+
+/// What was read again and is another one ends the transaction at once, as without a lease.
+#[tokio::test]
+async fn a_query_that_is_answered_otherwise_than_before_is_a_conflict() {
+    let server = started().await;
+    for read_lease in [true, false] {
+        let options = ClientOptions { read_lease, isolation: Isolation::Snapshot, ..quiet::options() };
+        let Reader { client, coll } = Reader::on(&server, options).await;
+        if read_lease {
+            until_unprobed(&client, &coll).await;
+        }
+        let mut session = client.session();
+        session.begin().unwrap();
+        let low = async |session: &mut Session| {
+            let found = coll.find(doc! {"k": {"$lte": 2}}).session(session).await?;
+            found.try_collect().await
+        };
+        assert_eq!(low(&mut session).await.unwrap().len(), 2);
+        commit(&client, &coll, 1).await;
+        assert_eq!(low(&mut session).await.unwrap_err().kind(), ErrorKind::Conflict);
+        client.shutdown().await.unwrap();
+    }
 }
 
 /// Finishing is not journaled by itself: a server that is killed soon after it comes back with the
@@ -296,6 +419,13 @@ impl Paused {
         self.heard.lock().unwrap().clone()
     }
 
+    /// The same, once it has its lease.
+    async fn start_and_lease(server: &Server, coll: &Collection<Document>) -> Self {
+        let reader = Self::start(server, coll);
+        reader.until("the reader takes no lease", |heard| heard.iter().any(|(unprobed, _)| *unprobed > 50)).await;
+        reader
+    }
+
     async fn until(&self, what: &str, enough: impl Fn(&[(u64, i32)]) -> bool) {
         let begun = Instant::now();
         while !enough(&self.heard()) {
@@ -324,8 +454,7 @@ async fn a_reader_that_was_paused_does_not_go_on_as_before() {
     let server = started().await;
     let Reader { client, coll } = Reader::on(&server, quiet::options()).await;
     client.shutdown().await.unwrap();
-    let reader = Paused::start(&server, &coll);
-    reader.until("the reader takes no lease", |heard| heard.iter().any(|(unprobed, _)| *unprobed > 50)).await;
+    let reader = Paused::start_and_lease(&server, &coll).await;
     reader.signal("-STOP");
     let newcomer = Client::connect_with(&server.uri(), finishing_after(UNFINISHED)).await.unwrap();
     let begun = Instant::now();

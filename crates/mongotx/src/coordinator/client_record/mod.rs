@@ -31,7 +31,7 @@ use tokio::sync::Mutex as AsyncMutex;
 
 pub(crate) use self::shared::{Epoch, Shared};
 use self::{
-    shared::{HELD_PAUSE, to_its_end},
+    shared::{Flagged, HELD_PAUSE, to_its_end},
     slot::{Answer, Asks, Slot},
 };
 use super::{
@@ -206,7 +206,7 @@ impl TxLog for ClientRecordLog {
                     tokio::time::sleep(START_PAUSE * round).await;
                 }
                 let slot = self.slot_when_free(lease_ms, &ns, deadline).await?;
-                self.shared.outwait_readers(&slot, deadline).await?;
+                self.shared.outwait_readers(&slot).await?;
                 slot.enlist(&ns).await?;
                 let Some(epoch) = self.shared.answered_epoch() else {
                     self.barrier(slot.client).await?;
@@ -316,16 +316,16 @@ impl TxLog for ClientRecordLog {
         Box::pin(async move {
             let Shared { server, records, commit_timeout, .. } = &*self.shared;
             let slot = self.slot_when_free(lease_ms, ns, Instant::now() + *commit_timeout).await?;
-            let before = *self.shared.reader();
-            if before == Some((slot.client, by)) {
+            let (before, now) = (*self.shared.reader(), Flagged { client: slot.client, by });
+            if before == Some(now) {
                 return Ok(true);
             }
             if !records.flag_reader(server, slot.client, by).await? {
                 return Ok(false);
             }
-            *self.shared.reader() = Some((slot.client, by));
-            if let Some((retired, name)) = before {
-                records.unflag_reader(server, retired, name).await?;
+            *self.shared.reader() = Some(now);
+            if let Some(retired) = before {
+                records.unflag_retired(server, retired.client, retired.by).await?;
             }
             Ok(true)
         })
@@ -333,23 +333,24 @@ impl TxLog for ClientRecordLog {
 
     fn is_sole_reader(&self, by: ObjectId) -> BoxFuture<'_, Result<bool>> {
         Box::pin(async move {
-            let (own, reader) = (self.shared.own(), *self.shared.reader());
-            // A record that was given up is another client's to everybody.
-            match reader.filter(|(client, name)| own.contains(client) && *name == by) {
-                Some((client, _)) => self.shared.records.is_sole_reader(&self.shared.server, &own, client, by).await,
-                None => Ok(false),
+            let Shared { server, records, .. } = &*self.shared;
+            loop {
+                let (own, reader) = (self.shared.own(), *self.shared.reader());
+                // A record that was given up is another client's to everybody.
+                let Some(reader) = reader.filter(|reader| own.contains(&reader.client) && reader.by == by) else {
+                    return Ok(false);
+                };
+                let is_alone = records.is_sole_reader(server, &own, reader.client, by).await?;
+                // A record of its own that was made meanwhile is no stranger's.
+                if is_alone || self.shared.own().iter().all(|client| own.contains(client)) {
+                    return Ok(is_alone);
+                }
             }
         })
     }
 
     fn unflag_reader(&self, by: ObjectId) -> BoxFuture<'_, Result<()>> {
-        Box::pin(async move {
-            let reader = *self.shared.reader();
-            match reader.filter(|(_, name)| *name == by) {
-                Some((client, _)) => self.shared.records.unflag_reader(&self.shared.server, client, by).await,
-                None => Ok(()),
-            }
-        })
+        Box::pin(async move { self.shared.records.unflag_reader(&self.shared.server, by).await })
     }
 
     fn rolled_back(&self, id: TxId) -> BoxFuture<'_, Decided> {

@@ -42,6 +42,14 @@ pub(super) const HELD_PAUSE: Duration = Duration::from_millis(200);
 /// the epoch in which a transaction began ran in the same server process.
 pub(crate) type Epoch = Arc<AtomicU64>;
 
+/// A record that says that its client may hold a read lease.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Flagged {
+    pub(super) client: ClientId,
+    /// Name of the lease.
+    pub(super) by: ObjectId,
+}
+
 /// Connections, records and limits that the slots and their writers share.
 pub(crate) struct Shared {
     /// For everything but record writes.
@@ -62,9 +70,8 @@ pub(crate) struct Shared {
     asked: Mutex<Asked>,
     /// A record that is being made.
     registering: Mutex<Option<ClientId>>,
-    /// The record that says that this client may hold a read lease, or the last one that did, and
-    /// the name of that lease.
-    reader: Mutex<Option<(ClientId, ObjectId)>>,
+    /// The record that says that this client may hold a read lease, or the last one that did.
+    reader: Mutex<Option<Flagged>>,
     read_lease: Arc<ReadLease>,
 }
 
@@ -134,7 +141,7 @@ impl Shared {
         self.registering.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(super) fn reader(&self) -> MutexGuard<'_, Option<(ClientId, ObjectId)>> {
+    pub(super) fn reader(&self) -> MutexGuard<'_, Option<Flagged>> {
         self.reader.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -162,7 +169,11 @@ impl Shared {
         if let Ok(mut slots) = self.by_client.write() {
             slots.remove(&client);
         }
-        // What it has committed is not finished by this client any more.
+    }
+
+    /// The same of a record that is lost: what is committed in it need not be known to this client.
+    pub(super) fn lose(&self, client: ClientId) {
+        self.forget(client);
         self.read_lease.lose();
     }
 
@@ -208,10 +219,10 @@ impl Shared {
 
     /// Waits until no other client reads without probes: each that asks now sees this record.
     /// Before that no transaction of the record may lock anything.
-    pub(super) async fn outwait_readers(&self, slot: &Slot, deadline: Instant) -> Result<()> {
-        let newcomer = Newcomer { client: slot.client, since: slot.registered, deadline };
+    pub(super) async fn outwait_readers(&self, slot: &Slot) -> Result<()> {
+        let newcomer = Newcomer { client: slot.client, since: slot.registered };
         let wait = async || {
-            let reader = self.reader().map(|(client, _)| client);
+            let reader = self.reader().map(|reader| reader.client);
             let own: Vec<ClientId> = self.own().into_iter().chain(reader).collect();
             outwait(&self.records, &self.server, &own, newcomer).await
         };

@@ -47,7 +47,7 @@ pub(super) async fn run(shared: Weak<Shared>, slot: Arc<Slot>) {
                 slot.settled.notify_waiters();
             }
             Todo::Retire => return retire(&shared, &slot).await,
-            Todo::Stop => return shared.forget(slot.client),
+            Todo::Stop => return shared.lose(slot.client),
         }
     }
 }
@@ -96,7 +96,7 @@ async fn settle(shared: &Shared, slot: &Slot, write: &RecordWrite, names: &[Name
             }
         }
         if Instant::now() >= deadline {
-            shared.forget(slot.client);
+            shared.lose(slot.client);
             return slot.give_up();
         }
     }
@@ -181,7 +181,7 @@ async fn in_time<T>(deadline: Instant, answer: impl Future<Output = Result<T>>) 
 
 /// Nothing can be decided in this record any more; let rivals know without waiting for the lease.
 async fn abandon(shared: &Shared, slot: &Slot) {
-    shared.forget(slot.client);
+    shared.lose(slot.client);
     tracing::warn!(client = %slot.client, "the client record is lost; a new one follows");
     if let Err(error) = shared.records.fence_now(&shared.server, slot.client).await {
         tracing::debug!(client = %slot.client, %error, "the lost record could not be fenced; its lease will end");

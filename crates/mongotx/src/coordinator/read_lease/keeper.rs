@@ -9,8 +9,8 @@ use std::{
 use bson::oid::ObjectId;
 
 use super::{
-    super::{Core, strangers},
-    state::{End, Moment},
+    super::{Core, records::Records, strangers, txlog::TxLog},
+    state::{Moment, ReadLease},
 };
 use crate::{backoff::Backoff, error::Result, options::Namespace};
 
@@ -22,60 +22,63 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// often that is tried.
 const UNFLAG_PAUSE: (Duration, Duration) = (Duration::from_millis(200), Duration::from_secs(10));
 const UNFLAG_TRIED: usize = 12;
-/// Every so many renewals it is looked whether others keep their records elsewhere.
+/// So many renewals lie between two looks for records in other databases.
 const ELSEWHERE: u32 = 25;
 
 /// Takes the lease and keeps it, in the background. `ns`: a collection for the record of a client
 /// that has none.
 pub(super) fn start(core: &Arc<Core>, ns: &Namespace) {
-    let keeper = Keeper { core: Arc::downgrade(core), by: ObjectId::new(), ns: ns.clone() };
-    core.runtime.spawn(keeper.run());
+    let keeper = Keeper {
+        core: Arc::downgrade(core),
+        log: Arc::clone(&core.log),
+        lease: Arc::clone(&core.read_lease),
+        by: ObjectId::new(),
+        ns: ns.clone(),
+    };
+    // Also when the task is stopped, or cannot begin, because the runtime ends.
+    let ended = Ended { lease: Arc::clone(&core.read_lease), begun: Instant::now() };
+    core.runtime.spawn(async move {
+        keeper.run().await;
+        drop(ended);
+    });
+}
+
+struct Ended {
+    lease: Arc<ReadLease>,
+    begun: Instant,
+}
+
+impl Drop for Ended {
+    fn drop(&mut self) {
+        self.lease.ended(self.begun.elapsed());
+    }
 }
 
 struct Keeper {
     core: Weak<Core>,
+    /// The log, which outlives a client that is dropped until the record is as it should be.
+    log: Arc<dyn TxLog>,
+    lease: Arc<ReadLease>,
     /// Name of this lease in the record: what is sent late about an earlier one changes nothing.
     by: ObjectId,
     ns: Namespace,
 }
 
 impl Keeper {
-    async fn run(self) {
-        let end = self.take_and_keep().await;
-        let Some(core) = self.core.upgrade() else { return };
-        core.read_lease.lose();
-        drop(core);
+    async fn run(&self) {
+        tokio::select! {
+            () = self.take_and_keep() => {}
+            () = self.lease.until_closed() => {}
+        }
+        self.lease.lose();
         self.unflag().await;
-        if let Some(core) = self.core.upgrade() {
-            core.read_lease.ended(end);
-        }
     }
 
-    /// Newcomers wait for nothing as long as the record goes on saying it.
-    async fn unflag(&self) {
-        let mut backoff = Backoff::new(UNFLAG_PAUSE.0, UNFLAG_PAUSE.1);
-        for _ in 0..UNFLAG_TRIED {
-            let Some(core) = self.core.upgrade() else { return };
-            match core.log.unflag_reader(self.by).await {
-                Ok(()) => return,
-                Err(error) => tracing::debug!(%error, "a record says still that its client may hold a read lease"),
-            }
-            if core.read_lease.is_closed() {
-                return;
-            }
-            drop(core);
-            backoff.wait().await;
-        }
-    }
-
-    async fn take_and_keep(&self) -> End {
+    async fn take_and_keep(&self) {
         match self.take().await {
             Ok(Some(lease)) => self.keep(lease).await,
-            Ok(None) => End::Disturbed,
-            Err(error) => {
-                tracing::debug!(%error, "no read lease could be taken");
-                End::Disturbed
-            }
+            Ok(None) => {}
+            Err(error) => tracing::debug!(%error, "no read lease could be taken"),
         }
     }
 
@@ -83,8 +86,11 @@ impl Keeper {
     /// there, and would only be made to wait.
     async fn take(&self) -> Result<Option<u64>> {
         let Some(core) = self.core.upgrade() else { return Ok(None) };
-        if core.options.sweep {
-            // What dead clients have left.
+        if core.log.others_are_there().await? {
+            // They may be dead.
+            if !core.options.sweep {
+                return Ok(None);
+            }
             core.sweep().await?;
         }
         if core.log.others_are_there().await? || has_others_elsewhere(&core).await? {
@@ -94,52 +100,66 @@ impl Keeper {
         Ok(self.flag(&core).await?.then_some(lease))
     }
 
-    /// Says it in the record that takes new transactions. The one before says it until it is
-    /// closed.
+    /// Says it in the record that takes new transactions.
     async fn flag(&self, core: &Core) -> Result<bool> {
         let lease_ms = u64::try_from(core.options.lease.as_millis()).unwrap_or(u64::MAX);
         core.log.flag_reader(self.by, lease_ms, &self.ns).await
     }
 
     /// Step 2, again and again.
-    async fn keep(&self, mut lease: u64) -> End {
+    async fn keep(&self, mut lease: u64) {
         let mut answered = Instant::now();
         for renewal in 1_u32.. {
-            let Some(core) = self.core.upgrade() else { break };
-            if !core.read_lease.is_current(lease) {
-                break;
-            }
-            if core.read_lease.is_idle() {
-                return End::Idle;
+            let Some(core) = self.core.upgrade() else { return };
+            if !self.lease.is_current(lease) || self.lease.is_idle() {
+                return;
             }
             let asked = Moment::now();
             match self.is_alone(&core, renewal).await {
-                Ok(true) => match core.read_lease.renew(lease, asked) {
+                Ok(true) => match self.lease.renew(lease, asked) {
                     Some(renewed) => (lease, answered) = (renewed, Instant::now()),
-                    None => break,
+                    None => return,
                 },
-                Ok(false) => break,
+                Ok(false) => return,
                 Err(error) if answered.elapsed() < PATIENCE => {
                     tracing::debug!(%error, "a read lease could not be renewed");
                 }
-                Err(_) => break,
+                Err(_) => return,
             }
-            let keeps = Arc::clone(&core.read_lease);
             drop(core);
-            keeps.pause(lease, RENEWAL).await;
+            self.lease.pause(lease, RENEWAL).await;
         }
-        End::Disturbed
     }
 
     async fn is_alone(&self, core: &Core, renewal: u32) -> Result<bool> {
         let elsewhere = renewal.is_multiple_of(ELSEWHERE) && has_others_elsewhere(core).await?;
         Ok(!elsewhere && self.flag(core).await? && core.log.is_sole_reader(self.by).await?)
     }
+
+    /// Newcomers wait for nothing as long as a record goes on saying it.
+    async fn unflag(&self) {
+        let mut backoff = Backoff::new(UNFLAG_PAUSE.0, UNFLAG_PAUSE.1);
+        for _ in 0..UNFLAG_TRIED {
+            match self.log.unflag_reader(self.by).await {
+                Ok(()) => return,
+                Err(error) => tracing::debug!(%error, "a record says still that its client may hold a read lease"),
+            }
+            if self.lease.is_closed() {
+                return;
+            }
+            backoff.wait().await;
+        }
+    }
 }
 
-/// Do others of this deployment keep their records in another database? They must not, and are told
-/// so when their locks are met.
+/// Do others of this deployment keep their records in another database, and are there now? They must
+/// not, and are told so when their locks are met.
 async fn has_others_elsewhere(core: &Core) -> Result<bool> {
-    let noted = strangers::noted_databases(&core.server).await?;
-    Ok(noted.iter().any(|database| *database != core.options.tx_database))
+    for database in strangers::noted_databases(&core.server).await? {
+        let is_elsewhere = database != core.options.tx_database;
+        if is_elsewhere && Records::new(&database).others_are_there(&core.server, &[]).await? {
+            return Ok(true);
+        }
+    }
+    Ok(false)
 }

@@ -32,37 +32,42 @@ mod stored;
 
 use bson::{Document, oid::ObjectId};
 
-use self::state::{May, Permit};
+use self::state::{Lease, May, Permit};
 pub(crate) use self::{
     state::{Deciding, ReadLease},
     stored::{Newcomer, outwait},
 };
 use super::{Core, terms::Terms};
-use crate::{error::Result, options::Namespace};
+use crate::options::{ClientOptions, Layout, Namespace};
 
 impl Core {
-    /// The right to send a query of these collections without a probe, if there is one.
-    pub(crate) async fn unprobed(&self, collections: &[&Namespace], terms: &Terms) -> Result<Option<Permit>> {
-        if terms.staleness.is_some() || terms.is_for_validation || !self.options.read_lease || !self.server.is_bound() {
-            return Ok(None);
+    /// May a query be sent without a probe, as far as its collections have no say in it?
+    pub(crate) fn may_be_unprobed(&self, ns: &Namespace, terms: &Terms) -> bool {
+        let ClientOptions { read_lease, layout, .. } = self.options;
+        let is_out = terms.staleness.is_some() || terms.is_always_probed;
+        if is_out || !read_lease || layout != Layout::ClientRecord || !self.server.is_bound() {
+            return false;
         }
-        let Some(process) = self.server.nodes.process() else { return Ok(None) };
-        if !self.read_lease.is_held() {
-            if let (Some(ns), true) = (collections.first(), self.read_lease.is_wanted()) {
-                self.this.upgrade().iter().for_each(|this| keeper::start(this, ns));
-            }
-            return Ok(None);
+        let lease = self.read_lease.asked();
+        if lease == Lease::Wanted {
+            self.this.upgrade().iter().for_each(|this| keeper::start(this, ns));
         }
+        lease == Lease::Held
+    }
+
+    /// The right to send such a query of these collections without a probe, if there is one.
+    pub(crate) async fn unprobed(&self, collections: &[&Namespace]) -> Option<Permit> {
+        let process = self.server.nodes.process()?;
         for ns in collections {
             if self.has_left(ns) || !self.is_settled_for_lease(ns, process).await {
-                return Ok(None);
+                return None;
             }
         }
         let permit = self.read_lease.permit(collections, process);
         // A transaction that is decided is handed to the finisher before it counts as being decided
         // no more: so the finisher is asked last.
         let is_clean = !collections.iter().any(|ns| self.finisher.has_committed(ns));
-        Ok(permit.filter(|_| is_clean))
+        permit.filter(|_| is_clean)
     }
 
     /// Has this client left something in the collection that it has committed? If not only one
@@ -91,18 +96,16 @@ impl Core {
             May::Not => return false,
             May::Settle(settling) => settling,
         };
-        match self.settle_now(ns, &Document::new(), &Terms::default(), None).await {
-            Ok(settled) if settled.unfinished.is_empty() => {
-                settling.done();
-                true
-            }
-            Ok(_) => false,
+        let is_settled = match self.settle_now(ns, &Document::new(), &Terms::default(), None).await {
+            Ok(settled) => settled.unfinished.is_empty(),
             Err(error) => {
                 // The query says it in the user's terms.
                 tracing::debug!(%ns, %error, "a collection could not be settled for a read lease");
                 false
             }
-        }
+        };
+        settling.ended(is_settled);
+        is_settled
     }
 
     /// Takes no lease any more, and lets the last one go.

@@ -19,14 +19,19 @@ const IDLE: Duration = Duration::from_secs(5);
 /// So many probed queries within [`WINDOW`] are worth a lease.
 const WORTH: u32 = 200;
 const WINDOW: Duration = Duration::from_secs(5);
-/// Pauses before another attempt, after one in vain and after a lease that a newcomer has ended:
-/// the first, and the longest.
+/// Pauses before another attempt, twice as long each time that a lease was not held for longer than
+/// the last one: the first, and the longest.
 const PAUSE: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(60));
 /// Pauses before another query without a probe, in a collection where decisions have made the last
 /// one worthless.
 const BUSY: (Duration, Duration) = (Duration::from_millis(20), Duration::from_secs(2));
-/// A collection that could not be settled is left alone for so long.
+/// Pause between two times that what is left in a collection is finished for queries: what is
+/// committed meanwhile is finished together.
+const FINISHING: Duration = Duration::from_millis(10);
+/// A collection that could not be settled is left alone for so long, and one that was given up
+/// while it was settled.
 const UNSETTLED: Duration = Duration::from_secs(10);
+const GIVEN_UP: Duration = Duration::from_secs(1);
 /// The most collections that are remembered.
 const MAX_COLLECTIONS: usize = 10_000;
 
@@ -57,7 +62,7 @@ pub(crate) struct Permit {
     lease: u64,
     /// The server process in which the collections are settled.
     pub(super) process: ObjectId,
-    /// Number of decisions that had begun in the collections.
+    /// Number of the last decision that had begun in the collections.
     decisions: u64,
 }
 
@@ -93,8 +98,9 @@ struct State {
     used: Option<Instant>,
     collections: HashMap<Namespace, Collection>,
     settling: HashSet<Namespace>,
-    /// Collections in which the last query has met what this client has left.
-    met: HashSet<Namespace>,
+    /// Collections in which the last query has met what this client has left, and the time before
+    /// which that is not finished for another one.
+    met: HashMap<Namespace, Instant>,
     decisions: Decisions,
     demand: Demand,
     /// The client has been shut down.
@@ -117,13 +123,15 @@ struct Demand {
     queries: u32,
     /// A task takes or keeps a lease.
     is_kept: bool,
-    /// No attempt is made before, and the pause after that.
-    not_before: Option<(Instant, Backoff)>,
+    /// No attempt is made before.
+    not_before: Option<Instant>,
+    /// The last pause.
+    pause: Duration,
 }
 
 impl Demand {
     fn is_enough(&mut self, now: Instant) -> bool {
-        if self.is_kept || self.not_before.is_some_and(|(at, _)| now < at) {
+        if self.is_kept || self.not_before.is_some_and(|at| now < at) {
             return false;
         }
         if self.since.is_none_or(|since| now >= since + WINDOW) {
@@ -135,20 +143,23 @@ impl Demand {
         self.is_kept
     }
 
-    fn ended(&mut self, end: End, now: Instant) {
-        let fresh = Backoff::new(PAUSE.0, PAUSE.1);
-        let mut backoff = self.not_before.filter(|_| end == End::Disturbed).map_or(fresh, |(_, backoff)| backoff);
-        *self = Self { not_before: Some((now + backoff.next_pause(), backoff)), ..Self::default() };
+    /// The task has ended, which held a lease for so long.
+    fn ended(&mut self, held: Duration, now: Instant) {
+        let pause = match held > self.pause {
+            true => PAUSE.0,
+            false => (2 * self.pause).clamp(PAUSE.0, PAUSE.1),
+        };
+        *self = Self { not_before: Some(now + pause), pause, ..Self::default() };
     }
 }
 
-/// Why a lease has ended, or was not taken.
+/// Whether the client holds a lease.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum End {
-    /// No query needs it.
-    Idle,
-    /// Another client is there, or it could not be asked.
-    Disturbed,
+pub(super) enum Lease {
+    Held,
+    /// A task is to be started that takes it.
+    Wanted,
+    Absent,
 }
 
 /// Whether a collection may be asked without a probe.
@@ -159,18 +170,19 @@ pub(super) enum May<'a> {
     Ask,
 }
 
-/// A collection that is being settled. Dropped before it is done, it is not.
+/// A collection that is being settled. Dropped before that has ended, it is not.
 pub(super) struct Settling<'a> {
     lease: &'a ReadLease,
     ns: Namespace,
     number: u64,
     process: ObjectId,
-    is_done: bool,
+    outcome: Option<bool>,
 }
 
 impl Settling<'_> {
-    pub(super) fn done(mut self) {
-        self.is_done = true;
+    /// Nothing decided is left in the collection, or something is.
+    pub(super) fn ended(mut self, is_settled: bool) {
+        self.outcome = Some(is_settled);
     }
 }
 
@@ -184,9 +196,10 @@ impl Drop for Settling<'_> {
         if state.collections.len() >= MAX_COLLECTIONS {
             state.collections.clear();
         }
-        let known = match self.is_done {
-            true => Collection::Settled(self.process, None),
-            false => Collection::Unsettled(Instant::now() + UNSETTLED),
+        let known = match self.outcome {
+            Some(true) => Collection::Settled(self.process, None),
+            Some(false) => Collection::Unsettled(Instant::now() + UNSETTLED),
+            None => Collection::Unsettled(Instant::now() + GIVEN_UP),
         };
         state.collections.insert(self.ns.clone(), known);
     }
@@ -204,14 +217,15 @@ impl ReadLease {
         Deciding { lease: Arc::clone(self), written }
     }
 
-    pub(super) fn is_held(&self) -> bool {
-        self.state().is_held()
-    }
-
-    /// One more query was probed: is a lease to be taken now?
-    pub(super) fn is_wanted(&self) -> bool {
+    /// A query is about to be sent. Is the lease held, or else, as one more is probed, to be taken
+    /// now?
+    pub(super) fn asked(&self) -> Lease {
         let mut state = self.state();
-        !state.is_closed && state.demand.is_enough(Instant::now())
+        match () {
+            () if state.is_held() => Lease::Held,
+            () if !state.is_closed && state.demand.is_enough(Instant::now()) => Lease::Wanted,
+            () => Lease::Absent,
+        }
     }
 
     pub(super) fn may(&self, ns: &Namespace, process: ObjectId) -> May<'_> {
@@ -228,21 +242,28 @@ impl ReadLease {
             _ => {}
         }
         state.settling.insert(ns.clone());
-        May::Settle(Settling { lease: self, ns: ns.clone(), number: state.lease, process, is_done: false })
+        May::Settle(Settling { lease: self, ns: ns.clone(), number: state.lease, process, outcome: None })
     }
 
-    /// A query of a collection is asked, where this client has left something or not. True: it is
-    /// not the first one that meets that.
+    /// A query of a collection is asked, where this client has left something or not. True: that is
+    /// to be finished now, because this is not the first query that meets it.
     pub(super) fn meets(&self, ns: &Namespace, has_left: bool) -> bool {
         let mut state = self.state();
         state.used = Some(Instant::now());
-        match has_left {
-            true if state.met.len() >= MAX_COLLECTIONS => false,
-            true => !state.met.insert(ns.clone()),
-            false => {
-                state.met.remove(ns);
+        if !has_left {
+            // The time stands, so that what is left next is not finished at once.
+            return false;
+        }
+        let now = Instant::now();
+        if state.met.len() >= MAX_COLLECTIONS {
+            state.met.retain(|_, until| now < *until);
+        }
+        match state.met.insert(ns.clone(), now + FINISHING) {
+            Some(until) if now < until => {
+                state.met.insert(ns.clone(), until);
                 false
             }
+            before => before.is_some(),
         }
     }
 
@@ -254,7 +275,7 @@ impl ReadLease {
             Some(Collection::Unsettled(_)) | None => false,
         };
         let may = state.is_held() && collections.iter().all(is_settled);
-        may.then(|| Permit { lease: state.lease, process, decisions: state.decisions.number(collections) })
+        may.then(|| Permit { lease: state.lease, process, decisions: state.decisions.last(collections) })
     }
 
     /// Has the permit been good all the time, now that the answer has come?
@@ -264,7 +285,7 @@ impl ReadLease {
             return false;
         }
         // Part of what was decided meanwhile may be in the answer.
-        let is_undisturbed = state.decisions.number(collections) == permit.decisions;
+        let is_undisturbed = state.decisions.last(collections) == permit.decisions;
         for ns in collections {
             if let Some(Collection::Settled(_, busy)) = state.collections.get_mut(ns) {
                 *busy = match is_undisturbed {
@@ -323,9 +344,9 @@ impl ReadLease {
         self.changed.notify_waiters();
     }
 
-    /// The task that takes and keeps the lease has ended.
-    pub(super) fn ended(&self, end: End) {
-        self.state().demand.ended(end, Instant::now());
+    /// The task that takes and keeps the lease has ended. `held`: for how long it held one.
+    pub(super) fn ended(&self, held: Duration) {
+        self.state().demand.ended(held, Instant::now());
         self.changed.notify_waiters();
     }
 
@@ -334,6 +355,17 @@ impl ReadLease {
         let changed = self.changed.notified();
         if self.is_current(lease) {
             let _ = tokio::time::timeout(pause, changed).await;
+        }
+    }
+
+    /// Waits until the client is shut down.
+    pub(super) async fn until_closed(&self) {
+        loop {
+            let changed = self.changed.notified();
+            if self.is_closed() {
+                return;
+            }
+            changed.await;
         }
     }
 
@@ -399,7 +431,7 @@ mod tests {
     fn settle(lease: &ReadLease, n: u8) {
         let May::Settle(settling) = lease.may(&coll(), process(n)) else { panic!("it is not to be settled") };
         assert!(matches!(lease.may(&coll(), process(n)), May::Not), "somebody else does it");
-        settling.done();
+        settling.ended(true);
     }
 
     fn permit(lease: &ReadLease) -> Option<Permit> {
@@ -424,7 +456,7 @@ mod tests {
         let (lease, number) = held();
         let given = permit(&lease).unwrap();
         lease.renew(number, ago(LENGTH)).unwrap();
-        assert!(!lease.is_held() && !lease.answers(given, &[&coll()]) && permit(&lease).is_none());
+        assert!(lease.asked() != Lease::Held && !lease.answers(given, &[&coll()]) && permit(&lease).is_none());
         let renewed = lease.renew(number, Moment::now()).unwrap();
         assert_ne!(renewed, number);
         assert!(!lease.answers(given, &[&coll()]) && permit(&lease).is_none());
@@ -437,7 +469,7 @@ mod tests {
         let (lease, number) = held();
         let suspended = Moment(Instant::now(), SystemTime::now().checked_sub(LENGTH).unwrap());
         lease.renew(number, suspended).unwrap();
-        assert!(!lease.is_held());
+        assert!(lease.asked() != Lease::Held);
     }
 
     #[test]
@@ -461,7 +493,7 @@ mod tests {
         lease.lose();
         let number = lease.begin().unwrap();
         lease.renew(number, Moment::now()).unwrap();
-        settling.done();
+        settling.ended(true);
         assert!(lease.permit(&[&other], process(1)).is_none(), "it was settled in another lease");
     }
 
@@ -480,19 +512,26 @@ mod tests {
     }
 
     #[test]
-    fn what_a_second_query_meets_is_to_be_finished() {
+    fn what_is_left_is_finished_for_queries_from_time_to_time() {
         let (lease, _) = held();
-        let meets = [true, true, true, false, true, true].map(|has_left| lease.meets(&coll(), has_left));
-        assert_eq!(meets, [false, true, true, false, false, true]);
+        let meets = |has_left| lease.meets(&coll(), has_left);
+        assert_eq!([meets(false), meets(true), meets(true)], [false; 3], "not at once");
+        let mut times = 0;
+        let begun = Instant::now();
+        while times < 3 {
+            times += u32::from(meets(true));
+            assert!(!meets(false));
+        }
+        assert!(begun.elapsed() >= 2 * FINISHING, "it is finished together");
     }
 
     #[test]
     fn leases_are_wanted_where_many_queries_are_probed() {
         let lease = ReadLease::default();
-        let wanted = |times| (0..times).filter(|_| lease.is_wanted()).count();
+        let wanted = |times| (0..times).filter(|_| lease.asked() == Lease::Wanted).count();
         assert_eq!(wanted(WORTH - 1), 0);
         assert_eq!(wanted(10 * WORTH), 1, "one task takes it");
-        lease.ended(End::Disturbed);
+        lease.ended(Duration::ZERO);
         assert_eq!(wanted(WORTH), 0, "not again at once");
     }
 
@@ -500,19 +539,21 @@ mod tests {
     fn pauses_between_attempts_in_vain_grow() {
         let (mut demand, now) = (Demand::default(), Instant::now());
         let mut pauses = Vec::new();
-        for end in [End::Disturbed, End::Disturbed, End::Idle, End::Disturbed] {
-            demand.ended(end, now);
-            pauses.push((demand.not_before.unwrap().0 - now).as_secs());
+        for held in [0, 0, 2, 3, 0, 0] {
+            demand.ended(Duration::from_secs(held), now);
+            pauses.push((demand.not_before.unwrap() - now).as_secs());
         }
-        assert_eq!(pauses, [1, 2, 1, 2]);
+        assert_eq!(pauses, [1, 2, 4, 8, 16, 32]);
+        demand.ended(Duration::from_secs(33), now);
+        assert_eq!(demand.not_before.unwrap() - now, PAUSE.0, "it was worth it");
     }
 
     #[tokio::test]
     async fn a_client_that_is_shut_down_takes_no_lease() {
         let (lease, number) = held();
         lease.close(Duration::from_secs(60)).await;
-        assert!(!lease.is_current(number) && !lease.is_held());
+        assert!(!lease.is_current(number) && lease.asked() != Lease::Held);
         assert_eq!((lease.begin(), lease.renew(number, Moment::now())), (None, None));
-        assert!(!(0..2 * WORTH).any(|_| lease.is_wanted()));
+        assert!((0..2 * WORTH).all(|_| lease.asked() == Lease::Absent));
     }
 }

@@ -18,24 +18,21 @@ use super::{
     },
     state::LENGTH,
 };
-use crate::{
-    error::{Error, ErrorKind, Result},
-    numbers::as_i64,
-};
+use crate::{error::Result, numbers::as_i64};
 
 const FIELD: &str = "readLease";
 const NAME: &str = "readLease.by";
 /// A newcomer waits for so many lengths of a lease: the clocks of two machines may run at
 /// different speeds.
-const LENGTHS: u32 = 2;
+const WAITED_LENGTHS: u32 = 2;
 /// The longest lease that is waited for: no client writes a longer one.
-const LONGEST: Duration = Duration::from_secs(10);
+const LONGEST_LEASE: Duration = Duration::from_secs(10);
 /// For how long a closed record counts. A sweep may have closed it while its client held the lease.
 const CLOSED_SECONDS: i64 = 60;
 /// Pause between two looks of a newcomer.
 const POLL: Duration = Duration::from_millis(50);
 /// Records of readers that are looked at. There is one, as a rule.
-const MOST: usize = 100;
+const MOST_READERS: usize = 100;
 
 impl Records {
     /// Says in an open record that its client may hold a lease of this name, durably. False: the
@@ -46,8 +43,15 @@ impl Records {
         self.change(server, open, doc! {"$set": {FIELD: {"by": by, "ms": length}}}).await
     }
 
-    /// The lease of this name, which a record of this client says, is over.
-    pub(crate) async fn unflag_reader(&self, server: &Server, client: ClientId, by: ObjectId) -> Result<()> {
+    /// The lease of this name is over, whichever records say that its client may hold it.
+    pub(crate) async fn unflag_reader(&self, server: &Server, by: ObjectId) -> Result<()> {
+        let statement = doc! {"q": {NAME: by}, "u": {"$unset": {FIELD: 1}}, "multi": true};
+        let command = doc! {"update": &self.ns.coll, "updates": [statement]};
+        server.write_records(&self.ns, command).await?.ok().map(drop)
+    }
+
+    /// The lease of this name is another record's by now.
+    pub(crate) async fn unflag_retired(&self, server: &Server, client: ClientId, by: ObjectId) -> Result<()> {
         let flagged = doc! {"_id": object_id(client), NAME: by};
         self.change(server, flagged, doc! {"$unset": {FIELD: 1}}).await.map(drop)
     }
@@ -93,7 +97,7 @@ impl Records {
             "$or": [{"closedAt": null}, {"closedAt": {"$gte": long_ago}}],
         };
         let find = doc! {"find": &self.ns.coll, "filter": filter, "projection": {FIELD: 1}};
-        let found = server.collect(&self.ns.db, find, MOST).await?;
+        let found = server.collect(&self.ns.db, find, MOST_READERS).await?;
         Ok(found.iter().filter_map(Reader::of).collect())
     }
 }
@@ -110,7 +114,7 @@ impl Reader {
         let client = ClientId(record.get_object_id("_id").ok()?.bytes());
         let lease = record.get_document(FIELD).ok();
         let ms = lease.and_then(|lease| lease.get("ms")).map(as_i64).and_then(|ms| u64::try_from(ms).ok());
-        let length = ms.map_or(LONGEST, Duration::from_millis).clamp(LENGTH, LONGEST);
+        let length = ms.map_or(LONGEST_LEASE, Duration::from_millis).clamp(LENGTH, LONGEST_LEASE);
         Some(Self { client, length })
     }
 }
@@ -130,30 +134,23 @@ pub(crate) struct Newcomer {
     pub(crate) client: ClientId,
     /// When its record was acknowledged.
     pub(crate) since: Instant,
-    /// Until when it can wait.
-    pub(crate) deadline: Instant,
 }
 
 /// Waits until no other client than these reads without probes, or can any more: its lease is over
 /// two lengths after the newcomer's record was acknowledged. Then what lost records say is removed, so
 /// that the next newcomers need not wait.
-///
-/// # Errors
-/// [`ErrorKind::Unavailable`] at the deadline.
 pub(crate) async fn outwait(records: &Records, server: &Server, own: &[ClientId], newcomer: Newcomer) -> Result<()> {
     loop {
         let readers = records.readers(server, own, newcomer.client.made()).await?;
         let Some(longest) = readers.iter().map(|reader| reader.length).max() else { return Ok(()) };
-        let left = (longest * LENGTHS).saturating_sub(newcomer.since.elapsed());
+        let left = (longest * WAITED_LENGTHS).saturating_sub(newcomer.since.elapsed());
         if left.is_zero() {
             for reader in readers {
-                records.unflag_lost(server, reader.client).await?;
+                if let Err(error) = records.unflag_lost(server, reader.client).await {
+                    tracing::debug!(%error, "the next newcomers will wait for a reader that is gone");
+                }
             }
             return Ok(());
-        }
-        if Instant::now() >= newcomer.deadline {
-            let message = "other clients, which read without probes, could not be waited for in time";
-            return Err(Error::new(ErrorKind::Unavailable, message));
         }
         tokio::time::sleep(left.min(POLL)).await;
     }
