@@ -218,7 +218,8 @@ pub struct ClientOptions {
     /// lease of one second, which rests on the clocks of its machine: where a virtual machine may
     /// be stopped in such a way that its clocks stop with it, say no. A client that comes waits
     /// until the lease is over, two seconds at most, before its first transaction locks anything.
-    /// Default: yes.
+    /// What a transaction at snapshot or serializable has read is asked again at its commit,
+    /// without the lease. Default: yes.
     pub read_lease: bool,
     /// Whether commands that are sent are counted, by name ([`crate::Metrics::commands`]). For that
     /// the driver decodes each of its commands and answers once more, so a gateway does without.

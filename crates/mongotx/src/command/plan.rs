@@ -4,7 +4,8 @@
 //! | pipeline | way | commands |
 //! | --- | --- | --- |
 //! | reads no documents (`$currentOp`, `$documents`, …) | as it is | 1 |
-//! | nothing own pending in what it reads | pending documents and answer in one pipeline ([`one_command`]) | 1 when nothing is pending |
+//! | nothing own pending in what it reads, by a client that is alone | the safe versions ([`unprobed`]) | 1 |
+//! | nothing own pending in what it reads | pending documents and answer in one pipeline ([`probed`]) | 1 when nothing is pending |
 //! | the same, with a hint or `let` | look for pending documents in all of it, then the safe versions | 2 when nothing is pending |
 //! | own writes in a collection that it reads | the same, then the visible versions of that collection | 3 when no rival is pending, with the look at the own record |
 //!
@@ -20,7 +21,7 @@ use sd2v::{
     pipeline::{Mapped, Read, Sources, map_pipeline},
 };
 
-use super::{documents::Documents, one_command, unprobed, views::Resolved};
+use super::{documents::Documents, probed, unprobed, views::Resolved, wide_probe};
 use crate::{
     coordinator::{Core, pipeline::AggregateCommand, query::Query, terms::Terms, transaction::Transaction},
     error::Result,
@@ -124,7 +125,7 @@ impl Plan {
         }
         if let Some(piped) = self.one_command(core).await? {
             let command = self.with_wide_probe(core, piped).await?;
-            if let Some(answer) = one_command::ask(core, &self.ns, command, self.sources.me).await? {
+            if let Some(answer) = probed::ask(core, &self.ns, command, self.sources.me).await? {
                 return Ok(answer);
             }
         }
@@ -157,7 +158,7 @@ impl Plan {
         }
         let probes = self.probes(core).await?;
         let answer = self.mapped.stages.clone();
-        let mut command = one_command::command(&self.ns.coll, &probes, answer, &self.command.terms);
+        let mut command = probed::command(&self.ns.coll, &probes, answer, &self.command.terms);
         if let Some(command) = command.as_mut() {
             self.command.add_options(command);
         }
@@ -165,23 +166,23 @@ impl Plan {
     }
 
     /// The same, and before it the answer behind a look for all writers, where that is of use.
-    async fn with_wide_probe(&self, core: &Core, piped: Document) -> Result<one_command::Command> {
-        let (stages, command) = (&self.mapped.stages, one_command::Command::from(piped));
+    async fn with_wide_probe(&self, core: &Core, piped: Document) -> Result<probed::Command> {
+        let (stages, command) = (&self.mapped.stages, probed::Command::from(piped));
         let [read] = &self.mapped.reads[..] else { return Ok(command) };
-        if read.collection != self.ns.coll || !one_command::is_counted(stages) {
+        if read.collection != self.ns.coll || !wide_probe::is_counted(stages) {
             return Ok(command);
         }
         let (filter, terms, size) = (self.condition(read), &self.command.terms, self.command.batch_size);
-        let wide = one_command::wide_probe(core, &self.ns, &filter, self.sources.me, size, terms).await?;
+        let wide = wide_probe::wide_probe(core, &self.ns, &filter, self.sources.me, size, terms).await?;
         let Some((all, looks)) = wide else { return Ok(command) };
         let probes = [(self.ns.coll.as_str(), all)];
-        let Some(mut wide) = one_command::command(&self.ns.coll, &probes, stages.clone(), terms) else {
+        let Some(mut wide) = probed::command(&self.ns.coll, &probes, stages.clone(), terms) else {
             return Ok(command);
         };
         self.command.add_options(&mut wide);
         if size.is_none() {
             // The marks come in the first batch, too.
-            wide.insert("cursor", doc! {"batchSize": (FIRST_BATCH + one_command::MAX_WRITERS) as i64});
+            wide.insert("cursor", doc! {"batchSize": (FIRST_BATCH + probed::MAX_WRITERS) as i64});
         }
         Ok(command.first_behind(wide, looks))
     }
@@ -211,8 +212,8 @@ impl Plan {
         let Some((coll, _)) = probes.first() else { return Ok(true) };
         let terms = Terms { collation: self.command.terms.collation.clone(), ..Terms::default() };
         let nothing = vec![doc! {"$match": {"_id": {"$in": []}}}];
-        let Some(command) = one_command::command(coll, &probes, nothing, &terms) else { return Ok(false) };
-        Ok(one_command::ask(core, &self.ns, command, self.sources.me).await?.is_some())
+        let Some(command) = probed::command(coll, &probes, nothing, &terms) else { return Ok(false) };
+        Ok(probed::ask(core, &self.ns, command, self.sources.me).await?.is_some())
     }
 
     /// Afterwards the safe versions are the latest, or as fresh as the terms ask; but for those

@@ -1,5 +1,5 @@
 //! Queries behind the repair of what they could have to see: whatever is decided among it is
-//! finished first.
+//! finished first, unless the client is alone, and knows that nothing is ([`super::unprobed`]).
 
 use protocol::TxId;
 use sd2v::view;

@@ -152,8 +152,8 @@ impl Keeper {
     }
 }
 
-/// Do others of this deployment keep their records in another database, and are there now? They must
-/// not, and are told so when their locks are met.
+/// Do others of this deployment keep their records in another database, and are there now? They
+/// must not, and are told so when their locks are met.
 async fn has_others_elsewhere(core: &Core) -> Result<bool> {
     for database in strangers::noted_databases(&core.server).await? {
         let is_elsewhere = database != core.options.tx_database;

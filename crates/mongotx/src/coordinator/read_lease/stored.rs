@@ -137,8 +137,8 @@ pub(crate) struct Newcomer {
 }
 
 /// Waits until no other client than these reads without probes, or can any more: its lease is over
-/// two lengths after the newcomer's record was acknowledged. Then what lost records say is removed, so
-/// that the next newcomers need not wait.
+/// two lengths after the newcomer's record was acknowledged. Then what lost records say is removed,
+/// so that the next newcomers need not wait.
 pub(crate) async fn outwait(records: &Records, server: &Server, own: &[ClientId], newcomer: Newcomer) -> Result<()> {
     loop {
         let readers = records.readers(server, own, newcomer.client.made()).await?;

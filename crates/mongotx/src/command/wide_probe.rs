@@ -1,0 +1,78 @@
+//! Where many documents are pending: a probe for the writers of all of them, before it is asked what
+//! of that matters (decision 0065). Among many documents that match, or many that are pending, the
+//! server has to look at each; the index on pending documents tells of each writer in one step.
+
+use std::sync::Arc;
+
+use bson::{Document, doc};
+use protocol::TxId;
+
+use super::probed::{MAX_WRITERS, probe};
+use crate::{
+    coordinator::{Core, catalog::WideProbes, query::Query, terms::Terms},
+    error::Result,
+    options::Namespace,
+};
+
+/// Is it the first few of an order, or a count? Which pending documents matter to it has to be
+/// found out document by document, among many that match: that takes far longer than the answer.
+pub(super) fn wants_all_writers(query: &Query, answer: &[Document]) -> bool {
+    let is_first_few = query.limit > 0 && query.sort.as_ref().is_some_and(|sort| !sort.is_empty());
+    is_first_few || is_counted(answer)
+}
+
+/// Does the pipeline end with a sum?
+pub(crate) fn is_counted(answer: &[Document]) -> bool {
+    answer.last().is_some_and(|stage| stage.contains_key("$group") || stage.contains_key("$count"))
+}
+
+/// Is this the condition for everything that is pending in a crowded collection? Then its documents
+/// are those of a few writers, probably, of which each is found in one step.
+pub(super) async fn is_for_everything_in_crowd(
+    core: &Core,
+    ns: &Namespace,
+    pending: &Document,
+    me: Option<TxId>,
+    terms: &Terms,
+) -> Result<bool> {
+    if terms.collation.is_some() {
+        return Ok(false);
+    }
+    let is_crowded = core.catalog.look_up(&core.server, ns).await?.wide_probes().is_some();
+    Ok(is_crowded && core.pending_filter(ns, &Document::new(), me).await? == *pending)
+}
+
+/// The condition for everything that is pending, if its writers are to be looked for, and whoever
+/// counts what came of it (decision 0065). The index on pending documents tells of each in one
+/// step.
+pub(crate) async fn wide_probe(
+    core: &Core,
+    ns: &Namespace,
+    filter: &Document,
+    me: Option<TxId>,
+    batch_size: Option<u32>,
+    terms: &Terms,
+) -> Result<Option<(Document, Arc<WideProbes>)>> {
+    let is_special = terms.collation.is_some() || batch_size.is_some_and(|size| size as usize <= MAX_WRITERS);
+    // What this client has left is decided: it is looked for where it matters.
+    if is_special || core.finisher.has_left(ns) {
+        return Ok(None);
+    }
+    let collection = core.catalog.look_up(&core.server, ns).await?;
+    // Few documents match: they are looked at.
+    let (false, Some(looks)) =
+        (filter.contains_key("_id") || collection.is_pinned_by(filter), collection.wide_probes())
+    else {
+        return Ok(None);
+    };
+    let all = core.pending_filter(ns, &Document::new(), me).await?;
+    let is_wider = core.pending_filter(ns, filter, me).await? != all;
+    Ok((is_wider && looks.is_next_wide()).then_some((all, looks)))
+}
+
+/// The aggregation that answers the writers of all pending documents, one step of an index for
+/// each.
+pub(super) fn who_has_anything(ns: &Namespace, all: &Document) -> Document {
+    let batch = doc! {"batchSize": MAX_WRITERS as i64 + 1};
+    doc! {"aggregate": &ns.coll, "pipeline": probe(all.clone()), "cursor": batch}
+}
