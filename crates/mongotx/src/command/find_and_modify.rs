@@ -271,7 +271,10 @@ async fn free_one(
     let picks = Picks::of(command.projection.as_ref()).filter(|picks| !(was_read && matches!(picks, Picks::Server(_))));
     let Some(picks) = picks else { return Ok(None) };
     let fields = picks.stored_fields(command.after);
-    let first = query.sort.is_some().then(|| validated::first_of_others(tx, ns, query)).flatten();
+    let first = match query.sort {
+        Some(_) => validated::first_of_others(core, tx, ns, query).await?,
+        None => None,
+    };
     let asked = Asked { is_shown: true, fields: fields.as_ref(), can_note_first: first.is_some() };
     let found = core.prepare_found(tx, ns, query, change, asked).await?;
     let Some(Found { at, shown: Some(shown), is_first }) = found else { return Ok(None) };

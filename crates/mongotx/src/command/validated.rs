@@ -139,7 +139,7 @@ async fn find_first_of_others(
     if query.limit == 0 || !unlimited.lists_documents() {
         return Ok(None);
     }
-    let of_others = Query { projection: query.projection.clone(), ..matters_to(tx, ns, query) };
+    let of_others = Query { projection: query.projection.clone(), ..matters_to(core, tx, ns, query).await? };
     if of_others.limit != query.limit {
         return Ok(None);
     }
@@ -153,7 +153,7 @@ async fn find_first_of_others(
 }
 
 async fn find_in_bracket(core: &Core, tx: &mut Transaction, ns: &Namespace, query: &Query) -> Result<Documents> {
-    let mut bracket = Bracket::of(core, tx, vec![(ns.clone(), matters_to(tx, ns, query))]);
+    let mut bracket = Bracket::of(core, tx, vec![(ns.clone(), matters_to(core, tx, ns, query).await?)]);
     loop {
         bracket.open(tx).await?;
         let found = at_hand(core, committed::find(core, Some(tx), ns, query).await?).await?;
@@ -180,10 +180,15 @@ pub(crate) async fn addresses(
 }
 
 /// Which document others would find first: a query that can be asked again, if there is one.
-pub(crate) fn first_of_others(tx: &Transaction, ns: &Namespace, query: &Query) -> Option<Query> {
+pub(crate) async fn first_of_others(
+    core: &Core,
+    tx: &Transaction,
+    ns: &Namespace,
+    query: &Query,
+) -> Result<Option<Query>> {
     let first = Query { limit: 1, ..query.clone() };
-    let of_others = Query { projection: Some(doc! {"_id": 1}), ..matters_to(tx, ns, &first) };
-    (of_others.limit == 1).then_some(of_others)
+    let of_others = Query { projection: Some(doc! {"_id": 1}), ..matters_to(core, tx, ns, &first).await? };
+    Ok((of_others.limit == 1).then_some(of_others))
 }
 
 /// A write has changed the document that was the first, as far as it could see, when
@@ -236,7 +241,7 @@ pub(crate) async fn count(core: &Core, tx: &mut Transaction, ns: &Namespace, que
         tx.reads.note(entry(ns, Read::Count(query.clone()), 0, witness), core.options.max_documents)?;
         return Ok(counted);
     }
-    let matter = Query { projection: Some(doc! {"_id": 1}), ..matters_to(tx, ns, query) };
+    let matter = Query { projection: Some(doc! {"_id": 1}), ..matters_to(core, tx, ns, query).await? };
     let mut bracket = Bracket::of(core, tx, vec![(ns.clone(), matter)]);
     loop {
         bracket.open(tx).await?;
@@ -268,7 +273,7 @@ pub(crate) async fn distinct(
         tx.reads.note(entry(ns, read, 0, witness), core.options.max_documents)?;
         return Ok(values);
     }
-    let mut bracket = Bracket::of(core, tx, vec![(ns.clone(), matters_to(tx, ns, query))]);
+    let mut bracket = Bracket::of(core, tx, vec![(ns.clone(), matters_to(core, tx, ns, query).await?)]);
     loop {
         bracket.open(tx).await?;
         let values = committed::distinct(core, Some(tx), ns, field, query).await?;
@@ -307,13 +312,14 @@ pub(crate) async fn aggregate(
         tx.reads.note(Entry { collections, ..entry }, core.options.max_documents)?;
         return Ok(plan.run(core).await?.witnessed(witness));
     }
-    let matter = reads.into_iter().map(|(ns, condition)| {
+    let mut matter = Vec::new();
+    for (ns, condition) in reads {
         let condition = if chance::is_in(&condition) { Document::new() } else { condition };
         let terms = Terms { hint: None, staleness: None, ..command.terms.clone() };
-        let matter = matters_to(tx, &ns, &Query::of(condition, terms));
-        (ns, matter)
-    });
-    let mut bracket = Bracket::of(core, tx, matter.collect());
+        let of_others = matters_to(core, tx, &ns, &Query::of(condition, terms)).await?;
+        matter.push((ns, of_others));
+    }
+    let mut bracket = Bracket::of(core, tx, matter);
     loop {
         bracket.open(tx).await?;
         let plan = Plan::of(core, Some(tx), ns, command).await?;
@@ -325,23 +331,30 @@ pub(crate) async fn aggregate(
 }
 
 /// The documents of others that the query would find if it were theirs alone.
-fn matters_to(tx: &Transaction, ns: &Namespace, query: &Query) -> Query {
+async fn matters_to(core: &Core, tx: &Transaction, ns: &Namespace, query: &Query) -> Result<Query> {
     let terms = Terms { staleness: None, find_only: None, is_always_probed: true, ..query.terms.clone() };
     if chance::is_in(&query.filter) {
-        return Query::of(Document::new(), terms);
+        return Ok(Query::of(Document::new(), terms));
     }
     let all = Query { sort: query.sort.clone(), ..Query::of(query.filter.clone(), terms) };
     let own = tx.own_ids(ns);
-    // Strings may equal those of others under a collation.
-    if query.limit == 0 || own.len() > MAX_EXCLUDED || !own.iter().all(is_equal_by_bytes) {
-        return all;
+    if query.limit == 0 || own.len() > MAX_EXCLUDED || may_equal_others(core, ns, query, &own).await? {
+        return Ok(all);
     }
     // As many of the others as there can be in the answer.
     let filter = match own.is_empty() {
         true => all.filter.clone(),
         false => doc! {"$and": [all.filter.clone(), {"_id": {"$nin": own}}]},
     };
-    Query { filter, limit: query.skip.saturating_add(query.limit), ..all }
+    Ok(Query { filter, limit: query.skip.saturating_add(query.limit), ..all })
+}
+
+/// Can an `_id` of another document be equal to one of these? Strings can, under a collation.
+async fn may_equal_others(core: &Core, ns: &Namespace, query: &Query, own: &[Bson]) -> Result<bool> {
+    if own.iter().all(is_equal_by_bytes) {
+        return Ok(false);
+    }
+    Ok(query.terms.collation.is_some() || core.catalog.look_up(&core.server, ns).await?.has_collation)
 }
 
 fn is_equal_by_bytes(id: &Bson) -> bool {

@@ -18,6 +18,7 @@ mod as_read;
 mod audits;
 mod behind;
 mod fields;
+mod first_few;
 mod firsts;
 mod kinds;
 mod losers;
