@@ -1,6 +1,6 @@
-//! Where many documents are pending: a probe for the writers of all of them, before it is asked what
-//! of that matters (decision 0065). Among many documents that match, or many that are pending, the
-//! server has to look at each; the index on pending documents tells of each writer in one step.
+//! Where many documents are pending: a probe for the writers of all of them, before it is asked
+//! what of that matters (decision 0065). Among many documents that match, or many that are pending,
+//! the server has to look at each; the index on pending documents tells of each writer in one step.
 
 use std::sync::Arc;
 

@@ -86,13 +86,6 @@ impl Keeper {
     /// there, and would only be made to wait.
     async fn take(&self) -> Result<Option<u64>> {
         let Some(core) = self.core.upgrade() else { return Ok(None) };
-        if core.log.others_are_there().await? {
-            // They may be dead.
-            if !core.options.sweep {
-                return Ok(None);
-            }
-            core.sweep().await?;
-        }
         if core.log.others_are_there().await? || has_others_elsewhere(&core).await? {
             return Ok(None);
         }

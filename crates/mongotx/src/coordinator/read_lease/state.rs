@@ -21,7 +21,7 @@ const WORTH: u32 = 200;
 const WINDOW: Duration = Duration::from_secs(5);
 /// Pauses before another attempt, twice as long each time that a lease was not held for longer than
 /// the last one: the first, and the longest.
-const PAUSE: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(60));
+const PAUSE: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(10));
 /// Pauses before another query without a probe, in a collection where decisions have made the last
 /// one worthless.
 const BUSY: (Duration, Duration) = (Duration::from_millis(20), Duration::from_secs(2));
@@ -543,8 +543,8 @@ mod tests {
             demand.ended(Duration::from_secs(held), now);
             pauses.push((demand.not_before.unwrap() - now).as_secs());
         }
-        assert_eq!(pauses, [1, 2, 4, 8, 16, 32]);
-        demand.ended(Duration::from_secs(33), now);
+        assert_eq!(pauses, [1, 2, 4, 8, 10, 10]);
+        demand.ended(Duration::from_secs(11), now);
         assert_eq!(demand.not_before.unwrap() - now, PAUSE.0, "it was worth it");
     }
 

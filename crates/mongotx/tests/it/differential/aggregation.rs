@@ -339,13 +339,28 @@ fn starting_documents(random: &mut Random) -> Vec<Document> {
 async fn compare_pipelines(test: &str, runs: u64, change: Change, isolation: Isolation) {
     let server = testkit::shared_standalone().await.unwrap();
     let client = Client::connect_with(&server.uri(), crate::quiet::at_read_committed()).await.unwrap();
+    let options = Compared { test, runs, change, isolation };
+    compare_pipelines_of(&client, server, options).await;
+}
+
+/// Random pipelines of one kind.
+#[derive(Clone, Copy)]
+struct Compared<'a> {
+    test: &'a str,
+    runs: u64,
+    change: Change,
+    isolation: Isolation,
+}
+
+async fn compare_pipelines_of(client: &Client, server: &testkit::Server, compared: Compared<'_>) {
+    let Compared { test, runs, change, isolation } = compared;
     let seeds = match number_from("MONGOTX_DIFF_SEED") {
         Some(seed) => seed..seed + 1,
         None => 0..number_from("MONGOTX_DIFF_RUNS").unwrap_or(runs),
     };
     let (mut total, mut failures) = (Tally::default(), Vec::new());
     for seed in seeds {
-        match Sequence::begin(server, &client, seed).await.run(change, isolation).await {
+        match Sequence::begin(server, client, seed).await.run(change, isolation).await {
             Ok(tally) => {
                 total.pipelines += tally.pipelines;
                 total.refused += tally.refused;
@@ -361,6 +376,17 @@ async fn compare_pipelines(test: &str, runs: u64, change: Change, isolation: Iso
     let unsupported = total.unsupported.values().sum::<usize>();
     assert!(unsupported * 6 <= total.pipelines, "too much is not supported: {total:?}");
     assert!(total.refused * 3 <= total.pipelines, "too much is refused: {total:?}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn pipelines_of_a_client_that_is_alone_answer_as_the_drivers() {
+    let (server, client) = super::alone().await;
+    let before = client.metrics().unprobed;
+    let test = "pipelines_of_a_client_that_is_alone_answer_as_the_drivers";
+    let compared = Compared { test, runs: 6, change: Change::Plain, isolation: Isolation::ReadCommitted };
+    compare_pipelines_of(&client, &server, compared).await;
+    compare_pipelines_of(&client, &server, Compared { change: Change::Own, runs: 3, ..compared }).await;
+    assert!(client.metrics().unprobed > before, "every pipeline was probed");
 }
 
 #[tokio::test]

@@ -20,8 +20,11 @@ mod plain;
 mod sequence;
 mod subject;
 
+use std::time::{Duration, Instant};
+
 use mongotx::{Client, ClientOptions, Isolation, Layout, TransactionOptions};
 use sequence::{Plan, Sequence, Tally};
+use testkit::Server;
 
 fn number_from(variable: &str) -> Option<u64> {
     std::env::var(variable).ok()?.parse().ok()
@@ -30,15 +33,20 @@ fn number_from(variable: &str) -> Option<u64> {
 /// Sequences of consecutive seeds, or the one that is asked for.
 async fn compare_sequences(test: &str, runs: u64, options: ClientOptions, plan: Plan) {
     let server = testkit::shared_standalone().await.unwrap();
-    let (driver, client) =
-        (server.client().await.unwrap(), Client::connect_with(&server.uri(), options).await.unwrap());
+    let client = Client::connect_with(&server.uri(), options).await.unwrap();
+    compare_sequences_of(test, runs, &client, server, plan).await;
+    client.shutdown().await.unwrap();
+}
+
+async fn compare_sequences_of(test: &str, runs: u64, client: &Client, server: &Server, plan: Plan) {
+    let driver = server.client().await.unwrap();
     let seeds = match number_from("MONGOTX_DIFF_SEED") {
         Some(seed) => seed..seed + 1,
         None => 0..number_from("MONGOTX_DIFF_RUNS").unwrap_or(runs),
     };
     let (mut total, mut failures) = (Tally::default(), Vec::new());
     for seed in seeds {
-        match Sequence::begin(&driver, &client, plan.clone(), seed).await.run().await {
+        match Sequence::begin(&driver, client, plan.clone(), seed).await.run().await {
             Ok(tally) => total.add(tally),
             Err(failure) => failures.push(format!("MONGOTX_DIFF_SEED={seed}, test {test}, {failure}")),
         }
@@ -46,7 +54,32 @@ async fn compare_sequences(test: &str, runs: u64, options: ClientOptions, plan: 
     println!("{test}: {total:?}");
     assert!(failures.is_empty(), "{} sequences differ\n\n{}", failures.len(), failures.join("\n\n"));
     assert!(total.unsupported.values().sum::<usize>() * 20 <= total.operations, "too much is not supported: {total:?}");
-    client.shutdown().await.unwrap();
+}
+
+/// A client that is alone on a server of its own, and sends queries without probes (decision 0066).
+async fn alone() -> (Server, Client) {
+    let server = testkit::ServerOptions::standalone().in_memory().start().await.unwrap();
+    // What is committed is finished at once, so that it is in no query's way.
+    let options = ClientOptions { finish_delay: Duration::ZERO, ..crate::quiet::at_read_committed() };
+    let client = Client::connect_with(&server.uri(), options).await.unwrap();
+    let coll = crate::quiet::collection(&client, 3).await;
+    let begun = Instant::now();
+    while client.metrics().unprobed == 0 {
+        assert!(begun.elapsed() < Duration::from_secs(60), "no lease was taken: {:?}", client.metrics());
+        coll.find_one(bson::doc! {"n": 1}).await.unwrap();
+    }
+    (server, client)
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn operations_of_a_client_that_is_alone_are_the_drivers() {
+    let (server, client) = alone().await;
+    let outside = Plan { groups: 1, group_size: 60, transaction: None, rolled_back: 0, every_index: true };
+    for plan in [outside, in_transactions(15, 4, 20)] {
+        let before = client.metrics().unprobed;
+        compare_sequences_of("operations_of_a_client_that_is_alone_are_the_drivers", 6, &client, &server, plan).await;
+        assert!(client.metrics().unprobed > before, "every query was probed");
+    }
 }
 
 impl Tally {
