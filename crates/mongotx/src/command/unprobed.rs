@@ -16,8 +16,8 @@ use crate::{
     options::Namespace,
 };
 
-/// Can a query be one, as far as its collection has no say in it? To be asked first: it costs
-/// nothing.
+/// Can a query be one, as far as its collection has no say in it? To be asked first: nothing is
+/// sent for that. Where it cannot, because there is no lease, it counts for taking one.
 pub(super) fn may(core: &Core, ns: &Namespace, query: &Query) -> bool {
     !query.is_for_locks && !query.sees_lock_fields() && core.may_be_unprobed(ns, &query.terms)
 }

@@ -39,6 +39,8 @@ const BRACKETS: usize = 16;
 const DISTURBED: usize = 3;
 /// Own documents that one filter names.
 const MAX_EXCLUDED: usize = 5_000;
+/// Length of them all. They stand in several conditions of one command.
+const MAX_EXCLUDED_BYTES: usize = 256 * 1_024;
 
 fn entry(ns: &Namespace, read: Read, own: usize, witness: Witness) -> Entry {
     Entry { ns: ns.clone(), read, pinned: None, ahead: None, own, witness, collections: vec![ns.clone()] }
@@ -139,7 +141,7 @@ async fn find_first_of_others(
     if query.limit == 0 || !unlimited.lists_documents() {
         return Ok(None);
     }
-    let of_others = Query { projection: query.projection.clone(), ..matters_to(core, tx, ns, query).await? };
+    let of_others = Query { projection: query.projection.clone(), ..matters_to_shown(core, tx, ns, query).await? };
     if of_others.limit != query.limit {
         return Ok(None);
     }
@@ -153,7 +155,7 @@ async fn find_first_of_others(
 }
 
 async fn find_in_bracket(core: &Core, tx: &mut Transaction, ns: &Namespace, query: &Query) -> Result<Documents> {
-    let mut bracket = Bracket::of(core, tx, vec![(ns.clone(), matters_to(core, tx, ns, query).await?)]);
+    let mut bracket = Bracket::of(core, tx, vec![(ns.clone(), matters_to_shown(core, tx, ns, query).await?)]);
     loop {
         bracket.open(tx).await?;
         let found = at_hand(core, committed::find(core, Some(tx), ns, query).await?).await?;
@@ -330,6 +332,30 @@ pub(crate) async fn aggregate(
     }
 }
 
+/// The same for an answer that shows documents. Which are the first few has to be certain then,
+/// however the server finds them: of documents that stand at the same place of the order, the
+/// answer may show others than are noted.
+async fn matters_to_shown(core: &Core, tx: &Transaction, ns: &Namespace, query: &Query) -> Result<Query> {
+    if query.limit == 0 || has_one_order(core, ns, query).await? {
+        return matters_to(core, tx, ns, query).await;
+    }
+    matters_to(core, tx, ns, &Query { limit: 0, ..query.clone() }).await
+}
+
+/// Does no document that matches stand at the same place of the order as another one? It has its
+/// `_id` in it, or with what the filter demands a key that is unique.
+async fn has_one_order(core: &Core, ns: &Namespace, query: &Query) -> Result<bool> {
+    let Some(sort) = &query.sort else { return Ok(false) };
+    if sort.contains_key("_id") {
+        return Ok(true);
+    }
+    let mut demanded = query.filter.clone();
+    demanded.extend(sort.keys().map(|field| (field.clone(), Bson::Int32(1))));
+    // A `$meta` in an order is no field.
+    let is_simple = query.terms.collation.is_none() && !sort.values().any(|by| matches!(by, Bson::Document(_)));
+    Ok(is_simple && core.catalog.look_up(&core.server, ns).await?.is_pinned_by(&demanded))
+}
+
 /// The documents of others that the query would find if it were theirs alone.
 async fn matters_to(core: &Core, tx: &Transaction, ns: &Namespace, query: &Query) -> Result<Query> {
     let terms = Terms { staleness: None, find_only: None, is_always_probed: true, ..query.terms.clone() };
@@ -338,7 +364,7 @@ async fn matters_to(core: &Core, tx: &Transaction, ns: &Namespace, query: &Query
     }
     let all = Query { sort: query.sort.clone(), ..Query::of(query.filter.clone(), terms) };
     let own = tx.own_ids(ns);
-    if query.limit == 0 || own.len() > MAX_EXCLUDED || may_equal_others(core, ns, query, &own).await? {
+    if query.limit == 0 || are_many(&own)? || may_equal_others(core, ns, query, &own).await? {
         return Ok(all);
     }
     // As many of the others as there can be in the answer.
@@ -347,6 +373,14 @@ async fn matters_to(core: &Core, tx: &Transaction, ns: &Namespace, query: &Query
         false => doc! {"$and": [all.filter.clone(), {"_id": {"$nin": own}}]},
     };
     Ok(Query { filter, limit: query.skip.saturating_add(query.limit), ..all })
+}
+
+/// Are these more, or longer, than one filter is to name?
+fn are_many(own: &[Bson]) -> Result<bool> {
+    if own.is_empty() || own.len() > MAX_EXCLUDED {
+        return Ok(!own.is_empty());
+    }
+    Ok(RawDocumentBuf::try_from(&doc! {"ids": own.to_vec()})?.as_bytes().len() > MAX_EXCLUDED_BYTES)
 }
 
 /// Can an `_id` of another document be equal to one of these? Strings can, under a collation.

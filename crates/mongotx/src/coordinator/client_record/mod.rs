@@ -323,10 +323,9 @@ impl TxLog for ClientRecordLog {
             if !records.flag_reader(server, slot.client, by).await? {
                 return Ok(false);
             }
+            // The record before goes on saying it: who looks at all records, one after the other,
+            // is not to miss both.
             *self.shared.reader() = Some(now);
-            if let Some(retired) = before {
-                records.unflag_retired(server, retired.client, retired.by).await?;
-            }
             Ok(true)
         })
     }

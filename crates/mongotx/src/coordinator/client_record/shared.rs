@@ -220,11 +220,10 @@ impl Shared {
     /// Waits until no other client reads without probes: each that asks now sees this record.
     /// Before that no transaction of the record may lock anything.
     pub(super) async fn outwait_readers(&self, slot: &Slot) -> Result<()> {
-        let newcomer = Newcomer { client: slot.client, since: slot.registered };
         let wait = async || {
-            let reader = self.reader().map(|reader| reader.client);
-            let own: Vec<ClientId> = self.own().into_iter().chain(reader).collect();
-            outwait(&self.records, &self.server, &own, newcomer).await
+            let own_lease = self.reader().map(|reader| reader.by);
+            let newcomer = Newcomer { client: slot.client, since: slot.registered, own_lease };
+            outwait(&self.records, &self.server, &self.own(), newcomer).await
         };
         slot.readers_are_gone.get_or_try_init(wait).await.map(drop)
     }

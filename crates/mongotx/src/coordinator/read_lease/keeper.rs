@@ -2,7 +2,10 @@
 //! lease and no other client comes.
 
 use std::{
-    sync::{Arc, Weak},
+    sync::{
+        Arc, Weak,
+        atomic::{AtomicBool, Ordering::Relaxed},
+    },
     time::{Duration, Instant},
 };
 
@@ -34,23 +37,21 @@ pub(super) fn start(core: &Arc<Core>, ns: &Namespace) {
         lease: Arc::clone(&core.read_lease),
         by: ObjectId::new(),
         ns: ns.clone(),
+        has_flagged: AtomicBool::new(false),
     };
     // Also when the task is stopped, or cannot begin, because the runtime ends.
-    let ended = Ended { lease: Arc::clone(&core.read_lease), begun: Instant::now() };
+    let ended = Ended(Arc::clone(&core.read_lease));
     core.runtime.spawn(async move {
         keeper.run().await;
         drop(ended);
     });
 }
 
-struct Ended {
-    lease: Arc<ReadLease>,
-    begun: Instant,
-}
+struct Ended(Arc<ReadLease>);
 
 impl Drop for Ended {
     fn drop(&mut self) {
-        self.lease.ended(self.begun.elapsed());
+        self.0.ended();
     }
 }
 
@@ -62,6 +63,8 @@ struct Keeper {
     /// Name of this lease in the record: what is sent late about an earlier one changes nothing.
     by: ObjectId,
     ns: Namespace,
+    /// A record may say it.
+    has_flagged: AtomicBool,
 }
 
 impl Keeper {
@@ -71,7 +74,9 @@ impl Keeper {
             () = self.lease.until_closed() => {}
         }
         self.lease.lose();
-        self.unflag().await;
+        if self.has_flagged.load(Relaxed) {
+            self.unflag().await;
+        }
     }
 
     async fn take_and_keep(&self) {
@@ -95,6 +100,7 @@ impl Keeper {
 
     /// Says it in the record that takes new transactions.
     async fn flag(&self, core: &Core) -> Result<bool> {
+        self.has_flagged.store(true, Relaxed);
         let lease_ms = u64::try_from(core.options.lease.as_millis()).unwrap_or(u64::MAX);
         core.log.flag_reader(self.by, lease_ms, &self.ns).await
     }
@@ -108,7 +114,7 @@ impl Keeper {
                 return;
             }
             let asked = Moment::now();
-            match self.is_alone(&core, renewal).await {
+            match tokio::time::timeout(PATIENCE, self.is_alone(&core, renewal)).await.unwrap_or(Ok(false)) {
                 Ok(true) => match self.lease.renew(lease, asked) {
                     Some(renewed) => (lease, answered) = (renewed, Instant::now()),
                     None => return,

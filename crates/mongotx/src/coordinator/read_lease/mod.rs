@@ -12,7 +12,7 @@
 //!    pending there that is decided, but for what this client has decided itself.
 //! 4. A query is sent without a probe where nothing of that is left, and believed if, when its
 //!    answer has come, the lease is still held, the server process the same, and no transaction of
-//!    this client is being decided there.
+//!    this client has begun to be decided there meanwhile.
 //!
 //! | file | content |
 //! | --- | --- |

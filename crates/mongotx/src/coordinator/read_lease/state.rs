@@ -94,6 +94,8 @@ struct State {
     lease: u64,
     /// The moment at which the client asked whether it is alone, while it holds a lease.
     held: Option<Moment>,
+    /// Times of the first and the last renewal of the leases that one task has held.
+    renewed: Option<(Instant, Instant)>,
     /// Time of the last query that could use it.
     used: Option<Instant>,
     collections: HashMap<Namespace, Collection>,
@@ -143,7 +145,7 @@ impl Demand {
         self.is_kept
     }
 
-    /// The task has ended, which held a lease for so long.
+    /// A task has ended that has held leases for so long.
     fn ended(&mut self, held: Duration, now: Instant) {
         let pause = match held > self.pause {
             true => PAUSE.0,
@@ -246,12 +248,13 @@ impl ReadLease {
     }
 
     /// A query of a collection is asked, where this client has left something or not. True: that is
-    /// to be finished now, because this is not the first query that meets it.
+    /// to be finished now. It is not for the very first query that meets something, which may be
+    /// the only one, and not again within a short time.
     pub(super) fn meets(&self, ns: &Namespace, has_left: bool) -> bool {
         let mut state = self.state();
         state.used = Some(Instant::now());
         if !has_left {
-            // The time stands, so that what is left next is not finished at once.
+            // The time stands: what is left next is not finished within it.
             return false;
         }
         let now = Instant::now();
@@ -319,6 +322,8 @@ impl ReadLease {
         if state.held.is_some() && !state.is_held() {
             state.lose();
         }
+        let now = Instant::now();
+        state.renewed = Some((state.renewed.map_or(now, |(first, _)| first), now));
         state.held = Some(asked);
         Some(state.lease)
     }
@@ -344,9 +349,12 @@ impl ReadLease {
         self.changed.notify_waiters();
     }
 
-    /// The task that takes and keeps the lease has ended. `held`: for how long it held one.
-    pub(super) fn ended(&self, held: Duration) {
-        self.state().demand.ended(held, Instant::now());
+    /// The task that takes and keeps the lease has ended.
+    pub(super) fn ended(&self) {
+        let mut state = self.state();
+        let held = state.renewed.take().map_or(Duration::ZERO, |(first, last)| last - first);
+        state.demand.ended(held, Instant::now());
+        drop(state);
         self.changed.notify_waiters();
     }
 
@@ -531,7 +539,7 @@ mod tests {
         let wanted = |times| (0..times).filter(|_| lease.asked() == Lease::Wanted).count();
         assert_eq!(wanted(WORTH - 1), 0);
         assert_eq!(wanted(10 * WORTH), 1, "one task takes it");
-        lease.ended(Duration::ZERO);
+        lease.ended();
         assert_eq!(wanted(WORTH), 0, "not again at once");
     }
 

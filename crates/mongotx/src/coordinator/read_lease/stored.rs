@@ -50,12 +50,6 @@ impl Records {
         server.write_records(&self.ns, command).await?.ok().map(drop)
     }
 
-    /// The lease of this name is another record's by now.
-    pub(crate) async fn unflag_retired(&self, server: &Server, client: ClientId, by: ObjectId) -> Result<()> {
-        let flagged = doc! {"_id": object_id(client), NAME: by};
-        self.change(server, flagged, doc! {"$unset": {FIELD: 1}}).await.map(drop)
-    }
-
     /// The record of this client says nothing any more, if it can hold no lease again. From a
     /// record that can, a command that arrives late would take what the next newcomer has to see.
     async fn unflag_lost(&self, server: &Server, client: ClientId) -> Result<()> {
@@ -88,12 +82,11 @@ impl Records {
         Ok(matches!(&found[..], [one] if one.get("_id") == Some(&reader.into())))
     }
 
-    /// Records of others that say that their clients may hold leases. `registered`: the server's
-    /// seconds at which this client has registered.
-    async fn readers(&self, server: &Server, own: &[ClientId], registered: u32) -> Result<Vec<Reader>> {
-        let long_ago = DateTime::from_millis((i64::from(registered) - CLOSED_SECONDS) * 1_000);
+    /// Records of others that say that their clients may hold leases.
+    async fn readers(&self, server: &Server, own: &[ClientId], newcomer: &Newcomer) -> Result<Vec<Reader>> {
+        let long_ago = DateTime::from_millis((i64::from(newcomer.client.made()) - CLOSED_SECONDS) * 1_000);
         let filter = doc! {
-            "_id": none_of(own), FIELD: {"$exists": true},
+            "_id": none_of(own), FIELD: {"$exists": true}, NAME: {"$ne": newcomer.own_lease},
             "$or": [{"closedAt": null}, {"closedAt": {"$gte": long_ago}}],
         };
         let find = doc! {"find": &self.ns.coll, "filter": filter, "projection": {FIELD: 1}};
@@ -134,6 +127,8 @@ pub(crate) struct Newcomer {
     pub(crate) client: ClientId,
     /// When its record was acknowledged.
     pub(crate) since: Instant,
+    /// Name of the last lease of its own, which may stand in records that it has replaced.
+    pub(crate) own_lease: Option<ObjectId>,
 }
 
 /// Waits until no other client than these reads without probes, or can any more: its lease is over
@@ -141,7 +136,7 @@ pub(crate) struct Newcomer {
 /// so that the next newcomers need not wait.
 pub(crate) async fn outwait(records: &Records, server: &Server, own: &[ClientId], newcomer: Newcomer) -> Result<()> {
     loop {
-        let readers = records.readers(server, own, newcomer.client.made()).await?;
+        let readers = records.readers(server, own, &newcomer).await?;
         let Some(longest) = readers.iter().map(|reader| reader.length).max() else { return Ok(()) };
         let left = (longest * WAITED_LENGTHS).saturating_sub(newcomer.since.elapsed());
         if left.is_zero() {

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use bson::{Bson, Document, doc};
-use mongotx::{Client, Collection, ErrorKind, Isolation, Session, TransactionOptions};
+use mongotx::{Client, Collection, ErrorKind, IndexModel, Isolation, Session, TransactionOptions};
 
 use crate::quiet;
 
@@ -74,6 +74,68 @@ async fn the_first_few_of_others_must_stay_as_they_are() {
         change(&others, id(2)).await;
         assert_eq!(session.commit().await.unwrap_err().kind(), ErrorKind::Conflict, "{}", id(0));
     }
+}
+
+/// Without an order, and where all stand at the same place of it, it depends on how the server
+/// finds them which are the first few, and it finds them otherwise without the own documents. Those
+/// with the largest `_id`s were stored first.
+async fn without_order(id: fn(i32) -> Bson) -> (Client, Collection<Document>, Collection<Document>) {
+    let (client, coll, others) = stage(id).await;
+    coll.delete_many(doc! {}).await.unwrap();
+    let all: Vec<Document> = (1..=ALL).rev().map(|n| doc! {"_id": id(n), "n": 0, "k": 5}).collect();
+    coll.insert_many(&all).await.unwrap();
+    assert!(client.flush(LONG).await);
+    (client, coll, others)
+}
+
+async fn any_three(coll: &Collection<Document>, sort: Document, session: &mut Session) -> Vec<Bson> {
+    let found = coll.find(doc! {"n": 0}).sort(sort).limit(3).session(session).await.unwrap();
+    found.try_collect().await.unwrap().iter().map(|one| one.get("_id").unwrap().clone()).collect()
+}
+
+#[tokio::test]
+async fn what_was_shown_in_no_certain_order_must_stay_as_it_is() {
+    for (id, sort) in [(Bson::Int32 as fn(i32) -> Bson, doc! {}), (text, doc! {}), (text, doc! {"k": -1})] {
+        for place in [0, 1, 2] {
+            let (client, coll, others) = without_order(id).await;
+            let mut session = begun(&client);
+            coll.insert_one(&doc! {"_id": id(0), "n": 0, "k": 9}).session(&mut session).await.unwrap();
+            let shown = any_three(&coll, sort.clone(), &mut session).await;
+            assert_eq!(shown.len(), 3);
+            if shown[place] == id(0) {
+                continue;
+            }
+            change(&others, shown[place].clone()).await;
+            let committed = session.commit().await;
+            assert_eq!(committed.unwrap_err().kind(), ErrorKind::Conflict, "{sort}: {shown:?}, {place}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn what_was_shown_in_no_certain_order_is_found_again() {
+    for (id, sort) in [(Bson::Int32 as fn(i32) -> Bson, doc! {}), (text, doc! {}), (text, doc! {"k": -1})] {
+        let (client, coll, _) = without_order(id).await;
+        let mut session = begun(&client);
+        coll.insert_one(&doc! {"_id": id(0), "n": 0, "k": 1}).session(&mut session).await.unwrap();
+        assert_eq!(any_three(&coll, sort, &mut session).await.len(), 3);
+        session.commit().await.unwrap();
+    }
+}
+
+/// With what the filter demands, the order is that of a unique index.
+#[tokio::test]
+async fn an_order_by_a_unique_key_is_certain() {
+    let (client, coll, others) = stage(Bson::Int32).await;
+    coll.update_many(doc! {}, vec![doc! {"$set": {"g": 1, "u": "$_id"}}]).await.unwrap();
+    assert!(client.flush(LONG).await);
+    coll.create_index(IndexModel::new(doc! {"g": 1, "u": 1}).unique(true)).await.unwrap();
+    let mut session = begun(&client);
+    coll.insert_one(&doc! {"_id": 1_000, "n": 0, "g": 1, "u": 1_000}).session(&mut session).await.unwrap();
+    let found = coll.find(doc! {"g": 1}).sort(doc! {"u": -1}).limit(3).session(&mut session).await.unwrap();
+    assert_eq!(found.try_collect().await.unwrap().len(), 3);
+    change(&others, 5.into()).await;
+    session.commit().await.unwrap();
 }
 
 /// Then another document's `_id` may be equal to that of an own one.
