@@ -115,7 +115,7 @@ const BANK: &[Measurement] = &[workload(
 )];
 
 const QUERIES: &[Measurement] = &[Measurement {
-    command: "queries --mirrored true --pending 0,1000 --held-by another,same",
+    command: "queries --mirrored true --pending 0,1000 --held-by same,another",
     kind: Kind::Tables { stretches: 66 },
     is_main: false,
     charts: &[Chart {
