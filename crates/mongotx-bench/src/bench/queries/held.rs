@@ -48,8 +48,8 @@ pub(crate) struct Pending {
 impl fmt::Display for Pending {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.holder {
-            Holder::Another => write!(f, "{}", self.count),
-            Holder::Same => write!(f, "{}, same client", self.count),
+            Holder::Same if self.count > 0 => write!(f, "{}, same client", self.count),
+            Holder::Another | Holder::Same => write!(f, "{}", self.count),
         }
     }
 }
