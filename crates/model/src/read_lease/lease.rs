@@ -33,7 +33,7 @@ pub fn steps(plan: &Plan, state: &State, actions: &mut Vec<Action>) {
     }
 }
 
-/// Sends the flag.
+/// The holder sends the command that writes its flag.
 pub fn send_flag(state: &mut State) {
     state.holder.task = Task::Flags(Message::Sent);
 }
@@ -53,7 +53,7 @@ pub fn answer_flag(state: &mut State) {
     state.holder.task = Task::Runs;
 }
 
-/// Sends a list.
+/// The holder asks for the open records.
 pub fn send_list(state: &mut State) {
     state.holder.list = Some(List { sent: state.clock(), owns: !state.holder.gave_up, alone: None });
 }
@@ -135,7 +135,7 @@ pub fn carry_out_unset(state: &mut State) {
     state.holder.task = Task::Unsets(Message::Done);
 }
 
-/// The flag is taken away.
+/// The server removes the flag from the record.
 pub fn answer_unset(plan: &Plan, state: &mut State) {
     if plan.has(Breakage::UnsetFirst) {
         drop_lease(plan, state);

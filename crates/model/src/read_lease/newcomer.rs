@@ -138,7 +138,7 @@ pub fn forget_flag(state: &mut State) {
     }
 }
 
-/// Sends the decision.
+/// The client sends the decision of its transaction.
 pub fn send_decision(state: &mut State) {
     state.newcomer = Newcomer::Decides;
 }

@@ -46,7 +46,7 @@ pub fn register(state: &mut State) {
     state.own = Own::Registered;
 }
 
-/// Sends the decision.
+/// The client sends the decision of its transaction.
 pub fn send_decision(state: &mut State) {
     state.own = Own::Deciding(Message::Sent);
 }

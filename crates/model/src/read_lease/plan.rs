@@ -5,9 +5,9 @@ use super::breakage::Breakage;
 /// Contents of one exploration.
 #[derive(Clone, Copy, Debug)]
 pub struct Plan {
-    /// Name of the plan.
+    /// Name of the plan, for reports of explorations.
     pub name: &'static str,
-    /// The last tick.
+    /// The tick at which an exploration ends.
     pub end: u8,
     /// Number of ticks that a lease lasts by the holder's clock. A newcomer waits twice as long.
     pub lease: u8,

@@ -28,7 +28,7 @@ pub fn decided_is_shown(model: &ReadLeaseModel, state: &State) -> bool {
     !model.plan.strict || answer.is_none_or(|(_, answer)| !answer.misses[THEIRS])
 }
 
-/// A query counts.
+/// The holder believes the answer to a plain query.
 pub fn counts(model: &ReadLeaseModel, state: &State) -> bool {
     counting_answer(&model.plan, state).is_some()
 }

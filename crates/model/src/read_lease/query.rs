@@ -66,7 +66,7 @@ pub fn answer_settle(plan: &Plan, state: &mut State) {
     state.holder.settled[settling.collection] = Some(process);
 }
 
-/// Sends a query.
+/// The holder sends a plain query.
 pub fn send_query(state: &mut State, collection: usize) {
     state.holder.query = Some(Query {
         collection,

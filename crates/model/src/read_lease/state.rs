@@ -30,7 +30,7 @@ pub struct Record {
 /// A transaction with two documents.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Transaction {
-    /// Whether it is decided.
+    /// Whether the server has decided the transaction.
     pub decided: bool,
     /// Collections of its documents.
     pub collections: [usize; 2],
@@ -43,7 +43,7 @@ pub struct Transaction {
 /// What users know of a transaction.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Known {
-    /// It was acknowledged.
+    /// Whether the client was told that the transaction is committed.
     pub acknowledged: bool,
     /// The holder's users have seen a part of it.
     pub seen: bool,
@@ -184,7 +184,7 @@ pub enum Own {
 /// The course of the newcomer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Newcomer {
-    /// It has no record.
+    /// The newcomer has no record yet.
     Out,
     /// Its record is being inserted.
     Inserts {
@@ -201,11 +201,11 @@ pub enum Newcomer {
     Waits(u8),
     /// It has waited to the end, and takes the flag away.
     Unflags(Message),
-    /// It may decide.
+    /// The newcomer may decide its transaction.
     Free,
     /// Its decision is under way.
     Decides,
-    /// It has decided.
+    /// The newcomer has decided its transaction.
     Decided,
     /// Its record is closed.
     Closed,
@@ -269,7 +269,7 @@ impl State {
         }
     }
 
-    /// The holder's clock.
+    /// Ticks that the holder's clock has counted.
     pub fn clock(&self) -> u8 {
         self.now - self.missed
     }

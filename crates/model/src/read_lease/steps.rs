@@ -74,7 +74,7 @@ pub enum Action {
     Restart([bool; 3]),
     /// The holder's users read a document of a decided transaction by its `_id`.
     ReadById(usize),
-    /// A tick.
+    /// One tick of real time passes.
     Tick,
     /// A tick that the holder's clock misses.
     MissTick,

@@ -252,6 +252,24 @@ async fn a_reader_that_is_gone_is_waited_for() {
     assert_eq!(said().await, 0, "nobody waits for it again");
 }
 
+/// Nobody knows for how long the client of such a record may read without probes.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_field_that_cannot_be_read_is_waited_for() {
+    let server = started().await;
+    let Reader { client, coll } = Reader::on(&server, quiet::options()).await;
+    client.shutdown().await.unwrap();
+    let stored = server.client().await.unwrap().database("mongotx").collection::<Document>("txs");
+    stored.insert_one(doc! {"readLease": "a text"}).await.unwrap();
+    let newcomer = Client::connect_with(&server.uri(), quiet::options()).await.unwrap();
+    let others = quiet::through(&newcomer, &coll);
+    let committing = tokio::spawn(async move { commit(&newcomer, &others, 1).await });
+    // Long enough for a commit that must not come.
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    assert!(!committing.is_finished(), "it did not wait");
+    stored.delete_one(doc! {"readLease": "a text"}).await.unwrap();
+    tokio::time::timeout(LIMIT, committing).await.unwrap().unwrap();
+}
+
 /// The next client needs not wait.
 #[tokio::test]
 async fn a_client_that_ends_leaves_no_lease() {

@@ -8,7 +8,7 @@ use crate::options::Namespace;
 /// The most collections of which decisions are counted.
 const MAX_COLLECTIONS: usize = 10_000;
 
-/// Decisions of one collection.
+/// Numbers of the decisions of transactions that have written to one collection.
 #[derive(Clone, Copy, Default)]
 struct Known {
     /// Number of the last one that has begun, among those of all collections.

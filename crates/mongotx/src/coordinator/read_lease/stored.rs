@@ -85,10 +85,13 @@ impl Records {
     /// Records of others that say that their clients may hold leases.
     async fn readers(&self, server: &Server, own: &[ClientId], newcomer: &Newcomer) -> Result<Vec<Reader>> {
         let long_ago = DateTime::from_millis((i64::from(newcomer.client.made()) - CLOSED_SECONDS) * 1_000);
-        let filter = doc! {
-            "_id": none_of(own), FIELD: {"$exists": true}, NAME: {"$ne": newcomer.own_lease},
-            "$or": [{"closedAt": null}, {"closedAt": {"$gte": long_ago}}],
+        let mut filter = doc! {
+            "_id": none_of(own), FIELD: {"$exists": true}, "$or": [{"closedAt": null}, {"closedAt": {"$gte": long_ago}}],
         };
+        // No condition without a name: a malformed field has none, and counts.
+        if let Some(own_lease) = newcomer.own_lease {
+            filter.insert(NAME, doc! {"$ne": own_lease});
+        }
         let find = doc! {"find": &self.ns.coll, "filter": filter, "projection": {FIELD: 1}};
         let found = server.collect(&self.ns.db, find, MOST_READERS).await?;
         Ok(found.iter().filter_map(Reader::of).collect())
