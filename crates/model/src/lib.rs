@@ -18,6 +18,7 @@
 //! - `unique`: unique indexes between pending and committed values.
 //! - `reading`: read locks, and statements of transactions that others have ended.
 //! - `read_lease`: a client that reads without probes while it is alone.
+//! - `unasked`: validations that take reads for unchanged.
 //! - `replicas`: a replica set whose primaries change.
 //! - `checkpoint`: a pause of all decisions, for copies of one moment.
 //! - `validation`: snapshot and serializable by validation.
@@ -57,6 +58,7 @@ pub mod state;
 pub mod steps;
 pub mod together;
 pub mod transaction;
+pub mod unasked;
 pub mod unique;
 pub mod validation;
 

@@ -226,6 +226,11 @@ impl Client {
         if !self.core.finisher.until_idle(limit).await {
             return Err(Error::new(ErrorKind::Unavailable, "decided transactions could not be finished in time"));
         }
+        // A notice that goes on standing makes others read again what they need not.
+        let ended = tokio::time::timeout(limit, self.core.server.end_notices()).await;
+        if let Ok(Err(error)) = ended {
+            tracing::debug!(%error, "a notice of writes outside transactions stands for half an hour");
+        }
         self.core.log.close().await
     }
 }

@@ -76,6 +76,10 @@ counters! {
     /// was asked: others have decided, or the client has begun a connection, so that the answers
     /// may have come from two server processes.
     validations_disturbed,
+    /// Validations that have asked for nothing again: nothing had changed what was read.
+    validations_unasked,
+    /// Validations that took something for unchanged which the later look did not show to be.
+    validations_unasked_in_vain,
     /// Looks at the change stamps that were sent behind such a question, in the same write, and
     /// that a validation has rested on.
     looks_behind,

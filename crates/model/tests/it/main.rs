@@ -14,6 +14,7 @@ mod plans;
 mod read_lease;
 mod reading;
 mod replicas;
+mod unasked;
 mod unique;
 mod validation;
 

@@ -24,6 +24,7 @@ use crate::{
         freshness::Freshness,
         looks::Looks,
         nodes::Nodes,
+        own_changes::OwnChanges,
         parked::reap_in_background,
         published::{self, PublishedLog},
         read_lease::ReadLease,
@@ -31,6 +32,7 @@ use crate::{
         server::{
             Server, from_driver,
             lean::{Lean, Purpose},
+            plain::Plain,
         },
         txlog::TxLog,
     },
@@ -54,8 +56,11 @@ pub(super) async fn connect(uri: &str, options: ClientOptions) -> Result<Arc<Cor
         let lean = Lean::new(&asked, &hello, &driver, &nodes, &purpose, begun)?;
         Some(lean.counted(counting))
     };
+    let own = Arc::new(OwnChanges::new(Arc::clone(&nodes)));
+    let plain = Arc::new(Plain::new(own, &options.tx_database, options.layout));
     let server = |driver, lean, begun| {
-        Server::new(driver, lean, Arc::clone(&counters), options.hook.clone(), begun, Arc::clone(&nodes))
+        let (counters, hook) = (Arc::clone(&counters), options.hook.clone());
+        Server::new(driver, lean, counters, hook, begun, Arc::clone(&nodes), Arc::clone(&plain))
     };
     let lane = async || -> Result<(Server, Arc<AtomicU64>)> {
         let epoch = Arc::new(AtomicU64::new(0));

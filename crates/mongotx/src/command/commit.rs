@@ -10,12 +10,31 @@ use protocol::{Concern, Decided};
 use tracing::instrument::{Instrument, WithSubscriber};
 
 use crate::{
-    coordinator::{Core, read_lease::Deciding, transaction::Transaction},
+    coordinator::{Core, own_changes::Changing, read_lease::Deciding, transaction::Transaction},
     error::{Error, ErrorKind, Result},
 };
 
 /// Times that a transaction is validated because readers have had quiet in between.
 const VALIDATIONS: usize = 16;
+
+/// A decision that is under way, in the client's memory.
+struct Decision {
+    lease: Deciding,
+    own: Changing,
+}
+
+impl Decision {
+    /// The transaction was handed to the finisher, or it is certain that it is not committed.
+    fn over(self) {
+        self.lease.over();
+        self.own.over();
+    }
+
+    /// Nobody knows what has become of it. The read lease is lost with it.
+    fn give_up(self) {
+        self.lease.over();
+    }
+}
 
 impl Core {
     /// Step 3 of [`crate::coordinator::transaction`], to its end even if the caller's future is
@@ -65,7 +84,7 @@ impl Core {
 
     /// Validates the transaction and decides it; again, when a reader has had quiet in between.
     /// `None`: there was nothing to decide.
-    async fn validate_and_decide(self: &Arc<Self>, tx: &mut Transaction) -> Result<Option<(Decided, Deciding)>> {
+    async fn validate_and_decide(self: &Arc<Self>, tx: &mut Transaction) -> Result<Option<(Decided, Decision)>> {
         let recorded = self.record_events(tx).await?;
         tx.note_next(true);
         let (until, mut times) = (Instant::now() + self.options.commit_timeout, 0);
@@ -81,11 +100,13 @@ impl Core {
             }
             tx.ending();
             tx.is_deciding = true;
-            let deciding = self.read_lease.deciding(tx.collections_written().cloned().collect());
+            let deciding = self.count_decision(tx);
             let decided = self.log.commit(started, tx.concern(), tx.changed(), tx.heard(over)).await;
             if decided.as_ref().is_err_and(|error| error.kind() == ErrorKind::Indeterminate) {
                 // It may be committed, and is no more this client's to finish.
                 self.read_lease.lose();
+                deciding.give_up();
+                return decided.map(|_| None);
             }
             if let Ok(Some(decided)) = decided {
                 self.events_are_committed(&recorded);
@@ -98,6 +119,15 @@ impl Core {
         }
         let message = format!("{times} times readers have passed the transaction by after it was validated");
         Err(Error::new(ErrorKind::Conflict, message))
+    }
+
+    /// The transaction is about to be decided: queries without a probe and validations of this
+    /// client are to know of it from now on.
+    fn count_decision(&self, tx: &Transaction) -> Decision {
+        Decision {
+            lease: self.read_lease.deciding(tx.collections_written().cloned().collect()),
+            own: self.server.own_changes().deciding(tx.changed()),
+        }
     }
 
     /// The decision is on the majority. Waits for more members than that, where they were asked

@@ -43,7 +43,8 @@ const MAX_EXCLUDED: usize = 5_000;
 const MAX_EXCLUDED_BYTES: usize = 256 * 1_024;
 
 fn entry(ns: &Namespace, read: Read, own: usize, witness: Witness) -> Entry {
-    Entry { ns: ns.clone(), read, pinned: None, ahead: None, own, witness, collections: vec![ns.clone()] }
+    let collections = vec![ns.clone()];
+    Entry { ns: ns.clone(), read, pinned: None, ahead: None, own, witness, is_answered: true, collections }
 }
 
 /// The `_id` of a document as it is answered.
@@ -206,7 +207,10 @@ pub(crate) fn note_first(
     let found = RawDocumentBuf::try_from(&doc! {"_id": id.clone()})?;
     let witness = Witness::of(Digest::of([&*found]));
     let ahead = first.sort.as_ref().and_then(|sort| order::ahead_of(before, sort));
-    tx.reads.note(Entry { ahead, ..entry(ns, Read::Find(first), 0, witness) }, core.options.max_documents)
+    tx.reads.note(
+        Entry { ahead, is_answered: false, ..entry(ns, Read::Find(first), 0, witness) },
+        core.options.max_documents,
+    )
 }
 
 /// A write of many has locked what matched when it was locked: that must be all that was selected.

@@ -54,8 +54,9 @@ use crate::{
         quiet::Quiet,
         read_set::{Entry, Point, Read, changed},
         server::live::Leading,
-        tag::Tags,
+        tag::{Tag, Tags},
         transaction::Transaction,
+        unchanged::Since,
         witness::Digest,
     },
     document,
@@ -79,14 +80,39 @@ const SHORTEST_WAIT: Duration = Duration::from_millis(100);
 /// Times that a document is fetched again because its writer finished between two commands.
 const FETCHES: usize = 64;
 
-/// Everything that the transaction has read.
-fn parts_of(tx: &Transaction) -> Vec<Part<'_>> {
-    let points = tx.reads.points().flat_map(|(ns, points)| {
-        let points: Vec<&Point> = points.values().collect();
-        let some = points.chunks(TOGETHER).map(|some| Part::Points(ns, some.to_vec()));
-        some.collect::<Vec<_>>()
-    });
-    points.chain(tx.reads.entries().iter().map(Part::Entry)).collect()
+/// Everything that the transaction has read, divided.
+struct ToAsk<'a> {
+    /// It is asked for again.
+    parts: Vec<Part<'a>>,
+    /// Change stamps of what is taken for unchanged.
+    unasked: Tags,
+}
+
+impl<'a> ToAsk<'a> {
+    /// `since`: for what may be unchanged. `seems_unchanged`: whether what these stamps are about
+    /// is, as far as can be said now.
+    fn of(tx: &'a Transaction, since: Option<&Since>, seems_unchanged: impl Fn(&Tags) -> bool) -> Self {
+        let (mut parts, mut unasked) = (Vec::new(), Tags::new());
+        let mut is_asked = |may_be_unchanged: bool, stamps: Vec<Tag>| {
+            let stamps: Tags = stamps.into_iter().collect();
+            let is_unchanged = may_be_unchanged && seems_unchanged(&stamps);
+            if is_unchanged {
+                unasked.extend(stamps);
+            }
+            !is_unchanged
+        };
+        for (ns, points) in tx.reads.points() {
+            let may_be = since.is_some_and(|since| since.traces(ns));
+            let asked = points.iter().filter(|(key, _)| is_asked(may_be, Transaction::stamps_of_point(ns, key)));
+            let asked: Vec<&Point> = asked.map(|(_, point)| point).collect();
+            parts.extend(asked.chunks(TOGETHER).map(|some| Part::Points(ns, some.to_vec())));
+        }
+        let may_be = |entry: &Entry| since.is_some_and(|since| since.traces_all_of(entry));
+        let entries = tx.reads.entries().iter();
+        let asked = entries.filter(|entry| is_asked(may_be(entry), Transaction::stamps_of_entry(entry)));
+        parts.extend(asked.map(Part::Entry));
+        Self { parts, unasked }
+    }
 }
 
 /// At serializable, the rivals that are not decided and hold what was read.
@@ -137,27 +163,55 @@ impl Core {
         Ok(())
     }
 
+    /// For what may be unchanged of what the transaction has read.
+    pub(crate) async fn since_begin(&self, tx: &Transaction) -> Option<Since> {
+        match &tx.base {
+            Some(base) => Some(self.since(base.clone(), &tx.reads).await),
+            None => None,
+        }
+    }
+
+    /// What has to be asked for again, as far as can be said now, and what seems unchanged.
+    fn to_ask<'a>(&self, tx: &'a Transaction, since: Option<&Since>) -> ToAsk<'a> {
+        let last = self.looks.last();
+        let seems = |stamps: &Tags| match (since, &last) {
+            (Some(since), Some(last)) => self.is_unchanged(since, stamps, last),
+            _ => false,
+        };
+        ToAsk::of(tx, since, seems)
+    }
+
+    /// Is what seemed unchanged so, now that the later look has come?
+    pub(crate) fn is_still_unchanged(&self, since: Option<&Since>, unasked: &Tags, later: &ChangeLook) -> bool {
+        unasked.is_empty() || since.is_some_and(|since| self.is_unchanged(since, unasked, later))
+    }
+
     async fn until_valid(&self, tx: &mut Transaction) -> Result<()> {
         let may_be_stale = tx.is_serializable() && tx.id().is_none() && self.server.nodes.are_several();
         // In quiet, the looks show that rivals may be passed by.
         let needs_looks = may_be_stale || tx.is_in_quiet();
         let (one_moment, stamps) = (tx.reads_one_moment() && !needs_looks, tx.stamps_of_reads());
+        let mut since = if one_moment { None } else { self.since_begin(tx).await };
         let mut patience = Patience::new(tx.options.lock_wait.max(SHORTEST_WAIT));
         let mut look: Option<FirstLook> = None;
         let (mut left, mut disturbed) = (ROUNDS, 0);
         while left > 0 {
+            let ToAsk { parts, unasked } = self.to_ask(tx, since.as_ref());
+            let asks = !parts.is_empty();
             let first = match look.take() {
-                None if !one_moment => Some(self.first_look(tx, &stamps).await?),
+                None if asks && !one_moment => Some(self.first_look(tx, &stamps).await?),
                 known => known,
             };
             let looks = first.is_some() && tx.is_wanted();
-            let Again { rivals, look: behind } = self.read_again(tx, looks).await?;
+            let Again { rivals, look: behind } = self.read_again(tx, parts, looks).await?;
             let may_pass_by = first.is_some() && tx.is_in_quiet();
             if !rivals.is_empty() && !may_pass_by {
                 self.wait_or_give_way(tx, &rivals, &mut patience).await?;
                 continue;
             }
-            let Some(first) = first else { return Ok(()) };
+            if one_moment {
+                return Ok(());
+            }
             let later = match behind {
                 Some(behind) => {
                     self.server.counters.add(&self.server.counters.looks_behind, 1);
@@ -165,10 +219,19 @@ impl Core {
                 }
                 None => self.look_at_changes(begin_for(tx)).await?,
             };
-            let changed = first.changed_at(&later, &stamps);
+            let changed = first.map_or(Some(Tags::new()), |first| first.changed_at(&later, &stamps));
             let is_one_moment = changed.is_some_and(|changed| tx.is_of_one_moment(&changed));
-            if is_one_moment && self.passes_by(tx, &rivals, &stamps, &later) {
+            let is_unchanged = self.is_still_unchanged(since.as_ref(), &unasked, &later);
+            if is_one_moment && is_unchanged && self.passes_by(tx, &rivals, &stamps, &later) {
+                self.server.counters.add(&self.server.counters.validations_unasked, u64::from(!asks));
                 return Ok(());
+            }
+            if !is_unchanged {
+                // From now on everything is asked.
+                since = None;
+                self.server.counters.add(&self.server.counters.validations_unasked_in_vain, 1);
+                look = Some(self.as_first(later, tx));
+                continue;
             }
             look = Some(self.as_first(later, tx));
             if is_one_moment {
@@ -214,10 +277,10 @@ impl Core {
         Ok(())
     }
 
-    /// Step 2: asks everything again: together what can be, the rest some commands at a time.
+    /// Step 2: asks all of this again: together what can be, the rest some commands at a time.
     /// Rivals that may not be passed by end it. `looks`: a look behind it is wanted.
-    async fn read_again(&self, tx: &Transaction, looks: bool) -> Result<Again> {
-        let left = self.ask_together(tx, parts_of(tx), looks, None).await?;
+    async fn read_again(&self, tx: &Transaction, parts: Vec<Part<'_>>, looks: bool) -> Result<Again> {
+        let left = self.ask_together(tx, parts, looks, None).await?;
         let mut rivals = Rivals::new();
         for some in left.parts.chunks(AT_A_TIME) {
             let found = try_join_all(some.iter().map(|part| self.check_part(tx, part))).await?;
@@ -230,10 +293,20 @@ impl Core {
     }
 
     /// Sends a write, and behind it steps 2 and 3. The look is answered if nothing is left to be
-    /// asked by itself.
-    pub(crate) async fn ask_behind(&self, tx: &Transaction, leading: &mut Leading<'_>) -> Option<Arc<ChangeLook>> {
-        let left = self.ask_together(tx, parts_of(tx), true, Some(leading)).await.ok()?;
-        left.look.filter(|_| left.parts.is_empty())
+    /// asked by itself, with the change stamps of what seemed unchanged.
+    pub(crate) async fn ask_behind(
+        &self,
+        tx: &Transaction,
+        since: Option<&Since>,
+        leading: &mut Leading<'_>,
+    ) -> Option<(Arc<ChangeLook>, Tags)> {
+        let ToAsk { parts, unasked } = self.to_ask(tx, since);
+        if parts.is_empty() {
+            let (_, look) = self.ask_before_look(&[], Some(leading)).await.ok()??;
+            return Some((look?, unasked));
+        }
+        let left = self.ask_together(tx, parts, true, Some(leading)).await.ok()?;
+        left.look.filter(|_| left.parts.is_empty()).map(|look| (look, unasked))
     }
 
     async fn check_part(&self, tx: &Transaction, part: &Part<'_>) -> Result<Rivals> {

@@ -60,11 +60,13 @@ impl Core {
         command: Document,
         look: LookAhead,
     ) -> Result<WriteAnswer> {
+        let since = self.since_begin(tx).await;
         let (mut leading, asked) = (self.lead(tx, ns, command).await, Instant::now());
-        let later = self.ask_behind(tx, &mut leading).await;
+        let behind = self.ask_behind(tx, since.as_ref(), &mut leading).await;
         let answer = self.led(tx, leading).await?;
+        let unchanged = behind.filter(|(later, unasked)| self.is_still_unchanged(since.as_ref(), unasked, later));
         if answer.errors.is_empty() {
-            tx.ahead = later.and_then(|later| look.conclude(tx, &later, asked));
+            tx.ahead = unchanged.and_then(|(later, _)| look.conclude(tx, &later, asked));
         }
         Ok(answer)
     }

@@ -15,15 +15,16 @@
 //! over: clients that have ended cost the others nothing.
 
 use std::{
-    collections::HashMap,
+    collections::{HashMap, HashSet},
     sync::Arc,
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 use bson::oid::ObjectId;
 use protocol::ClientId;
 
 use super::{
+    moment::Moment,
     own_collections::RETENTION_SECONDS,
     own_key::OwnKey,
     tag::{Tag, Tags},
@@ -45,11 +46,22 @@ pub(crate) struct Told {
     pub(crate) quiet: HashMap<ClientId, ObjectId>,
     /// The closed ones among the records.
     pub(crate) closed: Vec<ClientId>,
+    /// Those among them that are notices of plain writes ([`super::server::plain`]) which are over.
+    pub(crate) over: Vec<ClientId>,
+    /// Notices of plain writes that may go on.
+    pub(crate) notices: Vec<ClientId>,
 }
 
 /// Records that a look has found closed, and when: what comes after need not ask for them.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Closed(HashMap<ClientId, (Instant, Arc<Stamps>)>);
+pub(crate) struct Closed(HashMap<ClientId, ClosedRecord>);
+
+#[derive(Clone, Debug)]
+struct ClosedRecord {
+    found: Moment,
+    stamps: Arc<Stamps>,
+    is_notice: bool,
+}
 
 /// Closed records that are remembered: one command names all of them.
 const MOST_CLOSED: usize = 256;
@@ -63,16 +75,17 @@ impl Closed {
 
     /// With those that a look has found besides, which was sent at `asked`; without those that were
     /// removed since.
-    fn with(&self, told: &Told, asked: Instant) -> Self {
-        let is_there = |found: &Instant| asked.saturating_duration_since(*found) < CLOSED_FOR;
+    fn with(&self, told: &Told, asked: Moment) -> Self {
+        let is_there = |found: Moment| found.until(asked) < CLOSED_FOR;
         let mut all = self.clone();
-        all.0.retain(|_, (found, _)| is_there(found));
+        all.0.retain(|_, record| is_there(record.found));
         for client in &told.closed {
             if all.0.len() == MOST_CLOSED {
                 break;
             }
             let stamps = told.changes.0.get(client).cloned().unwrap_or_default();
-            all.0.entry(*client).or_insert((asked, stamps));
+            let is_notice = told.over.contains(client);
+            all.0.entry(*client).or_insert(ClosedRecord { found: asked, stamps, is_notice });
         }
         all
     }
@@ -99,7 +112,7 @@ type Connections = (u64, u64);
 
 /// One look at the change stamps.
 pub(crate) struct ChangeLook {
-    asked: Instant,
+    asked: Moment,
     before: Connections,
     after: Connections,
     /// Whether the look has waited for the majority of the members.
@@ -107,22 +120,29 @@ pub(crate) struct ChangeLook {
     changes: Changes,
     quiet: HashMap<ClientId, ObjectId>,
     closed: Closed,
+    /// Notices of plain writes that may go on, and of those that are over.
+    notices: HashSet<ClientId>,
+    over: HashSet<ClientId>,
 }
 
 impl ChangeLook {
     /// A look that was sent at `asked`; the connections that there were then, and when it was
     /// answered. It has not asked for the records that were known to be closed.
     pub(crate) fn new(
-        asked: Instant,
+        asked: Moment,
         [before, after]: [Connections; 2],
         by_majority: bool,
         known: &Closed,
         told: Told,
     ) -> Self {
         let closed = known.with(&told, asked);
+        // Of what was known: a record that is forgotten as too old by now was not asked for either.
+        let known_over = known.0.iter().filter(|(_, record)| record.is_notice).map(|(client, _)| *client);
+        let over = told.over.iter().copied().chain(known_over).collect();
+        let notices = told.notices.iter().copied().collect();
         let Told { mut changes, quiet, .. } = told;
-        changes.0.extend(known.0.iter().map(|(client, (_, stamps))| (*client, Arc::clone(stamps))));
-        Self { asked, before, after, by_majority, changes, quiet, closed }
+        changes.0.extend(known.0.iter().map(|(client, record)| (*client, Arc::clone(&record.stamps))));
+        Self { asked, before, after, by_majority, changes, quiet, closed, notices, over }
     }
 
     /// The records that were closed by then.
@@ -140,12 +160,20 @@ impl ChangeLook {
     }
 
     pub(crate) fn is_newer_than(&self, other: &Self) -> bool {
-        self.asked > other.asked
+        self.asked.is_after(other.asked)
     }
 
     /// How long ago it was sent.
     pub(crate) fn age(&self) -> Duration {
         self.asked.elapsed()
+    }
+
+    /// Could somebody else have written outside transactions between the sending of this look and
+    /// that of the later one? `is_own`: whether a notice is this client's own.
+    pub(crate) fn may_be_written_around(&self, later: &Self, is_own: impl Fn(ObjectId) -> bool) -> bool {
+        let goes_on = self.notices.iter().chain(&later.notices);
+        let mut may_be_new = goes_on.chain(later.over.difference(&self.over));
+        may_be_new.any(|notice| !is_own(ObjectId::from_bytes(notice.0)))
     }
 
     /// Were there the same connections all the while?
@@ -180,9 +208,7 @@ impl ChangeLook {
     /// sending of the later one. `known`: stamps that were acknowledged in between, which do not
     /// count. `None`: that cannot be said.
     pub(crate) fn changed_at(&self, later: &Self, known: &Changes, tags: &Tags, same: SameServer) -> Option<Tags> {
-        let one_server = same == SameServer::Elsewhere || self.before == later.after;
-        let near = later.asked.duration_since(self.asked) < LONGEST_APART;
-        if !one_server || !near {
+        if !self.can_be_compared(later, same) {
             return None;
         }
         let nothing = Changes::default();
@@ -190,6 +216,25 @@ impl ChangeLook {
         let stamps = before.keys().chain(after.keys());
         let changed = stamps.filter(|stamp| before.get(stamp) != after.get(stamp));
         Some(changed.map(|(_, tag)| *tag).collect())
+    }
+
+    /// Have other clients than the owner of these stamps set one of these names between the sending
+    /// of this look and that of the later one? `None`: that cannot be said.
+    pub(crate) fn changed_by_others(&self, later: &Self, own: &Changes, tags: &Tags, same: SameServer) -> Option<bool> {
+        if !self.can_be_compared(later, same) {
+            return None;
+        }
+        let of_others = |look: &Self| {
+            let mut stamps = look.changes.of(&Changes::default(), tags);
+            stamps.retain(|(client, _), _| !own.0.contains_key(client));
+            stamps
+        };
+        Some(of_others(self) != of_others(later))
+    }
+
+    fn can_be_compared(&self, later: &Self, same: SameServer) -> bool {
+        let one_server = same == SameServer::Elsewhere || self.before == later.after;
+        one_server && self.asked.until(later.asked) < LONGEST_APART
     }
 }
 
@@ -256,14 +301,14 @@ mod tests {
 
     fn look(connections: Connections, stamps: &[(u8, &str, i64)]) -> ChangeLook {
         let told = Told { changes: changes(stamps), ..Told::default() };
-        ChangeLook::new(Instant::now(), [connections, connections], false, &Closed::default(), told)
+        ChangeLook::new(Moment::now(), [connections, connections], false, &Closed::default(), told)
     }
 
     /// A look of the same server after this one; these records are found closed.
     fn look_after(before: &ChangeLook, stamps: &[(u8, &str, i64)], closed: &[u8]) -> ChangeLook {
         let closed = closed.iter().map(|client| ClientId([*client; 12])).collect();
         let told = Told { changes: changes(stamps), closed, ..Told::default() };
-        ChangeLook::new(Instant::now(), [before.after, before.after], false, before.closed(), told)
+        ChangeLook::new(Moment::now(), [before.after, before.after], false, before.closed(), told)
     }
 
     #[test]
@@ -283,15 +328,60 @@ mod tests {
         assert!(decided.is_silent(&own, &tags) && after.is_silent(&own, &tags));
     }
 
+    /// Clients, or notices, of these numbers.
+    fn clients(numbers: &[u16]) -> Vec<ClientId> {
+        numbers.iter().map(|number| client(*number)).collect()
+    }
+
+    /// A look of the same server after this one, which finds these notices.
+    fn look_at_notices(before: &ChangeLook, going_on: &[u16], over: &[u16]) -> ChangeLook {
+        let told = Told { notices: clients(going_on), over: clients(over), closed: clients(over), ..Told::default() };
+        ChangeLook::new(Moment::now(), [before.after, before.after], false, before.closed(), told)
+    }
+
+    #[test]
+    fn notices_of_others_count_until_they_were_over_before_the_first_look() {
+        let own = |notice: ObjectId| ClientId(notice.bytes()) == client(9);
+        let may = |first: &ChangeLook, later: &ChangeLook| first.may_be_written_around(later, own);
+        let none = look((1, 1), &[]);
+        assert!(!may(&none, &look_at_notices(&none, &[9], &[])), "its own");
+        let going_on = look_at_notices(&none, &[1, 9], &[]);
+        assert!(may(&none, &going_on) && may(&going_on, &none));
+        assert!(going_on.closed().clients().next().is_none(), "it is asked for again");
+        let over = look_at_notices(&going_on, &[], &[1]);
+        assert!(may(&none, &over), "it has come and gone");
+        // It is not asked for any more.
+        let after = look_at_notices(&over, &[], &[]);
+        assert!(may(&going_on, &after) && may(&none, &after));
+        assert!(!may(&over, &after) && !may(&after, &after));
+        // A look that forgets it, as too old by now, has not asked for it.
+        let later = after.asked.later(CLOSED_FOR, CLOSED_FOR);
+        let forgets = ChangeLook::new(later, [(1, 1), (1, 1)], false, after.closed(), Told::default());
+        assert!(forgets.closed().clients().next().is_none() && may(&none, &forgets) && !may(&after, &forgets));
+    }
+
+    #[test]
+    fn stamps_of_others_are_compared_and_own_ones_are_not() {
+        let tags = Tags::from([named("x")]);
+        let own = changes(&[(1, "x", 9)]);
+        let first = look((1, 1), &[(1, "x", 3), (2, "x", 5), (2, "y", 5)]);
+        let by_others = |later: &ChangeLook| first.changed_by_others(later, &own, &tags, SameServer::Connections);
+        assert_eq!(by_others(&look((1, 1), &[(1, "x", 4), (2, "x", 5), (2, "y", 6)])), Some(false));
+        for other in [&[(2, "x", 6)][..], &[], &[(2, "x", 5), (3, "x", 1)]] {
+            assert_eq!(by_others(&look((1, 1), other)), Some(true), "{other:?}");
+        }
+        assert_eq!(by_others(&look((2, 1), &[(2, "x", 5)])), None, "another server process perhaps");
+    }
+
     #[test]
     fn closed_records_that_were_removed_are_forgotten() {
         let closed = look_after(&look((1, 1), &[]), &[(2, "x", 6)], &[2]);
         let much_later = Told { changes: Changes::default(), ..Told::default() };
-        let forgotten = closed.closed().with(&much_later, closed.asked + CLOSED_FOR);
+        let forgotten = closed.closed().with(&much_later, closed.asked.later(CLOSED_FOR, CLOSED_FOR));
         assert_eq!(forgotten.clients().count(), 0);
 
         let many = Told { closed: (0..=u16::MAX).map(client).collect(), ..Told::default() };
-        assert_eq!(Closed::default().with(&many, Instant::now()).clients().count(), MOST_CLOSED);
+        assert_eq!(Closed::default().with(&many, Moment::now()).clients().count(), MOST_CLOSED);
     }
 
     fn client(number: u16) -> ClientId {
@@ -321,7 +411,8 @@ mod tests {
         }
         let reconnected = look((2, 1), &[(1, "x", 3)]);
         assert!(is_unchanged(&first, &reconnected, SameServer::Elsewhere));
-        let late = ChangeLook { asked: first.asked + LONGEST_APART, ..look((1, 1), &[(1, "x", 3)]) };
+        let suspended = first.asked.later(Duration::ZERO, LONGEST_APART);
+        let late = ChangeLook { asked: suspended, ..look((1, 1), &[(1, "x", 3)]) };
         assert!(!is_unchanged(&first, &late, SameServer::Connections));
     }
 

@@ -12,7 +12,7 @@ use std::{
     pin::Pin,
     sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
     task::{Context, Poll},
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 use bson::{Document, doc};
@@ -25,6 +25,7 @@ use tokio::{runtime::Handle, sync::Notify};
 use super::{
     Core,
     changes::{ChangeLook, Changes, SameServer, Told},
+    moment::Moment,
     records::told_by,
     server::{Server, live::Leading, stream::Stream},
     tag::Tags,
@@ -158,7 +159,8 @@ impl Looks {
         locked(&self.state).keep(look);
     }
 
-    fn last(&self) -> Option<Arc<ChangeLook>> {
+    /// The last one that was answered.
+    pub(crate) fn last(&self) -> Option<Arc<ChangeLook>> {
         locked(&self.state).last.clone()
     }
 }
@@ -189,7 +191,7 @@ async fn look_after(
         state.begun += 1;
         (number, last, _under_way) = (state.begun, state.last.clone(), Some(Arc::clone(&state.under_way)));
     }
-    let (asked, connections, by_majority) = (Instant::now(), connections(&server, &*log), server.nodes.are_several());
+    let (asked, connections, by_majority) = (Moment::now(), connections(&server, &*log), server.nodes.are_several());
     let closed = last.map(|last| last.closed().clone()).unwrap_or_default();
     let changes = log.changes(&closed).await;
     let look = changes.map(|told| {
@@ -274,7 +276,7 @@ impl Core {
             find.insert("readConcern", doc! {"level": "local"});
         }
         let all: Vec<(&str, &Document)> = queries.iter().copied().chain([(home, &find)]).collect();
-        let (asked, before) = (Instant::now(), connections(&self.server, &*self.log));
+        let (asked, before) = (Moment::now(), connections(&self.server, &*self.log));
         let answers = match leading {
             Some(leading) => self.server.prepare_and_ask(leading, &all).await?,
             None => self.server.cursors_together(&all).await?,

@@ -58,6 +58,9 @@ pub(crate) struct Entry {
     /// made its own.
     pub(crate) own: usize,
     pub(crate) witness: Witness,
+    /// A query has answered it. Otherwise a write was believed to have met the first in an order,
+    /// which only a validation makes sure of.
+    pub(crate) is_answered: bool,
     /// The collections that it reads.
     pub(crate) collections: Vec<Namespace>,
 }
@@ -134,6 +137,11 @@ impl ReadSet {
 
     pub(crate) fn entries(&self) -> &[Entry] {
         &self.entries
+    }
+
+    /// The collections that were read, each perhaps several times.
+    pub(crate) fn collections(&self) -> impl Iterator<Item = &Namespace> {
+        self.points().map(|(ns, _)| ns).chain(self.entries.iter().flat_map(|entry| &entry.collections))
     }
 
     /// Has it read documents of this collection by their `_id`s?

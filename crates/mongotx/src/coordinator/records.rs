@@ -18,6 +18,7 @@
 //! | `fenced`, `fencedAt` | Bool, Date | others (or the owner, giving up) | nothing can be decided any more |
 //! | `closedAt` | Date | owner or sweep | every document is clean; removed 30 minutes later by a TTL index |
 //! | `readLease` | {by, ms} | owner (or a newcomer that has waited) | its client may read without probes, for so many milliseconds after it has made sure that it is alone; see [`super::read_lease`] |
+//! | `plain` | Boolean | owner | this is no record, but the notice of plain writes, with `format`, an empty `changes` and `closedAt` alone; false: they are over; see [`super::server::plain`] |
 //! | `askedAt` | Date | any client | makes durable what a client has read, before it acts on it |
 
 use std::{collections::HashMap, sync::Arc, time::Duration};
@@ -28,7 +29,7 @@ use protocol::{ClientId, ClientRecord, Seq};
 use super::{
     changes::{Closed, Stamps, Told},
     format::{self, FORMAT},
-    own_collections::{RETENTION_SECONDS, TXS},
+    own_collections::{NOTICE, TXS, index_of_closed},
     quiet::{Length, StoredQuiet},
     server::Server,
     tag::Tag,
@@ -44,9 +45,9 @@ use crate::{
 /// How long the index on an almost empty collection may take: as long as the majority of the
 /// members is away.
 const LONGEST_BUILD_MS: i32 = 30_000;
-/// Records that one batch of a look brings: it is enough unless very many clients have ended within
-/// the last half hour.
-const LOOK_BATCH: i32 = 1_000;
+/// Records and notices that one batch of a look brings: it is enough unless very many clients have
+/// ended within the last half hour.
+const LOOK_BATCH: i32 = 4_000;
 /// Number of MongoDB's error `MaxTimeMSExpired`.
 const MAX_TIME_EXPIRED: i32 = 50;
 
@@ -107,8 +108,7 @@ impl Records {
 
     /// Creates the index by which the server removes closed records, once.
     pub(crate) async fn prepare(&self, server: &Server) -> Result<()> {
-        let ttl = doc! {"key": {"closedAt": 1}, "name": "closed", "expireAfterSeconds": RETENTION_SECONDS};
-        let mut create = doc! {"createIndexes": &self.ns.coll, "indexes": [ttl]};
+        let mut create = index_of_closed();
         server.nodes.on_majority(&mut create);
         server.nodes.with_quorum(&mut create);
         create.insert("maxTimeMS", LONGEST_BUILD_MS);
@@ -225,7 +225,7 @@ impl Records {
         if !known.is_empty() {
             filter.insert("_id", doc! {"$nin": known});
         }
-        let projection = doc! {"changes": 1, "quiet": 1, "closedAt": 1, format::FIELD: 1};
+        let projection = doc! {"changes": 1, "quiet": 1, "closedAt": 1, NOTICE: 1, format::FIELD: 1};
         let mut find =
             doc! {"find": &self.ns.coll, "filter": filter, "projection": projection, "batchSize": LOOK_BATCH};
         server.nodes.only_from_primary(&mut find);
@@ -417,6 +417,15 @@ fn note_changes(stored: &RawDocument, told: &mut Told) -> Option<()> {
         if quiet.get("over").ok()? == Some(RawBsonRef::Boolean(false)) {
             told.quiet.insert(client, quiet.get("by").ok()??.as_object_id()?);
         }
+    }
+    match stored.get(NOTICE).ok()? {
+        Some(RawBsonRef::Boolean(false)) => told.over.push(client),
+        // Whatever it says. It is asked for again, until it is over.
+        Some(_) => {
+            told.notices.push(client);
+            return Some(());
+        }
+        None => {}
     }
     if stored.get("closedAt").ok()?.is_some() {
         told.closed.push(client);

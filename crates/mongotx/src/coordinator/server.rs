@@ -9,7 +9,8 @@
 //! - [`live`]: whatever a transaction that is not decided changes. It is in doubt while the command
 //!   is under way.
 //! - [`repair`]: what decided transactions have left. Its statements take decided writers only.
-//! - [`direct`]: outside transactions, and the records of transactions.
+//! - [`direct`]: outside transactions, and the records of transactions. What is outside
+//!   transactions is counted, and other clients have notice of it ([`plain`]).
 //!
 //! What [`guarded`] asks a server with is in a collection of its own, which no transaction writes
 //! to.
@@ -18,6 +19,7 @@ pub(crate) mod direct;
 pub(crate) mod guarded;
 pub(crate) mod lean;
 pub(crate) mod live;
+pub(crate) mod plain;
 pub(crate) mod repair;
 pub(crate) mod stream;
 
@@ -40,6 +42,7 @@ use tokio::runtime::Handle;
 use self::{
     guarded::Trust,
     lean::{Lean, Line},
+    plain::Plain,
     stream::{LeanCursor, Stream},
 };
 use super::nodes::Nodes;
@@ -147,6 +150,8 @@ pub(crate) struct Server {
     pub(crate) nodes: Arc<Nodes>,
     /// Whether the server was seen to refuse updates of documents that are held.
     trust: Trust,
+    /// What the client writes outside transactions.
+    pub(crate) plain: Arc<Plain>,
 }
 
 impl Server {
@@ -157,8 +162,9 @@ impl Server {
         hook: Option<Arc<dyn StepHook>>,
         connections: Arc<AtomicU64>,
         nodes: Arc<Nodes>,
+        plain: Arc<Plain>,
     ) -> Self {
-        Self { driver, lean, counters, hook, connections, nodes, trust: Trust::default() }
+        Self { driver, lean, counters, hook, connections, nodes, trust: Trust::default(), plain }
     }
 
     /// Another number than before: something may have been answered by another server process.

@@ -37,6 +37,7 @@ use super::{
     server::live::{Doubt, Live},
     siblings::Claims,
     txlog::Started,
+    unchanged::Base,
 };
 use crate::{
     error::{Error, ErrorKind, Result},
@@ -72,14 +73,18 @@ pub(crate) struct Transaction {
     pub(crate) ahead: Option<Ahead>,
     /// Event that is expected behind the last write.
     pub(crate) expected: Option<Expected>,
+    /// When it began, for what nothing has changed since.
+    pub(crate) base: Option<Base>,
     /// Its decision was sent: what became of it only the log knows.
     pub(crate) is_deciding: bool,
 }
 
 impl Transaction {
     pub(crate) fn begin(core: &Core, options: TransactionOptions, attempts: Attempts) -> Self {
+        let isolation = core.isolation(&options);
         Self {
-            isolation: core.isolation(&options),
+            base: if isolation == Isolation::Snapshot { core.base() } else { None },
+            isolation,
             options,
             begun: Instant::now(),
             started: None,

@@ -12,8 +12,8 @@ use std::{
 use bson::oid::ObjectId;
 
 use super::{
-    super::{Core, records::Records, strangers, txlog::TxLog},
-    state::{Moment, ReadLease},
+    super::{Core, moment::Moment, records::Records, strangers, txlog::TxLog},
+    state::ReadLease,
 };
 use crate::{backoff::Backoff, error::Result, options::Namespace};
 

@@ -3,14 +3,14 @@
 use std::{
     collections::{HashMap, HashSet},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
-    time::{Duration, Instant, SystemTime},
+    time::{Duration, Instant},
 };
 
 use bson::oid::ObjectId;
 use tokio::sync::Notify;
 
 use super::decisions::Decisions;
-use crate::{backoff::Backoff, options::Namespace};
+use crate::{backoff::Backoff, coordinator::moment::Moment, options::Namespace};
 
 /// How long the lease is held after the moment at which the client asked whether it is alone.
 pub(super) const LENGTH: Duration = Duration::from_secs(1);
@@ -34,26 +34,6 @@ const UNSETTLED: Duration = Duration::from_secs(10);
 const GIVEN_UP: Duration = Duration::from_secs(1);
 /// The most collections that are remembered.
 const MAX_COLLECTIONS: usize = 10_000;
-
-/// A moment by two clocks: one that does not go back, and one that goes on while the machine is
-/// suspended.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Moment(Instant, SystemTime);
-
-impl Moment {
-    pub(super) fn now() -> Self {
-        Self(Instant::now(), SystemTime::now())
-    }
-
-    /// By the clock that has gone further since.
-    fn elapsed(self) -> Duration {
-        self.0.elapsed().max(self.1.elapsed().unwrap_or_default())
-    }
-
-    fn is_within(self, length: Duration) -> bool {
-        self.elapsed() < length
-    }
-}
 
 /// The right to send one query without a probe.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -400,7 +380,7 @@ impl ReadLease {
 
 impl State {
     fn is_held(&self) -> bool {
-        self.held.is_some_and(|since| since.is_within(LENGTH))
+        self.held.is_some_and(|since| since.elapsed() < LENGTH)
     }
 
     fn lose(&mut self) {
@@ -424,7 +404,7 @@ mod tests {
     }
 
     fn ago(time: Duration) -> Moment {
-        Moment(Instant::now().checked_sub(time).unwrap(), SystemTime::now())
+        Moment::now().earlier(time, Duration::ZERO)
     }
 
     /// A lease that is held, and in which the collection was settled in process 1.
@@ -475,7 +455,7 @@ mod tests {
     #[test]
     fn either_clock_ends_a_lease() {
         let (lease, number) = held();
-        let suspended = Moment(Instant::now(), SystemTime::now().checked_sub(LENGTH).unwrap());
+        let suspended = Moment::now().earlier(Duration::ZERO, LENGTH);
         lease.renew(number, suspended).unwrap();
         assert!(lease.asked() != Lease::Held);
     }

@@ -27,6 +27,12 @@ pub(super) fn is_write(command: &Document) -> bool {
     command.keys().next().is_some_and(|name| WRITES.contains(&name.as_str()))
 }
 
+/// The collection whose documents a command may change; `None`: it may be any.
+fn written(db: &str, command: &Document) -> Option<Namespace> {
+    let (name, coll) = command.iter().next()?;
+    is_write(command).then(|| coll.as_str().map(|coll| Namespace::new(db, coll)))?.filter(|_| name != "bulkWrite")
+}
+
 /// Does every statement demand that its document has no lock, or that there is none, or fail where
 /// it has one?
 fn spares_locked(command: &Document) -> bool {
@@ -48,6 +54,18 @@ fn is_unlocked(filter: &Document) -> bool {
     absent(WRITER) && absent(READERS)
 }
 
+/// Is it sent for the server's error, and can change no document?
+fn matches_nothing(command: &Document) -> bool {
+    let may_insert = |statement: &Document| matches!(statement.get("upsert"), Some(Bson::Boolean(true)));
+    let is_nothing = |filter: Option<&Bson>| filter.and_then(Bson::as_document).is_some_and(is_nowhere);
+    match (command.get_array("updates"), command.get("query")) {
+        (Ok(statements), _) => statements
+            .iter()
+            .all(|one| one.as_document().is_some_and(|one| is_nothing(one.get("q")) && !may_insert(one))),
+        (Err(_), query) => is_nothing(query) && !may_insert(command),
+    }
+}
+
 /// As `command::probe` makes it: an `_id` that no document has, and something else.
 fn is_nowhere(filter: &Document) -> bool {
     let first = filter.get_array("$and").ok().and_then(|all| all.first()?.as_document());
@@ -66,7 +84,11 @@ impl Server {
         self.nodes.on_majority(&mut command);
         Self::judged_as_asked(&mut command);
         check_direct(&command)?;
-        self.as_asked(db, command).await
+        if matches_nothing(&command) {
+            return self.as_asked(db, command).await;
+        }
+        let ns = written(db, &command);
+        self.plainly(ns.as_ref(), self.as_asked(db, command)).await
     }
 
     /// As [`Server::write_directly`], for a command of several statements, of which some may be
@@ -81,12 +103,16 @@ impl Server {
         Self::judged_as_asked(&mut command);
         check_direct(&command)?;
         let name = command.keys().next().cloned().unwrap_or_default();
-        let answer = match line {
-            Some(mut line) => line.ask(db, &command).await.and_then(|answer| document::parse(&answer)),
-            None => self.send(db, command).await,
+        let ns = written(db, &command);
+        let write = async {
+            let answer = match line {
+                Some(mut line) => line.ask(db, &command).await.and_then(|answer| document::parse(&answer)),
+                None => self.send(db, command).await,
+            };
+            let answer = answer.map_err(interrupted).map_err(Error::or_indeterminate)?;
+            judge_several(&name, answer)
         };
-        let answer = answer.map_err(interrupted).map_err(Error::or_indeterminate)?;
-        judge_several(&name, answer)
+        self.plainly(ns.as_ref(), write).await
     }
 
     /// Inserts one document outside a transaction, as bytes. `None`: nothing was sent, for commands
@@ -95,7 +121,8 @@ impl Server {
         let mut documents = RawArrayBuf::new();
         documents.push(document);
         let Some(line) = self.raw_line().await? else { return Ok(None) };
-        send_raw(line, &ns.db, "insert", rawdoc! {"insert": &*ns.coll, "documents": documents}).await.map(Some)
+        let insert = rawdoc! {"insert": &*ns.coll, "documents": documents};
+        self.plainly(Some(ns), send_raw(line, &ns.db, "insert", insert)).await.map(Some)
     }
 
     /// Updates the document with this `_id` outside a transaction, if no transaction holds it.
@@ -110,6 +137,7 @@ impl Server {
         if scoped::bypasses_validation() {
             return Ok(None);
         }
+        self.give_notice().await?;
         let guarded = if unheld::has_no_fields(id) { unheld::guarded_raw(update) } else { None };
         let line = match guarded {
             Some(_) => self.guarded_line(home).await?,
@@ -123,7 +151,7 @@ impl Server {
         let mut statements = RawArrayBuf::new();
         statements.push(statement);
         let update = rawdoc! {"update": &*ns.coll, "updates": statements};
-        let answer = send_raw(line, &ns.db, "update", update).await?;
+        let answer = self.plainly(Some(ns), send_raw(line, &ns.db, "update", update)).await?;
         Ok(Some(PointUpdate { answer, is_guarded: guarded.is_some() }))
     }
 
@@ -133,11 +161,13 @@ impl Server {
         let mut statements = RawArrayBuf::new();
         statements.push(rawdoc! {"q": raw::unlocked(id), "limit": 1});
         let Some(line) = self.raw_line().await? else { return Ok(None) };
-        send_raw(line, &ns.db, "delete", rawdoc! {"delete": &*ns.coll, "deletes": statements}).await.map(Some)
+        let delete = rawdoc! {"delete": &*ns.coll, "deletes": statements};
+        self.plainly(Some(ns), send_raw(line, &ns.db, "delete", delete)).await.map(Some)
     }
 
     /// A connection for a write as bytes.
     async fn raw_line(&self) -> Result<Option<Line<'_>>> {
+        self.give_notice().await?;
         // The document is written by the other way, which has the option.
         if scoped::bypasses_validation() { Ok(None) } else { self.line().await }
     }
@@ -147,7 +177,13 @@ impl Server {
         self.nodes.on_majority(&mut command);
         Self::judged_as_asked(&mut command);
         check_direct(&command)?;
-        self.send_kept(db, command).await.map_err(Error::or_indeterminate)
+        let is_probe = matches_nothing(&command);
+        let ns = written(db, &command);
+        let write = async { self.send_kept(db, command).await.map_err(Error::or_indeterminate) };
+        if is_probe {
+            return write.await;
+        }
+        self.plainly(ns.as_ref(), write).await
     }
 
     /// With the write concern that the command names.

@@ -10,6 +10,7 @@ use crate::coordinator::{
     read_set::Entry,
     tag::{Tag, Tags},
 };
+use crate::options::Namespace;
 
 /// Selection of a transaction's reads.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -32,14 +33,11 @@ impl Transaction {
         let all = are == Wanted::All;
         let points = self.reads.points().flat_map(move |(ns, points)| {
             let wanted = points.iter().filter(move |(_, point)| all || !self.is_own(ns, &point.id));
-            wanted.map(move |(key, _)| Loose { is_one: true, stamps: stamps_of_reads(ns, Some(slice::from_ref(key))) })
+            wanted.map(move |(key, _)| Loose { is_one: true, stamps: Self::stamps_of_point(ns, key) })
         });
         let wanted = move |entry: &&Entry| all || !self.holds_all_of(entry);
-        let entries = self.reads.entries().iter().filter(wanted).map(|entry| {
-            let documents = entry.documents();
-            let stamps = entry.collections.iter().flat_map(|ns| stamps_of_reads(ns, documents.as_deref()));
-            Loose { is_one: entry.is_of_one(), stamps: stamps.collect() }
-        });
+        let entries = self.reads.entries().iter().filter(wanted);
+        let entries = entries.map(|entry| Loose { is_one: entry.is_of_one(), stamps: Self::stamps_of_entry(entry) });
         points.chain(entries)
     }
 
@@ -53,6 +51,17 @@ impl Transaction {
 
     fn loose_reads(&self) -> impl Iterator<Item = Loose> {
         self.reads_that(Wanted::Loose)
+    }
+
+    /// The change stamps of this document.
+    pub(crate) fn stamps_of_point(ns: &Namespace, id: &OwnKey) -> Vec<Tag> {
+        stamps_of_reads(ns, Some(slice::from_ref(id)))
+    }
+
+    /// The change stamps of what this read rests on.
+    pub(crate) fn stamps_of_entry(entry: &Entry) -> Vec<Tag> {
+        let documents = entry.documents();
+        entry.collections.iter().flat_map(|ns| stamps_of_reads(ns, documents.as_deref())).collect()
     }
 
     /// The change stamps of everything that it has read.

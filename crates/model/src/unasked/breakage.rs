@@ -1,0 +1,51 @@
+//! Deliberate breakages. Each must make the checker find a violation, but for those that the tests
+//! name as not needed.
+
+/// Rules that can be broken on purpose.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Breakage {
+    /// The number of own changes is remembered after the first read, not before it.
+    BaseAfterRead,
+    /// The look of the beginning is the one that is remembered after the first read.
+    LookAfterRead,
+    /// The later look is sent before the last lock is acknowledged.
+    LookBeforeLock,
+    /// The client's own memory is asked when the later look is sent, not when it is answered.
+    MemoryAtSending,
+    /// What is taken for unchanged is not compared where others are asked again.
+    NotBesideAsked,
+    /// Of several reads that are asked again one may be disturbed.
+    OneOfSeveralDisturbed,
+    /// Stamps of other clients are not compared for what is taken for unchanged.
+    StampsIgnored,
+    /// Connections that were begun are not noticed.
+    ConnectionsIgnored,
+    /// The first look may be of any age.
+    AgeIgnored,
+    /// A notice is found in the later look only.
+    NoticeInLaterOnly,
+    /// A notice that was found once is left out of looks, and not remembered.
+    NoticeForgotten,
+    /// A notice is posted when the first plain write is answered.
+    NoticeAfterWrite,
+    /// A plain write is sent although its notice is not acknowledged.
+    NoticeUnacknowledged,
+    /// A notice that is old is not posted again.
+    NoticeNotRenewed,
+    /// The age of a notice counts from its answer, not from its sending.
+    NoticeAgeFromAnswer,
+    /// A notice is removed when its client is shut down.
+    NoticeRemovedAtShutdown,
+    /// A plain write counts when it is answered, not from its sending.
+    PlainFromAnswer,
+    /// A plain write whose outcome is unknown does not count.
+    UnknownPlainUncounted,
+    /// A decision counts from its answer, not from its sending.
+    DecisionFromAnswer,
+    /// A decision does not count any more when it is answered, before the finisher has it.
+    UncountedBeforeFinisher,
+    /// A decision whose outcome is unknown does not count.
+    UnknownDecisionUncounted,
+    /// A read misses what is decided and not acknowledged.
+    ReadsOfAcknowledged,
+}

@@ -1,0 +1,81 @@
+//! The client's looks: at the stamps of all records, and for notices. The server reads the records
+//! and the notices one after the other.
+
+use super::{
+    breakage::Breakage,
+    plan::Plan,
+    state::{Look, Looking, Phase, State},
+    steps::Action,
+};
+
+/// Steps that are possible.
+pub fn steps(state: &State, actions: &mut Vec<Action>) {
+    match state.client.looking {
+        None if state.client.looks > 0 && is_before_validation(state) => actions.push(Action::Look),
+        None => {}
+        // The server takes the commands of a connection one after the other.
+        Some(looking) if looking.later && state.tx.phase == Phase::Asks => {}
+        Some(looking) => {
+            if looking.stamps.is_none() {
+                actions.push(Action::LookAtRecords);
+            }
+            if looking.notice.is_none() {
+                actions.push(Action::LookForNotices);
+            }
+            if looking.stamps.is_some() && looking.notice.is_some() {
+                actions.push(Action::AnswerLook);
+            }
+        }
+    }
+}
+
+fn is_before_validation(state: &State) -> bool {
+    matches!(state.tx.phase, Phase::Out | Phase::Reads)
+}
+
+/// A look is sent that the transaction does not wait for.
+pub fn send(state: &mut State) {
+    state.client.looks -= 1;
+    begin(state, false);
+}
+
+/// A look is sent.
+pub fn begin(state: &mut State, later: bool) {
+    state.client.looking = Some(Looking {
+        sent: state.now,
+        process: state.client.process,
+        knows: state.client.knows_notice,
+        later,
+        stamps: None,
+        notice: None,
+    });
+}
+
+/// The server reads the records.
+pub fn at_records(state: &mut State) {
+    state.client.process = state.server.process;
+    if let Some(looking) = &mut state.client.looking {
+        looking.stamps = Some([state.server.own, state.server.theirs]);
+    }
+}
+
+/// The server looks for notices, but for the one that is known.
+pub fn for_notices(state: &mut State) {
+    state.client.process = state.server.process;
+    if let Some(looking) = &mut state.client.looking {
+        looking.notice = Some(state.server.notice && !looking.knows);
+    }
+}
+
+/// The look is answered, and remembered. Returns the transaction's later look.
+pub fn answer(plan: &Plan, state: &mut State) -> Option<Look> {
+    let looking = state.client.looking.take()?;
+    let [own, theirs] = looking.stamps?;
+    let found = looking.notice?;
+    let remembered = looking.knows && !plan.has(Breakage::NoticeForgotten);
+    state.client.knows_notice |= found;
+    let notice = found || remembered;
+    let look = Look { sent: looking.sent, process: looking.process, own, theirs, notice };
+    state.client.look = Some(look);
+    looking.later.then_some(look)
+}

@@ -1,0 +1,61 @@
+//! What nothing has changed is not read again, explored completely: a small model of decision 0068.
+//!
+//! One server, two documents in collections of their own, and two clients. A transaction of *the
+//! client* reads one document, then the other one, and locks a third thing. Its validation takes
+//! for unchanged what the client's own memory, the stamps of others, and notices say so of, and
+//! asks for the rest again, in up to three rounds. Beside it the client decides other transactions
+//! and makes plain writes, whose outcomes may stay unknown. *The other client* decides
+//! transactions, and posts a notice before it makes plain writes.
+//!
+//! Every decision about a document changes it back to its first or second value. The values of
+//! plain writes come back only by a restart, which loses what was not journaled: nobody notices a
+//! plain write whose value comes back, today neither. Time is a number of ticks, and any number of
+//! steps may happen within a tick. Everything that is sent is carried out later and answered later
+//! still, or never. A look reads the records and the notices one after the other.
+//!
+//! - `plan`: plans of explorations; `breakage`: rules that can be broken on purpose.
+//! - `state`: the states; `transaction`, `validating`: the transaction, by the rules R1 to R3;
+//!   `look`: the client's looks; `own`: its other changes, and how it counts them (W2, W3);
+//!   `other`: the other client, with its notice (W1); `server`: writes, restarts, and time.
+//! - `steps`: the steps; `properties`: the properties that must hold; `model`: all of it, as it is
+//!   explored.
+//!
+//! What the explorations show beside the properties:
+//!
+//! - That the memory is asked *after* the later look is answered matters only where the look is
+//!   sent together with the questions, behind them. If it is sent when they are answered, its
+//!   sending is as good a moment: the stamps of others are the same until later, and own changes
+//!   after it are after the moment at which the transaction has read everything.
+//! - A notice in the first look needs no rule of its own, because it is remembered, and so in every
+//!   later look. It is kept as a rule here, so that nothing rests on when a notice is forgotten.
+//! - Reads must show what was *decided* before they were sent, and not only what was acknowledged:
+//!   a look shows decisions that nobody has acknowledged yet.
+//! - That one document of several that are asked again may be disturbed (decision 0019) rests on
+//!   there being no plain writes. Here it may only if it is the only one that is asked again.
+//!
+//! The model leaves out: the transaction's own decision (it is judged when it is valid, which is
+//! earlier), and locks that a restart takes back; what the transaction has written itself; buckets,
+//! and reads of more than one document; decisions about more than one record; records that are
+//! closed or removed, but for the notice (stamps that are gone differ from those that were there);
+//! several looks at a time; notices that are posted again (a client whose notice is old sends
+//! nothing more); when a notice is forgotten that was found; commands that count for all
+//! collections; collections with a TTL index; locks that keep rivals from each other (they write as
+//! they like); decisions that are refused; commands that a restart loses (they are carried out
+//! later, over a new connection); clocks that differ; clients of earlier versions.
+
+pub mod breakage;
+pub mod look;
+pub mod model;
+pub mod other;
+pub mod own;
+pub mod plan;
+pub mod properties;
+pub mod server;
+pub mod state;
+pub mod steps;
+pub mod transaction;
+pub mod validating;
+
+pub use breakage::Breakage;
+pub use model::explore;
+pub use plan::{BOTH, Plan, X, Y};

@@ -1,0 +1,252 @@
+//! States of the model.
+
+use super::plan::{Docs, Plan};
+
+/// How far a command has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Message {
+    /// The command is under way.
+    Sent,
+    /// The server has carried it out, and the answer is under way.
+    Done,
+}
+
+/// The server.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Server {
+    /// The committed value of each document.
+    pub values: [u8; 2],
+    /// What the values are after a restart.
+    pub journaled: [u8; 2],
+    /// What a read shows that misses the last decision, while there may be one.
+    pub before: Option<[u8; 2]>,
+    /// The stamps of the client's own record: the number of decisions about each document.
+    pub own: [u8; 2],
+    /// The stamps of the other client's record.
+    pub theirs: [u8; 2],
+    /// Whether the other client's notice is there.
+    pub notice: bool,
+    /// The number of restarts.
+    pub process: u8,
+}
+
+/// What a look shows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Look {
+    /// The tick at which it was sent.
+    pub sent: u8,
+    /// The newest process of the server that was known then.
+    pub process: u8,
+    /// The stamps of the client's own record.
+    pub own: [u8; 2],
+    /// The stamps of the other client's record.
+    pub theirs: [u8; 2],
+    /// Whether the other client's notice is there, or remembered.
+    pub notice: bool,
+}
+
+/// A look that is under way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Looking {
+    /// The tick at which it was sent.
+    pub sent: u8,
+    /// The newest process of the server that was known then.
+    pub process: u8,
+    /// Whether the notice was known then, and is left out.
+    pub knows: bool,
+    /// Whether it is the later look of the transaction.
+    pub later: bool,
+    /// The stamps of both records, when the server has read them.
+    pub stamps: Option<[[u8; 2]; 2]>,
+    /// Whether the notice was found, when the server has looked for it.
+    pub notice: Option<bool>,
+}
+
+/// The course of a change by the client itself: a decision, or a plain write.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Change {
+    /// It is not sent yet.
+    Out,
+    /// It is under way.
+    Under(Message),
+    /// The client knows that it is committed; the finisher does not. (Decisions only.)
+    Known,
+    /// It is over.
+    Over,
+    /// The client will never learn what has become of it.
+    Lost(Message),
+}
+
+/// The client that validates, but for its transaction.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Client {
+    /// The newest process of the server that it has a connection to.
+    pub process: u8,
+    /// The last look that was answered.
+    pub look: Option<Look>,
+    /// The look that is under way.
+    pub looking: Option<Looking>,
+    /// Number of looks that it may still send besides.
+    pub looks: u8,
+    /// Whether it has found the other client's notice.
+    pub knows_notice: bool,
+    /// Its other transactions.
+    pub decisions: Vec<Change>,
+    /// Its plain writes.
+    pub plain: Vec<Change>,
+}
+
+/// The course of the other client's notice.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Notice {
+    /// It is not sent yet.
+    Out,
+    /// It is being posted.
+    Posting(Message),
+    /// It is acknowledged, and its age counts from this tick.
+    Posted(u8),
+}
+
+/// The other client.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Other {
+    /// Number of its transactions that are decided.
+    pub decided: usize,
+    /// Its notice.
+    pub notice: Notice,
+    /// The tick at which the notice was sent.
+    pub since: u8,
+    /// Number of its plain writes that were sent, and the tick at which the last one was.
+    pub sent: (usize, u8),
+    /// Which of them the server has carried out.
+    pub written: Docs,
+}
+
+/// The course of the transaction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Phase {
+    /// It has not begun.
+    Out,
+    /// It reads.
+    Reads,
+    /// It asks again.
+    Asks,
+    /// It waits for the later look.
+    Waits,
+    /// It is valid, and committed when it has its lock.
+    Valid,
+    /// It has met a conflict, or is given up.
+    Failed,
+}
+
+/// The transaction that is validated.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Transaction {
+    /// How far it has come.
+    pub phase: Phase,
+    /// What it has read.
+    pub read: [Option<u8>; 2],
+    /// Whether it has remembered the number of own changes.
+    pub has_base: bool,
+    /// Documents of which an own change has ended since then.
+    pub changed: Docs,
+    /// The look that was remembered when it began.
+    pub first: Option<Look>,
+    /// Whether it has its lock.
+    pub locked: bool,
+    /// Rounds of its validation.
+    pub rounds: u8,
+    /// What is asked again in this round.
+    pub asks: Docs,
+    /// What of that is not asked yet.
+    pub to_ask: Docs,
+    /// The first look for what is asked again.
+    pub before: Option<Look>,
+    /// What own changes had left unchanged when the later look was sent.
+    pub unchanged: Docs,
+    /// Whether what it has read was so at a moment since its lock.
+    pub since_lock: bool,
+    /// Whether it was so at a moment since its validation has begun.
+    pub since_validation: bool,
+}
+
+/// State of the model.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct State {
+    /// Time.
+    pub now: u8,
+    /// The server.
+    pub server: Server,
+    /// The client that validates.
+    pub client: Client,
+    /// Its transaction.
+    pub tx: Transaction,
+    /// The other client.
+    pub other: Other,
+}
+
+impl State {
+    /// The state at the beginning of a plan.
+    pub fn new(plan: &Plan) -> Self {
+        Self {
+            now: 0,
+            server: Server {
+                values: [0; 2],
+                journaled: [0; 2],
+                before: None,
+                own: [0; 2],
+                theirs: [0; 2],
+                notice: false,
+                process: 0,
+            },
+            client: Client {
+                process: 0,
+                look: None,
+                looking: None,
+                looks: plan.looks,
+                knows_notice: false,
+                decisions: vec![Change::Out; plan.decisions.len()],
+                plain: vec![Change::Out; plan.plain.len()],
+            },
+            tx: Transaction::new(plan),
+            other: Other { decided: 0, notice: Notice::Out, since: 0, sent: (0, 0), written: [false; 2] },
+        }
+    }
+
+    /// Whether the transaction is committed or has failed, and nothing of interest can follow.
+    pub fn is_over(&self) -> bool {
+        self.tx.phase == Phase::Failed || self.is_committed()
+    }
+
+    /// Whether the transaction is valid and has its lock.
+    pub fn is_committed(&self) -> bool {
+        self.tx.phase == Phase::Valid && self.tx.locked
+    }
+
+    /// Takes notice of a moment at which what the transaction has read is so.
+    pub fn judge(&mut self) {
+        let is_so = self.tx.read == self.server.values.map(Some);
+        self.tx.since_lock |= is_so && self.tx.locked;
+        self.tx.since_validation |= is_so && self.tx.rounds > 0;
+    }
+}
+
+impl Transaction {
+    fn new(plan: &Plan) -> Self {
+        Self {
+            phase: Phase::Out,
+            read: [None; 2],
+            has_base: false,
+            changed: [false; 2],
+            first: None,
+            locked: !plan.locks,
+            rounds: 0,
+            asks: [false; 2],
+            to_ask: [false; 2],
+            before: None,
+            unchanged: [false; 2],
+            since_lock: false,
+            since_validation: false,
+        }
+    }
+}

@@ -1,0 +1,77 @@
+//! Names of the steps, and the model that takes them.
+
+use super::plan::Plan;
+
+/// The rules of validation under one plan.
+#[derive(Clone, Debug)]
+pub struct UnaskedModel {
+    /// The plan, which is constant during an exploration.
+    pub plan: Plan,
+}
+
+/// A change by the client itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Own {
+    /// The decision of this transaction.
+    Decision(usize),
+    /// This plain write.
+    Plain(usize),
+}
+
+/// A step of the model.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Action {
+    /// The transaction begins.
+    Begin,
+    /// The transaction reads its next document; it misses the last decision, or does not.
+    Read {
+        /// Whether it misses the last decision.
+        misses: bool,
+    },
+    /// The transaction locks its document.
+    Lock,
+    /// Its validation begins.
+    Validate,
+    /// It asks for this document again.
+    Ask(usize),
+    /// The client sends a look.
+    Look,
+    /// The transaction sends its later look.
+    LaterLook,
+    /// The server reads the records for the look.
+    LookAtRecords,
+    /// The server looks for notices for the look.
+    LookForNotices,
+    /// The look is answered.
+    AnswerLook,
+    /// The client counts its change, and sends it.
+    Send(Own),
+    /// The server carries it out.
+    CarryOut(Own),
+    /// The answer comes.
+    Answer(Own),
+    /// The finisher takes a decided transaction over.
+    HandOver(usize),
+    /// The client will never learn what becomes of its change.
+    Lose(Own),
+    /// The server decides the other client's next transaction.
+    TheyDecide,
+    /// The other client learns that.
+    TheyKnow,
+    /// The other client sends its notice.
+    SendNotice,
+    /// The server inserts the notice.
+    InsertNotice,
+    /// The notice is acknowledged.
+    AnswerNotice,
+    /// The notice is removed.
+    RemoveNotice,
+    /// The other client sends its next plain write.
+    TheyWrite,
+    /// The server carries out this plain write of the other client.
+    TheirWrite(usize),
+    /// The server starts again.
+    Restart,
+    /// One tick passes.
+    Tick,
+}

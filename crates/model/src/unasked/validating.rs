@@ -1,0 +1,122 @@
+//! Validation, by the rules R2 and R3 of decision 0068.
+//!
+//! Each round has a later look. What is taken for unchanged must be unchanged from the beginning of
+//! the transaction to that look. What is asked again must be of one moment: its stamps are the same
+//! in the look before the questions and in the later one, or it is one document.
+
+use super::{
+    breakage::Breakage,
+    look, own,
+    plan::Plan,
+    state::{Change, Look, Phase, State},
+    steps::Action,
+};
+
+/// Steps that are possible.
+pub fn steps(state: &State, actions: &mut Vec<Action>) {
+    match state.tx.phase {
+        Phase::Asks => {
+            let asked = (0..2).filter(|doc| state.tx.to_ask[*doc]);
+            actions.extend(asked.map(Action::Ask));
+        }
+        Phase::Waits if state.client.looking.is_none() => actions.push(Action::LaterLook),
+        _ => {}
+    }
+}
+
+/// The first round begins. The look before the questions is the one that is remembered, with what
+/// the own record has acknowledged since.
+pub fn begin(plan: &Plan, state: &mut State) {
+    let newest = state.client.look;
+    let unchanged = [0, 1].map(|doc| newest.is_some_and(|newest| is_unchanged_until(plan, state, &newest, doc)));
+    let before = newest.map(|newest| Look { own: acknowledged(plan, state, newest.own), ..newest });
+    round(plan, state, before, unchanged.map(|unchanged| !unchanged));
+}
+
+/// A round begins.
+fn round(plan: &Plan, state: &mut State, before: Option<Look>, asks: [bool; 2]) {
+    state.tx.rounds += 1;
+    state.tx.before = before;
+    (state.tx.asks, state.tx.to_ask) = (asks, asks);
+    state.tx.phase = if asks == [false; 2] { Phase::Waits } else { Phase::Asks };
+    if plan.together && state.client.looking.is_none() {
+        later_look(plan, state);
+    }
+}
+
+/// Whether the stamps of others, and the client's own memory, say that a document is unchanged.
+fn is_unchanged_until(plan: &Plan, state: &State, until: &Look, doc: usize) -> bool {
+    let has_changed = own::has_changed(plan, state, doc);
+    state.tx.first.is_some_and(|first| is_same(plan, &first, until, doc)) && !has_changed
+}
+
+fn is_same(plan: &Plan, first: &Look, later: &Look, doc: usize) -> bool {
+    let is_noticed = first.notice && !plan.has(Breakage::NoticeInLaterOnly) || later.notice;
+    !is_noticed && (first.theirs[doc] == later.theirs[doc] || plan.has(Breakage::StampsIgnored))
+}
+
+/// The stamps of the own record, if all that is acknowledged is in it.
+fn acknowledged(plan: &Plan, state: &State, remembered: [u8; 2]) -> [u8; 2] {
+    let is_known = |change: &Change| matches!(change, Change::Known | Change::Over);
+    let known = state.client.decisions.iter().zip(plan.decisions).filter(|(change, _)| is_known(change));
+    let counts = known.fold([0; 2], |[x, y], (_, docs)| [x + u8::from(docs[0]), y + u8::from(docs[1])]);
+    [remembered[0].max(counts[0]), remembered[1].max(counts[1])]
+}
+
+/// A document is asked for again.
+pub fn ask(state: &mut State, doc: usize) {
+    state.client.process = state.server.process;
+    state.tx.to_ask[doc] = false;
+    if state.tx.read[doc] != Some(state.server.values[doc]) {
+        state.tx.phase = Phase::Failed;
+    } else if state.tx.to_ask == [false; 2] {
+        state.tx.phase = Phase::Waits;
+    }
+}
+
+/// The later look is sent.
+pub fn later_look(plan: &Plan, state: &mut State) {
+    look::begin(state, true);
+    if plan.has(Breakage::MemoryAtSending) {
+        state.tx.unchanged = [0, 1].map(|doc| !own::has_changed(plan, state, doc));
+    }
+}
+
+/// The later look is answered: the transaction is valid, or another round begins, in which all that
+/// has changed is asked again.
+pub fn judge(plan: &Plan, state: &mut State, later: Look) {
+    let is_unchanged = [0, 1].map(|doc| !state.tx.asks[doc] && is_unchanged(plan, state, &later, doc));
+    let asks = state.tx.asks;
+    let is_skipped = asks != [false; 2] && plan.has(Breakage::NotBesideAsked);
+    let are_unchanged = (0..2).all(|doc| asks[doc] || is_unchanged[doc]) || is_skipped;
+    if are_unchanged && is_of_one_moment(plan, state, &later) {
+        state.tx.phase = Phase::Valid;
+    } else if state.tx.rounds == Plan::ROUNDS {
+        state.tx.phase = Phase::Failed;
+    } else {
+        round(plan, state, Some(later), is_unchanged.map(|unchanged| !unchanged));
+    }
+}
+
+/// Whether what was taken for unchanged is still that.
+fn is_unchanged(plan: &Plan, state: &State, later: &Look, doc: usize) -> bool {
+    let Some(first) = state.tx.first else { return false };
+    let by_own =
+        if plan.has(Breakage::MemoryAtSending) { state.tx.unchanged[doc] } else { !own::has_changed(plan, state, doc) };
+    let is_connected = first.process == state.client.process || plan.has(Breakage::ConnectionsIgnored);
+    let is_young = state.now - first.sent <= Plan::BETWEEN || plan.has(Breakage::AgeIgnored);
+    by_own && is_connected && is_young && is_same(plan, &first, later, doc)
+}
+
+/// Whether what was asked again is of one moment.
+fn is_of_one_moment(plan: &Plan, state: &State, later: &Look) -> bool {
+    let asked = (0..2).filter(|doc| state.tx.asks[*doc]);
+    if asked.clone().next().is_none() {
+        return true;
+    }
+    let Some(before) = state.tx.before else { return false };
+    let stamps = |look: &Look, doc: usize| [look.own[doc], look.theirs[doc]];
+    let disturbed = asked.clone().filter(|doc| stamps(&before, *doc) != stamps(later, *doc)).count();
+    let may_be = asked.count() == 1 || plan.has(Breakage::OneOfSeveralDisturbed);
+    before.process == state.client.process && (disturbed == 0 || disturbed == 1 && may_be)
+}

@@ -1,0 +1,59 @@
+//! Moments by two clocks, for what must not be taken for younger than it is.
+
+use std::time::{Duration, Instant, SystemTime};
+
+/// A moment by two clocks: one that does not go back, and one that goes on while the machine is
+/// suspended.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Moment {
+    steady: Instant,
+    wall: SystemTime,
+}
+
+impl Moment {
+    pub(crate) fn now() -> Self {
+        Self { steady: Instant::now(), wall: SystemTime::now() }
+    }
+
+    /// By the clock that has gone further since.
+    pub(crate) fn elapsed(self) -> Duration {
+        self.until(Self::now())
+    }
+
+    /// From this moment to a later one, by the clock that has gone further in between.
+    pub(crate) fn until(self, later: Self) -> Duration {
+        let wall = later.wall.duration_since(self.wall).unwrap_or_default();
+        later.steady.saturating_duration_since(self.steady).max(wall)
+    }
+
+    /// By the clock that does not go back.
+    pub(crate) fn is_after(self, other: Self) -> bool {
+        self.steady > other.steady
+    }
+
+    /// The moment at which the clocks will have gone so much further.
+    #[cfg(test)]
+    pub(crate) fn later(self, steady: Duration, wall: Duration) -> Self {
+        Self { steady: self.steady + steady, wall: self.wall + wall }
+    }
+
+    /// The moment at which the clocks were so far behind.
+    #[cfg(test)]
+    pub(crate) fn earlier(self, steady: Duration, wall: Duration) -> Self {
+        Self { steady: self.steady.checked_sub(steady).unwrap(), wall: self.wall.checked_sub(wall).unwrap() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_clock_that_has_gone_further_counts() {
+        let (now, long) = (Moment::now(), Duration::from_secs(60));
+        for earlier in [now.earlier(long, Duration::ZERO), now.earlier(Duration::ZERO, long)] {
+            assert_eq!(earlier.until(now), long);
+            assert_eq!(now.until(earlier), Duration::ZERO, "none goes back");
+        }
+    }
+}

@@ -1,0 +1,296 @@
+//! What this client itself is changing: which change stamps' names ([`super::tag`]) were touched
+//! since a moment. In memory only.
+//!
+//! A change is counted from before it is sent until its outcome is known. One whose outcome nobody
+//! learns, because its future was dropped or its answer stayed out, may arrive at any later time at
+//! the same server process: it counts as long as that process lives. Decisions of transactions are
+//! counted by the stamps that they set, and plain writes by those of a whole collection.
+
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+
+use bson::oid::ObjectId;
+
+use super::{changes::stamps_of_changes, nodes::Nodes, tag::Tag};
+use crate::options::Namespace;
+
+/// The most names that are remembered.
+const MAX_TAGS: usize = 20_000;
+
+/// A mark in the life of this client: the number of changes that had ended by then.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Mark(u64);
+
+/// Documents that a change touches.
+#[derive(Debug)]
+enum Touched {
+    Some(Vec<Tag>),
+    /// Those of any collection.
+    Any,
+}
+
+/// What is known of the changes of one name.
+#[derive(Clone, Copy, Debug, Default)]
+struct Known {
+    /// Number of changes that are under way.
+    open: usize,
+    /// The moment at which the last one ended.
+    ended: u64,
+    /// A change has been lost.
+    lost: Option<Lost>,
+}
+
+/// A change whose outcome nobody knows. `None`: the server process that it was sent to is unknown.
+#[derive(Clone, Copy, Debug)]
+struct Lost(Option<ObjectId>);
+
+impl Lost {
+    /// May it still arrive at this process, or may that have been the one that it arrived at?
+    fn concerns(self, process: Option<ObjectId>) -> bool {
+        self.0.is_none() || process.is_none() || self.0 == process
+    }
+
+    /// Two losses in different processes count in any.
+    fn and(self, before: Option<Self>) -> Self {
+        if before.is_none_or(|before| before.0 == self.0) { self } else { Self(None) }
+    }
+}
+
+impl Known {
+    fn is_changed(&self, since: Mark, process: Option<ObjectId>) -> bool {
+        self.open > 0 || self.ended > since.0 || self.lost.is_some_and(|lost| lost.concerns(process))
+    }
+
+    fn end(&mut self, moment: u64, lost: Option<Lost>) {
+        self.open = self.open.saturating_sub(1);
+        self.ended = moment;
+        if let Some(lost) = lost {
+            self.lost = Some(lost.and(self.lost));
+        }
+    }
+}
+
+#[derive(Default)]
+struct State {
+    /// Number of changes that have ended.
+    moment: u64,
+    known: HashMap<Tag, Known>,
+    /// Changes that may have touched any collection.
+    any: Known,
+    /// The moment before which names may have been forgotten.
+    forgotten: u64,
+}
+
+impl State {
+    fn begin(&mut self, touched: &Touched) {
+        let Touched::Some(tags) = touched else {
+            self.any.open += 1;
+            return;
+        };
+        if self.known.len() >= MAX_TAGS {
+            self.known.retain(|_, known| known.open > 0 || known.lost.is_some());
+            self.forgotten = self.moment;
+        }
+        for tag in tags {
+            self.known.entry(*tag).or_default().open += 1;
+        }
+    }
+
+    fn end(&mut self, touched: &Touched, lost: Option<Lost>) {
+        self.moment += 1;
+        let moment = self.moment;
+        match touched {
+            Touched::Any => self.any.end(moment, lost),
+            Touched::Some(tags) => tags.iter().for_each(|tag| {
+                // It is never forgotten while it is open.
+                self.known.entry(*tag).or_default().end(moment, lost);
+            }),
+        }
+    }
+}
+
+/// Changes of this client's own, by the names of the change stamps that they concern.
+pub(crate) struct OwnChanges {
+    state: Mutex<State>,
+    /// The server process of now.
+    nodes: Arc<Nodes>,
+}
+
+impl OwnChanges {
+    pub(crate) fn new(nodes: Arc<Nodes>) -> Self {
+        Self { state: Mutex::default(), nodes }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        // Nothing panics while it is held.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn now(&self) -> Mark {
+        Mark(self.state().moment)
+    }
+
+    /// A transaction that sets these change stamps is about to be decided.
+    pub(crate) fn deciding(self: &Arc<Self>, stamps: Vec<Tag>) -> Changing {
+        self.begin(Touched::Some(stamps))
+    }
+
+    /// A plain write in this collection is about to be sent.
+    pub(crate) fn writing(self: &Arc<Self>, ns: &Namespace) -> Changing {
+        self.begin(Touched::Some(stamps_of_changes(ns, None).into_iter().collect()))
+    }
+
+    /// A command that may change documents of any collection is about to be sent.
+    pub(crate) fn changing_any(self: &Arc<Self>) -> Changing {
+        self.begin(Touched::Any)
+    }
+
+    fn begin(self: &Arc<Self>, touched: Touched) -> Changing {
+        self.state().begin(&touched);
+        Changing { process: self.nodes.process(), all: Arc::clone(self), touched, is_known: false }
+    }
+
+    /// Is no change under way, and none lost?
+    pub(crate) fn are_over(&self) -> bool {
+        let state = self.state();
+        let mut all = state.known.values().chain([&state.any]);
+        all.all(|known| known.open == 0 && known.lost.is_none())
+    }
+
+    /// Has this client left everything as it was since a moment, as far as these stamps tell?
+    pub(crate) fn are_none<'a>(&self, stamps: impl IntoIterator<Item = &'a Tag>, since: Mark) -> bool {
+        let (process, state, mut stamps) = (self.nodes.process(), self.state(), stamps.into_iter());
+        if state.forgotten > since.0 || state.any.is_changed(since, process) {
+            return false;
+        }
+        stamps.all(|tag| state.known.get(tag).is_none_or(|known| !known.is_changed(since, process)))
+    }
+}
+
+/// A change that is under way. Dropped before its outcome is known, it is lost.
+pub(crate) struct Changing {
+    all: Arc<OwnChanges>,
+    touched: Touched,
+    /// The server process at its beginning.
+    process: Option<ObjectId>,
+    is_known: bool,
+}
+
+impl Changing {
+    /// The change has taken effect, or it certainly never will.
+    pub(crate) fn over(mut self) {
+        self.is_known = true;
+    }
+}
+
+impl Drop for Changing {
+    fn drop(&mut self) {
+        // If another process has come meanwhile, it may have been sent to that one.
+        let process = self.process.filter(|process| self.all.nodes.process() == Some(*process));
+        let lost = (!self.is_known).then_some(Lost(process));
+        self.all.state().end(&self.touched, lost);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use bson::doc;
+
+    use super::*;
+    use crate::coordinator::own_key::OwnKey;
+
+    fn coll(name: &str) -> Namespace {
+        Namespace::new("d", name)
+    }
+
+    fn whole(name: &str) -> Tag {
+        Tag::of(&coll(name))
+    }
+
+    fn own() -> Arc<OwnChanges> {
+        let own = OwnChanges::new(Arc::default());
+        becomes(&own, 1);
+        Arc::new(own)
+    }
+
+    /// The server is this process from now on.
+    fn becomes(own: &OwnChanges, process: u8) {
+        let process = ObjectId::from_bytes([process; 12]);
+        own.nodes.note(&doc! {"isWritablePrimary": true, "topologyVersion": {"processId": process, "counter": 0_i64}});
+    }
+
+    fn is_still(own: &OwnChanges, name: &str, since: Mark) -> bool {
+        own.are_none(&[whole(name)], since)
+    }
+
+    #[test]
+    fn changes_count_from_their_beginning_to_their_end_and_for_who_began_before_that() {
+        let own = own();
+        let before = own.now();
+        let change = own.writing(&coll("a"));
+        let meanwhile = own.now();
+        assert!(!is_still(&own, "a", before) && !is_still(&own, "a", meanwhile) && is_still(&own, "b", before));
+        assert!(!own.are_over());
+        change.over();
+        assert!(own.are_over());
+        assert!(!is_still(&own, "a", before) && !is_still(&own, "a", meanwhile));
+        assert!(is_still(&own, "a", own.now()) && is_still(&own, "b", before));
+    }
+
+    #[test]
+    fn decisions_touch_the_documents_whose_stamps_they_set() {
+        let (own, bucket) = (own(), |number| whole("a").in_bucket_of(&OwnKey::Whole(number)));
+        let (before, one) = (own.now(), bucket(1));
+        let other = (2..).map(bucket).find(|other| *other != one).unwrap();
+        own.deciding(vec![whole("a"), one]).over();
+        let none = |tag: Tag| own.are_none(&[tag], before);
+        assert!(!none(one) && none(other) && !none(whole("a")));
+        own.writing(&coll("a")).over();
+        assert!(!none(whole("a").in_any_bucket()), "a plain write may be about any document");
+    }
+
+    #[test]
+    fn lost_changes_count_as_long_as_their_server_process_lives() {
+        let own = own();
+        drop(own.writing(&coll("a")));
+        assert!(!is_still(&own, "a", own.now()) && !own.are_over());
+        becomes(&own, 2);
+        assert!(is_still(&own, "a", own.now()));
+        drop(own.writing(&coll("a")));
+        becomes(&own, 3);
+        assert!(!is_still(&own, "a", own.now()), "one was lost in each of two");
+
+        let between = own.writing(&coll("b"));
+        becomes(&own, 4);
+        drop(between);
+        becomes(&own, 5);
+        assert!(!is_still(&own, "b", own.now()), "it was sent to either of two");
+    }
+
+    #[test]
+    fn changes_of_any_collection_count_in_each() {
+        let own = own();
+        let before = own.now();
+        let change = own.changing_any();
+        assert!(!is_still(&own, "a", own.now()));
+        change.over();
+        assert!(!is_still(&own, "a", before) && is_still(&own, "a", own.now()));
+    }
+
+    #[test]
+    fn forgotten_names_count_as_changed_for_who_began_before() {
+        let own = own();
+        let open = own.writing(&coll("open"));
+        let before = own.now();
+        for n in 0..MAX_TAGS {
+            own.writing(&coll(&n.to_string())).over();
+        }
+        assert!(own.state().known.len() < MAX_TAGS + 2);
+        assert!(!is_still(&own, "0", before), "it was changed");
+        assert!(!is_still(&own, "open", own.now()), "it is not forgotten");
+        open.over();
+        assert!(is_still(&own, "open", own.now()));
+    }
+}

@@ -1,0 +1,97 @@
+//! What nothing has changed since it was read is not read again by a validation (decision 0068).
+//!
+//! A transaction at snapshot remembers when it began: the last look at the change stamps, and the
+//! moment in what this client itself changes. At its commit a later look is taken, with all locks
+//! held. What it has read is unchanged if all of this holds:
+//!
+//! 1. This client has changed nothing of it since: no decision, no plain write, none that is lost.
+//! 2. No other client whose record was open at one of the looks has ever decided anything there,
+//!    and none that has opened and closed its record in between.
+//! 3. No other client has given notice that it writes outside transactions, or that was over before
+//!    the first look.
+//! 4. One server process has answered both looks and everything in between.
+//! 5. The server itself removes nothing there, and MongoTx writes nothing there without counting
+//!    it: the collection has no TTL index, is no view and no other collection in which nothing can
+//!    be locked, and not in the database of the records.
+//! 6. The answer was found by a query, and was not taken on trust ([`Entry::is_answered`]).
+//!
+//! 2 is more than that the stamps are the same: answers that a read lease has allowed
+//! ([`super::read_lease`]), which rest on clocks, are right as well where nobody else has ever
+//! decided anything.
+
+use std::{collections::HashSet, sync::Arc};
+
+use super::{
+    Core,
+    changes::{ChangeLook, SameServer},
+    own_changes::Mark,
+    read_set::{Entry, ReadSet},
+    tag::Tags,
+};
+use crate::options::Namespace;
+
+/// The time at which a transaction began.
+#[derive(Clone)]
+pub(crate) struct Base {
+    look: Arc<ChangeLook>,
+    own: Mark,
+}
+
+/// The time at which a transaction began, for what it has read.
+pub(crate) struct Since {
+    base: Base,
+    /// Collections of which something can change without a trace.
+    traceless: HashSet<Namespace>,
+}
+
+impl Core {
+    /// To be remembered before a transaction reads anything. `None`: no look has been answered yet,
+    /// or several servers keep the data.
+    pub(crate) fn base(&self) -> Option<Base> {
+        let own = self.server.own_changes().now();
+        // The look was answered before what is read from here on is asked for.
+        self.server.is_bound().then(|| self.looks.last()).flatten().map(|look| Base { look, own })
+    }
+
+    /// For the validation of a transaction that has begun at `base`, and made these reads.
+    pub(crate) async fn since(&self, base: Base, reads: &ReadSet) -> Since {
+        let mut traceless = HashSet::new();
+        for ns in reads.collections() {
+            // Without an answer it is read again, which says why.
+            let known = self.catalog.look_up(&self.server, ns).await;
+            let leaves_traces = ns.db != self.options.tx_database
+                && known.is_ok_and(|known| {
+                    known.unlockable.is_none() && known.indexes.iter().all(|index| index.expiry().is_none())
+                });
+            if !leaves_traces {
+                traceless.insert(ns.clone());
+            }
+        }
+        Since { base, traceless }
+    }
+
+    /// Is everything with these change stamps as it was, as far as this later look and the client's
+    /// own memory tell?
+    pub(crate) fn is_unchanged(&self, since: &Since, stamps: &Tags, later: &ChangeLook) -> bool {
+        let (before, known) = (&since.base.look, self.log.own_changes(stamps));
+        let by_others = before.changed_by_others(later, &known, stamps, SameServer::Connections);
+        !before.may_be_written_around(later, |notice| self.server.plain.is_own(notice))
+            && [before, later].iter().all(|look| look.is_silent(&known, stamps))
+            && by_others == Some(false)
+            && self.server.is_bound()
+            // Last: what is decided or written meanwhile has begun before it could be seen.
+            && self.server.own_changes().are_none(stamps, since.base.own)
+    }
+}
+
+impl Since {
+    /// Does a change of this collection leave a trace?
+    pub(crate) fn traces(&self, ns: &Namespace) -> bool {
+        !self.traceless.contains(ns)
+    }
+
+    /// Does every change leave a trace that matters to this read, and was that answered?
+    pub(crate) fn traces_all_of(&self, entry: &Entry) -> bool {
+        entry.is_answered && entry.collections.iter().all(|ns| self.traces(ns))
+    }
+}

@@ -1,0 +1,405 @@
+//! What nothing has changed is not asked again at the commit (decision 0068), and everything that
+//! may have been changed is: by decisions and plain writes of the same client, of other clients,
+//! and by the server itself.
+//!
+//! Each test has a server of its own: on the shared one others write all the time.
+
+use std::{
+    sync::{
+        Mutex,
+        atomic::{AtomicBool, AtomicI32, Ordering::SeqCst},
+    },
+    time::{Duration, Instant},
+};
+
+use bson::{Document, doc};
+use mongotx::{
+    Client, ClientOptions, Collection, ErrorKind, IndexModel, Isolation, Metrics, Session, TransactionOptions,
+};
+use testkit::{Server, ServerOptions};
+
+use crate::quiet;
+
+const LONG: Duration = Duration::from_secs(60);
+
+/// A client on a server of its own, with the documents `{_id: 1..=20, k: _id, n: 0}`.
+struct Stage {
+    server: Server,
+    client: Client,
+    coll: Collection<Document>,
+}
+
+impl Stage {
+    async fn start() -> Self {
+        let server = ServerOptions::standalone().in_memory().start().await.unwrap();
+        let client = connect(&server).await;
+        let coll = quiet::collection(&client, 0).await;
+        coll.create_index(IndexModel::new(doc! {"k": 1})).await.unwrap();
+        let all: Vec<Document> = (1..=20).map(|id| doc! {"_id": id, "k": id, "n": 0}).collect();
+        coll.insert_many(&all).await.unwrap();
+        assert!(client.flush(LONG).await);
+        let stage = Self { server, client, coll };
+        stage.look().await;
+        stage
+    }
+
+    /// Lets the client look at the change stamps, by a validation.
+    async fn look(&self) {
+        let mut session = self.reading().await;
+        session.commit().await.unwrap();
+    }
+
+    /// A transaction that has read the documents 1 and 2, and some by their keys.
+    async fn reading(&self) -> Session {
+        let mut session = begun(&self.client, Isolation::Snapshot);
+        for id in [1, 2] {
+            assert!(self.coll.find_one(doc! {"_id": id}).session(&mut session).await.unwrap().is_some());
+        }
+        let some = self.coll.find(doc! {"k": {"$in": [3, 4, 99]}}).session(&mut session).await.unwrap();
+        assert!(!some.try_collect().await.unwrap().is_empty());
+        session
+    }
+
+    /// Such a transaction is committed without asking anything again: not perhaps the first one,
+    /// because the client may have begun a connection in between.
+    async fn until_unasked(&self, transaction: impl AsyncFn() -> Session) {
+        let begun = Instant::now();
+        loop {
+            match self.commit(transaction().await).await {
+                UNASKED => return,
+                found => assert_eq!(found, ASKED),
+            }
+            assert!(begun.elapsed() < LONG, "everything is asked again: {:?}", self.client.metrics());
+        }
+    }
+
+    /// Commits, and answers whether it was committed, and whether nothing was asked again.
+    async fn commit(&self, mut session: Session) -> (bool, bool) {
+        let before = self.client.metrics().validations_unasked;
+        let committed = session.commit().await;
+        if let Err(error) = &committed {
+            assert_eq!(error.kind(), ErrorKind::Conflict, "{error}");
+        }
+        (committed.is_ok(), self.client.metrics().validations_unasked > before)
+    }
+}
+
+const UNASKED: (bool, bool) = (true, true);
+const ASKED: (bool, bool) = (true, false);
+const CONFLICT: (bool, bool) = (false, false);
+
+async fn connect(server: &Server) -> Client {
+    let options = ClientOptions { count_commands: true, ..quiet::options() };
+    Client::connect_with(&server.uri(), options).await.unwrap()
+}
+
+fn begun(client: &Client, isolation: Isolation) -> Session {
+    let options = TransactionOptions { isolation: Some(isolation), ..TransactionOptions::default() };
+    let mut session = client.session_with(options);
+    session.begin().unwrap();
+    session
+}
+
+async fn set(coll: &Collection<Document>, filter: Document) {
+    let changed = coll.update_one(filter, doc! {"$inc": {"n": 1}}).await.unwrap();
+    assert_eq!(changed.modified_count, 1);
+}
+
+/// A transaction of this client changes these documents.
+async fn commit_change(client: &Client, coll: &Collection<Document>, ids: &[i32]) {
+    let mut session = begun(client, Isolation::ReadCommitted);
+    for id in ids {
+        coll.update_one(doc! {"_id": *id}, doc! {"$inc": {"n": 1}}).session(&mut session).await.unwrap();
+    }
+    session.commit().await.unwrap();
+}
+
+#[tokio::test]
+async fn what_nothing_has_changed_is_not_asked_again() {
+    let stage = Stage::start().await;
+    stage.until_unasked(async || stage.reading().await).await;
+    // One that has written, and its commands.
+    let (id, before) = (AtomicI32::new(50), Mutex::new(Metrics::default()));
+    stage
+        .until_unasked(async || {
+            let mut session = stage.reading().await;
+            let document = doc! {"_id": id.fetch_add(1, SeqCst), "n": 0};
+            stage.coll.insert_one(&document).session(&mut session).await.unwrap();
+            *before.lock().unwrap() = stage.client.metrics();
+            session
+        })
+        .await;
+    let (before, after) = (before.into_inner().unwrap(), stage.client.metrics());
+    let questions = after.validation_questions - before.validation_questions;
+    let finds = after.commands.get("find").unwrap_or(&0) - before.commands.get("find").unwrap_or(&0);
+    assert_eq!((questions, finds), (0, 1), "one look and nothing else");
+}
+
+#[tokio::test]
+async fn what_this_client_has_changed_elsewhere_is_no_matter() {
+    let stage = Stage::start().await;
+    let other = quiet::collection(&stage.client, 0).await;
+    other.insert_one(&doc! {"_id": 1, "n": 0}).await.unwrap();
+    stage
+        .until_unasked(async || {
+            let session = stage.reading().await;
+            set(&other, doc! {"_id": 1}).await;
+            commit_change(&stage.client, &other, &[1]).await;
+            session
+        })
+        .await;
+}
+
+/// Changes of the same client, of the documents that were read or of a range that was.
+#[tokio::test]
+async fn what_this_client_has_changed_itself_is_seen() {
+    let stage = Stage::start().await;
+    let coll = &stage.coll;
+    let session = stage.reading().await;
+    commit_change(&stage.client, coll, &[2]).await;
+    assert_eq!(stage.commit(session).await, CONFLICT, "a transaction");
+
+    let session = stage.reading().await;
+    coll.insert_one(&doc! {"_id": 99, "k": 99}).await.unwrap();
+    assert_eq!(stage.commit(session).await, CONFLICT, "an insert");
+
+    let session = stage.reading().await;
+    coll.delete_one(doc! {"_id": 99}).await.unwrap();
+    assert_eq!(stage.commit(session).await, CONFLICT, "a deletion");
+
+    let session = stage.reading().await;
+    set(coll, doc! {"_id": 1}).await;
+    assert_eq!(stage.commit(session).await, CONFLICT, "an update by _id");
+
+    let session = stage.reading().await;
+    set(coll, doc! {"k": 3}).await;
+    assert_eq!(stage.commit(session).await, CONFLICT, "an update by a key");
+
+    let session = stage.reading().await;
+    coll.find_one_and_update(doc! {"k": 4}, doc! {"$inc": {"n": 1}}).await.unwrap().unwrap();
+    assert_eq!(stage.commit(session).await, CONFLICT, "findAndModify");
+
+    let session = stage.reading().await;
+    let stages =
+        [doc! {"$match": {"_id": 1}}, doc! {"$set": {"n": 77}}, doc! {"$merge": {"into": &coll.namespace().coll}}];
+    coll.aggregate(stages.to_vec()).await.unwrap().try_collect().await.unwrap();
+    assert_eq!(stage.commit(session).await, CONFLICT, "$merge");
+
+    let session = stage.reading().await;
+    set(coll, doc! {"_id": 20}).await;
+    assert_eq!(stage.commit(session).await, ASKED, "a plain write counts for all documents");
+
+    let session = stage.reading().await;
+    coll.drop().await.unwrap();
+    assert_eq!(stage.commit(session).await, CONFLICT, "drop");
+}
+
+/// Which documents share a bucket depends on their `_id`s: not all of these do.
+#[tokio::test]
+async fn decisions_about_other_documents_are_no_matter_to_those_read_by_id() {
+    let stage = Stage::start().await;
+    let id = AtomicI32::new(0);
+    stage
+        .until_unasked(async || {
+            let session = stage.reading_two().await;
+            commit_change(&stage.client, &stage.coll, &[10 + id.fetch_add(1, SeqCst) % 10]).await;
+            session
+        })
+        .await;
+}
+
+impl Stage {
+    async fn reading_two(&self) -> Session {
+        let mut session = begun(&self.client, Isolation::Snapshot);
+        for id in [1, 2] {
+            assert!(self.coll.find_one(doc! {"_id": id}).session(&mut session).await.unwrap().is_some());
+        }
+        session
+    }
+}
+
+#[tokio::test]
+async fn plain_writes_of_another_client_are_seen_until_it_is_shut_down() {
+    let stage = Stage::start().await;
+    let other = connect(&stage.server).await;
+    let theirs = quiet::through(&other, &stage.coll);
+
+    let session = stage.reading().await;
+    set(&theirs, doc! {"_id": 1}).await;
+    assert_eq!(stage.commit(session).await, CONFLICT, "its first plain write");
+
+    let session = stage.reading().await;
+    set(&theirs, doc! {"_id": 2}).await;
+    assert_eq!(stage.commit(session).await, CONFLICT, "one more");
+
+    let session = stage.reading().await;
+    assert_eq!(stage.commit(session).await, ASKED, "it may write at any time");
+
+    let session = stage.reading().await;
+    set(&theirs, doc! {"_id": 1}).await;
+    other.shutdown().await.unwrap();
+    assert_eq!(stage.commit(session).await, CONFLICT, "it has written and gone meanwhile");
+
+    // Now it is gone.
+    stage.until_unasked(async || stage.reading().await).await;
+
+    let session = stage.reading().await;
+    set(&theirs, doc! {"_id": 2}).await;
+    assert_eq!(stage.commit(session).await, CONFLICT, "it is there again");
+}
+
+/// A client that comes, writes and goes while a transaction runs.
+#[tokio::test]
+async fn plain_writes_of_a_client_that_comes_and_goes_are_seen() {
+    let stage = Stage::start().await;
+    let session = stage.reading().await;
+    let other = connect(&stage.server).await;
+    set(&quiet::through(&other, &stage.coll), doc! {"_id": 1}).await;
+    other.shutdown().await.unwrap();
+    assert_eq!(stage.commit(session).await, CONFLICT);
+}
+
+#[tokio::test]
+async fn where_another_client_has_decided_everything_is_asked_until_it_has_gone() {
+    let stage = Stage::start().await;
+    let other = connect(&stage.server).await;
+    let theirs = quiet::through(&other, &stage.coll);
+
+    let session = stage.reading().await;
+    commit_change(&other, &theirs, &[1]).await;
+    assert_eq!(stage.commit(session).await, CONFLICT, "while it ran");
+    let session = stage.reading().await;
+    assert_eq!(stage.commit(session).await, ASKED, "it may have left something");
+
+    let session = stage.reading().await;
+    commit_change(&other, &theirs, &[2]).await;
+    other.shutdown().await.unwrap();
+    assert_eq!(stage.commit(session).await, CONFLICT, "it has gone meanwhile");
+    // Now it is gone.
+    stage.until_unasked(async || stage.reading().await).await;
+}
+
+#[tokio::test]
+async fn what_the_server_removes_by_itself_is_asked_for() {
+    let stage = Stage::start().await;
+    stage.coll.create_index(IndexModel::new(doc! {"at": 1}).expire_after(LONG)).await.unwrap();
+    let session = stage.reading().await;
+    assert_eq!(stage.commit(session).await, ASKED);
+}
+
+/// The first in an order was not looked for among what is committed and not finished.
+#[tokio::test]
+async fn the_first_that_a_write_has_met_is_asked_for() {
+    let stage = Stage::start().await;
+    let mut session = begun(&stage.client, Isolation::Snapshot);
+    let first = stage.coll.find_one_and_update(doc! {"n": 0}, doc! {"$set": {"n": 9}}).sort(doc! {"k": 1});
+    assert!(first.session(&mut session).await.unwrap().is_some());
+    assert_eq!(stage.commit(session).await, ASKED);
+}
+
+#[tokio::test]
+async fn a_serializable_transaction_asks_everything() {
+    let stage = Stage::start().await;
+    let mut session = begun(&stage.client, Isolation::Serializable);
+    for id in [1, 2] {
+        assert!(stage.coll.find_one(doc! {"_id": id}).session(&mut session).await.unwrap().is_some());
+    }
+    assert_eq!(stage.commit(session).await, ASKED);
+}
+
+/// A connection that is begun while a transaction runs may lead to another server process.
+#[tokio::test]
+async fn after_a_restart_of_the_server_everything_is_asked() {
+    let server = ServerOptions::standalone().start().await.unwrap();
+    let client = connect(&server).await;
+    let coll = quiet::collection(&client, 0).await;
+    let all: Vec<Document> = (1..=2).map(|id| doc! {"_id": id, "n": 0}).collect();
+    coll.insert_many(&all).await.unwrap();
+    let read = async |session: &mut Session| {
+        for id in [1, 2] {
+            coll.find_one(doc! {"_id": id}).session(&mut *session).await.unwrap();
+        }
+    };
+    let mut session = begun(&client, Isolation::Snapshot);
+    read(&mut session).await;
+    session.commit().await.unwrap();
+
+    let mut session = begun(&client, Isolation::Snapshot);
+    read(&mut session).await;
+    server.kill().unwrap();
+    server.restart().await.unwrap();
+    let begun = Instant::now();
+    while coll.find_one(doc! {"_id": 1}).await.is_err() {
+        assert!(begun.elapsed() < LONG, "the server does not come back");
+    }
+    let before = client.metrics().validations_unasked;
+    let _ = session.commit().await;
+    assert_eq!(client.metrics().validations_unasked, before);
+}
+
+/// Audits that are committed while the same client writes.
+const AUDITS: usize = 150;
+/// Documents of which a plain writer raises first one and then the other.
+const AHEAD: i32 = 1;
+const BEHIND: i32 = 2;
+/// Accounts between which money is moved.
+const FROM: i32 = 3;
+const TO: i32 = 4;
+
+async fn raise_in_turn(coll: &Collection<Document>, stop: &AtomicBool) {
+    while !stop.load(SeqCst) {
+        for id in [AHEAD, BEHIND] {
+            coll.update_one(doc! {"_id": id}, doc! {"$inc": {"n": 1}}).await.unwrap();
+        }
+    }
+}
+
+async fn move_money(client: &Client, coll: &Collection<Document>, stop: &AtomicBool) {
+    while !stop.load(SeqCst) {
+        let mut session = begun(client, Isolation::ReadCommitted);
+        for (id, by) in [(FROM, -1), (TO, 1)] {
+            let moved = coll.update_one(doc! {"_id": id}, doc! {"$inc": {"n": by}}).session(&mut session).await;
+            moved.unwrap();
+        }
+        session.commit().await.unwrap();
+    }
+}
+
+/// What a transaction has read, if it was committed: the numbers in these documents, in this order.
+async fn audit(client: &Client, coll: &Collection<Document>, ids: [i32; 2], by_key: bool) -> Option<[i32; 2]> {
+    let (mut session, mut found) = (begun(client, Isolation::Snapshot), [0; 2]);
+    for (id, found) in ids.into_iter().zip(&mut found) {
+        let filter = if by_key {
+            doc! {"k": id}
+        } else {
+            doc! {"_id": id}
+        };
+        let document = coll.find_one(filter).session(&mut session).await.ok()??;
+        *found = document.get_i32("n").unwrap();
+    }
+    session.commit().await.ok().map(|()| found)
+}
+
+/// Nothing of this is to be seen in two moments, however many of the audits are refused.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn audits_beside_writes_of_the_same_client_are_of_one_moment() {
+    let stage = Stage::start().await;
+    let (client, coll, stop) = (stage.client.clone(), stage.coll.clone(), AtomicBool::new(false));
+    let audits = async {
+        let (mut committed, mut nth) = (0, 0);
+        while committed < AUDITS {
+            nth += 1;
+            let by_key = nth % 2 == 0;
+            if let Some([ahead, behind]) = audit(&client, &coll, [AHEAD, BEHIND], by_key).await {
+                assert!((0..=1).contains(&(ahead - behind)), "{ahead} and {behind} were never there together");
+                committed += 1;
+            }
+            if let Some([from, to]) = audit(&client, &coll, [FROM, TO], by_key).await {
+                assert_eq!(from + to, 0, "{from} and {to} were never there together");
+                committed += 1;
+            }
+        }
+        stop.store(true, SeqCst);
+    };
+    tokio::join!(audits, raise_in_turn(&coll, &stop), move_money(&client, &coll, &stop));
+}
