@@ -2,18 +2,20 @@
 //! since a moment. In memory only.
 //!
 //! A change is counted from before it is sent until its outcome is known. One whose outcome nobody
-//! learns, because its future was dropped or its answer stayed out, may arrive at any later time at
-//! the same server process: it counts as long as that process lives. Decisions of transactions are
+//! learns, because its future was dropped or its answer stayed out, may arrive later at the same
+//! server process: a decision counts as long as that process lives, a plain write for half an hour
+//! at most. Decisions of transactions are
 //! counted by the stamps that they set, and plain writes by those of a whole collection.
 
 use std::{
     collections::HashMap,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
 };
 
 use bson::oid::ObjectId;
 
-use super::{changes::stamps_of_changes, nodes::Nodes, tag::Tag};
+use super::{changes::stamps_of_changes, moment::Moment, nodes::Nodes, tag::Tag};
 use crate::options::Namespace;
 
 /// The most names that are remembered.
@@ -42,19 +44,30 @@ struct Known {
     lost: Option<Lost>,
 }
 
-/// A change whose outcome nobody knows. `None`: the server process that it was sent to is unknown.
+/// How long after it was lost a plain write may still arrive: a notice covers it for less.
+const LONGEST_LATE: Duration = Duration::from_secs(30 * 60);
+
+/// A change whose outcome nobody knows.
 #[derive(Clone, Copy, Debug)]
-struct Lost(Option<ObjectId>);
+struct Lost {
+    /// The server process that it was sent to, if that is known.
+    process: Option<ObjectId>,
+    /// Time at which it was lost. `None`: a decision, which counts as long as the process lives.
+    at: Option<Moment>,
+}
 
 impl Lost {
     /// May it still arrive at this process, or may that have been the one that it arrived at?
     fn concerns(self, process: Option<ObjectId>) -> bool {
-        self.0.is_none() || process.is_none() || self.0 == process
+        let is_past = self.at.is_some_and(|at| at.elapsed() >= LONGEST_LATE);
+        !is_past && (self.process.is_none() || process.is_none() || self.process == process)
     }
 
-    /// Two losses in different processes count in any.
+    /// Two losses in different processes count in any, for as long as the one that counts longer.
     fn and(self, before: Option<Self>) -> Self {
-        if before.is_none_or(|before| before.0 == self.0) { self } else { Self(None) }
+        let Some(before) = before else { return self };
+        let process = self.process.filter(|process| before.process == Some(*process));
+        Self { process, at: before.at.and(self.at) }
     }
 }
 
@@ -134,7 +147,9 @@ impl OwnChanges {
 
     /// A transaction that sets these change stamps is about to be decided.
     pub(crate) fn deciding(self: &Arc<Self>, stamps: Vec<Tag>) -> Changing {
-        self.begin(Touched::Some(stamps))
+        let mut decision = self.begin(Touched::Some(stamps));
+        decision.is_decision = true;
+        decision
     }
 
     /// A plain write in this collection is about to be sent.
@@ -149,14 +164,14 @@ impl OwnChanges {
 
     fn begin(self: &Arc<Self>, touched: Touched) -> Changing {
         self.state().begin(&touched);
-        Changing { process: self.nodes.process(), all: Arc::clone(self), touched, is_known: false }
+        Changing { process: self.nodes.process(), all: Arc::clone(self), touched, is_decision: false, is_known: false }
     }
 
-    /// Is no change under way, and none lost?
+    /// Is no change under way, and none lost that could still arrive?
     pub(crate) fn are_over(&self) -> bool {
-        let state = self.state();
+        let (process, state) = (self.nodes.process(), self.state());
         let mut all = state.known.values().chain([&state.any]);
-        all.all(|known| known.open == 0 && known.lost.is_none())
+        all.all(|known| known.open == 0 && known.lost.is_none_or(|lost| !lost.concerns(process)))
     }
 
     /// Has this client left everything as it was since a moment, as far as these stamps tell?
@@ -175,6 +190,7 @@ pub(crate) struct Changing {
     touched: Touched,
     /// The server process at its beginning.
     process: Option<ObjectId>,
+    is_decision: bool,
     is_known: bool,
 }
 
@@ -189,7 +205,8 @@ impl Drop for Changing {
     fn drop(&mut self) {
         // If another process has come meanwhile, it may have been sent to that one.
         let process = self.process.filter(|process| self.all.nodes.process() == Some(*process));
-        let lost = (!self.is_known).then_some(Lost(process));
+        let at = (!self.is_decision).then(Moment::now);
+        let lost = (!self.is_known).then_some(Lost { process, at });
         self.all.state().end(&self.touched, lost);
     }
 }
@@ -267,6 +284,18 @@ mod tests {
         drop(between);
         becomes(&own, 5);
         assert!(!is_still(&own, "b", own.now()), "it was sent to either of two");
+    }
+
+    #[test]
+    fn lost_plain_writes_count_for_half_an_hour_and_decisions_for_longer() {
+        let process = Some(ObjectId::from_bytes([1; 12]));
+        let long_ago = Moment::now().earlier(Duration::ZERO, LONGEST_LATE);
+        let (decision, now) = (Lost { process, at: None }, Lost { process, at: Some(Moment::now()) });
+        let past = Lost { process, at: Some(long_ago) };
+        assert!(decision.concerns(process) && now.concerns(process) && !past.concerns(process));
+        assert!(now.and(Some(past)).concerns(process) && past.and(Some(decision)).concerns(process));
+        let lost_anywhere = Lost { process: None, at: Some(long_ago) };
+        assert!(!lost_anywhere.concerns(process) && now.and(Some(lost_anywhere)).concerns(None));
     }
 
     #[test]

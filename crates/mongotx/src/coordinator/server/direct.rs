@@ -10,7 +10,7 @@ use sd2v::{
     unheld,
 };
 
-use super::{Server, WriteAnswer, interrupted, kept, lean::Line};
+use super::{Server, WriteAnswer, interrupted, kept, lean::Line, plain::COVERS};
 use crate::{
     coordinator::own_collections::{CHECKPOINT, DEPLOYMENT, ORPHANS, TXS},
     document,
@@ -102,6 +102,11 @@ impl Server {
         self.nodes.on_majority(&mut command);
         Self::judged_as_asked(&mut command);
         check_direct(&command)?;
+        if line.is_some() && self.needs_notice(COVERS) {
+            // The notice would wait for the connection that the write has.
+            let message = "the notice of writes outside transactions is too old, so nothing was sent";
+            return Err(Error::new(ErrorKind::Unavailable, message));
+        }
         let name = command.keys().next().cloned().unwrap_or_default();
         let ns = written(db, &command);
         let write = async {
@@ -120,9 +125,8 @@ impl Server {
     pub(crate) async fn insert_raw(&self, ns: &Namespace, document: &RawDocument) -> Result<Option<WriteAnswer>> {
         let mut documents = RawArrayBuf::new();
         documents.push(document);
-        let Some(line) = self.raw_line().await? else { return Ok(None) };
         let insert = rawdoc! {"insert": &*ns.coll, "documents": documents};
-        self.plainly(Some(ns), send_raw(line, &ns.db, "insert", insert)).await.map(Some)
+        self.write_raw(ns, "insert", insert).await
     }
 
     /// Updates the document with this `_id` outside a transaction, if no transaction holds it.
@@ -137,7 +141,16 @@ impl Server {
         if scoped::bypasses_validation() {
             return Ok(None);
         }
-        self.give_notice().await?;
+        self.plainly(Some(ns), self.send_update(ns, id, update, home)).await
+    }
+
+    async fn send_update(
+        &self,
+        ns: &Namespace,
+        id: RawBsonRef<'_>,
+        update: &RawDocument,
+        home: &str,
+    ) -> Result<Option<PointUpdate>> {
         let guarded = if unheld::has_no_fields(id) { unheld::guarded_raw(update) } else { None };
         let line = match guarded {
             Some(_) => self.guarded_line(home).await?,
@@ -151,7 +164,7 @@ impl Server {
         let mut statements = RawArrayBuf::new();
         statements.push(statement);
         let update = rawdoc! {"update": &*ns.coll, "updates": statements};
-        let answer = self.plainly(Some(ns), send_raw(line, &ns.db, "update", update)).await?;
+        let answer = send_raw(line, &ns.db, "update", update).await?;
         Ok(Some(PointUpdate { answer, is_guarded: guarded.is_some() }))
     }
 
@@ -160,16 +173,21 @@ impl Server {
     pub(crate) async fn delete_raw(&self, ns: &Namespace, id: RawBsonRef<'_>) -> Result<Option<WriteAnswer>> {
         let mut statements = RawArrayBuf::new();
         statements.push(rawdoc! {"q": raw::unlocked(id), "limit": 1});
-        let Some(line) = self.raw_line().await? else { return Ok(None) };
         let delete = rawdoc! {"delete": &*ns.coll, "deletes": statements};
-        self.plainly(Some(ns), send_raw(line, &ns.db, "delete", delete)).await.map(Some)
+        self.write_raw(ns, "delete", delete).await
     }
 
-    /// A connection for a write as bytes.
-    async fn raw_line(&self) -> Result<Option<Line<'_>>> {
-        self.give_notice().await?;
+    /// Sends a plain write as bytes. `None`: as [`Server::insert_raw`].
+    async fn write_raw(&self, ns: &Namespace, name: &str, command: RawDocumentBuf) -> Result<Option<WriteAnswer>> {
         // The document is written by the other way, which has the option.
-        if scoped::bypasses_validation() { Ok(None) } else { self.line().await }
+        if scoped::bypasses_validation() {
+            return Ok(None);
+        }
+        let write = async {
+            let Some(line) = self.line().await? else { return Ok(None) };
+            send_raw(line, &ns.db, name, command).await.map(Some)
+        };
+        self.plainly(Some(ns), write).await
     }
 
     /// As [`Server::write_directly`], for other commands of the application's own that write.

@@ -6,11 +6,12 @@
 //! for a closed record. It is stored before the first plain write is sent, and again where the last
 //! one is [`RENEWED_AFTER`] old. Nobody removes it but the server, by the index on `closedAt`.
 //!
-//! Where several servers keep the data, everything that was read is asked again by everybody, and
-//! no notice is needed. Nor is one for writes to MongoTx's own collections, which no validation
+//! It is stored wherever the data are: another client may know of fewer servers than this one. No
+//! notice is needed for writes to MongoTx's own collections, which no validation
 //! takes for unchanged, and for statements that are sent for the server's error and match nothing.
 
 use std::{
+    pin::pin,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
@@ -34,7 +35,9 @@ use crate::{
 /// sent. The server keeps it for half an hour: what is sent last under it has twenty minutes to
 /// arrive.
 const RENEWED_AFTER: Duration = Duration::from_secs(5 * 60);
-const COVERS: Duration = Duration::from_secs(10 * 60);
+pub(super) const COVERS: Duration = Duration::from_secs(10 * 60);
+/// How long a write waits for a notice that is only renewed.
+const LONGEST_RENEWAL: Duration = Duration::from_secs(10);
 /// Notices of one client that may still be there: those of the last half hour, and some that were
 /// given up and arrived all the same.
 const MOST_KEPT: usize = 64;
@@ -48,7 +51,8 @@ pub(crate) struct Plain {
     is_heeded: bool,
     /// Time at which the last notice was sent.
     sent: Mutex<Option<Moment>>,
-    storing: AsyncMutex<()>,
+    /// Held by who stores one; the last attempt, if that has failed.
+    storing: AsyncMutex<Option<(Moment, Error)>>,
     notices: Mutex<Vec<ObjectId>>,
 }
 
@@ -96,15 +100,16 @@ impl Server {
         &self.plain.own
     }
 
-    /// Carries out a plain write in a collection, or in any (`None`).
+    /// Carries out a plain write in a collection, or in any (`None`). What it needs a connection
+    /// for comes when it is polled: the notice needs one, too.
     pub(super) async fn plainly<T>(&self, ns: Option<&Namespace>, write: impl Future<Output = Result<T>>) -> Result<T> {
         if ns.is_some_and(|ns| ns.db == self.plain.home.db) {
             return write.await;
         }
         let change = self.begin_plain(ns).await?;
-        let answer = write.await;
-        let is_lost = |error: &Error| matches!(error.kind(), ErrorKind::Indeterminate | ErrorKind::Unavailable);
-        if !answer.as_ref().is_err_and(is_lost) {
+        let answer = self.under_notice(write).await;
+        // Otherwise it was answered, or not sent.
+        if !answer.as_ref().is_err_and(|error| error.kind() == ErrorKind::Indeterminate) {
             change.over();
         }
         answer
@@ -113,9 +118,7 @@ impl Server {
     /// A plain write may be sent, and counts from now on.
     async fn begin_plain(&self, ns: Option<&Namespace>) -> Result<Changing> {
         loop {
-            if !self.plain.has_notice(COVERS) {
-                self.give_notice().await?;
-            }
+            self.give_notice().await?;
             let change = match ns {
                 Some(ns) => self.plain.own.writing(ns),
                 None => self.plain.own.changing_any(),
@@ -128,8 +131,21 @@ impl Server {
         }
     }
 
-    fn needs_notice(&self, age: Duration) -> bool {
-        self.plain.is_heeded && !self.nodes.are_several() && !self.plain.has_notice(age)
+    /// Waits for the answer to a plain write, with a notice all the while.
+    async fn under_notice<T>(&self, write: impl Future<Output = Result<T>>) -> Result<T> {
+        let mut write = pin!(write);
+        loop {
+            match tokio::time::timeout(RENEWED_AFTER, &mut write).await {
+                Ok(answer) => return answer,
+                // The write may have all connections: then the next time will do.
+                Err(_) => drop(tokio::time::timeout(LONGEST_RENEWAL, self.give_notice()).await),
+            }
+        }
+    }
+
+    /// Is there no notice that is young enough?
+    pub(super) fn needs_notice(&self, age: Duration) -> bool {
+        self.plain.is_heeded && !self.plain.has_notice(age)
     }
 
     /// Makes sure that other clients can see that this one writes outside transactions. To be
@@ -138,23 +154,52 @@ impl Server {
         if !self.needs_notice(RENEWED_AFTER) {
             return Ok(());
         }
-        let _storing = self.plain.storing.lock().await;
+        if !self.needs_notice(COVERS) {
+            // One at a time renews it; until that has succeeded, the last one will do.
+            if let Ok(_storing) = self.plain.storing.try_lock()
+                && let Ok(Err(error)) = tokio::time::timeout(LONGEST_RENEWAL, self.store_notice()).await
+            {
+                tracing::debug!(%error, "the notice of writes outside transactions could not be renewed");
+            }
+            return Ok(());
+        }
+        let came = Moment::now();
+        let mut failed = self.plain.storing.lock().await;
         if !self.needs_notice(RENEWED_AFTER) {
             return Ok(());
         }
+        // Who has waited for an attempt shares its failure.
+        if let Some((_, error)) = failed.as_ref().filter(|(at, _)| at.is_after(came)) {
+            return Err(error.clone());
+        }
+        let stored = self.store_notice().await;
+        *failed = stored.as_ref().err().map(|error| (Moment::now(), error.clone()));
+        stored
+    }
+
+    async fn store_notice(&self) -> Result<()> {
         let (home, now) = (&self.plain.home, Moment::now());
-        self.store_notice(home).await.map_err(|error| {
-            let message = format!("the notice of writes outside transactions could not be stored in {home}: {error}");
-            Error::new(ErrorKind::Unavailable, message)
+        let is_first = locked(&self.plain.notices).is_empty();
+        let stored = self.try_to_store_notice(home, is_first).await;
+        stored.map_err(|error| match error.kind() {
+            // Whether it is there or not, nothing else was sent.
+            ErrorKind::Indeterminate => {
+                let message = format!("the notice of writes outside transactions may not be stored in {home}: {error}");
+                Error::new(ErrorKind::Unavailable, message)
+            }
+            _ => error,
         })?;
         *locked(&self.plain.sent) = Some(now);
         Ok(())
     }
 
-    async fn store_notice(&self, home: &Namespace) -> Result<()> {
-        if locked(&self.plain.notices).is_empty() {
+    async fn try_to_store_notice(&self, home: &Namespace, is_first: bool) -> Result<()> {
+        if is_first {
             // The index by which the server removes it.
-            self.run_command(&home.db, index_of_closed()).await?;
+            let mut create = index_of_closed();
+            self.nodes.on_majority(&mut create);
+            self.nodes.with_quorum(&mut create);
+            self.run_command(&home.db, create).await?;
         }
         let notice = ObjectId::new();
         self.plain.note(notice);
@@ -169,8 +214,11 @@ impl Server {
         let _storing = self.plain.storing.lock().await;
         // What begins from here on needs a notice of its own.
         *locked(&self.plain.sent) = None;
+        if !self.plain.own.are_over() {
+            return Ok(());
+        }
         let notices = std::mem::take(&mut *locked(&self.plain.notices));
-        if notices.is_empty() || !self.plain.own.are_over() {
+        if notices.is_empty() {
             return Ok(());
         }
         let home = &self.plain.home;

@@ -73,6 +73,13 @@ impl Stage {
         }
     }
 
+    /// Such transactions are committed, and each has asked again.
+    async fn always_asked(&self, transaction: impl AsyncFn() -> Session) {
+        for _ in 0..5 {
+            assert_eq!(self.commit(transaction().await).await, ASKED);
+        }
+    }
+
     /// Commits, and answers whether it was committed, and whether nothing was asked again.
     async fn commit(&self, mut session: Session) -> (bool, bool) {
         let before = self.client.metrics().validations_unasked;
@@ -282,29 +289,50 @@ async fn where_another_client_has_decided_everything_is_asked_until_it_has_gone(
 #[tokio::test]
 async fn what_the_server_removes_by_itself_is_asked_for() {
     let stage = Stage::start().await;
+    stage.until_unasked(async || stage.reading().await).await;
     stage.coll.create_index(IndexModel::new(doc! {"at": 1}).expire_after(LONG)).await.unwrap();
-    let session = stage.reading().await;
-    assert_eq!(stage.commit(session).await, ASKED);
+    stage.always_asked(async || stage.reading().await).await;
 }
 
 /// The first in an order was not looked for among what is committed and not finished.
 #[tokio::test]
 async fn the_first_that_a_write_has_met_is_asked_for() {
     let stage = Stage::start().await;
-    let mut session = begun(&stage.client, Isolation::Snapshot);
-    let first = stage.coll.find_one_and_update(doc! {"n": 0}, doc! {"$set": {"n": 9}}).sort(doc! {"k": 1});
-    assert!(first.session(&mut session).await.unwrap().is_some());
-    assert_eq!(stage.commit(session).await, ASKED);
+    stage.until_unasked(async || stage.reading().await).await;
+    let transaction = async || {
+        let mut session = begun(&stage.client, Isolation::Snapshot);
+        let first = stage.coll.find_one_and_update(doc! {"n": 0}, doc! {"$set": {"n": 9}}).sort(doc! {"k": 1});
+        assert!(first.session(&mut session).await.unwrap().is_some());
+        session
+    };
+    stage.always_asked(transaction).await;
 }
 
 #[tokio::test]
 async fn a_serializable_transaction_asks_everything() {
     let stage = Stage::start().await;
-    let mut session = begun(&stage.client, Isolation::Serializable);
-    for id in [1, 2] {
-        assert!(stage.coll.find_one(doc! {"_id": id}).session(&mut session).await.unwrap().is_some());
-    }
-    assert_eq!(stage.commit(session).await, ASKED);
+    stage.until_unasked(async || stage.reading().await).await;
+    let transaction = async || {
+        let mut session = begun(&stage.client, Isolation::Serializable);
+        for id in [1, 2] {
+            assert!(stage.coll.find_one(doc! {"_id": id}).session(&mut session).await.unwrap().is_some());
+        }
+        session
+    };
+    stage.always_asked(transaction).await;
+}
+
+/// Nobody learns what became of it, and it may still arrive.
+#[tokio::test]
+async fn a_plain_write_that_is_given_up_may_arrive_at_any_time() {
+    let stage = Stage::start().await;
+    stage.until_unasked(async || stage.reading().await).await;
+    let write = stage.coll.update_one(doc! {"_id": 20}, doc! {"$inc": {"n": 1}});
+    stage.server.pause().unwrap();
+    let given_up = tokio::time::timeout(Duration::from_millis(200), write).await;
+    stage.server.resume().unwrap();
+    assert!(given_up.is_err());
+    stage.always_asked(async || stage.reading().await).await;
 }
 
 /// A connection that is begun while a transaction runs may lead to another server process.
@@ -337,8 +365,9 @@ async fn after_a_restart_of_the_server_everything_is_asked() {
     assert_eq!(client.metrics().validations_unasked, before);
 }
 
-/// Audits that are committed while the same client writes.
-const AUDITS: usize = 150;
+/// Audits that are committed while the same client writes, and those of them that ask nothing.
+const AUDITS: u64 = 150;
+const UNASKED_AUDITS: u64 = 10;
 /// Documents of which a plain writer raises first one and then the other.
 const AHEAD: i32 = 1;
 const BEHIND: i32 = 2;
@@ -346,22 +375,35 @@ const BEHIND: i32 = 2;
 const FROM: i32 = 3;
 const TO: i32 = 4;
 
+/// A moment in which audits get through.
+async fn breathe(nth: u64) {
+    tokio::time::sleep(Duration::from_millis(nth % 20)).await;
+}
+
 async fn raise_in_turn(coll: &Collection<Document>, stop: &AtomicBool) {
-    while !stop.load(SeqCst) {
+    for nth in 0.. {
         for id in [AHEAD, BEHIND] {
             coll.update_one(doc! {"_id": id}, doc! {"$inc": {"n": 1}}).await.unwrap();
         }
+        if stop.load(SeqCst) {
+            return;
+        }
+        breathe(nth).await;
     }
 }
 
 async fn move_money(client: &Client, coll: &Collection<Document>, stop: &AtomicBool) {
-    while !stop.load(SeqCst) {
+    for nth in 0.. {
         let mut session = begun(client, Isolation::ReadCommitted);
         for (id, by) in [(FROM, -1), (TO, 1)] {
             let moved = coll.update_one(doc! {"_id": id}, doc! {"$inc": {"n": by}}).session(&mut session).await;
             moved.unwrap();
         }
         session.commit().await.unwrap();
+        if stop.load(SeqCst) {
+            return;
+        }
+        breathe(nth).await;
     }
 }
 
@@ -383,23 +425,30 @@ async fn audit(client: &Client, coll: &Collection<Document>, ids: [i32; 2], by_k
 /// Nothing of this is to be seen in two moments, however many of the audits are refused.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn audits_beside_writes_of_the_same_client_are_of_one_moment() {
-    let stage = Stage::start().await;
-    let (client, coll, stop) = (stage.client.clone(), stage.coll.clone(), AtomicBool::new(false));
+    let (stage, stop) = (Stage::start().await, AtomicBool::new(false));
+    let (client, raised, money) = (&stage.client, &stage.coll, quiet::collection(&stage.client, 0).await);
+    for id in [FROM, TO] {
+        money.insert_one(&doc! {"_id": id, "k": id, "n": 0}).await.unwrap();
+    }
+    let (before, begun) = (client.metrics().validations_unasked, Instant::now());
     let audits = async {
         let (mut committed, mut nth) = (0, 0);
-        while committed < AUDITS {
+        let is_enough =
+            |committed| committed >= AUDITS && client.metrics().validations_unasked >= before + UNASKED_AUDITS;
+        while !is_enough(committed) {
+            assert!(begun.elapsed() < 3 * LONG, "{committed} are committed: {:?}", client.metrics());
             nth += 1;
             let by_key = nth % 2 == 0;
-            if let Some([ahead, behind]) = audit(&client, &coll, [AHEAD, BEHIND], by_key).await {
+            if let Some([ahead, behind]) = audit(client, raised, [AHEAD, BEHIND], by_key).await {
                 assert!((0..=1).contains(&(ahead - behind)), "{ahead} and {behind} were never there together");
                 committed += 1;
             }
-            if let Some([from, to]) = audit(&client, &coll, [FROM, TO], by_key).await {
+            if let Some([from, to]) = audit(client, &money, [FROM, TO], by_key).await {
                 assert_eq!(from + to, 0, "{from} and {to} were never there together");
                 committed += 1;
             }
         }
         stop.store(true, SeqCst);
     };
-    tokio::join!(audits, raise_in_turn(&coll, &stop), move_money(&client, &coll, &stop));
+    tokio::join!(audits, raise_in_turn(raised, &stop), move_money(client, &money, &stop));
 }
