@@ -54,6 +54,19 @@ fn is_unlocked(filter: &Document) -> bool {
     absent(WRITER) && absent(READERS)
 }
 
+/// Does it make an empty collection, or indexes, by which the server will remove nothing? A view
+/// may show documents at once.
+fn only_makes(command: &Document) -> bool {
+    const EXPIRES: &str = "expireAfterSeconds";
+    match command.keys().next().map(String::as_str) {
+        Some("create") => !command.contains_key(EXPIRES) && !command.contains_key("viewOn"),
+        Some("createIndexes") => command.get_array("indexes").is_ok_and(|indexes| {
+            indexes.iter().all(|index| index.as_document().is_some_and(|index| !index.contains_key(EXPIRES)))
+        }),
+        _ => false,
+    }
+}
+
 /// Is it sent for the server's error, and can change no document?
 fn matches_nothing(command: &Document) -> bool {
     let may_insert = |statement: &Document| matches!(statement.get("upsert"), Some(Bson::Boolean(true)));
@@ -195,10 +208,10 @@ impl Server {
         self.nodes.on_majority(&mut command);
         Self::judged_as_asked(&mut command);
         check_direct(&command)?;
-        let is_probe = matches_nothing(&command);
+        let changes_nothing = matches_nothing(&command) || only_makes(&command);
         let ns = written(db, &command);
         let write = async { self.send_kept(db, command).await.map_err(Error::or_indeterminate) };
-        if is_probe {
+        if changes_nothing {
             return write.await;
         }
         self.plainly(ns.as_ref(), write).await
@@ -320,6 +333,25 @@ mod tests {
     use crate::command::{direct, probe};
 
     const LIVE: TxId = TxId { client: ClientId([1; 12]), seq: 1 };
+
+    #[test]
+    fn what_makes_indexes_and_collections_changes_no_document_unless_they_expire() {
+        let plain = doc! {"key": {"a": 1}, "name": "a"};
+        let mut expiring = plain.clone();
+        expiring.insert("expireAfterSeconds", 5);
+        for harmless in [doc! {"create": "c"}, doc! {"createIndexes": "c", "indexes": [plain.clone()]}] {
+            assert!(only_makes(&harmless), "{harmless}");
+        }
+        for other in [
+            doc! {"createIndexes": "c", "indexes": [plain, expiring]},
+            doc! {"create": "v", "viewOn": "c", "pipeline": []},
+            doc! {"create": "c", "expireAfterSeconds": 5_i64},
+            doc! {"collMod": "c"},
+            doc! {"drop": "c"},
+        ] {
+            assert!(!only_makes(&other), "{other}");
+        }
+    }
 
     #[test]
     fn direct_writes_of_all_commands_are_let_through() {

@@ -207,6 +207,8 @@ async fn plain_write_of_the_old_primary_alone_is_told_as_what_it_is() {
     let world = World::new(&set.uri(), "lost_write");
     let client = world.client(LEASE_MS).await;
     let coll = two_documents(&world, &client).await;
+    // The notice of plain writes, which the first one waits for, needs the majority, too.
+    coll.update_one(doc! {"_id": 1}, doc! {"$set": {"n": 0}}).await.unwrap();
     let (old, next) = set.roles().await;
     set.stop_replication(next).await.unwrap();
     let inner = coll.clone();
