@@ -39,7 +39,7 @@ pub fn send(state: &mut State) {
     begin(state, false);
 }
 
-/// A look is sent.
+/// The client sends a look at the change stamps.
 pub fn begin(state: &mut State, later: bool) {
     state.client.looking = Some(Looking {
         sent: state.now,

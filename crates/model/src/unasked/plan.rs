@@ -7,9 +7,9 @@ pub type Docs = [bool; 2];
 
 /// The first document that is read.
 pub const X: Docs = [true, false];
-/// The second one.
+/// The second of the two documents.
 pub const Y: Docs = [false, true];
-/// Both.
+/// Both documents.
 pub const BOTH: Docs = [true, true];
 
 /// Contents of one exploration.

@@ -11,7 +11,7 @@ pub enum Message {
     Done,
 }
 
-/// The server.
+/// State of the deployment server.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Server {
     /// The committed value of each document.
@@ -26,7 +26,7 @@ pub struct Server {
     pub theirs: [u8; 2],
     /// Whether the other client's notice is there.
     pub notice: bool,
-    /// The number of restarts.
+    /// Number of times that the server was restarted.
     pub process: u8,
 }
 
@@ -67,11 +67,11 @@ pub struct Looking {
 pub enum Change {
     /// It is not sent yet.
     Out,
-    /// It is under way.
+    /// It was sent, and nobody knows its outcome yet.
     Under(Message),
     /// The client knows that it is committed; the finisher does not. (Decisions only.)
     Known,
-    /// It is over.
+    /// It has ended, and its outcome is known.
     Over,
     /// The client will never learn what has become of it.
     Lost(Message),
@@ -90,9 +90,9 @@ pub struct Client {
     pub looks: u8,
     /// Whether it has found the other client's notice.
     pub knows_notice: bool,
-    /// Its other transactions.
+    /// The client's transactions beside the one that is validated.
     pub decisions: Vec<Change>,
-    /// Its plain writes.
+    /// The client's writes outside transactions.
     pub plain: Vec<Change>,
 }
 
@@ -101,18 +101,18 @@ pub struct Client {
 pub enum Notice {
     /// It is not sent yet.
     Out,
-    /// It is being posted.
+    /// The notice was sent, and is not acknowledged.
     Posting(Message),
     /// It is acknowledged, and its age counts from this tick.
     Posted(u8),
 }
 
-/// The other client.
+/// State of the client that does not validate.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Other {
     /// Number of its transactions that are decided.
     pub decided: usize,
-    /// Its notice.
+    /// Notice of plain writes that the other client has posted.
     pub notice: Notice,
     /// The tick at which the notice was sent.
     pub since: u8,
@@ -125,11 +125,11 @@ pub struct Other {
 /// The course of the transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Phase {
-    /// It has not begun.
+    /// The transaction has not begun.
     Out,
-    /// It reads.
+    /// The transaction reads its documents, one after the other.
     Reads,
-    /// It asks again.
+    /// The validation asks again for what may have changed.
     Asks,
     /// It waits for the later look.
     Waits,
@@ -144,7 +144,7 @@ pub enum Phase {
 pub struct Transaction {
     /// How far it has come.
     pub phase: Phase,
-    /// What it has read.
+    /// Values that the transaction has read.
     pub read: [Option<u8>; 2],
     /// Whether it has remembered the number of own changes.
     pub has_base: bool,
@@ -154,7 +154,7 @@ pub struct Transaction {
     pub first: Option<Look>,
     /// Whether it has its lock.
     pub locked: bool,
-    /// Rounds of its validation.
+    /// Number of rounds that the validation has begun.
     pub rounds: u8,
     /// What is asked again in this round.
     pub asks: Docs,
@@ -173,15 +173,15 @@ pub struct Transaction {
 /// State of the model.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct State {
-    /// Time.
+    /// Number of ticks that have passed.
     pub now: u8,
-    /// The server.
+    /// State of the deployment server.
     pub server: Server,
-    /// The client that validates.
+    /// State of the client whose transaction is validated.
     pub client: Client,
-    /// Its transaction.
+    /// Transaction of the client, which is validated.
     pub tx: Transaction,
-    /// The other client.
+    /// State of the client that does not validate.
     pub other: Other,
 }
 

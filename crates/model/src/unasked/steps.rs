@@ -42,7 +42,7 @@ pub enum Action {
     LookAtRecords,
     /// The server looks for notices for the look.
     LookForNotices,
-    /// The look is answered.
+    /// The answer to the look at the change stamps arrives.
     AnswerLook,
     /// The client counts its change, and sends it.
     Send(Own),
