@@ -60,10 +60,11 @@ pub use self::{
         find_and_modify::Modified,
         update::UpdateResult,
     },
-    coordinator::strangers::drop_record_database,
     coordinator::{
         checkpoint::{Checkpoint, Ended, Settled},
+        own_collections::is_own_collection,
         quiet::Attempts,
+        strangers::drop_record_database,
         sweep::Swept,
         txlog::Fate,
     },

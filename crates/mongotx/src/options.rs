@@ -172,7 +172,9 @@ impl Default for TransactionOptions {
 #[derive(Clone)]
 pub struct ClientOptions {
     /// Name of the database that holds the client records. Every client and gateway of a deployment
-    /// must use the same one. Default: `mongotx`.
+    /// must use the same one. The user of the connection must be allowed to read and write there,
+    /// also if the client only writes outside transactions: it gives notice of that to the others.
+    /// Default: `mongotx`.
     pub tx_database: String,
     /// Name of the application, for people who look at what is in flight: it is stored in the
     /// client's record, with the machine's name and the number of the process. `None`: `appName` of

@@ -24,12 +24,12 @@ pub enum Breakage {
     AgeIgnored,
     /// A notice is found in the later look only.
     NoticeInLaterOnly,
-    /// A notice that was found once is left out of looks, and not remembered.
-    NoticeForgotten,
     /// A notice is posted when the first plain write is answered.
     NoticeAfterWrite,
     /// A plain write is sent although its notice is not acknowledged.
     NoticeUnacknowledged,
+    /// A plain write is sent under a notice that does not name its collection.
+    NoticeOfAnother,
     /// A notice that is old is not posted again.
     NoticeNotRenewed,
     /// The age of a notice counts from its answer, not from its sending.

@@ -2,8 +2,6 @@
 //! and the notices one after the other.
 
 use super::{
-    breakage::Breakage,
-    plan::Plan,
     state::{Look, Looking, Phase, State},
     steps::Action,
 };
@@ -19,10 +17,10 @@ pub fn steps(state: &State, actions: &mut Vec<Action>) {
             if looking.stamps.is_none() {
                 actions.push(Action::LookAtRecords);
             }
-            if looking.notice.is_none() {
+            if looking.notices.is_none() {
                 actions.push(Action::LookForNotices);
             }
-            if looking.stamps.is_some() && looking.notice.is_some() {
+            if looking.stamps.is_some() && looking.notices.is_some() {
                 actions.push(Action::AnswerLook);
             }
         }
@@ -41,14 +39,8 @@ pub fn send(state: &mut State) {
 
 /// The client sends a look at the change stamps.
 pub fn begin(state: &mut State, later: bool) {
-    state.client.looking = Some(Looking {
-        sent: state.now,
-        process: state.client.process,
-        knows: state.client.knows_notice,
-        later,
-        stamps: None,
-        notice: None,
-    });
+    state.client.looking =
+        Some(Looking { sent: state.now, process: state.client.process, later, stamps: None, notices: None });
 }
 
 /// The server reads the records.
@@ -59,23 +51,20 @@ pub fn at_records(state: &mut State) {
     }
 }
 
-/// The server looks for notices, but for the one that is known.
+/// The server looks for notices.
 pub fn for_notices(state: &mut State) {
     state.client.process = state.server.process;
     if let Some(looking) = &mut state.client.looking {
-        looking.notice = Some(state.server.notice && !looking.knows);
+        looking.notices = Some(state.server.notices);
     }
 }
 
 /// The look is answered, and remembered. Returns the transaction's later look.
-pub fn answer(plan: &Plan, state: &mut State) -> Option<Look> {
+pub fn answer(state: &mut State) -> Option<Look> {
     let looking = state.client.looking.take()?;
     let [own, theirs] = looking.stamps?;
-    let found = looking.notice?;
-    let remembered = looking.knows && !plan.has(Breakage::NoticeForgotten);
-    state.client.knows_notice |= found;
-    let notice = found || remembered;
-    let look = Look { sent: looking.sent, process: looking.process, own, theirs, notice };
+    let notices = looking.notices?;
+    let look = Look { sent: looking.sent, process: looking.process, own, theirs, notices };
     state.client.look = Some(look);
     looking.later.then_some(look)
 }

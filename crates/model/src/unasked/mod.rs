@@ -5,7 +5,7 @@
 //! for unchanged what the client's own memory, the stamps of others, and notices say so of, and
 //! asks for the rest again, in up to three rounds. Beside it the client decides other transactions
 //! and makes plain writes, whose outcomes may stay unknown. *The other client* decides
-//! transactions, and posts a notice before it makes plain writes.
+//! transactions, and posts a notice before it makes plain writes, which names the collection.
 //!
 //! Every decision about a document changes it back to its first or second value. The values of
 //! plain writes come back only by a restart, which loses what was not journaled: nobody notices a
@@ -16,7 +16,7 @@
 //! - `plan`: plans of explorations; `breakage`: rules that can be broken on purpose.
 //! - `state`: the states; `transaction`, `validating`: the transaction, by the rules R1 to R3;
 //!   `look`: the client's looks; `own`: its other changes, and how it counts them (W2, W3);
-//!   `other`: the other client, with its notice (W1); `server`: writes, restarts, and time.
+//!   `other`: the other client, with its notices (W1); `server`: writes, restarts, and time.
 //! - `steps`: the steps; `properties`: the properties that must hold; `model`: all of it, as it is
 //!   explored.
 //!
@@ -26,8 +26,6 @@
 //!   sent together with the questions, behind them. If it is sent when they are answered, its
 //!   sending is as good a moment: the stamps of others are the same until later, and own changes
 //!   after it are after the moment at which the transaction has read everything.
-//! - A notice in the first look needs no rule of its own, because it is remembered, and so in every
-//!   later look. It is kept as a rule here, so that nothing rests on when a notice is forgotten.
 //! - Reads must show what was *decided* before they were sent, and not only what was acknowledged:
 //!   a look shows decisions that nobody has acknowledged yet.
 //! - That one document of several that are asked again may be disturbed (decision 0019) rests on
@@ -36,12 +34,12 @@
 //! The model leaves out: the transaction's own decision (it is judged when it is valid, which is
 //! earlier), and locks that a restart takes back; what the transaction has written itself; buckets,
 //! and reads of more than one document; decisions about more than one record; records that are
-//! closed or removed, but for the notice (stamps that are gone differ from those that were there);
-//! several looks at a time; notices that are posted again (a client whose notice is old sends
-//! nothing more); when a notice is forgotten that was found; commands that count for all
-//! collections; collections with a TTL index; locks that keep rivals from each other (they write as
-//! they like); decisions that are refused; commands that a restart loses (they are carried out
-//! later, over a new connection); clocks that differ; clients of earlier versions.
+//! closed or removed, but for notices (stamps that are gone differ from those that were there);
+//! several looks at a time; notices of several collections; notices that are posted again (a client
+//! whose notice is old sends nothing more); commands that count for all collections; collections
+//! with a TTL index; locks that keep rivals from each other (they write as they like); decisions
+//! that are refused; commands that a restart loses (they are carried out later, over a new
+//! connection); clocks that differ; clients of earlier versions.
 
 pub mod breakage;
 pub mod look;

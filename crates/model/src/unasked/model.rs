@@ -32,7 +32,7 @@ impl UnaskedModel {
             Action::LookAtRecords => look::at_records(state),
             Action::LookForNotices => look::for_notices(state),
             Action::AnswerLook => {
-                if let Some(later) = look::answer(plan, state) {
+                if let Some(later) = look::answer(state) {
                     validating::judge(plan, state, later);
                 }
             }
@@ -43,10 +43,10 @@ impl UnaskedModel {
             Action::Lose(change) => own::lose(plan, state, change),
             Action::TheyDecide => other::decide(plan, state),
             Action::TheyKnow => other::know(state),
-            Action::SendNotice => other::send_notice(state),
-            Action::InsertNotice => other::insert_notice(state),
-            Action::AnswerNotice => other::answer_notice(plan, state),
-            Action::RemoveNotice => other::remove_notice(state),
+            Action::SendNotice(doc) => other::send_notice(state, doc),
+            Action::InsertNotice(doc) => other::insert_notice(state, doc),
+            Action::AnswerNotice(doc) => other::answer_notice(plan, state, doc),
+            Action::RemoveNotice(doc) => other::remove_notice(state, doc),
             Action::TheyWrite => other::send_write(state),
             Action::TheirWrite(index) => other::write(plan, state, index),
             Action::Restart => server::restart(state),
@@ -91,6 +91,7 @@ impl Model for UnaskedModel {
             Property::sometimes("commits asked", p::commits_asked),
             Property::sometimes("commits later", p::commits_later),
             Property::sometimes("conflicts", p::conflicts),
+            Property::sometimes("commits beside a notice", p::commits_beside_a_notice),
             Property::sometimes("commits after a notice", p::commits_after_a_notice),
             Property::sometimes("commits unasked after a change", p::commits_unasked_after_a_change),
         ]

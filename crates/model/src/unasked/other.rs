@@ -1,4 +1,5 @@
-//! The other client: its transactions, its notice, and its plain writes.
+//! The other client: its transactions, its notices, and its plain writes. Each notice names one
+//! document, for each is in a collection of its own.
 
 use super::{
     breakage::Breakage,
@@ -22,14 +23,16 @@ pub fn steps(plan: &Plan, state: &State, actions: &mut Vec<Action>) {
     if plan.their_plain.is_empty() {
         return;
     }
-    match state.other.notice {
-        Notice::Out if is_due(plan, state) => actions.push(Action::SendNotice),
-        Notice::Posting(Message::Sent) => actions.push(Action::InsertNotice),
-        Notice::Posting(Message::Done) => actions.push(Action::AnswerNotice),
-        Notice::Out | Notice::Posted(_) => {}
-    }
-    if state.server.notice && may_go(plan, state) {
-        actions.push(Action::RemoveNotice);
+    for doc in (0..2).filter(|doc| plan.their_plain.contains(doc)) {
+        match state.other.notices[doc] {
+            Notice::Out if is_due(plan, state, doc) => actions.push(Action::SendNotice(doc)),
+            Notice::Posting(Message::Sent) => actions.push(Action::InsertNotice(doc)),
+            Notice::Posting(Message::Done) => actions.push(Action::AnswerNotice(doc)),
+            Notice::Out | Notice::Posted(_) => {}
+        }
+        if state.server.notices[doc] && may_go(plan, state, doc) {
+            actions.push(Action::RemoveNotice(doc));
+        }
     }
     let (sent, at) = state.other.sent;
     if sent < plan.their_plain.len() && may_write(plan, state) {
@@ -40,14 +43,15 @@ pub fn steps(plan: &Plan, state: &State, actions: &mut Vec<Action>) {
     actions.extend(under_way.map(Action::TheirWrite));
 }
 
-fn is_due(plan: &Plan, state: &State) -> bool {
-    !plan.has(Breakage::NoticeAfterWrite) || state.other.written[0]
+fn is_due(plan: &Plan, state: &State, doc: usize) -> bool {
+    let is_written = |index: usize| plan.their_plain[index] == doc && state.other.written[index];
+    !plan.has(Breakage::NoticeAfterWrite) || (0..plan.their_plain.len()).any(is_written)
 }
 
 /// Whether the notice may be removed.
-fn may_go(plan: &Plan, state: &State) -> bool {
+fn may_go(plan: &Plan, state: &State, doc: usize) -> bool {
     let is_shut_down = (0..plan.their_plain.len()).all(|index| state.other.written[index]);
-    state.now >= state.other.since + Plan::LIFE || plan.has(Breakage::NoticeRemovedAtShutdown) && is_shut_down
+    state.now >= state.other.since[doc] + Plan::LIFE || plan.has(Breakage::NoticeRemovedAtShutdown) && is_shut_down
 }
 
 /// Whether a plain write may be sent. (A notice that is too old is not posted again: the client
@@ -55,12 +59,13 @@ fn may_go(plan: &Plan, state: &State) -> bool {
 fn may_write(plan: &Plan, state: &State) -> bool {
     let (sent, _) = state.other.sent;
     let is_free = state.other.written.iter().filter(|written| **written).count() == sent;
-    let may = match state.other.notice {
+    let may = |notice: &Notice| match *notice {
         Notice::Posted(since) => state.now <= since + Plan::FRESH || plan.has(Breakage::NoticeNotRenewed),
         Notice::Posting(_) => plan.has(Breakage::NoticeUnacknowledged) || plan.has(Breakage::NoticeAfterWrite),
         Notice::Out => plan.has(Breakage::NoticeAfterWrite),
     };
-    is_free && may
+    let notices = &state.other.notices;
+    is_free && (may(&notices[plan.their_plain[sent]]) || plan.has(Breakage::NoticeOfAnother) && notices.iter().any(may))
 }
 
 /// The server decides a transaction.
@@ -75,27 +80,27 @@ pub fn know(state: &mut State) {
 }
 
 /// The notice is sent.
-pub fn send_notice(state: &mut State) {
-    state.other.notice = Notice::Posting(Message::Sent);
-    state.other.since = state.now;
+pub fn send_notice(state: &mut State, doc: usize) {
+    state.other.notices[doc] = Notice::Posting(Message::Sent);
+    state.other.since[doc] = state.now;
 }
 
 /// The server inserts the notice, and journals it.
-pub fn insert_notice(state: &mut State) {
-    state.other.notice = Notice::Posting(Message::Done);
-    state.server.notice = true;
+pub fn insert_notice(state: &mut State, doc: usize) {
+    state.other.notices[doc] = Notice::Posting(Message::Done);
+    state.server.notices[doc] = true;
     state.server.journaled = state.server.values;
 }
 
 /// The notice is acknowledged.
-pub fn answer_notice(plan: &Plan, state: &mut State) {
+pub fn answer_notice(plan: &Plan, state: &mut State, doc: usize) {
     let late = plan.has(Breakage::NoticeAgeFromAnswer);
-    state.other.notice = Notice::Posted(if late { state.now } else { state.other.since });
+    state.other.notices[doc] = Notice::Posted(if late { state.now } else { state.other.since[doc] });
 }
 
 /// The notice is removed.
-pub fn remove_notice(state: &mut State) {
-    state.server.notice = false;
+pub fn remove_notice(state: &mut State, doc: usize) {
+    state.server.notices[doc] = false;
 }
 
 /// A plain write is sent.

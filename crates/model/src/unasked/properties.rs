@@ -52,6 +52,11 @@ pub fn commits_after_a_notice(model: &UnaskedModel, state: &State) -> bool {
     commits_unasked(model, state) && wrote
 }
 
+/// A transaction commits with one of its reads taken for unchanged, while a notice names the other.
+pub fn commits_beside_a_notice(_: &UnaskedModel, state: &State) -> bool {
+    commits_asking(state, 1) && state.client.look.is_some_and(|look| look.notices != [false; 2])
+}
+
 /// A transaction commits unasked, and has read what the client itself has written.
 pub fn commits_unasked_after_a_change(model: &UnaskedModel, state: &State) -> bool {
     commits_unasked(model, state) && state.tx.read.iter().all(|read| read.is_some_and(|value| value > 0))

@@ -24,8 +24,8 @@ pub struct Server {
     pub own: [u8; 2],
     /// The stamps of the other client's record.
     pub theirs: [u8; 2],
-    /// Whether the other client's notice is there.
-    pub notice: bool,
+    /// Which of the other client's notices are there: for each document, whether one names it.
+    pub notices: Docs,
     /// Number of times that the server was restarted.
     pub process: u8,
 }
@@ -41,8 +41,8 @@ pub struct Look {
     pub own: [u8; 2],
     /// The stamps of the other client's record.
     pub theirs: [u8; 2],
-    /// Whether the other client's notice is there, or remembered.
-    pub notice: bool,
+    /// Documents that a notice of the other client names.
+    pub notices: Docs,
 }
 
 /// A look that is under way.
@@ -52,14 +52,12 @@ pub struct Looking {
     pub sent: u8,
     /// The newest process of the server that was known then.
     pub process: u8,
-    /// Whether the notice was known then, and is left out.
-    pub knows: bool,
     /// Whether it is the later look of the transaction.
     pub later: bool,
     /// The stamps of both records, when the server has read them.
     pub stamps: Option<[[u8; 2]; 2]>,
-    /// Whether the notice was found, when the server has looked for it.
-    pub notice: Option<bool>,
+    /// Which notices were found, when the server has looked for them.
+    pub notices: Option<Docs>,
 }
 
 /// The course of a change by the client itself: a decision, or a plain write.
@@ -88,15 +86,13 @@ pub struct Client {
     pub looking: Option<Looking>,
     /// Number of looks that it may still send besides.
     pub looks: u8,
-    /// Whether it has found the other client's notice.
-    pub knows_notice: bool,
     /// The client's transactions beside the one that is validated.
     pub decisions: Vec<Change>,
     /// The client's writes outside transactions.
     pub plain: Vec<Change>,
 }
 
-/// The course of the other client's notice.
+/// The course of one of the other client's notices.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Notice {
     /// It is not sent yet.
@@ -112,10 +108,10 @@ pub enum Notice {
 pub struct Other {
     /// Number of its transactions that are decided.
     pub decided: usize,
-    /// Notice of plain writes that the other client has posted.
-    pub notice: Notice,
-    /// The tick at which the notice was sent.
-    pub since: u8,
+    /// The notices of its plain writes, by the documents that they name.
+    pub notices: [Notice; 2],
+    /// The ticks at which they were sent.
+    pub since: [u8; 2],
     /// Number of its plain writes that were sent, and the tick at which the last one was.
     pub sent: (usize, u8),
     /// Which of them the server has carried out.
@@ -196,7 +192,7 @@ impl State {
                 before: None,
                 own: [0; 2],
                 theirs: [0; 2],
-                notice: false,
+                notices: [false; 2],
                 process: 0,
             },
             client: Client {
@@ -204,12 +200,11 @@ impl State {
                 look: None,
                 looking: None,
                 looks: plan.looks,
-                knows_notice: false,
                 decisions: vec![Change::Out; plan.decisions.len()],
                 plain: vec![Change::Out; plan.plain.len()],
             },
             tx: Transaction::new(plan),
-            other: Other { decided: 0, notice: Notice::Out, since: 0, sent: (0, 0), written: [false; 2] },
+            other: Other { decided: 0, notices: [Notice::Out; 2], since: [0; 2], sent: (0, 0), written: [false; 2] },
         }
     }
 

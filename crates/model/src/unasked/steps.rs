@@ -58,14 +58,14 @@ pub enum Action {
     TheyDecide,
     /// The other client learns that.
     TheyKnow,
-    /// The other client sends its notice.
-    SendNotice,
+    /// The other client sends the notice that names this document.
+    SendNotice(usize),
     /// The server inserts the notice.
-    InsertNotice,
+    InsertNotice(usize),
     /// The notice is acknowledged.
-    AnswerNotice,
+    AnswerNotice(usize),
     /// The notice is removed.
-    RemoveNotice,
+    RemoveNotice(usize),
     /// The other client sends its next plain write.
     TheyWrite,
     /// The server carries out this plain write of the other client.

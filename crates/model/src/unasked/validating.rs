@@ -51,7 +51,7 @@ fn is_unchanged_until(plan: &Plan, state: &State, until: &Look, doc: usize) -> b
 }
 
 fn is_same(plan: &Plan, first: &Look, later: &Look, doc: usize) -> bool {
-    let is_noticed = first.notice && !plan.has(Breakage::NoticeInLaterOnly) || later.notice;
+    let is_noticed = first.notices[doc] && !plan.has(Breakage::NoticeInLaterOnly) || later.notices[doc];
     !is_noticed && (first.theirs[doc] == later.theirs[doc] || plan.has(Breakage::StampsIgnored))
 }
 

@@ -29,7 +29,10 @@ const PLAIN: Plan = Plan { name: "own plain writes", plain: &[0, 1], losses: tru
 const THEIRS: Plan = Plan { name: "their decisions", their_decisions: &[BOTH, BOTH], ..ALONE };
 
 /// The other client makes plain writes.
-const NOTICE: Plan = Plan { name: "their plain writes", their_plain: &[0, 1], end: 3, ..ALONE };
+const NOTICE: Plan = Plan { name: "their plain writes", their_plain: &[0, 0], end: 3, ..ALONE };
+
+/// The other client makes plain writes in two collections.
+const NOTICES: Plan = Plan { name: "their plain writes in two collections", their_plain: &[0, 1], ..ALONE };
 
 /// The server starts again, and loses what was written plainly.
 const RESTART: Plan = Plan { name: "restart", plain: &[0, 1], restarts: 1, ..ALONE };
@@ -69,6 +72,7 @@ fn own_changes_are_noticed() {
 fn changes_of_others_are_noticed() {
     holds(THEIRS, &["commits unasked after a change", "commits later", "conflicts"]);
     holds(NOTICE, &["commits after a notice", "commits later", "conflicts"]);
+    holds(NOTICES, &["commits beside a notice", "commits later", "conflicts"]);
 }
 
 #[test]
@@ -109,9 +113,10 @@ fn breakages_of_the_later_look_are_found() {
 
 #[test]
 fn breakages_of_notices_are_found() {
-    fails(NOTICE, Breakage::NoticeForgotten, "S2");
+    fails(NOTICE, Breakage::NoticeInLaterOnly, "S2");
     fails(NOTICE, Breakage::NoticeAfterWrite, "S2");
     fails(NOTICE, Breakage::NoticeUnacknowledged, "S2");
+    fails(NOTICES, Breakage::NoticeOfAnother, "S2");
     fails(NOTICE, Breakage::NoticeNotRenewed, "S2");
     fails(NOTICE, Breakage::NoticeAgeFromAnswer, "S2");
     fails(NOTICE, Breakage::NoticeRemovedAtShutdown, "S2");
@@ -136,13 +141,6 @@ fn memory_is_asked_behind_the_questions() {
         let report = explore(Plan { breakage: Some(Breakage::MemoryAtSending), ..plan });
         assert!(report.complete, "{report:?}");
     }
-}
-
-/// A notice that was found is in all later looks.
-#[test]
-fn a_notice_in_the_first_look_is_in_the_later_one() {
-    let report = explore(Plan { breakage: Some(Breakage::NoticeInLaterOnly), ..NOTICE });
-    assert!(report.complete, "{report:?}");
 }
 
 /// What the rules rest on: nothing that a look has shown is missed by a later read.

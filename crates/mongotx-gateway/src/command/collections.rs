@@ -2,7 +2,7 @@
 //! is not part of a transaction.
 
 use bson::{Bson, Document};
-use mongotx::Namespace;
+use mongotx::{Namespace, is_own_collection};
 
 use super::parts::{
     body::Body,
@@ -14,7 +14,6 @@ use crate::{
     cursor::Open,
     failure::{Answer, Failure, codes},
     fields::{Fields, type_name},
-    session::records::is_own_name,
 };
 
 /// Fields of `create` that are not in API version 1.
@@ -137,7 +136,7 @@ pub(super) async fn list(call: &mut Call<'_>) -> Answer<Body> {
     fields.finish()?;
     let database = call.context.client.database(call.db);
     let is_ours = |info: &Document| {
-        call.db == call.context.options.client.tx_database && info.get_str("name").is_ok_and(is_own_name)
+        call.db == call.context.options.client.tx_database && info.get_str("name").is_ok_and(is_own_collection)
     };
     let mut listed = Vec::new();
     for mut info in database.describe_collections(filter).await? {

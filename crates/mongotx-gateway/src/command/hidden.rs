@@ -2,9 +2,10 @@
 //! indexes): these parts are removed.
 
 use bson::{Bson, Document};
+use mongotx::is_own_collection;
 
 use super::parts::call::Call;
-use crate::{failure::Answer, fields::as_number, reply::Reply, session::records::is_own_name};
+use crate::{failure::Answer, fields::as_number, reply::Reply};
 
 /// Names of indexes that begin so are MongoTx's.
 const OWN: &str = "_mongotx_";
@@ -14,7 +15,7 @@ const OWN: &str = "_mongotx_";
 pub(super) async fn databases(call: &mut Call<'_>) -> Answer<Reply> {
     let own = call.context.options.client.tx_database.clone();
     let names = call.context.client.database(&own).list_collection_names().await?;
-    let is_hidden = names.iter().all(|name| is_own_name(name));
+    let is_hidden = names.iter().all(|name| is_own_collection(name));
     let mut reply = told(call).await?;
     let user = call.user;
     hide_databases(&mut reply, |name| is_hidden && name == own || user.is_some_and(|user| !user.knows(name)));

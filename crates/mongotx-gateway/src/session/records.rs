@@ -11,23 +11,13 @@ use super::{
     Lsid,
     record::{Record, id_of},
 };
-use crate::{
-    failure::{Answer, Failure},
-    members,
-};
+use crate::failure::{Answer, Failure};
 
 /// The collection of the records.
 const COLLECTION: &str = "writes";
 
 /// Collection in which gateways describe their open transactions (`activity_record`).
 pub(crate) const ACTIVITY: &str = "activity";
-
-/// In the database of the client records: is this collection one of those that gateways and clients
-/// of MongoTx keep there?
-pub(crate) fn is_own_name(collection: &str) -> bool {
-    const OF_CLIENTS: [&str; 6] = ["txs", "events", "guards", "checkpoint", "deployment", "orphans"];
-    OF_CLIENTS.contains(&collection) || [COLLECTION, ACTIVITY, members::COLLECTION].contains(&collection)
-}
 
 /// The records, and what a gateway knows of their collection.
 pub(crate) struct Records {
@@ -105,6 +95,19 @@ impl Records {
         let filter = doc! {"$expr": {"$lt": ["$at", {"$subtract": ["$$NOW", old]}]}};
         if let Err(error) = self.collection.delete_many(filter).await {
             tracing::warn!(%error, "old records of writes could not be removed; the next look will try again");
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::members;
+
+    #[test]
+    fn the_library_knows_the_collections_of_gateways() {
+        for name in [COLLECTION, ACTIVITY, members::COLLECTION] {
+            assert!(mongotx::is_own_collection(name), "{name}");
         }
     }
 }

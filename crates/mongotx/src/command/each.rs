@@ -114,7 +114,7 @@ pub(crate) async fn run(
         return Ok(FirstWrites::default());
     }
     let collection = core.catalog.look_up(&core.server, ns).await?;
-    core.server.give_notice().await?;
+    core.server.give_notice(Some(ns)).await?;
     let line = match operations.first() {
         Some(Operation::Update(_)) => core.server.guarded_line(&core.options.tx_database).await?,
         _ => None,

@@ -25,6 +25,7 @@ use protocol::ClientId;
 
 use super::{
     moment::Moment,
+    notice::Scope,
     own_collections::RETENTION_SECONDS,
     own_key::OwnKey,
     tag::{Tag, Tags},
@@ -49,7 +50,7 @@ pub(crate) struct Told {
     /// Those among them that are notices of plain writes ([`super::server::plain`]) which are over.
     pub(crate) over: Vec<ClientId>,
     /// Notices of plain writes that may go on.
-    pub(crate) notices: Vec<ClientId>,
+    pub(crate) notices: HashMap<ClientId, Scope>,
 }
 
 /// Records that a look has found closed, and when: what comes after need not ask for them.
@@ -121,7 +122,7 @@ pub(crate) struct ChangeLook {
     quiet: HashMap<ClientId, ObjectId>,
     closed: Closed,
     /// Notices of plain writes that may go on, and of those that are over.
-    notices: HashSet<ClientId>,
+    notices: HashMap<ClientId, Scope>,
     over: HashSet<ClientId>,
 }
 
@@ -139,8 +140,7 @@ impl ChangeLook {
         // Of what was known: a record that is forgotten as too old by now was not asked for either.
         let known_over = known.0.iter().filter(|(_, record)| record.is_notice).map(|(client, _)| *client);
         let over = told.over.iter().copied().chain(known_over).collect();
-        let notices = told.notices.iter().copied().collect();
-        let Told { mut changes, quiet, .. } = told;
+        let Told { mut changes, quiet, notices, .. } = told;
         changes.0.extend(known.0.iter().map(|(client, record)| (*client, Arc::clone(&record.stamps))));
         Self { asked, before, after, by_majority, changes, quiet, closed, notices, over }
     }
@@ -168,12 +168,17 @@ impl ChangeLook {
         self.asked.elapsed()
     }
 
-    /// Could somebody else have written outside transactions between the sending of this look and
-    /// that of the later one? `is_own`: whether a notice is this client's own.
-    pub(crate) fn may_be_written_around(&self, later: &Self, is_own: impl Fn(ObjectId) -> bool) -> bool {
-        let goes_on = self.notices.iter().chain(&later.notices);
-        let mut may_be_new = goes_on.chain(later.over.difference(&self.over));
-        may_be_new.any(|notice| !is_own(ObjectId::from_bytes(notice.0)))
+    /// Could somebody else have written outside transactions, in what one of these names stands
+    /// for, between the sending of this look and that of the later one? `is_own`: whether a notice
+    /// is this client's own.
+    pub(crate) fn may_be_written_around(&self, later: &Self, tags: &Tags, is_own: impl Fn(ObjectId) -> bool) -> bool {
+        let concerns = |scope: &Scope| tags.iter().any(|tag| scope.concerns(*tag));
+        let going_on = self.notices.iter().chain(&later.notices);
+        let going_on = going_on.filter(|(_, scope)| concerns(scope)).map(|(notice, _)| notice);
+        // Of those that are over, what they were about is known only if this look has told it.
+        let elsewhere = |notice: &&ClientId| self.notices.get(notice).is_some_and(|scope| !concerns(scope));
+        let over = later.over.difference(&self.over).filter(|notice| !elsewhere(notice));
+        going_on.chain(over).any(|notice| !is_own(ObjectId::from_bytes(notice.0)))
     }
 
     /// Were there the same connections all the while?
@@ -333,21 +338,29 @@ mod tests {
         numbers.iter().map(|number| client(*number)).collect()
     }
 
-    /// A look of the same server after this one, which finds these notices.
+    /// A look of the same server after this one, which finds these notices. The one of number 7 is
+    /// about the collection y, the others are about any.
     fn look_at_notices(before: &ChangeLook, going_on: &[u16], over: &[u16]) -> ChangeLook {
-        let told = Told { notices: clients(going_on), over: clients(over), closed: clients(over), ..Told::default() };
+        let scope = |notice| if notice == client(7) { Scope::Of([named("y")].into()) } else { Scope::All };
+        let notices = clients(going_on).into_iter().map(|notice| (notice, scope(notice))).collect();
+        let told = Told { notices, over: clients(over), closed: clients(over), ..Told::default() };
         ChangeLook::new(Moment::now(), [before.after, before.after], false, before.closed(), told)
     }
 
     #[test]
     fn notices_of_others_count_until_they_were_over_before_the_first_look() {
         let own = |notice: ObjectId| ClientId(notice.bytes()) == client(9);
-        let may = |first: &ChangeLook, later: &ChangeLook| first.may_be_written_around(later, own);
+        let tags = Tags::from([named("x")]);
+        let may = |first: &ChangeLook, later: &ChangeLook| first.may_be_written_around(later, &tags, own);
         let none = look((1, 1), &[]);
         assert!(!may(&none, &look_at_notices(&none, &[9], &[])), "its own");
         let going_on = look_at_notices(&none, &[1, 9], &[]);
         assert!(may(&none, &going_on) && may(&going_on, &none));
         assert!(going_on.closed().clients().next().is_none(), "it is asked for again");
+        let elsewhere = look_at_notices(&none, &[7], &[]);
+        assert!(!may(&none, &elsewhere) && !may(&elsewhere, &none), "it is about another collection");
+        assert!(none.may_be_written_around(&elsewhere, &Tags::from([named("x"), named("y")]), own));
+        assert!(!may(&elsewhere, &look_at_notices(&elsewhere, &[], &[7])), "and over now");
         let over = look_at_notices(&going_on, &[], &[1]);
         assert!(may(&none, &over), "it has come and gone");
         // It is not asked for any more.

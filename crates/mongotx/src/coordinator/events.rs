@@ -7,11 +7,9 @@ use tokio::sync::watch;
 
 use crate::{
     clock::{Clock, LogicalClock},
+    coordinator::own_collections::EVENTS,
     options::{ClientOptions, Namespace},
 };
-
-/// The collection of the events, in the database of the client records.
-pub(crate) const EVENTS: &str = "events";
 
 /// Positions, limits and waiters of this client's change streams.
 pub(crate) struct Events {

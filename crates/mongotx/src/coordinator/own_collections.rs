@@ -1,7 +1,8 @@
-//! Names of MongoTx's own collections, all but one in the database of the records. The collection
-//! of change events is in [`super::events`].
+//! Names of MongoTx's own collections, all but one in the database of the records.
 
 use bson::{Document, doc};
+
+use crate::options::Namespace;
 
 /// Records of clients.
 pub(crate) const TXS: &str = "txs";
@@ -9,6 +10,10 @@ pub(crate) const TXS: &str = "txs";
 pub(crate) const NOTICE: &str = "plain";
 /// How long outcomes can be asked for after a client is gone.
 pub(crate) const RETENTION_SECONDS: i64 = 30 * 60;
+/// Collection of change events.
+pub(crate) const EVENTS: &str = "events";
+/// Collection of documents that a server is asked with what it does, for the time of the question.
+pub(crate) const GUARDS: &str = "guards";
 /// Collection of the versions that orphans were to become.
 pub(crate) const ORPHANS: &str = "orphans";
 /// The pause of all decisions that a checkpoint has asked for.
@@ -20,4 +25,20 @@ pub(crate) const DEPLOYMENT: &str = "deployment";
 pub(crate) fn index_of_closed() -> Document {
     let index = doc! {"key": {"closedAt": 1}, "name": "closed", "expireAfterSeconds": RETENTION_SECONDS};
     doc! {"createIndexes": TXS, "indexes": [index]}
+}
+
+/// Collections of gateways: what was done for retryable writes, open transactions, and the gateways
+/// themselves.
+const OF_GATEWAYS: [&str; 3] = ["writes", "activity", "gateways"];
+
+/// Whether a collection of this name belongs to MongoTx, where it lies in the database of the
+/// records ([`crate::ClientOptions::tx_database`]): it holds records of clients or of gateways, and
+/// no documents of the application.
+pub fn is_own_collection(name: &str) -> bool {
+    [TXS, EVENTS, GUARDS, CHECKPOINT, DEPLOYMENT, ORPHANS].contains(&name) || OF_GATEWAYS.contains(&name)
+}
+
+/// Does it hold records of clients or gateways, whose writes nothing counts?
+pub(crate) fn holds_records(ns: &Namespace, tx_database: &str) -> bool {
+    ns.db == tx_database && is_own_collection(&ns.coll)
 }

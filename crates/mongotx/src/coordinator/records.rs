@@ -29,6 +29,7 @@ use protocol::{ClientId, ClientRecord, Seq};
 use super::{
     changes::{Closed, Stamps, Told},
     format::{self, FORMAT},
+    notice::Scope,
     own_collections::{NOTICE, TXS, index_of_closed},
     quiet::{Length, StoredQuiet},
     server::Server,
@@ -421,8 +422,8 @@ fn note_changes(stored: &RawDocument, told: &mut Told) -> Option<()> {
     match stored.get(NOTICE).ok()? {
         Some(RawBsonRef::Boolean(false)) => told.over.push(client),
         // Whatever it says. It is asked for again, until it is over.
-        Some(_) => {
-            told.notices.push(client);
+        Some(going_on) => {
+            told.notices.insert(client, Scope::parse(going_on));
             return Some(());
         }
         None => {}

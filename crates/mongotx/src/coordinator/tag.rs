@@ -56,6 +56,11 @@ impl Tag {
         Self { part: Part::AnyBucket, ..self }
     }
 
+    /// The tag of everything in the same collection.
+    pub(crate) fn of_whole(self) -> Self {
+        Self { part: Part::Whole, ..self }
+    }
+
     /// The tag with this name in a record; `None` for any other text. A record with a name of
     /// another form is refused: leaving it out could hide a change, so a new form needs a new
     /// version of the stored format.

@@ -7,12 +7,12 @@
 //! 1. This client has changed nothing of it since: no decision, no plain write, none that is lost.
 //! 2. No other client whose record was open at one of the looks has ever decided anything there,
 //!    and none that has opened and closed its record in between.
-//! 3. No other client has given notice that it writes outside transactions, or that was over before
-//!    the first look.
+//! 3. No other client has given notice that it writes outside transactions there, or that was over
+//!    before the first look.
 //! 4. One server process has answered both looks and everything in between.
 //! 5. The server itself removes nothing there, and MongoTx writes nothing there without counting
 //!    it: the collection has no TTL index, is no view and no other collection in which nothing can
-//!    be locked, and not in the database of the records.
+//!    be locked, and none with records of clients or gateways.
 //! 6. The answer was found by a query, and was not taken on trust ([`Entry::is_answered`]).
 //!
 //! 2 is more than that the stamps are the same: answers that a read lease has allowed
@@ -25,6 +25,7 @@ use super::{
     Core,
     changes::{ChangeLook, SameServer},
     own_changes::Mark,
+    own_collections::holds_records,
     read_set::{Entry, ReadSet},
     tag::Tags,
 };
@@ -59,7 +60,7 @@ impl Core {
         for ns in reads.collections() {
             // Without an answer it is read again, which says why.
             let known = self.catalog.look_up(&self.server, ns).await;
-            let leaves_traces = ns.db != self.options.tx_database
+            let leaves_traces = !holds_records(ns, &self.options.tx_database)
                 && known.is_ok_and(|known| {
                     known.unlockable.is_none() && known.indexes.iter().all(|index| index.expiry().is_none())
                 });
@@ -75,7 +76,7 @@ impl Core {
     pub(crate) fn is_unchanged(&self, since: &Since, stamps: &Tags, later: &ChangeLook) -> bool {
         let (before, known) = (&since.base.look, self.log.own_changes(stamps));
         let by_others = before.changed_by_others(later, &known, stamps, SameServer::Connections);
-        !before.may_be_written_around(later, |notice| self.server.plain.is_own(notice))
+        !before.may_be_written_around(later, stamps, |notice| self.server.plain.is_own(notice))
             && [before, later].iter().all(|look| look.is_silent(&known, stamps))
             && by_others == Some(false)
             && self.server.is_bound()

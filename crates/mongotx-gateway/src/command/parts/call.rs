@@ -4,6 +4,7 @@ use bson::{Bson, Document};
 use mongotx::{
     Collection, Namespace, Session,
     guard::{explain_answer, guard_command},
+    is_own_collection,
 };
 
 use super::{generic::Generic, read_concern::ReadLevel};
@@ -15,7 +16,7 @@ use crate::{
     failure::{Answer, Failure, codes},
     fields::{Fields, type_name},
     reply::Reply,
-    session::{info::Mode, records::is_own_name, retry::Retry},
+    session::{info::Mode, retry::Retry},
 };
 
 /// A command that is being carried out.
@@ -172,7 +173,7 @@ pub(crate) fn namespace_of(context: &Context, db: &str, name: &str) -> Answer<Na
     }
     let namespace = Namespace::parse_namespace(&full)
         .ok_or_else(|| Failure::new(codes::INVALID_NAMESPACE, format!("Invalid namespace specified '{full}'")))?;
-    if namespace.db == context.options.client.tx_database && is_own_name(&namespace.coll) {
+    if namespace.db == context.options.client.tx_database && is_own_collection(&namespace.coll) {
         let message = format!("not authorized on {full}: it holds MongoTx's own records");
         return Err(Failure::new(codes::UNAUTHORIZED, message));
     }

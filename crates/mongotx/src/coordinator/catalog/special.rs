@@ -3,17 +3,15 @@
 
 use bson::Document;
 
-use crate::options::Namespace;
+use crate::{coordinator::own_collections::TXS, options::Namespace};
 
-/// Name of the collection with the records of clients.
-const RECORDS: &str = "txs";
 const SYSTEM: &str = "system.";
 const BUCKETS: &str = "system.buckets.";
 const SERVERS: [&str; 3] = ["admin", "config", "local"];
 
 /// Not even a single write, or a drop: it would destroy what others keep there.
 pub(super) fn never_written(ns: &Namespace, tx_database: &str) -> Option<&'static str> {
-    if ns.db == tx_database && ns.coll == RECORDS {
+    if ns.db == tx_database && ns.coll == TXS {
         return Some("it holds the records of clients, on which every transaction depends");
     }
     ns.coll.starts_with(BUCKETS).then_some("it is the storage of a time series: write to that, or drop it")

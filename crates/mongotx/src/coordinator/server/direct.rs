@@ -29,8 +29,11 @@ pub(super) fn is_write(command: &Document) -> bool {
 
 /// The collection whose documents a command may change; `None`: it may be any.
 fn written(db: &str, command: &Document) -> Option<Namespace> {
+    /// Commands about a collection that bear its name.
+    const OF_ONE: [&str; 5] = ["create", "createIndexes", "dropIndexes", "collMod", "drop"];
     let (name, coll) = command.iter().next()?;
-    is_write(command).then(|| coll.as_str().map(|coll| Namespace::new(db, coll)))?.filter(|_| name != "bulkWrite")
+    let is_of_one = is_write(command) && name != "bulkWrite" || OF_ONE.contains(&name.as_str());
+    coll.as_str().filter(|_| is_of_one).map(|coll| Namespace::new(db, coll))
 }
 
 /// Does every statement demand that its document has no lock, or that there is none, or fail where
@@ -79,9 +82,11 @@ fn matches_nothing(command: &Document) -> bool {
     }
 }
 
-/// As `command::probe` makes it: an `_id` that no document has, and something else.
+/// As `command::probe` makes it: an `_id` that no document has, and something else. A filter that
+/// the application has sent has conditions for the lock beside it.
 fn is_nowhere(filter: &Document) -> bool {
-    let first = filter.get_array("$and").ok().and_then(|all| all.first()?.as_document());
+    let all = filter.get_array("$and").ok().filter(|all| all.len() == 2 && filter.len() == 1);
+    let first = all.and_then(|all| all.first()?.as_document());
     first.is_some_and(|first| first.len() == 1 && first.get_object_id("_id").is_ok())
 }
 
@@ -115,13 +120,12 @@ impl Server {
         self.nodes.on_majority(&mut command);
         Self::judged_as_asked(&mut command);
         check_direct(&command)?;
-        if line.is_some() && self.needs_notice(COVERS) {
+        let (name, ns) = (command.keys().next().cloned().unwrap_or_default(), written(db, &command));
+        if line.is_some() && self.needs_notice(ns.as_ref(), COVERS) {
             // The notice would wait for the connection that the write has.
             let message = "the notice of writes outside transactions is too old, so nothing was sent";
             return Err(Error::new(ErrorKind::Unavailable, message));
         }
-        let name = command.keys().next().cloned().unwrap_or_default();
-        let ns = written(db, &command);
         let write = async {
             let answer = match line {
                 Some(mut line) => line.ask(db, &command).await.and_then(|answer| document::parse(&answer)),
@@ -367,6 +371,23 @@ mod tests {
         let guarded = unheld::guarded(&doc! {"$set": {"n": 2}}).unwrap();
         assert!(spares_locked(&doc! {"update": "c", "updates": [{"q": {"_id": 1}, "u": guarded}]}));
         assert!(!spares_locked(&doc! {"update": "c", "updates": [{"q": {"_id": 1}, "u": {"$set": {"n": 2}}}]}));
+    }
+
+    #[test]
+    fn only_probes_match_nothing() {
+        let update = |q: Document| doc! {"update": "c", "updates": [{"q": q, "u": {"$set": {"n": 2}}}]};
+        let modify = |query: Document| doc! {"findAndModify": "c", "query": query, "update": {"$set": {"n": 2}}};
+        let probe = probe::nowhere(&doc! {"n": 1});
+        assert!(matches_nothing(&update(probe.clone())) && matches_nothing(&modify(probe.clone())));
+        let mut upsert = modify(probe);
+        upsert.insert("upsert", true);
+        assert!(!matches_nothing(&upsert));
+        let asked = doc! {"$and": [{"_id": ObjectId::new()}, {"n": 1}]};
+        for filter in [direct::unlocked(&asked), direct::unlocked(&doc! {"_id": ObjectId::new()})] {
+            assert!(!matches_nothing(&update(filter.clone())) && !matches_nothing(&modify(filter.clone())), "{filter}");
+        }
+        assert!(!matches_nothing(&doc! {"insert": "c", "documents": [{"_id": 1}]}));
+        assert!(!matches_nothing(&doc! {"delete": "c", "deletes": [{"q": {}, "limit": 1}]}));
     }
 
     #[test]

@@ -20,11 +20,7 @@ use super::{
     Server, WriteAnswer,
     lean::{Batch, Line},
 };
-use crate::{document, error::Result};
-
-/// The collection, in the database of the records, of the documents that a server is asked with:
-/// for the time of the question.
-pub(crate) const GUARDS: &str = "guards";
+use crate::{coordinator::own_collections::GUARDS, document, error::Result};
 
 /// A server that did not do as it should, or could not be asked, is asked again after this time.
 const PAUSE: Duration = Duration::from_secs(60);

@@ -3,20 +3,22 @@
 //! Validations of this client see them in its memory ([`OwnChanges`]), from before each is sent
 //! until its outcome is known. Those of other clients see that there may be any by a *notice*: a
 //! document in the collection of client records, of the shape that looks at the change stamps take
-//! for a closed record. It is stored before the first plain write is sent, and again where the last
-//! one is [`RENEWED_AFTER`] old. Nobody removes it but the server, by the index on `closedAt`.
+//! for a closed record. It names the collections that were written to of late, and is stored before
+//! the first plain write to one is sent, and again where the last one is [`RENEWED_AFTER`] old.
+//! Nobody removes it but the server, by the index on `closedAt`.
 //!
 //! It is stored wherever the data are: another client may know of fewer servers than this one. No
-//! notice is needed for writes to MongoTx's own collections, which no validation
-//! takes for unchanged, and for statements that are sent for the server's error and match nothing.
+//! notice is needed for writes to MongoTx's own collections, which no validation takes for
+//! unchanged, and for statements that are sent for the server's error and match nothing.
 
 use std::{
+    collections::{BTreeSet, HashMap},
     pin::pin,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
 
-use bson::{doc, oid::ObjectId};
+use bson::{Bson, doc, oid::ObjectId};
 use tokio::sync::Mutex as AsyncMutex;
 
 use super::Server;
@@ -24,8 +26,10 @@ use crate::{
     coordinator::{
         format::{self, FORMAT},
         moment::Moment,
+        notice::Scope,
         own_changes::{Changing, OwnChanges},
-        own_collections::{NOTICE, TXS, index_of_closed},
+        own_collections::{NOTICE, TXS, holds_records, index_of_closed},
+        tag::Tag,
     },
     error::{Error, ErrorKind, Result},
     options::{Layout, Namespace},
@@ -38,9 +42,11 @@ const RENEWED_AFTER: Duration = Duration::from_secs(5 * 60);
 pub(super) const COVERS: Duration = Duration::from_secs(10 * 60);
 /// How long a write waits for a notice that is only renewed.
 const LONGEST_RENEWAL: Duration = Duration::from_secs(10);
+/// Collections that a notice names. Where more were written to of late, it is about all.
+const MOST_NAMED: usize = 16;
 /// Notices of one client that may still be there: those of the last half hour, and some that were
 /// given up and arrived all the same.
-const MOST_KEPT: usize = 64;
+const MOST_KEPT: usize = 256;
 
 /// The notices of one client, and what it is changing.
 pub(crate) struct Plain {
@@ -49,16 +55,41 @@ pub(crate) struct Plain {
     home: Namespace,
     /// Whether validations of others heed notices: in the layout of this client they do.
     is_heeded: bool,
-    /// Time at which the last notice was sent.
-    sent: Mutex<Option<Moment>>,
+    given: Mutex<Given>,
     /// Held by who stores one; the last attempt, if that has failed.
     storing: AsyncMutex<Option<(Moment, Error)>>,
-    notices: Mutex<Vec<ObjectId>>,
 }
 
-fn locked<T>(state: &Mutex<T>) -> MutexGuard<'_, T> {
-    // Nothing panics while it is held.
-    state.lock().unwrap_or_else(PoisonError::into_inner)
+/// Notices that were given, and what the next one will be about.
+#[derive(Default)]
+struct Given {
+    /// The last one that is stored: when it was sent, and what it is about.
+    last: Option<(Moment, Scope)>,
+    written: Written,
+    notices: Vec<ObjectId>,
+}
+
+/// When plain writes were last made, by their collections; `None`: in any.
+#[derive(Default)]
+struct Written(HashMap<Option<Tag>, Moment>);
+
+impl Written {
+    /// One is about to be made.
+    fn note(&mut self, collection: Option<Tag>) {
+        if !self.0.contains_key(&collection) && self.0.len() > MOST_NAMED {
+            // Too many to be named, with this one instead of another as well.
+            let oldest = self.0.iter().max_by_key(|(_, at)| at.elapsed()).map(|(collection, _)| *collection);
+            oldest.and_then(|oldest| self.0.remove(&oldest));
+        }
+        self.0.insert(collection, Moment::now());
+    }
+
+    /// Those that a notice has to be about which is sent now.
+    fn of_late(&mut self) -> Scope {
+        self.0.retain(|_, at| at.elapsed() < COVERS);
+        let collections: Option<BTreeSet<Tag>> = self.0.keys().copied().collect();
+        collections.filter(|collections| collections.len() <= MOST_NAMED).map_or(Scope::All, Scope::Of)
+    }
 }
 
 impl Plain {
@@ -68,24 +99,35 @@ impl Plain {
             own,
             home: Namespace::new(database, TXS),
             is_heeded: layout == Layout::ClientRecord,
-            sent: Mutex::default(),
+            given: Mutex::default(),
             storing: AsyncMutex::default(),
-            notices: Mutex::default(),
         }
     }
 
-    /// Is there a notice that was sent more lately than so long ago?
-    fn has_notice(&self, age: Duration) -> bool {
-        locked(&self.sent).is_some_and(|sent| sent.elapsed() < age)
+    fn given(&self) -> MutexGuard<'_, Given> {
+        // Nothing panics while it is held.
+        self.given.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Is it a collection that no validation takes for unchanged?
+    fn is_of_records(&self, ns: Option<&Namespace>) -> bool {
+        ns.is_some_and(|ns| holds_records(ns, &self.home.db))
+    }
+
+    /// Is there a notice about this collection, or about any, that was sent more lately than so
+    /// long ago?
+    fn has_notice(&self, collection: Option<Tag>, age: Duration) -> bool {
+        let given = self.given();
+        given.last.as_ref().is_some_and(|(sent, scope)| sent.elapsed() < age && scope.covers(collection))
     }
 
     /// Is this notice one of this client's own?
     pub(crate) fn is_own(&self, notice: ObjectId) -> bool {
-        locked(&self.notices).contains(&notice)
+        self.given().notices.contains(&notice)
     }
 
     fn note(&self, notice: ObjectId) {
-        let mut notices = locked(&self.notices);
+        let notices = &mut self.given().notices;
         if notices.len() >= MOST_KEPT {
             // One that is forgotten counts as another client's.
             notices.remove(0);
@@ -103,11 +145,11 @@ impl Server {
     /// Carries out a plain write in a collection, or in any (`None`). What it needs a connection
     /// for comes when it is polled: the notice needs one, too.
     pub(super) async fn plainly<T>(&self, ns: Option<&Namespace>, write: impl Future<Output = Result<T>>) -> Result<T> {
-        if ns.is_some_and(|ns| ns.db == self.plain.home.db) {
+        if self.plain.is_of_records(ns) {
             return write.await;
         }
         let change = self.begin_plain(ns).await?;
-        let answer = self.under_notice(write).await;
+        let answer = self.under_notice(ns, write).await;
         // Otherwise it was answered, or not sent.
         if !answer.as_ref().is_err_and(|error| error.kind() == ErrorKind::Indeterminate) {
             change.over();
@@ -118,13 +160,13 @@ impl Server {
     /// A plain write may be sent, and counts from now on.
     async fn begin_plain(&self, ns: Option<&Namespace>) -> Result<Changing> {
         loop {
-            self.give_notice().await?;
+            self.give_notice(ns).await?;
             let change = match ns {
                 Some(ns) => self.plain.own.writing(ns),
                 None => self.plain.own.changing_any(),
             };
             // It counts before the notice is made sure of: who says that all is over sees it.
-            if !self.needs_notice(COVERS) {
+            if !self.needs_notice(ns, COVERS) {
                 return Ok(change);
             }
             change.over();
@@ -132,29 +174,35 @@ impl Server {
     }
 
     /// Waits for the answer to a plain write, with a notice all the while.
-    async fn under_notice<T>(&self, write: impl Future<Output = Result<T>>) -> Result<T> {
+    async fn under_notice<T>(&self, ns: Option<&Namespace>, write: impl Future<Output = Result<T>>) -> Result<T> {
         let mut write = pin!(write);
         loop {
             match tokio::time::timeout(RENEWED_AFTER, &mut write).await {
                 Ok(answer) => return answer,
                 // The write may have all connections: then the next time will do.
-                Err(_) => drop(tokio::time::timeout(LONGEST_RENEWAL, self.give_notice()).await),
+                Err(_) => drop(tokio::time::timeout(LONGEST_RENEWAL, self.give_notice(ns)).await),
             }
         }
     }
 
-    /// Is there no notice that is young enough?
-    pub(super) fn needs_notice(&self, age: Duration) -> bool {
-        self.plain.is_heeded && !self.plain.has_notice(age)
+    /// Is there no notice about this collection, or about any, that is young enough?
+    pub(super) fn needs_notice(&self, ns: Option<&Namespace>, age: Duration) -> bool {
+        self.plain.is_heeded && !self.plain.is_of_records(ns) && !self.plain.has_notice(ns.map(Tag::of), age)
     }
 
-    /// Makes sure that other clients can see that this one writes outside transactions. To be
-    /// called before a connection is taken for the write: the notice needs one, too.
-    pub(crate) async fn give_notice(&self) -> Result<()> {
-        if !self.needs_notice(RENEWED_AFTER) {
+    /// Makes sure that other clients can see that this one writes outside transactions, in this
+    /// collection or in any. To be called before a connection is taken for the write: the notice
+    /// needs one, too.
+    pub(crate) async fn give_notice(&self, ns: Option<&Namespace>) -> Result<()> {
+        if self.plain.is_of_records(ns) {
             return Ok(());
         }
-        if !self.needs_notice(COVERS) {
+        // Whoever stores the next one names it.
+        self.plain.given().written.note(ns.map(Tag::of));
+        if !self.needs_notice(ns, RENEWED_AFTER) {
+            return Ok(());
+        }
+        if !self.needs_notice(ns, COVERS) {
             // One at a time renews it; until that has succeeded, the last one will do.
             if let Ok(_storing) = self.plain.storing.try_lock()
                 && let Ok(Err(error)) = tokio::time::timeout(LONGEST_RENEWAL, self.store_notice()).await
@@ -165,7 +213,7 @@ impl Server {
         }
         let came = Moment::now();
         let mut failed = self.plain.storing.lock().await;
-        if !self.needs_notice(RENEWED_AFTER) {
+        if !self.needs_notice(ns, RENEWED_AFTER) {
             return Ok(());
         }
         // Who has waited for an attempt shares its failure.
@@ -178,9 +226,8 @@ impl Server {
     }
 
     async fn store_notice(&self) -> Result<()> {
-        let (home, now) = (&self.plain.home, Moment::now());
-        let is_first = locked(&self.plain.notices).is_empty();
-        let stored = self.try_to_store_notice(home, is_first).await;
+        let (home, now, scope) = (&self.plain.home, Moment::now(), self.plain.given().written.of_late());
+        let stored = self.try_to_store_notice(home, &scope).await;
         stored.map_err(|error| match error.kind() {
             // Whether it is there or not, nothing else was sent.
             ErrorKind::Indeterminate => {
@@ -189,11 +236,12 @@ impl Server {
             }
             _ => error,
         })?;
-        *locked(&self.plain.sent) = Some(now);
+        self.plain.given().last = Some((now, scope));
         Ok(())
     }
 
-    async fn try_to_store_notice(&self, home: &Namespace, is_first: bool) -> Result<()> {
+    async fn try_to_store_notice(&self, home: &Namespace, scope: &Scope) -> Result<()> {
+        let is_first = self.plain.given().notices.is_empty();
         if is_first {
             // The index by which the server removes it.
             let mut create = index_of_closed();
@@ -203,7 +251,9 @@ impl Server {
         }
         let notice = ObjectId::new();
         self.plain.note(notice);
-        let stored = doc! {format::FIELD: FORMAT, NOTICE: true, "changes": {"$literal": {}}, "closedAt": "$$NOW"};
+        let stored = doc! {
+            format::FIELD: FORMAT, NOTICE: Bson::from(scope), "changes": {"$literal": {}}, "closedAt": "$$NOW",
+        };
         let statement = doc! {"q": {"_id": notice}, "u": [{"$set": stored}], "upsert": true};
         let command = doc! {"update": &home.coll, "updates": [statement], "writeConcern": self.nodes.durable()};
         self.write_records(home, command).await?.ok().map(drop)
@@ -213,18 +263,53 @@ impl Server {
     pub(crate) async fn end_notices(&self) -> Result<()> {
         let _storing = self.plain.storing.lock().await;
         // What begins from here on needs a notice of its own.
-        *locked(&self.plain.sent) = None;
+        self.plain.given().last = None;
         if !self.plain.own.are_over() {
             return Ok(());
         }
-        let notices = std::mem::take(&mut *locked(&self.plain.notices));
+        let notices = std::mem::take(&mut self.plain.given().notices);
         if notices.is_empty() {
             return Ok(());
         }
         let home = &self.plain.home;
-        let statement =
-            doc! {"q": {"_id": {"$in": notices}, NOTICE: true}, "u": {"$set": {NOTICE: false}}, "multi": true};
+        let statement = doc! {"q": {"_id": {"$in": notices}, NOTICE: {"$exists": true}}, "u": {"$set": {NOTICE: false}}, "multi": true};
         let command = doc! {"update": &home.coll, "updates": [statement]};
         self.write_records(home, command).await?.ok().map(drop)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn tag(name: &str) -> Tag {
+        Tag::of(&Namespace::new("d", name))
+    }
+
+    fn written(names: &[&str]) -> Written {
+        let mut written = Written::default();
+        names.iter().for_each(|name| written.note(Some(tag(name))));
+        written
+    }
+
+    #[test]
+    fn a_notice_names_what_was_written_to_of_late() {
+        let mut written = written(&["a", "b"]);
+        assert_eq!(written.of_late(), Scope::Of([tag("a"), tag("b")].into()));
+        written.0.insert(Some(tag("a")), Moment::now().earlier(COVERS, Duration::ZERO));
+        assert_eq!(written.of_late(), Scope::Of([tag("b")].into()));
+        written.note(None);
+        assert_eq!(written.of_late(), Scope::All, "a command was sent that may change any");
+        written.0.insert(None, Moment::now().earlier(COVERS, Duration::ZERO));
+        assert_eq!(written.of_late(), Scope::Of([tag("b")].into()));
+    }
+
+    #[test]
+    fn more_collections_than_can_be_named_stand_for_all_and_are_not_all_kept() {
+        let names: Vec<String> = (0..1_000).map(|n| n.to_string()).collect();
+        let names: Vec<&str> = names.iter().map(String::as_str).collect();
+        assert!(matches!(written(&names[..MOST_NAMED]).of_late(), Scope::Of(named) if named.len() == MOST_NAMED));
+        let mut all = written(&names);
+        assert_eq!((all.0.len(), all.of_late()), (MOST_NAMED + 1, Scope::All));
     }
 }
