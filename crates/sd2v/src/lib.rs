@@ -10,6 +10,7 @@
 //! - [`stored`]: reading a stored document: its locks, its versions.
 //! - [`statement`]: the update statements of the protocol: lock, mark as removed, finish, undo,
 //!   read locks.
+//! - [`fields`]: fields that filters, orders, projections and indexes look at, and updates change.
 //! - [`filter`], [`expression`], [`update`], [`projection`]: rewriting from the application's
 //!   fields to `_unsafe`.
 //! - [`geo`]: queries by distance, on both versions.
@@ -33,6 +34,7 @@
 pub mod difference;
 pub mod error;
 pub mod expression;
+pub mod fields;
 pub mod filter;
 pub mod geo;
 pub mod guard;

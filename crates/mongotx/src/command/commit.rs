@@ -126,7 +126,7 @@ impl Core {
     fn count_decision(&self, tx: &Transaction) -> Decision {
         Decision {
             lease: self.read_lease.deciding(tx.collections_written().cloned().collect()),
-            own: self.server.own_changes().deciding(tx.changed()),
+            own: self.server.own_changes().deciding(tx.changed_fields()),
         }
     }
 

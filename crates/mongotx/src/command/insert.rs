@@ -21,6 +21,7 @@ use crate::{
     coordinator::{
         Core,
         address::Address,
+        fields::Fields,
         meet::Patience,
         placing::Placing,
         server::WriteAnswer,
@@ -218,7 +219,7 @@ async fn revive(
         refuse_other_id(core, ns, at, me).await?;
     }
     let command = doc! {"update": &ns.coll, "updates": [statement::revive(at.filter(), document, me)]};
-    Ok(core.send_prepared(tx, ns, command).await?.ok()?.n == 1)
+    Ok(core.send_prepared(tx, ns, command, &Fields::All).await?.ok()?.n == 1)
 }
 
 /// Under the collection's collation the removed document may have another `_id`, which could not be

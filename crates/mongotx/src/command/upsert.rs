@@ -15,6 +15,7 @@ use crate::{
     coordinator::{
         Core,
         address::Address,
+        fields::Fields,
         meet::Patience,
         prepare::{Change, Target},
         transaction::{Hold, Transaction},
@@ -133,7 +134,7 @@ async fn build(
         update.insert("let", variables.clone());
     }
     tx.hold(core, ns, std::slice::from_ref(at), Hold::Insert)?;
-    let answer = core.send_prepared(tx, ns, update).await?.ok()?;
+    let answer = core.send_prepared(tx, ns, update, &Fields::All).await?.ok()?;
     if answer.upserted.is_empty() {
         return Err(Error::new(
             ErrorKind::Corruption,

@@ -247,8 +247,10 @@ pub(crate) async fn count(core: &Core, tx: &mut Transaction, ns: &Namespace, que
         tx.reads.note(entry(ns, Read::Count(query.clone()), 0, witness), core.options.max_documents)?;
         return Ok(counted);
     }
-    let matter = Query { projection: Some(doc! {"_id": 1}), ..matters_to(core, tx, ns, query).await? };
-    let mut bracket = Bracket::of(core, tx, vec![(ns.clone(), matter)]);
+    let matter = matters_to(core, tx, ns, query).await?;
+    // With chance in the filter, which documents match may depend on all that is in them.
+    let shown = if chance::is_in_query(query) { None } else { Some(doc! {"_id": 1}) };
+    let mut bracket = Bracket::of(core, tx, vec![(ns.clone(), Query { projection: shown, ..matter })]);
     loop {
         bracket.open(tx).await?;
         let counted = committed::count(core, Some(tx), ns, query).await?;

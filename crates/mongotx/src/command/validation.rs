@@ -48,6 +48,7 @@ use crate::{
     coordinator::{
         Core,
         changes::ChangeLook,
+        fields::Fields,
         holders::Holder,
         looks::{FirstLook, begin_for},
         meet::Patience,
@@ -57,7 +58,7 @@ use crate::{
         server::live::Leading,
         tag::{Tag, Tags},
         transaction::Transaction,
-        unchanged::Since,
+        unchanged::{Rests, Since},
         witness::Digest,
     },
     document,
@@ -85,34 +86,39 @@ const FETCHES: usize = 64;
 struct ToAsk<'a> {
     /// It is asked for again.
     parts: Vec<Part<'a>>,
-    /// Change stamps of what is taken for unchanged.
-    unasked: Tags,
+    /// Change stamps of that.
+    asked: Tags,
+    /// What that rests on which is taken for unchanged.
+    unasked: Rests,
 }
 
 impl<'a> ToAsk<'a> {
-    /// `since`: for what may be unchanged. `seems_unchanged`: whether what these stamps are about
-    /// is, as far as can be said now.
-    fn of(tx: &'a Transaction, since: Option<&Since>, seems_unchanged: impl Fn(&Tags) -> bool) -> Self {
-        let (mut parts, mut unasked) = (Vec::new(), Tags::new());
-        let mut is_asked = |may_be_unchanged: bool, stamps: Vec<Tag>| {
-            let stamps: Tags = stamps.into_iter().collect();
-            let is_unchanged = may_be_unchanged && seems_unchanged(&stamps);
-            if is_unchanged {
-                unasked.extend(stamps);
+    /// `since`: for what may be unchanged. `seems_unchanged`: whether what rests on this is, as far
+    /// as can be said now.
+    fn of(tx: &'a Transaction, since: Option<&Since>, seems_unchanged: impl Fn(&Rests) -> bool) -> Self {
+        let (mut parts, mut asked_stamps, mut unasked) = (Vec::new(), Tags::new(), Rests::new());
+        let mut is_asked = |may_be_unchanged: bool, stamps: Vec<Tag>, fields: Fields| {
+            let rests: Rests = stamps.into_iter().map(|tag| (tag, fields.clone())).collect();
+            let is_unchanged = may_be_unchanged && seems_unchanged(&rests);
+            match is_unchanged {
+                true => unasked.extend(rests),
+                false => asked_stamps.extend(rests.into_iter().map(|(tag, _)| tag)),
             }
             !is_unchanged
         };
         for (ns, points) in tx.reads.points() {
             let may_be = since.is_some_and(|since| since.traces(ns));
-            let asked = points.iter().filter(|(key, _)| is_asked(may_be, Transaction::stamps_of_point(ns, key)));
-            let asked: Vec<&Point> = asked.map(|(_, point)| point).collect();
+            let mut is_asked = |key: &OwnKey| is_asked(may_be, Transaction::stamps_of_point(ns, key), Fields::All);
+            let asked: Vec<&Point> = points.iter().filter(|(key, _)| is_asked(key)).map(|(_, point)| point).collect();
             parts.extend(asked.chunks(TOGETHER).map(|some| Part::Points(ns, some.to_vec())));
         }
+        let fields_of = |entry: &Entry| since.map_or(Fields::All, |since| since.fields_of(entry));
         let may_be = |entry: &Entry| since.is_some_and(|since| since.traces_all_of(entry));
         let entries = tx.reads.entries().iter();
-        let asked = entries.filter(|entry| is_asked(may_be(entry), Transaction::stamps_of_entry(entry)));
+        let asked =
+            entries.filter(|entry| is_asked(may_be(entry), Transaction::stamps_of_entry(entry), fields_of(entry)));
         parts.extend(asked.map(Part::Entry));
-        Self { parts, unasked }
+        Self { parts, asked: asked_stamps, unasked }
     }
 }
 
@@ -174,20 +180,21 @@ impl Core {
 
     /// What has to be asked for again, as far as can be said now, and what seems unchanged.
     fn to_ask<'a>(&self, tx: &'a Transaction, since: Option<&Since>) -> ToAsk<'a> {
-        let (last, known) = (self.looks.last(), RefCell::<HashMap<Tag, bool>>::default());
-        let seems_one = |since: &Since, tag: Tag, last: &ChangeLook| {
-            *known.borrow_mut().entry(tag).or_insert_with(|| self.is_unchanged(since, &Tags::from([tag]), last))
+        let (last, known) = (self.looks.last(), RefCell::<HashMap<(Tag, Fields), bool>>::default());
+        let seems_one = |since: &Since, rest: &(Tag, Fields), last: &ChangeLook| {
+            let compare = || self.is_unchanged(since, &Rests::from([rest.clone()]), last);
+            *known.borrow_mut().entry(rest.clone()).or_insert_with(compare)
         };
         // Thousands of documents share a few stamps, and each is compared with all records.
-        let seems = |stamps: &Tags| match (since, &last) {
-            (Some(since), Some(last)) => stamps.iter().all(|tag| seems_one(since, *tag, last)),
+        let seems = |rests: &Rests| match (since, &last) {
+            (Some(since), Some(last)) => rests.iter().all(|rest| seems_one(since, rest, last)),
             _ => false,
         };
         ToAsk::of(tx, since, seems)
     }
 
     /// Is what seemed unchanged so, now that the later look has come?
-    pub(crate) fn is_still_unchanged(&self, since: Option<&Since>, unasked: &Tags, later: &ChangeLook) -> bool {
+    pub(crate) fn is_still_unchanged(&self, since: Option<&Since>, unasked: &Rests, later: &ChangeLook) -> bool {
         unasked.is_empty() || since.is_some_and(|since| self.is_unchanged(since, unasked, later))
     }
 
@@ -201,7 +208,7 @@ impl Core {
         let mut look: Option<FirstLook> = None;
         let (mut left, mut disturbed) = (ROUNDS, 0);
         while left > 0 {
-            let ToAsk { parts, unasked } = self.to_ask(tx, since.as_ref());
+            let ToAsk { parts, asked, unasked } = self.to_ask(tx, since.as_ref());
             let asks = !parts.is_empty();
             let first = match look.take() {
                 None if asks && !one_moment => Some(self.first_look(tx, &stamps).await?),
@@ -225,8 +232,13 @@ impl Core {
                 None => self.look_at_changes(begin_for(tx)).await?,
             };
             let changed = first.map_or(Some(Tags::new()), |first| first.changed_at(&later, &stamps));
-            let is_one_moment = changed.is_some_and(|changed| tx.is_of_one_moment(&changed));
             let is_unchanged = self.is_still_unchanged(since.as_ref(), &unasked, &later);
+            // What was not asked for was as it is all the time.
+            let of_asked = |mut changed: Tags| {
+                changed.retain(|tag| asked.contains(tag));
+                changed
+            };
+            let is_one_moment = changed.map(of_asked).is_some_and(|changed| tx.is_of_one_moment(&changed));
             if is_one_moment && is_unchanged && self.passes_by(tx, &rivals, &stamps, &later) {
                 self.server.counters.add(&self.server.counters.validations_unasked, u64::from(!asks));
                 return Ok(());
@@ -298,14 +310,14 @@ impl Core {
     }
 
     /// Sends a write, and behind it steps 2 and 3. The look is answered if nothing is left to be
-    /// asked by itself, with the change stamps of what seemed unchanged.
+    /// asked by itself, with what that rests on which seemed unchanged.
     pub(crate) async fn ask_behind(
         &self,
         tx: &Transaction,
         since: Option<&Since>,
         leading: &mut Leading<'_>,
-    ) -> Option<(Arc<ChangeLook>, Tags)> {
-        let ToAsk { parts, unasked } = self.to_ask(tx, since);
+    ) -> Option<(Arc<ChangeLook>, Rests)> {
+        let ToAsk { parts, unasked, .. } = self.to_ask(tx, since);
         if parts.is_empty() {
             let (_, look) = self.ask_before_look(&[], Some(leading)).await.ok()??;
             return Some((look?, unasked));

@@ -13,6 +13,7 @@ use bson::Document;
 use super::{
     Core,
     changes::ChangeLook,
+    fields::Fields,
     looks::FirstLook,
     server::WriteAnswer,
     tag::Tags,
@@ -47,7 +48,7 @@ impl Core {
         let expected = tx.expected.take();
         let answer = match look {
             Some(look) => self.send_and_ask(tx, ns, command, look).await,
-            None => self.send_prepared(tx, ns, command).await,
+            None => self.send_prepared(tx, ns, command, &Fields::All).await,
         };
         tx.expected = expected;
         answer

@@ -22,6 +22,7 @@ use sd2v::{index::Expiry, statement};
 use super::{
     Core,
     address::{Address, among},
+    fields::Fields,
     finisher::IDS_PER_STATEMENT,
     own_key::OwnKey,
     transaction::Transaction,
@@ -62,7 +63,7 @@ impl Core {
         let over = expiries.iter().map(|expiry| statement::outlive(among(some), me, expiry.is_over(), &kept));
         let statements: Vec<_> = over.chain([statement::look(among(some), me)]).collect();
         let command = doc! {"update": &ns.coll, "updates": statements};
-        let answer = self.send_prepared(tx, ns, command).await?.ok()?;
+        let answer = self.send_prepared(tx, ns, command, &Fields::All).await?.ok()?;
         // The look changes nothing.
         if answer.n - answer.modified == some.len() as i64 {
             return Ok(());

@@ -17,7 +17,7 @@
 //! | [`read_set`], [`witness`] | what a transaction has read, to be validated; what is remembered of an answer |
 //! | [`kept`], [`as_read`] | documents as they were read, for who locks one |
 //! | [`changes`], [`looks`] | when transactions last changed each collection, and who looks at that |
-//! | [`unchanged`], [`own_changes`], [`notice`] | what nothing has changed since it was read; what this client changes; what others say that they write |
+//! | [`unchanged`], [`own_changes`], [`fields`], [`notice`] | what nothing has changed since it was read; what this client changes, and which fields; what others say that they write |
 //! | [`ahead`], [`forecast`] | validation behind the last insert, and whether an insert is the last one |
 //! | [`quiet`], [`quiet_reader`] | quiet for a reader that loses again and again; when its transaction asks for it |
 //! | [`own_collections`] | names of MongoTx's own collections |
@@ -58,6 +58,7 @@ pub(crate) mod checkpoint;
 pub(crate) mod client_record;
 pub(crate) mod events;
 pub(crate) mod expiry;
+pub(crate) mod fields;
 pub(crate) mod finisher;
 pub(crate) mod forecast;
 pub(crate) mod format;

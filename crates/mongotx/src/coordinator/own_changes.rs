@@ -4,8 +4,9 @@
 //! A change is counted from before it is sent until its outcome is known. One whose outcome nobody
 //! learns, because its future was dropped or its answer stayed out, may arrive later at the same
 //! server process: a decision counts as long as that process lives, a plain write for half an hour
-//! at most. Decisions of transactions are
-//! counted by the stamps that they set, and plain writes by those of a whole collection.
+//! at most. Decisions of transactions are counted by the stamps that they set and the fields that
+//! they change (decision 0069), and plain writes by the stamps of a whole collection and as changes
+//! of all fields.
 
 use std::{
     collections::HashMap,
@@ -15,11 +16,13 @@ use std::{
 
 use bson::oid::ObjectId;
 
-use super::{changes::stamps_of_changes, moment::Moment, nodes::Nodes, tag::Tag};
+use super::{changes::stamps_of_changes, fields::Fields, moment::Moment, nodes::Nodes, tag::Tag};
 use crate::options::Namespace;
 
 /// The most names that are remembered.
 const MAX_TAGS: usize = 20_000;
+/// The most different sets of fields that are remembered for each.
+const MOST_SETS: usize = 8;
 
 /// A mark in the life of this client: the number of changes that had ended by then.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -28,12 +31,13 @@ pub(crate) struct Mark(u64);
 /// Documents that a change touches.
 #[derive(Debug)]
 enum Touched {
-    Some(Vec<Tag>),
+    /// Those of these names, and of each these fields.
+    Some(Vec<(Tag, Fields)>),
     /// Those of any collection.
     Any,
 }
 
-/// What is known of the changes of one name.
+/// What is known of some changes.
 #[derive(Clone, Copy, Debug, Default)]
 struct Known {
     /// Number of changes that are under way.
@@ -85,11 +89,41 @@ impl Known {
     }
 }
 
+/// What is known of the changes of one name, by the fields that they have changed.
+#[derive(Debug, Default)]
+struct ByFields(Vec<(Fields, Known)>);
+
+impl ByFields {
+    /// For changes of these fields. Of too many different ones, for changes of all: a set that has
+    /// got no place of its own gets none later, so each change ends where it has begun.
+    fn of(&mut self, fields: &Fields) -> &mut Known {
+        let has_place = |all: &Self, fields: &Fields| all.0.iter().position(|(some, _)| some == fields);
+        let fields = match has_place(self, fields) {
+            None if self.0.len() >= MOST_SETS => &Fields::All,
+            _ => fields,
+        };
+        let place = has_place(self, fields).unwrap_or_else(|| {
+            self.0.push((fields.clone(), Known::default()));
+            self.0.len() - 1
+        });
+        &mut self.0[place].1
+    }
+
+    fn all(&self) -> impl Iterator<Item = &Known> {
+        self.0.iter().map(|(_, known)| known)
+    }
+
+    /// Have fields been changed on which something rests?
+    fn is_changed(&self, fields: &Fields, since: Mark, process: Option<ObjectId>) -> bool {
+        self.0.iter().any(|(changed, known)| changed.meet(fields) && known.is_changed(since, process))
+    }
+}
+
 #[derive(Default)]
 struct State {
     /// Number of changes that have ended.
     moment: u64,
-    known: HashMap<Tag, Known>,
+    known: HashMap<Tag, ByFields>,
     /// Changes that may have touched any collection.
     any: Known,
     /// The moment before which names may have been forgotten.
@@ -103,11 +137,11 @@ impl State {
             return;
         };
         if self.known.len() >= MAX_TAGS {
-            self.known.retain(|_, known| known.open > 0 || known.lost.is_some());
+            self.known.retain(|_, known| known.all().any(|known| known.open > 0 || known.lost.is_some()));
             self.forgotten = self.moment;
         }
-        for tag in tags {
-            self.known.entry(*tag).or_default().open += 1;
+        for (tag, fields) in tags {
+            self.known.entry(*tag).or_default().of(fields).open += 1;
         }
     }
 
@@ -116,9 +150,9 @@ impl State {
         let moment = self.moment;
         match touched {
             Touched::Any => self.any.end(moment, lost),
-            Touched::Some(tags) => tags.iter().for_each(|tag| {
+            Touched::Some(tags) => tags.iter().for_each(|(tag, fields)| {
                 // It is never forgotten while it is open.
-                self.known.entry(*tag).or_default().end(moment, lost);
+                self.known.entry(*tag).or_default().of(fields).end(moment, lost);
             }),
         }
     }
@@ -145,8 +179,9 @@ impl OwnChanges {
         Mark(self.state().moment)
     }
 
-    /// A transaction that sets these change stamps is about to be decided.
-    pub(crate) fn deciding(self: &Arc<Self>, stamps: Vec<Tag>) -> Changing {
+    /// A transaction that sets these change stamps is about to be decided, and has changed these
+    /// fields.
+    pub(crate) fn deciding(self: &Arc<Self>, stamps: Vec<(Tag, Fields)>) -> Changing {
         let mut decision = self.begin(Touched::Some(stamps));
         decision.is_decision = true;
         decision
@@ -154,7 +189,8 @@ impl OwnChanges {
 
     /// A plain write in this collection is about to be sent.
     pub(crate) fn writing(self: &Arc<Self>, ns: &Namespace) -> Changing {
-        self.begin(Touched::Some(stamps_of_changes(ns, None).into_iter().collect()))
+        let stamps = stamps_of_changes(ns, None).into_iter();
+        self.begin(Touched::Some(stamps.map(|tag| (tag, Fields::All)).collect()))
     }
 
     /// A command that may change documents of any collection is about to be sent.
@@ -170,17 +206,21 @@ impl OwnChanges {
     /// Is no change under way, and none lost that could still arrive?
     pub(crate) fn are_over(&self) -> bool {
         let (process, state) = (self.nodes.process(), self.state());
-        let mut all = state.known.values().chain([&state.any]);
+        let mut all = state.known.values().flat_map(ByFields::all).chain([&state.any]);
         all.all(|known| known.open == 0 && known.lost.is_none_or(|lost| !lost.concerns(process)))
     }
 
-    /// Has this client left everything as it was since a moment, as far as these stamps tell?
-    pub(crate) fn are_none<'a>(&self, stamps: impl IntoIterator<Item = &'a Tag>, since: Mark) -> bool {
-        let (process, state, mut stamps) = (self.nodes.process(), self.state(), stamps.into_iter());
+    /// Has this client left everything as it was since a moment, as far as these stamps tell, each
+    /// for what rests on these fields?
+    pub(crate) fn are_none<'a>(&self, of: impl IntoIterator<Item = &'a (Tag, Fields)>, since: Mark) -> bool {
+        let (process, state, mut of) = (self.nodes.process(), self.state(), of.into_iter());
         if state.forgotten > since.0 || state.any.is_changed(since, process) {
             return false;
         }
-        stamps.all(|tag| state.known.get(tag).is_none_or(|known| !known.is_changed(since, process)))
+        let is_changed = |tag: &Tag, fields: &Fields| {
+            state.known.get(tag).is_some_and(|known| known.is_changed(fields, since, process))
+        };
+        of.all(|(tag, fields)| !is_changed(tag, fields))
     }
 }
 
@@ -214,6 +254,7 @@ impl Drop for Changing {
 #[cfg(test)]
 mod tests {
     use bson::doc;
+    use sd2v::update::Update;
 
     use super::*;
     use crate::coordinator::own_key::OwnKey;
@@ -239,7 +280,7 @@ mod tests {
     }
 
     fn is_still(own: &OwnChanges, name: &str, since: Mark) -> bool {
-        own.are_none(&[whole(name)], since)
+        own.are_none(&[(whole(name), Fields::All)], since)
     }
 
     #[test]
@@ -261,11 +302,49 @@ mod tests {
         let (own, bucket) = (own(), |number| whole("a").in_bucket_of(&OwnKey::Whole(number)));
         let (before, one) = (own.now(), bucket(1));
         let other = (2..).map(bucket).find(|other| *other != one).unwrap();
-        own.deciding(vec![whole("a"), one]).over();
-        let none = |tag: Tag| own.are_none(&[tag], before);
+        own.deciding(vec![(whole("a"), Fields::All), (one, Fields::All)]).over();
+        let none = |tag: Tag| own.are_none(&[(tag, Fields::All)], before);
         assert!(!none(one) && none(other) && !none(whole("a")));
         own.writing(&coll("a")).over();
         assert!(!none(whole("a").in_any_bucket()), "a plain write may be about any document");
+    }
+
+    /// The field of this name alone.
+    fn field(name: &str) -> Fields {
+        Fields::of_update(&Update::Operators(doc! {"$inc": {name: 1}}))
+    }
+
+    #[test]
+    fn decisions_touch_the_fields_that_they_change() {
+        let own = own();
+        let before = own.now();
+        let none = |fields: Fields| own.are_none(&[(whole("a"), fields)], before);
+        let first = own.deciding(vec![(whole("a"), field("x"))]);
+        assert!(!none(field("x")) && !none(Fields::All) && none(field("y")) && none(Fields::none()));
+        first.over();
+        assert!(!none(field("x")) && !none(Fields::All) && none(field("y")));
+        drop(own.deciding(vec![(whole("a"), field("y"))]));
+        assert!(!none(field("y")) && none(field("z")) && !own.are_over());
+        own.writing(&coll("a")).over();
+        assert!(!none(field("z")), "a plain write may change any");
+    }
+
+    #[test]
+    fn more_sets_of_fields_than_can_be_remembered_count_as_all() {
+        let own = own();
+        let deciding = |n: usize| own.deciding(vec![(whole("a"), field(&n.to_string()))]);
+        let open: Vec<Changing> = (0..2 * MOST_SETS).map(deciding).collect();
+        let now = own.now();
+        let is_still = |name: &str| own.are_none(&[(whole("a"), field(name))], now);
+        assert!(!is_still("0") && !is_still("other"));
+        open.into_iter().for_each(Changing::over);
+        let now = own.now();
+        assert!(own.are_none(&[(whole("a"), Fields::All)], now) && own.are_over(), "each has ended where it began");
+        deciding(0).over();
+        assert!(own.are_none(&[(whole("a"), field("other"))], now), "it has a place of its own");
+        deciding(2 * MOST_SETS).over();
+        assert!(!own.are_none(&[(whole("a"), field("other"))], now));
+        assert!(own.state().known[&whole("a")].0.len() <= MOST_SETS + 1);
     }
 
     #[test]

@@ -30,6 +30,7 @@ use super::{
     Core,
     address::Address,
     catalog::Collection,
+    fields::Fields,
     lock_fields::locks_only,
     meet::Patience,
     own_key::id_key,
@@ -61,6 +62,14 @@ impl Change<'_> {
     /// Does it only lock the document?
     pub(crate) fn is_lock(&self) -> bool {
         matches!(self, Self::Update { update: Update::Pipeline(stages), .. } if *stages == [nothing()])
+    }
+
+    /// The fields that it changes.
+    pub(crate) fn touches(&self) -> Fields {
+        match self {
+            Self::Update { update, .. } => Fields::of_update(update),
+            Self::Remove => Fields::All,
+        }
     }
 }
 
@@ -448,7 +457,7 @@ impl Core {
                     && array_filters.is_none()
                     && target.terms.is_plain()
                     && let Some(statement) = target.fused(update, me, left, &[])?
-                    && let Some(applied) = self.attempt_fused(tx, target, statement).await?
+                    && let Some(applied) = self.attempt_fused(tx, target, statement, update).await?
                 {
                     return Ok(Some(applied));
                 }
@@ -457,7 +466,8 @@ impl Core {
             }
         };
         self.finished(target.ns, left).await;
-        let answer = self.send_prepared(tx, target.ns, target.command(statements, filters)).await?.ok()?;
+        let command = target.command(statements, filters);
+        let answer = self.send_prepared(tx, target.ns, command, &change.touches()).await?.ok()?;
         let removed = matches!(change, Change::Remove);
         Ok(match answer.n {
             0 => None,
@@ -480,14 +490,16 @@ impl Core {
         change: &Change<'_>,
     ) -> Result<Option<Applied>> {
         let lock = statement::lock_copy(any, me, tx.read_lock(target.ns, &target.at.id), false);
-        let locked = self.send_prepared(tx, target.ns, target.command(vec![lock], None)).await?.ok()?.n > 0;
+        let lock = target.command(vec![lock], None);
+        let locked = self.send_prepared(tx, target.ns, lock, &Fields::none()).await?.ok()?.n > 0;
         let (statement, filters) = match change {
             Change::Remove => (statement::mark_removed(mine, me, false), None),
             Change::Update { update, array_filters } => {
                 (statement::change_unsafe(mine, me, rewrite_update(update)?, false), *array_filters)
             }
         };
-        let answer = self.send_prepared(tx, target.ns, target.command(vec![statement], filters)).await?.ok()?;
+        let command = target.command(vec![statement], filters);
+        let answer = self.send_prepared(tx, target.ns, command, &change.touches()).await?.ok()?;
         Ok((answer.n > 0).then_some(Applied { matched: true, modified: answer.modified > 0, locked }))
     }
 
@@ -497,8 +509,10 @@ impl Core {
         tx: &mut Transaction,
         target: &Target<'_>,
         statement: Document,
+        update: &Update,
     ) -> Result<Option<Applied>> {
-        let answer = self.send_prepared(tx, target.ns, target.command(vec![statement], None)).await?;
+        let (command, touches) = (target.command(vec![statement], None), Fields::of_update(update));
+        let answer = self.send_prepared(tx, target.ns, command, &touches).await?;
         // Whatever the server has against it, the two-statement form says it in the user's terms.
         Ok((answer.errors.is_empty() && answer.modified == 1).then_some(Applied {
             matched: true,

@@ -29,6 +29,7 @@ use super::{
     answered_each::{Done, Way, of_all, of_some},
     as_read::Demanded,
     catalog::Collection,
+    fields::Fields,
     meet::Patience,
     own_key::{OwnKey, coarse_key, id_key},
     prepare::{Change, Target},
@@ -115,12 +116,13 @@ impl Core {
         let ways: Vec<Way> = statements.iter().map(|statements| statements.way).collect();
         let statements: Vec<Document> = statements.into_iter().flat_map(|statements| statements.all).collect();
         let command = bson::doc! {"update": &ns.coll, "updates": statements, "ordered": true};
-        let answer = self.send_prepared(tx, ns, command).await?;
+        let touches = all.iter().map(|each| each.change.touches()).fold(Fields::none(), |some, more| some.and(&more));
+        let answer = self.send_prepared(tx, ns, command, &touches).await?;
         let done = match self.in_order(tx, ns, (&at, &ways), &answer, me).await {
             Ok(done) => done,
             Err(error) => {
                 // The change may have been made, or may still be: it must not be made twice.
-                tx.sending();
+                tx.sending(ns, &touches);
                 return Err(error);
             }
         };

@@ -106,7 +106,7 @@ impl Core {
         }
         tx.check_alive()?;
         tx.hold_unknown(self, ns)?;
-        let found = match self.send_shown(tx, ns, &statement).await? {
+        let found = match self.send_shown(tx, ns, &statement, &change.touches()).await? {
             Told::Found(found) => Some(found).filter(|found| found.get(WRITER) == Some(&tx_id_to_bson(me))),
             Told::Nothing | Told::Refused => None,
         };

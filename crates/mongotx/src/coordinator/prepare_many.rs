@@ -25,6 +25,7 @@ use sd2v::{
 use super::{
     Core,
     address::{Address, among},
+    fields::Fields,
     own_key::OwnKey,
     prepare::{Change, Target},
     transaction::{Hold, Transaction},
@@ -132,7 +133,7 @@ impl Core {
         let query = doc! {"$and": [among(targets.at), statement::free_or_left(safe, taken, &left)]};
         tx.hold(self, targets.ns, targets.at, Hold::Change)?;
         let command = targets.command(vec![doc! {"q": query, "u": pipeline, "multi": true}]);
-        let answer = self.send_prepared(tx, targets.ns, command).await?;
+        let answer = self.send_prepared(tx, targets.ns, command, &change.touches()).await?;
         let (mine, others): (Vec<Address>, Vec<Address>) =
             match answer.errors.is_empty() && answer.modified == targets.at.len() as i64 {
                 true => (targets.at.to_vec(), Vec::new()),
@@ -192,7 +193,8 @@ impl Core {
             }
         };
         let locks = by_read_lock(tx, targets).iter().map(|(own, at)| lock(at, *own)).collect();
-        let locked = self.send_prepared(tx, targets.ns, targets.command(locks)).await?.ok()?.n;
+        let lock_touches = if removal { Fields::All } else { Fields::none() };
+        let locked = self.send_prepared(tx, targets.ns, targets.command(locks), &lock_touches).await?.ok()?.n;
         let all = owned.is_empty() && locked as usize == targets.at.len();
         if remove_now {
             done.matched += locked as u64;
@@ -224,7 +226,7 @@ impl Core {
         }
         tx.note_locked(targets.ns, &changed, false);
         if !statements.is_empty() {
-            let mut answer = self.send_prepared(tx, targets.ns, targets.command(statements)).await?;
+            let mut answer = self.send_prepared(tx, targets.ns, targets.command(statements), &change.touches()).await?;
             done.matched += answer.n as u64;
             done.modified += answer.modified as u64;
             if !answer.errors.is_empty() {

@@ -63,7 +63,7 @@ impl Core {
         tx.check_alive()?;
         let hold = if matches!(change, Change::Remove) { Hold::Remove } else { Hold::Change };
         tx.hold(self, target.ns, std::slice::from_ref(target.at), hold)?;
-        let mut found = match self.send_shown(tx, target.ns, &statement).await? {
+        let mut found = match self.send_shown(tx, target.ns, &statement, &change.touches()).await? {
             Told::Found(found) if found.get(WRITER) == Some(&tx_id_to_bson(me)) => found,
             Told::Found(_) | Told::Nothing => {
                 // The next attempt waits in turn for the document.

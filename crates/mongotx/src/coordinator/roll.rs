@@ -60,10 +60,14 @@ pub(crate) async fn replace(server: &Server, ns: &Namespace, who: &Document, wri
     if !first.errors.iter().any(|(_, error)| error.is_duplicate_key()) {
         return Ok(first.ok()?.n);
     }
+    // A scan that goes on meanwhile may miss what moves in its index (decision 0069).
+    let exchange = server.own_changes().writing(ns);
     // Documents that this transaction has removed elsewhere go first, too.
     server.repair_by_delete(ns, vec![statement::finish_delete(Document::new(), writers)]).await?.ok()?;
     server.repair(ns, vec![statement::step_aside(writers)]).await?.ok()?;
-    Ok(server.repair(ns, vec![statement]).await?.ok()?.n)
+    let replaced = server.repair(ns, vec![statement]).await?.ok()?.n;
+    exchange.over();
+    Ok(replaced)
 }
 
 /// Rolls back what these transactions hold of `who`; `deletes`: some were inserted.

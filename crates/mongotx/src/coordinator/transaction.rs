@@ -31,6 +31,7 @@ pub(crate) use self::{
 };
 use super::{
     Core,
+    fields::Fields,
     quiet::{Attempts, Heard, Quiet},
     read_set::ReadSet,
     seen_keys::SeenKeys,
@@ -57,6 +58,8 @@ pub(crate) struct Transaction {
     /// How many connections for data there were before the first prepared write, or when the server
     /// was last known to be the same.
     pub(crate) connections: u64,
+    /// Fields that it has changed, by collections.
+    touched: HashMap<Namespace, Fields>,
     /// A statement has answered from what the transaction itself has written.
     own_view: AtomicBool,
     /// Reads of the transaction, if they are to be validated.
@@ -93,6 +96,7 @@ impl Transaction {
             claims: None,
             doubt: Doubt::None,
             connections: 0,
+            touched: HashMap::new(),
             own_view: AtomicBool::new(false),
             reads: ReadSet::default(),
             seen: SeenKeys::default(),
@@ -206,7 +210,11 @@ impl Live for Transaction {
         self.id()
     }
 
-    fn sending(&mut self) -> Doubt {
+    fn sending(&mut self, ns: &Namespace, touches: &Fields) -> Doubt {
+        match self.touched.get_mut(ns) {
+            Some(touched) => *touched = touched.and(touches),
+            None => drop(self.touched.insert(ns.clone(), touches.clone())),
+        }
         self.forget_ahead();
         std::mem::replace(&mut self.doubt, Doubt::Message)
     }

@@ -5,6 +5,9 @@
 //! held. What it has read is unchanged if all of this holds:
 //!
 //! 1. This client has changed nothing of it since: no decision, no plain write, none that is lost.
+//!    Decisions that have changed only fields on which the read does not rest do not count
+//!    (decision 0069). A read that is no fetch by `_id` also rests on all fields of all indexes: a
+//!    document that moves in an index while that is scanned may be missed.
 //! 2. No other client whose record was open at one of the looks has ever decided anything there,
 //!    and none that has opened and closed its record in between.
 //! 3. No other client has given notice that it writes outside transactions there, or that was over
@@ -19,15 +22,20 @@
 //! ([`super::read_lease`]), which rest on clocks, are right as well where nobody else has ever
 //! decided anything.
 
-use std::{collections::HashSet, sync::Arc};
+use std::{
+    collections::{HashMap, HashSet},
+    sync::Arc,
+};
 
 use super::{
     Core,
+    catalog::Collection,
     changes::{ChangeLook, SameServer},
+    fields::Fields,
     own_changes::Mark,
     own_collections::holds_records,
-    read_set::{Entry, ReadSet},
-    tag::Tags,
+    read_set::{Entry, Read, ReadSet},
+    tag::{Tag, Tags},
 };
 use crate::options::Namespace;
 
@@ -43,7 +51,12 @@ pub(crate) struct Since {
     base: Base,
     /// Collections of which something can change without a trace.
     traceless: HashSet<Namespace>,
+    /// Fields of the indexes of the others.
+    indexed: HashMap<Namespace, Fields>,
 }
+
+/// Change stamps of something that was read, each with the fields on which that rests.
+pub(crate) type Rests = HashSet<(Tag, Fields)>;
 
 impl Core {
     /// To be remembered before a transaction reads anything. `None`: no look has been answered yet,
@@ -56,32 +69,35 @@ impl Core {
 
     /// For the validation of a transaction that has begun at `base`, and made these reads.
     pub(crate) async fn since(&self, base: Base, reads: &ReadSet) -> Since {
-        let mut traceless = HashSet::new();
+        let (mut traceless, mut indexed) = (HashSet::new(), HashMap::new());
         for ns in reads.collections() {
             // Without an answer it is read again, which says why.
             let known = self.catalog.look_up(&self.server, ns).await;
-            let leaves_traces = !holds_records(ns, &self.options.tx_database)
-                && known.is_ok_and(|known| {
-                    known.unlockable.is_none() && known.indexes.iter().all(|index| index.expiry().is_none())
-                });
-            if !leaves_traces {
-                traceless.insert(ns.clone());
+            let leaves_traces = |known: &Arc<Collection>| {
+                known.unlockable.is_none() && known.indexes.iter().all(|index| index.expiry().is_none())
+            };
+            match known.ok().filter(leaves_traces) {
+                Some(known) if !holds_records(ns, &self.options.tx_database) => {
+                    indexed.insert(ns.clone(), Fields::of_indexes(&known.indexes));
+                }
+                _ => drop(traceless.insert(ns.clone())),
             }
         }
-        Since { base, traceless }
+        Since { base, traceless, indexed }
     }
 
-    /// Is everything with these change stamps as it was, as far as this later look and the client's
-    /// own memory tell?
-    pub(crate) fn is_unchanged(&self, since: &Since, stamps: &Tags, later: &ChangeLook) -> bool {
-        let (before, known) = (&since.base.look, self.log.own_changes(stamps));
-        let by_others = before.changed_by_others(later, &known, stamps, SameServer::Connections);
-        !before.may_be_written_around(later, stamps, |notice| self.server.plain.is_own(notice))
-            && [before, later].iter().all(|look| look.is_silent(&known, stamps))
+    /// Is everything that rests on this as it was, as far as this later look and the client's own
+    /// memory tell?
+    pub(crate) fn is_unchanged(&self, since: &Since, rests: &Rests, later: &ChangeLook) -> bool {
+        let stamps: Tags = rests.iter().map(|(tag, _)| *tag).collect();
+        let (before, known) = (&since.base.look, self.log.own_changes(&stamps));
+        let by_others = before.changed_by_others(later, &known, &stamps, SameServer::Connections);
+        !before.may_be_written_around(later, &stamps, |notice| self.server.plain.is_own(notice))
+            && [before, later].iter().all(|look| look.is_silent(&known, &stamps))
             && by_others == Some(false)
             && self.server.is_bound()
             // Last: what is decided or written meanwhile has begun before it could be seen.
-            && self.server.own_changes().are_none(stamps, since.base.own)
+            && self.server.own_changes().are_none(rests, since.base.own)
     }
 }
 
@@ -94,5 +110,16 @@ impl Since {
     /// Does every change leave a trace that matters to this read, and was that answered?
     pub(crate) fn traces_all_of(&self, entry: &Entry) -> bool {
         entry.is_answered && entry.collections.iter().all(|ns| self.traces(ns))
+    }
+
+    /// The fields on which this read rests.
+    pub(crate) fn fields_of(&self, entry: &Entry) -> Fields {
+        let (Read::Find(query), [ns]) = (&entry.read, &entry.collections[..]) else { return Fields::All };
+        let fields = Fields::of_query(query);
+        match self.indexed.get(ns) {
+            _ if query.is_fetch() => fields,
+            Some(indexed) => fields.and(indexed),
+            None => Fields::All,
+        }
     }
 }

@@ -31,7 +31,8 @@ use sd2v::{
 };
 
 use super::{
-    Core, address::Address, lock_fields::locks_only, meet::Patience, own_key::id_key, transaction::Transaction,
+    Core, address::Address, fields::Fields, lock_fields::locks_only, meet::Patience, own_key::id_key,
+    transaction::Transaction,
 };
 use crate::{
     coordinator::terms::Terms,
@@ -323,7 +324,7 @@ impl Core {
             Before::Unsafe(before) => statement::restore_unsafe(who, before, me),
         };
         let command = doc! {"update": &ns.coll, "updates": [statement]};
-        let restored = self.send_prepared(tx, ns, command).await?.ok();
+        let restored = self.send_prepared(tx, ns, command, &Fields::All).await?.ok();
         restored.map(drop).map_err(|error| {
             let message = format!("what {{_id: {}}} of {ns} was before a duplicate key is taken: {error}", placed.at);
             Error::new(ErrorKind::Conflict, message).for_transaction(Some(me))

@@ -21,6 +21,7 @@ use crate::{
     coordinator::{
         Core,
         address::{Address, among},
+        fields::Fields,
     },
     document,
     error::{ErrorKind, Result},
@@ -33,8 +34,9 @@ pub(crate) trait Live {
     /// Its id, as soon as it may lock documents.
     fn id(&self) -> Option<TxId>;
 
-    /// A prepared write is about to be sent. Answers what was not known before.
-    fn sending(&mut self) -> Doubt;
+    /// A prepared write is about to be sent, which changes these fields of documents there, or
+    /// inserts or removes some (all fields). Answers what was not known before.
+    fn sending(&mut self, ns: &Namespace, touches: &Fields) -> Doubt;
 
     /// Notes that the prepared write was answered.
     fn answered(&mut self);
@@ -107,15 +109,16 @@ impl Server {
 }
 
 impl Core {
-    /// Sends a prepared write, once.
+    /// Sends a prepared write, once. `touches`: the fields that it changes.
     pub(crate) async fn send_prepared(
         &self,
         tx: &mut impl Live,
         ns: &Namespace,
         mut command: Document,
+        touches: &Fields,
     ) -> Result<WriteAnswer> {
         Server::judged_as_asked(&mut command);
-        tx.sending();
+        tx.sending(ns, touches);
         self.server.at(Step::BeforeLock).await;
         let answer = self.server.prepare(ns, command).await;
         self.server.at(Step::AfterLock).await;
@@ -125,10 +128,10 @@ impl Core {
         answer.map(WriteAnswer::of_held)
     }
 
-    /// A prepared write that is about to be sent with queries behind it.
+    /// A prepared write that is about to be sent with queries behind it. It may change any field.
     pub(crate) async fn lead<'a>(&self, tx: &mut impl Live, ns: &'a Namespace, mut command: Document) -> Leading<'a> {
         Server::judged_as_asked(&mut command);
-        tx.sending();
+        tx.sending(ns, &Fields::All);
         self.server.at(Step::BeforeLock).await;
         Leading { ns, command, answer: None }
     }
@@ -149,7 +152,13 @@ impl Core {
 
     /// Sends a prepared write that answers the document, or those `fields` of it that the statement
     /// names, once. Of several, the first by the statement's `sort`.
-    pub(crate) async fn send_shown(&self, tx: &mut impl Live, ns: &Namespace, statement: &Document) -> Result<Told> {
+    pub(crate) async fn send_shown(
+        &self,
+        tx: &mut impl Live,
+        ns: &Namespace,
+        statement: &Document,
+        touches: &Fields,
+    ) -> Result<Told> {
         let part = |name| statement.get(name).cloned().unwrap_or(Bson::Null);
         let mut command = doc! {"findAndModify": &ns.coll, "query": part("q"), "update": part("u"), "new": true};
         for part in ["fields", "sort"] {
@@ -157,7 +166,7 @@ impl Core {
         }
         self.server.nodes.on_majority(&mut command);
         Server::judged_as_asked(&mut command);
-        tx.sending();
+        tx.sending(ns, touches);
         self.server.at(Step::BeforeLock).await;
         let answer = self.server.send_kept(&ns.db, command).await.map_err(interrupted);
         self.server.at(Step::AfterLock).await;
@@ -181,7 +190,7 @@ impl Core {
         ns: &Namespace,
         statement: Document,
     ) -> Result<WriteAnswer> {
-        let before = tx.sending();
+        let before = tx.sending(ns, &Fields::none());
         self.server.at(Step::BeforeReadLock).await;
         let command = doc! {"update": &ns.coll, "updates": [statement], "ordered": true};
         let answer = self.server.prepare(ns, command).await;
@@ -198,9 +207,9 @@ impl Core {
         let Some(me) = tx.id() else { return Ok(()) };
         let statement = statement::give_back(among(at), me);
         let command = doc! {"update": &ns.coll, "updates": [statement], "ordered": true};
-        let mut answer = self.send_prepared(tx, ns, command.clone()).await?;
+        let mut answer = self.send_prepared(tx, ns, command.clone(), &Fields::All).await?;
         if answer.breaks_validator() {
-            answer = self.send_prepared(tx, ns, Server::unjudged(command)).await?;
+            answer = self.send_prepared(tx, ns, Server::unjudged(command), &Fields::All).await?;
         }
         answer.ok().map(drop)
     }
@@ -209,6 +218,6 @@ impl Core {
     pub(crate) async fn take_back_inserts(&self, tx: &mut impl Live, ns: &Namespace, at: &[Address]) -> Result<()> {
         let Some(me) = tx.id().filter(|_| !at.is_empty()) else { return Ok(()) };
         let command = doc! {"delete": &ns.coll, "deletes": [statement::take_back_inserts(among(at), me)]};
-        self.send_prepared(tx, ns, command).await?.ok().map(drop)
+        self.send_prepared(tx, ns, command, &Fields::All).await?.ok().map(drop)
     }
 }

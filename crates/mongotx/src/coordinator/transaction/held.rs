@@ -15,6 +15,7 @@ use crate::{
         Core,
         address::Address,
         changes::stamps_of_changes,
+        fields::Fields,
         finisher::Held,
         own_key::{OwnKey, id_key},
         tag::Tag,
@@ -310,6 +311,18 @@ impl Transaction {
         let stamps = self.held.iter().filter(|(_, held)| !held.written.is_empty()).flat_map(|(ns, held)| {
             let documents: Option<Vec<OwnKey>> = held.written.values().map(|at| OwnKey::of_simple(&at.id)).collect();
             stamps_of_changes(ns, documents.as_deref())
+        });
+        stamps.collect()
+    }
+
+    /// The same stamps, each with the fields that the transaction has changed there.
+    pub(crate) fn changed_fields(&self) -> Vec<(Tag, Fields)> {
+        let written = self.held.iter().filter(|(_, held)| !held.written.is_empty());
+        let stamps = written.flat_map(|(ns, held)| {
+            let comes_or_goes = held.inserts || held.removes || held.unknown;
+            let fields = self.touched.get(ns).filter(|_| !comes_or_goes).cloned().unwrap_or(Fields::All);
+            let documents: Option<Vec<OwnKey>> = held.written.values().map(|at| OwnKey::of_simple(&at.id)).collect();
+            stamps_of_changes(ns, documents.as_deref()).into_iter().map(move |tag| (tag, fields.clone()))
         });
         stamps.collect()
     }

@@ -47,6 +47,8 @@ impl Place {
         let [read, written] = [quiet::collection(&client, 3).await, quiet::collection(&client, 3).await];
         let inserted = client.database(&testkit::unique_db("ahead")).collection("inserted");
         inserted.insert_one(&doc! {"_id": 0}).await.unwrap();
+        // The rival may write there at any time, so nothing is taken for unchanged.
+        quiet::through(&rival, &read).update_one(doc! {"_id": 3}, doc! {"$set": {"m": 1}}).await.unwrap();
         let place = Self { client, rival, read, written, inserted };
         // All connections that will be needed are begun before anything is counted: a new one ends
         // what looks have shown.

@@ -109,8 +109,10 @@ async fn what_the_reader_holds_itself_costs_nothing() {
     for isolation in [Isolation::Snapshot, Isolation::Serializable] {
         let mut asked = Vec::new();
         for id in [1, 2] {
-            let (client, _, coll) = stage().await;
-            coll.update_one(doc! {"_id": 2}, doc! {"$set": {"n": 5}}).await.unwrap();
+            let (client, rival, coll) = stage().await;
+            // It may do so at any time, so nothing is taken for unchanged.
+            let changed = quiet::through(&rival, &coll).update_one(doc! {"_id": 2}, doc! {"$set": {"n": 5}}).await;
+            assert_eq!(changed.unwrap().modified_count, 1);
             for is_warm in [false, true] {
                 let mut reader = client.session();
                 let options = TransactionOptions { isolation: Some(isolation), ..TransactionOptions::default() };

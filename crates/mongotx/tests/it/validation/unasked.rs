@@ -215,7 +215,136 @@ async fn decisions_about_other_documents_are_no_matter_to_those_read_by_id() {
         .await;
 }
 
+/// Reads of `k` alone rest on `k`, and on the fields of indexes.
+#[tokio::test]
+async fn decisions_about_other_fields_are_no_matter() {
+    let stage = Stage::start().await;
+    let change = async |update: Document| {
+        let mut session = begun(&stage.client, Isolation::ReadCommitted);
+        for id in [1, 3] {
+            stage.coll.update_one(doc! {"_id": id}, update.clone()).session(&mut session).await.unwrap();
+        }
+        session.commit().await.unwrap();
+    };
+    stage
+        .until_unasked(async || {
+            let session = stage.reading_keys(None).await;
+            change(doc! {"$inc": {"n": 1}}).await;
+            session
+        })
+        .await;
+    let session = stage.reading().await;
+    change(doc! {"$inc": {"n": 1}}).await;
+    assert_eq!(stage.commit(session).await, CONFLICT, "it has read whole documents");
+    let session = stage.reading_keys(None).await;
+    change(doc! {"$set": {"n": 0, "k": 5}}).await;
+    assert_eq!(stage.commit(session).await, CONFLICT, "what was read");
+    change(doc! {"$set": {"k": 3}}).await;
+    stage.always_asked_beside(async || change(doc! {"$rename": {"n": "m"}, "$set": {"k": 3}}).await).await;
+    stage.always_asked_beside(async || change(doc! {"$set": {"m": 1, "k": 3}}).await).await;
+
+    stage.coll.create_index(IndexModel::new(doc! {"k": 1, "n": 1})).await.unwrap();
+    stage.always_asked_beside(async || change(doc! {"$inc": {"n": 1}}).await).await;
+}
+
+/// What comes or goes, or is changed in a way that does not name its fields, has to do with all.
+#[tokio::test]
+async fn decisions_that_are_not_about_fields_are_asked_for() {
+    let stage = Stage::start().await;
+    let coll = &stage.coll;
+    stage.until_unasked(async || stage.reading_keys(None).await).await;
+    let replace = async |session: &mut Session| {
+        coll.replace_one(doc! {"_id": 1}, &doc! {"k": 1, "n": 7}).session(session).await.unwrap();
+    };
+    stage.always_asked_beside(async || stage.decide(replace).await).await;
+    let run_stages = async |session: &mut Session| {
+        coll.update_one(doc! {"_id": 1}, vec![doc! {"$set": {"n": 8}}]).session(session).await.unwrap();
+    };
+    stage.always_asked_beside(async || stage.decide(run_stages).await).await;
+    // After an update of another field.
+    let id = AtomicI32::new(1_000);
+    let update_and_insert = async |session: &mut Session| {
+        coll.update_one(doc! {"_id": 1}, doc! {"$inc": {"n": 1}}).session(&mut *session).await.unwrap();
+        let document = doc! {"_id": id.fetch_add(1, SeqCst), "k": 1_000};
+        coll.insert_one(&document).session(session).await.unwrap();
+    };
+    stage.always_asked_beside(async || stage.decide(update_and_insert).await).await;
+
+    let session = stage.reading_keys(None).await;
+    stage
+        .decide(async |session: &mut Session| {
+            assert_eq!(coll.delete_one(doc! {"k": 4}).session(session).await.unwrap(), 1);
+        })
+        .await;
+    assert_eq!(stage.commit(session).await, CONFLICT, "a deletion");
+    let session = stage.reading_keys(None).await;
+    stage
+        .decide(async |session: &mut Session| {
+            let update = doc! {"$set": {"n": 1}, "$setOnInsert": {"k": 99}};
+            let made = coll.update_one(doc! {"_id": 99}, update).upsert(true).session(session).await.unwrap();
+            assert!(made.upserted_id.is_some());
+        })
+        .await;
+    assert_eq!(stage.commit(session).await, CONFLICT, "an upsert");
+}
+
+/// Which documents match may depend on anything in them.
+#[tokio::test]
+async fn counts_by_chance_rest_on_whole_documents() {
+    let stage = Stage::start().await;
+    let by_chance = doc! {"n": 0, "$expr": {"$lt": [{"$rand": {}}, 2]}};
+    let mut session = begun(&stage.client, Isolation::Snapshot);
+    assert_eq!(stage.coll.count_documents(by_chance).session(&mut session).await.unwrap(), 20);
+    commit_change(&stage.client, &stage.coll, &[1]).await;
+    assert_eq!(stage.commit(session).await, CONFLICT);
+}
+
+/// Which the first of an answer are depends on how the server finds them, and the query does not
+/// say that there are no more.
+#[tokio::test]
+async fn answers_that_are_cut_off_rest_on_all_fields() {
+    let stage = Stage::start().await;
+    for limit in [1, 3] {
+        let reading = async || stage.reading_keys(Some(limit)).await;
+        stage.until_unasked(reading).await;
+        for _ in 0..3 {
+            let session = reading().await;
+            commit_change(&stage.client, &stage.coll, &[1, 3]).await;
+            assert_eq!(stage.commit(session).await, ASKED);
+        }
+    }
+}
+
 impl Stage {
+    /// A transaction that has read `k` of the document 1, and of the first few with some keys, or
+    /// of all.
+    async fn reading_keys(&self, limit: Option<u64>) -> Session {
+        let mut session = begun(&self.client, Isolation::Snapshot);
+        let key = doc! {"k": 1};
+        let one = self.coll.find_one(doc! {"_id": 1}).projection(key.clone()).session(&mut session).await.unwrap();
+        assert!(one.is_some());
+        let some = self.coll.find(doc! {"k": {"$in": [3, 4, 99]}}).projection(key).limit(limit.unwrap_or(0));
+        some.session(&mut session).await.unwrap().try_collect().await.unwrap();
+        session
+    }
+
+    /// Commits a transaction of the same client that runs this.
+    async fn decide(&self, run: impl AsyncFnOnce(&mut Session)) {
+        let mut session = begun(&self.client, Isolation::ReadCommitted);
+        run(&mut session).await;
+        session.commit().await.unwrap();
+    }
+
+    /// Such transactions are committed, beside a change that leaves what they have read as it is,
+    /// and each has asked again.
+    async fn always_asked_beside(&self, change: impl AsyncFn()) {
+        for _ in 0..3 {
+            let session = self.reading_keys(None).await;
+            change().await;
+            assert_eq!(self.commit(session).await, ASKED);
+        }
+    }
+
     async fn reading_two(&self) -> Session {
         let mut session = begun(&self.client, Isolation::Snapshot);
         for id in [1, 2] {
