@@ -41,7 +41,8 @@ impl Fields {
     }
 
     /// Fields on which it depends which documents a query finds, how it orders them, and what it
-    /// shows. Of an answer that is cut off, it also depends on the way by which the server finds it.
+    /// shows. Of an answer that is cut off, it also depends on the way by which the server finds
+    /// it.
     pub(crate) fn of_query(query: &Query) -> Self {
         let is_whole = query.limit == 0 && query.skip == 0;
         if !query.terms.is_plain() || query.terms.hint.is_some() || !(is_whole || query.is_fetch()) {
