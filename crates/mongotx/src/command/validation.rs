@@ -58,7 +58,7 @@ use crate::{
         server::live::Leading,
         tag::{Tag, Tags},
         transaction::Transaction,
-        unchanged::{Rests, Since},
+        unchanged::{Behind, Rests, Since},
         witness::Digest,
     },
     document,
@@ -233,7 +233,7 @@ impl Core {
             };
             let changed = first.map_or(Some(Tags::new()), |first| first.changed_at(&later, &stamps));
             let is_unchanged = self.is_still_unchanged(since.as_ref(), &unasked, &later);
-            // What was not asked for was as it is all the time.
+            // What was not asked for has been the same all the time.
             let of_asked = |mut changed: Tags| {
                 changed.retain(|tag| asked.contains(tag));
                 changed
@@ -309,21 +309,21 @@ impl Core {
         Ok(Again { rivals, look: left.look })
     }
 
-    /// Sends a write, and behind it steps 2 and 3. The look is answered if nothing is left to be
-    /// asked by itself, with what that rests on which seemed unchanged.
+    /// Sends a write, and behind it steps 2 and 3. It is answered if nothing is left to be asked
+    /// by itself.
     pub(crate) async fn ask_behind(
         &self,
         tx: &Transaction,
         since: Option<&Since>,
         leading: &mut Leading<'_>,
-    ) -> Option<(Arc<ChangeLook>, Rests)> {
-        let ToAsk { parts, unasked, .. } = self.to_ask(tx, since);
+    ) -> Option<Behind> {
+        let ToAsk { parts, asked, unasked } = self.to_ask(tx, since);
         if parts.is_empty() {
-            let (_, look) = self.ask_before_look(&[], Some(leading)).await.ok()??;
-            return Some((look?, unasked));
+            let (_, later) = self.ask_before_look(&[], Some(leading)).await.ok()??;
+            return Some(Behind { later: later?, asked, unasked });
         }
         let left = self.ask_together(tx, parts, true, Some(leading)).await.ok()?;
-        left.look.filter(|_| left.parts.is_empty()).map(|look| (look, unasked))
+        left.look.filter(|_| left.parts.is_empty()).map(|later| Behind { later, asked, unasked })
     }
 
     async fn check_part(&self, tx: &Transaction, part: &Part<'_>) -> Result<Rivals> {

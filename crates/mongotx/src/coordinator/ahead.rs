@@ -12,12 +12,12 @@ use bson::Document;
 
 use super::{
     Core,
-    changes::ChangeLook,
     fields::Fields,
     looks::FirstLook,
     server::WriteAnswer,
     tag::Tags,
     transaction::{Ahead, Expected, Transaction},
+    unchanged::Behind,
 };
 use crate::{error::Result, options::Namespace};
 
@@ -65,9 +65,9 @@ impl Core {
         let (mut leading, asked) = (self.lead(tx, ns, command).await, Instant::now());
         let behind = self.ask_behind(tx, since.as_ref(), &mut leading).await;
         let answer = self.led(tx, leading).await?;
-        let unchanged = behind.filter(|(later, unasked)| self.is_still_unchanged(since.as_ref(), unasked, later));
+        let is_unchanged = |behind: &Behind| self.is_still_unchanged(since.as_ref(), &behind.unasked, &behind.later);
         if answer.errors.is_empty() {
-            tx.ahead = unchanged.and_then(|(later, _)| look.conclude(tx, &later, asked));
+            tx.ahead = behind.filter(is_unchanged).and_then(|behind| look.conclude(tx, &behind, asked));
         }
         Ok(answer)
     }
@@ -105,8 +105,10 @@ impl LookAhead {
     /// The later look was sent behind the question, which was sent at `asked` and answered as
     /// before. The first look, and the stamps that this client has acknowledged since, are of the
     /// time before: a decision between question and look would be hidden by later ones.
-    fn conclude(&self, tx: &Transaction, later: &ChangeLook, asked: Instant) -> Option<Ahead> {
-        let changed = self.first.changed_at(later, &self.stamps)?;
+    fn conclude(&self, tx: &Transaction, behind: &Behind, asked: Instant) -> Option<Ahead> {
+        let mut changed = self.first.changed_at(&behind.later, &self.stamps)?;
+        // What was not asked for has been the same all the time.
+        changed.retain(|tag| behind.asked.contains(tag));
         tx.is_of_one_moment(&changed).then(|| Ahead { asked, reads: tx.reads.changes() })
     }
 }

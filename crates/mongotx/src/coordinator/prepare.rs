@@ -67,6 +67,7 @@ impl Change<'_> {
     /// The fields that it changes.
     pub(crate) fn touches(&self) -> Fields {
         match self {
+            _ if self.is_lock() => Fields::none(),
             Self::Update { update, .. } => Fields::of_update(update),
             Self::Remove => Fields::All,
         }

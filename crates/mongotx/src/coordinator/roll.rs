@@ -7,13 +7,16 @@
 
 use bson::Document;
 use protocol::Decided;
-use sd2v::statement;
+use sd2v::statement::{self, RepairStatement};
 
 use super::{
     address::{Address, among},
     server::Server,
 };
-use crate::{error::Result, options::Namespace};
+use crate::{
+    error::{ErrorKind, Result},
+    options::Namespace,
+};
 
 /// Rolls forward what these committed transactions hold of `who`; `deletes`: some were removed.
 /// Answers how many.
@@ -61,13 +64,20 @@ pub(crate) async fn replace(server: &Server, ns: &Namespace, who: &Document, wri
         return Ok(first.ok()?.n);
     }
     // A scan that goes on meanwhile may miss what moves in its index (decision 0069).
-    let exchange = server.own_changes().writing(ns);
+    let moving = server.own_changes().writing(ns);
+    let replaced = exchange(server, ns, statement, writers).await;
+    if !replaced.as_ref().is_err_and(|error| error.kind() == ErrorKind::Unavailable) {
+        moving.over();
+    }
+    replaced
+}
+
+/// Puts documents that exchange values of unique indexes aside, and then in their places.
+async fn exchange(server: &Server, ns: &Namespace, replace: RepairStatement, writers: &[Decided]) -> Result<i64> {
     // Documents that this transaction has removed elsewhere go first, too.
     server.repair_by_delete(ns, vec![statement::finish_delete(Document::new(), writers)]).await?.ok()?;
     server.repair(ns, vec![statement::step_aside(writers)]).await?.ok()?;
-    let replaced = server.repair(ns, vec![statement]).await?.ok()?.n;
-    exchange.over();
-    Ok(replaced)
+    Ok(server.repair(ns, vec![replace]).await?.ok()?.n)
 }
 
 /// Rolls back what these transactions hold of `who`; `deletes`: some were inserted.

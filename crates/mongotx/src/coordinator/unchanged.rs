@@ -58,6 +58,15 @@ pub(crate) struct Since {
 /// Change stamps of something that was read, each with the fields on which that rests.
 pub(crate) type Rests = HashSet<(Tag, Fields)>;
 
+/// A look behind questions that were sent with a write, and were answered as before.
+pub(crate) struct Behind {
+    pub(crate) later: Arc<ChangeLook>,
+    /// Change stamps of what was asked.
+    pub(crate) asked: Tags,
+    /// What that rests on which seemed unchanged.
+    pub(crate) unasked: Rests,
+}
+
 impl Core {
     /// To be remembered before a transaction reads anything. `None`: no look has been answered yet,
     /// or several servers keep the data.

@@ -25,6 +25,11 @@ pub fn pending_index() -> Document {
     doc! {"key": {WRITER: 1}, "name": PENDING_INDEX, "sparse": true}
 }
 
+/// Whether the stored index of this name finds pending documents only, and no committed version.
+pub fn is_of_pending(stored_name: &str) -> bool {
+    stored_name == PENDING_INDEX || stored_name.starts_with(MIRROR)
+}
+
 /// An index as the application knows it, and how it is stored.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Index {

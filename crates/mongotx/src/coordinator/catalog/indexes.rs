@@ -93,6 +93,8 @@ impl Core {
         let mirror_names: Vec<String> =
             mirror.iter().filter_map(|spec| spec.get_str("name").ok().map(str::to_owned)).collect();
         adopt::create(&self.server, ns, mirror).await?;
+        // Until the catalog has forgotten what it knew, reads may use an index that is not in it.
+        let change = self.server.own_changes().writing(ns);
         let made = match wanted.unique() {
             Some(_) if !mirror_names.is_empty() => self.wait_for_writers(ns, false).await,
             _ => Ok(()),
@@ -105,6 +107,7 @@ impl Core {
             adopt::drop_stored(&self.server, ns, &mirror_names).await?;
         }
         self.catalog.forget(ns);
+        change.over();
         made
     }
 

@@ -4,6 +4,7 @@
 
 use bson::{Bson, Document, RawArrayBuf, RawBsonRef, RawDocument, RawDocumentBuf, raw::cstr, rawdoc};
 use sd2v::{
+    index::is_of_pending,
     names::{READERS, WRITER},
     raw,
     statement::is_unlocked_or_failing,
@@ -57,14 +58,15 @@ fn is_unlocked(filter: &Document) -> bool {
     absent(WRITER) && absent(READERS)
 }
 
-/// Does it make an empty collection, or indexes, by which the server will remove nothing? A view
-/// may show documents at once.
+/// Does it make an empty collection that keeps its documents, or indexes by which no committed
+/// document is found? A view may show documents at once; and which documents move while an index is
+/// scanned depends on its fields, which others know ten seconds later (decision 0069).
 fn only_makes(command: &Document) -> bool {
-    const EXPIRES: &str = "expireAfterSeconds";
     match command.keys().next().map(String::as_str) {
-        Some("create") => !command.contains_key(EXPIRES) && !command.contains_key("viewOn"),
+        Some("create") => !command.contains_key("expireAfterSeconds") && !command.contains_key("viewOn"),
         Some("createIndexes") => command.get_array("indexes").is_ok_and(|indexes| {
-            indexes.iter().all(|index| index.as_document().is_some_and(|index| !index.contains_key(EXPIRES)))
+            let name = |index: &Bson| index.as_document()?.get_str("name").ok().map(is_of_pending);
+            indexes.iter().all(|index| name(index) == Some(true))
         }),
         _ => false,
     }
@@ -339,15 +341,18 @@ mod tests {
     const LIVE: TxId = TxId { client: ClientId([1; 12]), seq: 1 };
 
     #[test]
-    fn what_makes_indexes_and_collections_changes_no_document_unless_they_expire() {
-        let plain = doc! {"key": {"a": 1}, "name": "a"};
-        let mut expiring = plain.clone();
-        expiring.insert("expireAfterSeconds", 5);
-        for harmless in [doc! {"create": "c"}, doc! {"createIndexes": "c", "indexes": [plain.clone()]}] {
+    fn what_makes_collections_and_indexes_of_what_is_pending_changes_nothing() {
+        let pending = doc! {"key": {"_xTxId": 1}, "name": "_mongotx_pending"};
+        let mirror = doc! {"key": {"_unsafe.a": 1}, "name": "_mongotx_unsafe.a_1"};
+        let (plain, unique) =
+            (doc! {"key": {"a": 1}, "name": "a"}, doc! {"key": {"a": 1}, "name": "_mongotx_unique.a_1"});
+        let harmless = doc! {"createIndexes": "c", "indexes": [pending.clone(), mirror]};
+        for harmless in [doc! {"create": "c"}, harmless] {
             assert!(only_makes(&harmless), "{harmless}");
         }
         for other in [
-            doc! {"createIndexes": "c", "indexes": [plain, expiring]},
+            doc! {"createIndexes": "c", "indexes": [pending, plain]},
+            doc! {"createIndexes": "c", "indexes": [unique]},
             doc! {"create": "v", "viewOn": "c", "pipeline": []},
             doc! {"create": "c", "expireAfterSeconds": 5_i64},
             doc! {"collMod": "c"},

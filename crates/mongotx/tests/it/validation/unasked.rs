@@ -15,6 +15,7 @@ use std::{
 use bson::{Document, doc, oid::ObjectId};
 use mongotx::{
     Client, ClientOptions, Collection, ErrorKind, IndexModel, Isolation, Metrics, Session, TransactionOptions,
+    WriteModel,
 };
 use testkit::{Server, ServerOptions};
 
@@ -245,6 +246,63 @@ async fn decisions_about_other_fields_are_no_matter() {
 
     stage.coll.create_index(IndexModel::new(doc! {"k": 1, "n": 1})).await.unwrap();
     stage.always_asked_beside(async || change(doc! {"$inc": {"n": 1}}).await).await;
+}
+
+/// Whatever statement changes it.
+#[tokio::test]
+async fn each_statement_says_which_fields_it_changes() {
+    let stage = Stage::start().await;
+    let (coll, add) = (&stage.coll, doc! {"$inc": {"n": 1}});
+    let of_many = async |session: &mut Session| {
+        coll.update_many(doc! {"_id": {"$lte": 3}}, add.clone()).session(session).await.unwrap();
+    };
+    let shown = async |session: &mut Session| {
+        for id in [1, 3] {
+            // The long way: it locks first, and shows the document as it was.
+            let update = doc! {"$push": {"list": 1}, "$inc": {"n": 1}};
+            assert!(coll.find_one_and_update(doc! {"_id": id}, update).session(&mut *session).await.unwrap().is_some());
+        }
+    };
+    let of_bulk = async |session: &mut Session| {
+        let one =
+            |id: i32| WriteModel::UpdateOne { filter: doc! {"_id": id}, update: add.clone().into(), upsert: false };
+        coll.bulk_write(vec![one(1), one(3)]).session(session).await.unwrap();
+    };
+    for _ in 0..3 {
+        stage
+            .until_unasked(async || {
+                let session = stage.reading_keys(None).await;
+                stage.decide(of_many).await;
+                session
+            })
+            .await;
+        stage
+            .until_unasked(async || {
+                let session = stage.reading_keys(None).await;
+                stage.decide(shown).await;
+                session
+            })
+            .await;
+        stage
+            .until_unasked(async || {
+                let session = stage.reading_keys(None).await;
+                stage.decide(of_bulk).await;
+                session
+            })
+            .await;
+    }
+}
+
+/// Which documents a scan may miss depends on the index.
+#[tokio::test]
+async fn an_index_that_another_client_makes_is_seen() {
+    let stage = Stage::start().await;
+    let other = connect(&stage.server).await;
+    stage.until_unasked(async || stage.reading_keys(None).await).await;
+    let session = stage.reading_keys(None).await;
+    quiet::through(&other, &stage.coll).create_index(IndexModel::new(doc! {"k": 1, "n": 1})).await.unwrap();
+    assert_eq!(stage.commit(session).await, ASKED);
+    stage.always_asked(async || stage.reading_keys(None).await).await;
 }
 
 /// What comes or goes, or is changed in a way that does not name its fields, has to do with all.
