@@ -248,7 +248,7 @@ async fn decisions_about_other_fields_are_no_matter() {
     stage.always_asked_beside(async || change(doc! {"$inc": {"n": 1}}).await).await;
 }
 
-/// Whatever statement changes it.
+/// Updates of many, of a bulk, and those that show the document name the fields that they change.
 #[tokio::test]
 async fn each_statement_says_which_fields_it_changes() {
     let stage = Stage::start().await;
