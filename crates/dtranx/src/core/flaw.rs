@@ -100,6 +100,12 @@ pub(crate) enum Flaw {
     GoneLeaveOneByOne,
     /// Locks that are kept for another attempt are kept until it comes.
     KeptForEver,
+    /// An operator decides what a server is in doubt about without a look at what the others have.
+    #[cfg(test)]
+    ResolvedUnseen,
+    /// An operator decides by the logs, without a look at the items.
+    #[cfg(test)]
+    ResolvedByLogsOnly,
     /// Another attempt takes the locks of the one before although they were not kept.
     UnkeptLocksTaken,
 }

@@ -19,7 +19,7 @@
 //!   for.
 //! - `acknowledgement`: the second phase, many transactions at once.
 //! - [`recovery`]: a node from a log, before anything runs; `recovery_service`: what others know,
-//!   while everything runs.
+//!   while everything runs; [`resolve`]: what an operator may decide when nobody is left who knows.
 //! - `gc`: which segments of the log may go.
 //! - [`node`]: these together, for one server.
 
@@ -48,6 +48,7 @@ pub mod record;
 pub mod recovery;
 pub(crate) mod recovery_service;
 pub mod refusal;
+pub mod resolve;
 pub mod snapshot;
 pub mod standing;
 pub mod transaction;
@@ -67,6 +68,7 @@ pub use range::KeyRange;
 pub use record::{GcRecord, Record, SegmentSummary};
 pub use recovery::Recovery;
 pub use refusal::{Advice, Refusal};
+pub use resolve::{Decision, Doubt, Known, Undecided};
 pub use standing::{Again, Standing};
 pub use transaction::{Read, ScanRead, Transaction, Write};
 

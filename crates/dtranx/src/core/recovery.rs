@@ -36,6 +36,7 @@ use crate::core::{
     range::KeyRange,
     record::{GcRecord, Record, SegmentSummary},
     recovery_service::RecoveryService,
+    resolve::{Doubt, Known},
     transaction::Write,
     tranx_service::TranxService,
     wanted::{Locks, exclusive},
@@ -119,6 +120,47 @@ impl Recovery {
         }
     }
 
+    /// Transactions that would be in doubt after step 3.
+    pub fn doubts(&self) -> Vec<Doubt> {
+        self.ready.keys().filter_map(|tranx| self.doubt(*tranx)).collect()
+    }
+
+    /// A transaction that would be in doubt after step 3.
+    pub fn doubt(&self, tranx: TranxId) -> Option<Doubt> {
+        let ready = self.ready.get(&tranx).filter(|_| self.is_in_doubt(tranx))?;
+        Some(Doubt {
+            tranx,
+            participants: ready.participants.clone(),
+            shared: ready.shared.clone(),
+            ranges: ready.ranges.clone(),
+            writes: ready.writes.clone(),
+        })
+    }
+
+    /// What this log says of a transaction that a participant is in doubt about.
+    pub fn known(&self, tranx: TranxId) -> Known {
+        if tranx.server == self.config.me {
+            return match self.commits.get(&tranx.number) {
+                Some((_, epoch)) => Known::Committed(*epoch),
+                None if tranx.number <= self.reserved => Known::Aborted,
+                None => Known::Older,
+            };
+        }
+        match self.outcomes.get(&tranx) {
+            Some(Outcome::Commit(epoch)) => Known::Committed(*epoch),
+            Some(Outcome::Abort) => Known::Aborted,
+            // A commit is complete only when nobody is in doubt about it.
+            None if self.is_complete(tranx) => Known::Aborted,
+            None if self.ready.contains_key(&tranx) => Known::InDoubt,
+            None => Known::NoVote,
+        }
+    }
+
+    /// The last epoch that the log has reserved.
+    pub fn epochs_through(&self) -> Epoch {
+        self.epochs_through
+    }
+
     /// Steps 3 to 5: the node, and what it wants done first.
     pub fn finish(mut self, now_ms: u64, commands: &mut Vec<Command>) -> Node {
         let mut participant = Participant::default();
@@ -154,11 +196,15 @@ impl Recovery {
         tranx.number <= self.low_water.get(&tranx.server).copied().unwrap_or(0)
     }
 
+    fn is_in_doubt(&self, tranx: TranxId) -> bool {
+        tranx.server != self.config.me && !self.is_complete(tranx)
+    }
+
     /// Step 3: restores the parts that are in doubt.
     fn restore_doubts(&mut self, participant: &mut Participant, epochs: &mut Epochs) -> (LockService, RecoveryService) {
         let (mut locks, mut recovery) = (LockService::default(), RecoveryService::default());
         for (tranx, ready) in std::mem::take(&mut self.ready) {
-            if tranx.server == self.config.me || self.is_complete(tranx) {
+            if !self.is_in_doubt(tranx) {
                 continue;
             }
             let exclusive = exclusive(&ready.writes);

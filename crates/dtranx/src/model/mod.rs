@@ -21,15 +21,20 @@
 //! A plan may begin after some transactions: the exploration then starts with their writes and with
 //! the locks that are kept for them.
 //!
+//! In a plan that ruins a server, that server is lost for good at any step. At any step after that
+//! an operator decides about what the others are in doubt about: every decision that their logs
+//! allow.
+//!
 //! The model leaves out durations and late messages of clients, which the simulation covers, and
 //! locks on ranges.
 //!
 //! - `plan`: the clients' transactions, and the budgets. `server`: a node with its disk. `state`:
-//!   the cluster, and its steps.
+//!   the cluster, and its steps. `operator`: decisions about what is in doubt.
 //! - `properties`: the checks of each state without messages under way, and of the state in which
 //!   the cluster comes to rest from there without faults.
 
 mod explore;
+mod operator;
 mod plan;
 mod properties;
 mod server;

@@ -58,6 +58,9 @@ pub(crate) struct Plan {
     pub(crate) crashes: u8,
     /// The only server that may crash, if one is named.
     pub(crate) crash_only: Option<u16>,
+    /// The server that may be lost for good, with its folder, at any step. What others are in doubt
+    /// about because of it, an operator decides, from their logs.
+    pub(crate) ruins: Option<u16>,
     /// Budget of lost messages.
     pub(crate) losses: u8,
     /// Budget of messages that arrive twice.
@@ -133,6 +136,7 @@ impl Plan {
             holds: false,
             crashes: 0,
             crash_only: None,
+            ruins: None,
             losses: 0,
             duplicates: 0,
             disconnections: 0,

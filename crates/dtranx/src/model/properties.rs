@@ -8,7 +8,7 @@ use super::{
     plan::Plan,
     state::{Action, State},
 };
-use crate::core::{CommitAnswer, Key, TranxId, WorkId};
+use crate::core::{CommitAnswer, Decision, Key, TranxId, WorkId};
 
 /// Limit of the rounds of steps in which the cluster must come to rest.
 const MAX_STEPS: usize = 400;
@@ -58,15 +58,23 @@ fn come_to_rest(plan: &Plan, state: &mut State) -> Result<(), String> {
 }
 
 fn refused_but_applied(state: &State) -> Option<String> {
-    state.applied.iter().find_map(|(tranx, at)| {
+    let mut undecided = state.applied.iter().filter(|(tranx, _)| !state.decided.contains_key(tranx));
+    undecided.find_map(|(tranx, at)| {
         let is_refused = matches!(state.clients[*at].answer, Some(CommitAnswer::Refused(_)));
         is_refused.then(|| format!("{tranx} is applied, but refused"))
     })
 }
 
+/// What is left on a server. As long as a server is away, the others remember what it has not said
+/// to be complete; but nothing is locked or in doubt.
 fn leftovers(state: &State) -> Option<String> {
+    let is_away = state.servers.iter().any(|server| server.is_ruined);
     state.servers.iter().find_map(|server| {
         let status = server.node.as_ref()?.status();
+        if is_away {
+            let is_wrong = status.participating + status.locking + status.asking > 0 || status.anomalies > 0;
+            return is_wrong.then(|| format!("left on server {}: {status:?}", server.id));
+        }
         let open = status.coordinating + status.participating + status.remembered + status.locking;
         let is_wrong = open > 0 || status.anomalies > 0 || server.log_len() > 0;
         is_wrong.then(|| format!("left on server {}: {status:?}, {} records", server.id, server.log_len()))
@@ -78,13 +86,17 @@ fn leftovers(state: &State) -> Option<String> {
 /// before one that was answered before it began.
 fn not_serializable(plan: &Plan, state: &State) -> Option<String> {
     let mut committed: BTreeMap<usize, WorkId> = BTreeMap::new();
-    for (tranx, at) in &state.applied {
+    // What the coordinator has told a client, or has applied, or what another server has applied
+    // without a durable record of it, no log knows any more.
+    let is_aborted = |tranx: &TranxId| state.decided.get(tranx) == Some(&Decision::Abort);
+    for (tranx, at) in state.applied.iter().filter(|(tranx, _)| !is_aborted(tranx)) {
         if committed.insert(*at, (*tranx).into()).is_some() {
             return Some(format!("transaction {at} is committed twice"));
         }
     }
     for (at, client) in state.clients.iter().enumerate() {
         match client.answer {
+            Some(CommitAnswer::Committed(tranx)) if is_aborted(&tranx) => {}
             Some(CommitAnswer::Committed(tranx)) => drop(committed.insert(at, tranx.into())),
             Some(CommitAnswer::Validated(validation)) => drop(committed.insert(at, validation.into())),
             _ => {}
@@ -93,9 +105,14 @@ fn not_serializable(plan: &Plan, state: &State) -> Option<String> {
     let stored: BTreeMap<Key, WorkId> = state
         .servers
         .iter()
+        .filter(|server| !server.is_ruined)
         .flat_map(|server| &server.items)
         .map(|(key, item)| (key.clone(), item.version.into()))
         .collect();
+    let is_lost = |key: &Key| {
+        let holder = plan.partition().server_of(key);
+        state.servers.iter().any(|server| server.id == holder && server.is_ruined)
+    };
     let whole = |at: &usize| {
         let (snap, reader) = (&plan.snaps[*at], &state.readers[*at]);
         reader.snapshot.is_some() && !reader.is_refused && reader.seen.len() == snap.keys.len()
@@ -115,6 +132,7 @@ fn not_serializable(plan: &Plan, state: &State) -> Option<String> {
             items.extend(tx.puts.iter().map(|key| (key.clone(), committed[at])));
             items.retain(|key, _| !tx.deletes.contains(key));
         }
+        items.retain(|key, _| !is_lost(key));
         items == stored
     };
     let mut orders = vec![vec![]];

@@ -14,6 +14,8 @@ use crate::core::{
 pub(crate) struct Server {
     pub(crate) id: ServerId,
     pub(crate) node: Option<Node>,
+    /// Whether the server is lost for good, with its log and its items.
+    pub(crate) is_ruined: bool,
     apart: bool,
     slow_storage: bool,
     /// Commands that a slow storage has not carried out.
@@ -39,6 +41,7 @@ impl Server {
         Self {
             id,
             node: None,
+            is_ruined: false,
             apart: plan.apart,
             slow_storage: plan.slow_storage == Some(id.0),
             asked: vec![],
@@ -72,6 +75,15 @@ impl Server {
         self.snapshots_from = node.tranx.epochs.now();
         self.node = Some(node);
         self.carry_out(commands, out, applied);
+    }
+
+    /// The log, read into a recovery that is not finished.
+    pub(crate) fn read(&self, plan: &Plan) -> Recovery {
+        let mut recovery = Recovery::new(plan.config(self.id), self.gc_record.clone());
+        for (at, record) in self.log.clone().into_iter().enumerate().skip(self.removed) {
+            drop(recovery.record(SegmentId(at as u64), record));
+        }
+        recovery
     }
 
     /// Crashes. The first `kept` records that were not durable survive, and so do the writes that
@@ -124,6 +136,9 @@ impl Server {
     /// Whether the server runs and has nothing under way, neither to its disk nor between its
     /// machines.
     pub(crate) fn is_silent(&self) -> bool {
+        if self.is_ruined {
+            return true;
+        }
         let is_disk_done = self.durable == self.log.len() && self.chores.is_empty();
         let is_storage_done = self.asked.is_empty() && self.answers.is_empty();
         self.node.is_some() && is_disk_done && is_storage_done && self.links().next().is_none()

@@ -6,12 +6,13 @@ use std::{
 };
 
 use super::{
+    operator,
     plan::{Plan, Snap, Tx},
     server::Server,
 };
 use crate::core::{
-    Again, ClientId, Command, CommitAnswer, Epoch, Input, Message, MessageId, Read, Refusal, ServerId, SnapshotAnswer,
-    Transaction, TranxId, Value, Write, node::Link,
+    Again, ClientId, Command, CommitAnswer, Decision, Epoch, Input, Message, MessageId, Read, Refusal, ServerId,
+    SnapshotAnswer, Transaction, TranxId, Value, Write, node::Link,
 };
 
 /// State of the cluster, its network and its clients, with what is left of the budgets.
@@ -25,6 +26,8 @@ pub(crate) struct State {
     /// Transactions that a server has applied, even if a crash undid it, with the index of each in
     /// the plan.
     pub(crate) applied: BTreeMap<TranxId, usize>,
+    /// Transactions that an operator has decided.
+    pub(crate) decided: BTreeMap<TranxId, Decision>,
     pub(crate) crashes: u8,
     pub(crate) losses: u8,
     pub(crate) duplicates: u8,
@@ -94,6 +97,15 @@ pub(crate) enum Action {
         persists: bool,
     },
     Restart(usize),
+    /// A server is lost for good, with its folder.
+    Ruin(usize),
+    /// An operator stops all servers and decides what one of them is in doubt about.
+    Resolve {
+        at: usize,
+        tranx: TranxId,
+        decision: Decision,
+        keeps: operator::Keeps,
+    },
 }
 
 impl State {
@@ -106,6 +118,7 @@ impl State {
             clients: vec![Client::default(); plan.txs.len()],
             readers: vec![Reader::default(); plan.snaps.len()],
             applied: BTreeMap::new(),
+            decided: BTreeMap::new(),
             crashes: plan.crashes,
             losses: plan.losses,
             duplicates: plan.duplicates,
@@ -148,6 +161,7 @@ impl State {
         let mut actions: Vec<Action> = self.network.values().cloned().map(Action::Deliver).collect();
         for (at, server) in self.servers.iter().enumerate() {
             match &server.node {
+                None if server.is_ruined => {}
                 None => actions.push(Action::Restart(at)),
                 Some(_) if server.durable < server.log.len() => actions.push(Action::Flush(at)),
                 Some(_) if !server.chores.is_empty() => actions.push(Action::Chore(at)),
@@ -181,6 +195,7 @@ impl State {
                 None
             }
         }));
+        actions.extend(operator::steps(self, plan));
         if self.is_silent() {
             actions.extend(self.ticks());
         }
@@ -210,6 +225,9 @@ impl State {
             actions.extend(self.ticks().filter(may));
         }
         for (at, server) in self.servers.iter().enumerate().filter(|(_, server)| server.node.is_some()) {
+            if plan.ruins == Some(server.id.0) {
+                actions.push(Action::Ruin(at));
+            }
             if self.collections > 0 {
                 actions.push(Action::Collect(at));
             }
@@ -329,6 +347,13 @@ impl State {
             Action::Crash { server, kept, persists } => {
                 self.crashes -= 1;
                 self.servers[server].crash(kept, persists);
+            }
+            Action::Ruin(at) => {
+                self.servers[at].crash(0, false);
+                self.servers[at].is_ruined = true;
+            }
+            Action::Resolve { at, tranx, decision, keeps } => {
+                operator::resolve(self, plan, at, (tranx, decision), keeps);
             }
         }
         if let Some(at) = actor {

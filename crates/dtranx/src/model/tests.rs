@@ -582,3 +582,51 @@ fn flaw_validation_epoch_of_arrival_is_noticed() {
 fn flaw_validation_keys_in_two_epochs_is_noticed() {
     is_noticed(validation_that_sees_keys_free_one_after_the_other_and_snapshot(), Flaw::ValidationKeysInTwoEpochs);
 }
+
+/// A transfer whose coordinator is lost at any step. The coordinator holds some of the keys or
+/// none.
+fn transfer_of_a_lost_coordinator(puts: &[&str]) -> Plan {
+    Plan { ruins: Some(1), ..Plan::new(3, vec![tx(1, &[], puts)]) }
+}
+
+#[test]
+fn transfer_of_a_lost_coordinator_is_resolved_by_an_operator() {
+    holds(transfer_of_a_lost_coordinator(&["2b", "3c"]));
+}
+
+#[test]
+fn transfer_of_a_lost_coordinator_that_is_a_participant_is_resolved_by_an_operator() {
+    holds(transfer_of_a_lost_coordinator(&["1a", "2b", "3c"]));
+}
+
+#[test]
+fn transfer_of_a_lost_coordinator_and_a_crash_are_resolved_by_an_operator() {
+    holds(Plan { crashes: 1, crash_only: Some(2), ..transfer_of_a_lost_coordinator(&["2b", "3c"]) });
+}
+
+#[test]
+fn transfer_of_a_lost_coordinator_is_resolved_and_read_by_the_next() {
+    let next = tx(2, &["2b"], &["3c"]);
+    let mut plan = transfer_of_a_lost_coordinator(&["2b", "3c"]);
+    plan.txs.push(next);
+    holds(plan);
+}
+
+#[test]
+fn flaw_resolved_unseen_is_noticed() {
+    is_noticed(transfer_of_a_lost_coordinator(&["2b", "3c"]), Flaw::ResolvedUnseen);
+}
+
+#[test]
+fn flaw_resolved_by_logs_only_is_noticed() {
+    is_noticed(transfer_of_a_lost_coordinator(&["2b", "3c"]), Flaw::ResolvedByLogsOnly);
+}
+
+/// A transaction that puts a key on one server and deletes one on another, where no version shows
+/// whether that was done.
+#[test]
+fn deletion_of_a_lost_coordinator_is_resolved_by_an_operator() {
+    let put = tx(2, &[], &["2b", "3c"]);
+    let deletion = Tx { after: Some(0), deletes: vec![key("3c")], ..tx(1, &[], &["2b"]) };
+    holds(Plan { before: 1, ruins: Some(1), ..Plan::new(3, vec![put, deletion]) });
+}

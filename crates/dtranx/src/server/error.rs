@@ -3,6 +3,7 @@
 use thiserror::Error;
 
 use super::config::ConfigError;
+use crate::core::ServerId;
 use crate::log::LogError;
 use crate::stage::StageError;
 use crate::storage::StorageError;
@@ -31,6 +32,16 @@ pub enum ServerError {
     /// A stage failed while it ran.
     #[error(transparent)]
     Stage(#[from] StageError),
+    /// What another server has cannot be read.
+    #[error("server {server}, in {folder}: {source}")]
+    Other {
+        /// The other server.
+        server: ServerId,
+        /// Folder that was given for it.
+        folder: String,
+        /// Reason why it cannot be read.
+        source: Box<ServerError>,
+    },
     /// The operating system refused something.
     #[error("cannot {action}: {source}")]
     Io {

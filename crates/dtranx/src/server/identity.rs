@@ -10,7 +10,8 @@
 //! 3. From then on log and items must be there, and everything must be as the file says. What
 //!    differs is refused by name.
 //!
-//! Each server remembers the stores of the others, too, from their first meeting on.
+//! Each server remembers the stores of the others, too, from their first meeting on. A store that
+//! an operator has given up as lost (`resolve`) is refused: transactions were decided without it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
@@ -35,6 +36,8 @@ pub(crate) struct Identity {
     is_new: bool,
     others: Vec<ServerId>,
     known: BTreeMap<ServerId, StoreId>,
+    /// Stores without which an operator has decided.
+    given_up: BTreeMap<ServerId, StoreId>,
     /// Servers that have said that this is the store that they know, or that they know none.
     welcomed_by: BTreeSet<ServerId>,
     /// File in which the identity is kept; `None`: it is not kept.
@@ -69,6 +72,9 @@ struct Stored {
     of: Described,
     /// The others' stores, by server.
     known: BTreeMap<String, String>,
+    /// Stores that were lost, by server. Most files have none, and are read by older versions.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    given_up: BTreeMap<String, String>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -125,7 +131,15 @@ impl Identity {
         let store = StoreId(rand::random());
         let others = others(config);
         let is_new = !others.is_empty() || file.is_some();
-        Self { store, is_new, others, known: BTreeMap::new(), welcomed_by: BTreeSet::new(), file }
+        Self {
+            store,
+            is_new,
+            others,
+            known: BTreeMap::new(),
+            given_up: BTreeMap::new(),
+            welcomed_by: BTreeSet::new(),
+            file,
+        }
     }
 
     fn read(config: &ServerConfig, path: PathBuf, text: &str) -> Result<Self, ServerError> {
@@ -135,14 +149,18 @@ impl Identity {
             return Err(refused(&path, what));
         }
         let id = |text: &str| StoreId::parse(text).ok_or_else(|| refused(&path, format!("{text:?} is no store")));
-        let mut known = BTreeMap::new();
-        for (server, store) in &stored.known {
-            let server = server.parse().map_err(|_| refused(&path, format!("known: {server:?} is no server")))?;
-            known.insert(ServerId(server), id(store)?);
-        }
+        let stores = |field: &str, spelled: &BTreeMap<String, String>| {
+            let store = |(server, store): (&String, &String)| {
+                let server = server.parse().map_err(|_| refused(&path, format!("{field}: {server:?} is no server")))?;
+                Ok((ServerId(server), id(store)?))
+            };
+            spelled.iter().map(store).collect::<Result<BTreeMap<_, _>, ServerError>>()
+        };
+        let known = stores("known", &stored.known)?;
+        let given_up = stores("given_up", &stored.given_up)?;
         let (store, is_new) = (id(&stored.store)?, stored.state == State::New);
         let (others, file) = (others(config), Some((path, described)));
-        Ok(Self { store, is_new, others, known, welcomed_by: BTreeSet::new(), file })
+        Ok(Self { store, is_new, others, known, given_up, welcomed_by: BTreeSet::new(), file })
     }
 
     /// Must log and items be there?
@@ -179,6 +197,11 @@ impl Identity {
     /// # Errors
     /// What was learned cannot be written.
     pub(crate) fn meet(&mut self, server: ServerId, store: StoreId) -> Result<Option<String>, ServerError> {
+        if self.given_up.get(&server) == Some(&store) {
+            return Ok(Some(format!(
+                "the store {store} of server {server} was given up as lost, and transactions were decided without it"
+            )));
+        }
         match self.known.get(&server) {
             Some(known) if *known == store => Ok(None),
             Some(known) => Ok(Some(format!(
@@ -192,12 +215,31 @@ impl Identity {
         }
     }
 
+    /// Store of another server, if they have met.
+    pub(crate) fn known(&self, server: ServerId) -> Option<StoreId> {
+        self.known.get(&server).copied()
+    }
+
+    /// Refuses the stores that these servers had, from now on.
+    ///
+    /// # Errors
+    /// The file cannot be written.
+    pub(crate) fn give_up(&mut self, servers: &BTreeSet<ServerId>) -> Result<(), ServerError> {
+        let stores = self.known.iter().filter(|(server, _)| servers.contains(server));
+        let stores: Vec<_> = stores.map(|(server, store)| (*server, *store)).collect();
+        self.given_up.extend(stores);
+        self.write()
+    }
+
     /// Replaces the file: a crash leaves the old one or the new one.
     fn write(&mut self) -> Result<(), ServerError> {
         let Some((path, of)) = &self.file else { return Ok(()) };
-        let known = self.known.iter().map(|(server, store)| (server.to_string(), store.to_string())).collect();
+        let spelled = |stores: &BTreeMap<ServerId, StoreId>| {
+            stores.iter().map(|(server, store)| (server.to_string(), store.to_string())).collect()
+        };
+        let (known, given_up) = (spelled(&self.known), spelled(&self.given_up));
         let state = if self.is_new { State::New } else { State::InUse };
-        let stored = Stored { format: FORMAT, state, store: self.store.to_string(), of: of.clone(), known };
+        let stored = Stored { format: FORMAT, state, store: self.store.to_string(), of: of.clone(), known, given_up };
         let failed = |source| ServerError::Io { action: format!("write {}", path.display()), source };
         let text = toml::to_string(&stored).map_err(|error| failed(std::io::Error::other(error)))?;
         replace(path, &format!("{}{text}", checksum_line(&text))).map_err(failed)

@@ -1,13 +1,11 @@
 //! Reads all that a server has, without changing its log, and says what is there. The server must
 //! not run.
 
-use std::sync::Arc;
-
-use super::engine::{lsm, medium, node_config};
+use super::engine::{lsm, medium};
 use super::identity::Identity;
-use super::{LogMedium, ServerConfig, ServerError};
-use crate::core::{GcRecord, Key, KeyRange, NodeConfig, Record, Recovery, SegmentId};
-use crate::log::{LogOptions, LogReader, ReadOnly, SegmentNumber, TranxLog};
+use super::inspect::{Inspected, inspect, must_keep};
+use super::{ServerConfig, ServerError};
+use crate::core::{Key, KeyRange};
 use crate::storage::{ScanLimit, Storage};
 
 /// Findings of a verification, all of it in order.
@@ -34,45 +32,13 @@ const STEP: ScanLimit = ScanLimit { items: 1_000, bytes: 4 << 20 };
 /// What is damaged, missing, of something else, or in use.
 pub fn verify(config: &ServerConfig) -> Result<Verified, ServerError> {
     config.validate()?;
-    if config.medium == LogMedium::Memory {
-        let what = "a server in memory has nothing to be verified".to_owned();
-        return Err(super::ConfigError::Field { field: "medium".to_owned(), what }.into());
-    }
+    must_keep(config, "to be verified")?;
     let identity = Identity::existing(config)?;
-    let options = LogOptions {
-        server: config.server.0,
-        store: identity.store,
-        segment_bytes: config.segment_bytes,
-        must_exist: true,
-    };
-    let mut reader = Reader { config: node_config(config), recovery: Recovery::new(node_config(config), None) };
-    let (segments, records) = TranxLog::inspect(Arc::new(ReadOnly::new(medium(config)?)), &options, &mut reader)?;
-    let in_doubt = reader.recovery.finish(0, &mut Vec::new()).status().asking;
+    let Inspected { recovery, segments, records } = inspect(config, identity.store, medium(config)?)?;
+    let in_doubt = recovery.doubts().len();
     let mut verified = Verified { segments, records, in_doubt, ..Verified::default() };
     count_items(config, &lsm(config, identity.store, true)?, &mut verified)?;
     Ok(verified)
-}
-
-struct Reader {
-    config: NodeConfig,
-    recovery: Recovery,
-}
-
-impl LogReader for Reader {
-    fn state(&mut self, state: &[u8]) -> Result<(), String> {
-        if !state.is_empty() {
-            let record: GcRecord = postcard::from_bytes(state).map_err(|error| error.to_string())?;
-            self.recovery = Recovery::new(self.config.clone(), Some(record));
-        }
-        Ok(())
-    }
-
-    fn record(&mut self, segment: SegmentNumber, bytes: &[u8]) -> Result<(), String> {
-        let record: Record = postcard::from_bytes(bytes).map_err(|error| error.to_string())?;
-        // The record is read, and nothing is applied.
-        drop(self.recovery.record(SegmentId(segment.0), record));
-        Ok(())
-    }
 }
 
 fn count_items(config: &ServerConfig, storage: &dyn Storage, verified: &mut Verified) -> Result<(), ServerError> {

@@ -8,6 +8,7 @@ mod cluster;
 mod connect;
 mod data;
 mod failure;
+mod resolve;
 mod say;
 mod serve;
 mod simulate;
@@ -57,6 +58,7 @@ enum Command {
     Status(status::StatusOptions),
     /// Reads all that a server has, which must not run, and says whether it is whole
     Verify(verify::VerifyOptions),
+    Resolve(resolve::ResolveOptions),
     /// Simulates whole clusters under crashes and a bad network, and checks what they do
     Simulate(simulate::SimulateOptions),
 }
@@ -74,6 +76,7 @@ fn main() -> ExitCode {
         Command::Txn(options) => txn::run_transaction(&options),
         Command::Status(options) => status::show_status(&options),
         Command::Verify(options) => verify::verify_server(&options),
+        Command::Resolve(options) => resolve::resolve(&options),
         Command::Simulate(options) => simulate::run_simulation(&options),
     };
     match done {

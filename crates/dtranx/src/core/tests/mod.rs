@@ -7,6 +7,7 @@ mod apart;
 mod contention;
 mod coordinator;
 mod participant;
+mod resolve;
 mod restart;
 mod snapshots;
 

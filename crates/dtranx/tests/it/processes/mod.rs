@@ -4,7 +4,7 @@
 mod appends;
 mod backup;
 mod bank;
-mod commands;
+pub(crate) mod commands;
 mod history;
 mod proxy;
 mod snapshots;

@@ -11,6 +11,7 @@ mod in_doubt;
 mod log_space;
 mod network;
 mod queues;
+mod resolve;
 mod secrets;
 mod together;
 

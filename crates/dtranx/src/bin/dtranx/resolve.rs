@@ -1,0 +1,159 @@
+//! What a server is in doubt about, because a coordinator is lost for good, and an operator's
+//! decision about it.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
+
+use clap::Args;
+use dtranx::core::range::KeyBound;
+use dtranx::core::{Decision, Key, KeyRange, ServerId, TranxId, Write};
+use dtranx::server::{InDoubt, ResolveError, Resolver};
+
+use crate::failure::Failure;
+use crate::say::say;
+use crate::which::WhichServer;
+
+/// Lists what a server is in doubt about, and records an operator's decisions
+///
+/// A transaction is in doubt on a server that has voted yes and does not know the outcome. As long
+/// as its coordinator may come back, or another participant that knows the outcome, nothing is to
+/// be decided here: they tell it. Where the coordinator's folder is gone for good, the outcome is
+/// the operator's to decide, once for all servers: the others learn it from this one.
+///
+/// This server must not run, nor those whose folders are given. Without a decision nothing is
+/// recorded. Status 1: a decision is refused, and nothing is recorded.
+#[derive(Args)]
+pub(crate) struct ResolveOptions {
+    #[command(flatten)]
+    which: WhichServer,
+    /// Folder of another server, whose log or items may say what became of the transactions, or a copy of it;
+    /// may be given several times
+    #[arg(long, value_name = "ID=FOLDER", value_parser = other)]
+    other: Vec<(ServerId, PathBuf)>,
+    /// Server whose folder is gone for good; may be given several times. Once something is decided
+    /// without it, this server refuses it if it comes back with what it had
+    #[arg(long, value_name = "ID", value_parser = server)]
+    lost: Vec<ServerId>,
+    /// Commit this transaction: `2.17` is the 17th of server 2; may be given several times
+    #[arg(long, value_name = "TRANSACTION", value_parser = transaction)]
+    commit: Vec<TranxId>,
+    /// Abort this transaction; may be given several times
+    #[arg(long, value_name = "TRANSACTION", value_parser = transaction)]
+    abort: Vec<TranxId>,
+    /// Abort everything in doubt that this server coordinates; may be given several times
+    #[arg(long, value_name = "ID", value_parser = server)]
+    abort_all_of: Vec<ServerId>,
+}
+
+pub(crate) fn resolve(options: &ResolveOptions) -> Result<(), Failure> {
+    let config = options.which.config()?;
+    let lost: BTreeSet<ServerId> = options.lost.iter().copied().collect();
+    let resolver =
+        Resolver::open(&config, &options.other, &lost).map_err(|error| Failure::Failed(error.to_string()))?;
+    let in_doubt = resolver.in_doubt();
+    let decisions = decisions(options, &in_doubt)?;
+    if decisions.is_empty() {
+        let (server, cluster) = (config.server, &config.cluster.name);
+        say!("server {server} of {cluster:?} is in doubt about {} transactions", in_doubt.len());
+        in_doubt.iter().for_each(show);
+        return Ok(());
+    }
+    resolver.resolve(&decisions).map_err(|error| match error {
+        ResolveError::Refused(_) => {
+            let advice = "`--other ID=FOLDER` asks a server's log, `--lost ID` says that it is gone for good";
+            Failure::No(format!("{error} ({advice})"))
+        }
+        error => Failure::Failed(error.to_string()),
+    })?;
+    for (tranx, decision) in &decisions {
+        say!("{tranx} is {}", decision.done());
+    }
+    say!("server {} acts on it when it starts, and tells it to servers that are in doubt and ask", config.server);
+    Ok(())
+}
+
+/// Decisions that were asked for; a transaction has one of them.
+fn decisions(options: &ResolveOptions, in_doubt: &[InDoubt]) -> Result<BTreeMap<TranxId, Decision>, Failure> {
+    let mut decisions = BTreeMap::new();
+    let named = options.commit.iter().map(|tranx| (*tranx, Decision::Commit));
+    let named = named.chain(options.abort.iter().map(|tranx| (*tranx, Decision::Abort)));
+    for (tranx, decision) in named {
+        if decisions.insert(tranx, decision).is_some_and(|other| other != decision) {
+            return Err(Failure::Failed(format!("{tranx} is to be both committed and aborted")));
+        }
+    }
+    for server in &options.abort_all_of {
+        let before = decisions.len();
+        for found in in_doubt.iter().filter(|found| found.doubt.tranx.server == *server) {
+            if decisions.insert(found.doubt.tranx, Decision::Abort) == Some(Decision::Commit) {
+                return Err(Failure::Failed(format!("{} is to be both committed and aborted", found.doubt.tranx)));
+            }
+        }
+        if decisions.len() == before {
+            return Err(Failure::No(format!("nothing else of server {server} is in doubt; nothing was recorded")));
+        }
+    }
+    Ok(decisions)
+}
+
+fn show(found: &InDoubt) {
+    let doubt = &found.doubt;
+    let servers: Vec<String> = doubt.participants.iter().map(ServerId::to_string).collect();
+    say!("{}: of server {}, on the servers {}", doubt.tranx, doubt.tranx.server, servers.join(", "));
+    let (puts, deletes): (Vec<&Write>, Vec<&Write>) = doubt.writes.iter().partition(|write| write.value.is_some());
+    show_list("puts", puts.iter().map(|write| shown(&write.key)));
+    show_list("deletes", deletes.iter().map(|write| shown(&write.key)));
+    show_list("has read", doubt.shared.iter().map(shown));
+    show_list("has scanned", doubt.ranges.iter().map(scanned));
+    for (server, known) in &found.known {
+        say!("  server {server} {known}");
+    }
+    for server in &found.lost {
+        say!("  server {server} is lost");
+    }
+    match (&found.commit_refused, &found.abort_refused) {
+        (None, None) => say!("  it may be committed or aborted: no log knows the outcome"),
+        (None, Some(_)) => say!("  it may be committed"),
+        (Some(_), None) => say!("  it may be aborted"),
+        (Some(refused), Some(_)) => say!("  nothing may be decided: {refused}"),
+    }
+}
+
+fn show_list(what: &str, things: impl Iterator<Item = String>) {
+    let things: Vec<String> = things.collect();
+    if !things.is_empty() {
+        say!("  {what} {}", things.join(", "));
+    }
+}
+
+fn shown(key: &Key) -> String {
+    format!("{key:?}")
+}
+
+fn scanned(range: &KeyRange) -> String {
+    let start = &range.start;
+    match &range.end {
+        None => format!("{start:?} and all behind it"),
+        Some(KeyBound::Before(end)) => format!("{start:?} until {end:?}"),
+        Some(KeyBound::Through(last)) => format!("{start:?} through {last:?}"),
+    }
+}
+
+fn server(text: &str) -> Result<ServerId, String> {
+    text.parse().map(ServerId).map_err(|_| format!("{text:?} is no number of a server"))
+}
+
+fn other(text: &str) -> Result<(ServerId, PathBuf), String> {
+    let (id, folder) = text.split_once('=').ok_or("it has no =, as in 3=FOLDER")?;
+    if folder.is_empty() {
+        return Err("the folder behind the = is missing".to_owned());
+    }
+    Ok((server(id)?, folder.into()))
+}
+
+fn transaction(text: &str) -> Result<TranxId, String> {
+    let wrong = || format!("{text:?} is no transaction: a server's number, a point, and its number for it, as in 2.17");
+    let (coordinator, number) = text.split_once('.').ok_or_else(wrong)?;
+    let (server, number) = (server(coordinator)?, number.parse().map_err(|_| wrong())?);
+    Ok(TranxId { server, number })
+}

@@ -1,0 +1,220 @@
+//! What an operator may decide about a transaction that is in doubt, when its coordinator is lost
+//! for good.
+//!
+//! Only the coordinator and the other participants can know the outcome. Each of them is asked by
+//! its log, or the operator says that it is lost. What any log knows stands; the operator decides
+//! only what none knows.
+//!
+//! The items know something, too: a participant that is told a commit does its writes while it logs
+//! the outcome, and may have been stopped with the writes done and the record lost. After that
+//! nobody has written the keys: the record of any later write follows the outcome in the same log.
+//!
+//! The decision is the record that the participant would have written if it had been told the
+//! outcome ([`Record::Outcome`]). So a server that starts with it acts on it as on any other, and
+//! tells it to those participants who are in doubt and ask.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use thiserror::Error;
+
+use super::{
+    id::{Epoch, ServerId, TranxId},
+    item::Key,
+    message::Outcome,
+    range::KeyRange,
+    record::Record,
+    transaction::Write,
+};
+
+/// A transaction that a participant has voted for, and of which its log has no outcome.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Doubt {
+    /// Id of the transaction, with its coordinator.
+    pub tranx: TranxId,
+    /// All participants, in order; the coordinator need not be one.
+    pub participants: Vec<ServerId>,
+    /// Keys of this participant that are read, and not written too.
+    pub shared: Vec<Key>,
+    /// Ranges that were scanned at this participant.
+    pub ranges: Vec<KeyRange>,
+    /// Writes of the transaction at this participant.
+    pub writes: Vec<Write>,
+}
+
+/// State of a transaction by the log and the items of one server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Known {
+    /// It is committed, in this epoch.
+    Committed(Epoch),
+    /// It is aborted: the log says so, or the coordinator's log has no commit of it, or it is
+    /// complete although a participant is in doubt.
+    Aborted,
+    /// The server has voted yes, and does not know the outcome.
+    InDoubt,
+    /// The server has voted yes, and has done its writes: it was told that it is committed.
+    Applied,
+    /// The server has voted yes, and may or may not have done its writes: it only deletes keys
+    /// there, and they are absent.
+    PerhapsApplied,
+    /// The server has not voted yes: the transaction cannot have been committed.
+    NoVote,
+    /// The log is the coordinator's and ends before the transaction's number was given: it is an
+    /// old copy.
+    Older,
+}
+
+/// An operator's decision about one transaction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Decision {
+    /// The transaction's writes are done.
+    Commit,
+    /// The transaction's writes are dropped.
+    Abort,
+}
+
+/// Why a decision is refused. Nothing is recorded then.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum Undecided {
+    /// Servers that may know the outcome were neither asked nor said to be lost.
+    #[error("{tranx}: the outcome may be known to server {}", list(servers))]
+    Unasked {
+        /// Transaction in doubt.
+        tranx: TranxId,
+        /// Servers that may know its outcome.
+        servers: Vec<ServerId>,
+    },
+    /// A server's log says otherwise.
+    #[error("{tranx}: it cannot be {}: server {server} {known}", decision.done())]
+    Known {
+        /// Transaction in doubt.
+        tranx: TranxId,
+        /// Decision that was asked for.
+        decision: Decision,
+        /// Server with the log.
+        server: ServerId,
+        /// State of the transaction by that log.
+        known: Known,
+    },
+    /// The server is not in doubt about the transaction.
+    #[error("{tranx}: {what}")]
+    NotInDoubt {
+        /// Transaction that was named.
+        tranx: TranxId,
+        /// State of the transaction at the server.
+        what: String,
+    },
+}
+
+impl Doubt {
+    /// Servers that may know the outcome, in order: the coordinator and the other participants.
+    pub fn witnesses(&self, me: ServerId) -> BTreeSet<ServerId> {
+        let participants = self.participants.iter().copied().filter(|server| *server != me);
+        participants.chain([self.tranx.server]).collect()
+    }
+
+    /// State of the transaction at a participant whose log is in doubt, by its items. `version` gives
+    /// what a key's item has. The writes are done all together or not at all.
+    ///
+    /// # Errors
+    /// Those of `version`.
+    pub fn by_items<E>(&self, mut version: impl FnMut(&Key) -> Result<Option<TranxId>, E>) -> Result<Known, E> {
+        for write in &self.writes {
+            let found = version(&write.key)?;
+            if write.value.is_some() {
+                return Ok(if found == Some(self.tranx) { Known::Applied } else { Known::InDoubt });
+            }
+            if found.is_some() {
+                return Ok(Known::InDoubt);
+            }
+        }
+        Ok(if self.writes.is_empty() { Known::InDoubt } else { Known::PerhapsApplied })
+    }
+
+    /// Outcome that the participant `me` may record by an operator's decision. `known` is what logs
+    /// and items of servers say, this one's among them; `epoch` is the last epoch that any of the logs has reserved, so
+    /// that no participant has accepted its part in a later one.
+    ///
+    /// # Errors
+    /// A log says otherwise; a server that may know the outcome is neither in `known` nor `lost`.
+    pub fn decide(
+        &self,
+        me: ServerId,
+        decision: Decision,
+        known: &BTreeMap<ServerId, Known>,
+        lost: &BTreeSet<ServerId>,
+        epoch: Epoch,
+    ) -> Result<Outcome, Undecided> {
+        let tranx = self.tranx;
+        let witnesses = self.witnesses(me);
+        let says = |server: &ServerId| *server == me || witnesses.contains(server);
+        let known: BTreeMap<ServerId, Known> =
+            known.iter().filter(|(server, _)| says(server)).map(|(server, known)| (*server, *known)).collect();
+        let was_aborted = known.values().any(|known| matches!(known, Known::Aborted | Known::NoVote));
+        let fits = |known: &Known| match (known, decision) {
+            (Known::InDoubt, _) => true,
+            (Known::Aborted | Known::NoVote, decision) => decision == Decision::Abort,
+            (Known::Committed(_) | Known::Applied, decision) => decision == Decision::Commit,
+            // A commit does the same again; an abort could leave deletions that were done.
+            (Known::PerhapsApplied, decision) => decision == Decision::Commit || was_aborted,
+            (Known::Older, _) => false,
+        };
+        if let Some((server, known)) = known.iter().find(|(_, known)| !fits(known)) {
+            return Err(Undecided::Known { tranx, decision, server: *server, known: *known });
+        }
+        let unasked = |server: &ServerId| !known.contains_key(server) && !lost.contains(server);
+        let servers: Vec<ServerId> = witnesses.into_iter().filter(unasked).collect();
+        if !servers.is_empty() {
+            return Err(Undecided::Unasked { tranx, servers });
+        }
+        let committed_in = known.values().find_map(|known| match known {
+            Known::Committed(epoch) => Some(*epoch),
+            _ => None,
+        });
+        Ok(match decision {
+            Decision::Commit => Outcome::Commit(committed_in.unwrap_or(epoch)),
+            Decision::Abort => Outcome::Abort,
+        })
+    }
+}
+
+/// Records that a participant appends to its log for these outcomes, in this order. `reserved` is
+/// the last epoch that its log has reserved: it has to have reserved the epoch of a commit before.
+pub fn records(outcomes: &BTreeMap<TranxId, Outcome>, reserved: Epoch) -> Vec<Record> {
+    let epochs = outcomes.values().filter_map(|outcome| match outcome {
+        Outcome::Commit(epoch) => Some(*epoch),
+        Outcome::Abort => None,
+    });
+    let last = epochs.max().filter(|last| *last > reserved);
+    let reserve = last.map(|through| Record::Epochs { through });
+    let outcomes = outcomes.iter().map(|(tranx, outcome)| Record::Outcome { tranx: *tranx, outcome: *outcome });
+    reserve.into_iter().chain(outcomes).collect()
+}
+
+impl Decision {
+    /// The decision as a participle.
+    pub const fn done(self) -> &'static str {
+        match self {
+            Self::Commit => "committed",
+            Self::Abort => "aborted",
+        }
+    }
+}
+
+impl std::fmt::Display for Known {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::Committed(_) => "knows that it is committed",
+            Self::Aborted => "knows that it is aborted",
+            Self::InDoubt => "has voted yes and does not know the outcome",
+            Self::Applied => "has done its writes, so that it is committed",
+            Self::PerhapsApplied => "has voted yes, and may have deleted its keys already",
+            Self::NoVote => "has not voted yes, so that it was not committed",
+            Self::Older => "has a log that ends before this transaction: it is an old copy",
+        })
+    }
+}
+
+fn list(servers: &[ServerId]) -> String {
+    servers.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
+}

@@ -1,0 +1,117 @@
+//! An operator who stops all servers that are left, reads their logs, and records in one of them
+//! what becomes of a transaction whose coordinator is lost.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::convert::Infallible;
+
+use super::{
+    plan::Plan,
+    server::Server,
+    state::{Action, State},
+};
+use crate::core::{Decision, Epoch, Key, Known, Record, Recovery, ServerId, TranxId, flaw::Flaw, resolve::records};
+
+/// What survives when the servers are stopped, and was not durable.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Keeps {
+    records: bool,
+    items: bool,
+}
+
+impl Keeps {
+    const ALL: [Self; 4] = [
+        Self { records: false, items: false },
+        Self { records: false, items: true },
+        Self { records: true, items: false },
+        Self { records: true, items: true },
+    ];
+
+    /// Whether there is something to be kept, for each kind that is.
+    fn differs(self, servers: &[Server]) -> bool {
+        let has_records = servers.iter().any(|server| server.durable < server.log.len());
+        let has_items = servers.iter().any(Server::has_unpersisted);
+        (has_records || !self.records) && (has_items || !self.items)
+    }
+}
+
+/// Decisions that the logs allow, when the servers are stopped now.
+pub(super) fn steps(state: &State, plan: &Plan) -> Vec<Action> {
+    let mut actions = Vec::new();
+    let lost = lost(&state.servers);
+    if lost.is_empty() {
+        return actions;
+    }
+    for keeps in Keeps::ALL.into_iter().filter(|keeps| keeps.differs(&state.servers)) {
+        let stopped = stopped(&state.servers, keeps);
+        for (at, server) in stopped.iter().enumerate().filter(|(_, server)| !server.is_ruined) {
+            for doubt in server.read(plan).doubts().iter().filter(|doubt| lost.contains(&doubt.tranx.server)) {
+                for decision in [Decision::Commit, Decision::Abort] {
+                    let tranx = doubt.tranx;
+                    if decided(&stopped, plan, at, (tranx, decision)).is_some() {
+                        actions.push(Action::Resolve { at, tranx, decision, keeps });
+                    }
+                }
+            }
+        }
+    }
+    actions
+}
+
+/// Stops the servers and records the decision. What the lost server has sent is lost with the
+/// connections to it.
+pub(super) fn resolve(state: &mut State, plan: &Plan, at: usize, what: (TranxId, Decision), keeps: Keeps) {
+    state.servers = stopped(&state.servers, keeps);
+    let lost = lost(&state.servers);
+    state.network.retain(|_, post| !lost.contains(&post.from));
+    if let Some(records) = decided(&state.servers, plan, at, what) {
+        let server = &mut state.servers[at];
+        server.log.extend(records);
+        server.durable = server.log.len();
+        state.decided.insert(what.0, what.1);
+    }
+}
+
+/// Records of the decision, if it is not refused.
+fn decided(servers: &[Server], plan: &Plan, at: usize, what: (TranxId, Decision)) -> Option<Vec<Record>> {
+    let (tranx, decision) = what;
+    let logs: BTreeMap<ServerId, Recovery> =
+        servers.iter().filter(|server| !server.is_ruined).map(|server| (server.id, server.read(plan))).collect();
+    let me = servers[at].id;
+    let (mut known, mut lost) = (BTreeMap::<ServerId, Known>::new(), lost(servers));
+    for server in servers.iter().filter(|server| !server.is_ruined) {
+        if plan.flaw == Some(Flaw::ResolvedUnseen) && server.id != me {
+            lost.insert(server.id);
+        } else {
+            known.insert(server.id, known_to(server, &logs[&server.id], plan, tranx));
+        }
+    }
+    let epoch = logs.values().map(Recovery::epochs_through).fold(Epoch(0), Epoch::max);
+    let doubt = logs[&me].doubts().into_iter().find(|doubt| doubt.tranx == tranx)?;
+    let outcome = doubt.decide(me, decision, &known, &lost, epoch).ok()?;
+    Some(records(&BTreeMap::from([(tranx, outcome)]), logs[&me].epochs_through()))
+}
+
+/// What a server's log says and, if that is in doubt, its items.
+fn known_to(server: &Server, log: &Recovery, plan: &Plan, tranx: TranxId) -> Known {
+    let version = |key: &Key| Ok::<_, Infallible>(server.items.get(key).map(|item| item.version));
+    match (log.known(tranx), log.doubt(tranx)) {
+        (Known::InDoubt, Some(doubt)) if plan.flaw != Some(Flaw::ResolvedByLogsOnly) => {
+            let Ok(known) = doubt.by_items(version);
+            known
+        }
+        (known, _) => known,
+    }
+}
+
+fn lost(servers: &[Server]) -> BTreeSet<ServerId> {
+    servers.iter().filter(|server| server.is_ruined).map(|server| server.id).collect()
+}
+
+fn stopped(servers: &[Server], keeps: Keeps) -> Vec<Server> {
+    let mut servers = servers.to_vec();
+    for server in servers.iter_mut().filter(|server| !server.is_ruined) {
+        let kept = if keeps.records { server.log.len() - server.durable } else { 0 };
+        server.crash(kept, keeps.items);
+    }
+    servers
+}
