@@ -156,6 +156,11 @@ impl Recovery {
         }
     }
 
+    /// Outcomes of other servers' transactions that the log has records of.
+    pub fn outcomes(&self) -> &BTreeMap<TranxId, Outcome> {
+        &self.outcomes
+    }
+
     /// The last epoch that the log has reserved.
     pub fn epochs_through(&self) -> Epoch {
         self.epochs_through

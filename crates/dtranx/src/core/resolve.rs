@@ -9,6 +9,11 @@
 //! the outcome, and may have been stopped with the writes done and the record lost. After that
 //! nobody has written the keys: the record of any later write follows the outcome in the same log.
 //!
+//! Two operators may look at copies of the same folders, neither seeing what the other does. So,
+//! where nothing is known and either outcome is right, it is decided in the log of one participant:
+//! the lowest-numbered that is not lost. Where something is known, there is only one outcome left,
+//! and it may be recorded anywhere.
+//!
 //! The decision is the record that the participant would have written if it had been told the
 //! outcome ([`Record::Outcome`]). So a server that starts with it acts on it as on any other, and
 //! tells it to those participants who are in doubt and ask.
@@ -84,6 +89,14 @@ pub enum Undecided {
         /// Servers that may know its outcome.
         servers: Vec<ServerId>,
     },
+    /// Nothing is known, so that either outcome is right: it is chosen on one server only.
+    #[error("{tranx}: no log knows the outcome: decide this on server {server}")]
+    Elsewhere {
+        /// Transaction in doubt.
+        tranx: TranxId,
+        /// The lowest-numbered participant that is not lost.
+        server: ServerId,
+    },
     /// A server's log says otherwise.
     #[error("{tranx}: it cannot be {}: server {server} {known}", decision.done())]
     Known {
@@ -113,8 +126,8 @@ impl Doubt {
         participants.chain([self.tranx.server]).collect()
     }
 
-    /// State of the transaction at a participant whose log is in doubt, by its items. `version` gives
-    /// what a key's item has. The writes are done all together or not at all.
+    /// State of the transaction at a participant whose log is in doubt, by its items. `version`
+    /// gives what a key's item has. The writes are done all together or not at all.
     ///
     /// # Errors
     /// Those of `version`.
@@ -131,12 +144,19 @@ impl Doubt {
         Ok(if self.writes.is_empty() { Known::InDoubt } else { Known::PerhapsApplied })
     }
 
+    /// The participant in whose log an outcome is chosen that nothing says.
+    fn chooser(&self, me: ServerId, lost: &BTreeSet<ServerId>) -> ServerId {
+        let left = self.participants.iter().copied().filter(|server| !lost.contains(server));
+        left.min().unwrap_or(me)
+    }
+
     /// Outcome that the participant `me` may record by an operator's decision. `known` is what logs
-    /// and items of servers say, this one's among them; `epoch` is the last epoch that any of the logs has reserved, so
-    /// that no participant has accepted its part in a later one.
+    /// and items of servers say, this one's among them; `epoch` is the last epoch that any of the
+    /// logs has reserved, so that no participant has accepted its part in a later one.
     ///
     /// # Errors
-    /// A log says otherwise; a server that may know the outcome is neither in `known` nor `lost`.
+    /// A log says otherwise; a server that may know the outcome is neither in `known` nor `lost`;
+    /// nothing is known, and another server is the one on which it is decided.
     pub fn decide(
         &self,
         me: ServerId,
@@ -151,21 +171,17 @@ impl Doubt {
         let known: BTreeMap<ServerId, Known> =
             known.iter().filter(|(server, _)| says(server)).map(|(server, known)| (*server, *known)).collect();
         let was_aborted = known.values().any(|known| matches!(known, Known::Aborted | Known::NoVote));
-        let fits = |known: &Known| match (known, decision) {
-            (Known::InDoubt, _) => true,
-            (Known::Aborted | Known::NoVote, decision) => decision == Decision::Abort,
-            (Known::Committed(_) | Known::Applied, decision) => decision == Decision::Commit,
-            // A commit does the same again; an abort could leave deletions that were done.
-            (Known::PerhapsApplied, decision) => decision == Decision::Commit || was_aborted,
-            (Known::Older, _) => false,
-        };
-        if let Some((server, known)) = known.iter().find(|(_, known)| !fits(known)) {
+        if let Some((server, known)) = known.iter().find(|(_, known)| !known.fits(decision, was_aborted)) {
             return Err(Undecided::Known { tranx, decision, server: *server, known: *known });
         }
         let unasked = |server: &ServerId| !known.contains_key(server) && !lost.contains(server);
         let servers: Vec<ServerId> = witnesses.into_iter().filter(unasked).collect();
         if !servers.is_empty() {
             return Err(Undecided::Unasked { tranx, servers });
+        }
+        let chooser = self.chooser(me, lost);
+        if chooser != me && known.values().all(|known| *known == Known::InDoubt) {
+            return Err(Undecided::Elsewhere { tranx, server: chooser });
         }
         let committed_in = known.values().find_map(|known| match known {
             Known::Committed(epoch) => Some(*epoch),
@@ -192,11 +208,31 @@ pub fn records(outcomes: &BTreeMap<TranxId, Outcome>, reserved: Epoch) -> Vec<Re
 }
 
 impl Decision {
+    /// Whether this is what an outcome says.
+    pub const fn is(self, outcome: Outcome) -> bool {
+        matches!(self, Self::Commit) == outcome.is_commit()
+    }
+
     /// The decision as a participle.
     pub const fn done(self) -> &'static str {
         match self {
             Self::Commit => "committed",
             Self::Abort => "aborted",
+        }
+    }
+}
+
+impl Known {
+    /// Whether a decision contradicts this in nothing. `was_aborted`: some log says that the
+    /// transaction was not committed.
+    fn fits(self, decision: Decision, was_aborted: bool) -> bool {
+        match self {
+            Self::InDoubt => true,
+            Self::Aborted | Self::NoVote => decision == Decision::Abort,
+            Self::Committed(_) | Self::Applied => decision == Decision::Commit,
+            // A commit does the same again; an abort could leave deletions that were done.
+            Self::PerhapsApplied => decision == Decision::Commit || was_aborted,
+            Self::Older => false,
         }
     }
 }

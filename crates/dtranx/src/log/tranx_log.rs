@@ -134,8 +134,9 @@ impl TranxLog {
         Ok(Opened { log, collector, segments, records, gc_payload })
     }
 
-    /// Reads a log that nobody goes on with, and changes nothing if the medium is
-    /// [`super::ReadOnly`]. How many segments and records there are.
+    /// Reads a log that nobody goes on with. How many segments and records there are. What is read
+    /// is durable then; if the medium is [`super::ReadOnly`], it may not be, and nothing is
+    /// changed.
     ///
     /// # Errors
     /// As for [`TranxLog::read`]; it is not there.
@@ -149,6 +150,9 @@ impl TranxLog {
             reader.record(segment, record)
         };
         let found = super::reader::read(&*medium, options.owner(), gc_log.oldest(), &mut replay)?;
+        if !medium.is_read_only() {
+            found.unproven.rewrite(&*medium)?;
+        }
         Ok((found.complete.len() + found.unused.len(), records))
     }
 

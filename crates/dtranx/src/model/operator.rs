@@ -43,6 +43,7 @@ pub(super) fn steps(state: &State, plan: &Plan) -> Vec<Action> {
     }
     for keeps in Keeps::ALL.into_iter().filter(|keeps| keeps.differs(&state.servers)) {
         let stopped = stopped(&state.servers, keeps);
+        let begin = actions.len();
         for (at, server) in stopped.iter().enumerate().filter(|(_, server)| !server.is_ruined) {
             for doubt in server.read(plan).doubts().iter().filter(|doubt| lost.contains(&doubt.tranx.server)) {
                 for decision in [Decision::Commit, Decision::Abort] {
@@ -53,8 +54,23 @@ pub(super) fn steps(state: &State, plan: &Plan) -> Vec<Action> {
                 }
             }
         }
+        assert!(plan.flaw.is_some() || agree(&actions[begin..]), "two operators decide both ways: {actions:?}");
     }
     actions
+}
+
+/// Whether operators who have copies of the same folders, each of whom decides on another server,
+/// decide the same.
+fn agree(actions: &[Action]) -> bool {
+    let decisions = actions.iter().filter_map(|action| match action {
+        Action::Resolve { at, tranx, decision, .. } => Some((*at, *tranx, *decision)),
+        _ => None,
+    });
+    let decisions: Vec<_> = decisions.collect();
+    let differ = |one: &(usize, TranxId, Decision), other: &(usize, TranxId, Decision)| {
+        one.1 == other.1 && one.0 != other.0 && one.2 != other.2
+    };
+    !decisions.iter().any(|one| decisions.iter().any(|other| differ(one, other)))
 }
 
 /// Stops the servers and records the decision. What the lost server has sent is lost with the

@@ -220,13 +220,11 @@ impl Identity {
         self.known.get(&server).copied()
     }
 
-    /// Refuses the stores that these servers had, from now on.
+    /// Refuses these servers' stores from now on.
     ///
     /// # Errors
     /// The file cannot be written.
-    pub(crate) fn give_up(&mut self, servers: &BTreeSet<ServerId>) -> Result<(), ServerError> {
-        let stores = self.known.iter().filter(|(server, _)| servers.contains(server));
-        let stores: Vec<_> = stores.map(|(server, store)| (*server, *store)).collect();
+    pub(crate) fn give_up(&mut self, stores: &BTreeMap<ServerId, StoreId>) -> Result<(), ServerError> {
         self.given_up.extend(stores);
         self.write()
     }

@@ -1,11 +1,11 @@
-//! Reads a server's log as its recovery does, and changes nothing.
+//! Reads a server's log as its recovery does, without going on with it.
 
 use std::sync::Arc;
 
 use super::engine::node_config;
 use super::{LogMedium, ServerConfig, ServerError};
 use crate::core::{GcRecord, NodeConfig, Record, Recovery, SegmentId, StoreId};
-use crate::log::{LogOptions, LogReader, Medium, ReadOnly, SegmentNumber, TranxLog};
+use crate::log::{LogOptions, LogReader, Medium, SegmentNumber, TranxLog};
 
 /// Content of a log.
 pub(super) struct Inspected {
@@ -31,7 +31,7 @@ pub(super) fn must_keep(config: &ServerConfig, what: &str) -> Result<(), ServerE
     Ok(())
 }
 
-/// Reads the whole log of a store.
+/// Reads the whole log of a store. What is read is durable then, unless the medium is read-only.
 pub(super) fn inspect(
     config: &ServerConfig,
     store: StoreId,
@@ -39,7 +39,6 @@ pub(super) fn inspect(
 ) -> Result<Inspected, ServerError> {
     let node = node_config(config);
     let mut reader = Reader { recovery: Recovery::new(node.clone(), None), config: node };
-    let medium = Arc::new(ReadOnly::new(medium));
     let (segments, records) = TranxLog::inspect(medium, &existing(config, store), &mut reader)?;
     Ok(Inspected { recovery: reader.recovery, segments, records })
 }

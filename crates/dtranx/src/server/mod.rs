@@ -56,6 +56,6 @@ pub use descriptors::raise_descriptor_limit;
 pub use embedded::Embedded;
 pub use error::ServerError;
 pub use metrics::prometheus;
-pub use resolve::{InDoubt, ResolveError, Resolver};
+pub use resolve::{GivenUp, InDoubt, ResolveError, Resolver};
 pub use serve::Server;
 pub use verify::{Verified, verify};

@@ -4,7 +4,7 @@
 //! transactions in doubt write.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs::{self, File};
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -19,16 +19,21 @@ use crate::core::{Decision, Doubt, Epoch, Known, Outcome, Recovery, ServerId, St
 use crate::log::{Disk, LogReader, Medium, SegmentNumber, TranxLog};
 use crate::storage::{Lsm, Storage};
 
-/// Why nothing was recorded.
+/// Why decisions were not recorded, or may not have been.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum ResolveError {
-    /// A folder cannot be read or written, or is not what it should be.
-    #[error(transparent)]
-    Server(#[from] ServerError),
     /// Decisions that are refused, each with the reason.
     #[error("nothing was recorded: {}", list(.0))]
     Refused(Vec<Undecided>),
+    /// Lost servers could not be given up everywhere.
+    #[error(
+        "no decision was recorded, but some servers may refuse the lost ones already; run the same command again: {0}"
+    )]
+    NotGivenUp(#[source] ServerError),
+    /// The decisions could not be written, or could not be made durable.
+    #[error("the decisions may have been recorded; run the same command again: {0}")]
+    PerhapsRecorded(#[source] ServerError),
 }
 
 /// A transaction in doubt, and what others know about it.
@@ -47,27 +52,45 @@ pub struct InDoubt {
     pub abort_refused: Option<Undecided>,
 }
 
+/// A lost server's store, which is refused from now on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GivenUp {
+    /// The lost server.
+    pub server: ServerId,
+    /// Its store; `None`: none of the others has met it, and nobody can refuse it.
+    pub store: Option<StoreId>,
+    /// The servers that refuse the store: those whose folders are here.
+    pub by: Vec<ServerId>,
+}
+
 /// The log of a server that is in doubt, with the logs of others that may know more.
 pub struct Resolver {
-    config: ServerConfig,
-    identity: Identity,
-    medium: Arc<dyn Medium>,
-    log: Recovery,
+    mine: Folder,
+    /// The other servers' folders, whose logs stay locked.
+    others: Vec<Folder>,
+    /// Outcomes that the server's log has records of.
+    outcomes: BTreeMap<TranxId, Outcome>,
+    /// The last epoch that the server's log has reserved.
+    reserved: Epoch,
     in_doubt: BTreeMap<TranxId, Doubt>,
     /// State of each transaction in doubt by the logs and items of servers, this one's among them.
     known: BTreeMap<TranxId, BTreeMap<ServerId, Known>>,
     /// The last epoch that any of the logs has reserved.
     last_epoch: Epoch,
-    /// The other servers' logs, which stay locked.
-    _locked: Vec<Arc<dyn Medium>>,
     lost: BTreeSet<ServerId>,
+}
+
+/// A server's folder, whose log is locked.
+struct Folder {
+    config: ServerConfig,
+    identity: Identity,
+    medium: Arc<dyn Medium>,
 }
 
 /// What a server has, by its folder.
 struct Evidence {
     log: Recovery,
     items: Lsm,
-    medium: Arc<dyn Medium>,
 }
 
 impl Resolver {
@@ -85,38 +108,60 @@ impl Resolver {
         config.validate()?;
         must_keep(config, "to be resolved")?;
         check_named(config, others, lost)?;
-        let identity = Identity::existing(config)?;
-        must_be_there(&config.log_folder)?;
-        let medium = medium(config)?;
-        let mine = Evidence::read(config, identity.store, medium.clone())?;
-        let in_doubt: BTreeMap<_, _> = mine.log.doubts().into_iter().map(|doubt| (doubt.tranx, doubt)).collect();
-        let mut known: BTreeMap<TranxId, BTreeMap<ServerId, Known>> = BTreeMap::new();
-        let (mut last_epoch, mut locked) = (mine.log.epochs_through(), Vec::new());
-        let mut note = |server: ServerId, evidence: &Evidence| -> Result<(), ServerError> {
-            last_epoch = last_epoch.max(evidence.log.epochs_through());
-            for tranx in in_doubt.keys() {
-                known.entry(*tranx).or_default().insert(server, evidence.of(*tranx)?);
-            }
-            Ok(())
+        let mine = Folder::lock(config.clone(), medium)?;
+        let evidence = mine.read()?;
+        let in_doubt = evidence.log.doubts().into_iter().map(|doubt| (doubt.tranx, doubt)).collect();
+        let (outcomes, lost) = (evidence.log.outcomes().clone(), lost.clone());
+        let mut resolver = Self {
+            reserved: evidence.log.epochs_through(),
+            mine,
+            others: Vec::new(),
+            outcomes,
+            in_doubt,
+            known: BTreeMap::new(),
+            last_epoch: Epoch(0),
+            lost,
         };
-        note(config.server, &mine)?;
+        resolver.note(config.server, &evidence)?;
         for (server, folder) in others {
-            let evidence = other(config, &identity, *server, folder).map_err(|source| ServerError::Other {
+            resolver.ask(*server, folder).map_err(|source| ServerError::Other {
                 server: *server,
                 folder: folder.display().to_string(),
                 source: Box::new(source),
             })?;
-            note(*server, &evidence)?;
-            locked.push(evidence.medium);
         }
-        let (config, lost, log) = (config.clone(), lost.clone(), mine.log);
-        Ok(Self { config, identity, medium, log, in_doubt, known, last_epoch, _locked: locked, lost })
+        Ok(resolver)
+    }
+
+    /// Reads what another server has.
+    fn ask(&mut self, server: ServerId, folder: &Path) -> Result<(), ServerError> {
+        let (mut theirs, me) = (self.mine.config.clone(), self.mine.config.server);
+        (theirs.server, theirs.folder, theirs.log_folder) = (server, folder.to_owned(), folder.join("log"));
+        let found = Folder::lock(theirs, |config| Ok(Arc::new(Disk::open(&config.log_folder)?)))?;
+        let store = found.identity.store;
+        if let Some(known) = self.mine.identity.known(server).filter(|known| *known != store) {
+            let what = format!("it is of the store {store}, and server {me} knows the store {known}");
+            return Err(ServerError::Identity { file: folder.display().to_string(), what });
+        }
+        let evidence = found.read()?;
+        self.note(server, &evidence)?;
+        self.others.push(found);
+        Ok(())
+    }
+
+    fn note(&mut self, server: ServerId, evidence: &Evidence) -> Result<(), ServerError> {
+        self.last_epoch = self.last_epoch.max(evidence.log.epochs_through());
+        for tranx in self.in_doubt.keys() {
+            self.known.entry(*tranx).or_default().insert(server, evidence.of(*tranx)?);
+        }
+        Ok(())
     }
 
     /// Transactions that the server is in doubt about, with what may be decided about each.
     pub fn in_doubt(&self) -> Vec<InDoubt> {
         let of = |doubt: &Doubt| {
-            let (me, witnesses) = (self.config.server, doubt.witnesses(self.config.server));
+            let me = self.mine.config.server;
+            let witnesses = doubt.witnesses(me);
             let mut known = self.known.get(&doubt.tranx).cloned().unwrap_or_default();
             known.retain(|server, known| witnesses.contains(server) || *server == me && *known != Known::InDoubt);
             let lost = self.lost.intersection(&witnesses).copied().collect();
@@ -128,13 +173,28 @@ impl Resolver {
     }
 
     /// Records decisions durably: all of them, or none if one is refused. The server acts on them
-    /// when it starts, and from now on refuses the stores of the lost servers.
+    /// when it starts. The stores of lost servers that may have known the outcomes are given up
+    /// before, in every folder that is here. What is recorded already is done: the same call may be
+    /// made again.
     ///
     /// # Errors
     /// A decision is refused; identity or log cannot be written.
-    pub fn resolve(mut self, decisions: &BTreeMap<TranxId, Decision>) -> Result<(), ResolveError> {
+    pub fn resolve(mut self, decisions: &BTreeMap<TranxId, Decision>) -> Result<Vec<GivenUp>, ResolveError> {
+        let outcomes = self.decided(decisions).map_err(ResolveError::Refused)?;
+        // First of all: without it, the coordinator could come back and say otherwise.
+        let given_up = self.give_up(&outcomes).map_err(ResolveError::NotGivenUp)?;
+        // Also without an outcome: an attempt before may have left it where no sync has reached.
+        self.append(&outcomes).map_err(ResolveError::PerhapsRecorded)?;
+        Ok(given_up)
+    }
+
+    /// Outcomes that are to be recorded.
+    fn decided(&self, decisions: &BTreeMap<TranxId, Decision>) -> Result<BTreeMap<TranxId, Outcome>, Vec<Undecided>> {
         let (mut outcomes, mut refused) = (BTreeMap::new(), Vec::new());
         for (tranx, decision) in decisions {
+            if self.outcomes.get(tranx).is_some_and(|outcome| decision.is(*outcome)) {
+                continue;
+            }
             let decided = match self.in_doubt.get(tranx) {
                 Some(doubt) => self.decide(doubt, *decision),
                 None => Err(self.not_in_doubt(*tranx)),
@@ -144,22 +204,34 @@ impl Resolver {
                 Err(error) => refused.push(error),
             }
         }
-        if !refused.is_empty() {
-            return Err(ResolveError::Refused(refused));
+        if refused.is_empty() { Ok(outcomes) } else { Err(refused) }
+    }
+
+    /// Writes into every folder that the stores of those lost servers are refused that may have
+    /// known one of the outcomes.
+    fn give_up(&mut self, outcomes: &BTreeMap<TranxId, Outcome>) -> Result<Vec<GivenUp>, ServerError> {
+        let me = self.mine.config.server;
+        let decided = self.in_doubt.values().filter(|doubt| outcomes.contains_key(&doubt.tranx));
+        let witnesses: BTreeSet<ServerId> = decided.flat_map(|doubt| doubt.witnesses(me)).collect();
+        let mut folders: Vec<&mut Folder> = self.others.iter_mut().chain([&mut self.mine]).collect();
+        let store = |server: &ServerId| folders.iter().rev().find_map(|folder| folder.identity.known(*server));
+        let lost: Vec<_> = self.lost.intersection(&witnesses).map(|server| (*server, store(server))).collect();
+        let stores: BTreeMap<_, _> = lost.iter().filter_map(|(server, store)| Some((*server, (*store)?))).collect();
+        if !stores.is_empty() {
+            folders.iter_mut().try_for_each(|folder| folder.identity.give_up(&stores))?;
         }
-        if outcomes.is_empty() {
-            return Ok(());
-        }
-        // First of all: without it, the coordinator could come back and say otherwise.
-        self.identity.give_up(&self.lost)?;
-        self.append(&outcomes)?;
-        Ok(())
+        let by: BTreeSet<ServerId> = folders.iter().map(|folder| folder.config.server).collect();
+        let given_up = |(server, store): (ServerId, Option<StoreId>)| {
+            let by = if store.is_some() { by.iter().copied().collect() } else { Vec::new() };
+            GivenUp { server, store, by }
+        };
+        Ok(lost.into_iter().map(given_up).collect())
     }
 
     fn append(&self, outcomes: &BTreeMap<TranxId, Outcome>) -> Result<(), ServerError> {
-        let options = existing(&self.config, self.identity.store);
-        let mut log = TranxLog::read(self.medium.clone(), &options, &mut Skip)?.log;
-        for record in records(outcomes, self.log.epochs_through()) {
+        let options = existing(&self.mine.config, self.mine.identity.store);
+        let mut log = TranxLog::read(self.mine.medium.clone(), &options, &mut Skip)?.log;
+        for record in records(outcomes, self.reserved) {
             let bytes = postcard::to_stdvec(&record).map_err(|error| {
                 let source = std::io::Error::other(error);
                 ServerError::Io { action: "encode a record".to_owned(), source }
@@ -174,30 +246,43 @@ impl Resolver {
     fn decide(&self, doubt: &Doubt, decision: Decision) -> Result<Outcome, Undecided> {
         let none = BTreeMap::new();
         let known = self.known.get(&doubt.tranx).unwrap_or(&none);
-        doubt.decide(self.config.server, decision, known, &self.lost, self.last_epoch)
+        doubt.decide(self.mine.config.server, decision, known, &self.lost, self.last_epoch)
     }
 
     fn not_in_doubt(&self, tranx: TranxId) -> Undecided {
-        let me = self.config.server;
-        let what = if tranx.server == me {
-            format!("server {me} coordinates it itself, and knows what became of it")
-        } else {
-            match self.log.known(tranx) {
-                Known::Committed(_) => format!("server {me} knows that it is committed"),
-                Known::Aborted => format!("server {me} knows that it is aborted"),
-                _ => format!("server {me} has not voted for it"),
-            }
+        let me = self.mine.config.server;
+        let what = match self.outcomes.get(&tranx) {
+            _ if tranx.server == me => format!("server {me} coordinates it itself, and knows what became of it"),
+            Some(Outcome::Commit(_)) => format!("server {me} knows that it is committed"),
+            Some(Outcome::Abort) => format!("server {me} knows that it is aborted"),
+            None => format!("server {me} is not in doubt about it: it has not voted for it, or all of it is done"),
         };
         Undecided::NotInDoubt { tranx, what }
     }
 }
 
-impl Evidence {
-    fn read(config: &ServerConfig, store: StoreId, medium: Arc<dyn Medium>) -> Result<Self, ServerError> {
-        let log = inspect(config, store, medium.clone())?.recovery;
-        Ok(Self { log, items: lsm(config, store, true)?, medium })
+impl Folder {
+    /// Locks the log, and reads the identity then: a server that runs writes it.
+    fn lock(
+        config: ServerConfig,
+        open: impl FnOnce(&ServerConfig) -> Result<Arc<dyn Medium>, ServerError>,
+    ) -> Result<Self, ServerError> {
+        must_be_there(&config.log_folder)?;
+        let medium = open(&config)?;
+        let identity = Identity::existing(&config)?;
+        Ok(Self { config, identity, medium })
     }
 
+    /// Reads log and items. What is read of the log is durable: a vote that is decided upon must
+    /// not be gone after a power failure.
+    fn read(&self) -> Result<Evidence, ServerError> {
+        let store = self.identity.store;
+        let log = inspect(&self.config, store, self.medium.clone())?.recovery;
+        Ok(Evidence { log, items: lsm(&self.config, store, true)? })
+    }
+}
+
+impl Evidence {
     /// State of a transaction by the log and, if that is in doubt, by the items.
     fn of(&self, tranx: TranxId) -> Result<Known, ServerError> {
         match (self.log.known(tranx), self.log.doubt(tranx)) {
@@ -240,34 +325,6 @@ fn must_be_there(log_folder: &Path) -> Result<(), ServerError> {
         Ok(_) => Err(ServerError::Io { action: action(), source: std::io::ErrorKind::NotADirectory.into() }),
         Err(source) => Err(ServerError::Io { action: action(), source }),
     }
-}
-
-/// Reads what another server has; its log stays locked as long as the medium is there.
-fn other(config: &ServerConfig, identity: &Identity, server: ServerId, folder: &Path) -> Result<Evidence, ServerError> {
-    let mut theirs = config.clone();
-    (theirs.server, theirs.folder, theirs.log_folder) = (server, folder.to_owned(), folder.join("log"));
-    let found = Identity::existing(&theirs)?;
-    if let Some(known) = identity.known(server).filter(|known| *known != found.store) {
-        let what = format!("it is of the store {}, and server {} knows the store {known}", found.store, config.server);
-        return Err(ServerError::Identity { file: folder.display().to_string(), what });
-    }
-    must_be_there(&theirs.log_folder)?;
-    let medium: Arc<dyn Medium> = Arc::new(Disk::open(&theirs.log_folder)?);
-    sync(&theirs.log_folder)?;
-    Evidence::read(&theirs, found.store, medium)
-}
-
-/// A process that was killed may have left in the system's cache what is read now: a vote that is
-/// decided upon must not be gone after a power failure.
-fn sync(log_folder: &Path) -> Result<(), ServerError> {
-    let failed = |source| ServerError::Io { action: format!("sync {}", log_folder.display()), source };
-    for entry in fs::read_dir(log_folder).map_err(failed)? {
-        let path = entry.map_err(failed)?.path();
-        if path.extension().is_some_and(|extension| extension == "wal") {
-            File::open(&path).and_then(|file| file.sync_all()).map_err(failed)?;
-        }
-    }
-    Ok(())
 }
 
 /// The log was read before.

@@ -1,11 +1,14 @@
 //! Reads all that a server has, without changing its log, and says what is there. The server must
 //! not run.
 
+use std::sync::Arc;
+
 use super::engine::{lsm, medium};
 use super::identity::Identity;
 use super::inspect::{Inspected, inspect, must_keep};
 use super::{ServerConfig, ServerError};
 use crate::core::{Key, KeyRange};
+use crate::log::ReadOnly;
 use crate::storage::{ScanLimit, Storage};
 
 /// Findings of a verification, all of it in order.
@@ -34,7 +37,8 @@ pub fn verify(config: &ServerConfig) -> Result<Verified, ServerError> {
     config.validate()?;
     must_keep(config, "to be verified")?;
     let identity = Identity::existing(config)?;
-    let Inspected { recovery, segments, records } = inspect(config, identity.store, medium(config)?)?;
+    let medium = Arc::new(ReadOnly::new(medium(config)?));
+    let Inspected { recovery, segments, records } = inspect(config, identity.store, medium)?;
     let in_doubt = recovery.doubts().len();
     let mut verified = Verified { segments, records, in_doubt, ..Verified::default() };
     count_items(config, &lsm(config, identity.store, true)?, &mut verified)?;

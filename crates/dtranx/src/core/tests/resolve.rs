@@ -120,3 +120,31 @@ fn items_show_what_was_done_unless_it_only_deletes() {
         assert_eq!((decide(&known, Commit), decide(&known, Abort)), (commits, aborts), "{mine}, {theirs}");
     }
 }
+
+/// Of two operators with copies of the same folders, only one may choose.
+#[test]
+fn what_nothing_says_is_chosen_on_the_lowest_participant_that_is_left() {
+    use Decision::{Abort, Commit};
+    let id = tranx(PEER, 6);
+    let doubt = log(vec![ready(id)]).doubts().remove(0);
+    let decide = |decision, mine: Known, first: Option<Known>, lost: &[ServerId]| {
+        let first = first.map(|first| (ME, first));
+        let known = first.into_iter().chain([(THIRD, mine)]).collect();
+        doubt.decide(THIRD, decision, &known, &lost.iter().copied().collect(), Epoch(20))
+    };
+    for decision in [Commit, Abort] {
+        let refused = decide(decision, Known::InDoubt, Some(Known::InDoubt), &[PEER]).unwrap_err();
+        assert_eq!(refused, Undecided::Elsewhere { tranx: id, server: ME });
+        assert!(refused.to_string().contains("decide this on server 1"), "{refused}");
+        assert!(decide(decision, Known::InDoubt, None, &[PEER, ME]).is_ok(), "the first is lost as well");
+    }
+    for (known, allowed) in [
+        (Known::Committed(Epoch(9)), Commit),
+        (Known::Applied, Commit),
+        (Known::PerhapsApplied, Commit),
+        (Known::Aborted, Abort),
+        (Known::NoVote, Abort),
+    ] {
+        assert!(decide(allowed, Known::InDoubt, Some(known), &[PEER]).is_ok(), "{known}");
+    }
+}

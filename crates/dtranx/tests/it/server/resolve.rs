@@ -15,7 +15,7 @@ use dtranx::core::{
     Decision, Epoch, Key, Message, Outcome, Partition, ServerId, Standing, StoreId, Transaction, TranxId, Value,
     Write as KeyWrite,
 };
-use dtranx::server::{Resolver, Server, ServerConfig, verify};
+use dtranx::server::{GivenUp, Resolver, Server, ServerConfig, verify};
 use dtranx::wire::{Caller, Hello, PREFACE_BYTES, ServerStatus, Welcome, decode, encode, next_frame, preface};
 use tempfile::TempDir;
 
@@ -118,10 +118,14 @@ impl Trio {
 
     /// Asks a server for its vote on a transaction that writes "x" under `key`.
     fn prepare(&mut self, to: ServerId, number: u64, key: &str) {
+        self.prepare_on(to, number, key, &[FIRST, THIRD]);
+    }
+
+    fn prepare_on(&mut self, to: ServerId, number: u64, key: &str, participants: &[ServerId]) {
         let write = KeyWrite { key: Key::new(key.to_owned()).unwrap(), value: Some(Value::new("x").unwrap()) };
         let part = Transaction { writes: vec![write], ..Transaction::default() };
         let standing = Standing { is_alone: true, ..Standing::default() };
-        let (tranx, participants) = (of_lost(number), vec![FIRST, THIRD]);
+        let (tranx, participants) = (of_lost(number), participants.to_vec());
         self.say(to, &Message::Prepare { tranx, participants, part, standing });
     }
 
@@ -197,8 +201,14 @@ fn operator_decides_once_and_every_server_in_doubt_acts_on_it() {
     trio.two_in_doubt();
 
     let decisions = BTreeMap::from([(of_lost(1), Decision::Commit), (of_lost(2), Decision::Abort)]);
-    trio.resolver(FIRST, &[THIRD], &[LOST]).resolve(&decisions).unwrap();
+    let given_up = trio.resolver(FIRST, &[THIRD], &[LOST]).resolve(&decisions).unwrap();
+    let refused = GivenUp { server: LOST, store: Some(trio.store_of_lost), by: vec![FIRST, THIRD] };
+    assert_eq!(given_up, [refused]);
     assert_eq!(verify(&trio.config(FIRST)).unwrap().in_doubt, 0);
+    // What is done is done.
+    trio.resolver(FIRST, &[THIRD], &[LOST]).resolve(&decisions).unwrap();
+    let said = refusal(trio.resolver(FIRST, &[THIRD], &[LOST]), of_lost(2), Decision::Commit);
+    assert!(said.contains("2.2: server 1 knows that it is aborted"), "{said}");
     assert_eq!(verify(&trio.config(THIRD)).unwrap().in_doubt, 2, "the others learn it when they run");
     let other_way = trio.resolver(THIRD, &[FIRST], &[LOST]);
     let found = other_way.in_doubt();
@@ -247,7 +257,7 @@ fn without_the_others_logs_nothing_is_decided_and_nothing_changes() {
     // One that is refused: the other is not recorded either.
     let both = BTreeMap::from([(of_lost(1), Decision::Abort), (of_lost(9), Decision::Abort)]);
     let said = trio.resolver(FIRST, &[THIRD], &[LOST]).resolve(&both).unwrap_err().to_string();
-    assert!(said.contains("2.9: server 1 has not voted for it"), "{said}");
+    assert!(said.contains("2.9: server 1 is not in doubt about it"), "{said}");
     let own = TranxId { server: FIRST, number: 1 };
     let said = refusal(trio.resolver(FIRST, &[THIRD], &[LOST]), own, Decision::Abort);
     assert!(said.contains("1.1: server 1 coordinates it itself"), "{said}");
@@ -346,10 +356,10 @@ fn store_that_was_given_up_is_refused_when_it_comes_back() {
     trio.stop();
     let decisions = BTreeMap::from([(of_lost(1), Decision::Commit)]);
     trio.resolver(FIRST, &[THIRD], &[LOST]).resolve(&decisions).unwrap();
-    // Twice: it is written down.
-    for _ in 0..2 {
-        trio.start(FIRST);
-        let (_, welcome) = call(&trio.cluster, FIRST, trio.store_of_lost);
+    // By both, whose folders were there, and twice: it is written down.
+    for server in [FIRST, THIRD, FIRST, THIRD] {
+        trio.start(server);
+        let (_, welcome) = call(&trio.cluster, server, trio.store_of_lost);
         let Welcome::Refused { why, .. } = welcome else { panic!("{welcome:?}") };
         let said = format!("the store {} of server 2 was given up as lost", trio.store_of_lost);
         assert!(why.contains(&said), "{why}");
@@ -374,7 +384,12 @@ fn folders_in_use_and_of_others_are_refused_by_name() {
     let refused = |server, others: &[ServerId], lost: &[ServerId]| {
         trio.try_resolver(server, others, lost).err().expect("it is opened")
     };
+    // The lock comes first: the identity of a server that runs may be written just now.
+    let file = trio.folder_of(THIRD).join("identity.toml");
+    let identity = fs::read(&file).unwrap();
+    fs::write(&file, "half").unwrap();
     let running = refused(FIRST, &[THIRD], &[LOST]);
+    fs::write(&file, identity).unwrap();
     assert!(running.contains("in use by another server") && running.contains("3/log"), "{running}");
     trio.stop();
 
@@ -383,7 +398,7 @@ fn folders_in_use_and_of_others_are_refused_by_name() {
         Resolver::open(&trio.config(FIRST), &others, &BTreeSet::new()).err().expect("it is opened").to_string()
     };
     assert!(wrong(&trio, &trio.aside()).contains("the data are server 2's, the configuration says 3"));
-    assert!(wrong(&trio, &trio.folder.path().join("nothing")).contains("identity.toml: it cannot be read"));
+    assert!(wrong(&trio, &trio.folder.path().join("nothing")).contains("find the log's folder"));
     assert!(!trio.folder.path().join("nothing").exists());
     // Another store of the third server: it had been lost before, and was made anew.
     fs::rename(trio.folder_of(THIRD), trio.folder.path().join("third")).unwrap();
@@ -391,6 +406,75 @@ fn folders_in_use_and_of_others_are_refused_by_name() {
     trio.stop();
     let said = wrong(&trio, &trio.folder_of(THIRD));
     assert!(said.contains("it is of the store") && said.contains("server 1 knows the store"), "{said}");
+}
+
+/// Two operators, each with a copy of the other's server.
+#[test]
+fn what_nobody_knows_is_decided_on_one_server_only() {
+    let _limit = Limit::of(300, "answer of the servers");
+    let mut trio = Trio::new();
+    trio.two_in_doubt();
+    let copy = trio.folder.path().join("copy");
+    copy_folder(&trio.folder_of(FIRST), &copy);
+    let decisions = BTreeMap::from([(of_lost(1), Decision::Commit)]);
+    trio.resolver(FIRST, &[THIRD], &[LOST]).resolve(&decisions).unwrap();
+    for decision in [Decision::Commit, Decision::Abort] {
+        let others = [(FIRST, copy.clone())];
+        let third = Resolver::open(&trio.config(THIRD), &others, &BTreeSet::from([LOST])).unwrap();
+        let said = refusal(third, of_lost(1), decision);
+        assert!(said.contains("2.1: no log knows the outcome: decide this on server 1"), "{said}");
+    }
+    // Once the first is lost, too, the third is the one.
+    trio.resolver(THIRD, &[], &[FIRST, LOST]).resolve(&BTreeMap::from([(of_lost(2), Decision::Abort)])).unwrap();
+}
+
+fn copy_folder(from: &Path, to: &Path) {
+    fs::create_dir(to).unwrap();
+    for entry in fs::read_dir(from).unwrap().map(Result::unwrap) {
+        let to = to.join(entry.file_name());
+        if entry.file_type().unwrap().is_dir() {
+            copy_folder(&entry.path(), &to);
+        } else {
+            fs::copy(entry.path(), to).unwrap();
+        }
+    }
+}
+
+#[test]
+fn only_the_lost_servers_that_may_have_known_are_given_up() {
+    let _limit = Limit::of(300, "answer of the servers");
+    let mut trio = Trio::new();
+    trio.stop();
+    trio.start(FIRST);
+    trio.prepare_on(FIRST, 1, "a1", &[FIRST]);
+    trio.until(FIRST, "one is in doubt", |status| status.in_doubt == 1);
+    trio.stop();
+    let decisions = BTreeMap::from([(of_lost(1), Decision::Abort)]);
+    let given_up = trio.resolver(FIRST, &[], &[LOST, THIRD]).resolve(&decisions).unwrap();
+    assert_eq!(given_up, [GivenUp { server: LOST, store: Some(trio.store_of_lost), by: vec![FIRST] }]);
+}
+
+#[test]
+fn command_that_fails_halfway_says_so_and_is_run_again() {
+    let _limit = Limit::of(300, "answer of the servers");
+    let mut trio = Trio::new();
+    trio.two_in_doubt();
+    let decisions = BTreeMap::from([(of_lost(1), Decision::Commit)]);
+    let failed = |break_it: &dyn Fn()| {
+        let resolver = trio.resolver(FIRST, &[THIRD], &[LOST]);
+        break_it();
+        resolver.resolve(&decisions).unwrap_err().to_string()
+    };
+    let in_the_way = trio.folder_of(THIRD).join("identity.new");
+    let said = failed(&|| fs::create_dir(&in_the_way).unwrap());
+    assert!(said.starts_with("no decision was recorded, but") && said.contains("run the same command again"), "{said}");
+    fs::remove_dir(&in_the_way).unwrap();
+    let (file, aside) = (trio.folder_of(FIRST).join("log/gc.log"), trio.folder.path().join("gc.log"));
+    let said = failed(&|| fs::rename(&file, &aside).unwrap());
+    assert!(said.contains("the decisions may have been recorded; run the same command again"), "{said}");
+    fs::rename(&aside, &file).unwrap();
+    trio.resolver(FIRST, &[THIRD], &[LOST]).resolve(&decisions).unwrap();
+    assert_eq!(verify(&trio.config(FIRST)).unwrap().in_doubt, 1);
 }
 
 /// A log that cannot be read to its end may know more: its owner is neither asked nor lost.
@@ -472,7 +556,7 @@ fn command_lists_decides_and_refuses() {
     let both = command(&trio, &["--abort", "2.1", "--commit", "2.1"]);
     assert!(both.status.code() == Some(2) && err(&both).contains("2.1 is to be both committed and aborted"));
     let none = command(&trio, &["--abort-all-of", "3"]);
-    assert!(none.status.code() == Some(1) && err(&none).contains("nothing else of server 3 is in doubt"));
+    assert!(none.status.success() && out(&none).contains("nothing of server 3 is in doubt"));
     assert_eq!(verify(&trio.config(FIRST)).unwrap().in_doubt, 2);
 
     let known = ["--other", &third, "--lost", "2"];
@@ -480,7 +564,13 @@ fn command_lists_decides_and_refuses() {
     assert!(decided.status.success() && out(&decided).starts_with("2.1 is committed\n"), "{}", err(&decided));
     let rest = command(&trio, &[&known[..], &["--abort-all-of", "2"]].concat());
     assert!(rest.status.success() && out(&rest).starts_with("2.2 is aborted\n"), "{}", err(&rest));
+    assert!(out(&decided).contains("of server 2 is given up: it is refused by server 1, 3"), "{}", out(&decided));
+    for same in [["--commit", "2.1"], ["--abort-all-of", "2"]] {
+        let again = command(&trio, &[&known[..], &same].concat());
+        assert!(again.status.success(), "{}", err(&again));
+    }
     let again = command(&trio, &[&known[..], &["--abort", "2.1"]].concat());
+    assert!(!err(&again).contains("--lost ID"), "{}", err(&again));
     assert_eq!(again.status.code(), Some(1));
     assert!(err(&again).contains("2.1: server 1 knows that it is committed"), "{}", err(&again));
 }
