@@ -46,6 +46,8 @@ pub(crate) struct Plan {
     /// of them read first; then they commit one after the other. The exploration begins with their
     /// writes and the locks that are kept for them.
     pub(crate) before: usize,
+    /// Whether garbage is collected after those transactions, so that no log has them any more.
+    pub(crate) collected: bool,
     /// Number of snapshots, the first of `snaps`, that are made after those transactions. They
     /// leave some later epochs reserved.
     pub(crate) snaps_before: usize,
@@ -131,6 +133,7 @@ impl Plan {
             servers,
             txs,
             before: 0,
+            collected: false,
             snaps_before: 0,
             snaps: vec![],
             holds: false,

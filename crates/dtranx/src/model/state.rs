@@ -137,6 +137,11 @@ impl State {
             state.take(plan, &Action::Commit(at));
             state.come_to_silence(plan);
         }
+        // Twice: the first time the servers tell each other what is complete.
+        for server in (0..state.servers.len()).cycle().take(if plan.collected { 2 * state.servers.len() } else { 0 }) {
+            state.take(plan, &Action::Collect(server));
+            state.come_to_silence(plan);
+        }
         for at in 0..plan.snaps_before {
             state.take(plan, &Action::AskSnapshot(at));
             state.come_to_silence(plan);
