@@ -95,11 +95,12 @@ pub(super) async fn connect(uri: &str, options: ClientOptions) -> Result<Arc<Cor
         }
     };
     let finisher = Finisher::start(Arc::clone(&server), Arc::clone(&log), options.finish_delay);
+    let catalog = Arc::new(Catalog::new(Arc::clone(&server), shards, &options));
     let core = Arc::new_cyclic(|this| Core {
         server,
         log,
         finisher,
-        catalog: Catalog::new(shards, &options.tx_database, options.change_streams),
+        catalog,
         freshness: Freshness::default(),
         read_lease,
         looks: Looks::default(),

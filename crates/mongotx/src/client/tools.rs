@@ -355,7 +355,7 @@ impl Client {
     /// # Errors
     /// [`ErrorKind::Unavailable`] when the server cannot be asked.
     pub async fn cannot_lock(&self, namespace: &Namespace) -> Result<Option<String>> {
-        Ok(self.core.catalog.look_up(&self.core.server, namespace).await?.unlockable.clone())
+        Ok(self.core.catalog.look_up(namespace).await?.unlockable.clone())
     }
 
     /// Whether changes of this collection leave events for change streams.
@@ -363,6 +363,6 @@ impl Client {
     /// # Errors
     /// [`ErrorKind::Unavailable`] when the server cannot be asked.
     pub async fn is_watched(&self, namespace: &Namespace) -> Result<bool> {
-        Ok(self.core.catalog.look_up(&self.core.server, namespace).await?.watch.is_some())
+        Ok(self.core.catalog.look_up(namespace).await?.watch.is_some())
     }
 }

@@ -206,7 +206,7 @@ impl<T> Collection<T> {
     /// # Errors
     /// 27 (IndexNotFound); 72 for the index on `_id`.
     pub async fn drop_index(&self, index: impl Into<Bson>) -> Result<()> {
-        self.core.drop_index(&self.namespace, &index.into()).await
+        self.core.catalog.drop_index(&self.namespace, &index.into()).await
     }
 
     /// Drops all indexes except that on `_id`.
@@ -220,7 +220,7 @@ impl<T> Collection<T> {
     /// # Errors
     /// [`crate::ErrorKind::Unavailable`].
     pub async fn drop_indexes(&self) -> Result<()> {
-        self.core.drop_indexes(&self.namespace).await
+        self.core.catalog.drop_indexes(&self.namespace).await
     }
 
     /// Lists the indexes, as they were created. Where there is no collection the list is empty.
@@ -236,7 +236,7 @@ impl<T> Collection<T> {
     /// # Errors
     /// [`crate::ErrorKind::Unavailable`].
     pub async fn list_indexes(&self) -> Result<Vec<IndexModel>> {
-        let listed = self.core.list_indexes(&self.namespace).await?;
+        let listed = self.core.catalog.list_indexes(&self.namespace).await?;
         Ok(listed.into_iter().map(|(spec, mirrored)| IndexModel { spec, mirrored }).collect())
     }
 
@@ -251,7 +251,7 @@ impl<T> Collection<T> {
     /// # Errors
     /// As [`Collection::list_indexes`].
     pub async fn list_index_names(&self) -> Result<Vec<String>> {
-        let listed = self.core.list_indexes(&self.namespace).await?;
+        let listed = self.core.catalog.list_indexes(&self.namespace).await?;
         Ok(listed.into_iter().filter_map(|(spec, _)| spec.get_str("name").ok().map(str::to_owned)).collect())
     }
 }

@@ -203,7 +203,7 @@ async fn first_statements(
     (by_key, form): (bool, Form),
     (place, there): (usize, &Presence),
 ) -> Result<Together> {
-    if operations.len() < 2 || !core.shard_key(ns).await?.is_empty() || tx.has_read_locks(ns) {
+    if operations.len() < 2 || !core.catalog.shard_key(ns).await?.is_empty() || tx.has_read_locks(ns) {
         return Ok(Together::default());
     }
     let mut run = Vec::new();
@@ -229,7 +229,7 @@ async fn first_statements(
     core.catalog.check_written(ns, true)?;
     tx.note_replacing(false);
     // By an expression, strings would be compared as the collation says.
-    let is_by_bytes = !core.catalog.look_up(&core.server, ns).await?.has_collation;
+    let is_by_bytes = !core.catalog.look_up(ns).await?.has_collation;
     let as_read = |at: &Address| tx.reads.as_read(ns, &at.id).filter(|_| is_by_bytes)?.demanded();
     let each = |(at, Statement { filter, terms, change })| Each {
         as_read: as_read(at),
@@ -295,7 +295,7 @@ async fn named(core: &Core, tx: &Transaction, ns: &Namespace, command: &Statemen
     if !is_values(command.filter) || tx.has_new_keys(ns) {
         return Ok(None);
     }
-    let key = core.catalog.look_up(&core.server, ns).await?.pinned_key(command.filter);
+    let key = core.catalog.look_up(ns).await?.pinned_key(command.filter);
     Ok(key.map(|key| Named::Key(tx.seen.get(ns, &key))))
 }
 

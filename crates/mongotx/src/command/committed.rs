@@ -94,7 +94,7 @@ async fn is_pinned(core: &Core, ns: &Namespace, query: &Query) -> Result<bool> {
     let shown_id = query.projection.as_ref().and_then(|projection| projection.get("_id"));
     let is_computed = matches!(shown_id, Some(Bson::Document(_) | Bson::String(_) | Bson::Array(_)));
     let plain = query.skip == 0 && query.terms.is_plain() && query.terms.staleness.is_none();
-    Ok(plain && !is_computed && core.catalog.look_up(&core.server, ns).await?.is_pinned_by(&query.filter))
+    Ok(plain && !is_computed && core.catalog.look_up(ns).await?.is_pinned_by(&query.filter))
 }
 
 /// Is it a document to which the transaction has written nothing?
@@ -166,7 +166,7 @@ pub(crate) async fn distinct(
     }
     if me.is_none()
         && unprobed::may(core, ns, query)
-        && core.catalog.ensure_pending_index(&core.server, ns).await?
+        && core.catalog.ensure_pending_index(ns).await?
         && let Some(values) = unprobed::distinct(core, ns, &distinct).await?
     {
         return Ok(values);
@@ -192,7 +192,7 @@ pub(crate) async fn addresses(
     query: &Query,
     limit: usize,
 ) -> Result<Vec<Address>> {
-    let key = core.shard_key(ns).await?;
+    let key = core.catalog.shard_key(ns).await?;
     let found = find(core, tx, ns, &of_addresses(query, &key)).await?;
     parse_addresses(found, &key, limit).await
 }

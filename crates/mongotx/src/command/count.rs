@@ -58,7 +58,7 @@ pub(crate) async fn estimated(core: &Core, tx: Option<&mut Transaction>, ns: &Na
     }
     let answer = core.server.run_command(&ns.db, doc! {"count": &ns.coll}).await?;
     let total = answer.get("n").map_or(0, as_i64);
-    if !core.catalog.ensure_pending_index(&core.server, ns).await? {
+    if !core.catalog.ensure_pending_index(ns).await? {
         return Ok(total as u64);
     }
     let settled = core.settle_pending(ns, &Document::new(), &crate::coordinator::terms::Terms::default(), me).await?;

@@ -43,7 +43,7 @@ pub(crate) async fn run(
 
 /// Does each deletion leave an event?
 pub(super) async fn is_watched(core: &Core, ns: &Namespace) -> Result<bool> {
-    Ok(core.catalog.look_up(&core.server, ns).await?.watch.is_some())
+    Ok(core.catalog.look_up(ns).await?.watch.is_some())
 }
 
 async fn one_directly(core: &Core, ns: &Namespace, command: &DeleteCommand) -> Result<u64> {

@@ -55,7 +55,7 @@ async fn clear_the_way(
     patience: &mut Patience,
 ) -> Result<Obstacle> {
     let pinned = query::pinned_id(core, ns, filter, terms).await?;
-    let key = core.shard_key(ns).await?;
+    let key = core.catalog.shard_key(ns).await?;
     let may_match = match &pinned {
         Some(id) => {
             let mut at = Address::named(id.clone(), filter, terms, &key).filter();
@@ -108,7 +108,7 @@ async fn safe_matches(core: &Core, ns: &Namespace, at: &Address, filter: &Docume
 /// A write that has waited may have begun before change streams were switched on: it would leave no
 /// event.
 pub(crate) async fn refuse_watched(core: &Core, ns: &Namespace) -> Result<()> {
-    if core.catalog.look_up(&core.server, ns).await?.watch.is_none() {
+    if core.catalog.look_up(ns).await?.watch.is_none() {
         return Ok(());
     }
     let message = format!("change streams were switched on for {ns} while the write waited: it was not made");

@@ -23,11 +23,11 @@ impl Core {
         if let Some(reason) = self.catalog.never_written(ns) {
             return Err(Error::unsupported(format!("{ns} cannot be dropped: {reason}")));
         }
-        if self.catalog.look_up(&self.server, ns).await?.unlockable.is_none() {
+        if self.catalog.look_up(ns).await?.unlockable.is_none() {
             self.until_unlocked(ns, "dropped", &mut Patience::new(self.options.write_wait)).await?;
         }
         let command = self.server.run_directly(&ns.db, doc! {"drop": &ns.coll});
-        let dropped = match self.dropped_event(ns).await? {
+        let dropped = match self.catalog.dropped_event(ns).await? {
             Some(event) => self.with_events(vec![event], command).await,
             None => command.await,
         };
@@ -51,9 +51,9 @@ impl Core {
         for info in self.server.collect(db, list, MAX_COLLECTIONS).await? {
             let name = info.get_str("name").unwrap_or_default();
             let ns = Namespace::new(db, name);
-            if !is_scratch(name) && self.catalog.look_up(&self.server, &ns).await?.unlockable.is_none() {
+            if !is_scratch(name) && self.catalog.look_up(&ns).await?.unlockable.is_none() {
                 self.until_unlocked(&ns, "dropped", &mut patience).await?;
-                events.extend(self.dropped_event(&ns).await?);
+                events.extend(self.catalog.dropped_event(&ns).await?);
             }
         }
         let command = self.server.run_directly(db, doc! {"dropDatabase": 1});

@@ -110,10 +110,10 @@ pub(crate) async fn run(
     operations: &[Operation],
     ordered: bool,
 ) -> Result<FirstWrites> {
-    if core.catalog.check_written(ns, false).is_err() || !core.shard_key(ns).await?.is_empty() {
+    if core.catalog.check_written(ns, false).is_err() || !core.catalog.shard_key(ns).await?.is_empty() {
         return Ok(FirstWrites::default());
     }
-    let collection = core.catalog.look_up(&core.server, ns).await?;
+    let collection = core.catalog.look_up(ns).await?;
     core.server.give_notice(Some(ns)).await?;
     let line = match operations.first() {
         Some(Operation::Update(_)) => core.server.guarded_line(&core.options.tx_database).await?,

@@ -50,7 +50,7 @@ pub(crate) async fn by_id_filter(
     if is_only_id(&query.filter) {
         return Ok(Some(query.filter.clone()));
     }
-    let mut filter = Address::named(id, &query.filter, &query.terms, &core.shard_key(ns).await?).filter();
+    let mut filter = Address::named(id, &query.filter, &query.terms, &core.catalog.shard_key(ns).await?).filter();
     filter.insert("$or", [guard_filter(&query.filter), doc! {WRITER: {"$exists": true}}]);
     Ok(Some(filter))
 }
@@ -197,7 +197,7 @@ pub(crate) async fn by_ids_filter(core: &Core, ns: &Namespace, query: &Query) ->
         return Ok(None);
     }
     let few = pinned_ids(&query.filter).filter(|ids| (2..=TOGETHER).contains(&ids.len()));
-    let (Some(ids), true) = (few, core.shard_key(ns).await?.is_empty()) else { return Ok(None) };
+    let (Some(ids), true) = (few, core.catalog.shard_key(ns).await?.is_empty()) else { return Ok(None) };
     Ok(Some(match is_only_id(&query.filter) {
         true => query.filter.clone(),
         false => doc! {"_id": {"$in": ids}, "$or": [guard_filter(&query.filter), {WRITER: {"$exists": true}}]},

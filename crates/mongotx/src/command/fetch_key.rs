@@ -42,7 +42,7 @@ const MOST: usize = 16;
 
 /// `None`: not a query for this way, or what it met is for a longer one.
 pub(crate) async fn by_key(core: &Core, ns: &Namespace, query: &Query, me: Option<TxId>) -> Result<Option<Documents>> {
-    if !is_for_this_way(core, ns, query).await? || !core.catalog.ensure_pending_index(&core.server, ns).await? {
+    if !is_for_this_way(core, ns, query).await? || !core.catalog.ensure_pending_index(ns).await? {
         return Ok(None);
     }
     let find = doc! {"find": &ns.coll, "filter": in_any_version(&query.filter), "limit": MOST as i64};
@@ -135,8 +135,8 @@ pub(super) fn answered(query: &Query, visible: RawDocumentBuf) -> Result<Option<
 
 /// Is it a query for this way?
 pub(super) async fn is_for_this_way(core: &Core, ns: &Namespace, query: &Query) -> Result<bool> {
-    let may_be = is_answered_here(query) && core.shard_key(ns).await?.is_empty();
-    Ok(may_be && core.catalog.look_up(&core.server, ns).await?.is_pinned_by(&query.filter))
+    let may_be = is_answered_here(query) && core.catalog.shard_key(ns).await?.is_empty();
+    Ok(may_be && core.catalog.look_up(ns).await?.is_pinned_by(&query.filter))
 }
 
 /// Whether a whole document is enough to answer the query without the server ([`answered`]).

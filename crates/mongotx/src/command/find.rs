@@ -41,5 +41,5 @@ async fn spotter(core: &Core, tx: &Transaction, ns: &Namespace, query: &Query) -
     if !query.projection.as_ref().is_none_or(is_plain_projection) || !query.shows_ids() {
         return Ok(None);
     }
-    Ok(tx.seen.spotter(ns, core.catalog.look_up(&core.server, ns).await?.plain_keys()))
+    Ok(tx.seen.spotter(ns, core.catalog.look_up(ns).await?.plain_keys()))
 }

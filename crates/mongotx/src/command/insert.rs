@@ -77,12 +77,12 @@ pub(super) fn check_pending(document: &Document) -> Result<()> {
 pub(crate) async fn one_directly(core: &Arc<Core>, ns: &Namespace, document: Document) -> Result<Bson> {
     core.catalog.check_written(ns, false)?;
     check(&document)?;
-    if core.catalog.look_up(&core.server, ns).await?.needs_transaction(None) {
+    if core.catalog.look_up(ns).await?.needs_transaction(None) {
         let (_, document) = with_id(document);
         return implicit::run!(core, |tx| one(core, tx, ns, document.clone()));
     }
     let (id, document) = with_id(document);
-    let key = core.shard_key(ns).await?;
+    let key = core.catalog.shard_key(ns).await?;
     let at = Address::of(&document, &key)?;
     let mut patience = Patience::new(core.options.write_wait);
     for _ in 0..ATTEMPTS {
@@ -106,10 +106,10 @@ pub(crate) async fn one_directly(core: &Arc<Core>, ns: &Namespace, document: Doc
 pub(crate) async fn one(core: &Core, tx: &mut Transaction, ns: &Namespace, document: Document) -> Result<Bson> {
     check_pending(&document)?;
     let me = core.ensure_started(tx, ns).await?;
-    let collection = core.catalog.admit_writes(&core.server, ns, me).await?;
+    let collection = core.catalog.admit_writes(ns, me).await?;
     collection.check_words(&document)?;
     let (id, document) = with_id(document);
-    let key = core.shard_key(ns).await?;
+    let key = core.catalog.shard_key(ns).await?;
     let at = Address::of(&document, &key)?;
     let stored = pending_insert(me, &document, &key)?;
     let owned = tx.may_hold(ns, &at.id);
@@ -215,7 +215,7 @@ async fn revive(
     if !tx.has_written(ns) {
         return Ok(false);
     }
-    if core.catalog.look_up(&core.server, ns).await?.has_collation {
+    if core.catalog.look_up(ns).await?.has_collation {
         refuse_other_id(core, ns, at, me).await?;
     }
     let command = doc! {"update": &ns.coll, "updates": [statement::revive(at.filter(), document, me)]};
@@ -276,7 +276,7 @@ async fn holder_of(core: &Core, ns: &Namespace, at: &Address) -> Result<Option<(
     let mut at = at.clone();
     let mut lock = core.fetch_locks(ns, &at).await?;
     if lock.is_none() && !at.key().is_empty() {
-        at = core.ask_where(ns, Address::bare(at.id), &core.shard_key(ns).await?).await?;
+        at = core.ask_where(ns, Address::bare(at.id), &core.catalog.shard_key(ns).await?).await?;
         lock = core.fetch_locks(ns, &at).await?;
     }
     Ok(lock.map(|lock| (at, lock)))
@@ -330,8 +330,8 @@ impl Batch {
         documents: Vec<(usize, Document)>,
     ) -> Result<bool> {
         let me = core.ensure_started(tx, ns).await?;
-        let collection = core.catalog.admit_writes(&core.server, ns, me).await?;
-        let key = core.shard_key(ns).await?;
+        let collection = core.catalog.admit_writes(ns, me).await?;
+        let key = core.catalog.shard_key(ns).await?;
         let mut rest = &documents[..];
         while !rest.is_empty() {
             // Up to the first that cannot even be sent.
@@ -409,7 +409,7 @@ impl Batch {
             return Ok(true);
         };
         own(tx, &placed[..from]);
-        let key = core.shard_key(ns).await?;
+        let key = core.catalog.shard_key(ns).await?;
         let mut patience = Patience::new(tx.options.lock_wait);
         for (place, (index, document)) in placed.iter().enumerate().skip(from) {
             let at = &Address::of(document, &key)?;

@@ -92,7 +92,7 @@ pub(crate) async fn find_own(core: &Core, ns: &Namespace, query: &Query, me: TxI
     if find_only || query.sees_lock_fields() || sd2v::filter::has_special(&query.filter) {
         return Ok(None);
     }
-    if !core.catalog.ensure_pending_index(&core.server, ns).await? {
+    if !core.catalog.ensure_pending_index(ns).await? {
         return Ok(None);
     }
     let stages = own_stages(me, ns, query)?;
@@ -201,7 +201,7 @@ async fn is_answered_by_aggregation(core: &Core, ns: &Namespace, query: &Query) 
     if query.sees_lock_fields() || sd2v::filter::has_special(&query.filter) || query.terms.find_only.is_some() {
         return Ok(false);
     }
-    core.catalog.ensure_pending_index(&core.server, ns).await
+    core.catalog.ensure_pending_index(ns).await
 }
 
 /// The stages that answer when nothing is pending.

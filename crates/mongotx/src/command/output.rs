@@ -45,7 +45,7 @@ async fn out(
     stage: Document,
 ) -> Result<()> {
     core.catalog.check_written(target, false)?;
-    if core.catalog.look_up(&core.server, target).await?.watch.is_some() {
+    if core.catalog.look_up(target).await?.watch.is_some() {
         let message = format!(
             "$out cannot replace {target}: its changes are told in change streams, which $out could not do; use $merge"
         );

@@ -74,7 +74,7 @@ impl Plan {
     async fn find_geo_fields(&mut self, core: &Core) -> Result<()> {
         let asked = std::mem::take(&mut self.mapped.without_geo_field);
         for collection in &asked {
-            let known = core.catalog.look_up(&core.server, &self.namespace(collection)).await?;
+            let known = core.catalog.look_up(&self.namespace(collection)).await?;
             let specs: Vec<Document> = known.indexes.iter().map(|index| index.spec.clone()).collect();
             self.sources.geo_fields.insert(collection.clone(), only_geo_field(&specs)?);
         }
@@ -142,7 +142,7 @@ impl Plan {
         }
         let reads: Vec<Namespace> = self.mapped.reads.iter().map(|read| self.namespace(&read.collection)).collect();
         for ns in &reads {
-            if !core.catalog.ensure_pending_index(&core.server, ns).await? {
+            if !core.catalog.ensure_pending_index(ns).await? {
                 return Ok(None);
             }
         }
@@ -191,7 +191,7 @@ impl Plan {
     async fn probes(&self, core: &Core) -> Result<Vec<(&str, Document)>> {
         let mut probes = Vec::new();
         for read in &self.mapped.reads {
-            if core.catalog.ensure_pending_index(&core.server, &self.namespace(&read.collection)).await? {
+            if core.catalog.ensure_pending_index(&self.namespace(&read.collection)).await? {
                 // Variables are known to the user's own command only.
                 let knows = self.command.terms.variables.is_none();
                 let condition = if knows { self.condition(read) } else { Document::new() };

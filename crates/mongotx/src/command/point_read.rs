@@ -14,7 +14,7 @@ use crate::{
 /// may match in another way than by its value. Then it is any query.
 #[tracing::instrument(name = "mongotx.find", level = "debug", skip_all, fields(%ns))]
 pub(crate) async fn fetch(core: &Core, ns: &Namespace, id: RawBsonRef<'_>) -> Result<Option<RawDocumentBuf>> {
-    let collection = core.catalog.look_up(&core.server, ns).await?;
+    let collection = core.catalog.look_up(ns).await?;
     let is_exact = match id {
         RawBsonRef::Document(_) | RawBsonRef::Array(_) | RawBsonRef::RegularExpression(_) => false,
         RawBsonRef::String(_) | RawBsonRef::Symbol(_) => !collection.has_collation,

@@ -102,7 +102,7 @@ pub(crate) async fn delete(core: &Arc<Core>, ns: &Namespace, id: RawBsonRef<'_>)
 /// index counts pending values?
 async fn is_quick(core: &Core, ns: &Namespace) -> Result<bool> {
     core.catalog.check_written(ns, false)?;
-    Ok(!core.catalog.look_up(&core.server, ns).await?.needs_transaction(None))
+    Ok(!core.catalog.look_up(ns).await?.needs_transaction(None))
 }
 
 /// The `_id`, if it is the document's first field, as it is stored.

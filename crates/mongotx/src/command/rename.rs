@@ -130,7 +130,7 @@ impl Rename {
         for ns in both {
             // An earlier look-up may have been of another collection with this name.
             self.core.catalog.forget(&ns);
-            if self.core.catalog.look_up(&self.core.server, &ns).await?.unlockable.is_none() {
+            if self.core.catalog.look_up(&ns).await?.unlockable.is_none() {
                 lockable.push(ns);
             }
         }
@@ -172,9 +172,9 @@ impl Rename {
         let named = |ns: &Namespace| doc! {"db": &ns.db, "coll": &ns.coll};
         let mut events = Vec::new();
         if self.drops_target && self.is_there(&self.to).await? {
-            events.extend(self.core.dropped_event(&self.to).await?);
+            events.extend(self.core.catalog.dropped_event(&self.to).await?);
         }
-        if self.core.dropped_event(&self.from).await?.is_some() {
+        if self.core.catalog.dropped_event(&self.from).await?.is_some() {
             events.push(doc! {"operationType": "rename", "ns": named(&self.from), "to": named(&self.to)});
         }
         match events.is_empty() {

@@ -87,7 +87,7 @@ async fn lock_matching(
     if found.is_empty() {
         return Ok(Some(found));
     }
-    if let Some(reason) = &core.catalog.look_up(&core.server, ns).await?.unlockable {
+    if let Some(reason) = &core.catalog.look_up(ns).await?.unlockable {
         let message = format!("repeatable read cannot lock what it reads in {ns}: {reason}");
         return Err(Error::unsupported(message));
     }

@@ -14,7 +14,7 @@ use crate::{
 /// The safe versions, once those are the latest; and the unsafe ones that cannot be finished.
 pub(crate) async fn find(core: &Core, ns: &Namespace, query: &Query, me: Option<TxId>) -> Result<Documents> {
     if unprobed::may(core, ns, query)
-        && core.catalog.ensure_pending_index(&core.server, ns).await?
+        && core.catalog.ensure_pending_index(ns).await?
         && let Some(answer) = unprobed::find(core, ns, query).await?
     {
         return Ok(answer);

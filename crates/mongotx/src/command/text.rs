@@ -88,7 +88,7 @@ async fn search(
 ) -> Result<Documents> {
     let mut pipeline = own_view(parts, Some((own, &scratch.ns.coll)))?;
     pipeline.extend(tail);
-    let known = core.catalog.look_up(&core.server, ns).await?;
+    let known = core.catalog.look_up(ns).await?;
     let Some(index) = known.indexes.iter().find(|index| index.spec.contains_key("textIndexVersion")) else {
         return Err(Error::invalid(27, "text index required for $text query"));
     };

@@ -186,7 +186,7 @@ impl Core {
 
     /// `None`: it has to be asked by itself.
     async fn asked(&self, tx: &Transaction, part: &Part<'_>) -> Result<Option<Asked>> {
-        if self.catalog.look_up(&self.server, part.ns()).await?.has_collation {
+        if self.catalog.look_up(part.ns()).await?.has_collation {
             return Ok(None);
         }
         let (Some(query), Part::Entry(entry)) = (part.query(), part) else {

@@ -77,7 +77,7 @@ pub(crate) async fn run(
 /// Does the update, or the document that it may insert, touch a unique index?
 pub(crate) async fn needs_transaction(core: &Core, ns: &Namespace, command: &UpdateCommand) -> Result<bool> {
     let update = (!command.upsert).then_some(&command.update);
-    Ok(core.catalog.look_up(&core.server, ns).await?.needs_transaction(update))
+    Ok(core.catalog.look_up(ns).await?.needs_transaction(update))
 }
 
 /// Updates one document outside a transaction.

@@ -31,7 +31,7 @@ const ATTEMPTS: usize = 256;
 /// Inserts, and answers where the new document is.
 pub(crate) async fn run(core: &Core, tx: &mut Transaction, ns: &Namespace, command: &UpdateCommand) -> Result<Address> {
     let id = upsert_id(&command.filter, &command.update)?;
-    let key = core.shard_key(ns).await?;
+    let key = core.catalog.shard_key(ns).await?;
     let demanded = key.of_filter(&command.filter).ok_or_else(|| shard::refused_upsert(&key))?;
     if let Update::Replacement(replacement) = &command.update {
         let (_, document) = replacement_to_insert(id, replacement);
@@ -41,7 +41,7 @@ pub(crate) async fn run(core: &Core, tx: &mut Transaction, ns: &Namespace, comma
         return Ok(at);
     }
     let me = core.ensure_started(tx, ns).await?;
-    let collection = core.catalog.admit_writes(&core.server, ns, me).await?;
+    let collection = core.catalog.admit_writes(ns, me).await?;
     let at = Address::new(id.unwrap_or_else(|| ObjectId::new().into()), demanded);
     let mut patience = Patience::new(tx.options.lock_wait);
     for _ in 0..ATTEMPTS {
@@ -109,7 +109,7 @@ async fn insert_built_aside(
         return insert_and_change(core, tx, ns, command, at, me).await;
     }
     let document = build_aside(core, tx, ns, command, at, me).await?;
-    check_key(&Address::of(&document, &core.shard_key(ns).await?)?, at.key())?;
+    check_key(&Address::of(&document, &core.catalog.shard_key(ns).await?)?, at.key())?;
     insert::one(core, tx, ns, document).await.map(drop)
 }
 
@@ -154,7 +154,7 @@ async fn check_built(
     at: &Address,
     me: TxId,
 ) -> Result<()> {
-    let key = core.shard_key(ns).await?;
+    let key = core.catalog.shard_key(ns).await?;
     if !key.may_be_changed(&command.update, at.key()) {
         return Ok(());
     }

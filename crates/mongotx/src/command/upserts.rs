@@ -86,7 +86,7 @@ impl Presence {
         ns: &Namespace,
         (place, next): (usize, &[Operation]),
     ) -> Result<()> {
-        if place < self.asked || !core.shard_key(ns).await?.is_empty() || tx.has_read_locks(ns) {
+        if place < self.asked || !core.catalog.shard_key(ns).await?.is_empty() || tx.has_read_locks(ns) {
             return Ok(());
         }
         let next = &next[..next.len().min(ASKED)];
@@ -148,7 +148,7 @@ pub(super) async fn insert_together(
 ) -> Result<Inserted> {
     core.catalog.check_written(ns, true)?;
     let me = core.ensure_started(tx, ns).await?;
-    let collection = core.catalog.admit_writes(&core.server, ns, me).await?;
+    let collection = core.catalog.admit_writes(ns, me).await?;
     // Unique values and words are examined document by document.
     if !collection.uniques.is_empty() || collection.has_words() {
         return Ok(Inserted::default());

@@ -93,7 +93,7 @@ async fn keys_allowed(core: &Core, ns: &Namespace, query: &Query) -> Result<usiz
     if query.skip > 0 || !query.terms.is_plain() || !query.shows_ids() {
         return Ok(0);
     }
-    Ok(core.catalog.look_up(&core.server, ns).await?.keys_allowed(&query.filter).unwrap_or(0))
+    Ok(core.catalog.look_up(ns).await?.keys_allowed(&query.filter).unwrap_or(0))
 }
 
 /// A query that was asked, and read to its end, before the transaction wrote to the collection:
@@ -177,7 +177,7 @@ pub(crate) async fn addresses(
     if !tx.validates() {
         return committed::addresses(core, Some(tx), ns, query, limit).await;
     }
-    let key = core.shard_key(ns).await?;
+    let key = core.catalog.shard_key(ns).await?;
     let found = find(core, tx, ns, &committed::of_addresses(query, &key)).await?;
     committed::parse_addresses(found, &key, limit).await
 }
@@ -359,7 +359,7 @@ async fn has_one_order(core: &Core, ns: &Namespace, query: &Query) -> Result<boo
     demanded.extend(sort.keys().map(|field| (field.clone(), Bson::Int32(1))));
     // A `$meta` in an order is no field.
     let is_simple = query.terms.collation.is_none() && !sort.values().any(|by| matches!(by, Bson::Document(_)));
-    Ok(is_simple && core.catalog.look_up(&core.server, ns).await?.is_pinned_by(&demanded))
+    Ok(is_simple && core.catalog.look_up(ns).await?.is_pinned_by(&demanded))
 }
 
 /// The documents of others that the query would find if it were theirs alone.
@@ -394,7 +394,7 @@ async fn may_equal_others(core: &Core, ns: &Namespace, query: &Query, own: &[Bso
     if own.iter().all(is_equal_by_bytes) {
         return Ok(false);
     }
-    Ok(query.terms.collation.is_some() || core.catalog.look_up(&core.server, ns).await?.has_collation)
+    Ok(query.terms.collation.is_some() || core.catalog.look_up(ns).await?.has_collation)
 }
 
 fn is_equal_by_bytes(id: &Bson) -> bool {

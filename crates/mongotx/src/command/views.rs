@@ -34,7 +34,7 @@ impl Resolved {
         let main = (!ns.coll.is_empty()).then_some(ns.coll.as_str());
         let (base, pipeline) = expand_views(main, &command.pipeline, &definitions)?;
         let base = Namespace::new(&ns.db, base.as_deref().unwrap_or_default());
-        let has_default = main.is_some() && core.catalog.look_up(&core.server, &base).await?.has_collation;
+        let has_default = main.is_some() && core.catalog.look_up(&base).await?.has_collation;
         let collation = match main.and_then(|main| views.get(main)) {
             None => asked,
             Some(view) => view_collation(ns, view, asked, has_default)?,
@@ -69,7 +69,7 @@ async fn find_views(core: &Core, ns: &Namespace, pipeline: &[Document]) -> Resul
             let message = format!("the pipeline names more than {MAX_NAMES} collections and views");
             return Err(Error::invalid(165, message));
         }
-        let found = core.catalog.look_up(&core.server, &Namespace::new(&ns.db, &name)).await?;
+        let found = core.catalog.look_up(&Namespace::new(&ns.db, &name)).await?;
         if let Some(view) = found.view.clone() {
             waiting.push(view.on.clone());
             waiting.extend(named_collections(&view.pipeline)?);
@@ -109,5 +109,5 @@ fn refuse_other_collation(name: &str, view: &ViewOptions, of_all: Option<&Docume
 
 /// Is it a view, which only a pipeline reads?
 pub(crate) async fn is_view(core: &Core, ns: &Namespace) -> Result<bool> {
-    Ok(core.catalog.look_up(&core.server, ns).await?.view.is_some())
+    Ok(core.catalog.look_up(ns).await?.view.is_some())
 }

@@ -38,7 +38,7 @@ pub(super) async fn is_for_everything_in_crowd(
     if terms.collation.is_some() {
         return Ok(false);
     }
-    let is_crowded = core.catalog.look_up(&core.server, ns).await?.wide_probes().is_some();
+    let is_crowded = core.catalog.look_up(ns).await?.wide_probes().is_some();
     Ok(is_crowded && core.pending_filter(ns, &Document::new(), me).await? == *pending)
 }
 
@@ -58,7 +58,7 @@ pub(crate) async fn wide_probe(
     if is_special || core.finisher.has_left(ns) {
         return Ok(None);
     }
-    let collection = core.catalog.look_up(&core.server, ns).await?;
+    let collection = core.catalog.look_up(ns).await?;
     // Few documents match: they are looked at.
     let (false, Some(looks)) =
         (filter.contains_key("_id") || collection.is_pinned_by(filter), collection.wide_probes())

@@ -125,7 +125,7 @@ impl Core {
         if !is_one_statement(change) || !tx.is_untouched(ns, &at.id) {
             return Ok(());
         }
-        let collection = self.catalog.look_up(&self.server, ns).await?;
+        let collection = self.catalog.look_up(ns).await?;
         if let Some(key) = key_of(tx, ns, &collection, query) {
             self.wanted.note(key, at.id.clone());
         }

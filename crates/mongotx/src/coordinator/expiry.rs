@@ -37,7 +37,7 @@ impl Core {
     pub(crate) async fn outlive(&self, tx: &mut Transaction) -> Result<()> {
         let Some(me) = tx.id() else { return Ok(()) };
         for ns in tx.namespaces_locked() {
-            let collection = self.catalog.look_up(&self.server, &ns).await?;
+            let collection = self.catalog.look_up(&ns).await?;
             let expiries: Vec<Expiry> = collection.indexes.iter().filter_map(|index| index.expiry()).collect();
             if expiries.is_empty() {
                 continue;
@@ -58,7 +58,7 @@ impl Core {
         some: &[Address],
         expiries: &[Expiry],
     ) -> Result<()> {
-        let key = self.shard_key(ns).await?;
+        let key = self.catalog.shard_key(ns).await?;
         let kept: Vec<&str> = key.fields().map(|field| field.split('.').next().unwrap_or(field)).collect();
         let over = expiries.iter().map(|expiry| statement::outlive(among(some), me, expiry.is_over(), &kept));
         let statements: Vec<_> = over.chain([statement::look(among(some), me)]).collect();

@@ -95,6 +95,7 @@ pub(crate) mod read_locks;
 pub(crate) mod read_set;
 pub(crate) mod records;
 pub(crate) mod roll;
+pub(crate) mod schema;
 pub(crate) mod scratch;
 pub(crate) mod seen_keys;
 pub(crate) mod server;
@@ -114,31 +115,20 @@ pub(crate) mod witness;
 
 use std::sync::{Arc, Weak};
 
-use sd2v::shard::ShardKey;
 use tokio::runtime::Handle;
 
 use self::{
     by_key::WantedKeys, catalog::Catalog, events::Events, finisher::Finisher, forecast::Forecast, freshness::Freshness,
     looks::Looks, parked::Reaper, read_lease::ReadLease, server::Server, siblings::Siblings, txlog::TxLog,
 };
-use crate::{
-    error::Result,
-    options::{ClientOptions, Namespace},
-};
-
-impl Core {
-    /// The shard key of a collection.
-    pub(crate) async fn shard_key(&self, ns: &Namespace) -> Result<ShardKey> {
-        self.catalog.shards.key(&self.server, ns).await
-    }
-}
+use crate::options::ClientOptions;
 
 /// State that all handles of one client share.
 pub(crate) struct Core {
     pub(crate) server: Arc<Server>,
     pub(crate) log: Arc<dyn TxLog>,
     pub(crate) finisher: Finisher,
-    pub(crate) catalog: Catalog,
+    pub(crate) catalog: Arc<Catalog>,
     pub(crate) freshness: Freshness,
     pub(crate) read_lease: Arc<ReadLease>,
     pub(crate) looks: Looks,

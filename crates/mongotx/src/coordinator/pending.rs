@@ -80,7 +80,7 @@ impl Core {
         terms: &Terms,
         me: Option<TxId>,
     ) -> Result<Settled> {
-        if !self.catalog.ensure_pending_index(&self.server, ns).await? {
+        if !self.catalog.ensure_pending_index(ns).await? {
             return Ok(Settled::default());
         }
         self.finisher.clear(ns).await;
@@ -124,7 +124,7 @@ impl Core {
 
     /// The condition for pending documents that matter, as the collection's indexes answer it best.
     pub(crate) async fn pending_filter(&self, ns: &Namespace, filter: &Document, me: Option<TxId>) -> Result<Document> {
-        let two_indexes = self.catalog.look_up(&self.server, ns).await?.asks_mirrors(filter);
+        let two_indexes = self.catalog.look_up(ns).await?.asks_mirrors(filter);
         Ok(view::pending_filter(filter, me, two_indexes)?)
     }
 
@@ -160,7 +160,7 @@ impl Core {
         terms: &Terms,
         me: Option<TxId>,
     ) -> Result<Vec<TxId>> {
-        if !self.catalog.ensure_pending_index(&self.server, ns).await? {
+        if !self.catalog.ensure_pending_index(ns).await? {
             return Ok(Vec::new());
         }
         let writers = self.find_pending(ns, filter, terms, me).await?;

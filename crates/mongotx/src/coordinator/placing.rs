@@ -48,7 +48,7 @@ impl Core {
         (stored, documents): (&[Document], &[&Document]),
         me: TxId,
     ) -> Result<Option<Placing>> {
-        if uniques.is_empty() || !are_few(stored) || !self.shard_key(ns).await?.is_empty() {
+        if uniques.is_empty() || !are_few(stored) || !self.catalog.shard_key(ns).await?.is_empty() {
             return Ok(None);
         }
         let questions = questions(&uniques.iter().collect::<Vec<_>>(), documents);

@@ -234,7 +234,7 @@ impl Core {
         change: &Change<'_>,
     ) -> Result<Applied> {
         let me = self.ensure_started(tx, target.ns).await?;
-        let collection = self.catalog.admit_writes(&self.server, target.ns, me).await?;
+        let collection = self.catalog.admit_writes(target.ns, me).await?;
         if let Change::Update { update: Update::Replacement(document), .. } = change {
             collection.check_words(document)?;
         }
@@ -345,7 +345,7 @@ impl Core {
         shard_key: &Document,
         change: &Change<'_>,
     ) -> Result<Consequences> {
-        let key = self.shard_key(ns).await?;
+        let key = self.catalog.shard_key(ns).await?;
         Ok(match change {
             Change::Update { update, .. } if !change.is_lock() => Consequences {
                 touched: collection.uniques_touched(update),

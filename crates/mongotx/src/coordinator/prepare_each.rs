@@ -153,7 +153,7 @@ impl Core {
         all: &[Each<'_>],
         (me, form): (TxId, Form),
     ) -> Result<(Vec<Statements>, bool)> {
-        let collection = self.catalog.admit_writes(&self.server, ns, me).await?;
+        let collection = self.catalog.admit_writes(ns, me).await?;
         let (mut count, mut seen) = (0, HashSet::new());
         for each in all.iter().take(BATCH) {
             // Of two that may name the same document, the answer would not tell which has changed

@@ -67,10 +67,10 @@ impl Core {
         change: &Change<'_>,
         asked: Asked<'_>,
     ) -> Result<Option<Found>> {
-        if !is_plain(query) || tx.has_read_locks(ns) || !self.shard_key(ns).await?.is_empty() {
+        if !is_plain(query) || tx.has_read_locks(ns) || !self.catalog.shard_key(ns).await?.is_empty() {
             return Ok(None);
         }
-        let known = self.catalog.look_up(&self.server, ns).await?;
+        let known = self.catalog.look_up(ns).await?;
         if free_one(tx, &known, ns, query, asked).is_none() || !is_one_statement(change) {
             return Ok(None);
         }
@@ -80,11 +80,11 @@ impl Core {
             Known::NotThis => return Ok(None),
         }
         // If the answer gets lost, documents that it may have locked are found by this index.
-        if !self.catalog.ensure_pending_index(&self.server, ns).await? {
+        if !self.catalog.ensure_pending_index(ns).await? {
             return Ok(None);
         }
         let me = self.ensure_started(tx, ns).await?;
-        let collection = self.catalog.admit_writes(&self.server, ns, me).await?;
+        let collection = self.catalog.admit_writes(ns, me).await?;
         let is_alone = self.consequences_at(&collection, ns, &Document::new(), change).await?.are_none();
         let Some(free) = free_one(tx, &collection, ns, query, asked).filter(|_| is_alone) else { return Ok(None) };
         // A document that is left has its place in an order by its unsafe version, by which the

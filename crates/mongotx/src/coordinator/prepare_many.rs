@@ -69,8 +69,8 @@ impl Core {
         let mut done = AppliedMany::default();
         let checked = match change {
             Change::Update { update, .. } => {
-                let key = self.shard_key(targets.ns).await?;
-                let collection = self.catalog.look_up(&self.server, targets.ns).await?;
+                let key = self.catalog.shard_key(targets.ns).await?;
+                let collection = self.catalog.look_up(targets.ns).await?;
                 let placed = collection.needs_transaction(Some(update)) || collection.words_touched(update);
                 placed || targets.at.iter().any(|at| key.may_be_changed(update, at.key()))
             }
@@ -86,7 +86,7 @@ impl Core {
             return Ok(done);
         }
         let me = self.ensure_started(tx, targets.ns).await?;
-        self.catalog.admit_writes(&self.server, targets.ns, me).await?;
+        self.catalog.admit_writes(targets.ns, me).await?;
         let size = match change {
             Change::Update { update, .. } => {
                 rewrite_update(update)?.to_string().len() + targets.filter.to_string().len() + 200

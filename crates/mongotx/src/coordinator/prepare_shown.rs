@@ -48,7 +48,7 @@ impl Core {
             return Ok(None);
         }
         let me = self.ensure_started(tx, target.ns).await?;
-        let collection = self.catalog.admit_writes(&self.server, target.ns, me).await?;
+        let collection = self.catalog.admit_writes(target.ns, me).await?;
         if !self.consequences(&collection, target, change).await?.are_none() {
             return Ok(None);
         }

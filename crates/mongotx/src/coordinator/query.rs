@@ -152,7 +152,7 @@ pub(crate) async fn pinned_id(core: &Core, ns: &Namespace, filter: &Document, te
     if by_bytes {
         return Ok(Some(id));
     }
-    let collated = terms.collation.is_some() || core.catalog.look_up(&core.server, ns).await?.has_collation;
+    let collated = terms.collation.is_some() || core.catalog.look_up(ns).await?.has_collation;
     Ok((!collated).then_some(id))
 }
 

@@ -118,7 +118,7 @@ impl Core {
 
     /// The locks of those of these documents that are there, by the bytes of their `_id`s.
     async fn locks_of(&self, ns: &Namespace, at: &[Address]) -> Result<HashMap<Vec<u8>, (Address, LockState)>> {
-        let key = self.shard_key(ns).await?;
+        let key = self.catalog.shard_key(ns).await?;
         let find = doc! {"find": &ns.coll, "filter": among(at), "projection": locks_only(&key)};
         let found = self.server.collect(&ns.db, find, at.len()).await?;
         let parse = |stored: &Document| {

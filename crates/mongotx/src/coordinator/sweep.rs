@@ -168,7 +168,7 @@ impl Core {
     /// Repairs every document that matches, as far as its rivals are decided. What cannot be
     /// repaired does not keep it from the others.
     pub(crate) async fn repair_where(&self, ns: &Namespace, filter: Document) -> Result<Cleaned> {
-        let key = self.shard_key(ns).await?;
+        let key = self.catalog.shard_key(ns).await?;
         let mut cleaned = Cleaned::default();
         let mut passed_over: Vec<Bson> = Vec::new();
         for _ in 0..ROUNDS {
@@ -205,7 +205,7 @@ impl Core {
 
     /// The locked documents of a collection.
     pub(crate) async fn locked_documents(&self, ns: &Namespace, limit: usize) -> Result<Vec<(Address, LockState)>> {
-        let key = self.shard_key(ns).await?;
+        let key = self.catalog.shard_key(ns).await?;
         let filter = doc! {"$or": any_lock()};
         let mut find = doc! {"find": &ns.coll, "filter": filter, "projection": locks_only(&key), "limit": limit as i64};
         self.server.nodes.only_from_primary(&mut find);
@@ -223,7 +223,7 @@ impl Core {
         let stored_id = sd2v::names::tx_id_to_bson(id);
         let mut held = Vec::new();
         for ns in namespaces {
-            let key = self.shard_key(ns).await?;
+            let key = self.catalog.shard_key(ns).await?;
             let filter = doc! {"$or": [{WRITER: stored_id.clone()}, {READERS: stored_id.clone()}]};
             let find = doc! {"find": &ns.coll, "filter": filter, "projection": locks_only(&key), "limit": limit as i64};
             for stored in self.server.collect(&ns.db, find, limit).await? {

@@ -72,7 +72,7 @@ impl Terms {
     /// more field.
     pub(crate) async fn resolved(&self, core: &Core, ns: &Namespace) -> Result<Cow<'_, Self>> {
         let Some(hint) = &self.hint else { return Ok(Cow::Borrowed(self)) };
-        Ok(match core.catalog.look_up(&core.server, ns).await?.stored_hint(hint) {
+        Ok(match core.catalog.look_up(ns).await?.stored_hint(hint) {
             Some(stored) => {
                 let is_slotted = stored.as_str().is_some_and(has_slot);
                 let find_only = self.find_only.clone();

@@ -81,7 +81,7 @@ impl Core {
         let (mut traceless, mut indexed) = (HashSet::new(), HashMap::new());
         for ns in reads.collections() {
             // Without an answer it is read again, which says why.
-            let known = self.catalog.look_up(&self.server, ns).await;
+            let known = self.catalog.look_up(ns).await;
             let leaves_traces = |known: &Arc<Collection>| {
                 known.unlockable.is_none() && known.indexes.iter().all(|index| index.expiry().is_none())
             };

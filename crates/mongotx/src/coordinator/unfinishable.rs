@@ -53,7 +53,7 @@ impl Core {
     pub(crate) async fn refuse_unfinished(&self, ns: &Namespace, filter: &Document, writers: &[TxId]) -> Result<()> {
         let Some(unfinished) = Visible::of(writers.iter().copied()) else { return Ok(()) };
         let held = doc! {WRITER: unfinished.holds()};
-        let key = self.shard_key(ns).await?;
+        let key = self.catalog.shard_key(ns).await?;
         let matching = doc! {"$and": [held, view::pending_filter(filter, None, false)?]};
         let find = doc! {"find": &ns.coll, "filter": matching, "projection": locks_only(&key)};
         match self.server.find_first(ns, find).await? {

@@ -125,7 +125,7 @@ impl Core {
             Some(_) => Document::new(),
         };
         let there = doc! {UNSAFE: {"$exists": true}, WRITER: {"$exists": true}};
-        let shard_key = self.shard_key(ns).await?;
+        let shard_key = self.catalog.shard_key(ns).await?;
         let locks = locks_only(&shard_key);
         let find = doc! {"find": &ns.coll, "filter": {"$and": [there, filter]}, "projection": locks};
         let holders = self.server.collect(&ns.db, find, MAX_RIVALS).await?;
@@ -251,7 +251,7 @@ impl Core {
     }
 
     async fn rivals(&self, ns: &Namespace, asked: Question) -> Result<Vec<(Address, LockState)>> {
-        let key = self.shard_key(ns).await?;
+        let key = self.catalog.shard_key(ns).await?;
         let mut find = doc! {"find": &ns.coll, "filter": asked.condition, "projection": locks_only(&key)};
         let terms = Terms { collation: asked.collation, ..Terms::default() };
         terms.add_to(&mut find);

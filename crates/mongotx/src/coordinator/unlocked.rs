@@ -19,7 +19,7 @@ use crate::{
 impl Core {
     /// `purpose`: what cannot be done to the collection as long as something is locked.
     pub(crate) async fn until_unlocked(&self, ns: &Namespace, purpose: &str, patience: &mut Patience) -> Result<()> {
-        let key = self.shard_key(ns).await?;
+        let key = self.catalog.shard_key(ns).await?;
         let marked = [WRITER, READERS].map(|lock| Bson::Document(doc! {lock: {"$exists": true}}));
         let find = doc! {"find": &ns.coll, "filter": {"$or": marked.to_vec()}, "projection": locks_only(&key)};
         for _ in 0..self.options.max_documents {

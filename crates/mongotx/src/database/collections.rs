@@ -128,7 +128,7 @@ impl Database {
     /// # Errors
     /// [`crate::ErrorKind::Unavailable`].
     pub async fn list_collections(&self) -> Result<Vec<CollectionInfo>> {
-        let listed = self.core.list_collections(&self.name, None).await?;
+        let listed = self.core.catalog.list_collections(&self.name, None).await?;
         let text = |info: &Document, field| info.get_str(field).unwrap_or_default().to_owned();
         Ok(listed
             .into_iter()
@@ -153,7 +153,7 @@ impl Database {
     /// # Errors
     /// As [`Database::list_collections`]; the server's for a malformed filter.
     pub async fn describe_collections(&self, filter: Document) -> Result<Vec<Document>> {
-        self.core.list_collections(&self.name, Some(filter)).await
+        self.core.catalog.list_collections(&self.name, Some(filter)).await
     }
 
     /// Names of the collections and views.
@@ -169,7 +169,7 @@ impl Database {
     /// # Errors
     /// As [`Database::list_collections`].
     pub async fn list_collection_names(&self) -> Result<Vec<String>> {
-        self.core.list_collection_names(&self.name).await
+        self.core.catalog.list_collection_names(&self.name).await
     }
 
     /// Drops the database with all its collections, each as [`crate::Collection::drop`] does.

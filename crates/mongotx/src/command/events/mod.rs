@@ -92,7 +92,7 @@ impl Core {
     async fn record_in_time(self: &Arc<Self>, tx: &mut Transaction, me: TxId) -> Result<Recorded> {
         let (mut known, mut watched) = (Vec::new(), HashMap::new());
         for ns in tx.collections_written().filter(|ns| **ns != self.events.ns) {
-            let collection = self.catalog.look_up(&self.server, ns).await?;
+            let collection = self.catalog.look_up(ns).await?;
             if let Some(watch) = collection.watch {
                 watched.insert(ns.clone(), watch);
             }

@@ -65,7 +65,7 @@ async fn adopt_index(server: &Server, ns: &Namespace, index: &Index) -> Result<(
     create(server, ns, again).await
 }
 
-pub(super) async fn create(server: &Server, ns: &Namespace, specs: Vec<Document>) -> Result<()> {
+pub(crate) async fn create(server: &Server, ns: &Namespace, specs: Vec<Document>) -> Result<()> {
     if specs.is_empty() {
         return Ok(());
     }

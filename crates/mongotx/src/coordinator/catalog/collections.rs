@@ -1,46 +1,19 @@
-//! Creating and listing collections for the application.
-//!
-//! None of it is part of a transaction: it takes effect at once, and stays when the caller's
-//! transaction is rolled back.
+//! Listing collections for the application, and the options that they are created with.
+//! [`crate::coordinator::schema`] creates them.
 
 use bson::{Bson, Document, doc};
 use sd2v::{text::SCRATCH, validator};
 
-use super::watched::{check_created, switches_on};
+use super::Catalog;
 use crate::{
-    coordinator::Core,
     error::{Error, Result},
-    options::{ChangeStreams, Namespace},
+    options::Namespace,
 };
 
-/// Number of MongoDB's error code `InvalidNamespace`.
-const INVALID_NAME: i32 = 73;
 /// Collections listed of one database.
 pub(crate) const MAX_COLLECTIONS: usize = 1_000_000;
 
-impl Core {
-    /// Creates a collection, a time series or a view. A validator is stored as transactions need
-    /// it.
-    pub(crate) async fn create_collection(&self, ns: &Namespace, options: &Document) -> Result<()> {
-        if is_scratch(&ns.coll) {
-            let message = format!("the collection name {:?} is reserved: it begins with {SCRATCH:?}", ns.coll);
-            return Err(Error::invalid(INVALID_NAME, message));
-        }
-        check_created(ns, options)?;
-        self.server.run_directly(&ns.db, with_options("create", ns, options)?).await?;
-        self.catalog.forget(ns);
-        if switches_on(options) && self.options.change_streams != ChangeStreams::All {
-            // Others may know another collection of this name.
-            self.wait_for_writers(ns, false).await?;
-        }
-        if !["viewOn", "timeseries", "capped"].iter().any(|kind| options.contains_key(kind)) {
-            // Now it costs nothing; the first query of a collection that has grown would wait for
-            // it, or scan. Without it transactions work as well.
-            self.catalog.index_new(&self.server, ns).await;
-        }
-        Ok(())
-    }
-
+impl Catalog {
     /// The server's descriptions of the collections, as the application made them.
     pub(crate) async fn list_collections(&self, db: &str, filter: Option<Document>) -> Result<Vec<Document>> {
         let mut command = doc! {"listCollections": 1, "cursor": {}};
@@ -60,7 +33,7 @@ impl Core {
 }
 
 /// `create` or `collMod`, a validator in its stored form.
-pub(super) fn with_options(name: &str, ns: &Namespace, options: &Document) -> Result<Document> {
+pub(crate) fn with_options(name: &str, ns: &Namespace, options: &Document) -> Result<Document> {
     let mut command = doc! {name: &ns.coll};
     for (option, value) in options {
         let value = match (option.as_str(), value) {

@@ -9,11 +9,13 @@
 //! | [`adopt`] | indexes and validator brought into the form that transactions need, before the first write |
 //! | [`special`] | collections in which transactions can lock nothing |
 //! | [`shards`] | shard keys |
-//! | [`collections`] | creating and listing collections for the application |
-//! | [`watched`] | switching change streams on |
+//! | [`collections`] | listing collections for the application, and their options |
+//! | [`watched`] | whether a change of options switches change streams on |
 //! | [`wide`] | whether queries look for all writers first |
-//! | [`modify`] | changing options of collections and indexes for the application |
-//! | [`indexes`] | creating, dropping and listing indexes for the application |
+//! | [`modify`] | changing options of collections and indexes, by one command |
+//! | [`indexes`] | listing and dropping indexes for the application, and making one by its steps |
+//!
+//! What has to wait for transactions besides is in [`super::schema`].
 
 mod adopt;
 mod collection;
@@ -34,22 +36,26 @@ use std::{
 
 use bson::{Document, doc};
 use protocol::{ClientId, TxId};
-use sd2v::index::{PENDING_INDEX, pending_index};
+use sd2v::{
+    index::{PENDING_INDEX, pending_index},
+    shard::ShardKey,
+};
 use tokio::{sync::watch, time::Instant};
 
 use self::known::Known;
 pub(crate) use self::{
-    adopt::drop_stored,
+    adopt::{create as create_stored, drop_stored},
     collection::{Collection, ViewOptions, Watch},
-    collections::{MAX_COLLECTIONS, is_scratch},
+    collections::{MAX_COLLECTIONS, is_scratch, with_options},
     shards::Shards,
+    watched::{check_created, switches_on},
     wide::WideProbes,
 };
 use super::server::Server;
 use crate::numbers::as_i64;
 use crate::{
     error::{Error, ErrorKind, Result},
-    options::{ChangeStreams, Namespace},
+    options::{ChangeStreams, ClientOptions, Namespace},
 };
 
 /// How long what is known of a collection is trusted.
@@ -66,8 +72,10 @@ pub(crate) const NO_SUCH_COLLECTION: i32 = 26;
 /// Number of MongoDB's error code `CommandNotSupportedOnView`.
 const NOT_ON_A_VIEW: i32 = 166;
 
-#[derive(Default)]
+/// The collections of one client, as it knows them. It sends what it asks and changes by itself, and
+/// knows nothing of transactions but the numbers of their clients.
 pub(crate) struct Catalog {
+    server: Arc<Server>,
     /// Name of the database with the records of clients.
     tx_database: String,
     /// The collections that are watched.
@@ -102,8 +110,21 @@ fn remember<T>(cache: &Mutex<HashMap<Namespace, T>>, ns: &Namespace, value: T) {
 }
 
 impl Catalog {
-    pub(crate) fn new(shards: Shards, tx_database: &str, change_streams: ChangeStreams) -> Self {
-        Self { shards, tx_database: tx_database.to_owned(), change_streams, ..Self::default() }
+    pub(crate) fn new(server: Arc<Server>, shards: Shards, options: &ClientOptions) -> Self {
+        Self {
+            server,
+            tx_database: options.tx_database.clone(),
+            change_streams: options.change_streams,
+            shards,
+            known: Known::default(),
+            indexed: Arc::default(),
+            enlisted: Mutex::default(),
+        }
+    }
+
+    /// The shard key of a collection.
+    pub(crate) async fn shard_key(&self, ns: &Namespace) -> Result<ShardKey> {
+        self.shards.key(&self.server, ns).await
     }
 
     /// Reason why nothing may write to the collection or drop it, in a transaction or not.
@@ -127,19 +148,19 @@ impl Catalog {
     }
 
     /// A collection as transactions see it. One that does not exist yet is an empty ordinary one.
-    pub(crate) async fn look_up(&self, server: &Server, ns: &Namespace) -> Result<Arc<Collection>> {
+    pub(crate) async fn look_up(&self, ns: &Namespace) -> Result<Arc<Collection>> {
         // A view shows what its present definition says, so its definition is looked up each time.
         if let Some(found) = self.known.get(ns).filter(|found| found.view.is_none()) {
             return Ok(found);
         }
         // Every command begins here and seldom comes so far: the room for it is on the heap.
-        Box::pin(self.look_up_anew(server, ns)).await
+        Box::pin(self.look_up_anew(ns)).await
     }
 
-    async fn look_up_anew(&self, server: &Server, ns: &Namespace) -> Result<Arc<Collection>> {
+    async fn look_up_anew(&self, ns: &Namespace) -> Result<Arc<Collection>> {
         for _ in 0..LOOKS {
             let begun = self.known.begin(ns);
-            let inspected = inspect(server, ns).await?;
+            let inspected = inspect(&self.server, ns).await?;
             let is_there = inspected.is_some();
             let mut found = match inspected {
                 Some((info, indexes)) => Collection::read(self.unlockable_name(ns), &info, &indexes),
@@ -149,7 +170,7 @@ impl Catalog {
                 found.watch = found.watch.or(Some(Watch::Changes));
             }
             if found.has_mirrors() {
-                found.crowded = is_crowded(server, ns).await?;
+                found.crowded = is_crowded(&self.server, ns).await?;
             }
             // The collection was not forgotten meanwhile, so a unique index that is being made
             // waits for the users of this result.
@@ -163,22 +184,22 @@ impl Catalog {
 
     /// May transactions write to it? If they may once its indexes and its validator are stored as
     /// they need them, that is done now.
-    pub(crate) async fn admit_writes(&self, server: &Server, ns: &Namespace, me: TxId) -> Result<Arc<Collection>> {
+    pub(crate) async fn admit_writes(&self, ns: &Namespace, me: TxId) -> Result<Arc<Collection>> {
         let enlisted = self.enlisted.lock().ok().and_then(|enlisted| enlisted.get(ns).copied());
         if enlisted != Some(me.client) {
             self.forget(ns);
             remember(&self.enlisted, ns, me.client);
         }
-        self.prepared(server, ns).await
+        self.prepared(ns).await
     }
 
     /// As [`Catalog::admit_writes`], for a write that may turn out to need a transaction.
-    pub(crate) async fn prepared(&self, server: &Server, ns: &Namespace) -> Result<Arc<Collection>> {
-        let mut found = self.look_up(server, ns).await?;
+    pub(crate) async fn prepared(&self, ns: &Namespace) -> Result<Arc<Collection>> {
+        let mut found = self.look_up(ns).await?;
         if found.refused.is_none() && !found.is_adopted() {
-            adopt::adopt(server, ns, &found).await?;
+            adopt::adopt(&self.server, ns, &found).await?;
             self.forget(ns);
-            found = self.look_up(server, ns).await?;
+            found = self.look_up(ns).await?;
         }
         match &found.refused {
             Some(reason) => Err(refused(ns, reason)),
@@ -206,7 +227,7 @@ impl Catalog {
     /// Sees to it that pending documents of `ns` are found by index, and waits a moment for it at
     /// most: without it the same query scans the collection. False when nothing can be pending
     /// there: there is no such collection, or it is the server's own or a time series.
-    pub(crate) async fn ensure_pending_index(&self, server: &Arc<Server>, ns: &Namespace) -> Result<bool> {
+    pub(crate) async fn ensure_pending_index(&self, ns: &Namespace) -> Result<bool> {
         let known = self.indexed.lock().ok().and_then(|indexed| indexed.get(ns).cloned());
         if let Some(build) = known {
             until_over(build).await;
@@ -215,28 +236,28 @@ impl Catalog {
         if self.unlockable_name(ns).is_some() {
             return Ok(false);
         }
-        let Some(indexes) = list_stored(server, ns).await? else { return Ok(false) };
+        let Some(indexes) = list_stored(&self.server, ns).await? else { return Ok(false) };
         let has = |wanted: &str| indexes.iter().any(|index| index.get_str("name").is_ok_and(|name| name == wanted));
-        if !has("_id_") && self.look_up(server, ns).await?.is_series {
+        if !has("_id_") && self.look_up(ns).await?.is_series {
             return Ok(false);
         }
         if has(PENDING_INDEX) {
             remember(&self.indexed, ns, None);
         } else {
-            until_over(self.begun_build(server, ns)).await;
+            until_over(self.begun_build(ns)).await;
         }
         Ok(true)
     }
 
     /// The same for a collection that was made just now, to its end: it must not be made once more
     /// by a build that comes late, if it is dropped again.
-    pub(super) async fn index_new(&self, server: &Arc<Server>, ns: &Namespace) {
-        index_pending(server, ns, &self.indexed).await;
+    pub(crate) async fn index_new(&self, ns: &Namespace) {
+        index_pending(&self.server, ns, &self.indexed).await;
     }
 
     /// The build that is under way, or is begun now. It goes on by itself: a large collection, or
     /// members that are away, must not hold a reader up.
-    fn begun_build(&self, server: &Arc<Server>, ns: &Namespace) -> Option<Build> {
+    fn begun_build(&self, ns: &Namespace) -> Option<Build> {
         let mut indexed = self.indexed.lock().ok()?;
         if let Some(Some(build)) = indexed.get(ns) {
             return Some(build.clone());
@@ -247,7 +268,7 @@ impl Catalog {
         let (over, is_over) = watch::channel(false);
         let build = Build { patience: Instant::now() + MOMENT, is_over };
         indexed.insert(ns.clone(), Some(build.clone()));
-        let (server, ns, indexed) = (Arc::clone(server), ns.clone(), Arc::clone(&self.indexed));
+        let (server, ns, indexed) = (Arc::clone(&self.server), ns.clone(), Arc::clone(&self.indexed));
         tokio::spawn(async move {
             index_pending(&server, &ns, &indexed).await;
             let _ = over.send(true);
@@ -281,7 +302,7 @@ fn refused(ns: &Namespace, reason: &str) -> Error {
 }
 
 /// The indexes as they are stored; `None` when there is no such collection.
-pub(super) async fn list_stored(server: &Server, ns: &Namespace) -> Result<Option<Vec<Document>>> {
+pub(crate) async fn list_stored(server: &Server, ns: &Namespace) -> Result<Option<Vec<Document>>> {
     match server.collect(&ns.db, doc! {"listIndexes": &ns.coll, "cursor": {}}, 1_000).await {
         Ok(indexes) => Ok(Some(indexes)),
         Err(error) if error.code() == Some(NO_SUCH_COLLECTION) => Ok(None),

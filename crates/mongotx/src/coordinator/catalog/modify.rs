@@ -1,4 +1,5 @@
-//! Changing options of a collection and of its indexes for the application: `collMod`.
+//! Changing options of a collection and of its indexes: `collMod`. Who has to wait for writers
+//! afterwards does ([`crate::coordinator::schema`]).
 //!
 //! An index is changed where the option is stored: `hidden` on the index that answers queries, the
 //! expiry on the one by which the server removes unlocked documents ([`sd2v::index`]). An index
@@ -7,9 +8,8 @@
 use bson::{Bson, Document, doc};
 use sd2v::index::{Index, interpret};
 
-use super::{adopt, collections::with_options, list_stored};
+use super::{Catalog, adopt, collections::with_options, list_stored};
 use crate::{
-    coordinator::Core,
     error::{Error, Result},
     options::Namespace,
 };
@@ -24,29 +24,15 @@ const AMBIGUOUS: i32 = 181;
 const LONGEST_EXPIRY: i64 = i32::MAX as i64;
 const EXPIRY: &str = "expireAfterSeconds";
 
-impl Core {
-    /// Changes options of a collection or a view. A validator is stored as transactions need it.
+impl Catalog {
     /// Answers what was changed of an index: `expireAfterSeconds_old`, `hidden_new` and so on.
-    pub(crate) async fn modify_collection(&self, ns: &Namespace, options: &Document) -> Result<Document> {
-        let will_be_watched = self.will_be_watched(ns, options).await?;
-        let modified = match options.get_document("index") {
-            Ok(change) => self.modify_index(ns, options, change).await,
-            Err(_) => self.modify(ns, options).await,
-        };
-        self.catalog.forget(ns);
-        if will_be_watched && modified.is_ok() {
-            self.wait_for_writers(ns, true).await?;
-        }
-        modified
-    }
-
-    async fn modify(&self, ns: &Namespace, options: &Document) -> Result<Document> {
+    pub(crate) async fn modify(&self, ns: &Namespace, options: &Document) -> Result<Document> {
         let answer = self.server.run_directly(&ns.db, with_options("collMod", ns, options)?).await?;
         Ok(answer.into_iter().filter(|(field, _)| field.ends_with("_old") || field.ends_with("_new")).collect())
     }
 
     /// `change`: the option `index`. What is malformed goes to the server, which refuses it.
-    async fn modify_index(&self, ns: &Namespace, options: &Document, change: &Document) -> Result<Document> {
+    pub(crate) async fn modify_index(&self, ns: &Namespace, options: &Document, change: &Document) -> Result<Document> {
         for option in ["unique", "prepareUnique"] {
             if change.contains_key(option) {
                 return Err(Error::unsupported(format!(
@@ -91,7 +77,7 @@ impl Core {
         let name = match index.expiring() {
             Some(stored) => stored,
             // No document is ever locked there: it is stored as it is.
-            None if self.catalog.look_up(&self.server, ns).await?.unlockable.is_some() => index.stored_name.clone(),
+            None if self.look_up(ns).await?.unlockable.is_some() => index.stored_name.clone(),
             None => {
                 adopt::create(&self.server, ns, vec![index.to_expire(seconds)]).await?;
                 return Ok(doc! {"expireAfterSeconds_new": seconds});

@@ -380,7 +380,7 @@ impl Core {
         filter: &Document,
         terms: &Terms,
     ) -> Result<Address> {
-        let key = self.shard_key(ns).await?;
+        let key = self.catalog.shard_key(ns).await?;
         if key.is_empty() {
             return Ok(Address::bare(id));
         }

@@ -1,0 +1,69 @@
+//! Changes of collections and indexes for the application that have to wait for transactions.
+//!
+//! None of it is part of a transaction: it takes effect at once, and stays when the caller's
+//! transaction is rolled back.
+//!
+//! | file | content |
+//! | --- | --- |
+//! | this one | creating collections, and changing their options |
+//! | [`indexes`] | creating indexes |
+//! | [`writers`] | waiting for everybody who writes by what was known before |
+//!
+//! [`super::catalog`] knows the collections, and changes what nobody has to wait for.
+
+mod indexes;
+mod writers;
+
+use bson::Document;
+use sd2v::text::SCRATCH;
+
+use super::{
+    Core,
+    catalog::{check_created, is_scratch, switches_on, with_options},
+};
+use crate::{
+    error::{Error, Result},
+    options::{ChangeStreams, Namespace},
+};
+
+/// Number of MongoDB's error code `InvalidNamespace`.
+const INVALID_NAME: i32 = 73;
+
+impl Core {
+    /// Creates a collection, a time series or a view. A validator is stored as transactions need
+    /// it.
+    pub(crate) async fn create_collection(&self, ns: &Namespace, options: &Document) -> Result<()> {
+        if is_scratch(&ns.coll) {
+            let message = format!("the collection name {:?} is reserved: it begins with {SCRATCH:?}", ns.coll);
+            return Err(Error::invalid(INVALID_NAME, message));
+        }
+        check_created(ns, options)?;
+        self.server.run_directly(&ns.db, with_options("create", ns, options)?).await?;
+        self.catalog.forget(ns);
+        if switches_on(options) && self.options.change_streams != ChangeStreams::All {
+            // Others may know another collection of this name.
+            self.wait_for_writers(ns, false).await?;
+        }
+        if !["viewOn", "timeseries", "capped"].iter().any(|kind| options.contains_key(kind)) {
+            // Now it costs nothing; the first query of a collection that has grown would wait for
+            // it, or scan. Without it transactions work as well.
+            self.catalog.index_new(ns).await;
+        }
+        Ok(())
+    }
+
+    /// Changes options of a collection or a view. A validator is stored as transactions need it.
+    /// Answers what was changed of an index: `expireAfterSeconds_old`, `hidden_new` and so on.
+    pub(crate) async fn modify_collection(&self, ns: &Namespace, options: &Document) -> Result<Document> {
+        let will_be_watched = self.catalog.will_be_watched(ns, options).await?;
+        let modified = match options.get_document("index") {
+            Ok(change) => self.catalog.modify_index(ns, options, change).await,
+            Err(_) => self.catalog.modify(ns, options).await,
+        };
+        self.catalog.forget(ns);
+        if will_be_watched && modified.is_ok() {
+            self.wait_for_writers(ns, true).await?;
+        }
+        modified
+    }
+}

@@ -1,0 +1,78 @@
+//! Waiting for everybody who writes to a collection by what was known of it before.
+//!
+//! 1. This client's commands, by their hold on the look-up that they work by; other clients, if a
+//!    record names the collection, as long as a look-up is trusted. A record that is to name the
+//!    collection from now on is followed by a new look-up.
+//! 2. The documents that were pending then.
+
+use std::{
+    sync::Weak,
+    time::{Duration, Instant},
+};
+
+use bson::{Bson, Document, doc};
+use protocol::TxId;
+use sd2v::names::{WRITER, tx_id_from_bson};
+
+use super::super::{
+    Core,
+    catalog::{Collection, FRESH},
+    meet::Patience,
+    records::StoredRecord,
+    terms::Terms,
+};
+use crate::{
+    error::{Error, ErrorKind, Result},
+    options::Namespace,
+};
+
+impl Core {
+    /// Both steps. `everybody`: also for clients that may write there outside transactions only,
+    /// and have no record.
+    pub(super) async fn wait_for_writers(&self, ns: &Namespace, everybody: bool) -> Result<()> {
+        let mut patience = Patience::new(self.options.write_wait.max(FRESH * 2));
+        let old = self.catalog.forget(ns);
+        self.wait_until_released(ns, &old, &mut patience).await?;
+        let records = self.records().read(&self.server, &[]).await?;
+        let others =
+            |record: &&StoredRecord| !record.closed && record.namespaces.contains(ns) && !self.log.owns(record.client);
+        if everybody || records.iter().any(|record| others(&record)) {
+            tokio::time::sleep(FRESH + Duration::from_secs(1)).await;
+        }
+        let pending = self.pending_writers(ns).await?;
+        loop {
+            self.settle_pending(ns, &Document::new(), &Terms::default(), None).await?;
+            let left = self.pending_writers(ns).await?;
+            let Some(rival) = left.iter().find(|writer| pending.contains(writer)) else { return Ok(()) };
+            patience.wait_for(self, ns, &Bson::Null, *rival).await?;
+        }
+    }
+
+    /// Commands of this client that still work by what was known before.
+    async fn wait_until_released(
+        &self,
+        ns: &Namespace,
+        old: &[Weak<Collection>],
+        patience: &mut Patience,
+    ) -> Result<()> {
+        let until = Instant::now() + FRESH;
+        while old.iter().any(|one| one.strong_count() > 0) {
+            if Instant::now() > until {
+                let message = format!(
+                    "writes to {ns} did not end within {FRESH:?}, so its writers could not be told of the change"
+                );
+                return Err(Error::new(ErrorKind::Conflict, message));
+            }
+            patience.breathe().await;
+        }
+        Ok(())
+    }
+
+    async fn pending_writers(&self, ns: &Namespace) -> Result<Vec<TxId>> {
+        let pipeline =
+            vec![doc! {"$match": {WRITER: {"$exists": true}}}, doc! {"$group": {"_id": format!("${WRITER}")}}];
+        let command = doc! {"aggregate": &ns.coll, "pipeline": pipeline, "cursor": {}};
+        let groups = self.server.collect(&ns.db, command, 100_000).await?;
+        Ok(groups.iter().filter_map(|group| tx_id_from_bson(group.get("_id")?)).collect())
+    }
+}
