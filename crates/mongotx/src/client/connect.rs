@@ -108,7 +108,7 @@ pub(super) async fn connect(uri: &str, options: ClientOptions) -> Result<Arc<Cor
         siblings: Arc::default(),
         wanted: WantedKeys::default(),
         events: Events::new(&options),
-        options,
+        options: Arc::new(options),
         reaper: Arc::default(),
         runtime: tokio::runtime::Handle::current(),
         this: Weak::clone(this),

@@ -84,7 +84,7 @@ async fn clear_the_way(
     if !in_the_way {
         return Ok(Obstacle::None);
     }
-    patience.wait_for(core, ns, &at.id, rival).await?;
+    patience.wait_for(&core.server, ns, &at.id, rival).await?;
     Ok(Obstacle::Waited)
 }
 

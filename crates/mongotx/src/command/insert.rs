@@ -113,7 +113,7 @@ pub(crate) async fn one(core: &Core, tx: &mut Transaction, ns: &Namespace, docum
     let at = Address::of(&document, &key)?;
     let stored = pending_insert(me, &document, &key)?;
     let owned = tx.may_hold(ns, &at.id);
-    tx.hold(core, ns, slice::from_ref(&at), Hold::Insert)?;
+    tx.hold(&core.options, ns, slice::from_ref(&at), Hold::Insert)?;
     let mut patience = Patience::new(tx.options.lock_wait);
     for _ in 0..ATTEMPTS {
         let placed = place(core, tx, (ns, &collection.uniques), &at, (&stored, &document), me).await;
@@ -219,7 +219,7 @@ async fn revive(
         refuse_other_id(core, ns, at, me).await?;
     }
     let command = doc! {"update": &ns.coll, "updates": [statement::revive(at.filter(), document, me)]};
-    Ok(core.send_prepared(tx, ns, command, &Fields::All).await?.ok()?.n == 1)
+    Ok(core.server.send_prepared(tx, ns, command, &Fields::All).await?.ok()?.n == 1)
 }
 
 /// Under the collection's collation the removed document may have another `_id`, which could not be
@@ -265,7 +265,7 @@ async fn way_is_free(
         // The rival only changes the document, which exists whether or not the rival commits.
         Some(_) if !lock.insert && !lock.remove => Ok(false),
         Some(_) => {
-            patience.wait_for(core, ns, &at.id, writer).await?;
+            patience.wait_for(&core.server, ns, &at.id, writer).await?;
             Ok(true)
         }
     }
@@ -274,10 +274,10 @@ async fn way_is_free(
 /// The document that has this `_id`: here, or with another shard key.
 async fn holder_of(core: &Core, ns: &Namespace, at: &Address) -> Result<Option<(Address, LockState)>> {
     let mut at = at.clone();
-    let mut lock = core.fetch_locks(ns, &at).await?;
+    let mut lock = core.server.fetch_locks(ns, &at).await?;
     if lock.is_none() && !at.key().is_empty() {
-        at = core.ask_where(ns, Address::bare(at.id), &core.catalog.shard_key(ns).await?).await?;
-        lock = core.fetch_locks(ns, &at).await?;
+        at = core.server.ask_where(ns, Address::bare(at.id), &core.catalog.shard_key(ns).await?).await?;
+        lock = core.server.fetch_locks(ns, &at).await?;
     }
     Ok(lock.map(|lock| (at, lock)))
 }
@@ -343,7 +343,7 @@ impl Batch {
             let sent = stored.len();
             let at = addresses(&rest[..sent], &key)?;
             let owned: Vec<bool> = at.iter().map(|at| tx.may_hold(ns, &at.id)).collect();
-            tx.hold(core, ns, &at, Hold::Insert)?;
+            tx.hold(&core.options, ns, &at, Hold::Insert)?;
             let documents: Vec<&Document> = rest[..sent].iter().map(|(_, document)| document).collect();
             let placing = match core.place_compared(tx, ns, &collection.uniques, (&stored, &documents), me).await? {
                 Some(placing) => placing,
@@ -417,7 +417,7 @@ impl Batch {
             if let Err(error) = core.check_placed(tx, &one, me, &mut patience).await {
                 let behind = addresses(&placed[place + 1..], &key)?;
                 if !self.note(*index, error)? {
-                    core.take_back_inserts(tx, ns, &behind).await?;
+                    core.server.take_back_inserts(tx, ns, &behind).await?;
                     return Ok(false);
                 }
             } else {

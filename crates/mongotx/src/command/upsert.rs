@@ -133,8 +133,8 @@ async fn build(
     if let Some(variables) = &command.terms.variables {
         update.insert("let", variables.clone());
     }
-    tx.hold(core, ns, std::slice::from_ref(at), Hold::Insert)?;
-    let answer = core.send_prepared(tx, ns, update, &Fields::All).await?.ok()?;
+    tx.hold(&core.options, ns, std::slice::from_ref(at), Hold::Insert)?;
+    let answer = core.server.send_prepared(tx, ns, update, &Fields::All).await?.ok()?;
     if answer.upserted.is_empty() {
         return Err(Error::new(
             ErrorKind::Corruption,
@@ -158,9 +158,9 @@ async fn check_built(
     if !key.may_be_changed(&command.update, at.key()) {
         return Ok(());
     }
-    let changed = core.refuse_changed_key(ns, at, &key, me).await?;
+    let changed = core.server.refuse_changed_key(ns, at, &key, me).await?;
     if changed.is_err() {
-        core.take_back_inserts(tx, ns, std::slice::from_ref(at)).await?;
+        core.server.take_back_inserts(tx, ns, std::slice::from_ref(at)).await?;
     }
     changed
 }
@@ -211,7 +211,7 @@ async fn build_aside(
     build(core, tx, ns, &without_id, &aside, me).await?;
     let find = doc! {"find": &ns.coll, "filter": aside.filter(), "projection": {UNSAFE: 1}};
     let built = core.server.find_first(ns, find).await?;
-    core.take_back_inserts(tx, ns, std::slice::from_ref(&aside)).await?;
+    core.server.take_back_inserts(tx, ns, std::slice::from_ref(&aside)).await?;
     let Some(Bson::Document(mut document)) = built.and_then(|mut stored| stored.remove(UNSAFE)) else {
         return Err(Error::new(ErrorKind::Corruption, format!("the document just upserted into {ns} is not there")));
     };

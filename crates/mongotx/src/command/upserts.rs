@@ -175,7 +175,7 @@ pub(super) async fn insert_together(
         return Ok(Inserted::default());
     }
     tx.check_alive()?;
-    tx.hold(core, ns, &at, Hold::Insert)?;
+    tx.hold(&core.options, ns, &at, Hold::Insert)?;
     let command = doc! {"update": &ns.coll, "updates": statements, "ordered": true};
     let answer = core.send_insert(tx, ns, command).await?;
     let done = inserted(&answer, &at, ns)?;

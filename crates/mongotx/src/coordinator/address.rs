@@ -6,14 +6,9 @@
 use std::{collections::BTreeMap, fmt};
 
 use bson::{Bson, Document, doc};
-use protocol::TxId;
-use sd2v::{
-    names::{UNSAFE, WRITER, tx_id_to_bson},
-    shard::{self, ShardKey},
-};
+use sd2v::shard::{self, ShardKey};
 
-use super::Core;
-use crate::{coordinator::terms::Terms, error::Result, options::Namespace};
+use crate::{coordinator::terms::Terms, error::Result};
 
 /// Address of one document.
 #[derive(Clone, Debug)]
@@ -56,6 +51,11 @@ impl Address {
         Self::new(id, demanded.unwrap_or_default())
     }
 
+    /// The same document, now that the values of the shard key are known.
+    pub(crate) fn with_key(self, key: Document) -> Self {
+        Self { key, ..self }
+    }
+
     pub(crate) fn key(&self) -> &Document {
         &self.key
     }
@@ -74,43 +74,6 @@ impl Address {
 impl fmt::Display for Address {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.id.fmt(f)
-    }
-}
-
-impl Core {
-    /// Has this transaction given the document another shard key than that by which it is stored?
-    /// The inner error says so.
-    pub(crate) async fn refuse_changed_key(
-        &self,
-        ns: &Namespace,
-        at: &Address,
-        key: &ShardKey,
-        me: TxId,
-    ) -> Result<Result<()>> {
-        let mut projection = doc! {"_id": 1};
-        key.show_in(&mut projection);
-        projection.extend(key.fields().map(|field| (format!("{UNSAFE}.{field}"), Bson::Int32(1))));
-        let mine = doc! {"$and": [at.filter(), {WRITER: tx_id_to_bson(me)}]};
-        let find = doc! {"find": &ns.coll, "filter": mine, "projection": projection};
-        let Some(mut stored) = self.server.find_first(ns, find).await? else { return Ok(Ok(())) };
-        let Some(Bson::Document(changed)) = stored.remove(UNSAFE) else { return Ok(Ok(())) };
-        let before = key.of(&stored)?;
-        Ok(match key.of(&changed) {
-            Ok(after) if shard::same(&before, &after) => Ok(()),
-            Ok(after) => Err(shard::refused_change(&before, &after).into()),
-            Err(refused) => Err(refused.into()),
-        })
-    }
-
-    /// Completes an address by asking all shards.
-    pub(crate) async fn ask_where(&self, ns: &Namespace, at: Address, key: &ShardKey) -> Result<Address> {
-        let mut projection = doc! {"_id": 1};
-        key.show_in(&mut projection);
-        let find = doc! {"find": &ns.coll, "filter": {"_id": at.id.clone()}, "projection": projection};
-        Ok(match self.server.find_first(ns, find).await? {
-            Some(found) => Address { key: key.of(&found)?, ..at },
-            None => at,
-        })
     }
 }
 

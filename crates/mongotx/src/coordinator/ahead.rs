@@ -48,7 +48,7 @@ impl Core {
         let expected = tx.expected.take();
         let answer = match look {
             Some(look) => self.send_and_ask(tx, ns, command, look).await,
-            None => self.send_prepared(tx, ns, command, &Fields::All).await,
+            None => self.server.send_prepared(tx, ns, command, &Fields::All).await,
         };
         tx.expected = expected;
         answer
@@ -62,9 +62,9 @@ impl Core {
         look: LookAhead,
     ) -> Result<WriteAnswer> {
         let since = self.since_begin(tx).await;
-        let (mut leading, asked) = (self.lead(tx, ns, command).await, Instant::now());
+        let (mut leading, asked) = (self.server.lead(tx, ns, command).await, Instant::now());
         let behind = self.ask_behind(tx, since.as_ref(), &mut leading).await;
-        let answer = self.led(tx, leading).await?;
+        let answer = self.server.led(tx, leading).await?;
         let is_unchanged = |behind: &Behind| self.is_still_unchanged(since.as_ref(), &behind.unasked, &behind.later);
         if answer.errors.is_empty() {
             tx.ahead = behind.filter(is_unchanged).and_then(|behind| look.conclude(tx, &behind, asked));

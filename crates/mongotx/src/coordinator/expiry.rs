@@ -63,7 +63,7 @@ impl Core {
         let over = expiries.iter().map(|expiry| statement::outlive(among(some), me, expiry.is_over(), &kept));
         let statements: Vec<_> = over.chain([statement::look(among(some), me)]).collect();
         let command = doc! {"update": &ns.coll, "updates": statements};
-        let answer = self.send_prepared(tx, ns, command, &Fields::All).await?.ok()?;
+        let answer = self.server.send_prepared(tx, ns, command, &Fields::All).await?.ok()?;
         // The look changes nothing.
         if answer.n - answer.modified == some.len() as i64 {
             return Ok(());
@@ -78,9 +78,9 @@ impl Core {
     /// Fewer documents than addresses: two addresses may be the same document's, where their `_id`s
     /// are equal for the server and not the same (numbers of two types, strings of a collation).
     async fn first_gone<'a>(&self, me: TxId, ns: &Namespace, some: &'a [Address]) -> Result<Option<&'a Address>> {
-        let there = self.held_among(ns, some, me).await?;
+        let there = self.server.held_among(ns, some, me).await?;
         for at in some.iter().filter(|at| !there.contains(&OwnKey::of(&at.id))) {
-            if self.held_among(ns, std::slice::from_ref(at), me).await?.is_empty() {
+            if self.server.held_among(ns, std::slice::from_ref(at), me).await?.is_empty() {
                 return Ok(Some(at));
             }
         }

@@ -8,9 +8,9 @@ use protocol::{
     Decided, LockState, Repair, TxId, TxStatus,
     lock::{Encounter, meet_writer, roll_back},
 };
-use sd2v::{shard::ShardKey, statement, stored::lock_state};
+use sd2v::statement;
 
-use super::{Core, address::Address, lock_fields::locks_only, roll, unfinishable::is_refused};
+use super::{Core, address::Address, roll, server::Server, unfinishable::is_refused};
 use crate::{
     backoff::Backoff,
     error::{Conflict, Error, Result},
@@ -64,19 +64,13 @@ impl Core {
     /// The writer finished before its status was read. A lock of it that is still there arrived
     /// late.
     async fn roll_back_orphan(&self, ns: &Namespace, at: &Address, writer: Decided) -> Result<()> {
-        if let Some(lock) = self.fetch_locks(ns, at).await?
+        if let Some(lock) = self.server.fetch_locks(ns, at).await?
             && lock.writer == Some(writer.id())
         {
             self.keep_orphans(ns, &at.filter(), &[writer.id()]).await?;
             self.repair(ns, at, writer, roll_back(&lock), false).await?;
         }
         Ok(())
-    }
-
-    pub(crate) async fn fetch_locks(&self, ns: &Namespace, at: &Address) -> Result<Option<LockState>> {
-        let locks = locks_only(&ShardKey::default());
-        let find = doc! {"find": &ns.coll, "filter": at.filter(), "projection": locks};
-        Ok(self.server.find_first(ns, find).await?.map(|stored| lock_state(&stored)).transpose()?)
     }
 
     /// One repair of one document, conditional on the lock it removes.
@@ -147,11 +141,11 @@ impl Patience {
     }
 
     /// Waits a little for `rival`, or fails with [`Patience::conflict`].
-    pub(crate) async fn wait_for(&mut self, core: &Core, ns: &Namespace, id: &Bson, rival: TxId) -> Result<()> {
+    pub(crate) async fn wait_for(&mut self, server: &Server, ns: &Namespace, id: &Bson, rival: TxId) -> Result<()> {
         if Instant::now() >= self.until {
             return Err(self.conflict(ns, id, rival));
         }
-        core.server.counters.add(&core.server.counters.waits, 1);
+        server.counters.add(&server.counters.waits, 1);
         if self.shown.as_ref().is_none_or(|(shown, _)| *shown != rival) {
             // The old wait is dropped first; dropped later, it would hide the new one.
             self.shown = None;

@@ -136,7 +136,7 @@ pub(crate) struct Core {
     pub(crate) siblings: Arc<Siblings>,
     pub(crate) wanted: WantedKeys,
     pub(crate) events: Events,
-    pub(crate) options: ClientOptions,
+    pub(crate) options: Arc<ClientOptions>,
     pub(crate) reaper: Arc<Reaper>,
     /// The runtime in which the client was made: its background work goes on there, whichever
     /// handles are dropped. When that runtime has ended, so have the client's signs of life, and

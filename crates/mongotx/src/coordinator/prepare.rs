@@ -315,7 +315,7 @@ impl Core {
                     return Ok(Applied::default());
                 }
                 Look::TryAgain => {}
-                Look::Rival(rival) => patience.wait_for(self, target.ns, &target.at.id, rival).await?,
+                Look::Rival(rival) => patience.wait_for(&self.server, target.ns, &target.at.id, rival).await?,
             }
             tx.check_alive()?;
         }
@@ -394,7 +394,7 @@ impl Core {
         me: TxId,
         patience: &mut Patience,
     ) -> Result<()> {
-        let kept = self.refuse_changed_key(placed.ns, placed.at, key, me).await?;
+        let kept = self.server.refuse_changed_key(placed.ns, placed.at, key, me).await?;
         if kept.is_err() {
             self.put_back(tx, placed, me, patience).await?;
         }
@@ -435,7 +435,7 @@ impl Core {
         let read_locked = own_lock > OwnReadLock::None;
         let owned = tx.may_hold(target.ns, &target.at.id);
         tx.hold(
-            self,
+            &self.options,
             target.ns,
             std::slice::from_ref(target.at),
             if matches!(change, Change::Remove) { Hold::Remove } else { Hold::Change },
@@ -468,7 +468,7 @@ impl Core {
         };
         self.finished(target.ns, left).await;
         let command = target.command(statements, filters);
-        let answer = self.send_prepared(tx, target.ns, command, &change.touches()).await?.ok()?;
+        let answer = self.server.send_prepared(tx, target.ns, command, &change.touches()).await?.ok()?;
         let removed = matches!(change, Change::Remove);
         Ok(match answer.n {
             0 => None,
@@ -492,7 +492,7 @@ impl Core {
     ) -> Result<Option<Applied>> {
         let lock = statement::lock_copy(any, me, tx.read_lock(target.ns, &target.at.id), false);
         let lock = target.command(vec![lock], None);
-        let locked = self.send_prepared(tx, target.ns, lock, &Fields::none()).await?.ok()?.n > 0;
+        let locked = self.server.send_prepared(tx, target.ns, lock, &Fields::none()).await?.ok()?.n > 0;
         let (statement, filters) = match change {
             Change::Remove => (statement::mark_removed(mine, me, false), None),
             Change::Update { update, array_filters } => {
@@ -500,7 +500,7 @@ impl Core {
             }
         };
         let command = target.command(vec![statement], filters);
-        let answer = self.send_prepared(tx, target.ns, command, &change.touches()).await?.ok()?;
+        let answer = self.server.send_prepared(tx, target.ns, command, &change.touches()).await?.ok()?;
         Ok((answer.n > 0).then_some(Applied { matched: true, modified: answer.modified > 0, locked }))
     }
 
@@ -513,7 +513,7 @@ impl Core {
         update: &Update,
     ) -> Result<Option<Applied>> {
         let (command, touches) = (target.command(vec![statement], None), Fields::of_update(update));
-        let answer = self.send_prepared(tx, target.ns, command, &touches).await?;
+        let answer = self.server.send_prepared(tx, target.ns, command, &touches).await?;
         // Whatever the server has against it, the two-statement form says it in the user's terms.
         Ok((answer.errors.is_empty() && answer.modified == 1).then_some(Applied {
             matched: true,

@@ -107,17 +107,17 @@ impl Core {
         tx.check_alive()?;
         let at: Vec<Address> = all.iter().map(|each| each.target.at.clone()).collect();
         // All have room, or none takes any.
-        tx.hold(self, ns, &at, Hold::Change)?;
+        tx.hold(&self.options, ns, &at, Hold::Change)?;
         let removed = all.iter().filter(|each| each.is_removal()).map(|each| each.target.at.clone());
         let removed: Vec<Address> = removed.collect();
         if !removed.is_empty() {
-            tx.hold(self, ns, &removed, Hold::Remove)?;
+            tx.hold(&self.options, ns, &removed, Hold::Remove)?;
         }
         let ways: Vec<Way> = statements.iter().map(|statements| statements.way).collect();
         let statements: Vec<Document> = statements.into_iter().flat_map(|statements| statements.all).collect();
         let command = bson::doc! {"update": &ns.coll, "updates": statements, "ordered": true};
         let touches = all.iter().map(|each| each.change.touches()).fold(Fields::none(), |some, more| some.and(&more));
-        let answer = self.send_prepared(tx, ns, command, &touches).await?;
+        let answer = self.server.send_prepared(tx, ns, command, &touches).await?;
         let done = match self.in_order(tx, ns, (&at, &ways), &answer, me).await {
             Ok(done) => done,
             Err(error) => {
@@ -204,13 +204,13 @@ impl Core {
         if let Some(done) = of_all(ways, answer) {
             return Ok(done);
         }
-        let mine = self.held_among(ns, at, me).await?;
+        let mine = self.server.held_among(ns, at, me).await?;
         let held: Vec<bool> = at.iter().map(|at| mine.contains(&OwnKey::of(&at.id))).collect();
         let done = of_some(ways, &held, answer);
         if !done.is_all_that_is_held {
             // Whatever of it is held: a document may be stored under an equal `_id` of another
             // type.
-            self.give_back(tx, ns, &at[done.count..]).await?;
+            self.server.give_back(tx, ns, &at[done.count..]).await?;
         }
         // The command was answered: it will not lock them any more.
         at[done.count..].iter().for_each(|at| tx.not_held(ns, at));

@@ -105,8 +105,8 @@ impl Core {
             self.finisher.clear(ns).await;
         }
         tx.check_alive()?;
-        tx.hold_unknown(self, ns)?;
-        let found = match self.send_shown(tx, ns, &statement, &change.touches()).await? {
+        tx.hold_unknown(&self.options, ns)?;
+        let found = match self.server.send_shown(tx, ns, &statement, &change.touches()).await? {
             Told::Found(found) => Some(found).filter(|found| found.get(WRITER) == Some(&tx_id_to_bson(me))),
             Told::Nothing | Told::Refused => None,
         };
@@ -125,7 +125,7 @@ impl Core {
     ) -> Result<Option<Found>> {
         let hold = if matches!(change, Change::Remove) { Hold::Remove } else { Hold::Change };
         let Some(mut found) = found else {
-            tx.hold_found(self, ns, None, hold)?;
+            tx.hold_found(&self.options, ns, None, hold)?;
             return Ok(None);
         };
         let at = Address::bare(found.get("_id").cloned().unwrap_or(Bson::Null));
@@ -134,7 +134,7 @@ impl Core {
             // A document of its own would have been found in its place.
             tx.note_own_view();
         }
-        tx.hold_found(self, ns, Some(&at), hold)?;
+        tx.hold_found(&self.options, ns, Some(&at), hold)?;
         if let Some(claims) = &tx.claims {
             claims.took(ns, id_key(&at.id));
         }

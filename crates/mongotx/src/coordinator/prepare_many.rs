@@ -11,13 +11,13 @@
 //! 3. Change the locked ones, a statement each, so that a statement that the server refuses stops
 //!    exactly where it would without MongoTx.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::BTreeMap;
 
 use bson::{Bson, Document, doc};
 use protocol::TxId;
 use sd2v::{
     filter::{LockCondition, guard_filter, has_special, is_only_id, lock_condition, rewrite_filter, sees_lock_fields},
-    names::{WRITER, tx_id_to_bson},
+    names::tx_id_to_bson,
     statement::{self, OwnReadLock},
     update::{fuse, rewrite_update},
 };
@@ -131,14 +131,14 @@ impl Core {
             false => (guard_filter(targets.filter), rewrite_filter(targets.filter)?),
         };
         let query = doc! {"$and": [among(targets.at), statement::free_or_left(safe, taken, &left)]};
-        tx.hold(self, targets.ns, targets.at, Hold::Change)?;
+        tx.hold(&self.options, targets.ns, targets.at, Hold::Change)?;
         let command = targets.command(vec![doc! {"q": query, "u": pipeline, "multi": true}]);
-        let answer = self.send_prepared(tx, targets.ns, command, &change.touches()).await?;
+        let answer = self.server.send_prepared(tx, targets.ns, command, &change.touches()).await?;
         let (mine, others): (Vec<Address>, Vec<Address>) =
             match answer.errors.is_empty() && answer.modified == targets.at.len() as i64 {
                 true => (targets.at.to_vec(), Vec::new()),
                 false => {
-                    let mine = self.held_among(targets.ns, targets.at, me).await?;
+                    let mine = self.server.held_among(targets.ns, targets.at, me).await?;
                     targets.at.iter().cloned().partition(|at| mine.contains(&OwnKey::of(&at.id)))
                 }
             };
@@ -181,7 +181,7 @@ impl Core {
         let ask_copies = read_locked && sees_lock_fields(&rest);
         let safe_rest = if ask_copies { Document::new() } else { guard_filter(&rest) };
         let removal = matches!(change, Change::Remove);
-        tx.hold(self, targets.ns, targets.at, if removal { Hold::Remove } else { Hold::Change })?;
+        tx.hold(&self.options, targets.ns, targets.at, if removal { Hold::Remove } else { Hold::Change })?;
         // A removal needs no copy, for which a large document would have no room.
         let remove_now = removal && !ask_copies;
         let lock = |at: &[Address], own| {
@@ -194,7 +194,7 @@ impl Core {
         };
         let locks = by_read_lock(tx, targets).iter().map(|(own, at)| lock(at, *own)).collect();
         let lock_touches = if removal { Fields::All } else { Fields::none() };
-        let locked = self.send_prepared(tx, targets.ns, targets.command(locks), &lock_touches).await?.ok()?.n;
+        let locked = self.server.send_prepared(tx, targets.ns, targets.command(locks), &lock_touches).await?.ok()?.n;
         let all = owned.is_empty() && locked as usize == targets.at.len();
         if remove_now {
             done.matched += locked as u64;
@@ -204,7 +204,7 @@ impl Core {
                 return Ok(());
             }
         }
-        let mine = if all { None } else { Some(self.held_among(targets.ns, targets.at, me).await?) };
+        let mine = if all { None } else { Some(self.server.held_among(targets.ns, targets.at, me).await?) };
         let gone = |at: &&Address| mine.as_ref().is_some_and(|mine| !mine.contains(&OwnKey::of(&at.id)));
         if owned.iter().any(gone) || locked as usize + owned.len() > targets.at.len() {
             self.vouch_for_lock(tx).await?;
@@ -226,7 +226,8 @@ impl Core {
         }
         tx.note_locked(targets.ns, &changed, false);
         if !statements.is_empty() {
-            let mut answer = self.send_prepared(tx, targets.ns, targets.command(statements), &change.touches()).await?;
+            let mut answer =
+                self.server.send_prepared(tx, targets.ns, targets.command(statements), &change.touches()).await?;
             done.matched += answer.n as u64;
             done.modified += answer.modified as u64;
             if !answer.errors.is_empty() {
@@ -241,14 +242,6 @@ impl Core {
             self.prepare_single(tx, targets, at, change, done).await?;
         }
         Ok(())
-    }
-
-    /// The documents among these that this transaction has locked.
-    pub(super) async fn held_among(&self, ns: &Namespace, at: &[Address], me: TxId) -> Result<HashSet<OwnKey>> {
-        let filter = doc! {"$and": [among(at), {WRITER: tx_id_to_bson(me)}]};
-        let find = doc! {"find": &ns.coll, "filter": filter, "projection": {"_id": 1}};
-        let found = self.server.collect(&ns.db, find, at.len()).await?;
-        Ok(found.iter().filter_map(|document| document.get("_id").map(OwnKey::of)).collect())
     }
 }
 

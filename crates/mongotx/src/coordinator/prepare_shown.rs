@@ -62,8 +62,8 @@ impl Core {
         statement.extend(fields.map(|fields| ("fields".to_owned(), fields.into())));
         tx.check_alive()?;
         let hold = if matches!(change, Change::Remove) { Hold::Remove } else { Hold::Change };
-        tx.hold(self, target.ns, std::slice::from_ref(target.at), hold)?;
-        let mut found = match self.send_shown(tx, target.ns, &statement, &change.touches()).await? {
+        tx.hold(&self.options, target.ns, std::slice::from_ref(target.at), hold)?;
+        let mut found = match self.server.send_shown(tx, target.ns, &statement, &change.touches()).await? {
             Told::Found(found) if found.get(WRITER) == Some(&tx_id_to_bson(me)) => found,
             Told::Found(_) | Told::Nothing => {
                 // The next attempt waits in turn for the document.

@@ -50,7 +50,7 @@ impl Core {
         me: TxId,
     ) -> Result<bool> {
         self.check_read_locks(tx, ns, at, me).await?;
-        tx.hold(self, ns, at, Hold::Read)?;
+        tx.hold(&self.options, ns, at, Hold::Read)?;
         let mut patience = Patience::new(tx.options.lock_wait);
         let mut all = true;
         for some in at.chunks(IDS_PER_STATEMENT) {
@@ -95,7 +95,7 @@ impl Core {
     /// Sends the lock, once. Answers how many documents took it.
     async fn send_read_locks(&self, tx: &mut Transaction, ns: &Namespace, at: &[Address], me: TxId) -> Result<usize> {
         tx.check_alive()?;
-        let answer = self.send_read_lock(tx, ns, statement::lock_read(among(at), me)).await?;
+        let answer = self.server.send_read_lock(tx, ns, statement::lock_read(among(at), me)).await?;
         Ok(usize::try_from(answer.ok()?.n).unwrap_or(0))
     }
 
@@ -111,7 +111,7 @@ impl Core {
     ) -> Result<()> {
         let writer_only = LockState { readers: Vec::new(), ..lock.clone() };
         match self.clear_locks(ns, at, &writer_only, Some(me)).await? {
-            Some(rival) => patience.wait_for(self, ns, &at.id, rival).await,
+            Some(rival) => patience.wait_for(&self.server, ns, &at.id, rival).await,
             None => Ok(()),
         }
     }

@@ -12,10 +12,13 @@
 //! - [`direct`]: outside transactions, and the records of transactions. What is outside
 //!   transactions is counted, and other clients have notice of it ([`plain`]).
 //!
+//! [`documents`] asks about single documents.
+//!
 //! What [`guarded`] asks a server with is in a collection of its own, which no transaction writes
 //! to.
 
 pub(crate) mod direct;
+mod documents;
 pub(crate) mod guarded;
 pub(crate) mod lean;
 pub(crate) mod live;

@@ -143,7 +143,7 @@ impl Core {
             let rival = self.clear_locks(ns, &at, &writer_only(&lock), Some(me)).await?;
             return match rival {
                 None => Ok(()),
-                Some(rival) => patience.wait_for(self, ns, &at.id, rival).await,
+                Some(rival) => patience.wait_for(&self.server, ns, &at.id, rival).await,
             };
         }
         // Under a collation this transaction's own documents prove nothing, unless it is refused
@@ -286,7 +286,7 @@ impl Core {
                     Claim::Conflict | Claim::Repair | Claim::FetchAgain => {
                         again = true;
                         if let Some(rival) = self.clear_locks(ns, &other, &writer_only(&lock), Some(me)).await? {
-                            patience.wait_for(self, ns, &other.id, rival).await?;
+                            patience.wait_for(&self.server, ns, &other.id, rival).await?;
                         }
                     }
                 }
@@ -317,14 +317,14 @@ impl Core {
         let (ns, who) = (placed.ns, placed.at.filter());
         let statement = match placed.before {
             Before::Absent => {
-                return self.take_back_inserts(tx, ns, std::slice::from_ref(placed.at)).await;
+                return self.server.take_back_inserts(tx, ns, std::slice::from_ref(placed.at)).await;
             }
             Before::Removed => statement::mark_removed(who, me, false),
             Before::Safe => statement::restore_safe(who, me),
             Before::Unsafe(before) => statement::restore_unsafe(who, before, me),
         };
         let command = doc! {"update": &ns.coll, "updates": [statement]};
-        let restored = self.send_prepared(tx, ns, command, &Fields::All).await?.ok();
+        let restored = self.server.send_prepared(tx, ns, command, &Fields::All).await?.ok();
         restored.map(drop).map_err(|error| {
             let message = format!("what {{_id: {}}} of {ns} was before a duplicate key is taken: {error}", placed.at);
             Error::new(ErrorKind::Conflict, message).for_transaction(Some(me))

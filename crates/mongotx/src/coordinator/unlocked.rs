@@ -26,7 +26,7 @@ impl Core {
             let Some(found) = self.server.find_first(ns, find.clone()).await? else { return Ok(()) };
             let (at, lock) = (Address::of(&found, &key)?, stored::lock_state(&found)?);
             if let Some(rival) = self.clear_locks(ns, &at, &lock, None).await? {
-                patience.wait_for(self, ns, &at.id, rival).await?;
+                patience.wait_for(&self.server, ns, &at.id, rival).await?;
             }
         }
         let message = format!("{ns} cannot be {purpose}: there is always another locked document in it");

@@ -72,8 +72,8 @@ pub(crate) const NO_SUCH_COLLECTION: i32 = 26;
 /// Number of MongoDB's error code `CommandNotSupportedOnView`.
 const NOT_ON_A_VIEW: i32 = 166;
 
-/// The collections of one client, as it knows them. It sends what it asks and changes by itself, and
-/// knows nothing of transactions but the numbers of their clients.
+/// The collections of one client, as it knows them. It sends what it asks and changes by itself,
+/// and knows nothing of transactions but the numbers of their clients.
 pub(crate) struct Catalog {
     server: Arc<Server>,
     /// Name of the database with the records of clients.

@@ -5,8 +5,8 @@
 //! 1. The server stores the option with the collection. From now on, every client that looks the
 //!    collection up writes events.
 //! 2. Wait for everything that may work by an older look-up, and for the locks that exist then, as
-//!    before a unique index is made ([`crate::coordinator::schema`]). A transaction looks up when it commits,
-//!    so that what it holds by an older look-up is locked by then.
+//!    before a unique index is made ([`crate::coordinator::schema`]). A transaction looks up when
+//!    it commits, so that what it holds by an older look-up is locked by then.
 
 use bson::{Bson, Document, doc};
 

@@ -43,7 +43,7 @@ use crate::options::{ClientOptions, Layout, Namespace};
 impl Core {
     /// May a query be sent without a probe, as far as its collections have no say in it?
     pub(crate) fn may_be_unprobed(&self, ns: &Namespace, terms: &Terms) -> bool {
-        let ClientOptions { read_lease, layout, .. } = self.options;
+        let ClientOptions { read_lease, layout, .. } = *self.options;
         let is_out = terms.staleness.is_some() || terms.is_always_probed;
         if is_out || !read_lease || layout != Layout::ClientRecord || !self.server.is_bound() {
             return false;

@@ -44,7 +44,7 @@ impl Core {
             self.settle_pending(ns, &Document::new(), &Terms::default(), None).await?;
             let left = self.pending_writers(ns).await?;
             let Some(rival) = left.iter().find(|writer| pending.contains(writer)) else { return Ok(()) };
-            patience.wait_for(self, ns, &Bson::Null, *rival).await?;
+            patience.wait_for(&self.server, ns, &Bson::Null, *rival).await?;
         }
     }
 

@@ -19,7 +19,6 @@ use sd2v::statement;
 use super::{Server, WriteAnswer, interrupted, kept, stream::Stream};
 use crate::{
     coordinator::{
-        Core,
         address::{Address, among},
         fields::Fields,
     },
@@ -108,7 +107,7 @@ impl Server {
     }
 }
 
-impl Core {
+impl Server {
     /// Sends a prepared write, once. `touches`: the fields that it changes.
     pub(crate) async fn send_prepared(
         &self,
@@ -119,9 +118,9 @@ impl Core {
     ) -> Result<WriteAnswer> {
         Server::judged_as_asked(&mut command);
         tx.sending(ns, touches);
-        self.server.at(Step::BeforeLock).await;
-        let answer = self.server.prepare(ns, command).await;
-        self.server.at(Step::AfterLock).await;
+        self.at(Step::BeforeLock).await;
+        let answer = self.prepare(ns, command).await;
+        self.at(Step::AfterLock).await;
         if is_answered(&answer) {
             tx.answered();
         }
@@ -132,7 +131,7 @@ impl Core {
     pub(crate) async fn lead<'a>(&self, tx: &mut impl Live, ns: &'a Namespace, mut command: Document) -> Leading<'a> {
         Server::judged_as_asked(&mut command);
         tx.sending(ns, &Fields::All);
-        self.server.at(Step::BeforeLock).await;
+        self.at(Step::BeforeLock).await;
         Leading { ns, command, answer: None }
     }
 
@@ -141,9 +140,9 @@ impl Core {
     pub(crate) async fn led(&self, tx: &mut impl Live, leading: Leading<'_>) -> Result<WriteAnswer> {
         let answer = match leading.answer {
             Some(answer) => answer,
-            None => self.server.prepare(leading.ns, leading.command).await,
+            None => self.prepare(leading.ns, leading.command).await,
         };
-        self.server.at(Step::AfterLock).await;
+        self.at(Step::AfterLock).await;
         if is_answered(&answer) {
             tx.answered();
         }
@@ -164,12 +163,12 @@ impl Core {
         for part in ["fields", "sort"] {
             command.extend(statement.get(part).map(|value| (part.to_owned(), value.clone())));
         }
-        self.server.nodes.on_majority(&mut command);
+        self.nodes.on_majority(&mut command);
         Server::judged_as_asked(&mut command);
         tx.sending(ns, touches);
-        self.server.at(Step::BeforeLock).await;
-        let answer = self.server.send_kept(&ns.db, command).await.map_err(interrupted);
-        self.server.at(Step::AfterLock).await;
+        self.at(Step::BeforeLock).await;
+        let answer = self.send_kept(&ns.db, command).await.map_err(interrupted);
+        self.at(Step::AfterLock).await;
         if is_answered(&answer) {
             tx.answered();
         }
@@ -191,10 +190,10 @@ impl Core {
         statement: Document,
     ) -> Result<WriteAnswer> {
         let before = tx.sending(ns, &Fields::none());
-        self.server.at(Step::BeforeReadLock).await;
+        self.at(Step::BeforeReadLock).await;
         let command = doc! {"update": &ns.coll, "updates": [statement], "ordered": true};
-        let answer = self.server.prepare(ns, command).await;
-        self.server.at(Step::AfterReadLock).await;
+        let answer = self.prepare(ns, command).await;
+        self.at(Step::AfterReadLock).await;
         if is_answered(&answer) {
             tx.answered_as_before(before);
         }

@@ -22,7 +22,7 @@ use crate::{
         terms::Terms,
     },
     error::{Error, Result},
-    options::Namespace,
+    options::{ClientOptions, Namespace},
 };
 
 /// The documents of one collection, by the bytes of their `_id`s.
@@ -129,7 +129,7 @@ impl Transaction {
 
     /// Notes documents that the next command may lock, unless they are too many, or no server would
     /// store them.
-    pub(crate) fn hold(&mut self, core: &Core, ns: &Namespace, at: &[Address], what: Hold) -> Result<()> {
+    pub(crate) fn hold(&mut self, options: &ClientOptions, ns: &Namespace, at: &[Address], what: Hold) -> Result<()> {
         if what == Hold::Insert {
             at.iter().try_for_each(|at| check_id(&at.id))?;
         }
@@ -150,7 +150,7 @@ impl Transaction {
         let new: HashMap<Vec<u8>, &Address> =
             at.iter().map(|at| (id_key(&at.id), at)).filter(|(key, _)| !set.contains_key(key)).collect();
         let new: Vec<(Vec<u8>, Address)> = new.into_iter().map(|(key, at)| (key, at.clone())).collect();
-        self.check_room(core, new.len())?;
+        self.check_room(options, new.len())?;
         self.count += new.len();
         let Some(held) = self.held.get_mut(ns) else { return Ok(()) };
         let set = if what == Hold::Read { &mut held.read } else { &mut held.written };
@@ -170,8 +170,8 @@ impl Transaction {
     /// The next command may lock a document that only its answer names. Until [`Self::hold_found`]
     /// the transaction can only be rolled back, and whatever it holds in this collection is looked
     /// for by its id.
-    pub(crate) fn hold_unknown(&mut self, core: &Core, ns: &Namespace) -> Result<()> {
-        self.check_room(core, 1)?;
+    pub(crate) fn hold_unknown(&mut self, options: &ClientOptions, ns: &Namespace) -> Result<()> {
+        self.check_room(options, 1)?;
         self.held_in(ns).unknown = true;
         Ok(())
     }
@@ -179,13 +179,13 @@ impl Transaction {
     /// Notes that the command was answered: it has locked this document, or none.
     pub(crate) fn hold_found(
         &mut self,
-        core: &Core,
+        options: &ClientOptions,
         ns: &Namespace,
         found: Option<&Address>,
         what: Hold,
     ) -> Result<()> {
         if let Some(at) = found {
-            self.hold(core, ns, std::slice::from_ref(at), what)?;
+            self.hold(options, ns, std::slice::from_ref(at), what)?;
         }
         self.held_in(ns).unknown = false;
         Ok(())
@@ -196,11 +196,11 @@ impl Transaction {
         self.held.entry(ns.clone()).or_insert_with(|| HeldSet { place, ..HeldSet::default() })
     }
 
-    fn check_room(&self, core: &Core, more: usize) -> Result<()> {
-        if self.count + more <= core.options.max_documents {
+    fn check_room(&self, options: &ClientOptions, more: usize) -> Result<()> {
+        if self.count + more <= options.max_documents {
             return Ok(());
         }
-        let message = format!("a transaction may hold at most {} documents", core.options.max_documents);
+        let message = format!("a transaction may hold at most {} documents", options.max_documents);
         Err(Error::too_large(message).for_transaction(self.id()))
     }
 
@@ -391,6 +391,6 @@ impl Core {
         if !named.key().is_empty() {
             return Ok(named);
         }
-        self.ask_where(ns, named, &key).await
+        self.server.ask_where(ns, named, &key).await
     }
 }
