@@ -29,6 +29,7 @@ use crate::{
         published::{self, PublishedLog},
         read_lease::ReadLease,
         records::Records,
+        repairs::Repairs,
         server::{
             Server, from_driver,
             lean::{Lean, Purpose},
@@ -96,11 +97,19 @@ pub(super) async fn connect(uri: &str, options: ClientOptions) -> Result<Arc<Cor
     };
     let finisher = Finisher::start(Arc::clone(&server), Arc::clone(&log), options.finish_delay);
     let catalog = Arc::new(Catalog::new(Arc::clone(&server), shards, &options));
+    let repairs = Arc::new(Repairs::new(
+        Arc::clone(&server),
+        Arc::clone(&log),
+        finisher.clone(),
+        Arc::clone(&catalog),
+        &options.tx_database,
+    ));
     let core = Arc::new_cyclic(|this| Core {
         server,
         log,
         finisher,
         catalog,
+        repairs,
         freshness: Freshness::default(),
         read_lease,
         looks: Looks::default(),

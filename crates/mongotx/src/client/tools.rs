@@ -101,7 +101,7 @@ impl Client {
         let fate = self.core.log.kill(id).await?;
         if fate == Fate::RolledBack {
             for (ns, at, lock) in self.held_by(id, 1_000).await? {
-                self.core.clear_locks(&ns, &at, &lock, None).await?;
+                self.core.repairs.clear_locks(&ns, &at, &lock, None).await?;
             }
         }
         Ok(fate)

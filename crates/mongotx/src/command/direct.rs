@@ -17,7 +17,7 @@ use sd2v::{
 
 use crate::coordinator::{query, terms::Terms};
 use crate::{
-    coordinator::{Core, address::Address, lock_fields::locks_only, meet::Patience},
+    coordinator::{Core, address::Address, lock_fields::locks_only, patience::Patience},
     error::{Error, ErrorKind, Result},
     options::Namespace,
 };
@@ -67,7 +67,7 @@ async fn clear_the_way(
         }
         None => {
             let settled = core.settle_pending(ns, filter, terms, None).await?;
-            core.refuse_unfinished(ns, filter, &settled.unfinished).await?;
+            core.repairs.refuse_unfinished(ns, filter, &settled.unfinished).await?;
             // Held by a lock, or by metadata without an owner.
             let locked = RESERVED.map(|name| doc! {name: {"$exists": true}});
             doc! {"$and": [view::without_pending_inserts(filter), {"$or": locked.to_vec()}]}
@@ -79,7 +79,7 @@ async fn clear_the_way(
         return if pinned.is_some() { Ok(Obstacle::None) } else { unlocked_match(core, ns, filter, terms).await };
     };
     let (at, lock) = (Address::of(&found, &key)?, stored::lock_state(&found)?);
-    let Some(rival) = core.clear_locks(ns, &at, &lock, None).await? else { return Ok(Obstacle::Cleared) };
+    let Some(rival) = core.repairs.clear_locks(ns, &at, &lock, None).await? else { return Ok(Obstacle::Cleared) };
     let in_the_way = if lock.insert { upsert } else { safe_matches(core, ns, &at, filter, terms).await? };
     if !in_the_way {
         return Ok(Obstacle::None);

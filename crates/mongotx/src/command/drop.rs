@@ -11,7 +11,7 @@ use crate::{
     coordinator::{
         Core,
         catalog::{MAX_COLLECTIONS, NO_SUCH_COLLECTION, is_scratch},
-        meet::Patience,
+        patience::Patience,
     },
     error::{Error, Result},
     options::Namespace,

@@ -12,7 +12,7 @@ use std::{
 use crate::{
     coordinator::{
         Core,
-        meet::Patience,
+        patience::Patience,
         quiet::Attempts,
         transaction::{Transaction, abandon},
     },

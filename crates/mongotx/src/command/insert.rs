@@ -22,7 +22,7 @@ use crate::{
         Core,
         address::Address,
         fields::Fields,
-        meet::Patience,
+        patience::Patience,
         placing::Placing,
         server::WriteAnswer,
         transaction::{Hold, Transaction},
@@ -260,7 +260,7 @@ async fn way_is_free(
 ) -> Result<bool> {
     let Some((at, lock)) = holder_of(core, ns, at).await? else { return Ok(true) };
     let Some(writer) = lock.writer.filter(|writer| Some(*writer) != me) else { return Ok(false) };
-    match core.clear_locks(ns, &at, &lock, me).await? {
+    match core.repairs.clear_locks(ns, &at, &lock, me).await? {
         None => Ok(true),
         // The rival only changes the document, which exists whether or not the rival commits.
         Some(_) if !lock.insert && !lock.remove => Ok(false),

@@ -18,7 +18,7 @@ use sd2v::{
 use super::{insert, plan::Plan, update, write_commands::UpdateCommand};
 use crate::coordinator::{pipeline::AggregateCommand, terms::Terms};
 use crate::{
-    coordinator::{Core, meet::Patience},
+    coordinator::{Core, patience::Patience},
     document,
     error::{Error, ErrorKind, Result},
     options::Namespace,

@@ -1,5 +1,5 @@
 //! Queries in the view of a transaction with writes of its own, or of who meets committed documents
-//! that cannot be finished ([`crate::coordinator::unfinishable`]): each document is mapped to its
+//! that cannot be finished ([`crate::coordinator::repairs`]): each document is mapped to its
 //! visible version first, then everything goes on as asked.
 //!
 //! An order by distance is an index's, so the two versions are asked each through its own index,

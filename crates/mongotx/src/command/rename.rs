@@ -26,7 +26,7 @@ use crate::{
     coordinator::{
         Core,
         catalog::{NO_SUCH_COLLECTION, drop_stored},
-        meet::Patience,
+        patience::Patience,
     },
     error::{Error, ErrorKind, Result},
     options::Namespace,

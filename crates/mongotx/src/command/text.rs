@@ -97,7 +97,7 @@ async fn search(
     query.terms.add_to(&mut copy);
     if let Err(refused) = core.server.run_command(&ns.db, copy).await {
         // The index that cannot hold a document of the collection cannot hold it here.
-        core.refuse_unfinished(ns, &Document::new(), own.writers()).await?;
+        core.repairs.refuse_unfinished(ns, &Document::new(), own.writers()).await?;
         return Err(refused);
     }
     let limit = core.options.max_documents;

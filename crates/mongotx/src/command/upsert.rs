@@ -16,7 +16,7 @@ use crate::{
         Core,
         address::Address,
         fields::Fields,
-        meet::Patience,
+        patience::Patience,
         prepare::{Change, Target},
         transaction::{Hold, Transaction},
         unique::{Before, Placed},

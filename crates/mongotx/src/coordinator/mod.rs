@@ -26,13 +26,12 @@
 //! | [`siblings`] | documents held by other transactions of the same client |
 //! | [`standing`] | whether a transaction still stands when a statement has its answer |
 //! | [`lock_fields`] | which fields show the locks |
-//! | [`meet`] | what to do about a rival's lock: repair, wait, conflict |
+//! | [`repairs`], [`patience`] | what to do about a rival's lock: repair what is decided; wait, or conflict |
 //! | [`holders`] | what became of who held a document when it was fetched |
 //! | [`read_locks`] | read locks: taken, and looked after |
 //! | [`strangers`] | locks of clients that have no record here |
 //! | [`read_lease`] | queries of a client that is alone, which need no look for what is pending |
 //! | [`pending`] | repair of what a query would have to see |
-//! | [`unfinishable`] | committed documents that the server refuses to finish |
 //! | [`unlocked`] | waiting until nothing in a collection is locked |
 //! | [`unique`] | unique indexes between pending and committed values |
 //! | [`placing`] | a few inserts under unique indexes, in one command |
@@ -69,15 +68,14 @@ pub(crate) mod holders;
 pub(crate) mod kept;
 pub(crate) mod lock_fields;
 pub(crate) mod looks;
-pub(crate) mod meet;
 pub(crate) mod moment;
 pub(crate) mod nodes;
 pub(crate) mod notice;
-pub(crate) mod orphans;
 pub(crate) mod own_changes;
 pub(crate) mod own_collections;
 pub(crate) mod own_key;
 pub(crate) mod parked;
+pub(crate) mod patience;
 pub(crate) mod pending;
 pub(crate) mod pipeline;
 pub(crate) mod placing;
@@ -94,6 +92,7 @@ pub(crate) mod read_lease;
 pub(crate) mod read_locks;
 pub(crate) mod read_set;
 pub(crate) mod records;
+pub(crate) mod repairs;
 pub(crate) mod roll;
 pub(crate) mod schema;
 pub(crate) mod scratch;
@@ -108,7 +107,6 @@ pub(crate) mod terms;
 pub(crate) mod transaction;
 pub(crate) mod txlog;
 pub(crate) mod unchanged;
-pub(crate) mod unfinishable;
 pub(crate) mod unique;
 pub(crate) mod unlocked;
 pub(crate) mod witness;
@@ -119,7 +117,8 @@ use tokio::runtime::Handle;
 
 use self::{
     by_key::WantedKeys, catalog::Catalog, events::Events, finisher::Finisher, forecast::Forecast, freshness::Freshness,
-    looks::Looks, parked::Reaper, read_lease::ReadLease, server::Server, siblings::Siblings, txlog::TxLog,
+    looks::Looks, parked::Reaper, read_lease::ReadLease, repairs::Repairs, server::Server, siblings::Siblings,
+    txlog::TxLog,
 };
 use crate::options::ClientOptions;
 
@@ -129,6 +128,7 @@ pub(crate) struct Core {
     pub(crate) log: Arc<dyn TxLog>,
     pub(crate) finisher: Finisher,
     pub(crate) catalog: Arc<Catalog>,
+    pub(crate) repairs: Arc<Repairs>,
     pub(crate) freshness: Freshness,
     pub(crate) read_lease: Arc<ReadLease>,
     pub(crate) looks: Looks,

@@ -19,7 +19,7 @@ use sd2v::{
     view,
 };
 
-use super::{Core, roll, unfinishable::is_refused};
+use super::{Core, repairs::is_refused, roll};
 use crate::{
     coordinator::terms::Terms,
     error::{Error, ErrorKind, Result},
@@ -107,7 +107,7 @@ impl Core {
             let finished = of(TxStatus::Finished);
             let orphans: Vec<TxId> =
                 finished.iter().filter(|writer| finished_before.contains(writer)).copied().collect();
-            self.roll_back_orphans(ns, &orphans).await?;
+            self.repairs.roll_back_orphans(ns, &orphans).await?;
             if finished.is_empty() {
                 if !unfinished.is_empty() {
                     self.freshness.saw_unfinished(ns);

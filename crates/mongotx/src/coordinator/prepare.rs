@@ -32,8 +32,8 @@ use super::{
     catalog::Collection,
     fields::Fields,
     lock_fields::locks_only,
-    meet::Patience,
     own_key::id_key,
+    patience::Patience,
     siblings::{Claim, Claimed, Claims},
     transaction::{Hold, Transaction},
     unique::{Before, Placed},
@@ -539,7 +539,7 @@ impl Core {
         if lock.writer == Some(me) {
             return Ok(Look::NoMatch);
         }
-        let Some(rival) = self.clear_locks(target.ns, target.at, &lock, Some(me)).await? else {
+        let Some(rival) = self.repairs.clear_locks(target.ns, target.at, &lock, Some(me)).await? else {
             // The look did not ask for words, which stand beside no other locks' conditions.
             let gone = condition.text.is_some() && !self.safe_matches(target, target.safe(&condition)).await?;
             return Ok(if gone { Look::NoMatch } else { Look::TryAgain });

@@ -15,8 +15,8 @@ use sd2v::{
 
 use super::{
     Core,
-    meet::Patience,
     own_key::id_key,
+    patience::Patience,
     prepare::{Change, Target},
     server::live::Told,
     siblings::Claim,

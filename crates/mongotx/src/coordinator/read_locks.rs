@@ -28,8 +28,8 @@ use super::{
     address::{Address, among},
     finisher::IDS_PER_STATEMENT,
     lock_fields::locks_only,
-    meet::Patience,
     own_key::id_key,
+    patience::Patience,
     transaction::{Hold, Transaction},
 };
 use crate::{
@@ -110,7 +110,7 @@ impl Core {
         patience: &mut Patience,
     ) -> Result<()> {
         let writer_only = LockState { readers: Vec::new(), ..lock.clone() };
-        match self.clear_locks(ns, at, &writer_only, Some(me)).await? {
+        match self.repairs.clear_locks(ns, at, &writer_only, Some(me)).await? {
             Some(rival) => patience.wait_for(&self.server, ns, &at.id, rival).await,
             None => Ok(()),
         }

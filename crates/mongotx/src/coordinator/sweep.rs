@@ -10,7 +10,7 @@
 //! 4. Make sure that step 3 is durable: a server that is killed could come back with a lock of a
 //!    committed transaction, and without the record that lock would be taken for an orphan. Between
 //!    two equal epochs nothing was lost.
-//! 5. Unless a document could not be finished ([`super::unfinishable`]), retire the record: the
+//! 5. Unless a document could not be finished ([`super::repairs`]), retire the record: the
 //!    server removes it when its outcomes need not be kept any longer.
 //!
 //! Any number of sweeps may run at a time.
@@ -184,7 +184,7 @@ impl Core {
             let before = (cleaned.repaired, passed_over.len());
             for stored in &found {
                 let (at, lock) = (Address::of(stored, &key)?, lock_state(stored)?);
-                match self.clear_locks(ns, &at, &lock, None).await {
+                match self.repairs.clear_locks(ns, &at, &lock, None).await {
                     Ok(None) => cleaned.repaired += 1,
                     Ok(Some(_)) => {}
                     Err(error) if error.kind() == ErrorKind::Unavailable => return Err(error),

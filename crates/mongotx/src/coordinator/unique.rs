@@ -31,7 +31,7 @@ use sd2v::{
 };
 
 use super::{
-    Core, address::Address, fields::Fields, lock_fields::locks_only, meet::Patience, own_key::id_key,
+    Core, address::Address, fields::Fields, lock_fields::locks_only, own_key::id_key, patience::Patience,
     transaction::Transaction,
 };
 use crate::{
@@ -140,7 +140,7 @@ impl Core {
                 }
                 Claim::Conflict | Claim::Repair | Claim::FetchAgain => {}
             }
-            let rival = self.clear_locks(ns, &at, &writer_only(&lock), Some(me)).await?;
+            let rival = self.repairs.clear_locks(ns, &at, &writer_only(&lock), Some(me)).await?;
             return match rival {
                 None => Ok(()),
                 Some(rival) => patience.wait_for(&self.server, ns, &at.id, rival).await,
@@ -285,7 +285,8 @@ impl Core {
                     Claim::Duplicate => return Ok(Some(other.id)),
                     Claim::Conflict | Claim::Repair | Claim::FetchAgain => {
                         again = true;
-                        if let Some(rival) = self.clear_locks(ns, &other, &writer_only(&lock), Some(me)).await? {
+                        if let Some(rival) = self.repairs.clear_locks(ns, &other, &writer_only(&lock), Some(me)).await?
+                        {
                             patience.wait_for(&self.server, ns, &other.id, rival).await?;
                         }
                     }

@@ -10,7 +10,7 @@ use sd2v::{
     stored,
 };
 
-use super::{Core, address::Address, lock_fields::locks_only, meet::Patience};
+use super::{Core, address::Address, lock_fields::locks_only, patience::Patience};
 use crate::{
     error::{Error, ErrorKind, Result},
     options::Namespace,
@@ -25,7 +25,7 @@ impl Core {
         for _ in 0..self.options.max_documents {
             let Some(found) = self.server.find_first(ns, find.clone()).await? else { return Ok(()) };
             let (at, lock) = (Address::of(&found, &key)?, stored::lock_state(&found)?);
-            if let Some(rival) = self.clear_locks(ns, &at, &lock, None).await? {
+            if let Some(rival) = self.repairs.clear_locks(ns, &at, &lock, None).await? {
                 patience.wait_for(&self.server, ns, &at.id, rival).await?;
             }
         }

@@ -17,7 +17,7 @@ use sd2v::names::{WRITER, tx_id_from_bson};
 use super::super::{
     Core,
     catalog::{Collection, FRESH},
-    meet::Patience,
+    patience::Patience,
     records::StoredRecord,
     terms::Terms,
 };

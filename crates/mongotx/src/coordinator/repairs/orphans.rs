@@ -8,7 +8,10 @@ use bson::{Bson, Document, RawDocumentBuf, doc};
 use protocol::{Decided, TxId, TxStatus, id::stored_hash};
 use sd2v::names::{INSERT, REMOVE, WRITER, tx_id_from_bson, tx_id_to_bson};
 
-use super::{Core, own_collections::ORPHANS, roll};
+use super::{
+    super::{own_collections::ORPHANS, roll},
+    Repairs,
+};
 use crate::{
     document,
     error::{Error, ErrorKind, Result},
@@ -19,10 +22,10 @@ use crate::{
 /// Orphans that are kept by one command: they may be large.
 const TOGETHER: usize = 50;
 
-impl Core {
+impl Repairs {
     /// Keeps and rolls back what these writers, which have finished everything, still hold of a
     /// collection.
-    pub(super) async fn roll_back_orphans(&self, ns: &Namespace, writers: &[TxId]) -> Result<()> {
+    pub(crate) async fn roll_back_orphans(&self, ns: &Namespace, writers: &[TxId]) -> Result<()> {
         if writers.is_empty() {
             return Ok(());
         }
@@ -66,7 +69,7 @@ impl Core {
 
     /// Keeps an orphan. Keeping it once more changes nothing.
     async fn keep(&self, orphan: Document) -> Result<()> {
-        let home = Namespace::new(&self.options.tx_database, ORPHANS);
+        let home = Namespace::new(&self.tx_database, ORPHANS);
         let name = orphan.get("_id").cloned().unwrap_or(Bson::Null);
         // As a value: names of fields in it may begin with `$`.
         let once = doc! {"$replaceWith": {"$mergeObjects": [{"$literal": orphan}, "$$ROOT"]}};

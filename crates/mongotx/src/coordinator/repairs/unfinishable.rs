@@ -3,7 +3,7 @@
 //! string, a compound index and two arrays, …).
 //!
 //! - Readers see the unsafe version: it is the latest that is committed
-//!   ([`super::pending::Settled::visible`]).
+//!   ([`crate::coordinator::pending::Settled::visible`]).
 //! - Writers, and readers that have to lock the document, fail with an error that names document
 //!   and index.
 //! - Finishers and sweeps go on with the other documents. The record of the transaction stays:
@@ -14,7 +14,10 @@ use bson::{Bson, Document, doc};
 use protocol::TxId;
 use sd2v::{names::WRITER, stored::lock_state, view, visible::Visible};
 
-use super::{Core, address::Address, lock_fields::locks_only};
+use super::{
+    super::{address::Address, lock_fields::locks_only},
+    Repairs,
+};
 use crate::{
     error::{Error, ErrorKind, Result},
     options::Namespace,
@@ -28,9 +31,9 @@ pub(crate) fn is_refused(error: &Error) -> bool {
     error.kind() == ErrorKind::Invalid
 }
 
-impl Core {
+impl Repairs {
     /// The error that names the document and the index that stands in the way.
-    pub(crate) async fn unfinishable(&self, ns: &Namespace, id: &Bson, writer: TxId, refused: &Error) -> Error {
+    pub(super) async fn unfinishable(&self, ns: &Namespace, id: &Bson, writer: TxId, refused: &Error) -> Error {
         let list = doc! {"listIndexes": &ns.coll, "cursor": {}};
         let indexes = self.server.collect(&ns.db, list, 1_000).await.unwrap_or_default();
         let names = suspects(&indexes, refused);
@@ -49,7 +52,7 @@ impl Core {
     /// it means?
     ///
     /// # Errors
-    /// The one of [`Core::unfinishable`], for the first of them.
+    /// The one of [`Repairs::unfinishable`], for the first of them.
     pub(crate) async fn refuse_unfinished(&self, ns: &Namespace, filter: &Document, writers: &[TxId]) -> Result<()> {
         let Some(unfinished) = Visible::of(writers.iter().copied()) else { return Ok(()) };
         let held = doc! {WRITER: unfinished.holds()};

@@ -1,25 +1,49 @@
-//! Meeting a rival's lock: ask for the rival's fate, repair what is decided, wait or fail for what
-//! is not.
+//! Repairs: what is done about a rival's lock. Its fate is asked for; what is decided is repaired,
+//! and a rival that is not is left to whoever met it, who waits ([`super::patience`]) or fails.
+//!
+//! | file | content |
+//! | --- | --- |
+//! | this one | the locks of one document |
+//! | [`orphans`] | locks of transactions that are over, or unknown: kept, then rolled back |
+//! | [`unfinishable`] | committed documents that the server refuses to finish |
 
-use std::time::{Duration, Instant};
+mod orphans;
+mod unfinishable;
 
-use bson::{Bson, doc};
+use std::sync::Arc;
+
 use protocol::{
     Decided, LockState, Repair, TxId, TxStatus,
     lock::{Encounter, meet_writer, roll_back},
 };
 use sd2v::statement;
 
-use super::{Core, address::Address, roll, server::Server, unfinishable::is_refused};
-use crate::{
-    backoff::Backoff,
-    error::{Conflict, Error, Result},
-    options::Namespace,
-    steps::Step,
-    waiting::{self, Shown},
-};
+pub(crate) use self::unfinishable::is_refused;
+use super::{address::Address, catalog::Catalog, finisher::Finisher, roll, server::Server, txlog::TxLog};
+use crate::{error::Result, options::Namespace, steps::Step};
 
-impl Core {
+/// Mends what decided transactions have left, of whatever client.
+pub(crate) struct Repairs {
+    server: Arc<Server>,
+    log: Arc<dyn TxLog>,
+    /// Finishes this client's own, with everything else that waits.
+    finisher: Finisher,
+    catalog: Arc<Catalog>,
+    /// Name of the database that orphans are kept in.
+    tx_database: String,
+}
+
+impl Repairs {
+    pub(crate) fn new(
+        server: Arc<Server>,
+        log: Arc<dyn TxLog>,
+        finisher: Finisher,
+        catalog: Arc<Catalog>,
+        tx_database: &str,
+    ) -> Self {
+        Self { server, log, finisher, catalog, tx_database: tx_database.to_owned() }
+    }
+
     /// Repairs what decided rivals left on a document. Answers an active rival, if there is one.
     pub(crate) async fn clear_locks(
         &self,
@@ -91,73 +115,5 @@ impl Core {
         counters.add(if forward { &counters.rolled_forward } else { &counters.rolled_back }, done as u64);
         self.server.at(Step::AfterRepair).await;
         Ok(())
-    }
-}
-
-/// The first pause before a rival is looked at again, and the longest.
-const FIRST_PAUSE: Duration = Duration::from_millis(2);
-const LONGEST_PAUSE: Duration = Duration::from_millis(100);
-
-/// The time that an action waits for rivals.
-pub(crate) struct Patience {
-    until: Instant,
-    limit: Duration,
-    backoff: Backoff,
-    noticed: bool,
-    /// The rival that was waited for last, for those who look on: as long as this one is patient.
-    shown: Option<(TxId, Shown)>,
-}
-
-impl Patience {
-    pub(crate) fn new(limit: Duration) -> Self {
-        Self {
-            until: Instant::now() + limit,
-            limit,
-            backoff: Backoff::new(FIRST_PAUSE, LONGEST_PAUSE),
-            noticed: false,
-            shown: None,
-        }
-    }
-
-    /// Is it the first time that something was in the way?
-    pub(crate) fn notice(&mut self) -> bool {
-        !std::mem::replace(&mut self.noticed, true)
-    }
-
-    /// The moment at which the action stops waiting.
-    pub(crate) fn deadline(&self) -> Instant {
-        self.until
-    }
-
-    /// The document, the rival and the limit.
-    pub(crate) fn conflict(&self, ns: &Namespace, id: &Bson, rival: TxId) -> Error {
-        let conflict = Conflict { namespace: ns.clone(), id: id.clone(), rival };
-        let why = match self.limit {
-            _ if Instant::now() < self.until => "write conflict with a transaction that waits for this one".to_owned(),
-            Duration::ZERO => "write conflict".to_owned(),
-            limit => format!("write conflict that lasted longer than the {limit:?} this call waits"),
-        };
-        Error::conflict_with(conflict, &why)
-    }
-
-    /// Waits a little for `rival`, or fails with [`Patience::conflict`].
-    pub(crate) async fn wait_for(&mut self, server: &Server, ns: &Namespace, id: &Bson, rival: TxId) -> Result<()> {
-        if Instant::now() >= self.until {
-            return Err(self.conflict(ns, id, rival));
-        }
-        server.counters.add(&server.counters.waits, 1);
-        if self.shown.as_ref().is_none_or(|(shown, _)| *shown != rival) {
-            // The old wait is dropped first; dropped later, it would hide the new one.
-            self.shown = None;
-            self.shown = Some((rival, waiting::show(ns, rival)));
-        }
-        self.breathe().await;
-        Ok(())
-    }
-
-    /// A pause that grows, and never lasts longer than it has grown: half of it is left to chance.
-    pub(crate) async fn breathe(&mut self) {
-        let jitter = rand::random_range(0.5..1.0);
-        tokio::time::sleep(self.backoff.next_pause().mul_f64(jitter)).await;
     }
 }
