@@ -21,11 +21,12 @@ use crate::{
         client_record::{ClientRecordLog, Shared},
         events::Events,
         finisher::Finisher,
-        freshness::Freshness,
+        holders::Holders,
         looks::Looks,
         nodes::Nodes,
         own_changes::OwnChanges,
         parked::reap_in_background,
+        pending::Pending,
         published::{self, PublishedLog},
         read_lease::ReadLease,
         records::Records,
@@ -104,13 +105,22 @@ pub(super) async fn connect(uri: &str, options: ClientOptions) -> Result<Arc<Cor
         Arc::clone(&catalog),
         &options.tx_database,
     ));
+    let holders = Holders::new(Arc::clone(&log), finisher.clone());
+    let pending = Pending::new(
+        Arc::clone(&server),
+        Arc::clone(&log),
+        finisher.clone(),
+        Arc::clone(&catalog),
+        Arc::clone(&repairs),
+    );
     let core = Arc::new_cyclic(|this| Core {
         server,
         log,
         finisher,
         catalog,
         repairs,
-        freshness: Freshness::default(),
+        holders,
+        pending,
         read_lease,
         looks: Looks::default(),
         forecast: Arc::default(),

@@ -11,7 +11,7 @@
 //! | nothing own pending in the collection | who has something pending, and the answer, by two `find`s in one write, or in one pipeline ([`one_command`]) | 2 in one write (1 as a pipeline) when nothing is pending |
 //! | with something pending, or (unless the client is alone) with a hint, `let`, `$near`, `$text` or a projection that only `find` knows | settle what is pending, then the user's `find` | 2 when nothing is pending |
 //! | with bounds of an index, or that shows its keys or where documents are stored | settle what is pending, then the user's `find`; with own writes: refused | 2 when nothing is pending |
-//! | that may be a little old | settle the whole collection if that was too long ago; safe versions | 1 as a rule ([`crate::coordinator::freshness`]) |
+//! | that may be a little old | settle the whole collection if that was too long ago; safe versions | 1 as a rule ([`crate::coordinator::pending`]) |
 //! | with own writes in the collection | pending documents and the view of the transaction in one pipeline; else settle, then map each document to its visible version and go on as asked ([`own_view`]) | 2 when nothing is pending, with the look at the own record that vouches for the answer ([`crate::coordinator::standing`]) |
 //! | where the own writes are removals | the same, without the documents that the transaction holds ([`one_command::find_unremoved`]) | 2 when nothing is pending |
 //! | with own writes, by a key of a unique index, which shows a document of another transaction | the same; its own writes, which have changed no key, are of no consequence | 1 when nothing is pending |
@@ -115,7 +115,7 @@ async fn in_view(core: &Core, ns: &Namespace, query: &Query, me: Option<TxId>, o
         return Ok(answer);
     }
     if own_writes || mapped {
-        let settled = core.settle_pending(ns, &query.filter, &query.terms, me).await?;
+        let settled = core.pending.settle_pending(ns, &query.filter, &query.terms, me).await?;
         let own = settled.visible(me.filter(|_| own_writes));
         return own_view::find(core, own.as_ref(), ns, query).await;
     }
@@ -136,7 +136,7 @@ pub(crate) async fn count(core: &Core, tx: Option<&Transaction>, ns: &Namespace,
     {
         return Ok(number(counted.all(1).await?.first()));
     }
-    let own = core.settle_pending(ns, &query.filter, &query.terms, me).await?.visible(me);
+    let own = core.pending.settle_pending(ns, &query.filter, &query.terms, me).await?.visible(me);
     let counted = if own.is_some() || sees_lock_fields(&query.filter) {
         own_view::run(core, own.as_ref(), ns, query, tail).await?.all(1).await?
     } else {
@@ -171,7 +171,7 @@ pub(crate) async fn distinct(
     {
         return Ok(values);
     }
-    let own = core.settle_pending(ns, &query.filter, &query.terms, me).await?.visible(me);
+    let own = core.pending.settle_pending(ns, &query.filter, &query.terms, me).await?.visible(me);
     if own.is_some() || sees_lock_fields(&query.filter) {
         let groups =
             own_view::run(core, own.as_ref(), ns, query, unwind_and_group(field)?).await?.all(MAX_VALUES).await?;

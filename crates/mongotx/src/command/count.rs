@@ -61,7 +61,8 @@ pub(crate) async fn estimated(core: &Core, tx: Option<&mut Transaction>, ns: &Na
     if !core.catalog.ensure_pending_index(ns).await? {
         return Ok(total as u64);
     }
-    let settled = core.settle_pending(ns, &Document::new(), &crate::coordinator::terms::Terms::default(), me).await?;
+    let settled =
+        core.pending.settle_pending(ns, &Document::new(), &crate::coordinator::terms::Terms::default(), me).await?;
     if !settled.was_pending && !tx.is_some_and(|tx| tx.has_written(ns)) {
         return Ok(total as u64);
     }

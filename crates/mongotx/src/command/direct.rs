@@ -66,7 +66,7 @@ async fn clear_the_way(
             at
         }
         None => {
-            let settled = core.settle_pending(ns, filter, terms, None).await?;
+            let settled = core.pending.settle_pending(ns, filter, terms, None).await?;
             core.repairs.refuse_unfinished(ns, filter, &settled.unfinished).await?;
             // Held by a lock, or by metadata without an owner.
             let locked = RESERVED.map(|name| doc! {name: {"$exists": true}});

@@ -38,7 +38,7 @@ pub(crate) async fn find(
 
 async fn find_command(core: &Core, tx: Option<&Transaction>, ns: &Namespace, query: &Query) -> Result<Document> {
     if query.terms.find_only.is_some() {
-        core.settle_pending(ns, &query.filter, &query.terms, None).await?;
+        core.pending.settle_pending(ns, &query.filter, &query.terms, None).await?;
         return Ok(query.to_find(ns, sd2v::view::safe_filter(&query.filter, core.catalog.shards.none())));
     }
     if let Some(filter) = fetch::by_id_filter(core, tx, ns, query).await? {
@@ -51,7 +51,7 @@ async fn find_command(core: &Core, tx: Option<&Transaction>, ns: &Namespace, que
     {
         return Ok(query.to_find(ns, filter));
     }
-    let visible = core.settle_pending(ns, &query.filter, &query.terms, me).await?.visible(own);
+    let visible = core.pending.settle_pending(ns, &query.filter, &query.terms, me).await?.visible(own);
     if visible.is_some() || query.sees_lock_fields() {
         return own_view::command(visible.as_ref(), ns, query);
     }
@@ -118,7 +118,7 @@ pub(crate) async fn as_written(
     }
     let runs = verbosity.is_some_and(|verbosity| verbosity != Verbosity::QueryPlanner);
     if runs && is_collection {
-        core.settle_pending(ns, &Document::new(), &Terms::default(), None).await?;
+        core.pending.settle_pending(ns, &Document::new(), &Terms::default(), None).await?;
     }
     let mut plan = match verbosity {
         Some(verbosity) => ask(core, ns, sent, verbosity).await?,

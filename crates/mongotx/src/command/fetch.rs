@@ -116,12 +116,12 @@ pub(crate) async fn by_id(
             return Ok(Documents::at_hand([shown]));
         }
         core.server.at(Step::BeforeStatus).await;
-        let holder = core.holders([writer], by_now).await?.remove(&writer);
+        let holder = core.holders.of([writer], by_now).await?.remove(&writer);
         let status = holder.map_or(TxStatus::RolledBack, |holder| holder.status);
         if holder.is_some_and(|holder| holder.had_committed) {
             committed = Some(writer);
         } else if status == TxStatus::Committed {
-            core.freshness.saw_unfinished(ns);
+            core.pending.saw_unfinished(ns);
         }
         match visible_version(&lock, me, |_| status) {
             // It may have written to the document again, or inserted it again, before it committed.

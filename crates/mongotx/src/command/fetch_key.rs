@@ -59,7 +59,7 @@ pub(crate) async fn by_key(core: &Core, ns: &Namespace, query: &Query, me: Optio
         let found = found.into_iter().map(Stored::read).collect::<Result<Vec<Stored>>>()?;
         let writers = found.iter().filter_map(|stored| stored.lock.writer).filter(|writer| Some(*writer) != me);
         core.server.at(Step::BeforeStatus).await;
-        let holders = core.holders(writers, by_now).await?;
+        let holders = core.holders.of(writers, by_now).await?;
         let is_news = |(writer, holder): (&TxId, &Holder)| match holder.status {
             TxStatus::Committed => !holder.had_committed && committed.insert(*writer),
             TxStatus::Finished => true,
@@ -70,7 +70,7 @@ pub(crate) async fn by_key(core: &Core, ns: &Namespace, query: &Query, me: Optio
             continue;
         }
         if holders.values().any(Holder::is_news) {
-            core.freshness.saw_unfinished(ns);
+            core.pending.saw_unfinished(ns);
         }
         let status = |id: TxId| holders.get(&id).map_or(TxStatus::RolledBack, |holder| holder.status);
         let visible = found.into_iter().filter_map(|stored| stored.visible(me, status));

@@ -231,7 +231,7 @@ async fn after_probe(
     me: Option<TxId>,
     answer: Vec<Document>,
 ) -> Result<Option<Command>> {
-    let pending = core.pending_filter(ns, &query.filter, me).await?;
+    let pending = core.pending.pending_filter(ns, &query.filter, me).await?;
     let wide = match wants_all_writers(query, &answer) {
         true => wide_probe(core, ns, &query.filter, me, query.batch_size, &query.terms).await?,
         false => None,

@@ -197,7 +197,10 @@ impl Plan {
                 let condition = if knows { self.condition(read) } else { Document::new() };
                 let ns = self.namespace(&read.collection);
                 core.finisher.clear_before_query(&ns).await;
-                probes.push((read.collection.as_str(), core.pending_filter(&ns, &condition, self.sources.me).await?));
+                probes.push((
+                    read.collection.as_str(),
+                    core.pending.pending_filter(&ns, &condition, self.sources.me).await?,
+                ));
             }
         }
         Ok(probes)
@@ -221,7 +224,8 @@ impl Plan {
     pub(crate) async fn settle(&mut self, core: &Core) -> Result<()> {
         for read in &self.mapped.reads {
             let ns = self.namespace(&read.collection);
-            let settled = core.settle_pending(&ns, &self.condition(read), &self.command.terms, self.sources.me).await?;
+            let settled =
+                core.pending.settle_pending(&ns, &self.condition(read), &self.command.terms, self.sources.me).await?;
             if !settled.unfinished.is_empty() {
                 self.sources.visible.insert(read.collection.clone(), settled.unfinished);
             }

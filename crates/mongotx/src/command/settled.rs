@@ -19,7 +19,7 @@ pub(crate) async fn find(core: &Core, ns: &Namespace, query: &Query, me: Option<
     {
         return Ok(answer);
     }
-    let settled = core.settle_pending(ns, &query.filter, &query.terms, me).await?;
+    let settled = core.pending.settle_pending(ns, &query.filter, &query.terms, me).await?;
     if let Some(unfinished) = settled.visible(None) {
         return own_view::find(core, Some(&unfinished), ns, query).await;
     }

@@ -218,7 +218,7 @@ impl Core {
             let matter = doc! {"$and": [query.filter.clone(), ahead.clone()]};
             return Ok(Some(Asked { matter: Some(matter), answer, ..Asked::default() }));
         }
-        let pending = self.pending_filter(&entry.ns, &query.filter, tx.id()).await?;
+        let pending = self.pending.pending_filter(&entry.ns, &query.filter, tx.id()).await?;
         Ok(Some(Asked { pending: Some(pending), answer, ..Asked::default() }))
     }
 
@@ -241,7 +241,7 @@ impl Core {
             let Some((first, part)) = places.first().and_then(|first| Some((*first, parts.get(*first)?))) else {
                 continue;
             };
-            let pending = self.pending_filter(part.ns(), &doc! {"$or": matter}, tx.id()).await?;
+            let pending = self.pending.pending_filter(part.ns(), &doc! {"$or": matter}, tx.id()).await?;
             asked.get_mut(first).into_iter().for_each(|asked| asked.pending = Some(pending.clone()));
             shared.insert(first, places);
         }
@@ -332,7 +332,7 @@ impl Core {
             }
         }
         let has_asked = !asked.is_empty();
-        let holders = self.holders(asked, by_now).await?;
+        let holders = self.holders.of(asked, by_now).await?;
         for (place, holder, was_known, stored, lock) in open {
             let (Some(part), Some(answer)) = (parts.get(place), answers.get_mut(place)) else { continue };
             let is_whole = answer.is_by_key || matches!(part, Part::Points(..));

@@ -354,7 +354,7 @@ impl Core {
             let by_now = self.finisher.by_now();
             let stored = self.fetch_points(ns, &left).await?;
             let writers = stored.values().filter_map(|(_, writer)| *writer);
-            let holders = self.holders(writers, by_now).await?;
+            let holders = self.holders.of(writers, by_now).await?;
             let status = |id: TxId| holders.get(&id).map(|holder| holder.status);
             let mut again = Vec::new();
             for point in left {
@@ -455,7 +455,7 @@ impl Core {
         };
         let mut rivals = Rivals::new();
         for (ns, condition, terms) in &conditions {
-            rivals.extend(self.active_writers(ns, condition, terms, tx.id()).await?);
+            rivals.extend(self.pending.active_writers(ns, condition, terms, tx.id()).await?);
         }
         Ok(rivals)
     }

@@ -39,7 +39,7 @@ pub(super) async fn is_for_everything_in_crowd(
         return Ok(false);
     }
     let is_crowded = core.catalog.look_up(ns).await?.wide_probes().is_some();
-    Ok(is_crowded && core.pending_filter(ns, &Document::new(), me).await? == *pending)
+    Ok(is_crowded && core.pending.pending_filter(ns, &Document::new(), me).await? == *pending)
 }
 
 /// The condition for everything that is pending, if its writers are to be looked for, and whoever
@@ -65,8 +65,8 @@ pub(crate) async fn wide_probe(
     else {
         return Ok(None);
     };
-    let all = core.pending_filter(ns, &Document::new(), me).await?;
-    let is_wider = core.pending_filter(ns, filter, me).await? != all;
+    let all = core.pending.pending_filter(ns, &Document::new(), me).await?;
+    let is_wider = core.pending.pending_filter(ns, filter, me).await? != all;
     Ok((is_wider && looks.is_next_wide()).then_some((all, looks)))
 }
 

@@ -1,12 +1,12 @@
 //! Statuses of the transactions that held documents when these were fetched.
 
-use std::collections::HashMap;
+use std::{collections::HashMap, sync::Arc};
 
 use protocol::{TxId, TxStatus};
 
 use super::{
-    Core,
-    finisher::{ByNow, When},
+    finisher::{ByNow, Finisher, When},
+    txlog::TxLog,
 };
 use crate::error::Result;
 
@@ -27,14 +27,20 @@ impl Holder {
     }
 }
 
-impl Core {
+/// Tells of holders of documents what became of them.
+pub(crate) struct Holders {
+    log: Arc<dyn TxLog>,
+    finisher: Finisher,
+}
+
+impl Holders {
+    pub(crate) fn new(log: Arc<dyn TxLog>, finisher: Finisher) -> Self {
+        Self { log, finisher }
+    }
+
     /// Of holders of documents that were fetched after `by_now`. The records are asked only about
     /// those of which this client does not know that it has committed them.
-    pub(crate) async fn holders(
-        &self,
-        ids: impl IntoIterator<Item = TxId>,
-        by_now: ByNow,
-    ) -> Result<HashMap<TxId, Holder>> {
+    pub(crate) async fn of(&self, ids: impl IntoIterator<Item = TxId>, by_now: ByNow) -> Result<HashMap<TxId, Holder>> {
         let when = |id: TxId| (id, self.finisher.when_committed(id, by_now));
         let (known, unknown): (Vec<_>, Vec<_>) = ids.into_iter().map(when).partition(|(_, when)| when.is_some());
         let unknown: Vec<TxId> = unknown.into_iter().map(|(id, _)| id).collect();

@@ -31,14 +31,13 @@
 //! | [`read_locks`] | read locks: taken, and looked after |
 //! | [`strangers`] | locks of clients that have no record here |
 //! | [`read_lease`] | queries of a client that is alone, which need no look for what is pending |
-//! | [`pending`] | repair of what a query would have to see |
+//! | [`pending`] | repair of what a query would have to see, and reads that may be a little old |
 //! | [`unlocked`] | waiting until nothing in a collection is locked |
 //! | [`unique`] | unique indexes between pending and committed values |
 //! | [`placing`] | a few inserts under unique indexes, in one command |
 //! | [`roll`] | roll forward or back, any number of documents |
 //! | [`events`] | state of change streams; `crate::command::events` writes and reads what they tell |
 //! | [`expiry`] | TTL indexes: what the server may be about to remove |
-//! | [`freshness`] | reads that may be a little old |
 //! | [`finisher`] | clean documents after the decision, many transactions in one command |
 //! | [`sweep`], [`scratch`] | leftovers of dead clients, on start-up and on demand; collections that text searches leave |
 //! | [`checkpoint`], [`hold`] | a pause of all decisions, with everything finished |
@@ -62,7 +61,6 @@ pub(crate) mod finisher;
 pub(crate) mod forecast;
 pub(crate) mod format;
 pub(crate) mod found;
-pub(crate) mod freshness;
 pub(crate) mod hold;
 pub(crate) mod holders;
 pub(crate) mod kept;
@@ -116,9 +114,9 @@ use std::sync::{Arc, Weak};
 use tokio::runtime::Handle;
 
 use self::{
-    by_key::WantedKeys, catalog::Catalog, events::Events, finisher::Finisher, forecast::Forecast, freshness::Freshness,
-    looks::Looks, parked::Reaper, read_lease::ReadLease, repairs::Repairs, server::Server, siblings::Siblings,
-    txlog::TxLog,
+    by_key::WantedKeys, catalog::Catalog, events::Events, finisher::Finisher, forecast::Forecast, holders::Holders,
+    looks::Looks, parked::Reaper, pending::Pending, read_lease::ReadLease, repairs::Repairs, server::Server,
+    siblings::Siblings, txlog::TxLog,
 };
 use crate::options::ClientOptions;
 
@@ -129,7 +127,8 @@ pub(crate) struct Core {
     pub(crate) finisher: Finisher,
     pub(crate) catalog: Arc<Catalog>,
     pub(crate) repairs: Arc<Repairs>,
-    pub(crate) freshness: Freshness,
+    pub(crate) holders: Holders,
+    pub(crate) pending: Arc<Pending>,
     pub(crate) read_lease: Arc<ReadLease>,
     pub(crate) looks: Looks,
     pub(crate) forecast: Arc<Forecast>,

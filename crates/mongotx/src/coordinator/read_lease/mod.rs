@@ -96,7 +96,7 @@ impl Core {
             May::Not => return false,
             May::Settle(settling) => settling,
         };
-        let is_settled = match self.settle_now(ns, &Document::new(), &Terms::default(), None).await {
+        let is_settled = match self.pending.settle_now(ns, &Document::new(), &Terms::default(), None).await {
             Ok(settled) => settled.unfinished.is_empty(),
             Err(error) => {
                 // The query says it in the user's terms.

@@ -41,7 +41,7 @@ impl Core {
         }
         let pending = self.pending_writers(ns).await?;
         loop {
-            self.settle_pending(ns, &Document::new(), &Terms::default(), None).await?;
+            self.pending.settle_pending(ns, &Document::new(), &Terms::default(), None).await?;
             let left = self.pending_writers(ns).await?;
             let Some(rival) = left.iter().find(|writer| pending.contains(writer)) else { return Ok(()) };
             patience.wait_for(&self.server, ns, &Bson::Null, *rival).await?;

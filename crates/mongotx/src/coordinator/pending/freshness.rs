@@ -20,7 +20,7 @@ use std::{
 
 use bson::Document;
 
-use super::{Core, pending::Settled};
+use super::{Pending, Settled};
 use crate::{coordinator::terms::Terms, error::Result, options::Namespace};
 
 /// Greatest number of collections remembered.
@@ -56,8 +56,8 @@ impl Freshness {
         self.change(ns, |known| known.settled = known.settled.max(Some(began)));
     }
 
-    /// Notes that a read has shown something that is committed and not finished.
-    pub(crate) fn saw_unfinished(&self, ns: &Namespace) {
+    /// A read has shown something that is committed and not finished.
+    pub(super) fn saw_unfinished(&self, ns: &Namespace) {
         self.change(ns, |known| known.seen = Some(Instant::now()));
     }
 
@@ -74,7 +74,12 @@ impl Freshness {
     }
 }
 
-impl Core {
+impl Pending {
+    /// Notes that a read has shown something that is committed and not finished.
+    pub(crate) fn saw_unfinished(&self, ns: &Namespace) {
+        self.freshness.saw_unfinished(ns);
+    }
+
     /// Makes safe versions of `ns` at most `limit` old, but for those that cannot be finished.
     /// Sends nothing if they are known to be.
     pub(crate) async fn freshen(&self, ns: &Namespace, limit: Duration) -> Result<Settled> {

@@ -8,7 +8,11 @@
 //!
 //! Afterwards the safe versions are what was committed when step 1 ran, or later (protocol property
 //! P3), and a query on them needs no look at the pending ones. The unsafe query comes first,
-//! because documents move from unsafe to safe.
+//! because documents move from unsafe to safe. Reads that may be a little old are in [`freshness`].
+
+mod freshness;
+
+use std::sync::{Arc, Weak};
 
 use bson::{Bson, Document, doc};
 use protocol::{Decided, TxId, TxStatus};
@@ -19,7 +23,15 @@ use sd2v::{
     view,
 };
 
-use super::{Core, repairs::is_refused, roll};
+use self::freshness::Freshness;
+use super::{
+    catalog::Catalog,
+    finisher::Finisher,
+    repairs::{Repairs, is_refused},
+    roll,
+    server::Server,
+    txlog::TxLog,
+};
 use crate::{
     coordinator::terms::Terms,
     error::{Error, ErrorKind, Result},
@@ -31,7 +43,7 @@ use crate::{
 /// commands.
 const ROUNDS: usize = 16;
 
-/// Result of [`Core::settle_pending`].
+/// Result of [`Pending::settle_pending`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Settled {
     /// Whether something was pending at first.
@@ -48,7 +60,37 @@ impl Settled {
     }
 }
 
-impl Core {
+/// Settles what is pending in collections, for the queries that would have to see it.
+pub(crate) struct Pending {
+    server: Arc<Server>,
+    log: Arc<dyn TxLog>,
+    finisher: Finisher,
+    catalog: Arc<Catalog>,
+    repairs: Arc<Repairs>,
+    freshness: Freshness,
+    /// Itself, for collections that are settled in the background.
+    this: Weak<Self>,
+}
+
+impl Pending {
+    pub(crate) fn new(
+        server: Arc<Server>,
+        log: Arc<dyn TxLog>,
+        finisher: Finisher,
+        catalog: Arc<Catalog>,
+        repairs: Arc<Repairs>,
+    ) -> Arc<Self> {
+        Arc::new_cyclic(|this| Self {
+            server,
+            log,
+            finisher,
+            catalog,
+            repairs,
+            freshness: Freshness::default(),
+            this: Weak::clone(this),
+        })
+    }
+
     /// Steps 1 to 3 for the documents of `ns` that match `filter`, other than those of `me`; or
     /// what makes the collection as fresh as the terms ask.
     #[tracing::instrument(name = "mongotx.settle_pending", level = "debug", skip_all, fields(%ns))]
