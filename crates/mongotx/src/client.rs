@@ -221,7 +221,7 @@ impl Client {
     /// # Errors
     /// [`ErrorKind::Unavailable`] when that takes too long; a sweep will do what is left.
     pub async fn shutdown(&self) -> Result<()> {
-        self.core.end_read_lease().await;
+        self.core.unprobed.end_read_lease().await;
         let limit = self.core.options.commit_timeout;
         if !self.core.finisher.until_idle(limit).await {
             return Err(Error::new(ErrorKind::Unavailable, "decided transactions could not be finished in time"));

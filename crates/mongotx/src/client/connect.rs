@@ -28,7 +28,7 @@ use crate::{
         parked::reap_in_background,
         pending::Pending,
         published::{self, PublishedLog},
-        read_lease::ReadLease,
+        read_lease::{ReadLease, Unprobed},
         records::Records,
         repairs::Repairs,
         server::{
@@ -113,6 +113,15 @@ pub(super) async fn connect(uri: &str, options: ClientOptions) -> Result<Arc<Cor
         Arc::clone(&catalog),
         Arc::clone(&repairs),
     );
+    let options = Arc::new(options);
+    let unprobed = Unprobed::new(
+        Arc::clone(&server),
+        Arc::clone(&log),
+        finisher.clone(),
+        Arc::clone(&pending),
+        read_lease,
+        Arc::clone(&options),
+    );
     let core = Arc::new_cyclic(|this| Core {
         server,
         log,
@@ -121,13 +130,13 @@ pub(super) async fn connect(uri: &str, options: ClientOptions) -> Result<Arc<Cor
         repairs,
         holders,
         pending,
-        read_lease,
+        unprobed,
         looks: Looks::default(),
         forecast: Arc::default(),
         siblings: Arc::default(),
         wanted: WantedKeys::default(),
         events: Events::new(&options),
-        options: Arc::new(options),
+        options,
         reaper: Arc::default(),
         runtime: tokio::runtime::Handle::current(),
         this: Weak::clone(this),

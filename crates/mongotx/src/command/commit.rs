@@ -104,7 +104,7 @@ impl Core {
             let decided = self.log.commit(started, tx.concern(), tx.changed(), tx.heard(over)).await;
             if decided.as_ref().is_err_and(|error| error.kind() == ErrorKind::Indeterminate) {
                 // It may be committed, and is no more this client's to finish.
-                self.read_lease.lose();
+                self.unprobed.lose_lease();
                 deciding.give_up();
                 return decided.map(|_| None);
             }
@@ -125,7 +125,7 @@ impl Core {
     /// client are to know of it from now on.
     fn count_decision(&self, tx: &Transaction) -> Decision {
         Decision {
-            lease: self.read_lease.deciding(tx.collections_written().cloned().collect()),
+            lease: self.unprobed.deciding(tx.collections_written().cloned().collect()),
             own: self.server.own_changes().deciding(tx.changed_fields()),
         }
     }

@@ -137,7 +137,7 @@ impl Plan {
 
     async fn unprobed(&self, core: &Core) -> Result<Option<Documents>> {
         let nothing_own = self.sources.written.is_empty() && self.sources.visible.is_empty();
-        if !nothing_own || !core.may_be_unprobed(&self.ns, &self.command.terms) {
+        if !nothing_own || !core.unprobed.may_be_unprobed(&self.ns, &self.command.terms) {
             return Ok(None);
         }
         let reads: Vec<Namespace> = self.mapped.reads.iter().map(|read| self.namespace(&read.collection)).collect();

@@ -19,7 +19,7 @@ use crate::{
 /// Can a query be one, as far as its collection has no say in it? To be asked first: nothing is
 /// sent for that. Where it cannot, because there is no lease, it counts for taking one.
 pub(super) fn may(core: &Core, ns: &Namespace, query: &Query) -> bool {
-    !query.is_for_locks && !query.sees_lock_fields() && core.may_be_unprobed(ns, &query.terms)
+    !query.is_for_locks && !query.sees_lock_fields() && core.unprobed.may_be_unprobed(ns, &query.terms)
 }
 
 /// The documents that these stages answer, of what the query selects.
@@ -50,12 +50,12 @@ pub(super) async fn find(core: &Core, ns: &Namespace, query: &Query) -> Result<O
 
 /// The answer to the command of `distinct`.
 pub(super) async fn distinct(core: &Core, ns: &Namespace, command: &Document) -> Result<Option<Vec<Bson>>> {
-    let Some(permit) = core.unprobed(&[ns]).await else { return Ok(None) };
+    let Some(permit) = core.unprobed.permit(&[ns]).await else { return Ok(None) };
     let mut answer = match core.server.run_command(&ns.db, command.clone()).await {
         Err(refused) if refused.kind() == ErrorKind::Invalid => return Ok(None),
         answer => answer?,
     };
-    Ok(core.is_believed(permit, &[ns]).then(|| match answer.remove("values") {
+    Ok(core.unprobed.is_believed(permit, &[ns]).then(|| match answer.remove("values") {
         Some(Bson::Array(values)) => values,
         _ => Vec::new(),
     }))
@@ -67,14 +67,14 @@ pub(super) async fn ask(
     reads: &[&Namespace],
     command: impl FnOnce() -> Document,
 ) -> Result<Option<Documents>> {
-    let (Some(permit), Some(first)) = (core.unprobed(reads).await, reads.first()) else { return Ok(None) };
+    let (Some(permit), Some(first)) = (core.unprobed.permit(reads).await, reads.first()) else { return Ok(None) };
     let answer = match core.server.cursor(&first.db, command()).await {
         Err(refused) if refused.kind() == ErrorKind::Invalid => return Ok(None),
         answer => answer?,
     };
     let mut answer = Documents::streaming(answer);
     answer.peek().await?;
-    Ok(core.is_believed(permit, reads).then_some(answer))
+    Ok(core.unprobed.is_believed(permit, reads).then_some(answer))
 }
 
 fn safe(core: &Core, query: &Query) -> Document {

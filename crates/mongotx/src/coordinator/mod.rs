@@ -115,7 +115,7 @@ use tokio::runtime::Handle;
 
 use self::{
     by_key::WantedKeys, catalog::Catalog, events::Events, finisher::Finisher, forecast::Forecast, holders::Holders,
-    looks::Looks, parked::Reaper, pending::Pending, read_lease::ReadLease, repairs::Repairs, server::Server,
+    looks::Looks, parked::Reaper, pending::Pending, read_lease::Unprobed, repairs::Repairs, server::Server,
     siblings::Siblings, txlog::TxLog,
 };
 use crate::options::ClientOptions;
@@ -129,7 +129,7 @@ pub(crate) struct Core {
     pub(crate) repairs: Arc<Repairs>,
     pub(crate) holders: Holders,
     pub(crate) pending: Arc<Pending>,
-    pub(crate) read_lease: Arc<ReadLease>,
+    pub(crate) unprobed: Arc<Unprobed>,
     pub(crate) looks: Looks,
     pub(crate) forecast: Arc<Forecast>,
     pub(crate) siblings: Arc<Siblings>,

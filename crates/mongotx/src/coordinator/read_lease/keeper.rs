@@ -12,7 +12,8 @@ use std::{
 use bson::oid::ObjectId;
 
 use super::{
-    super::{Core, moment::Moment, records::Records, strangers, txlog::TxLog},
+    super::{moment::Moment, records::Records, strangers, txlog::TxLog},
+    Unprobed,
     state::ReadLease,
 };
 use crate::{backoff::Backoff, error::Result, options::Namespace};
@@ -30,18 +31,18 @@ const ELSEWHERE: u32 = 25;
 
 /// Takes the lease and keeps it, in the background. `ns`: a collection for the record of a client
 /// that has none.
-pub(super) fn start(core: &Arc<Core>, ns: &Namespace) {
+pub(super) fn start(client: &Arc<Unprobed>, ns: &Namespace) {
     let keeper = Keeper {
-        core: Arc::downgrade(core),
-        log: Arc::clone(&core.log),
-        lease: Arc::clone(&core.read_lease),
+        client: Arc::downgrade(client),
+        log: Arc::clone(&client.log),
+        lease: Arc::clone(&client.read_lease),
         by: ObjectId::new(),
         ns: ns.clone(),
         has_flagged: AtomicBool::new(false),
     };
     // Also when the task is stopped, or cannot begin, because the runtime ends.
-    let ended = Ended(Arc::clone(&core.read_lease));
-    core.runtime.spawn(async move {
+    let ended = Ended(Arc::clone(&client.read_lease));
+    client.runtime.spawn(async move {
         keeper.run().await;
         drop(ended);
     });
@@ -56,7 +57,7 @@ impl Drop for Ended {
 }
 
 struct Keeper {
-    core: Weak<Core>,
+    client: Weak<Unprobed>,
     /// The log, which outlives a client that is dropped until the record is as it should be.
     log: Arc<dyn TxLog>,
     lease: Arc<ReadLease>,
@@ -90,31 +91,31 @@ impl Keeper {
     /// Step 1: the record says it. `None`: the client was dropped or shut down, or another one is
     /// there, and would only be made to wait.
     async fn take(&self) -> Result<Option<u64>> {
-        let Some(core) = self.core.upgrade() else { return Ok(None) };
-        if core.log.others_are_there().await? || has_others_elsewhere(&core).await? {
+        let Some(client) = self.client.upgrade() else { return Ok(None) };
+        if client.log.others_are_there().await? || has_others_elsewhere(&client).await? {
             return Ok(None);
         }
-        let Some(lease) = core.read_lease.begin() else { return Ok(None) };
-        Ok(self.flag(&core).await?.then_some(lease))
+        let Some(lease) = client.read_lease.begin() else { return Ok(None) };
+        Ok(self.flag(&client).await?.then_some(lease))
     }
 
     /// Says it in the record that takes new transactions.
-    async fn flag(&self, core: &Core) -> Result<bool> {
+    async fn flag(&self, client: &Unprobed) -> Result<bool> {
         self.has_flagged.store(true, Relaxed);
-        let lease_ms = u64::try_from(core.options.lease.as_millis()).unwrap_or(u64::MAX);
-        core.log.flag_reader(self.by, lease_ms, &self.ns).await
+        let lease_ms = u64::try_from(client.options.lease.as_millis()).unwrap_or(u64::MAX);
+        client.log.flag_reader(self.by, lease_ms, &self.ns).await
     }
 
     /// Step 2, again and again.
     async fn keep(&self, mut lease: u64) {
         let mut answered = Instant::now();
         for renewal in 1_u32.. {
-            let Some(core) = self.core.upgrade() else { return };
+            let Some(client) = self.client.upgrade() else { return };
             if !self.lease.is_current(lease) || self.lease.is_idle() {
                 return;
             }
             let asked = Moment::now();
-            match tokio::time::timeout(PATIENCE, self.is_alone(&core, renewal)).await.unwrap_or(Ok(false)) {
+            match tokio::time::timeout(PATIENCE, self.is_alone(&client, renewal)).await.unwrap_or(Ok(false)) {
                 Ok(true) => match self.lease.renew(lease, asked) {
                     Some(renewed) => (lease, answered) = (renewed, Instant::now()),
                     None => return,
@@ -125,14 +126,14 @@ impl Keeper {
                 }
                 Err(_) => return,
             }
-            drop(core);
+            drop(client);
             self.lease.pause(lease, RENEWAL).await;
         }
     }
 
-    async fn is_alone(&self, core: &Core, renewal: u32) -> Result<bool> {
-        let elsewhere = renewal.is_multiple_of(ELSEWHERE) && has_others_elsewhere(core).await?;
-        Ok(!elsewhere && self.flag(core).await? && core.log.is_sole_reader(self.by).await?)
+    async fn is_alone(&self, client: &Unprobed, renewal: u32) -> Result<bool> {
+        let elsewhere = renewal.is_multiple_of(ELSEWHERE) && has_others_elsewhere(client).await?;
+        Ok(!elsewhere && self.flag(client).await? && client.log.is_sole_reader(self.by).await?)
     }
 
     /// Newcomers wait for nothing as long as a record goes on saying it.
@@ -153,10 +154,10 @@ impl Keeper {
 
 /// Do others of this deployment keep their records in another database, and are there now? They
 /// must not, and are told so when their locks are met.
-async fn has_others_elsewhere(core: &Core) -> Result<bool> {
-    for database in strangers::noted_databases(&core.server).await? {
-        let is_elsewhere = database != core.options.tx_database;
-        if is_elsewhere && Records::new(&database).others_are_there(&core.server, &[]).await? {
+async fn has_others_elsewhere(client: &Unprobed) -> Result<bool> {
+    for database in strangers::noted_databases(&client.server).await? {
+        let is_elsewhere = database != client.options.tx_database;
+        if is_elsewhere && Records::new(&database).others_are_there(&client.server, &[]).await? {
             return Ok(true);
         }
     }

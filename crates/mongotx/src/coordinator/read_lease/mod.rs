@@ -30,17 +30,60 @@ mod keeper;
 mod state;
 mod stored;
 
+use std::sync::{Arc, Weak};
+
 use bson::{Document, oid::ObjectId};
+use tokio::runtime::Handle;
 
 use self::state::{Lease, May, Permit};
 pub(crate) use self::{
     state::{Deciding, ReadLease},
     stored::{Newcomer, outwait},
 };
-use super::{Core, terms::Terms};
+use super::{finisher::Finisher, pending::Pending, server::Server, terms::Terms, txlog::TxLog};
 use crate::options::{ClientOptions, Layout, Namespace};
 
-impl Core {
+/// Queries without a probe: whether one may be sent, and its answer be believed. Its client owns it
+/// alone; it goes with its client.
+pub(crate) struct Unprobed {
+    server: Arc<Server>,
+    log: Arc<dyn TxLog>,
+    finisher: Finisher,
+    pending: Arc<Pending>,
+    read_lease: Arc<ReadLease>,
+    options: Arc<ClientOptions>,
+    /// The client's runtime, in which the lease is kept.
+    runtime: Handle,
+    /// Itself, for the task that keeps the lease.
+    this: Weak<Self>,
+}
+
+impl Unprobed {
+    pub(crate) fn new(
+        server: Arc<Server>,
+        log: Arc<dyn TxLog>,
+        finisher: Finisher,
+        pending: Arc<Pending>,
+        read_lease: Arc<ReadLease>,
+        options: Arc<ClientOptions>,
+    ) -> Arc<Self> {
+        let runtime = Handle::current();
+        Arc::new_cyclic(|this| {
+            let this = Weak::clone(this);
+            Self { server, log, finisher, pending, read_lease, options, runtime, this }
+        })
+    }
+
+    /// A decision of this client about these collections is under way.
+    pub(crate) fn deciding(&self, collections: Vec<Namespace>) -> Deciding {
+        self.read_lease.deciding(collections)
+    }
+
+    /// Lets the lease go: nobody knows what became of a decision.
+    pub(crate) fn lose_lease(&self) {
+        self.read_lease.lose();
+    }
+
     /// May a query be sent without a probe, as far as its collections have no say in it?
     pub(crate) fn may_be_unprobed(&self, ns: &Namespace, terms: &Terms) -> bool {
         let ClientOptions { read_lease, layout, .. } = *self.options;
@@ -56,7 +99,7 @@ impl Core {
     }
 
     /// The right to send such a query of these collections without a probe, if there is one.
-    pub(crate) async fn unprobed(&self, collections: &[&Namespace]) -> Option<Permit> {
+    pub(crate) async fn permit(&self, collections: &[&Namespace]) -> Option<Permit> {
         let process = self.server.nodes.process()?;
         for ns in collections {
             if self.has_left(ns) || !self.is_settled_for_lease(ns, process).await {
