@@ -179,7 +179,7 @@ impl Client {
     /// [`ErrorKind::Invalid`] for a write concern that the server does not take,
     /// [`ErrorKind::Unavailable`] and [`ErrorKind::Indeterminate`] when the server does not answer.
     pub async fn await_write_concern(&self, concern: Document) -> Result<Option<Document>> {
-        self.core.records().await_concern(&self.core.server, concern).await
+        self.core.records.await_concern(&self.core.server, concern).await
     }
 
     /// The counters of this client, at this moment.

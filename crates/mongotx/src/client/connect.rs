@@ -18,6 +18,7 @@ use crate::{
         Core,
         by_key::WantedKeys,
         catalog::{Catalog, Shards},
+        checkpoint::Checkpoints,
         client_record::{ClientRecordLog, Shared},
         events::Events,
         finisher::Finisher,
@@ -31,11 +32,13 @@ use crate::{
         read_lease::{ReadLease, Unprobed},
         records::Records,
         repairs::Repairs,
+        schema::Schema,
         server::{
             Server, from_driver,
             lean::{Lean, Purpose},
             plain::Plain,
         },
+        sweep::Sweeper,
         txlog::TxLog,
     },
     error::{Error, Result},
@@ -122,6 +125,22 @@ pub(super) async fn connect(uri: &str, options: ClientOptions) -> Result<Arc<Cor
         read_lease,
         Arc::clone(&options),
     );
+    let sweeper = Arc::new(Sweeper::new(
+        Arc::clone(&server),
+        Arc::clone(&log),
+        Arc::clone(&catalog),
+        Arc::clone(&repairs),
+        &options,
+    ));
+    let checkpoints = Checkpoints::new(Arc::clone(&server), Arc::clone(&sweeper), Arc::clone(&options));
+    let schema = Schema::new(
+        Arc::clone(&server),
+        Arc::clone(&log),
+        Arc::clone(&catalog),
+        Arc::clone(&repairs),
+        Arc::clone(&pending),
+        Arc::clone(&options),
+    );
     let core = Arc::new_cyclic(|this| Core {
         server,
         log,
@@ -131,6 +150,10 @@ pub(super) async fn connect(uri: &str, options: ClientOptions) -> Result<Arc<Cor
         holders,
         pending,
         unprobed,
+        sweeper,
+        checkpoints,
+        schema,
+        records: Records::new(&options.tx_database),
         looks: Looks::default(),
         forecast: Arc::default(),
         siblings: Arc::default(),
@@ -227,7 +250,7 @@ fn sweep_in_background(core: &Arc<Core>) {
     let weak = Arc::downgrade(core);
     tokio::spawn(async move {
         while let Some(core) = weak.upgrade() {
-            if let Err(error) = core.sweep().await {
+            if let Err(error) = core.sweeper.sweep().await {
                 tracing::debug!(%error, "a sweep was interrupted");
             }
             let pause = core.options.lease * 3;

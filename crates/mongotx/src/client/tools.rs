@@ -121,7 +121,7 @@ impl Client {
     /// # Errors
     /// [`ErrorKind::Unavailable`]; what was done so far stays done.
     pub async fn sweep(&self) -> Result<Swept> {
-        self.core.sweep().await
+        self.core.sweeper.sweep().await
     }
 
     /// Finishes everything that was decided, and lets no transaction be decided until the
@@ -144,7 +144,7 @@ impl Client {
     /// finished, or when the server does not answer; [`ErrorKind::Unsupported`] in the published
     /// layout, and beside clients that write in a later version of the stored format.
     pub async fn checkpoint(&self) -> Result<Checkpoint> {
-        self.core.checkpoint().await
+        self.core.checkpoints.begin(&self.core).await
     }
 
     /// All clients that have records, dead ones included.
@@ -161,7 +161,7 @@ impl Client {
     /// [`ErrorKind::Unavailable`], [`ErrorKind::Corruption`]; [`ErrorKind::Unsupported`] when a
     /// client writes in a later version of the stored format.
     pub async fn clients(&self) -> Result<Vec<ClientInfo>> {
-        let found = self.core.records().read(&self.core.server, &[]).await?;
+        let found = self.core.records.read(&self.core.server, &[]).await?;
         Ok(found.into_iter().map(ClientInfo::from).collect())
     }
 
@@ -172,7 +172,7 @@ impl Client {
     /// [`ErrorKind::Unavailable`]; [`ErrorKind::Unsupported`] when a client writes in a later
     /// version of the stored format.
     pub async fn open_clients(&self, limit: usize) -> Result<Vec<ClientInfo>> {
-        let found = self.core.records().open(&self.core.server, limit).await?;
+        let found = self.core.records.open(&self.core.server, limit).await?;
         Ok(found.into_iter().map(ClientInfo::from).collect())
     }
 
@@ -191,7 +191,7 @@ impl Client {
     /// [`ErrorKind::Unavailable`], [`ErrorKind::Corruption`]; [`ErrorKind::Unsupported`] as of
     /// [`Client::clients`].
     pub async fn client_info(&self, id: ClientId) -> Result<Option<ClientInfo>> {
-        let found = self.core.records().read(&self.core.server, &[id]).await?;
+        let found = self.core.records.read(&self.core.server, &[id]).await?;
         Ok(found.into_iter().next().map(ClientInfo::from))
     }
 
@@ -226,7 +226,7 @@ impl Client {
     /// # Errors
     /// [`ErrorKind::Unavailable`], [`ErrorKind::Corruption`].
     pub async fn locked_documents(&self, namespace: &Namespace, limit: usize) -> Result<Vec<LockedDocument>> {
-        let found = self.core.locked_documents(namespace, limit).await?;
+        let found = self.core.sweeper.locked_documents(namespace, limit).await?;
         Ok(found
             .into_iter()
             .map(|(at, lock)| LockedDocument { namespace: namespace.clone(), id: at.id, lock })
@@ -252,9 +252,9 @@ impl Client {
     }
 
     async fn held_by(&self, id: TxId, limit: usize) -> Result<Vec<(Namespace, Address, LockState)>> {
-        let clients = self.core.records().read(&self.core.server, &[id.client]).await?;
+        let clients = self.core.records.read(&self.core.server, &[id.client]).await?;
         let namespaces = clients.first().map(|client| client.namespaces.clone()).unwrap_or_default();
-        self.core.held_by(id, &namespaces, limit).await
+        self.core.sweeper.held_by(id, &namespaces, limit).await
     }
 
     /// Repairs every document of a collection whose transaction is decided, or whose client is
@@ -293,7 +293,7 @@ impl Client {
 
     async fn repair(&self, namespace: &Namespace, mut filter: Document) -> Result<usize> {
         filter.insert("$or", any_lock());
-        let Cleaned { repaired, mut refused, .. } = self.core.repair_where(namespace, filter).await?;
+        let Cleaned { repaired, mut refused, .. } = self.core.sweeper.repair_where(namespace, filter).await?;
         if refused.is_empty() {
             return Ok(repaired);
         }

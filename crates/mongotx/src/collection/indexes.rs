@@ -192,7 +192,7 @@ impl<T> Collection<T> {
     /// As [`Collection::create_index`]; those created before stay.
     pub async fn create_indexes(&self, indexes: impl IntoIterator<Item = IndexModel>) -> Result<Vec<String>> {
         let specs: Vec<(Document, bool)> = indexes.into_iter().map(|index| (index.spec, index.mirrored)).collect();
-        self.core.create_indexes(&self.namespace, &specs).await
+        self.core.schema.create_indexes(&self.namespace, &specs).await
     }
 
     /// Drops an index by its name or its key pattern.

@@ -139,7 +139,7 @@ impl Core {
         }
         let limit = i64::try_from(self.options.commit_timeout.as_millis()).unwrap_or(i64::MAX);
         let wanted = doc! {"w": i64::from(n), "j": true, "wtimeout": limit};
-        let missed = self.records().await_concern(&self.server, wanted).await.map_err(Error::or_indeterminate)?;
+        let missed = self.records.await_concern(&self.server, wanted).await.map_err(Error::or_indeterminate)?;
         let Some(missed) = missed else { return Ok(()) };
         let reason = missed.get_str("errmsg").unwrap_or("the server gave no reason");
         let message = format!("the transaction is committed, but {n} members do not all have it yet: {reason}");

@@ -24,7 +24,7 @@ impl Core {
             return Err(Error::unsupported(format!("{ns} cannot be dropped: {reason}")));
         }
         if self.catalog.look_up(ns).await?.unlockable.is_none() {
-            self.until_unlocked(ns, "dropped", &mut Patience::new(self.options.write_wait)).await?;
+            self.schema.until_unlocked(ns, "dropped", &mut Patience::new(self.options.write_wait)).await?;
         }
         let command = self.server.run_directly(&ns.db, doc! {"drop": &ns.coll});
         let dropped = match self.catalog.dropped_event(ns).await? {
@@ -52,7 +52,7 @@ impl Core {
             let name = info.get_str("name").unwrap_or_default();
             let ns = Namespace::new(db, name);
             if !is_scratch(name) && self.catalog.look_up(&ns).await?.unlockable.is_none() {
-                self.until_unlocked(&ns, "dropped", &mut patience).await?;
+                self.schema.until_unlocked(&ns, "dropped", &mut patience).await?;
                 events.extend(self.catalog.dropped_event(&ns).await?);
             }
         }

@@ -52,7 +52,7 @@ async fn out(
         return Err(Error::unsupported(message));
     }
     let mut plan = Plan::of(core, None, ns, before).await?;
-    core.until_unlocked(target, "replaced", &mut Patience::new(core.options.write_wait)).await?;
+    core.schema.until_unlocked(target, "replaced", &mut Patience::new(core.options.write_wait)).await?;
     plan.settle(core).await?;
     let command = plan.writing_command(stage)?;
     core.server.run_directly(&ns.db, command).await.map(drop)

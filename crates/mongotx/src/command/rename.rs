@@ -91,7 +91,7 @@ impl Rename {
         let mut patience = Patience::new(limit);
         loop {
             for ns in &lockable {
-                self.core.until_unlocked(ns, "renamed", &mut patience).await?;
+                self.core.schema.until_unlocked(ns, "renamed", &mut patience).await?;
             }
             let indexes = freeze(ObjectId::new());
             self.core.server.at(Step::BeforeFreeze).await;

@@ -24,18 +24,20 @@ use std::{
 use bson::{doc, oid::ObjectId};
 use protocol::ClientId;
 use sd2v::names::WRITER;
-use tokio::{sync::watch, task::JoinHandle};
+use tokio::{runtime::Handle, sync::watch, task::JoinHandle};
 use tracing::instrument::WithSubscriber;
 
 use super::{
     Core,
     changes::{Closed, Stamps},
     hold::{Hold, LIFE},
-    records::StoredRecord,
+    records::{Records, StoredRecord},
+    server::Server,
+    sweep::{Sweeper, any_lock},
 };
 use crate::{
     error::{Error, ErrorKind, Result},
-    options::{Layout, Namespace},
+    options::{ClientOptions, Layout, Namespace},
 };
 
 /// How often the hold is renewed.
@@ -62,7 +64,9 @@ struct ToldDecided {
 /// Transactions are held until this ends ([`Checkpoint::end`]). Dropped, it ends in the background.
 #[must_use = "transactions are held as long as it lives"]
 pub struct Checkpoint {
-    core: Arc<Core>,
+    checkpoints: Arc<Checkpoints>,
+    /// Its client, which goes on sweeping as long as the checkpoint lives.
+    _client: Arc<Core>,
     by: ObjectId,
     hold: Hold,
     settled: Settled,
@@ -119,9 +123,9 @@ impl Checkpoint {
     pub async fn end(mut self) -> Result<Ended> {
         self.keeper.abort();
         let mut broken = self.broken.borrow().clone();
-        let late = self.core.locked_late(&self.settled.collections).await;
-        let disturbed = self.core.disturbed(&self.decided).await;
-        let ended = self.hold.end(&self.core.server, self.by).await;
+        let late = self.checkpoints.locked_late(&self.settled.collections).await;
+        let disturbed = self.checkpoints.disturbed(&self.decided).await;
+        let ended = self.hold.end(&self.checkpoints.server, self.by).await;
         self.has_ended = ended.is_ok();
         broken = broken.or(disturbed?);
         if !ended? {
@@ -137,10 +141,10 @@ impl Drop for Checkpoint {
         if self.has_ended {
             return;
         }
-        let (core, hold, by) = (Arc::clone(&self.core), self.hold.clone(), self.by);
-        let runtime = core.runtime.clone();
+        let (checkpoints, hold, by) = (Arc::clone(&self.checkpoints), self.hold.clone(), self.by);
+        let runtime = checkpoints.runtime.clone();
         let end = async move {
-            if let Err(error) = hold.end(&core.server, by).await {
+            if let Err(error) = hold.end(&checkpoints.server, by).await {
                 tracing::warn!(%error, "the hold of a checkpoint ends by itself");
             }
         };
@@ -153,9 +157,24 @@ fn lapsed() -> String {
     format!("the hold has ended by itself, because it could not be renewed for {life} s")
 }
 
-impl Core {
-    /// Begins a checkpoint: steps 1 to 5.
-    pub(crate) async fn checkpoint(self: &Arc<Self>) -> Result<Checkpoint> {
+/// Begins checkpoints, and looks whether they hold.
+pub(crate) struct Checkpoints {
+    server: Arc<Server>,
+    sweeper: Arc<Sweeper>,
+    records: Records,
+    options: Arc<ClientOptions>,
+    /// The client's runtime, in which holds are renewed.
+    runtime: Handle,
+}
+
+impl Checkpoints {
+    pub(crate) fn new(server: Arc<Server>, sweeper: Arc<Sweeper>, options: Arc<ClientOptions>) -> Arc<Self> {
+        let (records, runtime) = (Records::new(&options.tx_database), Handle::current());
+        Arc::new(Self { server, sweeper, records, options, runtime })
+    }
+
+    /// Begins a checkpoint of this client: steps 1 to 5.
+    pub(crate) async fn begin(self: &Arc<Self>, client: &Arc<Core>) -> Result<Checkpoint> {
         if self.options.layout == Layout::Published {
             return Err(Error::unsupported("there are no checkpoints in the published layout"));
         }
@@ -167,9 +186,18 @@ impl Core {
         let keeper = self.runtime.spawn(keeper.with_current_subscriber());
         let settled = Settled::default();
         // From here on it ends with whatever ends this.
-        let core = Arc::clone(self);
-        let mut held =
-            Checkpoint { core, by, hold, settled, decided: Arc::default(), keeper, broken, has_ended: false };
+        let (checkpoints, client) = (Arc::clone(self), Arc::clone(client));
+        let mut held = Checkpoint {
+            checkpoints,
+            _client: client,
+            by,
+            hold,
+            settled,
+            decided: Arc::default(),
+            keeper,
+            broken,
+            has_ended: false,
+        };
         held.decided = loop {
             let Settled { fenced, repaired, collections } = self.settle().await?;
             held.settled.fenced += fenced;
@@ -195,11 +223,11 @@ impl Core {
         let mut settled = Settled::default();
         let (mut quiet_at, mut deadline) = (Instant::now(), Instant::now() + SETTLING);
         loop {
-            let found = self.records().read(&self.server, &[]).await?;
+            let found = self.records.read(&self.server, &[]).await?;
             settled.collections.extend(found.iter().flat_map(|record| record.namespaces.iter().cloned()));
             let open: Vec<&StoredRecord> = found.iter().filter(|record| !record.closed).collect();
             for record in open.iter().filter(|record| !record.record.fenced) {
-                self.records().fence_now(&self.server, record.client).await?;
+                self.records.fence_now(&self.server, record.client).await?;
                 if !record.expired {
                     settled.fenced += 1;
                     let heard = Duration::from_millis(record.lease_ms.unsigned_abs()) / 3 + LATE;
@@ -207,7 +235,7 @@ impl Core {
                     deadline = deadline.max(quiet_at + SETTLING);
                 }
             }
-            settled.repaired += self.sweep().await?.repaired;
+            settled.repaired += self.sweeper.sweep().await?.repaired;
             if open.is_empty() && Instant::now() >= quiet_at && self.unlock(&mut settled).await? {
                 return Ok(settled);
             }
@@ -222,10 +250,10 @@ impl Core {
     async fn unlock(&self, settled: &mut Settled) -> Result<bool> {
         let mut is_clean = true;
         for ns in &settled.collections {
-            if !self.locked_documents(ns, 1).await?.is_empty() {
+            if !self.sweeper.locked_documents(ns, 1).await?.is_empty() {
                 is_clean = false;
-                let locked = doc! {"$or": super::sweep::any_lock()};
-                settled.repaired += self.repair_where(ns, locked).await?.repaired;
+                let locked = doc! {"$or": any_lock()};
+                settled.repaired += self.sweeper.repair_where(ns, locked).await?.repaired;
             }
         }
         Ok(is_clean)
@@ -242,7 +270,7 @@ impl Core {
     }
 
     async fn decided(&self) -> Result<ToldDecided> {
-        let told = self.records().changes(&self.server, &Closed::default()).await?;
+        let told = self.records.changes(&self.server, &Closed::default()).await?;
         let mut stamps = told.changes.0;
         stamps.retain(|_, stamps| !stamps.is_empty());
         let are_closed = stamps.keys().all(|client| told.closed.contains(client));
@@ -272,7 +300,7 @@ impl Core {
 /// Renews the hold; once there is something to compare with, looks whether anything was decided.
 /// Tells why it has ended too early.
 async fn keep(
-    core: Arc<Core>,
+    checkpoints: Arc<Checkpoints>,
     (hold, by): (Hold, ObjectId),
     settled: watch::Receiver<Option<Arc<Decided>>>,
     tell: watch::Sender<Option<String>>,
@@ -281,7 +309,7 @@ async fn keep(
     let reason = loop {
         tokio::time::sleep(BEAT).await;
         let asked = Instant::now();
-        match hold.renew(&core.server, by).await {
+        match hold.renew(&checkpoints.server, by).await {
             Ok(true) => renewed = asked,
             Ok(false) => break lapsed(),
             Err(_) if renewed.elapsed() < LIFE => {}
@@ -290,7 +318,7 @@ async fn keep(
         let before = settled.borrow().clone();
         // An error: the next look tells; the last one has to.
         if let Some(before) = before
-            && let Ok(Some(reason)) = core.disturbed(&before).await
+            && let Ok(Some(reason)) = checkpoints.disturbed(&before).await
         {
             break reason;
         }

@@ -32,7 +32,7 @@
 //! | [`strangers`] | locks of clients that have no record here |
 //! | [`read_lease`] | queries of a client that is alone, which need no look for what is pending |
 //! | [`pending`] | repair of what a query would have to see, and reads that may be a little old |
-//! | [`unlocked`] | waiting until nothing in a collection is locked |
+//! | [`schema`] | changes of collections and indexes that wait for transactions |
 //! | [`unique`] | unique indexes between pending and committed values |
 //! | [`placing`] | a few inserts under unique indexes, in one command |
 //! | [`roll`] | roll forward or back, any number of documents |
@@ -106,7 +106,6 @@ pub(crate) mod transaction;
 pub(crate) mod txlog;
 pub(crate) mod unchanged;
 pub(crate) mod unique;
-pub(crate) mod unlocked;
 pub(crate) mod witness;
 
 use std::sync::{Arc, Weak};
@@ -114,9 +113,10 @@ use std::sync::{Arc, Weak};
 use tokio::runtime::Handle;
 
 use self::{
-    by_key::WantedKeys, catalog::Catalog, events::Events, finisher::Finisher, forecast::Forecast, holders::Holders,
-    looks::Looks, parked::Reaper, pending::Pending, read_lease::Unprobed, repairs::Repairs, server::Server,
-    siblings::Siblings, txlog::TxLog,
+    by_key::WantedKeys, catalog::Catalog, checkpoint::Checkpoints, events::Events, finisher::Finisher,
+    forecast::Forecast, holders::Holders, looks::Looks, parked::Reaper, pending::Pending, read_lease::Unprobed,
+    records::Records, repairs::Repairs, schema::Schema, server::Server, siblings::Siblings, sweep::Sweeper,
+    txlog::TxLog,
 };
 use crate::options::ClientOptions;
 
@@ -130,6 +130,10 @@ pub(crate) struct Core {
     pub(crate) holders: Holders,
     pub(crate) pending: Arc<Pending>,
     pub(crate) unprobed: Arc<Unprobed>,
+    pub(crate) sweeper: Arc<Sweeper>,
+    pub(crate) checkpoints: Arc<Checkpoints>,
+    pub(crate) schema: Schema,
+    pub(crate) records: Records,
     pub(crate) looks: Looks,
     pub(crate) forecast: Arc<Forecast>,
     pub(crate) siblings: Arc<Siblings>,

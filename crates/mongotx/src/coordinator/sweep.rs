@@ -15,7 +15,7 @@
 //!
 //! Any number of sweeps may run at a time.
 
-use std::collections::BTreeSet;
+use std::{collections::BTreeSet, sync::Arc};
 
 use bson::{Bson, Document, doc, oid::ObjectId};
 use protocol::{ClientId, LockState, TxId};
@@ -25,11 +25,14 @@ use sd2v::{
     text::SCRATCH,
 };
 
-use super::{Core, address::Address, lock_fields::locks_only, records::Records};
+use super::{
+    address::Address, catalog::Catalog, lock_fields::locks_only, records::Records, repairs::Repairs, server::Server,
+    txlog::TxLog,
+};
 use crate::{
     coordinator::scratch::drop_collection,
     error::{Error, ErrorKind, Result},
-    options::{Layout, Namespace},
+    options::{ClientOptions, Layout, Namespace},
 };
 
 /// Documents repaired in one round.
@@ -68,19 +71,36 @@ pub(crate) fn any_lock() -> Vec<Document> {
     [WRITER, READERS].map(|lock| doc! {lock: {"$exists": true}}).to_vec()
 }
 
-impl Core {
-    pub(crate) fn records(&self) -> Records {
-        Records::new(&self.options.tx_database)
+/// Cleans up after clients, and finds the documents that are locked.
+pub(crate) struct Sweeper {
+    server: Arc<Server>,
+    log: Arc<dyn TxLog>,
+    catalog: Arc<Catalog>,
+    repairs: Arc<Repairs>,
+    records: Records,
+    layout: Layout,
+}
+
+impl Sweeper {
+    pub(crate) fn new(
+        server: Arc<Server>,
+        log: Arc<dyn TxLog>,
+        catalog: Arc<Catalog>,
+        repairs: Arc<Repairs>,
+        options: &ClientOptions,
+    ) -> Self {
+        let (records, layout) = (Records::new(&options.tx_database), options.layout);
+        Self { server, log, catalog, repairs, records, layout }
     }
 
     /// Runs steps 1 to 5 for all clients.
     #[tracing::instrument(name = "mongotx.sweep", level = "debug", skip_all)]
     pub(crate) async fn sweep(&self) -> Result<Swept> {
         let mut swept = Swept::default();
-        if self.options.layout == Layout::Published {
+        if self.layout == Layout::Published {
             return Ok(swept);
         }
-        let records = self.records();
+        let records = &self.records;
         let mut failed = None;
         let all = records.read(&self.server, &[]).await?;
         records.let_them_beat(all.iter().filter(|record| record.is_to_be_fenced())).await;

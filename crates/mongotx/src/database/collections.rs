@@ -43,7 +43,7 @@ impl<'a> IntoFuture for CreateCollection<'a> {
 
     fn into_future(self) -> Self::IntoFuture {
         let Self { database, ns, options } = self;
-        Box::pin(async move { database.core.create_collection(&ns, &options).await })
+        Box::pin(async move { database.core.schema.create_collection(&ns, &options).await })
     }
 }
 
@@ -70,7 +70,7 @@ impl<'a> IntoFuture for ModifyCollection<'a> {
 
     fn into_future(self) -> Self::IntoFuture {
         let Self { database, ns, options } = self;
-        Box::pin(async move { database.core.modify_collection(&ns, &options).await })
+        Box::pin(async move { database.core.schema.modify_collection(&ns, &options).await })
     }
 }
 

@@ -13,9 +13,9 @@
 use bson::{Bson, Document};
 use sd2v::index::{Creation, Index, interpret, plan_creation};
 
-use super::super::{
-    Core,
-    catalog::{create_stored, drop_stored, list_stored},
+use super::{
+    super::catalog::{create_stored, drop_stored, list_stored},
+    Schema,
 };
 use crate::{
     error::{Error, Result},
@@ -25,7 +25,7 @@ use crate::{
 /// Indexes that one collection may have in the server.
 const MAX_INDEXES: usize = 64;
 
-impl Core {
+impl Schema {
     /// Creates indexes: each with whether its unsafe versions are to be indexed, too. Answers their
     /// names.
     pub(crate) async fn create_indexes(&self, ns: &Namespace, specs: &[(Document, bool)]) -> Result<Vec<String>> {

@@ -7,29 +7,60 @@
 //! | --- | --- |
 //! | this one | creating collections, and changing their options |
 //! | [`indexes`] | creating indexes |
+//! | [`unlocked`] | waiting until nothing in a collection is locked |
 //! | [`writers`] | waiting for everybody who writes by what was known before |
 //!
 //! [`super::catalog`] knows the collections, and changes what nobody has to wait for.
 
 mod indexes;
+mod unlocked;
 mod writers;
+
+use std::sync::Arc;
 
 use bson::Document;
 use sd2v::text::SCRATCH;
 
 use super::{
-    Core,
-    catalog::{check_created, is_scratch, switches_on, with_options},
+    catalog::{Catalog, check_created, is_scratch, switches_on, with_options},
+    pending::Pending,
+    records::Records,
+    repairs::Repairs,
+    server::Server,
+    txlog::TxLog,
 };
 use crate::{
     error::{Error, Result},
-    options::{ChangeStreams, Namespace},
+    options::{ChangeStreams, ClientOptions, Namespace},
 };
 
 /// Number of MongoDB's error code `InvalidNamespace`.
 const INVALID_NAME: i32 = 73;
 
-impl Core {
+/// Changes of collections and indexes that have to wait for transactions.
+pub(crate) struct Schema {
+    server: Arc<Server>,
+    log: Arc<dyn TxLog>,
+    catalog: Arc<Catalog>,
+    repairs: Arc<Repairs>,
+    pending: Arc<Pending>,
+    records: Records,
+    options: Arc<ClientOptions>,
+}
+
+impl Schema {
+    pub(crate) fn new(
+        server: Arc<Server>,
+        log: Arc<dyn TxLog>,
+        catalog: Arc<Catalog>,
+        repairs: Arc<Repairs>,
+        pending: Arc<Pending>,
+        options: Arc<ClientOptions>,
+    ) -> Self {
+        let records = Records::new(&options.tx_database);
+        Self { server, log, catalog, repairs, pending, records, options }
+    }
+
     /// Creates a collection, a time series or a view. A validator is stored as transactions need
     /// it.
     pub(crate) async fn create_collection(&self, ns: &Namespace, options: &Document) -> Result<()> {

@@ -14,26 +14,28 @@ use bson::{Bson, Document, doc};
 use protocol::TxId;
 use sd2v::names::{WRITER, tx_id_from_bson};
 
-use super::super::{
-    Core,
-    catalog::{Collection, FRESH},
-    patience::Patience,
-    records::StoredRecord,
-    terms::Terms,
+use super::{
+    super::{
+        catalog::{Collection, FRESH},
+        patience::Patience,
+        records::StoredRecord,
+        terms::Terms,
+    },
+    Schema,
 };
 use crate::{
     error::{Error, ErrorKind, Result},
     options::Namespace,
 };
 
-impl Core {
+impl Schema {
     /// Both steps. `everybody`: also for clients that may write there outside transactions only,
     /// and have no record.
     pub(super) async fn wait_for_writers(&self, ns: &Namespace, everybody: bool) -> Result<()> {
         let mut patience = Patience::new(self.options.write_wait.max(FRESH * 2));
         let old = self.catalog.forget(ns);
         self.wait_until_released(ns, &old, &mut patience).await?;
-        let records = self.records().read(&self.server, &[]).await?;
+        let records = self.records.read(&self.server, &[]).await?;
         let others =
             |record: &&StoredRecord| !record.closed && record.namespaces.contains(ns) && !self.log.owns(record.client);
         if everybody || records.iter().any(|record| others(&record)) {

@@ -10,13 +10,16 @@ use sd2v::{
     stored,
 };
 
-use super::{Core, address::Address, lock_fields::locks_only, patience::Patience};
+use super::{
+    super::{address::Address, lock_fields::locks_only, patience::Patience},
+    Schema,
+};
 use crate::{
     error::{Error, ErrorKind, Result},
     options::Namespace,
 };
 
-impl Core {
+impl Schema {
     /// `purpose`: what cannot be done to the collection as long as something is locked.
     pub(crate) async fn until_unlocked(&self, ns: &Namespace, purpose: &str, patience: &mut Patience) -> Result<()> {
         let key = self.catalog.shard_key(ns).await?;
