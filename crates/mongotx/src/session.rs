@@ -12,9 +12,9 @@ use crate::{
     backoff::Backoff,
     coordinator::{
         Core,
+        lifecycle::abandon,
         parked::{Parking, Statement},
         quiet::Attempts,
-        transaction::{Transaction, abandon},
     },
     error::{Error, ErrorKind, Result},
     options::TransactionOptions,
@@ -123,9 +123,8 @@ impl Session {
         if self.is_open() {
             return Err(Error::invalid(117, "a transaction is open in this session already"));
         }
-        self.core.check_options(&options)?;
-        self.state =
-            State::Open(Parking::new(&self.core, Transaction::begin(&self.core, options, self.attempts.clone())));
+        self.core.lifecycle.check_options(&options)?;
+        self.state = State::Open(Parking::new(&self.core, self.core.lifecycle.begin(options, self.attempts.clone())));
         Ok(())
     }
 
@@ -182,7 +181,7 @@ impl Session {
                     Some(tx) => {
                         tx.forget_ahead();
                         let checked = self.core.validate(tx).await;
-                        self.core.end_quiet(tx).await;
+                        self.core.quiet.end_quiet(tx).await;
                         checked
                     }
                     None => Ok(()),
@@ -217,7 +216,7 @@ impl Session {
                 // One that was left idle for too long is rolled back already.
                 if let Ok(tx) = parking.take() {
                     self.core.server.counters.add(&self.core.server.counters.rollbacks, 1);
-                    self.core.roll_back(*tx).await;
+                    self.core.lifecycle.roll_back(*tx).await;
                 }
                 Ok(())
             }
@@ -263,7 +262,7 @@ impl Session {
                 let mut statement = parking.statement()?;
                 if let Some(tx) = statement.transaction() {
                     tx.check_undoubted()?;
-                    self.core.check_standing(tx)?;
+                    self.core.standings.check_standing(tx)?;
                 }
                 Ok(Some(statement))
             }
@@ -278,7 +277,7 @@ impl Session {
         if done.as_ref().is_err_and(Error::ends_transaction) {
             return done;
         }
-        self.core.vouch(tx).await?;
+        self.core.standings.vouch(tx).await?;
         tx.end_statement();
         done
     }
@@ -296,8 +295,8 @@ impl Session {
             return error;
         };
         if let Ok(tx) = parking.take() {
-            self.core.count_abort(&error);
-            self.core.roll_back(*tx).await;
+            self.core.lifecycle.count_abort(&error);
+            self.core.lifecycle.roll_back(*tx).await;
         }
         error
     }

@@ -23,12 +23,14 @@ use crate::{
         events::Events,
         finisher::Finisher,
         holders::Holders,
+        lifecycle::Lifecycle,
         looks::Looks,
         nodes::Nodes,
         own_changes::OwnChanges,
         parked::reap_in_background,
         pending::Pending,
         published::{self, PublishedLog},
+        quiet_reader::QuietReader,
         read_lease::{ReadLease, Unprobed},
         records::Records,
         repairs::Repairs,
@@ -38,8 +40,10 @@ use crate::{
             lean::{Lean, Purpose},
             plain::Plain,
         },
+        standing::Standings,
         sweep::Sweeper,
         txlog::TxLog,
+        unchanged::Unchanged,
     },
     error::{Error, Result},
     metrics::Counters,
@@ -141,6 +145,23 @@ pub(super) async fn connect(uri: &str, options: ClientOptions) -> Result<Arc<Cor
         Arc::clone(&pending),
         Arc::clone(&options),
     );
+    let looks = Arc::new(Looks::new(Arc::clone(&server), Arc::clone(&log)));
+    let unchanged = Arc::new(Unchanged::new(
+        Arc::clone(&server),
+        Arc::clone(&log),
+        Arc::clone(&catalog),
+        Arc::clone(&looks),
+        &options.tx_database,
+    ));
+    let quiet = Arc::new(QuietReader::new(Arc::clone(&server), Arc::clone(&log), options.lease));
+    let standings = Standings::new(Arc::clone(&server), Arc::clone(&log));
+    let lifecycle = Lifecycle::new(
+        (Arc::clone(&server), Arc::clone(&log), Arc::clone(&catalog)),
+        finisher.clone(),
+        Arc::clone(&unchanged),
+        Arc::clone(&quiet),
+        Arc::clone(&options),
+    );
     let core = Arc::new_cyclic(|this| Core {
         server,
         log,
@@ -154,9 +175,12 @@ pub(super) async fn connect(uri: &str, options: ClientOptions) -> Result<Arc<Cor
         checkpoints,
         schema,
         records: Records::new(&options.tx_database),
-        looks: Looks::default(),
+        looks,
+        unchanged,
+        quiet,
+        standings,
+        lifecycle,
         forecast: Arc::default(),
-        siblings: Arc::default(),
         wanted: WantedKeys::default(),
         events: Events::new(&options),
         options,

@@ -155,7 +155,7 @@ impl Found {
         if let Some(finds) = finds(&steps) {
             let finds: Vec<(&str, &Document)> = finds.iter().map(|find| (db, find)).collect();
             let (answers, look) = match looks {
-                true => core.ask_before_look(&finds, None).await?.unzip(),
+                true => core.looks.ask_before_look(&finds, None).await?.unzip(),
                 false => (core.server.cursors_together(&finds).await?, None),
             };
             if let Some(answers) = answers {
@@ -163,7 +163,7 @@ impl Found {
             }
         }
         let command = pipeline(steps);
-        if looks && let Some((mut answer, look)) = core.ask_before_look(&[(db, &command)], None).await? {
+        if looks && let Some((mut answer, look)) = core.looks.ask_before_look(&[(db, &command)], None).await? {
             let answer = answer.pop().unwrap_or_else(|| unreachable!("there is one answer for each query"))?;
             return Ok((Self::Piped(answer), look));
         }
@@ -185,7 +185,7 @@ impl Found {
         let mut finds = finds(steps).ok_or_else(not_together)?;
         finds.iter_mut().for_each(behind_a_write);
         let finds: Vec<(&str, &Document)> = finds.iter().map(|find| (db, find)).collect();
-        let asked = core.ask_before_look(&finds, Some(leading)).await?;
+        let asked = core.looks.ask_before_look(&finds, Some(leading)).await?;
         let (answers, look) = asked.ok_or_else(not_together)?;
         Ok((Self::apart(steps, answers)?, look))
     }

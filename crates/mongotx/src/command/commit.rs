@@ -53,7 +53,7 @@ impl Core {
     async fn decide(self: &Arc<Self>, mut tx: Transaction) -> Result<()> {
         let counters = &self.server.counters;
         if let Err(error) = tx.check_undoubted() {
-            self.roll_back(tx).await;
+            self.lifecycle.roll_back(tx).await;
             counters.add(&counters.aborts_expired, 1);
             return Err(error);
         }
@@ -66,7 +66,7 @@ impl Core {
             Ok(Some((decided, deciding))) => {
                 counters.add(&counters.commits, 1);
                 let concern = tx.concern();
-                self.finish(tx, decided).await;
+                self.lifecycle.finish(tx, decided).await;
                 deciding.over();
                 self.spread(concern).await.map_err(|error| error.for_transaction(id))
             }
@@ -75,8 +75,8 @@ impl Core {
                 Err(error.for_transaction(id))
             }
             Err(error) => {
-                self.count_abort(&error);
-                self.roll_back(tx).await;
+                self.lifecycle.count_abort(&error);
+                self.lifecycle.roll_back(tx).await;
                 Err(error.for_transaction(id))
             }
         }
@@ -90,9 +90,9 @@ impl Core {
         let (until, mut times) = (Instant::now() + self.options.commit_timeout, 0);
         while times < VALIDATIONS && (times == 0 || Instant::now() < until) {
             times += 1;
-            let over = self.heard_of(tx);
+            let over = self.quiet.heard_of(tx);
             self.validate_at_commit(tx).await?;
-            self.end_quiet(tx).await;
+            self.quiet.end_quiet(tx).await;
             let Some(started) = tx.started else { return Ok(None) };
             self.outlive(tx).await?;
             if tx.has_written_anything() {

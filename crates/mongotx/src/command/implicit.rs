@@ -10,12 +10,7 @@ use std::{
 };
 
 use crate::{
-    coordinator::{
-        Core,
-        patience::Patience,
-        quiet::Attempts,
-        transaction::{Transaction, abandon},
-    },
+    coordinator::{Core, lifecycle::abandon, patience::Patience, quiet::Attempts, transaction::Transaction},
     error::{ErrorKind, Result},
     options::{Isolation, TransactionOptions},
 };
@@ -62,7 +57,7 @@ impl<'a> Call<'a> {
             lock_wait: self.wait / 4,
             ..TransactionOptions::default()
         };
-        self.open.insert(Transaction::begin(self.core, options, Attempts::default()))
+        self.open.insert(self.core.lifecycle.begin(options, Attempts::default()))
     }
 
     /// The attempt's result: what to answer, or `None` to try again.
@@ -79,8 +74,8 @@ impl<'a> Call<'a> {
                 return Err(refused);
             }
             Err(error) => {
-                self.core.count_abort(&error);
-                self.core.roll_back(tx).await;
+                self.core.lifecycle.count_abort(&error);
+                self.core.lifecycle.roll_back(tx).await;
                 error
             }
         };

@@ -105,7 +105,7 @@ pub(crate) async fn one_directly(core: &Arc<Core>, ns: &Namespace, document: Doc
 /// Inserts one document inside a transaction.
 pub(crate) async fn one(core: &Core, tx: &mut Transaction, ns: &Namespace, document: Document) -> Result<Bson> {
     check_pending(&document)?;
-    let me = core.ensure_started(tx, ns).await?;
+    let me = core.lifecycle.ensure_started(tx, ns).await?;
     let collection = core.catalog.admit_writes(ns, me).await?;
     collection.check_words(&document)?;
     let (id, document) = with_id(document);
@@ -120,7 +120,7 @@ pub(crate) async fn one(core: &Core, tx: &mut Transaction, ns: &Namespace, docum
         // The transaction held the `_id`, and its lock is gone: the `_id` was free, or a rival has
         // it now.
         if owned && !matches!(placed, Ok(Put { before: Before::Removed, .. })) {
-            core.vouch_for_lock(tx).await?;
+            core.standings.vouch_for_lock(tx).await?;
         }
         let Put { before, is_compared } = match placed {
             Ok(put) => put,
@@ -329,7 +329,7 @@ impl Batch {
         ns: &Namespace,
         documents: Vec<(usize, Document)>,
     ) -> Result<bool> {
-        let me = core.ensure_started(tx, ns).await?;
+        let me = core.lifecycle.ensure_started(tx, ns).await?;
         let collection = core.catalog.admit_writes(ns, me).await?;
         let key = core.catalog.shard_key(ns).await?;
         let mut rest = &documents[..];
@@ -356,7 +356,7 @@ impl Batch {
             };
             let done = placing.done;
             if owned[..done].contains(&true) {
-                core.vouch_for_lock(tx).await?;
+                core.standings.vouch_for_lock(tx).await?;
             }
             let uniques = if placing.are_compared { &[] } else { &collection.uniques[..] };
             if !self.check_batch(core, tx, ns, uniques, &rest[..done]).await? {

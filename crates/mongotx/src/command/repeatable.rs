@@ -91,6 +91,6 @@ async fn lock_matching(
         let message = format!("repeatable read cannot lock what it reads in {ns}: {reason}");
         return Err(Error::unsupported(message));
     }
-    let me = core.ensure_started(tx, ns).await?;
+    let me = core.lifecycle.ensure_started(tx, ns).await?;
     Ok(core.lock_for_reading(tx, ns, &found, me).await?.then_some(found))
 }

@@ -40,7 +40,7 @@ pub(crate) async fn run(core: &Core, tx: &mut Transaction, ns: &Namespace, comma
         insert::one(core, tx, ns, document).await?;
         return Ok(at);
     }
-    let me = core.ensure_started(tx, ns).await?;
+    let me = core.lifecycle.ensure_started(tx, ns).await?;
     let collection = core.catalog.admit_writes(ns, me).await?;
     let at = Address::new(id.unwrap_or_else(|| ObjectId::new().into()), demanded);
     let mut patience = Patience::new(tx.options.lock_wait);

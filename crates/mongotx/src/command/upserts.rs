@@ -147,7 +147,7 @@ pub(super) async fn insert_together(
     upserts: &[Operation],
 ) -> Result<Inserted> {
     core.catalog.check_written(ns, true)?;
-    let me = core.ensure_started(tx, ns).await?;
+    let me = core.lifecycle.ensure_started(tx, ns).await?;
     let collection = core.catalog.admit_writes(ns, me).await?;
     // Unique values and words are examined document by document.
     if !collection.uniques.is_empty() || collection.has_words() {

@@ -54,7 +54,7 @@ fn id_of(document: &RawDocument) -> Option<Bson> {
 
 /// `find`.
 pub(crate) async fn find(core: &Core, tx: &mut Transaction, ns: &Namespace, query: &Query) -> Result<Documents> {
-    core.give_quiet(tx).await;
+    core.quiet.give_quiet(tx).await;
     let query = &bound(core, query).await?;
     if let Some(id) = query.pinned_id(core, ns).await? {
         return find_pinned(core, tx, ns, query, id).await;
@@ -239,7 +239,7 @@ pub(crate) async fn note_nothing(core: &Core, tx: &mut Transaction, ns: &Namespa
 
 /// `count`, exactly.
 pub(crate) async fn count(core: &Core, tx: &mut Transaction, ns: &Namespace, query: &Query) -> Result<u64> {
-    core.give_quiet(tx).await;
+    core.quiet.give_quiet(tx).await;
     let query = &bound(core, query).await?;
     if !tx.has_written(ns) && !chance::is_in_query(query) {
         let counted = committed::count(core, Some(tx), ns, query).await?;
@@ -272,7 +272,7 @@ pub(crate) async fn distinct(
     field: &str,
     query: &Query,
 ) -> Result<Vec<Bson>> {
-    core.give_quiet(tx).await;
+    core.quiet.give_quiet(tx).await;
     let query = &bound(core, query).await?;
     if !tx.has_written(ns) && !chance::is_in_query(query) {
         let values = committed::distinct(core, Some(tx), ns, field, query).await?;
@@ -304,7 +304,7 @@ pub(crate) async fn aggregate(
     ns: &Namespace,
     command: &AggregateCommand,
 ) -> Result<Documents> {
-    core.give_quiet(tx).await;
+    core.quiet.give_quiet(tx).await;
     let mut command = chance::bound_pipeline(core, command).await?.into_owned();
     command.terms.staleness = None;
     let command = &command;
@@ -426,7 +426,7 @@ impl<'a> Bracket<'a> {
     /// Before the answer is asked for.
     async fn open(&mut self, tx: &Transaction) -> Result<()> {
         if self.look.is_none() {
-            self.look = Some(self.core.first_look(tx, &self.stamps).await?);
+            self.look = Some(self.core.looks.first_look(tx, &self.stamps).await?);
         }
         Ok(())
     }
@@ -440,20 +440,20 @@ impl<'a> Bracket<'a> {
             let witness = Witness::of(Digest::of(others.map(AsRef::as_ref)));
             entries.push(entry(ns, Read::Find(query.clone()), *own, witness));
         }
-        let later = self.core.look_at_changes(begin_for(tx)).await?;
+        let later = self.core.looks.look_at_changes(begin_for(tx)).await?;
         let changed = self.look.as_ref().and_then(|look| look.changed_at(&later, &self.stamps));
         let unchanged = changed.is_some_and(|changed| changed.is_empty());
-        self.look = Some(self.core.as_first(later, tx));
+        self.look = Some(self.core.looks.as_first(later, tx));
         if unchanged {
             entries.into_iter().try_for_each(|entry| tx.reads.note(entry, self.core.options.max_documents))?;
             if tx.id().is_some() {
-                self.core.end_quiet(tx).await;
+                self.core.quiet.end_quiet(tx).await;
             }
             return Ok(true);
         }
         self.left -= 1;
         if self.left == BRACKETS - DISTURBED {
-            self.core.ask_for_quiet(tx, &self.stamps).await;
+            self.core.quiet.ask_for_quiet(tx, &self.stamps).await;
         }
         if self.left > 0 {
             return Ok(false);

@@ -173,7 +173,7 @@ impl Core {
     /// For what may be unchanged of what the transaction has read.
     pub(crate) async fn since_begin(&self, tx: &Transaction) -> Option<Since> {
         match &tx.base {
-            Some(base) => Some(self.since(base.clone(), &tx.reads).await),
+            Some(base) => Some(self.unchanged.since(base.clone(), &tx.reads).await),
             None => None,
         }
     }
@@ -182,7 +182,7 @@ impl Core {
     fn to_ask<'a>(&self, tx: &'a Transaction, since: Option<&Since>) -> ToAsk<'a> {
         let (last, known) = (self.looks.last(), RefCell::<HashMap<(Tag, Fields), bool>>::default());
         let seems_one = |since: &Since, rest: &(Tag, Fields), last: &ChangeLook| {
-            let compare = || self.is_unchanged(since, &Rests::from([rest.clone()]), last);
+            let compare = || self.unchanged.is_unchanged(since, &Rests::from([rest.clone()]), last);
             *known.borrow_mut().entry(rest.clone()).or_insert_with(compare)
         };
         // Thousands of documents share a few stamps, and each is compared with all records.
@@ -195,7 +195,7 @@ impl Core {
 
     /// Is what seemed unchanged so, now that the later look has come?
     pub(crate) fn is_still_unchanged(&self, since: Option<&Since>, unasked: &Rests, later: &ChangeLook) -> bool {
-        unasked.is_empty() || since.is_some_and(|since| self.is_unchanged(since, unasked, later))
+        unasked.is_empty() || since.is_some_and(|since| self.unchanged.is_unchanged(since, unasked, later))
     }
 
     async fn until_valid(&self, tx: &mut Transaction) -> Result<()> {
@@ -211,7 +211,7 @@ impl Core {
             let ToAsk { parts, asked, unasked } = self.to_ask(tx, since.as_ref());
             let asks = !parts.is_empty();
             let first = match look.take() {
-                None if asks && !one_moment => Some(self.first_look(tx, &stamps).await?),
+                None if asks && !one_moment => Some(self.looks.first_look(tx, &stamps).await?),
                 known => known,
             };
             let looks = first.is_some() && tx.is_wanted();
@@ -229,7 +229,7 @@ impl Core {
                     self.server.counters.add(&self.server.counters.looks_behind, 1);
                     behind
                 }
-                None => self.look_at_changes(begin_for(tx)).await?,
+                None => self.looks.look_at_changes(begin_for(tx)).await?,
             };
             let changed = first.map_or(Some(Tags::new()), |first| first.changed_at(&later, &stamps));
             let is_unchanged = self.is_still_unchanged(since.as_ref(), &unasked, &later);
@@ -247,10 +247,10 @@ impl Core {
                 // From now on everything is asked.
                 since = None;
                 self.server.counters.add(&self.server.counters.validations_unasked_in_vain, 1);
-                look = Some(self.as_first(later, tx));
+                look = Some(self.looks.as_first(later, tx));
                 continue;
             }
-            look = Some(self.as_first(later, tx));
+            look = Some(self.looks.as_first(later, tx));
             if is_one_moment {
                 self.wait_or_give_way(tx, &rivals, &mut patience).await?;
                 continue;
@@ -258,7 +258,7 @@ impl Core {
             (left, disturbed) = (left - 1, disturbed + 1);
             self.server.counters.add(&self.server.counters.validations_disturbed, 1);
             if disturbed == DISTURBED {
-                self.ask_for_quiet(tx, &stamps).await;
+                self.quiet.ask_for_quiet(tx, &stamps).await;
             }
             // It takes longer than that: the next attempt is given more.
             if tx.quiet.as_ref().is_some_and(Quiet::has_run_out) {
@@ -281,7 +281,7 @@ impl Core {
 
     async fn wait_or_give_way(&self, tx: &mut Transaction, rivals: &Rivals, patience: &mut Patience) -> Result<()> {
         // They may be some of those who are kept from deciding.
-        self.end_quiet(tx).await;
+        self.quiet.end_quiet(tx).await;
         let Some(rival) = rivals.first().copied() else { return Ok(()) };
         let may_wait = tx.id().is_none_or(|me| me < rival);
         if !may_wait || std::time::Instant::now() >= patience.deadline() {
@@ -319,7 +319,7 @@ impl Core {
     ) -> Option<Behind> {
         let ToAsk { parts, asked, unasked } = self.to_ask(tx, since);
         if parts.is_empty() {
-            let (_, later) = self.ask_before_look(&[], Some(leading)).await.ok()??;
+            let (_, later) = self.looks.ask_before_look(&[], Some(leading)).await.ok()??;
             return Some(Behind { later: later?, asked, unasked });
         }
         let left = self.ask_together(tx, parts, true, Some(leading)).await.ok()?;

@@ -89,7 +89,7 @@ impl Core {
         // A cursor may be read to its end between here and the question.
         tx.reads.fix();
         let stamps = tx.stamps_of_reads();
-        Some(LookAhead { first: self.remembered_look(tx, &stamps)?, stamps })
+        Some(LookAhead { first: self.looks.remembered_look(tx, &stamps)?, stamps })
     }
 
     /// Has what was asked ahead shown that all that the transaction has read was so at one moment,

@@ -23,7 +23,6 @@ use futures_util::{
 use tokio::{runtime::Handle, sync::Notify};
 
 use super::{
-    Core,
     changes::{ChangeLook, Changes, SameServer, Told},
     moment::Moment,
     records::told_by,
@@ -46,8 +45,10 @@ const LONGEST_WAIT: Duration = Duration::from_millis(100);
 
 type SharedLook = Shared<BoxFuture<'static, Result<Arc<ChangeLook>>>>;
 
-#[derive(Default)]
+/// Looks at the change stamps of all records, for everybody in this client.
 pub(crate) struct Looks {
+    server: Arc<Server>,
+    log: Arc<dyn TxLog>,
     state: Arc<Mutex<State>>,
 }
 
@@ -135,16 +136,20 @@ fn locked(state: &Mutex<State>) -> MutexGuard<'_, State> {
 }
 
 impl Looks {
+    pub(crate) fn new(server: Arc<Server>, log: Arc<dyn TxLog>) -> Self {
+        Self { server, log, state: Arc::default() }
+    }
+
     /// A look that has not begun yet. Each caller that waits for it drives it, so that it ends
     /// although the future of another one is dropped.
-    fn next(&self, begin: Begin, server: &Arc<Server>, log: &Arc<dyn TxLog>) -> Driven {
+    fn next(&self, begin: Begin) -> Driven {
         let mut guard = locked(&self.state);
         let state = &mut *guard;
         let (before, home) = (state.running.clone(), Arc::downgrade(&self.state));
         let next = state.next.get_or_insert_with(|| {
             let at_once = Arc::<Notify>::default();
             let turn = turn_after(before, Arc::clone(&at_once));
-            let look = look_after(turn, home, Arc::clone(server), Arc::clone(log)).boxed().shared();
+            let look = look_after(turn, home, Arc::clone(&self.server), Arc::clone(&self.log)).boxed().shared();
             NextLook { look, at_once }
         });
         if begin == Begin::AtOnce && Arc::strong_count(&state.under_way) <= MOST_AT_ONCE {
@@ -255,10 +260,10 @@ pub(crate) fn begin_for(tx: &Transaction) -> Begin {
     }
 }
 
-impl Core {
+impl Looks {
     /// Looks at the change stamps of all records.
     pub(crate) async fn look_at_changes(&self, begin: Begin) -> Result<Arc<ChangeLook>> {
-        self.looks.next(begin, &self.server, &self.log).await
+        self.next(begin).await
     }
 
     /// Queries, and a look that begins when they have been answered, in one write; with a prepared
@@ -269,7 +274,7 @@ impl Core {
         queries: &[(&str, &Document)],
         leading: Option<&mut Leading<'_>>,
     ) -> Result<Option<(Vec<Result<Stream>>, Option<Arc<ChangeLook>>)>> {
-        let closed = self.looks.last().map(|last| last.closed().clone()).unwrap_or_default();
+        let closed = self.last().map(|last| last.closed().clone()).unwrap_or_default();
         let by_majority = self.server.nodes.are_several();
         let Some((home, mut find)) = self.log.ask_for_changes(&closed) else { return Ok(None) };
         if leading.is_some() {
@@ -292,7 +297,7 @@ impl Core {
             None
         });
         let look = told.map(|told| Arc::new(ChangeLook::new(asked, [before, after], by_majority, &closed, told)));
-        look.iter().for_each(|look| self.looks.keep(look));
+        look.iter().for_each(|look| self.keep(look));
         Ok(Some((answers, look)))
     }
 
@@ -313,7 +318,7 @@ impl Core {
         if several && tx.id().is_none() {
             return None;
         }
-        let look = self.looks.last().filter(|look| self.is_still_good(look, &own, tags))?;
+        let look = self.last().filter(|look| self.is_still_good(look, &own, tags))?;
         // The look may be older than the transaction's first lock, from which on the commit's
         // evidence shows restarts.
         let same = if several { SameServer::Elsewhere } else { SameServer::Connections };

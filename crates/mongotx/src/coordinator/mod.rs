@@ -48,6 +48,7 @@ pub(crate) mod address;
 pub(crate) mod ahead;
 pub(crate) mod answered_each;
 pub(crate) mod as_read;
+pub(crate) mod base;
 pub(crate) mod by_key;
 pub(crate) mod catalog;
 pub(crate) mod chance;
@@ -64,6 +65,7 @@ pub(crate) mod found;
 pub(crate) mod hold;
 pub(crate) mod holders;
 pub(crate) mod kept;
+pub(crate) mod lifecycle;
 pub(crate) mod lock_fields;
 pub(crate) mod looks;
 pub(crate) mod moment;
@@ -114,9 +116,9 @@ use tokio::runtime::Handle;
 
 use self::{
     by_key::WantedKeys, catalog::Catalog, checkpoint::Checkpoints, events::Events, finisher::Finisher,
-    forecast::Forecast, holders::Holders, looks::Looks, parked::Reaper, pending::Pending, read_lease::Unprobed,
-    records::Records, repairs::Repairs, schema::Schema, server::Server, siblings::Siblings, sweep::Sweeper,
-    txlog::TxLog,
+    forecast::Forecast, holders::Holders, lifecycle::Lifecycle, looks::Looks, parked::Reaper, pending::Pending,
+    quiet_reader::QuietReader, read_lease::Unprobed, records::Records, repairs::Repairs, schema::Schema,
+    server::Server, standing::Standings, sweep::Sweeper, txlog::TxLog, unchanged::Unchanged,
 };
 use crate::options::ClientOptions;
 
@@ -134,9 +136,12 @@ pub(crate) struct Core {
     pub(crate) checkpoints: Arc<Checkpoints>,
     pub(crate) schema: Schema,
     pub(crate) records: Records,
-    pub(crate) looks: Looks,
+    pub(crate) looks: Arc<Looks>,
+    pub(crate) unchanged: Arc<Unchanged>,
+    pub(crate) quiet: Arc<QuietReader>,
+    pub(crate) standings: Standings,
+    pub(crate) lifecycle: Lifecycle,
     pub(crate) forecast: Arc<Forecast>,
-    pub(crate) siblings: Arc<Siblings>,
     pub(crate) wanted: WantedKeys,
     pub(crate) events: Events,
     pub(crate) options: Arc<ClientOptions>,

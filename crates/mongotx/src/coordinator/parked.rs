@@ -24,10 +24,7 @@ use std::{
 use protocol::TxId;
 use tokio::sync::Notify;
 
-use super::{
-    Core,
-    transaction::{Transaction, abandon},
-};
+use super::{Core, lifecycle::abandon, transaction::Transaction};
 use crate::error::{Error, ErrorKind, Result};
 
 /// How long the reaper sleeps when nothing is listed: it is woken by the first that is.
@@ -259,7 +256,7 @@ pub(crate) fn reap_in_background(core: &Arc<Core>) {
             let (due, pause) = reaper.due();
             for (tx, error) in due {
                 tracing::warn!(%error, "an idle transaction is rolled back");
-                core.count_abort(&error);
+                core.lifecycle.count_abort(&error);
                 abandon(&core, *tx);
             }
             drop(core);

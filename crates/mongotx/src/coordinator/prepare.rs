@@ -233,7 +233,7 @@ impl Core {
         target: &Target<'_>,
         change: &Change<'_>,
     ) -> Result<Applied> {
-        let me = self.ensure_started(tx, target.ns).await?;
+        let me = self.lifecycle.ensure_started(tx, target.ns).await?;
         let collection = self.catalog.admit_writes(target.ns, me).await?;
         if let Change::Update { update: Update::Replacement(document), .. } = change {
             collection.check_words(document)?;
@@ -276,7 +276,7 @@ impl Core {
             if std::mem::take(&mut owned)
                 && attempted.as_ref().is_ok_and(|done| done.is_none_or(|applied| applied.locked))
             {
-                self.vouch_for_lock(tx).await?;
+                self.standings.vouch_for_lock(tx).await?;
             }
             match attempted {
                 Ok(Some(applied)) => {

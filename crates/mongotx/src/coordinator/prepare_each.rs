@@ -82,7 +82,7 @@ impl Core {
         if tx.has_read_locks(ns) {
             return Ok(Done::default());
         }
-        let me = self.ensure_started(tx, ns).await?;
+        let me = self.lifecycle.ensure_started(tx, ns).await?;
         let (mut statements, is_full) = self.eligible(tx, ns, all, (me, form)).await?;
         if statements.len() < 2 {
             return Ok(Done::default());

@@ -83,7 +83,7 @@ impl Core {
         if !self.catalog.ensure_pending_index(ns).await? {
             return Ok(None);
         }
-        let me = self.ensure_started(tx, ns).await?;
+        let me = self.lifecycle.ensure_started(tx, ns).await?;
         let collection = self.catalog.admit_writes(ns, me).await?;
         let is_alone = self.consequences_at(&collection, ns, &Document::new(), change).await?.are_none();
         let Some(free) = free_one(tx, &collection, ns, query, asked).filter(|_| is_alone) else { return Ok(None) };
@@ -141,7 +141,7 @@ impl Core {
         tx.note_locked(ns, std::slice::from_ref(&at), hold == Hold::Remove);
         if owned {
             // The transaction held the document, and it was free.
-            self.vouch_for_lock(tx).await?;
+            self.standings.vouch_for_lock(tx).await?;
         }
         let shown = is_shown.then(|| {
             let after = match found.remove(UNSAFE) {

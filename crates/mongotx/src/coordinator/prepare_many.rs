@@ -85,7 +85,7 @@ impl Core {
             }
             return Ok(done);
         }
-        let me = self.ensure_started(tx, targets.ns).await?;
+        let me = self.lifecycle.ensure_started(tx, targets.ns).await?;
         self.catalog.admit_writes(targets.ns, me).await?;
         let size = match change {
             Change::Update { update, .. } => {
@@ -207,7 +207,7 @@ impl Core {
         let mine = if all { None } else { Some(self.server.held_among(targets.ns, targets.at, me).await?) };
         let gone = |at: &&Address| mine.as_ref().is_some_and(|mine| !mine.contains(&OwnKey::of(&at.id)));
         if owned.iter().any(gone) || locked as usize + owned.len() > targets.at.len() {
-            self.vouch_for_lock(tx).await?;
+            self.standings.vouch_for_lock(tx).await?;
         }
         let unsafe_rest = rewrite_filter(&rest)?;
         let (mut statements, mut changed, mut others) = (Vec::new(), Vec::new(), Vec::new());

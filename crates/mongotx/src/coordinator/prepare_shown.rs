@@ -47,7 +47,7 @@ impl Core {
         if held || !target.terms.is_plain() {
             return Ok(None);
         }
-        let me = self.ensure_started(tx, target.ns).await?;
+        let me = self.lifecycle.ensure_started(tx, target.ns).await?;
         let collection = self.catalog.admit_writes(target.ns, me).await?;
         if !self.consequences(&collection, target, change).await?.are_none() {
             return Ok(None);

@@ -32,15 +32,16 @@ use std::{
 };
 
 use bson::{Bson, Document, doc, oid::ObjectId};
+use futures_util::future::BoxFuture;
 use protocol::TxId;
+use tokio::runtime::Handle;
 use tracing::instrument::WithSubscriber;
 
 use super::{
-    Core,
     changes::ChangeLook,
     tag::{Tag, Tags},
 };
-use crate::numbers::as_i64;
+use crate::{error::Result, numbers::as_i64};
 
 /// Validations that a session loses one after the other before its next transaction asks for quiet.
 const PATIENCE: u32 = 2;
@@ -159,7 +160,7 @@ pub(crate) struct Quiet {
     by: ObjectId,
     /// The change stamps that are not to be set.
     stamps: Tags,
-    core: Weak<Core>,
+    ends: Weak<QuietEnd>,
     /// When it runs out.
     until: Instant,
     /// Whether it had run out when it was ended.
@@ -171,9 +172,9 @@ pub(crate) struct Quiet {
 
 impl Quiet {
     /// Quiet of this name that is about to be asked for.
-    pub(super) fn new(by: ObjectId, stamps: Tags, core: Weak<Core>, longest: Duration) -> Self {
+    pub(super) fn new(by: ObjectId, stamps: Tags, ends: Weak<QuietEnd>, longest: Duration) -> Self {
         let until = Instant::now() + longest;
-        Self { by, stamps, core, until, has_run_out: false, is_asked: false, is_over: false }
+        Self { by, stamps, ends, until, has_run_out: false, is_asked: false, is_over: false }
     }
 
     /// Was it granted, and has lasted for as long as it may?
@@ -187,10 +188,10 @@ impl Quiet {
     }
 
     /// Ends it, if it is not over.
-    pub(super) async fn end(&mut self, core: &Core) {
+    pub(super) async fn end(&mut self, ends: &QuietEnd) {
         if !self.is_over {
             self.has_run_out = self.has_run_out();
-            core.end_quiet_of(self.by).await;
+            ends.end(self.by).await;
             self.is_over = true;
         }
     }
@@ -350,16 +351,28 @@ impl StoredQuiet {
 
 impl Drop for Quiet {
     fn drop(&mut self) {
-        let Some(core) = self.core.upgrade().filter(|_| !self.is_over) else { return };
+        let Some(ends) = self.ends.upgrade().filter(|_| !self.is_over) else { return };
         let by = self.by;
-        let runtime = core.runtime.clone();
-        runtime.spawn(async move { core.end_quiet_of(by).await }.with_current_subscriber());
+        let runtime = ends.runtime.clone();
+        runtime.spawn(async move { ends.end(by).await }.with_current_subscriber());
     }
 }
 
-impl Core {
-    async fn end_quiet_of(&self, by: ObjectId) {
-        if let Err(error) = self.log.end_quiet(by).await {
+/// Ends quiet, also in the background. The client's own, so that nothing is ended after it.
+pub(crate) struct QuietEnd {
+    /// Tells the records.
+    tell: Box<dyn Fn(ObjectId) -> BoxFuture<'static, Result<()>> + Send + Sync>,
+    /// The client's runtime.
+    runtime: Handle,
+}
+
+impl QuietEnd {
+    pub(super) fn new(tell: impl Fn(ObjectId) -> BoxFuture<'static, Result<()>> + Send + Sync + 'static) -> Self {
+        Self { tell: Box::new(tell), runtime: Handle::current() }
+    }
+
+    async fn end(&self, by: ObjectId) {
+        if let Err(error) = (self.tell)(by).await {
             tracing::debug!(%error, "the quiet that a reader has asked for ends by itself");
         }
     }

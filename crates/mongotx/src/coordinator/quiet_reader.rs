@@ -1,12 +1,40 @@
 //! The reader's side of [`super::quiet`]: when its transaction asks for quiet, and when that ends
 //! (steps 1 and 3).
 
-use bson::{Bson, oid::ObjectId};
+use std::{sync::Arc, time::Duration};
 
-use super::{Core, quiet::Quiet, tag::Tags, transaction::Transaction};
+use bson::{Bson, oid::ObjectId};
+use futures_util::FutureExt;
+
+use super::{
+    quiet::{Quiet, QuietEnd},
+    server::Server,
+    tag::Tags,
+    transaction::Transaction,
+    txlog::TxLog,
+};
 use crate::steps::Step;
 
-impl Core {
+/// Asks for quiet, and ends it, for transactions that read.
+pub(crate) struct QuietReader {
+    server: Arc<Server>,
+    log: Arc<dyn TxLog>,
+    ends: Arc<QuietEnd>,
+    /// The client's lease, which limits how long quiet may last.
+    lease: Duration,
+}
+
+impl QuietReader {
+    pub(crate) fn new(server: Arc<Server>, log: Arc<dyn TxLog>, lease: Duration) -> Self {
+        let records = Arc::clone(&log);
+        let tell = move |by| {
+            let records = Arc::clone(&records);
+            async move { records.end_quiet(by).await }.boxed()
+        };
+        let ends = Arc::new(QuietEnd::new(tell));
+        Self { server, log, ends, lease }
+    }
+
     /// Before a transaction reads: has its session lost too often?
     pub(crate) async fn give_quiet(&self, tx: &mut Transaction) {
         if tx.quiet.is_none()
@@ -24,9 +52,9 @@ impl Core {
             return;
         }
         let (by, length) = (ObjectId::new(), tx.attempts.length());
-        let longest = length.longest(self.options.lease);
+        let longest = length.longest(self.lease);
         // Before the command is sent: a future that is dropped while it is under way ends it, too.
-        tx.quiet = Some(Quiet::new(by, stamps.clone(), self.this.clone(), longest));
+        tx.quiet = Some(Quiet::new(by, stamps.clone(), Arc::downgrade(&self.ends), longest));
         let tags: Vec<Bson> = stamps.iter().map(|stamp| Bson::from(stamp.to_string())).collect();
         self.server.at(Step::BeforeQuiet).await;
         match self.log.ask_for_quiet(by, tags, length).await {
@@ -42,7 +70,7 @@ impl Core {
     /// Others may decide again. To be called before the transaction waits for anybody.
     pub(crate) async fn end_quiet(&self, tx: &mut Transaction) {
         if let Some(quiet) = &mut tx.quiet {
-            quiet.end(self).await;
+            quiet.end(&self.ends).await;
         }
     }
 

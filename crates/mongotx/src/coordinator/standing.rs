@@ -14,14 +14,26 @@
 //! and holds no more: a look at the record | none as a rule |
 //! | the same, and the statement has answered from the transaction's own view of a collection | a look at the record | one |
 
+use std::sync::Arc;
+
 use super::{
-    Core,
+    server::Server,
     transaction::Transaction,
-    txlog::{Look, Standing},
+    txlog::{Look, Standing, TxLog},
 };
 use crate::error::{Error, ErrorKind, Result};
 
-impl Core {
+/// Tells whether transactions still stand.
+pub(crate) struct Standings {
+    server: Arc<Server>,
+    log: Arc<dyn TxLog>,
+}
+
+impl Standings {
+    pub(crate) fn new(server: Arc<Server>, log: Arc<dyn TxLog>) -> Self {
+        Self { server, log }
+    }
+
     /// Before a statement: is it known to be lost?
     pub(crate) fn check_standing(&self, tx: &Transaction) -> Result<()> {
         match tx.started {

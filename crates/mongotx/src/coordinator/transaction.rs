@@ -1,7 +1,7 @@
 //! A transaction: how it begins, and what is known of it until it ends.
 //!
-//! 1. `begin` writes nothing; the number is allocated before the first prepared write
-//!    ([`Core::ensure_started`]).
+//! 1. `begin` writes nothing ([`super::lifecycle`]); the number is allocated before the first
+//!    prepared write (`ensure_started` there).
 //! 2. Every document is noted in `held` *before* the command that may lock it is sent ([`held`]).
 //! 3. It is committed (`crate::command::commit`), if what it has read stands ([`reads`]), or rolled
 //!    back ([`end`]).
@@ -25,12 +25,11 @@ use protocol::{Concern, TxId};
 
 use self::held::HeldSet;
 pub(crate) use self::{
-    end::abandon,
     held::Hold,
     next::{Ahead, Expected},
 };
 use super::{
-    Core,
+    base::Base,
     fields::Fields,
     quiet::{Attempts, Heard, Quiet},
     read_set::ReadSet,
@@ -38,11 +37,10 @@ use super::{
     server::live::{Doubt, Live},
     siblings::Claims,
     txlog::Started,
-    unchanged::Base,
 };
 use crate::{
     error::{Error, ErrorKind, Result},
-    options::{Isolation, Layout, Namespace, TransactionOptions},
+    options::{Isolation, Namespace, TransactionOptions},
 };
 
 pub(crate) struct Transaction {
@@ -83,10 +81,15 @@ pub(crate) struct Transaction {
 }
 
 impl Transaction {
-    pub(crate) fn begin(core: &Core, options: TransactionOptions, attempts: Attempts) -> Self {
-        let isolation = core.isolation(&options);
+    /// One that begins now, at `base` if what it reads may be found unchanged.
+    pub(super) fn new(
+        isolation: Isolation,
+        base: Option<Base>,
+        options: TransactionOptions,
+        attempts: Attempts,
+    ) -> Self {
         Self {
-            base: if isolation == Isolation::Snapshot { core.base() } else { None },
+            base,
             isolation,
             options,
             begun: Instant::now(),
@@ -107,6 +110,11 @@ impl Transaction {
             expected: None,
             is_deciding: false,
         }
+    }
+
+    /// Has it held documents of this collection?
+    pub(super) fn has_held_in(&self, ns: &Namespace) -> bool {
+        self.held.contains_key(ns)
     }
 
     pub(crate) fn id(&self) -> Option<TxId> {
@@ -225,65 +233,5 @@ impl Live for Transaction {
 
     fn answered_as_before(&mut self, before: Doubt) {
         self.doubt = before;
-    }
-}
-
-impl Core {
-    /// The transaction's id, able to lock documents of `ns`.
-    pub(crate) async fn ensure_started(&self, tx: &mut Transaction, ns: &Namespace) -> Result<TxId> {
-        tx.check_alive()?;
-        // The transaction may have to wait for others that are kept from deciding.
-        self.end_quiet(tx).await;
-        match tx.started {
-            Some(started) => {
-                if !tx.held.contains_key(ns) {
-                    self.log.enlist(started.id, ns).await?;
-                }
-                Ok(started.id)
-            }
-            None => {
-                let lease = tx.options.lease.unwrap_or(self.options.lease);
-                let lease_ms = u64::try_from(lease.as_millis()).unwrap_or(u64::MAX).max(100);
-                let connections = self.server.connections();
-                let started = self.log.start(lease_ms, ns).await?;
-                tx.connections = connections;
-                tracing::trace!(transaction = %started.id, "started");
-                tx.started = Some(started);
-                tx.claims = Some(Claims::new(&self.siblings, started.id));
-                Ok(started.id)
-            }
-        }
-    }
-
-    /// Isolation level of a transaction with these options.
-    pub(crate) fn isolation(&self, options: &TransactionOptions) -> Isolation {
-        options.isolation.unwrap_or(self.options.isolation)
-    }
-
-    /// Options that this server can honour.
-    pub(crate) fn check_options(&self, options: &TransactionOptions) -> Result<()> {
-        let level = self.isolation(options);
-        if level.validates() && self.options.layout == Layout::Published {
-            return Err(Error::unsupported(format!(
-                "isolation {level:?} validates what was read by change stamps, which the published layout does not keep"
-            )));
-        }
-        if level.validates() && self.catalog.shards.are_routed() {
-            return Err(Error::unsupported(format!(
-                "isolation {level:?} is not supported behind a router (mongos): what its shards answer is of no one moment that could \
-                 be validated. Read committed and repeatable read are"
-            )));
-        }
-        match options.concern {
-            // Documents are finished on the strength of a decision: it must not get lost.
-            Concern::Acknowledged => Err(Error::invalid(
-                2,
-                "a commit waits for the journal at least: write concern j: false is not supported",
-            )),
-            Concern::Nodes(n) if n == 0 || (n > 1 && !self.server.nodes.are_several()) => {
-                Err(Error::invalid(2, format!("write concern w: {n} cannot be satisfied by this deployment")))
-            }
-            _ => Ok(()),
-        }
     }
 }

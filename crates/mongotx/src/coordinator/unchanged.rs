@@ -28,23 +28,19 @@ use std::{
 };
 
 use super::{
-    Core,
+    base::Base,
+    catalog::Catalog,
     catalog::Collection,
     changes::{ChangeLook, SameServer},
     fields::Fields,
-    own_changes::Mark,
+    looks::Looks,
     own_collections::holds_records,
     read_set::{Entry, Read, ReadSet},
+    server::Server,
     tag::{Tag, Tags},
+    txlog::TxLog,
 };
 use crate::options::Namespace;
-
-/// The time at which a transaction began.
-#[derive(Clone)]
-pub(crate) struct Base {
-    look: Arc<ChangeLook>,
-    own: Mark,
-}
 
 /// The time at which a transaction began, for what it has read.
 pub(crate) struct Since {
@@ -67,7 +63,26 @@ pub(crate) struct Behind {
     pub(crate) unasked: Rests,
 }
 
-impl Core {
+/// Compares what transactions have read with what has been changed since.
+pub(crate) struct Unchanged {
+    server: Arc<Server>,
+    log: Arc<dyn TxLog>,
+    catalog: Arc<Catalog>,
+    looks: Arc<Looks>,
+    tx_database: String,
+}
+
+impl Unchanged {
+    pub(crate) fn new(
+        server: Arc<Server>,
+        log: Arc<dyn TxLog>,
+        catalog: Arc<Catalog>,
+        looks: Arc<Looks>,
+        tx_database: &str,
+    ) -> Self {
+        Self { server, log, catalog, looks, tx_database: tx_database.to_owned() }
+    }
+
     /// To be remembered before a transaction reads anything. `None`: no look has been answered yet,
     /// or several servers keep the data.
     pub(crate) fn base(&self) -> Option<Base> {
@@ -86,7 +101,7 @@ impl Core {
                 known.unlockable.is_none() && known.indexes.iter().all(|index| index.expiry().is_none())
             };
             match known.ok().filter(leaves_traces) {
-                Some(known) if !holds_records(ns, &self.options.tx_database) => {
+                Some(known) if !holds_records(ns, &self.tx_database) => {
                     indexed.insert(ns.clone(), Fields::of_indexes(&known.indexes));
                 }
                 _ => drop(traceless.insert(ns.clone())),

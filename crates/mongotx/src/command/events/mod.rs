@@ -289,11 +289,11 @@ impl Core {
             lock_wait: self.options.write_wait,
             ..TransactionOptions::default()
         };
-        let mut tx = Transaction::begin(self, options, Attempts::default());
+        let mut tx = self.lifecycle.begin(options, Attempts::default());
         let numbers = match self.number(&mut tx, events).await {
             Ok(numbers) => numbers,
             Err(error) => {
-                self.roll_back(tx).await;
+                self.lifecycle.roll_back(tx).await;
                 return Err(error);
             }
         };
@@ -304,7 +304,7 @@ impl Core {
                 Ok(done)
             }
             Err(error) => {
-                self.roll_back(tx).await;
+                self.lifecycle.roll_back(tx).await;
                 Err(error)
             }
         }
