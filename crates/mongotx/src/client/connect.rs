@@ -21,9 +21,11 @@ use crate::{
         checkpoint::Checkpoints,
         client_record::{ClientRecordLog, Shared},
         events::Events,
+        expiry::Expiries,
         finisher::Finisher,
         holders::Holders,
         lifecycle::Lifecycle,
+        locate::Locator,
         looks::Looks,
         nodes::Nodes,
         own_changes::OwnChanges,
@@ -32,6 +34,7 @@ use crate::{
         published::{self, PublishedLog},
         quiet_reader::QuietReader,
         read_lease::{ReadLease, Unprobed},
+        read_locks::ReadLocks,
         records::Records,
         repairs::Repairs,
         schema::Schema,
@@ -44,6 +47,7 @@ use crate::{
         sweep::Sweeper,
         txlog::TxLog,
         unchanged::Unchanged,
+        unique::Uniqueness,
     },
     error::{Error, Result},
     metrics::Counters,
@@ -162,6 +166,11 @@ pub(super) async fn connect(uri: &str, options: ClientOptions) -> Result<Arc<Cor
         Arc::clone(&quiet),
         Arc::clone(&options),
     );
+    let locator = Locator::new(Arc::clone(&server), Arc::clone(&catalog));
+    let read_locks =
+        ReadLocks::new(Arc::clone(&server), Arc::clone(&catalog), Arc::clone(&repairs), Arc::clone(&options));
+    let uniqueness = Uniqueness::new(Arc::clone(&server), Arc::clone(&catalog), Arc::clone(&repairs));
+    let expiries = Expiries::new(Arc::clone(&server), Arc::clone(&catalog));
     let core = Arc::new_cyclic(|this| Core {
         server,
         log,
@@ -180,6 +189,10 @@ pub(super) async fn connect(uri: &str, options: ClientOptions) -> Result<Arc<Cor
         quiet,
         standings,
         lifecycle,
+        locator,
+        read_locks,
+        uniqueness,
+        expiries,
         forecast: Arc::default(),
         wanted: WantedKeys::default(),
         events: Events::new(&options),

@@ -94,7 +94,7 @@ impl Core {
             self.validate_at_commit(tx).await?;
             self.quiet.end_quiet(tx).await;
             let Some(started) = tx.started else { return Ok(None) };
-            self.outlive(tx).await?;
+            self.expiries.outlive(tx).await?;
             if tx.has_written_anything() {
                 self.finisher.room(tx.count_held(), self.options.commit_timeout).await?;
             }

@@ -138,7 +138,7 @@ pub(crate) async fn by_id(
             Some(Version::Unsafe) => {
                 let id = stored.get("_id").cloned().unwrap_or(Bson::Null);
                 let id = query.pinned_id(core, ns).await?.unwrap_or(id);
-                let at = core.locate(None, ns, id, &query.filter, &query.terms).await?;
+                let at = core.locator.locate(None, ns, id, &query.filter, &query.terms).await?;
                 match core.repairs.clear_locks(ns, &at, &lock, me).await {
                     Err(refused) if refused.is_unfinishable() => return settled::find(core, ns, query, me).await,
                     cleared => drop(cleared?),
@@ -146,7 +146,7 @@ pub(crate) async fn by_id(
             }
             None => {
                 let Some(id) = query.pinned_id(core, ns).await? else { continue };
-                let at = core.locate(None, ns, id, &query.filter, &query.terms).await?;
+                let at = core.locator.locate(None, ns, id, &query.filter, &query.terms).await?;
                 core.repairs.clear_locks(ns, &at, &lock, me).await?;
             }
         }

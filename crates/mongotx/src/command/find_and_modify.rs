@@ -212,7 +212,7 @@ async fn inside(core: &Core, tx: &mut Transaction, ns: &Namespace, command: &Fin
             return Ok(Modified::found(shown));
         }
         let at = match &named {
-            Some(id) => Some(core.locate(Some(tx), ns, id.clone(), &query.filter, &query.terms).await?),
+            Some(id) => Some(core.locator.locate(Some(tx), ns, id.clone(), &query.filter, &query.terms).await?),
             None => selected(core, tx, ns, &query).await?,
         };
         if let Some(at) = &at {

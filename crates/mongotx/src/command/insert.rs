@@ -125,7 +125,7 @@ pub(crate) async fn one(core: &Core, tx: &mut Transaction, ns: &Namespace, docum
         let Put { before, is_compared } = match placed {
             Ok(put) => put,
             Err(error) if error.is_pending_duplicate() => {
-                core.meet_pending_duplicate(ns, &collection.uniques, error, me, &mut patience).await?;
+                core.uniqueness.meet_pending_duplicate(ns, &collection.uniques, error, me, &mut patience).await?;
                 continue;
             }
             Err(error) if error.is_duplicate_id() => {
@@ -139,7 +139,7 @@ pub(crate) async fn one(core: &Core, tx: &mut Transaction, ns: &Namespace, docum
         let uniques = &collection.uniques;
         let placed = Placed { ns, at: &at, uniques, before: &before, inserted: Some(&document) };
         if !is_compared {
-            core.check_placed(tx, &placed, me, &mut patience).await?;
+            core.uniqueness.check_placed(tx, &placed, me, &mut patience).await?;
         }
         if matches!(before, Before::Removed) {
             tx.note_locked(ns, slice::from_ref(&at), false);
@@ -401,7 +401,7 @@ impl Batch {
             tx.note_own(ns, these.iter().filter_map(|(_, document)| document.get("_id")));
         };
         let asked = match tx.id().filter(|_| !uniques.is_empty()) {
-            Some(me) => core.first_duplicate(ns, uniques, &documents, me).await?.map(|from| (me, from)),
+            Some(me) => core.uniqueness.first_duplicate(ns, uniques, &documents, me).await?.map(|from| (me, from)),
             None => None,
         };
         let Some((me, from)) = asked else {
@@ -414,7 +414,7 @@ impl Batch {
         for (place, (index, document)) in placed.iter().enumerate().skip(from) {
             let at = &Address::of(document, &key)?;
             let one = Placed { ns, at, uniques, before: &Before::Absent, inserted: Some(document) };
-            if let Err(error) = core.check_placed(tx, &one, me, &mut patience).await {
+            if let Err(error) = core.uniqueness.check_placed(tx, &one, me, &mut patience).await {
                 let behind = addresses(&placed[place + 1..], &key)?;
                 if !self.note(*index, error)? {
                     core.server.take_back_inserts(tx, ns, &behind).await?;

@@ -92,5 +92,5 @@ async fn lock_matching(
         return Err(Error::unsupported(message));
     }
     let me = core.lifecycle.ensure_started(tx, ns).await?;
-    Ok(core.lock_for_reading(tx, ns, &found, me).await?.then_some(found))
+    Ok(core.read_locks.lock_for_reading(tx, ns, &found, me).await?.then_some(found))
 }

@@ -169,7 +169,7 @@ pub(crate) async fn write_first(
     change: &Change<'_>,
 ) -> Result<Option<(Address, bool)>> {
     if let Some(id) = query::named_id(core, ns, &query.filter, &query.terms).await? {
-        let at = core.locate(Some(tx), ns, id, &query.filter, &query.terms).await?;
+        let at = core.locator.locate(Some(tx), ns, id, &query.filter, &query.terms).await?;
         let target = Target { ns, at: &at, filter: &query.filter, terms: &query.terms, chosen: false };
         if prepared_as_read(core, tx, &target, change).await? {
             return Ok(Some((at, !change.is_lock())));

@@ -53,12 +53,12 @@ pub(crate) async fn run(core: &Core, tx: &mut Transaction, ns: &Namespace, comma
                 if collection.has_words() {
                     core.refuse_words(tx, &placed, &collection, me, &mut patience).await?;
                 }
-                core.check_placed(tx, &placed, me, &mut patience).await?;
+                core.uniqueness.check_placed(tx, &placed, me, &mut patience).await?;
                 tx.note_own(ns, [&at.id]);
                 return Ok(at);
             }
             Err(error) if error.is_pending_duplicate() => {
-                core.meet_pending_duplicate(ns, &collection.uniques, error, me, &mut patience).await?;
+                core.uniqueness.meet_pending_duplicate(ns, &collection.uniques, error, me, &mut patience).await?;
             }
             Err(error) => return Err(error),
         }

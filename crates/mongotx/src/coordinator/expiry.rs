@@ -15,16 +15,19 @@
 //! whatever the server begins later does not find it. (The one exception are collections where the
 //! date is part of the shard key, which must stay.)
 
+use std::sync::Arc;
+
 use bson::doc;
 use protocol::TxId;
 use sd2v::{index::Expiry, statement};
 
 use super::{
-    Core,
     address::{Address, among},
+    catalog::Catalog,
     fields::Fields,
     finisher::IDS_PER_STATEMENT,
     own_key::OwnKey,
+    server::Server,
     transaction::Transaction,
 };
 use crate::{
@@ -32,7 +35,17 @@ use crate::{
     options::Namespace,
 };
 
-impl Core {
+/// The last look at what a transaction holds under TTL indexes.
+pub(crate) struct Expiries {
+    server: Arc<Server>,
+    catalog: Arc<Catalog>,
+}
+
+impl Expiries {
+    pub(crate) fn new(server: Arc<Server>, catalog: Arc<Catalog>) -> Self {
+        Self { server, catalog }
+    }
+
     /// Both steps, in every collection with a TTL index. An error is certain: nothing is decided.
     pub(crate) async fn outlive(&self, tx: &mut Transaction) -> Result<()> {
         let Some(me) = tx.id() else { return Ok(()) };

@@ -1,4 +1,5 @@
-//! The life of a transaction: it begins, is able to lock documents from its first write on, and ends.
+//! The life of a transaction: it begins, is able to lock documents from its first write on, and
+//! ends.
 //!
 //! `begin` writes nothing. `ensure_started` allocates the number before the first prepared write.
 //! `finish` hands what is held to the finisher, once the transaction is committed

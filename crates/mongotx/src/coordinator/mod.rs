@@ -66,6 +66,7 @@ pub(crate) mod hold;
 pub(crate) mod holders;
 pub(crate) mod kept;
 pub(crate) mod lifecycle;
+pub(crate) mod locate;
 pub(crate) mod lock_fields;
 pub(crate) mod looks;
 pub(crate) mod moment;
@@ -115,10 +116,11 @@ use std::sync::{Arc, Weak};
 use tokio::runtime::Handle;
 
 use self::{
-    by_key::WantedKeys, catalog::Catalog, checkpoint::Checkpoints, events::Events, finisher::Finisher,
-    forecast::Forecast, holders::Holders, lifecycle::Lifecycle, looks::Looks, parked::Reaper, pending::Pending,
-    quiet_reader::QuietReader, read_lease::Unprobed, records::Records, repairs::Repairs, schema::Schema,
-    server::Server, standing::Standings, sweep::Sweeper, txlog::TxLog, unchanged::Unchanged,
+    by_key::WantedKeys, catalog::Catalog, checkpoint::Checkpoints, events::Events, expiry::Expiries,
+    finisher::Finisher, forecast::Forecast, holders::Holders, lifecycle::Lifecycle, locate::Locator, looks::Looks,
+    parked::Reaper, pending::Pending, quiet_reader::QuietReader, read_lease::Unprobed, read_locks::ReadLocks,
+    records::Records, repairs::Repairs, schema::Schema, server::Server, standing::Standings, sweep::Sweeper,
+    txlog::TxLog, unchanged::Unchanged, unique::Uniqueness,
 };
 use crate::options::ClientOptions;
 
@@ -141,6 +143,10 @@ pub(crate) struct Core {
     pub(crate) quiet: Arc<QuietReader>,
     pub(crate) standings: Standings,
     pub(crate) lifecycle: Lifecycle,
+    pub(crate) locator: Locator,
+    pub(crate) read_locks: ReadLocks,
+    pub(crate) uniqueness: Uniqueness,
+    pub(crate) expiries: Expiries,
     pub(crate) forecast: Arc<Forecast>,
     pub(crate) wanted: WantedKeys,
     pub(crate) events: Events,

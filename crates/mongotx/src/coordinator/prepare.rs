@@ -257,7 +257,7 @@ impl Core {
             true => Before::Safe,
             false => {
                 self.finished(target.ns, left.take()).await;
-                self.before(tx, target.ns, target.at).await?
+                self.uniqueness.before(tx, target.ns, target.at).await?
             }
         };
         let placed = Placed { ns: target.ns, at: target.at, uniques: touched, before: &before, inserted: None };
@@ -293,7 +293,7 @@ impl Core {
                         self.refuse_words(tx, &placed, &collection, me, &mut patience).await?;
                     }
                     if applied.modified {
-                        self.check_placed(tx, &placed, me, &mut patience).await?;
+                        self.uniqueness.check_placed(tx, &placed, me, &mut patience).await?;
                     }
                     tx.note_locked(target.ns, std::slice::from_ref(target.at), matches!(change, Change::Remove));
                     return Ok(applied);
@@ -301,7 +301,9 @@ impl Core {
                 Ok(None) => {}
                 Err(refused) if refused.is_pending_duplicate() => {
                     may_be_locked = true;
-                    self.meet_pending_duplicate(target.ns, &collection.uniques, refused, me, &mut patience).await?;
+                    self.uniqueness
+                        .meet_pending_duplicate(target.ns, &collection.uniques, refused, me, &mut patience)
+                        .await?;
                     tx.check_alive()?;
                     continue;
                 }
@@ -396,7 +398,7 @@ impl Core {
     ) -> Result<()> {
         let kept = self.server.refuse_changed_key(placed.ns, placed.at, key, me).await?;
         if kept.is_err() {
-            self.put_back(tx, placed, me, patience).await?;
+            self.uniqueness.put_back(tx, placed, me, patience).await?;
         }
         kept
     }
@@ -411,10 +413,10 @@ impl Core {
         me: TxId,
         patience: &mut Patience,
     ) -> Result<()> {
-        let Before::Unsafe(now) = self.before(tx, placed.ns, placed.at).await? else { return Ok(()) };
+        let Before::Unsafe(now) = self.uniqueness.before(tx, placed.ns, placed.at).await? else { return Ok(()) };
         let kept = collection.check_words(&now);
         if kept.is_err() {
-            self.put_back(tx, placed, me, patience).await?;
+            self.uniqueness.put_back(tx, placed, me, patience).await?;
         }
         kept
     }
@@ -525,7 +527,7 @@ impl Core {
     /// Step 2: finds out why nothing was locked. That a document does not match counts only if no
     /// other transaction could change it since it was read.
     async fn look(&self, tx: &Transaction, target: &Target<'_>, me: TxId) -> Result<Look> {
-        self.check_read_locks(tx, target.ns, std::slice::from_ref(target.at), me).await?;
+        self.read_locks.check_read_locks(tx, target.ns, std::slice::from_ref(target.at), me).await?;
         let condition = target.condition()?;
         let rest = guard_filter(&condition.rest);
         // A read lock of this transaction alone is not in the way.

@@ -11,7 +11,7 @@
 //! rival after the lease had ended, or lost with the server, and what was read may have changed
 //! since.
 
-use std::collections::HashMap;
+use std::{collections::HashMap, sync::Arc};
 
 use bson::{Document, doc};
 use protocol::{
@@ -24,23 +24,42 @@ use sd2v::{
 };
 
 use super::{
-    Core,
     address::{Address, among},
+    catalog::Catalog,
     finisher::IDS_PER_STATEMENT,
     lock_fields::locks_only,
     own_key::id_key,
     patience::Patience,
+    repairs::Repairs,
+    server::Server,
     transaction::{Hold, Transaction},
 };
 use crate::{
     error::{Error, ErrorKind, Result},
-    options::Namespace,
+    options::{ClientOptions, Namespace},
 };
 
 /// Times that documents are tried which are free whenever they are looked at.
 const ATTEMPTS: usize = 256;
 
-impl Core {
+/// Takes read locks for transactions, and looks after them.
+pub(crate) struct ReadLocks {
+    server: Arc<Server>,
+    catalog: Arc<Catalog>,
+    repairs: Arc<Repairs>,
+    options: Arc<ClientOptions>,
+}
+
+impl ReadLocks {
+    pub(crate) fn new(
+        server: Arc<Server>,
+        catalog: Arc<Catalog>,
+        repairs: Arc<Repairs>,
+        options: Arc<ClientOptions>,
+    ) -> Self {
+        Self { server, catalog, repairs, options }
+    }
+
     /// Read-locks those of these documents that are there. Answers whether all of them were.
     pub(crate) async fn lock_for_reading(
         &self,

@@ -16,6 +16,8 @@
 //!
 //! The other order would let a value in between the question and the placing.
 
+use std::sync::Arc;
+
 use bson::{Bson, Document, doc};
 use protocol::{
     LockState, TxId, TxStatus,
@@ -31,8 +33,8 @@ use sd2v::{
 };
 
 use super::{
-    Core, address::Address, fields::Fields, lock_fields::locks_only, own_key::id_key, patience::Patience,
-    transaction::Transaction,
+    address::Address, catalog::Catalog, fields::Fields, lock_fields::locks_only, own_key::id_key, patience::Patience,
+    repairs::Repairs, server::Server, transaction::Transaction,
 };
 use crate::{
     coordinator::terms::Terms,
@@ -99,7 +101,18 @@ pub(super) fn questions(uniques: &[&Unique], documents: &[&Document]) -> Vec<Que
     questions
 }
 
-impl Core {
+/// Keeps what transactions write apart from equal keys of unique indexes, pending or committed.
+pub(crate) struct Uniqueness {
+    server: Arc<Server>,
+    catalog: Arc<Catalog>,
+    repairs: Arc<Repairs>,
+}
+
+impl Uniqueness {
+    pub(crate) fn new(server: Arc<Server>, catalog: Arc<Catalog>, repairs: Arc<Repairs>) -> Self {
+        Self { server, catalog, repairs }
+    }
+
     /// Step 1, after a refusal: `Ok` when the write may be tried again.
     pub(crate) async fn meet_pending_duplicate(
         &self,

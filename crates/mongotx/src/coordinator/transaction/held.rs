@@ -6,20 +6,18 @@
 
 use std::collections::{HashMap, HashSet};
 
-use bson::{Bson, Document};
+use bson::Bson;
 use sd2v::{shard, statement::OwnReadLock, stored::check_id};
 
 use super::Transaction;
 use crate::{
     coordinator::{
-        Core,
         address::Address,
         changes::stamps_of_changes,
         fields::Fields,
         finisher::Held,
         own_key::{OwnKey, id_key},
         tag::Tag,
-        terms::Terms,
     },
     error::{Error, Result},
     options::{ClientOptions, Namespace},
@@ -366,31 +364,4 @@ fn learn(ns: &Namespace, held: &mut Address, at: &Address) -> Result<()> {
 /// those that a collation makes equal.
 fn is_equal_only_to_itself(id: &Bson) -> bool {
     matches!(id, Bson::ObjectId(_) | Bson::Binary(_) | Bson::Boolean(_) | Bson::DateTime(_) | Bson::Timestamp(_))
-}
-
-impl Core {
-    /// Address of the document with this `_id`: from what the transaction holds, from the filter,
-    /// or else by asking. Without such a document it is the `_id` alone: a command for it finds
-    /// nothing, on whatever shards.
-    pub(crate) async fn locate(
-        &self,
-        tx: Option<&Transaction>,
-        ns: &Namespace,
-        id: Bson,
-        filter: &Document,
-        terms: &Terms,
-    ) -> Result<Address> {
-        let key = self.catalog.shard_key(ns).await?;
-        if key.is_empty() {
-            return Ok(Address::bare(id));
-        }
-        if let Some(held) = tx.and_then(|tx| tx.address_of(ns, &id)).filter(|held| !held.key().is_empty()) {
-            return Ok(held.clone());
-        }
-        let named = Address::named(id, filter, terms, &key);
-        if !named.key().is_empty() {
-            return Ok(named);
-        }
-        self.server.ask_where(ns, named, &key).await
-    }
 }
