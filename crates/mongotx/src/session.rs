@@ -10,6 +10,7 @@ use protocol::TxId;
 
 use crate::{
     backoff::Backoff,
+    command::validation::Validation,
     coordinator::{
         Core,
         lifecycle::abandon,
@@ -180,7 +181,7 @@ impl Session {
                 let checked = match statement.as_mut().and_then(Statement::transaction) {
                     Some(tx) => {
                         tx.forget_ahead();
-                        let checked = self.core.validate(tx).await;
+                        let checked = Validation::of(&self.core).validate(tx).await;
                         self.core.quiet.end_quiet(tx).await;
                         checked
                     }

@@ -9,6 +9,7 @@ use bson::doc;
 use protocol::{Concern, Decided};
 use tracing::instrument::{Instrument, WithSubscriber};
 
+use super::validation::Validation;
 use crate::{
     coordinator::{Core, own_changes::Changing, read_lease::Deciding, transaction::Transaction},
     error::{Error, ErrorKind, Result},
@@ -91,7 +92,7 @@ impl Core {
         while times < VALIDATIONS && (times == 0 || Instant::now() < until) {
             times += 1;
             let over = self.quiet.heard_of(tx);
-            self.validate_at_commit(tx).await?;
+            Validation::of(self).validate_at_commit(tx).await?;
             self.quiet.end_quiet(tx).await;
             let Some(started) = tx.started else { return Ok(None) };
             self.expiries.outlive(tx).await?;

@@ -16,14 +16,18 @@ use sd2v::{
     stored::{check_document, check_id, pending_insert},
 };
 
-use super::{direct::refuse_watched, implicit};
+use super::{
+    ahead::send_insert,
+    direct::refuse_watched,
+    implicit,
+    placing::{Placing, place_compared},
+};
 use crate::{
     coordinator::{
         Core,
         address::Address,
         fields::Fields,
         patience::Patience,
-        placing::Placing,
         server::WriteAnswer,
         transaction::{Hold, Transaction},
         unique::{Before, Placed},
@@ -167,7 +171,7 @@ async fn place(
     (stored, document): (&Document, &Document),
     me: TxId,
 ) -> Result<Put> {
-    let placing = core.place_compared(tx, ns, uniques, (slice::from_ref(stored), &[document]), me).await?;
+    let placing = place_compared(core, tx, ns, uniques, (slice::from_ref(stored), &[document]), me).await?;
     let refused = match placing {
         Some(Placing { refused: None, are_compared, .. }) => {
             return Ok(Put { before: Before::Absent, is_compared: are_compared });
@@ -200,7 +204,7 @@ async fn send(
     documents: Vec<Document>,
     ordered: bool,
 ) -> Result<WriteAnswer> {
-    core.send_insert(tx, ns, doc! {"insert": &ns.coll, "documents": documents, "ordered": ordered}).await
+    send_insert(core, tx, ns, doc! {"insert": &ns.coll, "documents": documents, "ordered": ordered}).await
 }
 
 /// A document that this transaction has removed comes back.
@@ -345,7 +349,7 @@ impl Batch {
             let owned: Vec<bool> = at.iter().map(|at| tx.may_hold(ns, &at.id)).collect();
             tx.hold(&core.options, ns, &at, Hold::Insert)?;
             let documents: Vec<&Document> = rest[..sent].iter().map(|(_, document)| document).collect();
-            let placing = match core.place_compared(tx, ns, &collection.uniques, (&stored, &documents), me).await? {
+            let placing = match place_compared(core, tx, ns, &collection.uniques, (&stored, &documents), me).await? {
                 Some(placing) => placing,
                 None if sent == 0 => Placing::default(),
                 None => {

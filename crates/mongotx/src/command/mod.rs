@@ -4,13 +4,15 @@
 //! answered by what is committed, a write of one document is one conditional command on a clean
 //! document, and a write of several is a transaction of its own ([`implicit`]). Several writes of
 //! one document each may share a command ([`each`]). [`commit`] ends a transaction with a decision;
-//! [`events`] are commands in it, too, and leave what change streams tell.
+//! [`events`] are commands in it, too, and leave what change streams tell. [`validation`] asks what
+//! was read again before a decision, or [`ahead`] of it, behind the last insert.
 //!
 //! Below the commands stands what they share, so that none of them uses one that uses it: reads by
 //! isolation level ([`committed`], and on it [`repeatable`] and [`validated`]), the [`plan`] of a
 //! pipeline, and the writes as the application gives them ([`write_commands`]).
 
 pub(crate) mod aggregate;
+mod ahead;
 mod asking;
 pub(crate) mod bulk;
 pub(crate) mod commit;
@@ -36,6 +38,7 @@ mod order;
 pub(crate) mod output;
 pub(crate) mod own_view;
 mod picked;
+mod placing;
 mod plan;
 pub(crate) mod point_read;
 pub(crate) mod point_write;

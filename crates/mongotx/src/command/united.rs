@@ -116,7 +116,17 @@ struct Answer {
     documents: HashMap<OwnKey, Option<Digest>>,
 }
 
-impl Core {
+/// Asks reads again together. It has the whole client, because what it asks is decided by the
+/// commands that the reads were made with, and these take it.
+pub(super) struct Together<'a> {
+    core: &'a Core,
+}
+
+impl<'c> Together<'c> {
+    pub(super) fn of(core: &'c Core) -> Self {
+        Self { core }
+    }
+
     /// Asks again what can be asked together. The parts that are left have to be asked by
     /// themselves.
     ///
@@ -186,7 +196,7 @@ impl Core {
 
     /// `None`: it has to be asked by itself.
     async fn asked(&self, tx: &Transaction, part: &Part<'_>) -> Result<Option<Asked>> {
-        if self.catalog.look_up(part.ns()).await?.has_collation {
+        if self.core.catalog.look_up(part.ns()).await?.has_collation {
             return Ok(None);
         }
         let (Some(query), Part::Entry(entry)) = (part.query(), part) else {
@@ -209,16 +219,16 @@ impl Core {
             return Ok(Some(Asked { answer, ..Asked::default() }));
         }
         // That there was nothing is asked in two steps.
-        if entry.witness.digest().documents > 0 && fetch_key::is_for_this_way(self, &entry.ns, query).await? {
+        if entry.witness.digest().documents > 0 && fetch_key::is_for_this_way(self.core, &entry.ns, query).await? {
             let answer = vec![doc! {"$match": fetch_key::in_any_version(&query.filter)}];
             return Ok(Some(Asked { answer, is_by_key: true, ..Asked::default() }));
         }
-        let Some(answer) = one_command::answer_stages(self, &entry.ns, query).await? else { return Ok(None) };
+        let Some(answer) = one_command::answer_stages(self.core, &entry.ns, query).await? else { return Ok(None) };
         if let Some(ahead) = &entry.ahead {
             let matter = doc! {"$and": [query.filter.clone(), ahead.clone()]};
             return Ok(Some(Asked { matter: Some(matter), answer, ..Asked::default() }));
         }
-        let pending = self.pending.pending_filter(&entry.ns, &query.filter, tx.id()).await?;
+        let pending = self.core.pending.pending_filter(&entry.ns, &query.filter, tx.id()).await?;
         Ok(Some(Asked { pending: Some(pending), answer, ..Asked::default() }))
     }
 
@@ -241,7 +251,7 @@ impl Core {
             let Some((first, part)) = places.first().and_then(|first| Some((*first, parts.get(*first)?))) else {
                 continue;
             };
-            let pending = self.pending.pending_filter(part.ns(), &doc! {"$or": matter}, tx.id()).await?;
+            let pending = self.core.pending.pending_filter(part.ns(), &doc! {"$or": matter}, tx.id()).await?;
             asked.get_mut(first).into_iter().for_each(|asked| asked.pending = Some(pending.clone()));
             shared.insert(first, places);
         }
@@ -250,9 +260,9 @@ impl Core {
 
     /// The stages that fetch the documents in question, locked or not.
     async fn fetched(&self, ns: &Namespace, query: &Query) -> Result<Option<Vec<Document>>> {
-        let filter = match fetch::by_id_filter(self, None, ns, query).await? {
+        let filter = match fetch::by_id_filter(self.core, None, ns, query).await? {
             Some(filter) => Some(filter),
-            None => fetch::by_ids_filter(self, ns, query).await?,
+            None => fetch::by_ids_filter(self.core, ns, query).await?,
         };
         let shown = query.projection.as_ref().filter(|projection| !projection.is_empty());
         if shown.is_some_and(|projection| !is_flags(projection)) {
@@ -280,9 +290,9 @@ impl Core {
             ..Answer::default()
         };
         let mut answers: Vec<Answer> = asked.iter().map(empty).collect();
-        let by_now = self.finisher.by_now();
-        self.server.counters.add(&self.server.counters.validation_questions, 1);
-        let (mut found, look) = Found::of(self, db, steps(parts, asked), looks, leading).await?;
+        let by_now = self.core.finisher.by_now();
+        self.core.server.counters.add(&self.core.server.counters.validation_questions, 1);
+        let (mut found, look) = Found::of(self.core, db, steps(parts, asked), looks, leading).await?;
         while let Some((place, document)) = found.next().await? {
             let Some(document) = document else {
                 let open = shared.get(&place).cloned().unwrap_or_else(|| vec![place]);
@@ -320,7 +330,7 @@ impl Core {
             let is_whole = answer.is_by_key || matches!(part, Part::Points(..));
             for (holder, stored) in std::mem::take(&mut answer.held) {
                 let lock = lock_state(&document::locks(&stored)?)?;
-                let is_known = self.finisher.was_committed(holder, by_now);
+                let is_known = self.core.finisher.was_committed(holder, by_now);
                 if !is_known && is_whole && answer.take_either(part, &stored, &lock)? {
                     continue;
                 }
@@ -332,7 +342,7 @@ impl Core {
             }
         }
         let has_asked = !asked.is_empty();
-        let holders = self.holders.of(asked, by_now).await?;
+        let holders = self.core.holders.of(asked, by_now).await?;
         for (place, holder, was_known, stored, lock) in open {
             let (Some(part), Some(answer)) = (parts.get(place), answers.get_mut(place)) else { continue };
             let is_whole = answer.is_by_key || matches!(part, Part::Points(..));

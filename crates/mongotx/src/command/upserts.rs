@@ -19,6 +19,7 @@ use sd2v::{
 };
 
 use super::{
+    ahead::send_insert,
     insert::{BATCH_BYTES, check_pending},
     upsert::replacement_to_insert,
     write_commands::{Operation, UpdateCommand},
@@ -177,7 +178,7 @@ pub(super) async fn insert_together(
     tx.check_alive()?;
     tx.hold(&core.options, ns, &at, Hold::Insert)?;
     let command = doc! {"update": &ns.coll, "updates": statements, "ordered": true};
-    let answer = core.send_insert(tx, ns, command).await?;
+    let answer = send_insert(core, tx, ns, command).await?;
     let done = inserted(&answer, &at, ns)?;
     // The command was answered: it has not inserted the others.
     at[done..].iter().for_each(|at| tx.not_held(ns, at));

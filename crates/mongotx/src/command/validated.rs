@@ -12,9 +12,9 @@
 //!
 //! [`super::validation`] asks all of it again.
 
-use bson::{Bson, Document, RawDocument, RawDocumentBuf, doc, rawdoc};
+use bson::{Bson, Document, RawDocument, RawDocumentBuf, doc};
 
-use super::{committed, documents::Documents, order, plan::Plan};
+use super::{committed, documents::Documents, order, plan::Plan, validation::Validation};
 use crate::coordinator::{chance, pipeline::AggregateCommand, query::Query, terms::Terms};
 use crate::{
     coordinator::{
@@ -243,7 +243,7 @@ pub(crate) async fn count(core: &Core, tx: &mut Transaction, ns: &Namespace, que
     let query = &bound(core, query).await?;
     if !tx.has_written(ns) && !chance::is_in_query(query) {
         let counted = committed::count(core, Some(tx), ns, query).await?;
-        let witness = Witness::of(digest_of_count(counted));
+        let witness = Witness::of(Digest::of_count(counted));
         tx.reads.note(entry(ns, Read::Count(query.clone()), 0, witness), core.options.max_documents)?;
         return Ok(counted);
     }
@@ -260,10 +260,6 @@ pub(crate) async fn count(core: &Core, tx: &mut Transaction, ns: &Namespace, que
     }
 }
 
-pub(crate) fn digest_of_count(counted: u64) -> Digest {
-    Digest::of([&*rawdoc! {"n": counted as i64}])
-}
-
 /// `distinct`.
 pub(crate) async fn distinct(
     core: &Core,
@@ -276,7 +272,7 @@ pub(crate) async fn distinct(
     let query = &bound(core, query).await?;
     if !tx.has_written(ns) && !chance::is_in_query(query) {
         let values = committed::distinct(core, Some(tx), ns, field, query).await?;
-        let witness = Witness::of(digest_of_values(&values)?);
+        let witness = Witness::of(Digest::of_values(&values)?);
         let read = Read::Distinct(field.to_owned(), query.clone());
         tx.reads.note(entry(ns, read, 0, witness), core.options.max_documents)?;
         return Ok(values);
@@ -289,12 +285,6 @@ pub(crate) async fn distinct(
             return Ok(values);
         }
     }
-}
-
-pub(crate) fn digest_of_values(values: &[Bson]) -> Result<Digest> {
-    let documents: Vec<RawDocumentBuf> =
-        values.iter().map(|value| RawDocumentBuf::try_from(&doc! {"v": value.clone()})).collect::<Result<_, _>>()?;
-    Ok(Digest::of(documents.iter().map(AsRef::as_ref)))
 }
 
 /// `aggregate`, of a pipeline that writes nothing.
@@ -493,7 +483,7 @@ pub(crate) async fn settle_shown(
         tx.reads.settle_point(ns, id);
         return Ok(());
     }
-    match core.check_point(tx, ns, id).await? {
+    match Validation::of(core).check_point(tx, ns, id).await? {
         true => Ok(()),
         false => Err(lost(tx, changed(ns, Some(id)))),
     }
@@ -522,7 +512,7 @@ pub(crate) async fn settle_as_read(
     // The bytes alone may differ: so the server is asked whether the answer is still the same. If
     // it is, the commit asks once more.
     for entry in tx.reads.entries_of(as_read) {
-        if !core.is_as_read(tx, entry).await? {
+        if !Validation::of(core).is_as_read(tx, entry).await? {
             return Err(lost(tx, changed(ns, entry.pinned.as_ref())));
         }
     }

@@ -40,8 +40,7 @@ use super::{
     documents::Documents,
     own_view,
     plan::Plan,
-    united::Part,
-    validated::{digest_of_count, digest_of_values},
+    united::{Part, Together},
 };
 use crate::coordinator::terms::Terms;
 use crate::{
@@ -57,7 +56,7 @@ use crate::{
         read_set::{Entry, Point, Read, changed},
         server::live::Leading,
         tag::{Tag, Tags},
-        transaction::Transaction,
+        transaction::{Ahead, Transaction},
         unchanged::{Behind, Rests, Since},
         witness::Digest,
     },
@@ -122,6 +121,10 @@ impl<'a> ToAsk<'a> {
     }
 }
 
+/// How long ahead of the commit the question may be asked. What others commit in between comes
+/// behind the transaction: an application expects that of commits that overlap.
+const LONGEST_AHEAD: Duration = Duration::from_secs(1);
+
 /// At serializable, the rivals that are not decided and hold what was read.
 type Rivals = BTreeSet<TxId>;
 
@@ -132,7 +135,17 @@ struct Again {
     look: Option<Arc<ChangeLook>>,
 }
 
-impl Core {
+/// Validates what transactions have read. It has the whole client, because what was read is asked
+/// again by the commands that have read it, and these take it.
+pub(crate) struct Validation<'a> {
+    core: &'a Core,
+}
+
+impl<'c> Validation<'c> {
+    pub(crate) fn of(core: &'c Core) -> Self {
+        Self { core }
+    }
+
     /// Makes sure that what the transaction has read is so at one moment after its last write.
     ///
     /// # Errors
@@ -147,9 +160,9 @@ impl Core {
             tx.attempts.won();
             return Ok(());
         }
-        self.server.at(Step::BeforeValidation).await;
+        self.core.server.at(Step::BeforeValidation).await;
         let valid = self.until_valid(tx).await;
-        self.server.at(Step::AfterValidation).await;
+        self.core.server.at(Step::AfterValidation).await;
         match &valid {
             Ok(()) => tx.attempts.won(),
             Err(lost) if lost.kind() == ErrorKind::Conflict => {
@@ -165,24 +178,32 @@ impl Core {
         if !self.is_validated_ahead(tx) {
             return self.validate(tx).await;
         }
-        self.server.counters.add(&self.server.counters.validated_ahead, 1);
+        self.core.server.counters.add(&self.core.server.counters.validated_ahead, 1);
         tx.attempts.won();
         Ok(())
+    }
+
+    /// Has what was asked ahead shown that all that the transaction has read was so at one moment,
+    /// and is that still behind everything that it has done?
+    fn is_validated_ahead(&self, tx: &mut Transaction) -> bool {
+        let is_soon = |ahead: &Ahead| ahead.asked.elapsed() < LONGEST_AHEAD;
+        let ahead = tx.ahead.take().filter(|ahead| ahead.reads == tx.reads.changes() && is_soon(ahead));
+        ahead.is_some() && self.core.server.is_bound()
     }
 
     /// For what may be unchanged of what the transaction has read.
     pub(crate) async fn since_begin(&self, tx: &Transaction) -> Option<Since> {
         match &tx.base {
-            Some(base) => Some(self.unchanged.since(base.clone(), &tx.reads).await),
+            Some(base) => Some(self.core.unchanged.since(base.clone(), &tx.reads).await),
             None => None,
         }
     }
 
     /// What has to be asked for again, as far as can be said now, and what seems unchanged.
     fn to_ask<'a>(&self, tx: &'a Transaction, since: Option<&Since>) -> ToAsk<'a> {
-        let (last, known) = (self.looks.last(), RefCell::<HashMap<(Tag, Fields), bool>>::default());
+        let (last, known) = (self.core.looks.last(), RefCell::<HashMap<(Tag, Fields), bool>>::default());
         let seems_one = |since: &Since, rest: &(Tag, Fields), last: &ChangeLook| {
-            let compare = || self.unchanged.is_unchanged(since, &Rests::from([rest.clone()]), last);
+            let compare = || self.core.unchanged.is_unchanged(since, &Rests::from([rest.clone()]), last);
             *known.borrow_mut().entry(rest.clone()).or_insert_with(compare)
         };
         // Thousands of documents share a few stamps, and each is compared with all records.
@@ -195,11 +216,11 @@ impl Core {
 
     /// Is what seemed unchanged so, now that the later look has come?
     pub(crate) fn is_still_unchanged(&self, since: Option<&Since>, unasked: &Rests, later: &ChangeLook) -> bool {
-        unasked.is_empty() || since.is_some_and(|since| self.unchanged.is_unchanged(since, unasked, later))
+        unasked.is_empty() || since.is_some_and(|since| self.core.unchanged.is_unchanged(since, unasked, later))
     }
 
     async fn until_valid(&self, tx: &mut Transaction) -> Result<()> {
-        let may_be_stale = tx.is_serializable() && tx.id().is_none() && self.server.nodes.are_several();
+        let may_be_stale = tx.is_serializable() && tx.id().is_none() && self.core.server.nodes.are_several();
         // In quiet, the looks show that rivals may be passed by.
         let needs_looks = may_be_stale || tx.is_in_quiet();
         let (one_moment, stamps) = (tx.reads_one_moment() && !needs_looks, tx.stamps_of_reads());
@@ -211,7 +232,7 @@ impl Core {
             let ToAsk { parts, asked, unasked } = self.to_ask(tx, since.as_ref());
             let asks = !parts.is_empty();
             let first = match look.take() {
-                None if asks && !one_moment => Some(self.looks.first_look(tx, &stamps).await?),
+                None if asks && !one_moment => Some(self.core.looks.first_look(tx, &stamps).await?),
                 known => known,
             };
             let looks = first.is_some() && tx.is_wanted();
@@ -226,10 +247,10 @@ impl Core {
             }
             let later = match behind {
                 Some(behind) => {
-                    self.server.counters.add(&self.server.counters.looks_behind, 1);
+                    self.core.server.counters.add(&self.core.server.counters.looks_behind, 1);
                     behind
                 }
-                None => self.looks.look_at_changes(begin_for(tx)).await?,
+                None => self.core.looks.look_at_changes(begin_for(tx)).await?,
             };
             let changed = first.map_or(Some(Tags::new()), |first| first.changed_at(&later, &stamps));
             let is_unchanged = self.is_still_unchanged(since.as_ref(), &unasked, &later);
@@ -240,25 +261,25 @@ impl Core {
             };
             let is_one_moment = changed.map(of_asked).is_some_and(|changed| tx.is_of_one_moment(&changed));
             if is_one_moment && is_unchanged && self.passes_by(tx, &rivals, &stamps, &later) {
-                self.server.counters.add(&self.server.counters.validations_unasked, u64::from(!asks));
+                self.core.server.counters.add(&self.core.server.counters.validations_unasked, u64::from(!asks));
                 return Ok(());
             }
             if !is_unchanged {
                 // From now on everything is asked.
                 since = None;
-                self.server.counters.add(&self.server.counters.validations_unasked_in_vain, 1);
-                look = Some(self.looks.as_first(later, tx));
+                self.core.server.counters.add(&self.core.server.counters.validations_unasked_in_vain, 1);
+                look = Some(self.core.looks.as_first(later, tx));
                 continue;
             }
-            look = Some(self.looks.as_first(later, tx));
+            look = Some(self.core.looks.as_first(later, tx));
             if is_one_moment {
                 self.wait_or_give_way(tx, &rivals, &mut patience).await?;
                 continue;
             }
             (left, disturbed) = (left - 1, disturbed + 1);
-            self.server.counters.add(&self.server.counters.validations_disturbed, 1);
+            self.core.server.counters.add(&self.core.server.counters.validations_disturbed, 1);
             if disturbed == DISTURBED {
-                self.quiet.ask_for_quiet(tx, &stamps).await;
+                self.core.quiet.ask_for_quiet(tx, &stamps).await;
             }
             // It takes longer than that: the next attempt is given more.
             if tx.quiet.as_ref().is_some_and(Quiet::has_run_out) {
@@ -274,21 +295,21 @@ impl Core {
     fn passes_by(&self, tx: &Transaction, rivals: &Rivals, stamps: &Tags, look: &ChangeLook) -> bool {
         let covered = rivals.is_empty() || tx.quiet.as_ref().is_some_and(|quiet| quiet.covers(rivals, stamps, look));
         if covered {
-            self.server.counters.add(&self.server.counters.passed_by, rivals.len() as u64);
+            self.core.server.counters.add(&self.core.server.counters.passed_by, rivals.len() as u64);
         }
         covered
     }
 
     async fn wait_or_give_way(&self, tx: &mut Transaction, rivals: &Rivals, patience: &mut Patience) -> Result<()> {
         // They may be some of those who are kept from deciding.
-        self.quiet.end_quiet(tx).await;
+        self.core.quiet.end_quiet(tx).await;
         let Some(rival) = rivals.first().copied() else { return Ok(()) };
         let may_wait = tx.id().is_none_or(|me| me < rival);
         if !may_wait || std::time::Instant::now() >= patience.deadline() {
             let message = format!("the transaction {rival} holds what this one has read, and is not decided");
             return Err(Error::new(ErrorKind::Conflict, message));
         }
-        let counters = &self.server.counters;
+        let counters = &self.core.server.counters;
         counters.add(&counters.waits, 1);
         patience.breathe().await;
         Ok(())
@@ -297,7 +318,7 @@ impl Core {
     /// Step 2: asks all of this again: together what can be, the rest some commands at a time.
     /// Rivals that may not be passed by end it. `looks`: a look behind it is wanted.
     async fn read_again(&self, tx: &Transaction, parts: Vec<Part<'_>>, looks: bool) -> Result<Again> {
-        let left = self.ask_together(tx, parts, looks, None).await?;
+        let left = Together::of(self.core).ask_together(tx, parts, looks, None).await?;
         let mut rivals = Rivals::new();
         for some in left.parts.chunks(AT_A_TIME) {
             let found = try_join_all(some.iter().map(|part| self.check_part(tx, part))).await?;
@@ -319,10 +340,10 @@ impl Core {
     ) -> Option<Behind> {
         let ToAsk { parts, asked, unasked } = self.to_ask(tx, since);
         if parts.is_empty() {
-            let (_, later) = self.looks.ask_before_look(&[], Some(leading)).await.ok()??;
+            let (_, later) = self.core.looks.ask_before_look(&[], Some(leading)).await.ok()??;
             return Some(Behind { later: later?, asked, unasked });
         }
-        let left = self.ask_together(tx, parts, true, Some(leading)).await.ok()?;
+        let left = Together::of(self.core).ask_together(tx, parts, true, Some(leading)).await.ok()?;
         left.look.filter(|_| left.parts.is_empty()).map(|later| Behind { later, asked, unasked })
     }
 
@@ -351,10 +372,10 @@ impl Core {
         let mut left: Vec<&Point> = points.to_vec();
         let (mut rivals, mut decided) = (Rivals::new(), HashSet::new());
         for _ in 0..FETCHES {
-            let by_now = self.finisher.by_now();
+            let by_now = self.core.finisher.by_now();
             let stored = self.fetch_points(ns, &left).await?;
             let writers = stored.values().filter_map(|(_, writer)| *writer);
-            let holders = self.holders.of(writers, by_now).await?;
+            let holders = self.core.holders.of(writers, by_now).await?;
             let status = |id: TxId| holders.get(&id).map(|holder| holder.status);
             let mut again = Vec::new();
             for point in left {
@@ -393,7 +414,7 @@ impl Core {
     async fn fetch_points(&self, ns: &Namespace, points: &[&Point]) -> Result<HashMap<OwnKey, Stored>> {
         let ids: Vec<Bson> = points.iter().map(|point| point.id.clone()).collect();
         let find = doc! {"find": &ns.coll, "filter": {"_id": {"$in": ids}}};
-        let found = self.server.collect_raw(&ns.db, find, points.len()).await?;
+        let found = self.core.server.collect_raw(&ns.db, find, points.len()).await?;
         let parse = |raw: RawDocumentBuf| {
             let locks = document::locks(&raw)?;
             let writer = whole_lock_state(&locks)?.writer;
@@ -424,18 +445,20 @@ impl Core {
         if query.terms.find_only.is_some() {
             return Ok(false);
         }
-        let answer = own_view::find(self, Some(&rival.into()), &entry.ns, query).await?.all_raw(2).await?;
+        let answer = own_view::find(self.core, Some(&rival.into()), &entry.ns, query).await?.all_raw(2).await?;
         Ok(Digest::of(answer.iter().map(AsRef::as_ref)) == entry.witness.digest())
     }
 
     /// The digest of as much of the answer as was read at first.
     async fn ask_again(&self, tx: &Transaction, entry: &Entry) -> Result<Digest> {
         let answer = match &entry.read.probed() {
-            Read::Find(query) => committed::find(self, None, &entry.ns, query).await?,
-            Read::Aggregate(command) => Plan::of(self, None, &entry.ns, command).await?.run(self).await?,
-            Read::Count(query) => return Ok(digest_of_count(committed::count(self, None, &entry.ns, query).await?)),
+            Read::Find(query) => committed::find(self.core, None, &entry.ns, query).await?,
+            Read::Aggregate(command) => Plan::of(self.core, None, &entry.ns, command).await?.run(self.core).await?,
+            Read::Count(query) => {
+                return Ok(Digest::of_count(committed::count(self.core, None, &entry.ns, query).await?));
+            }
             Read::Distinct(field, query) => {
-                return digest_of_values(&committed::distinct(self, None, &entry.ns, field, query).await?);
+                return Digest::of_values(&committed::distinct(self.core, None, &entry.ns, field, query).await?);
             }
         };
         digest_like(answer, entry, tx).await
@@ -449,13 +472,13 @@ impl Core {
             }
             Read::Aggregate(command) => {
                 let terms = Terms { collation: command.terms.collation.clone(), ..Terms::default() };
-                let reads = Plan::of(self, None, &entry.ns, command).await?.reads();
+                let reads = Plan::of(self.core, None, &entry.ns, command).await?.reads();
                 reads.into_iter().map(|(ns, condition)| (ns, condition, terms.clone())).collect()
             }
         };
         let mut rivals = Rivals::new();
         for (ns, condition, terms) in &conditions {
-            rivals.extend(self.pending.active_writers(ns, condition, terms, tx.id()).await?);
+            rivals.extend(self.core.pending.active_writers(ns, condition, terms, tx.id()).await?);
         }
         Ok(rivals)
     }

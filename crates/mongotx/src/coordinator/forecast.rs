@@ -2,7 +2,7 @@
 //! inserts like it: into the same collection, after as many reads and writes.
 //!
 //! Nothing rests on it. A wrong one costs the server a question that nobody needed
-//! ([`super::ahead`]).
+//! (`crate::command::ahead`).
 
 use std::{
     collections::hash_map::DefaultHasher,

@@ -18,7 +18,7 @@
 //! | [`kept`], [`as_read`] | documents as they were read, for who locks one |
 //! | [`changes`], [`looks`] | when transactions last changed each collection, and who looks at that |
 //! | [`unchanged`], [`own_changes`], [`fields`], [`notice`] | what nothing has changed since it was read; what this client changes, and which fields; what others say that they write |
-//! | [`ahead`], [`forecast`] | validation behind the last insert, and whether an insert is the last one |
+//! | [`forecast`] | whether an insert is the last write of its transaction |
 //! | [`quiet`], [`quiet_reader`] | quiet for a reader that loses again and again; when its transaction asks for it |
 //! | [`own_collections`] | names of MongoTx's own collections |
 //! | [`own_key`] | whether two `_id`s name the same document |
@@ -34,7 +34,6 @@
 //! | [`pending`] | repair of what a query would have to see, and reads that may be a little old |
 //! | [`schema`] | changes of collections and indexes that wait for transactions |
 //! | [`unique`] | unique indexes between pending and committed values |
-//! | [`placing`] | a few inserts under unique indexes, in one command |
 //! | [`roll`] | roll forward or back, any number of documents |
 //! | [`events`] | state of change streams; `crate::command::events` writes and reads what they tell |
 //! | [`expiry`] | TTL indexes: what the server may be about to remove |
@@ -45,7 +44,6 @@
 //! | [`nodes`] | what writes wait for where several servers keep the data |
 
 pub(crate) mod address;
-pub(crate) mod ahead;
 pub(crate) mod answered_each;
 pub(crate) mod as_read;
 pub(crate) mod base;
@@ -79,7 +77,6 @@ pub(crate) mod parked;
 pub(crate) mod patience;
 pub(crate) mod pending;
 pub(crate) mod pipeline;
-pub(crate) mod placing;
 pub(crate) mod prepare;
 pub(crate) mod prepare_each;
 pub(crate) mod prepare_found;

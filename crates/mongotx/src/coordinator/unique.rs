@@ -12,7 +12,7 @@
 //!
 //! The question of 2 is asked once for all that a statement has placed, and for all indexes
 //! together, those with a collation apart; only where a document is found, one after the other. A
-//! few inserts take it along in the command that places them ([`super::placing`]).
+//! few inserts take it along in the command that places them (`crate::command::placing`).
 //!
 //! The other order would let a value in between the question and the placing.
 
@@ -77,13 +77,13 @@ pub(crate) struct Placed<'a> {
 
 /// A query for documents that have one of some keys in their safe version.
 #[derive(Clone, Debug)]
-pub(super) struct Question {
-    pub(super) condition: Document,
-    pub(super) collation: Option<Document>,
+pub(crate) struct Question {
+    pub(crate) condition: Document,
+    pub(crate) collation: Option<Document>,
 }
 
 /// The questions of step 2 for all of these documents: as few as possible.
-pub(super) fn questions(uniques: &[&Unique], documents: &[&Document]) -> Vec<Question> {
+pub(crate) fn questions(uniques: &[&Unique], documents: &[&Document]) -> Vec<Question> {
     let (plain, collated): (Vec<&Unique>, Vec<&Unique>) =
         uniques.iter().copied().partition(|unique| unique.collation.is_none());
     let mut questions = Vec::new();

@@ -7,9 +7,10 @@ use std::{
     sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError},
 };
 
-use bson::{Bson, RawDocument};
+use bson::{Bson, RawDocument, RawDocumentBuf, doc, rawdoc};
 
 use super::{kept::KeptAnswer, own_key::OwnKey};
+use crate::error::Result;
 
 /// The digest of an answer: the documents in it, whatever their order.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -24,6 +25,20 @@ pub(crate) struct Digest {
 static HASH: LazyLock<RandomState> = LazyLock::new(RandomState::new);
 
 impl Digest {
+    /// Of the answer to a `count`.
+    pub(crate) fn of_count(counted: u64) -> Self {
+        Self::of([&*rawdoc! {"n": counted as i64}])
+    }
+
+    /// Of the answer to a `distinct`.
+    pub(crate) fn of_values(values: &[Bson]) -> Result<Self> {
+        let documents: Vec<RawDocumentBuf> = values
+            .iter()
+            .map(|value| RawDocumentBuf::try_from(&doc! {"v": value.clone()}))
+            .collect::<Result<_, _>>()?;
+        Ok(Self::of(documents.iter().map(AsRef::as_ref)))
+    }
+
     pub(crate) fn add(&mut self, document: &RawDocument) {
         self.documents += 1;
         self.sum = self.sum.wrapping_add(HASH.hash_one(document.as_bytes()));

@@ -1,0 +1,103 @@
+//! Validation ahead of the commit (decision 0061): behind an insert with which the transaction
+//! probably ends, in the same write, everything is asked again that it has read, and a look at the
+//! change stamps behind that. The server carries them out in this order, so the question is asked
+//! with all locks held, as at the commit.
+//!
+//! It counts at the commit if the insert was the transaction's last write, nothing was read behind
+//! it, and the commit comes soon. Otherwise the commit asks again.
+
+use std::time::Instant;
+
+use bson::Document;
+
+use super::validation::Validation;
+use crate::coordinator::{
+    Core,
+    fields::Fields,
+    looks::FirstLook,
+    server::WriteAnswer,
+    tag::Tags,
+    transaction::{Ahead, Expected, Transaction},
+    unchanged::Behind,
+};
+use crate::{error::Result, options::Namespace};
+
+/// The most documents that a transaction has read, all reads together: the answer to the insert
+/// comes with those to all that is asked behind it.
+const MOST_DOCUMENTS: u64 = 128;
+
+/// The look before a question behind an insert, and the stamps that it is about.
+struct LookAhead {
+    first: FirstLook,
+    stamps: Tags,
+}
+
+/// Sends a prepared write that inserts. If the commit is expected to be next, what the
+/// transaction has read is asked again behind it, in the same write.
+pub(crate) async fn send_insert(
+    core: &Core,
+    tx: &mut Transaction,
+    ns: &Namespace,
+    command: Document,
+) -> Result<WriteAnswer> {
+    tx.note_next(false);
+    let look = look_ahead(core, tx, ns);
+    let expected = tx.expected.take();
+    let answer = match look {
+        Some(look) => send_and_ask(core, tx, ns, command, look).await,
+        None => core.server.send_prepared(tx, ns, command, &Fields::All).await,
+    };
+    tx.expected = expected;
+    answer
+}
+
+async fn send_and_ask(
+    core: &Core,
+    tx: &mut Transaction,
+    ns: &Namespace,
+    command: Document,
+    look: LookAhead,
+) -> Result<WriteAnswer> {
+    let validation = Validation::of(core);
+    let since = validation.since_begin(tx).await;
+    let (mut leading, asked) = (core.server.lead(tx, ns, command).await, Instant::now());
+    let behind = validation.ask_behind(tx, since.as_ref(), &mut leading).await;
+    let answer = core.server.led(tx, leading).await?;
+    let is_unchanged = |behind: &Behind| validation.is_still_unchanged(since.as_ref(), &behind.unasked, &behind.later);
+    if answer.errors.is_empty() {
+        tx.ahead = behind.filter(is_unchanged).and_then(|behind| look.conclude(tx, &behind, asked));
+    }
+    Ok(answer)
+}
+
+/// The look before a question behind the insert that is about to be sent; `None`: nothing is to
+/// be asked behind it. Only a transaction that others of this client wait for asks ahead: for
+/// the rest, looks at the commit are shared.
+fn look_ahead(core: &Core, tx: &mut Transaction, ns: &Namespace) -> Option<LookAhead> {
+    let validates = tx.validates() && !tx.is_serializable() && !tx.reads.is_empty();
+    if !validates || !core.server.is_bound() || !tx.is_wanted() {
+        return None;
+    }
+    let guess = core.forecast.after(ns, tx.reads.count(), tx.count_held());
+    let is_expected = guess.is_commit();
+    tx.expected = Some(Expected { guess, reads: tx.reads.changes() });
+    if !is_expected || tx.reads_one_moment() || tx.reads.documents() > MOST_DOCUMENTS {
+        return None;
+    }
+    // A cursor may be read to its end between here and the question.
+    tx.reads.fix();
+    let stamps = tx.stamps_of_reads();
+    Some(LookAhead { first: core.looks.remembered_look(tx, &stamps)?, stamps })
+}
+
+impl LookAhead {
+    /// The later look was sent behind the question, which was sent at `asked` and answered as
+    /// before. The first look, and the stamps that this client has acknowledged since, are of the
+    /// time before: a decision between question and look would be hidden by later ones.
+    fn conclude(&self, tx: &Transaction, behind: &Behind, asked: Instant) -> Option<Ahead> {
+        let mut changed = self.first.changed_at(&behind.later, &self.stamps)?;
+        // What was not asked for has been the same all the time.
+        changed.retain(|tag| behind.asked.contains(tag));
+        tx.is_of_one_moment(&changed).then(|| Ahead { asked, reads: tx.reads.changes() })
+    }
+}
