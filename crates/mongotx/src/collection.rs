@@ -19,6 +19,7 @@ pub use self::actions::{
 };
 pub use self::indexes::IndexModel;
 use crate::{
+    command::{drop::drop_collection, rename::rename_collection},
     command::{each, each::FirstWrites, point_read, point_write, update::UpdateResult},
     coordinator::Core,
     document::encode,
@@ -268,7 +269,7 @@ impl<T> Collection<T> {
     /// holders; [`crate::ErrorKind::Unsupported`] for the records of clients and the storage of
     /// time series.
     pub async fn drop(&self) -> Result<()> {
-        self.core.drop_collection(&self.namespace).await
+        drop_collection(&self.core, &self.namespace).await
     }
 
     /// Renames the collection, with its indexes and its validator, perhaps into another database.
@@ -296,7 +297,7 @@ impl<T> Collection<T> {
     /// [`crate::ErrorKind::Indeterminate`] when the answer is lost; the server's: 20, 26
     /// (NamespaceNotFound), 48 (NamespaceExists), 166.
     pub async fn rename(&self, to: &Namespace, drops_target: bool) -> Result<()> {
-        self.core.rename_collection(&self.namespace, to, drops_target).await
+        rename_collection(&self.core, &self.namespace, to, drops_target).await
     }
 
     /// Runs several writes of several kinds. Outside a transaction they are a transaction of their

@@ -8,6 +8,7 @@ use super::Client;
 #[cfg(doc)]
 use crate::error::ErrorKind;
 use crate::{
+    command::events::EventReader,
     command::events::{Event, Position},
     coordinator::Core,
     error::Result,
@@ -26,7 +27,7 @@ impl Changes<'_> {
     /// # Errors
     /// [`ErrorKind::Unavailable`] when the server cannot be asked.
     pub async fn now(&self) -> Result<Position> {
-        self.core.last_position().await
+        EventReader::of(self.core).last_position().await
     }
 
     /// In front of the first event that is not earlier than this.
@@ -34,7 +35,7 @@ impl Changes<'_> {
     /// # Errors
     /// [`ErrorKind::Invalid`] with code 286 if events that may be among them were removed.
     pub async fn from(&self, time: Timestamp) -> Result<Position> {
-        self.core.position_at(time).await
+        EventReader::of(self.core).position_at(time).await
     }
 
     /// The next events behind a position, at most `limit`; none if there are none yet.
@@ -42,7 +43,7 @@ impl Changes<'_> {
     /// # Errors
     /// [`ErrorKind::Invalid`] with code 286 if the next one was removed.
     pub async fn after(&self, position: Position, limit: u32) -> Result<Vec<Event>> {
-        self.core.events_after(position, limit).await
+        EventReader::of(self.core).events_after(position, limit).await
     }
 
     /// The event right in front of a position. `None`: it was removed, or there is none.
@@ -50,7 +51,7 @@ impl Changes<'_> {
     /// # Errors
     /// As [`Changes::after`].
     pub async fn at(&self, position: Position) -> Result<Option<Event>> {
-        self.core.event_at(position).await
+        EventReader::of(self.core).event_at(position).await
     }
 
     /// Waits until there is an event behind the position, for so long at most. False: there is
@@ -59,7 +60,7 @@ impl Changes<'_> {
     /// # Errors
     /// As [`Changes::after`].
     pub async fn wait(&self, position: Position, limit: Duration) -> Result<bool> {
-        self.core.await_event(position, tokio::time::Instant::now() + limit).await
+        EventReader::of(self.core).await_event(position, tokio::time::Instant::now() + limit).await
     }
 }
 

@@ -2,7 +2,7 @@
 //! the parts of a client that run in the background.
 
 use std::sync::{
-    Arc, Weak,
+    Arc,
     atomic::{AtomicU64, Ordering::SeqCst},
 };
 
@@ -171,7 +171,8 @@ pub(super) async fn connect(uri: &str, options: ClientOptions) -> Result<Arc<Cor
         ReadLocks::new(Arc::clone(&server), Arc::clone(&catalog), Arc::clone(&repairs), Arc::clone(&options));
     let uniqueness = Uniqueness::new(Arc::clone(&server), Arc::clone(&catalog), Arc::clone(&repairs));
     let expiries = Expiries::new(Arc::clone(&server), Arc::clone(&catalog));
-    let core = Arc::new_cyclic(|this| Core {
+    let events = Events::new(Arc::clone(&server), &options);
+    let core = Arc::new(Core {
         server,
         log,
         finisher,
@@ -195,11 +196,10 @@ pub(super) async fn connect(uri: &str, options: ClientOptions) -> Result<Arc<Cor
         expiries,
         forecast: Arc::default(),
         wanted: WantedKeys::default(),
-        events: Events::new(&options),
+        events,
         options,
         reaper: Arc::default(),
         runtime: tokio::runtime::Handle::current(),
-        this: Weak::clone(this),
     });
     reap_in_background(&core);
     if core.options.sweep {

@@ -9,7 +9,7 @@ use bson::doc;
 use protocol::{Concern, Decided};
 use tracing::instrument::{Instrument, WithSubscriber};
 
-use super::validation::Validation;
+use super::{events::EventLog, validation::Validation};
 use crate::{
     coordinator::{Core, own_changes::Changing, read_lease::Deciding, transaction::Transaction},
     error::{Error, ErrorKind, Result},
@@ -38,23 +38,33 @@ impl Decision {
 }
 
 impl Core {
+    // A method of the client, because commands outside transactions commit their own by it, and
+    // events are written by some of these commands when a transaction is committed.
+
     /// Step 3 of [`crate::coordinator::transaction`], to its end even if the caller's future is
     /// dropped: what is decided must be finished.
     pub(crate) async fn commit(self: &Arc<Self>, tx: Transaction) -> Result<()> {
         let (this, id) = (Arc::clone(self), tx.id());
-        tokio::spawn(async move { this.decide(tx).await }.in_current_span().with_current_subscriber())
+        tokio::spawn(async move { Commit { core: &this }.decide(tx).await }.in_current_span().with_current_subscriber())
             .await
             .unwrap_or_else(|stopped| {
                 let message = format!("the commit was stopped with its runtime: {stopped}");
                 Err(Error::new(ErrorKind::Indeterminate, message).for_transaction(id))
             })
     }
+}
 
+/// One commit. It has the whole client, because it validates and records events.
+struct Commit<'a> {
+    core: &'a Arc<Core>,
+}
+
+impl Commit<'_> {
     #[tracing::instrument(name = "mongotx.commit", level = "debug", skip_all, fields(transaction = tx.id().map(tracing::field::display)))]
-    async fn decide(self: &Arc<Self>, mut tx: Transaction) -> Result<()> {
-        let counters = &self.server.counters;
+    async fn decide(&self, mut tx: Transaction) -> Result<()> {
+        let counters = &self.core.server.counters;
         if let Err(error) = tx.check_undoubted() {
-            self.lifecycle.roll_back(tx).await;
+            self.core.lifecycle.roll_back(tx).await;
             counters.add(&counters.aborts_expired, 1);
             return Err(error);
         }
@@ -67,7 +77,7 @@ impl Core {
             Ok(Some((decided, deciding))) => {
                 counters.add(&counters.commits, 1);
                 let concern = tx.concern();
-                self.lifecycle.finish(tx, decided).await;
+                self.core.lifecycle.finish(tx, decided).await;
                 deciding.over();
                 self.spread(concern).await.map_err(|error| error.for_transaction(id))
             }
@@ -76,8 +86,8 @@ impl Core {
                 Err(error.for_transaction(id))
             }
             Err(error) => {
-                self.lifecycle.count_abort(&error);
-                self.lifecycle.roll_back(tx).await;
+                self.core.lifecycle.count_abort(&error);
+                self.core.lifecycle.roll_back(tx).await;
                 Err(error.for_transaction(id))
             }
         }
@@ -85,32 +95,32 @@ impl Core {
 
     /// Validates the transaction and decides it; again, when a reader has had quiet in between.
     /// `None`: there was nothing to decide.
-    async fn validate_and_decide(self: &Arc<Self>, tx: &mut Transaction) -> Result<Option<(Decided, Decision)>> {
-        let recorded = self.record_events(tx).await?;
+    async fn validate_and_decide(&self, tx: &mut Transaction) -> Result<Option<(Decided, Decision)>> {
+        let recorded = EventLog::of(self.core).record(tx).await?;
         tx.note_next(true);
-        let (until, mut times) = (Instant::now() + self.options.commit_timeout, 0);
+        let (until, mut times) = (Instant::now() + self.core.options.commit_timeout, 0);
         while times < VALIDATIONS && (times == 0 || Instant::now() < until) {
             times += 1;
-            let over = self.quiet.heard_of(tx);
-            Validation::of(self).validate_at_commit(tx).await?;
-            self.quiet.end_quiet(tx).await;
+            let over = self.core.quiet.heard_of(tx);
+            Validation::of(self.core).validate_at_commit(tx).await?;
+            self.core.quiet.end_quiet(tx).await;
             let Some(started) = tx.started else { return Ok(None) };
-            self.expiries.outlive(tx).await?;
+            self.core.expiries.outlive(tx).await?;
             if tx.has_written_anything() {
-                self.finisher.room(tx.count_held(), self.options.commit_timeout).await?;
+                self.core.finisher.room(tx.count_held(), self.core.options.commit_timeout).await?;
             }
             tx.ending();
             tx.is_deciding = true;
             let deciding = self.count_decision(tx);
-            let decided = self.log.commit(started, tx.concern(), tx.changed(), tx.heard(over)).await;
+            let decided = self.core.log.commit(started, tx.concern(), tx.changed(), tx.heard(over)).await;
             if decided.as_ref().is_err_and(|error| error.kind() == ErrorKind::Indeterminate) {
                 // It may be committed, and is no more this client's to finish.
-                self.unprobed.lose_lease();
+                self.core.unprobed.lose_lease();
                 deciding.give_up();
                 return decided.map(|_| None);
             }
             if let Ok(Some(decided)) = decided {
-                self.events_are_committed(&recorded);
+                recorded.are_committed(self.core);
                 return Ok(Some((decided, deciding)));
             }
             deciding.over();
@@ -126,8 +136,8 @@ impl Core {
     /// client are to know of it from now on.
     fn count_decision(&self, tx: &Transaction) -> Decision {
         Decision {
-            lease: self.unprobed.deciding(tx.collections_written().cloned().collect()),
-            own: self.server.own_changes().deciding(tx.changed_fields()),
+            lease: self.core.unprobed.deciding(tx.collections_written().cloned().collect()),
+            own: self.core.server.own_changes().deciding(tx.changed_fields()),
         }
     }
 
@@ -138,9 +148,10 @@ impl Core {
         if n < 2 {
             return Ok(());
         }
-        let limit = i64::try_from(self.options.commit_timeout.as_millis()).unwrap_or(i64::MAX);
+        let limit = i64::try_from(self.core.options.commit_timeout.as_millis()).unwrap_or(i64::MAX);
         let wanted = doc! {"w": i64::from(n), "j": true, "wtimeout": limit};
-        let missed = self.records.await_concern(&self.server, wanted).await.map_err(Error::or_indeterminate)?;
+        let missed =
+            self.core.records.await_concern(&self.core.server, wanted).await.map_err(Error::or_indeterminate)?;
         let Some(missed) = missed else { return Ok(()) };
         let reason = missed.get_str("errmsg").unwrap_or("the server gave no reason");
         let message = format!("the transaction is committed, but {n} members do not all have it yet: {reason}");

@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use bson::doc;
 
+use super::event_of::with_events;
 use crate::{
     coordinator::{
         Core,
@@ -17,53 +18,51 @@ use crate::{
     options::Namespace,
 };
 
-impl Core {
-    /// Drops a collection when nothing in it is locked any more; one that is not there is no error.
-    pub(crate) async fn drop_collection(self: &Arc<Self>, ns: &Namespace) -> Result<()> {
-        if let Some(reason) = self.catalog.never_written(ns) {
-            return Err(Error::unsupported(format!("{ns} cannot be dropped: {reason}")));
-        }
-        if self.catalog.look_up(ns).await?.unlockable.is_none() {
-            self.schema.until_unlocked(ns, "dropped", &mut Patience::new(self.options.write_wait)).await?;
-        }
-        let command = self.server.run_directly(&ns.db, doc! {"drop": &ns.coll});
-        let dropped = match self.catalog.dropped_event(ns).await? {
-            Some(event) => self.with_events(vec![event], command).await,
-            None => command.await,
-        };
-        let dropped = match dropped {
-            Err(error) if error.code() == Some(NO_SUCH_COLLECTION) => Ok(()),
-            other => other.map(drop),
-        };
-        self.catalog.forget(ns);
-        dropped
+/// Drops a collection when nothing in it is locked any more; one that is not there is no error.
+pub(crate) async fn drop_collection(core: &Arc<Core>, ns: &Namespace) -> Result<()> {
+    if let Some(reason) = core.catalog.never_written(ns) {
+        return Err(Error::unsupported(format!("{ns} cannot be dropped: {reason}")));
     }
+    if core.catalog.look_up(ns).await?.unlockable.is_none() {
+        core.schema.until_unlocked(ns, "dropped", &mut Patience::new(core.options.write_wait)).await?;
+    }
+    let command = core.server.run_directly(&ns.db, doc! {"drop": &ns.coll});
+    let dropped = match core.catalog.dropped_event(ns).await? {
+        Some(event) => with_events(core, vec![event], command).await,
+        None => command.await,
+    };
+    let dropped = match dropped {
+        Err(error) if error.code() == Some(NO_SUCH_COLLECTION) => Ok(()),
+        other => other.map(drop),
+    };
+    core.catalog.forget(ns);
+    dropped
+}
 
-    /// Drops a database when nothing in it is locked any more.
-    pub(crate) async fn drop_database(self: &Arc<Self>, db: &str) -> Result<()> {
-        if db == self.options.tx_database {
-            let message = format!("the database {db:?} cannot be dropped: it holds the records of all clients");
-            return Err(Error::unsupported(message));
-        }
-        let mut patience = Patience::new(self.options.write_wait);
-        let mut events = Vec::new();
-        let list = doc! {"listCollections": 1, "nameOnly": true, "filter": {"type": "collection"}, "cursor": {}};
-        for info in self.server.collect(db, list, MAX_COLLECTIONS).await? {
-            let name = info.get_str("name").unwrap_or_default();
-            let ns = Namespace::new(db, name);
-            if !is_scratch(name) && self.catalog.look_up(&ns).await?.unlockable.is_none() {
-                self.schema.until_unlocked(&ns, "dropped", &mut patience).await?;
-                events.extend(self.catalog.dropped_event(&ns).await?);
-            }
-        }
-        let command = self.server.run_directly(db, doc! {"dropDatabase": 1});
-        let dropped = if events.is_empty() {
-            command.await.map(drop)
-        } else {
-            events.push(doc! {"operationType": "dropDatabase", "ns": {"db": db}});
-            self.with_events(events, command).await.map(drop)
-        };
-        self.catalog.forget_database(db);
-        dropped
+/// Drops a database when nothing in it is locked any more.
+pub(crate) async fn drop_database(core: &Arc<Core>, db: &str) -> Result<()> {
+    if db == core.options.tx_database {
+        let message = format!("the database {db:?} cannot be dropped: it holds the records of all clients");
+        return Err(Error::unsupported(message));
     }
+    let mut patience = Patience::new(core.options.write_wait);
+    let mut events = Vec::new();
+    let list = doc! {"listCollections": 1, "nameOnly": true, "filter": {"type": "collection"}, "cursor": {}};
+    for info in core.server.collect(db, list, MAX_COLLECTIONS).await? {
+        let name = info.get_str("name").unwrap_or_default();
+        let ns = Namespace::new(db, name);
+        if !is_scratch(name) && core.catalog.look_up(&ns).await?.unlockable.is_none() {
+            core.schema.until_unlocked(&ns, "dropped", &mut patience).await?;
+            events.extend(core.catalog.dropped_event(&ns).await?);
+        }
+    }
+    let command = core.server.run_directly(db, doc! {"dropDatabase": 1});
+    let dropped = if events.is_empty() {
+        command.await.map(drop)
+    } else {
+        events.push(doc! {"operationType": "dropDatabase", "ns": {"db": db}});
+        with_events(core, events, command).await.map(drop)
+    };
+    core.catalog.forget_database(db);
+    dropped
 }

@@ -22,6 +22,7 @@ use std::sync::Arc;
 use bson::{Document, doc, oid::ObjectId};
 use sd2v::index::freeze;
 
+use super::event_of::with_events;
 use crate::{
     coordinator::{
         Core,
@@ -47,32 +48,30 @@ enum Frozen {
     Locked,
 }
 
-impl Core {
-    /// Renames a collection when nothing in it is locked any more. It goes on when the caller's
-    /// future is dropped.
-    pub(crate) async fn rename_collection(
-        self: &Arc<Self>,
-        from: &Namespace,
-        to: &Namespace,
-        drops_target: bool,
-    ) -> Result<()> {
-        for ns in [from, to] {
-            if let Some(reason) = self.catalog.never_written(ns) {
-                return Err(Error::unsupported(format!("{from} cannot be renamed to {to}: {reason}")));
-            }
+/// Renames a collection when nothing in it is locked any more. It goes on when the caller's
+/// future is dropped.
+pub(crate) async fn rename_collection(
+    core: &Arc<Core>,
+    from: &Namespace,
+    to: &Namespace,
+    drops_target: bool,
+) -> Result<()> {
+    for ns in [from, to] {
+        if let Some(reason) = core.catalog.never_written(ns) {
+            return Err(Error::unsupported(format!("{from} cannot be renamed to {to}: {reason}")));
         }
-        if !self.catalog.shards.none() {
-            let message = format!("{from} cannot be renamed behind a router: shards would not do it at one moment");
-            return Err(Error::unsupported(message));
-        }
-        if from == to {
-            return Err(Error::invalid(ILLEGAL, "Can't rename a collection to itself"));
-        }
-        let rename = Rename { core: Arc::clone(self), from: from.clone(), to: to.clone(), drops_target };
-        match tokio::spawn(rename.carry_out()).await {
-            Ok(renamed) => renamed,
-            Err(stopped) => Err(Error::new(ErrorKind::Closed, format!("renaming {from} was stopped: {stopped}"))),
-        }
+    }
+    if !core.catalog.shards.none() {
+        let message = format!("{from} cannot be renamed behind a router: shards would not do it at one moment");
+        return Err(Error::unsupported(message));
+    }
+    if from == to {
+        return Err(Error::invalid(ILLEGAL, "Can't rename a collection to itself"));
+    }
+    let rename = Rename { core: Arc::clone(core), from: from.clone(), to: to.clone(), drops_target };
+    match tokio::spawn(rename.carry_out()).await {
+        Ok(renamed) => renamed,
+        Err(stopped) => Err(Error::new(ErrorKind::Closed, format!("renaming {from} was stopped: {stopped}"))),
     }
 }
 
@@ -179,7 +178,7 @@ impl Rename {
         }
         match events.is_empty() {
             true => self.rename_frozen(indexes).await,
-            false => self.core.with_events(events, self.rename_frozen(indexes)).await,
+            false => with_events(&self.core, events, self.rename_frozen(indexes)).await,
         }
     }
 

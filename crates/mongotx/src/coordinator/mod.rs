@@ -108,7 +108,7 @@ pub(crate) mod unchanged;
 pub(crate) mod unique;
 pub(crate) mod witness;
 
-use std::sync::{Arc, Weak};
+use std::sync::Arc;
 
 use tokio::runtime::Handle;
 
@@ -146,15 +146,13 @@ pub(crate) struct Core {
     pub(crate) expiries: Expiries,
     pub(crate) forecast: Arc<Forecast>,
     pub(crate) wanted: WantedKeys,
-    pub(crate) events: Events,
+    pub(crate) events: Arc<Events>,
     pub(crate) options: Arc<ClientOptions>,
     pub(crate) reaper: Arc<Reaper>,
     /// The runtime in which the client was made: its background work goes on there, whichever
     /// handles are dropped. When that runtime has ended, so have the client's signs of life, and
     /// rivals clean up after its lease.
     pub(crate) runtime: Handle,
-    /// Itself, for work in the background.
-    pub(crate) this: Weak<Core>,
 }
 
 impl Drop for Core {

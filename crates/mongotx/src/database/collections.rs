@@ -6,6 +6,7 @@ use bson::{Bson, Document};
 use futures_util::future::BoxFuture;
 
 use super::Database;
+use crate::command::drop::drop_database;
 use crate::{error::Result, options::Namespace};
 
 /// A collection or a view, as the application made it: see [`Database::list_collections`].
@@ -184,6 +185,6 @@ impl Database {
     /// As [`crate::Collection::drop`]; [`crate::ErrorKind::Unsupported`] for the database with the
     /// records of clients.
     pub async fn drop(&self) -> Result<()> {
-        self.core.drop_database(&self.name).await
+        drop_database(&self.core, &self.name).await
     }
 }

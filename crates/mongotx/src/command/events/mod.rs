@@ -19,29 +19,25 @@
 mod read;
 mod told;
 
-use std::{
-    collections::HashMap,
-    sync::{Arc, atomic::Ordering::SeqCst},
-};
+use std::{collections::HashMap, sync::Arc};
 
 use bson::{Bson, DateTime, Document, Timestamp, doc, oid::ObjectId};
 use futures_util::{FutureExt, future::BoxFuture};
 use protocol::TxId;
 use sd2v::{
     names::{WRITER, tx_id_to_bson},
-    statement,
     update::Update,
 };
 
+pub(crate) use self::read::EventReader;
 pub use self::read::{Event, Position};
 use crate::coordinator::{
     Core,
     address::{Address, among},
     catalog::{Collection, Watch},
+    events::SEQUENCE,
     finisher::IDS_PER_STATEMENT,
     own_key::OwnKey,
-    quiet::Attempts,
-    server::WriteAnswer,
     transaction::Transaction,
 };
 use crate::{
@@ -53,14 +49,9 @@ use crate::{
     document,
     error::{Error, ErrorKind, Result},
     numbers::as_i64,
-    options::{Isolation, Namespace, TransactionOptions},
+    options::Namespace,
     scoped,
 };
-
-/// The `_id` of the document that gives them their numbers.
-const SEQUENCE: &str = "sequence";
-/// Old events are removed once for so many new ones.
-const TRIM_EVERY: i64 = 1_000;
 
 /// Numbers that a transaction has taken of the sequence.
 struct Taken {
@@ -80,19 +71,29 @@ pub(crate) struct Recorded {
     numbers: Option<(i64, i64)>,
 }
 
-impl Core {
+/// Writes events. It has the whole client, because it writes them with the commands that any
+/// transaction writes with, and these take it.
+pub(crate) struct EventLog<'a> {
+    core: &'a Arc<Core>,
+}
+
+impl<'c> EventLog<'c> {
+    pub(crate) fn of(core: &'c Arc<Core>) -> Self {
+        Self { core }
+    }
+
     /// Steps 1 to 3. An error is certain: nothing is decided.
     ///
     /// No answer is waited for longer than [`ClientOptions::commit_timeout`].
-    pub(crate) async fn record_events(self: &Arc<Self>, tx: &mut Transaction) -> Result<Recorded> {
+    pub(crate) async fn record(&self, tx: &mut Transaction) -> Result<Recorded> {
         let Some(me) = tx.id() else { return Ok(Recorded::default()) };
-        scoped::with_longest_answer(self.options.commit_timeout, self.record_in_time(tx, me)).await
+        scoped::with_longest_answer(self.core.options.commit_timeout, self.record_in_time(tx, me)).await
     }
 
-    async fn record_in_time(self: &Arc<Self>, tx: &mut Transaction, me: TxId) -> Result<Recorded> {
+    async fn record_in_time(&self, tx: &mut Transaction, me: TxId) -> Result<Recorded> {
         let (mut known, mut watched) = (Vec::new(), HashMap::new());
-        for ns in tx.collections_written().filter(|ns| **ns != self.events.ns) {
-            let collection = self.catalog.look_up(ns).await?;
+        for ns in tx.collections_written().filter(|ns| **ns != self.core.events.ns) {
+            let collection = self.core.catalog.look_up(ns).await?;
             if let Some(watch) = collection.watch {
                 watched.insert(ns.clone(), watch);
             }
@@ -123,7 +124,7 @@ impl Core {
         let mut filter = among(some);
         filter.insert(WRITER, tx_id_to_bson(me));
         let find = doc! {"find": &ns.coll, "filter": filter};
-        let found = self.server.collect_raw(&ns.db, find, some.len()).await?;
+        let found = self.core.server.collect_raw(&ns.db, find, some.len()).await?;
         let mut found: Vec<Document> = found.iter().map(|raw| document::exact(raw)).collect::<Result<_>>()?;
         if found.len() > 1 {
             let places: HashMap<_, _> =
@@ -137,11 +138,11 @@ impl Core {
     }
 
     /// Steps 2 and 3: answers the first and the last number.
-    async fn number(self: &Arc<Self>, tx: &mut Transaction, events: Vec<Document>) -> Result<(i64, i64)> {
+    pub(super) async fn number(&self, tx: &mut Transaction, events: Vec<Document>) -> Result<(i64, i64)> {
         let count = i64::try_from(events.len()).unwrap_or(i64::MAX);
-        let wait = tx.options.lock_wait.max(self.options.write_wait);
+        let wait = tx.options.lock_wait.max(self.core.options.write_wait);
         let before = std::mem::replace(&mut tx.options.lock_wait, wait);
-        let limit = self.options.commit_timeout;
+        let limit = self.core.options.commit_timeout;
         let written = scoped::with_longest_answer(limit, self.number_within(tx, count, events)).await;
         tx.options.lock_wait = before;
         written.map_err(|error| match error.kind() {
@@ -154,12 +155,7 @@ impl Core {
         })
     }
 
-    async fn number_within(
-        self: &Arc<Self>,
-        tx: &mut Transaction,
-        count: i64,
-        events: Vec<Document>,
-    ) -> Result<(i64, i64)> {
+    async fn number_within(&self, tx: &mut Transaction, count: i64, events: Vec<Document>) -> Result<(i64, i64)> {
         let Taken { era, first, time } = self.take_numbers(tx, count).await?;
         let last = first + count - 1;
         let now = DateTime::now();
@@ -172,35 +168,31 @@ impl Core {
             document
         });
         let documents: Vec<Document> = documents.collect();
-        insert::many(self, tx, &self.events.ns, documents, true).await?;
+        insert::many(self.core, tx, &self.core.events.ns, documents, true).await?;
         tx.end_statement();
         Ok((first, last))
     }
 
     /// Step 2: takes numbers for the events.
-    async fn take_numbers(self: &Arc<Self>, tx: &mut Transaction, count: i64) -> Result<Taken> {
-        self.ensure_sequence().await?;
-        let time = self.events.clock.now();
+    async fn take_numbers(&self, tx: &mut Transaction, count: i64) -> Result<Taken> {
+        self.core.events.ensure_sequence().await?;
+        let time = self.core.events.clock.now();
         let before = self.change_sequence(tx, doc! {"$inc": {"n": count}, "$set": {"time": time}}).await?;
-        let era = before.get_object_id("era").map_err(|_| self.no_sequence())?;
+        let era = before.get_object_id("era").map_err(|_| self.core.events.no_sequence())?;
         let first = before.get("n").map_or(0, as_i64) + 1;
         let latest = before.get_timestamp("time").unwrap_or(Timestamp { time: 0, increment: 0 });
         if latest < time {
             return Ok(Taken { era, first, time });
         }
         // Another client's clock is ahead of this one's.
-        let time = self.events.clock.after(latest);
+        let time = self.core.events.clock.after(latest);
         self.change_sequence(tx, doc! {"$set": {"time": time}}).await?;
         Ok(Taken { era, first, time })
     }
 
     /// Locks and changes the sequence. Answers what it was before. (Boxed: outside a transaction,
     /// the command commits one.)
-    fn change_sequence<'a>(
-        self: &'a Arc<Self>,
-        tx: &'a mut Transaction,
-        update: Document,
-    ) -> BoxFuture<'a, Result<Document>> {
+    fn change_sequence<'a>(&'a self, tx: &'a mut Transaction, update: Document) -> BoxFuture<'a, Result<Document>> {
         async move {
             let update = UpdateCommand {
                 filter: doc! {"_id": SEQUENCE},
@@ -212,101 +204,24 @@ impl Core {
             };
             let modify = Modify::Update(Box::new(update));
             let command = FindAndModify { modify, sort: None, projection: None, after: false };
-            let changed = find_and_modify::run(self, Some(tx), &self.events.ns, &command).await?;
+            let changed = find_and_modify::run(self.core, Some(tx), &self.core.events.ns, &command).await?;
             tx.end_statement();
-            changed.value.ok_or_else(|| self.no_sequence())
+            changed.value.ok_or_else(|| self.core.events.no_sequence())
         }
         .boxed()
     }
+}
 
-    /// The error for a sequence that is gone. It is made again with the next commit.
-    fn no_sequence(&self) -> Error {
-        self.events.has_sequence.store(false, SeqCst);
-        let message = format!("the document {SEQUENCE:?} of {} is gone, which numbers change events", self.events.ns);
-        Error::new(ErrorKind::Conflict, message)
+impl Recorded {
+    /// Those of these numbers alone.
+    pub(super) fn numbered(numbers: (i64, i64)) -> Self {
+        Self { numbers: Some(numbers), ..Self::default() }
     }
 
-    /// The sequence is there from now on.
-    async fn ensure_sequence(&self) -> Result<()> {
-        if self.events.has_sequence.load(SeqCst) {
-            return Ok(());
-        }
-        let ns = &self.events.ns;
-        let find = doc! {"find": &ns.coll, "filter": {"_id": SEQUENCE}, "projection": {"_id": 1}};
-        if self.server.find_first(ns, find).await?.is_none() {
-            let first = doc! {"_id": SEQUENCE, "n": 0_i64, "era": ObjectId::new()};
-            let insert = doc! {"insert": &ns.coll, "documents": [first]};
-            match self.server.write_directly(&ns.db, insert).await?.ok() {
-                // Another client has made it.
-                Err(error) if error.is_duplicate_id() => {}
-                made => drop(made?),
-            }
-        }
-        self.events.has_sequence.store(true, SeqCst);
-        Ok(())
-    }
-
-    /// Notes that the transaction is committed: callers that wait for events go on, and old events
-    /// are removed.
-    pub(crate) fn events_are_committed(&self, recorded: &Recorded) {
-        let Some((first, last)) = recorded.numbers else { return };
-        self.events.latest.send_if_modified(|latest| {
-            let is_later = *latest < last;
-            *latest = (*latest).max(last);
-            is_later
-        });
-        if (first - 1) / TRIM_EVERY != last / TRIM_EVERY
-            && let Some(this) = self.this.upgrade()
-        {
-            self.runtime.spawn(async move { this.trim_events(last).await });
-        }
-    }
-
-    /// Removes the oldest events. Those that a transaction holds are decided, and are removed the
-    /// next time.
-    async fn trim_events(&self, last: i64) {
-        let kept = i64::try_from(self.options.change_events).unwrap_or(i64::MAX);
-        let mut old = doc! {"_id": {"$lte": last - kept}};
-        old.extend(statement::unlocked());
-        let ns = &self.events.ns;
-        let delete = doc! {"delete": &ns.coll, "deletes": [{"q": old, "limit": 0}]};
-        let removed = self.server.write_directly(&ns.db, delete).await.and_then(WriteAnswer::ok);
-        if let Err(error) = removed {
-            tracing::warn!(%error, "old change events could not be removed; the next thousand will try again");
-        }
-    }
-
-    /// A collection or a database is dropped or renamed by `change`: its events are behind all that
-    /// was committed before, and before all that is committed later. If the change is refused,
-    /// there are none.
-    pub(crate) async fn with_events<T>(
-        self: &Arc<Self>,
-        events: Vec<Document>,
-        change: impl Future<Output = Result<T>> + Send,
-    ) -> Result<T> {
-        let options = TransactionOptions {
-            isolation: Some(Isolation::ReadCommitted),
-            lock_wait: self.options.write_wait,
-            ..TransactionOptions::default()
-        };
-        let mut tx = self.lifecycle.begin(options, Attempts::default());
-        let numbers = match self.number(&mut tx, events).await {
-            Ok(numbers) => numbers,
-            Err(error) => {
-                self.lifecycle.roll_back(tx).await;
-                return Err(error);
-            }
-        };
-        match change.await {
-            Ok(done) => {
-                self.commit(tx).await?;
-                self.events_are_committed(&Recorded { numbers: Some(numbers), ..Recorded::default() });
-                Ok(done)
-            }
-            Err(error) => {
-                self.lifecycle.roll_back(tx).await;
-                Err(error)
-            }
+    /// Notes that the transaction is committed.
+    pub(super) fn are_committed(&self, core: &Core) {
+        if let Some((first, last)) = self.numbers {
+            core.events.are_committed(first, last);
         }
     }
 }

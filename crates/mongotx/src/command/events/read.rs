@@ -11,10 +11,9 @@ use std::{sync::atomic::Ordering::SeqCst, time::Duration};
 use bson::{Bson, Document, Timestamp, doc, oid::ObjectId};
 use tokio::time::{Instant, timeout_at};
 
-use super::SEQUENCE;
 use crate::{
     command::committed,
-    coordinator::{Core, query::Query, terms::Terms},
+    coordinator::{Core, events::SEQUENCE, query::Query, terms::Terms},
     document,
     error::{Error, Result},
     numbers::as_i64,
@@ -47,15 +46,25 @@ pub struct Event {
     pub document: Document,
 }
 
-impl Core {
+/// Reads events. It has the whole client, because it reads them with the command `find`, which
+/// takes it.
+pub(crate) struct EventReader<'a> {
+    core: &'a Core,
+}
+
+impl<'c> EventReader<'c> {
+    pub(crate) fn of(core: &'c Core) -> Self {
+        Self { core }
+    }
+
     /// Behind all events that are committed now.
     pub(crate) async fn last_position(&self) -> Result<Position> {
-        self.ensure_sequence().await?;
+        self.core.events.ensure_sequence().await?;
         let query = Query::of(doc! {"_id": SEQUENCE}, Terms::default());
-        let found = committed::find(self, None, &self.events.ns, &query).await?.all(1).await?.pop();
+        let found = committed::find(self.core, None, &self.core.events.ns, &query).await?.all(1).await?.pop();
         let sequence = found.unwrap_or_default();
         let era = sequence.get_object_id("era").map_err(|_| {
-            self.events.has_sequence.store(false, SeqCst);
+            self.core.events.has_sequence.store(false, SeqCst);
             lost("the change events were dropped")
         })?;
         Ok(Position { era, number: sequence.get("n").map_or(0, as_i64) })
@@ -113,7 +122,7 @@ impl Core {
 
     /// Waits until there is an event behind the position, until `deadline` at most.
     pub(crate) async fn await_event(&self, position: Position, deadline: Instant) -> Result<bool> {
-        let mut latest = self.events.latest.subscribe();
+        let mut latest = self.core.events.latest.subscribe();
         loop {
             let last = self.last_position().await?;
             if last.era != position.era {
@@ -134,7 +143,7 @@ impl Core {
 
     async fn read_events(&self, filter: Document, limit: u32) -> Result<Vec<Document>> {
         let query = Query { sort: Some(doc! {"_id": 1}), limit: limit.into(), ..Query::of(filter, Terms::default()) };
-        let mut found = committed::find(self, None, &self.events.ns, &query).await?;
+        let mut found = committed::find(self.core, None, &self.core.events.ns, &query).await?;
         let (mut documents, mut bytes) = (Vec::new(), 0);
         while bytes < READ_BYTES
             && let Some(next) = found.next().await
