@@ -16,38 +16,21 @@ use crate::{
     about::About,
     coordinator::{
         Core,
-        by_key::WantedKeys,
-        catalog::{Catalog, Shards},
-        checkpoint::Checkpoints,
+        assemble::assemble,
+        catalog::Shards,
         client_record::{ClientRecordLog, Shared},
-        events::Events,
-        expiry::Expiries,
-        finisher::Finisher,
-        holders::Holders,
-        lifecycle::Lifecycle,
-        locate::Locator,
-        looks::Looks,
         nodes::Nodes,
         own_changes::OwnChanges,
         parked::reap_in_background,
-        pending::Pending,
         published::{self, PublishedLog},
-        quiet_reader::QuietReader,
-        read_lease::{ReadLease, Unprobed},
-        read_locks::ReadLocks,
+        read_lease::ReadLease,
         records::Records,
-        repairs::Repairs,
-        schema::Schema,
         server::{
             Server, from_driver,
             lean::{Lean, Purpose},
             plain::Plain,
         },
-        standing::Standings,
-        sweep::Sweeper,
         txlog::TxLog,
-        unchanged::Unchanged,
-        unique::Uniqueness,
     },
     error::{Error, Result},
     metrics::Counters,
@@ -107,100 +90,7 @@ pub(super) async fn connect(uri: &str, options: ClientOptions) -> Result<Arc<Cor
             Arc::new(PublishedLog::new(Arc::clone(&server), lanes, &options.tx_database))
         }
     };
-    let finisher = Finisher::start(Arc::clone(&server), Arc::clone(&log), options.finish_delay);
-    let catalog = Arc::new(Catalog::new(Arc::clone(&server), shards, &options));
-    let repairs = Arc::new(Repairs::new(
-        Arc::clone(&server),
-        Arc::clone(&log),
-        finisher.clone(),
-        Arc::clone(&catalog),
-        &options.tx_database,
-    ));
-    let holders = Holders::new(Arc::clone(&log), finisher.clone());
-    let pending = Pending::new(
-        Arc::clone(&server),
-        Arc::clone(&log),
-        finisher.clone(),
-        Arc::clone(&catalog),
-        Arc::clone(&repairs),
-    );
-    let options = Arc::new(options);
-    let unprobed = Unprobed::new(
-        Arc::clone(&server),
-        Arc::clone(&log),
-        finisher.clone(),
-        Arc::clone(&pending),
-        read_lease,
-        Arc::clone(&options),
-    );
-    let sweeper = Arc::new(Sweeper::new(
-        Arc::clone(&server),
-        Arc::clone(&log),
-        Arc::clone(&catalog),
-        Arc::clone(&repairs),
-        &options,
-    ));
-    let checkpoints = Checkpoints::new(Arc::clone(&server), Arc::clone(&sweeper), Arc::clone(&options));
-    let schema = Schema::new(
-        Arc::clone(&server),
-        Arc::clone(&log),
-        Arc::clone(&catalog),
-        Arc::clone(&repairs),
-        Arc::clone(&pending),
-        Arc::clone(&options),
-    );
-    let looks = Arc::new(Looks::new(Arc::clone(&server), Arc::clone(&log)));
-    let unchanged = Arc::new(Unchanged::new(
-        Arc::clone(&server),
-        Arc::clone(&log),
-        Arc::clone(&catalog),
-        Arc::clone(&looks),
-        &options.tx_database,
-    ));
-    let quiet = Arc::new(QuietReader::new(Arc::clone(&server), Arc::clone(&log), options.lease));
-    let standings = Standings::new(Arc::clone(&server), Arc::clone(&log));
-    let lifecycle = Lifecycle::new(
-        (Arc::clone(&server), Arc::clone(&log), Arc::clone(&catalog)),
-        finisher.clone(),
-        Arc::clone(&unchanged),
-        Arc::clone(&quiet),
-        Arc::clone(&options),
-    );
-    let locator = Locator::new(Arc::clone(&server), Arc::clone(&catalog));
-    let read_locks =
-        ReadLocks::new(Arc::clone(&server), Arc::clone(&catalog), Arc::clone(&repairs), Arc::clone(&options));
-    let uniqueness = Uniqueness::new(Arc::clone(&server), Arc::clone(&catalog), Arc::clone(&repairs));
-    let expiries = Expiries::new(Arc::clone(&server), Arc::clone(&catalog));
-    let events = Events::new(Arc::clone(&server), &options);
-    let core = Arc::new(Core {
-        server,
-        log,
-        finisher,
-        catalog,
-        repairs,
-        holders,
-        pending,
-        unprobed,
-        sweeper,
-        checkpoints,
-        schema,
-        records: Records::new(&options.tx_database),
-        looks,
-        unchanged,
-        quiet,
-        standings,
-        lifecycle,
-        locator,
-        read_locks,
-        uniqueness,
-        expiries,
-        forecast: Arc::default(),
-        wanted: WantedKeys::default(),
-        events,
-        options,
-        reaper: Arc::default(),
-        runtime: tokio::runtime::Handle::current(),
-    });
+    let core = assemble(server, log, read_lease, shards, options);
     reap_in_background(&core);
     if core.options.sweep {
         sweep_in_background(&core);

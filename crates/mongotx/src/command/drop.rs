@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use bson::doc;
 
-use super::event_of::with_events;
+use super::collection_events::with_events;
 use crate::{
     coordinator::{
         Core,

@@ -22,7 +22,7 @@ use std::sync::Arc;
 use bson::{Document, doc, oid::ObjectId};
 use sd2v::index::freeze;
 
-use super::event_of::with_events;
+use super::collection_events::with_events;
 use crate::{
     coordinator::{
         Core,

@@ -1,5 +1,6 @@
-//! State of this client's change streams. What events tell, and how they are written and read, is
-//! in `crate::command::events`.
+//! This client's change streams: the sequence that numbers their events, who waits for them, and
+//! which of them are removed. What events tell, and how they are written and read, is in
+//! `crate::command::events`.
 
 use std::sync::{
     Arc, Weak,

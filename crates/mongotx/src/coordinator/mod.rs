@@ -1,12 +1,42 @@
 //! The client-side coordinator: everything between a command's meaning (`crate::command`) and the
 //! server.
 //!
+//! It is made of types of one concern each, and [`Core`] has them all. Each may use those above it
+//! in this table and none below it; [`assemble`] puts them together in this order.
+//!
+//! | type | concern | knows besides the server |
+//! | --- | --- | --- |
+//! | [`Server`] | commands, as they are sent; the doors to documents | |
+//! | [`TxLog`] | decisions about status | |
+//! | [`Finisher`] | clean documents after the decision | log |
+//! | [`Catalog`] | collections, as transactions see them | |
+//! | [`Repairs`] | what decided transactions have left | log, finisher, catalog |
+//! | [`Holders`] | what became of who held a document | log, finisher |
+//! | [`Pending`] | what a query would have to see | log, finisher, catalog, repairs |
+//! | [`Unprobed`] | queries without a probe, and the read lease | log, finisher, pending |
+//! | [`Sweeper`] | leftovers of dead clients | log, catalog, repairs |
+//! | [`Checkpoints`] | a pause of all decisions | sweeper |
+//! | [`Schema`] | changes of collections that wait for transactions | log, catalog, repairs, pending |
+//! | [`Looks`], [`Unchanged`] | change stamps, and what nothing has changed | log, catalog |
+//! | [`QuietReader`] | quiet for a reader that loses again and again | log |
+//! | [`Standings`] | whether a transaction still stands | log |
+//! | [`Lifecycle`] | begin, finish and roll back transactions | log, finisher, catalog, unchanged, quiet |
+//! | [`Locator`], [`Expiries`] | where a document is; what the server may be about to remove | catalog |
+//! | [`ReadLocks`], [`Uniqueness`] | read locks; unique indexes between pending and committed values | catalog, repairs |
+//! | [`Events`] | numbers and waiters of change streams | |
+//! | [`Core`] | all of these, and with them the locking of documents (`prepare…`) | all |
+//!
+//! Above it the commands take the whole of `Core`, and so do the types there that carry commands
+//! out: validation (`Validation`, `Together`), change streams (`EventLog`, `EventReader`) and the
+//! commit.
+//!
 //! | file | step |
 //! | --- | --- |
 //! | [`txlog`] | the interface of status decisions; [`client_record`] and [`published`] implement it |
 //! | [`terms`], [`query`], [`pipeline`] | what the application asks, and the options that have a say in what it means |
 //! | [`chance`] | expressions that have another value when they are asked again |
-//! | [`transaction`] | begin, hold, finish, roll back; `crate::command::commit` commits |
+//! | [`transaction`], [`base`] | a transaction and what it holds; when it began |
+//! | [`lifecycle`] | begin, finish, roll back; `crate::command::commit` commits |
 //! | [`parked`] | transactions between two statements, and those that are left idle |
 //! | [`prepare`], [`prepare_shown`] | lock and change one document, and show it |
 //! | [`prepare_found`], [`found`] | find, lock and change a document by any key |
@@ -22,7 +52,7 @@
 //! | [`quiet`], [`quiet_reader`] | quiet for a reader that loses again and again; when its transaction asks for it |
 //! | [`own_collections`] | names of MongoTx's own collections |
 //! | [`own_key`] | whether two `_id`s name the same document |
-//! | [`address`] | which document a command is about |
+//! | [`address`], [`locate`] | which document a command is about, and how that is found out |
 //! | [`siblings`] | documents held by other transactions of the same client |
 //! | [`standing`] | whether a transaction still stands when a statement has its answer |
 //! | [`lock_fields`] | which fields show the locks |
@@ -46,6 +76,7 @@
 pub(crate) mod address;
 pub(crate) mod answered_each;
 pub(crate) mod as_read;
+pub(crate) mod assemble;
 pub(crate) mod base;
 pub(crate) mod by_key;
 pub(crate) mod catalog;
@@ -121,7 +152,7 @@ use self::{
 };
 use crate::options::ClientOptions;
 
-/// State that all handles of one client share.
+/// The parts of one client, which all its handles share. Its own methods lock documents.
 pub(crate) struct Core {
     pub(crate) server: Arc<Server>,
     pub(crate) log: Arc<dyn TxLog>,

@@ -13,7 +13,7 @@
 //! | [`watched`] | whether a change of options switches change streams on |
 //! | [`wide`] | whether queries look for all writers first |
 //! | [`modify`] | changing options of collections and indexes, by one command |
-//! | [`indexes`] | listing and dropping indexes for the application, and making one by its steps |
+//! | [`indexes`] | listing and dropping indexes for the application |
 //!
 //! What has to wait for transactions besides is in [`super::schema`].
 

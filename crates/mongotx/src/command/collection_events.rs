@@ -1,4 +1,4 @@
-//! Changes of whole collections that leave events: dropping and renaming.
+//! Events of changes of whole collections and databases: dropping and renaming.
 
 use std::sync::Arc;
 
