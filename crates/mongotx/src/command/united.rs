@@ -9,10 +9,9 @@
 //! | any other `find` | is something pending that it could have to see? Then: the safe versions that match | nothing is |
 //! | which document is the first in an order | the same, once for all such reads of a collection, of documents that could come before it | nothing is |
 //!
-//! A part is asked when what stands before it was answered (of an answer of many
-//! documents, the first ones were). Parts for which nobody
-//! answers, and those whose answer is another one than it was, are left to be asked by themselves:
-//! what that tells is what counts.
+//! A part is asked when what stands before it was answered (of an answer of many documents, the
+//! first ones were). Parts for which nobody answers, and those whose answer is another one than it
+//! was, are left to be asked by themselves: what that tells is what counts.
 
 use std::{
     collections::{BTreeMap, HashMap, HashSet},

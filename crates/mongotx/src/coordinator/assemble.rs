@@ -63,8 +63,10 @@ pub(crate) fn assemble(
     let quiet = Arc::new(QuietReader::new(share(&server), share(&log), options.lease));
     let standings = Standings::new(share(&server), share(&log));
     let lifecycle = Lifecycle::new(
-        (share(&server), share(&log), share(&catalog)),
+        share(&server),
+        share(&log),
         finisher.clone(),
+        share(&catalog),
         share(&unchanged),
         share(&quiet),
         share(&options),

@@ -41,8 +41,10 @@ pub(crate) struct Lifecycle {
 impl Lifecycle {
     /// The parts in the order in which they stand on each other.
     pub(crate) fn new(
-        (server, log, catalog): (Arc<Server>, Arc<dyn TxLog>, Arc<Catalog>),
+        server: Arc<Server>,
+        log: Arc<dyn TxLog>,
         finisher: Finisher,
+        catalog: Arc<Catalog>,
         unchanged: Arc<Unchanged>,
         quiet: Arc<QuietReader>,
         options: Arc<ClientOptions>,

@@ -67,8 +67,12 @@ impl Schema {
             Ok(()) => create_stored(&self.server, ns, creation.main).await,
             Err(error) => Err(error),
         };
-        if made.is_err() {
-            drop_stored(&self.server, ns, &mirror_names).await?;
+        if made.is_err()
+            && let Err(error) = drop_stored(&self.server, ns, &mirror_names).await
+        {
+            // The application hears why its index was not made; an attempt to make it again finds
+            // what is left.
+            tracing::warn!(%ns, %error, "an index on unsafe versions could not be dropped");
         }
         self.catalog.forget(ns);
         change.over();
