@@ -45,12 +45,12 @@ impl Core {
     /// dropped: what is decided must be finished.
     pub(crate) async fn commit(self: &Arc<Self>, tx: Transaction) -> Result<()> {
         let (this, id) = (Arc::clone(self), tx.id());
-        tokio::spawn(async move { Commit { core: &this }.decide(tx).await }.in_current_span().with_current_subscriber())
-            .await
-            .unwrap_or_else(|stopped| {
-                let message = format!("the commit was stopped with its runtime: {stopped}");
-                Err(Error::new(ErrorKind::Indeterminate, message).for_transaction(id))
-            })
+        let commit = async move { Commit { core: &this }.decide(tx).await };
+        let task = self.runtime.spawn(commit.in_current_span().with_current_subscriber());
+        task.await.unwrap_or_else(|stopped| {
+            let message = format!("the commit was stopped with the client's runtime: {stopped}");
+            Err(Error::new(ErrorKind::Indeterminate, message).for_transaction(id))
+        })
     }
 }
 
@@ -64,8 +64,8 @@ impl Commit<'_> {
     async fn decide(&self, mut tx: Transaction) -> Result<()> {
         let counters = &self.core.server.counters;
         if let Err(error) = tx.check_undoubted() {
+            self.core.lifecycle.count_abort(&error);
             self.core.lifecycle.roll_back(tx).await;
-            counters.add(&counters.aborts_expired, 1);
             return Err(error);
         }
         let id = tx.id();

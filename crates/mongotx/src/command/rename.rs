@@ -69,7 +69,7 @@ pub(crate) async fn rename_collection(
         return Err(Error::invalid(ILLEGAL, "Can't rename a collection to itself"));
     }
     let rename = Rename { core: Arc::clone(core), from: from.clone(), to: to.clone(), drops_target };
-    match tokio::spawn(rename.carry_out()).await {
+    match core.runtime.spawn(rename.carry_out()).await {
         Ok(renamed) => renamed,
         Err(stopped) => Err(Error::new(ErrorKind::Closed, format!("renaming {from} was stopped: {stopped}"))),
     }

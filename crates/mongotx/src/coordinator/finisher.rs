@@ -28,7 +28,7 @@ use std::{
 };
 
 use protocol::{Decided, TxId};
-use tokio::{sync::Notify, time::Instant};
+use tokio::{runtime::Handle, sync::Notify, time::Instant};
 
 pub(crate) use self::commands::IDS_PER_STATEMENT;
 use self::{
@@ -92,6 +92,8 @@ struct Desk {
     server: Arc<Server>,
     log: Arc<dyn TxLog>,
     backlog: Mutex<Backlog>,
+    /// The client's runtime: a job goes on when the caller's has ended.
+    runtime: Handle,
     /// Wakes the task, because something is due earlier than was thought.
     wake: Notify,
     /// Reports that something has been finished, or left to others.
@@ -103,8 +105,9 @@ impl Finisher {
     /// last `Finisher` is dropped.
     pub(crate) fn start(server: Arc<Server>, log: Arc<dyn TxLog>, delay: Duration) -> Self {
         let backlog = Mutex::new(Backlog::new(delay));
-        let desk = Arc::new(Desk { server, log, backlog, wake: Notify::new(), done: Notify::new() });
-        tokio::spawn(dispatch(Arc::clone(&desk)));
+        let runtime = Handle::current();
+        let desk = Arc::new(Desk { server, log, backlog, runtime, wake: Notify::new(), done: Notify::new() });
+        desk.runtime.spawn(dispatch(Arc::clone(&desk)));
         Self(Arc::new(Owned(desk)))
     }
 
@@ -147,7 +150,7 @@ impl Finisher {
     /// `one_by_one`: a command per document. The job goes on when the caller's future is dropped.
     pub(crate) async fn run_now(&self, job: Job, one_by_one: bool) {
         let this = self.clone();
-        let work = tokio::spawn(async move {
+        let work = self.desk().runtime.spawn(async move {
             let Desk { server, log, .. } = &**this.desk();
             let epoch = epoch_before(&**log, job.id.id()).await;
             let parts = if one_by_one { split(&job.held) } else { vec![job.held.clone()] };

@@ -3,8 +3,8 @@
 //! transaction itself has written, never what a rival has put in its place.
 //!
 //! All statements are tried before a test fails, so that it names each that goes on. With
-//! `Standings::vouch` and `check_standing` that find nothing wrong those are the reads, in all three
-//! tests; with `vouch_for_lock` besides, the writes as well.
+//! `Standings::vouch` and `check_standing` that find nothing wrong those are the reads, in all
+//! three tests; with `vouch_for_lock` besides, the writes as well.
 
 use crate::quiet;
 

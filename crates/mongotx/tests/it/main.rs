@@ -46,6 +46,7 @@ mod reads_by_key;
 mod replicas;
 mod reserved;
 mod round_trips;
+mod runtimes;
 mod scripts;
 mod sharding;
 mod siblings;

@@ -40,7 +40,7 @@ use sd2v::{
     index::{PENDING_INDEX, pending_index},
     shard::ShardKey,
 };
-use tokio::{sync::watch, time::Instant};
+use tokio::{runtime::Handle, sync::watch, time::Instant};
 
 use self::known::Known;
 pub(crate) use self::{
@@ -89,6 +89,8 @@ pub(crate) struct Catalog {
     /// after asking the records which clients to wait for: a look-up from before the record named
     /// the collection does not count.
     enlisted: Mutex<HashMap<Namespace, ClientId>>,
+    /// The client's runtime: what is built there goes on though the caller's has ended.
+    runtime: Handle,
 }
 
 /// A build of the index on pending documents.
@@ -119,6 +121,7 @@ impl Catalog {
             known: Known::default(),
             indexed: Arc::default(),
             enlisted: Mutex::default(),
+            runtime: Handle::current(),
         }
     }
 
@@ -269,7 +272,7 @@ impl Catalog {
         let build = Build { patience: Instant::now() + MOMENT, is_over };
         indexed.insert(ns.clone(), Some(build.clone()));
         let (server, ns, indexed) = (Arc::clone(&self.server), ns.clone(), Arc::clone(&self.indexed));
-        tokio::spawn(async move {
+        self.runtime.spawn(async move {
             index_pending(&server, &ns, &indexed).await;
             let _ = over.send(true);
         });

@@ -31,7 +31,7 @@ use tokio::sync::Mutex as AsyncMutex;
 
 pub(crate) use self::shared::{Epoch, Shared};
 use self::{
-    shared::{Flagged, HELD_PAUSE, to_its_end},
+    shared::{Flagged, HELD_PAUSE},
     slot::{Answer, Asks, Slot},
 };
 use super::{
@@ -104,19 +104,20 @@ impl ClientRecordLog {
             None => {}
         }
         let (shared, ns) = (Arc::clone(&self.shared), ns.clone());
-        to_its_end(async move {
-            let slot = shared.register(lease_ms, &ns).await;
-            let slot = slot.map(|slot| slot.map(Arc::new));
-            if let (Ok(Some(slot)), Ok(mut slots)) = (&slot, shared.by_client.write()) {
-                slots.insert(slot.client, Arc::clone(slot));
-            }
-            *shared.registering() = None;
-            let Some(slot) = slot? else { return Ok(None) };
-            tokio::spawn(writer::run(Arc::downgrade(&shared), Arc::clone(&slot)));
-            current.insert(lease_ms, Arc::clone(&slot));
-            Ok(Some(slot))
-        })
-        .await
+        self.shared
+            .to_its_end(async move {
+                let slot = shared.register(lease_ms, &ns).await;
+                let slot = slot.map(|slot| slot.map(Arc::new));
+                if let (Ok(Some(slot)), Ok(mut slots)) = (&slot, shared.by_client.write()) {
+                    slots.insert(slot.client, Arc::clone(slot));
+                }
+                *shared.registering() = None;
+                let Some(slot) = slot? else { return Ok(None) };
+                shared.runtime.spawn(writer::run(Arc::downgrade(&shared), Arc::clone(&slot)));
+                current.insert(lease_ms, Arc::clone(&slot));
+                Ok(Some(slot))
+            })
+            .await
     }
 
     /// The status as far as it is known without asking the server. A decision of this client's that
@@ -244,7 +245,7 @@ impl TxLog for ClientRecordLog {
     fn vouch(&self, started: Started, look: Look) -> BoxFuture<'_, Result<()>> {
         Box::pin(async move {
             let (shared, id) = (Arc::clone(&self.shared), started.id);
-            let look = to_its_end(async move {
+            let look = self.shared.to_its_end(async move {
                 let over = if look == Look::AtServer { &shared.recorder } else { &*shared.server };
                 shared.records.read(over, &[id.client]).await
             });
@@ -377,7 +378,7 @@ impl TxLog for ClientRecordLog {
     fn barrier(&self, client: ClientId) -> BoxFuture<'_, Result<Barrier>> {
         Box::pin(async move {
             let shared = Arc::clone(&self.shared);
-            let found = to_its_end(async move {
+            let found = self.shared.to_its_end(async move {
                 let before = shared.epoch.load(SeqCst);
                 let found = shared.read_durably(&shared.recorder, client).await?;
                 shared.note_answered(before);

@@ -12,6 +12,7 @@ use std::{
 
 use bson::{DateTime, oid::ObjectId};
 use protocol::{ClientId, id::database_tag};
+use tokio::runtime::Handle;
 use tracing::{Instrument, instrument::WithSubscriber};
 
 use super::{
@@ -73,6 +74,8 @@ pub(crate) struct Shared {
     /// The record that says that this client may hold a read lease, or the last one that did.
     reader: Mutex<Option<Flagged>>,
     read_lease: Arc<ReadLease>,
+    /// The client's runtime, in which all work on records is done: the caller's may end before it.
+    pub(super) runtime: Handle,
 }
 
 impl Shared {
@@ -103,7 +106,20 @@ impl Shared {
             registering,
             reader,
             read_lease,
+            runtime: Handle::current(),
         }
+    }
+
+    /// Runs to its end, in a task of its own, what goes over the connection for record writes: a
+    /// command whose future is dropped half-way breaks its connection, and with that epoch
+    /// everything that the client has open would be rolled back.
+    pub(super) async fn to_its_end<T: Send + 'static>(
+        &self,
+        work: impl Future<Output = Result<T>> + Send + 'static,
+    ) -> Result<T> {
+        let task = self.runtime.spawn(work.in_current_span().with_current_subscriber());
+        let stopped = |_| Err(Error::new(ErrorKind::Unavailable, "a command about a client record was stopped"));
+        task.await.unwrap_or_else(stopped)
     }
 
     pub(super) fn slot(&self, client: ClientId) -> Option<Arc<Slot>> {
@@ -257,12 +273,4 @@ impl Drop for OwnAsking<'_> {
     fn drop(&mut self) {
         self.shared.asked().end(self.left.take());
     }
-}
-
-/// Runs to its end, in a task of its own, what goes over the connection for record writes: a
-/// command whose future is dropped half-way breaks its connection, and with that epoch everything
-/// that the client has open would be rolled back.
-pub(super) async fn to_its_end<T: Send + 'static>(work: impl Future<Output = Result<T>> + Send + 'static) -> Result<T> {
-    let stopped = |_| Err(Error::new(ErrorKind::Unavailable, "a command about a client record was stopped"));
-    tokio::spawn(work.in_current_span().with_current_subscriber()).await.unwrap_or_else(stopped)
 }

@@ -86,7 +86,7 @@ impl Pending {
         let (fresh, refresh) = self.freshness.look(ns, limit);
         if let Some(this) = self.this.upgrade().filter(|_| refresh) {
             let ns = ns.clone();
-            tokio::spawn(async move {
+            self.runtime.spawn(async move {
                 if let Err(error) = this.settle_whole(&ns).await {
                     tracing::debug!(%ns, %error, "a collection could not be settled for stale reads");
                 }

@@ -22,6 +22,7 @@ use sd2v::{
     stored::lock_state,
     view,
 };
+use tokio::runtime::Handle;
 
 use self::freshness::Freshness;
 use super::{
@@ -68,8 +69,9 @@ pub(crate) struct Pending {
     catalog: Arc<Catalog>,
     repairs: Arc<Repairs>,
     freshness: Freshness,
-    /// Itself, for collections that are settled in the background.
+    /// Itself, for collections that are settled in the background, in the client's runtime.
     this: Weak<Self>,
+    runtime: Handle,
 }
 
 impl Pending {
@@ -88,6 +90,7 @@ impl Pending {
             repairs,
             freshness: Freshness::default(),
             this: Weak::clone(this),
+            runtime: Handle::current(),
         })
     }
 
