@@ -106,6 +106,9 @@ pub(crate) enum Flaw {
     /// An operator decides by the logs, without a look at the items.
     #[cfg(test)]
     ResolvedByLogsOnly,
+    /// An operator decides by the logs and by the first item that the transaction writes.
+    #[cfg(test)]
+    ResolvedByFirstItem,
     /// Another attempt takes the locks of the one before although they were not kept.
     UnkeptLocksTaken,
 }

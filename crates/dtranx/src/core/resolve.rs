@@ -6,8 +6,10 @@
 //! only what none knows.
 //!
 //! The items know something, too: a participant that is told a commit does its writes while it logs
-//! the outcome, and may have been stopped with the writes done and the record lost. After that
-//! nobody has written the keys: the record of any later write follows the outcome in the same log.
+//! the outcome, and may have been stopped with the writes done and the record lost. No later
+//! transaction has written the keys: its record would follow the outcome in the same log. But a
+//! restart puts those keys back that earlier transactions in the log have written: one item that
+//! has the transaction's version shows that it is committed, whatever the others have.
 //!
 //! Two operators may look at copies of the same folders, neither seeing what the other does. So,
 //! where nothing is known and either outcome is right, it is decided in the log of one participant:
@@ -58,8 +60,8 @@ pub enum Known {
     InDoubt,
     /// The server has voted yes, and has done its writes: it was told that it is committed.
     Applied,
-    /// The server has voted yes, and may or may not have done its writes: it only deletes keys
-    /// there, and they are absent.
+    /// The server has voted yes, and may or may not have done its writes: none of the keys that it
+    /// puts shows them, and a key that it deletes is absent.
     PerhapsApplied,
     /// The server has not voted yes: the transaction cannot have been committed.
     NoVote,
@@ -127,21 +129,22 @@ impl Doubt {
     }
 
     /// State of the transaction at a participant whose log is in doubt, by its items. `version`
-    /// gives what a key's item has. The writes are done all together or not at all.
+    /// gives what a key's item has. The writes are done all together or not at all, but a restart
+    /// may have put some of the keys back to what they were.
     ///
     /// # Errors
     /// Those of `version`.
     pub fn by_items<E>(&self, mut version: impl FnMut(&Key) -> Result<Option<TranxId>, E>) -> Result<Known, E> {
+        let mut may_have_deleted = false;
         for write in &self.writes {
             let found = version(&write.key)?;
-            if write.value.is_some() {
-                return Ok(if found == Some(self.tranx) { Known::Applied } else { Known::InDoubt });
-            }
-            if found.is_some() {
-                return Ok(Known::InDoubt);
+            if write.value.is_none() {
+                may_have_deleted |= found.is_none();
+            } else if found == Some(self.tranx) {
+                return Ok(Known::Applied);
             }
         }
-        Ok(if self.writes.is_empty() { Known::InDoubt } else { Known::PerhapsApplied })
+        Ok(if may_have_deleted { Known::PerhapsApplied } else { Known::InDoubt })
     }
 
     /// The participant in whose log an outcome is chosen that nothing says.

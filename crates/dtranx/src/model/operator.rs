@@ -111,7 +111,10 @@ fn decided(servers: &[Server], plan: &Plan, at: usize, what: (TranxId, Decision)
 fn known_to(server: &Server, log: &Recovery, plan: &Plan, tranx: TranxId) -> Known {
     let version = |key: &Key| Ok::<_, Infallible>(server.items.get(key).map(|item| item.version));
     match (log.known(tranx), log.doubt(tranx)) {
-        (Known::InDoubt, Some(doubt)) if plan.flaw != Some(Flaw::ResolvedByLogsOnly) => {
+        (Known::InDoubt, Some(mut doubt)) if plan.flaw != Some(Flaw::ResolvedByLogsOnly) => {
+            if plan.flaw == Some(Flaw::ResolvedByFirstItem) {
+                doubt.writes.truncate(1);
+            }
             let Ok(known) = doubt.by_items(version);
             known
         }

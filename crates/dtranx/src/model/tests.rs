@@ -622,6 +622,25 @@ fn flaw_resolved_by_logs_only_is_noticed() {
     is_noticed(transfer_of_a_lost_coordinator(&["2b", "3c"]), Flaw::ResolvedByLogsOnly);
 }
 
+/// A transfer of two keys on one server, of which an earlier transaction in its log has put one: a
+/// crash before the outcome is durable, and a restart, put that key back and not the other.
+fn transfer_of_a_lost_coordinator_and_a_key_put_back() -> Plan {
+    let before = tx(3, &[], &["2b"]);
+    let transfer = Tx { after: Some(0), ..tx(1, &[], &["2b", "2c", "3d"]) };
+    let plan = Plan::new(3, vec![before, transfer]);
+    Plan { before: 1, crashes: 1, crash_only: Some(2), ruins: Some(1), ..plan }
+}
+
+#[test]
+fn transfer_of_a_lost_coordinator_and_a_key_put_back_is_resolved_by_an_operator() {
+    holds(transfer_of_a_lost_coordinator_and_a_key_put_back());
+}
+
+#[test]
+fn flaw_resolved_by_first_item_is_noticed() {
+    is_noticed(transfer_of_a_lost_coordinator_and_a_key_put_back(), Flaw::ResolvedByFirstItem);
+}
+
 /// A transaction that puts a key on one server and deletes one on another, where no version shows
 /// whether that was done. What put the key before is in no log any more, so that no recovery puts
 /// it again.

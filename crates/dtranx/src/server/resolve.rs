@@ -319,7 +319,10 @@ fn check_named(
 
 /// Opening a medium makes its folder; a folder that is missing has to stay so.
 fn must_be_there(log_folder: &Path) -> Result<(), ServerError> {
-    let action = || format!("find the log's folder {}", log_folder.display());
+    let action = || {
+        let folder = log_folder.display();
+        format!("find the log's folder {folder} (is the log elsewhere, as its configuration says? then link it there)")
+    };
     match fs::metadata(log_folder) {
         Ok(found) if found.is_dir() => Ok(()),
         Ok(_) => Err(ServerError::Io { action: action(), source: std::io::ErrorKind::NotADirectory.into() }),

@@ -35,8 +35,8 @@ pub(crate) struct ResolveOptions {
     #[arg(long, value_name = "ID=FOLDER", value_parser = other)]
     other: Vec<(ServerId, PathBuf)>,
     /// Server whose folder is gone for good; may be given several times. Its process must be
-    /// stopped, and it must not be started again before every other participant shows
-    /// `dtranx_in_doubt` 0. Once something is decided that it may have known, this server refuses
+    /// stopped, and it must never be started again in this cluster: its part of what is decided may
+    /// be the other half. Once something is decided that it may have known, this server refuses
     /// it if it comes back with what it had, and so do those whose folders are given with --other;
     /// all others do not
     #[arg(long, value_name = "ID", value_parser = server)]

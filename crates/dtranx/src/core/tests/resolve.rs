@@ -106,6 +106,26 @@ fn items_show_what_was_done_unless_it_only_deletes() {
     assert_eq!([Some(tranx(PEER, 2)), None].map(|found| by(&deleting, found)), [Known::InDoubt, Known::PerhapsApplied]);
     assert_eq!(by(&of(vec![]), None), Known::InDoubt);
 
+    // A restart has put some of the keys back.
+    let earlier = Some(tranx(THIRD, 2));
+    let by_key = |doubt: &Doubt, found: &[(&str, Option<TranxId>)]| {
+        let version = |at: &Key| found.iter().find(|(name, _)| key(name) == *at).unwrap().1;
+        let Ok(known) = doubt.by_items(|at| Ok::<_, std::convert::Infallible>(version(at)));
+        known
+    };
+    let two = of(super::put(&["1v", "1w"]).writes);
+    for (first, second) in [(earlier, Some(id)), (Some(id), earlier)] {
+        assert_eq!(by_key(&two, &[("1v", first), ("1w", second)]), Known::Applied);
+    }
+    let mixed = of([super::put(&["1v"]).writes, vec![delete("1w")]].concat());
+    for (at_put, at_deleted, known) in [
+        (earlier, None, Known::PerhapsApplied),
+        (earlier, earlier, Known::InDoubt),
+        (Some(id), earlier, Known::Applied),
+    ] {
+        assert_eq!(by_key(&mixed, &[("1v", at_put), ("1w", at_deleted)]), known);
+    }
+
     let decide = |known: &[(ServerId, Known)], decision| {
         put.decide(ME, decision, &known.iter().copied().collect(), &BTreeSet::from([PEER]), Epoch(20)).is_ok()
     };

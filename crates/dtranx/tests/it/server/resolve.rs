@@ -469,6 +469,7 @@ fn command_that_fails_halfway_says_so_and_is_run_again() {
     let said = failed(&|| fs::create_dir(&in_the_way).unwrap());
     assert!(said.starts_with("no decision was recorded, but") && said.contains("run the same command again"), "{said}");
     fs::remove_dir(&in_the_way).unwrap();
+    assert_eq!(verify(&trio.config(FIRST)).unwrap().in_doubt, 2, "lost servers are given up before");
     let (file, aside) = (trio.folder_of(FIRST).join("log/gc.log"), trio.folder.path().join("gc.log"));
     let said = failed(&|| fs::rename(&file, &aside).unwrap());
     assert!(said.contains("the decisions may have been recorded; run the same command again"), "{said}");
