@@ -25,6 +25,8 @@ const CATCH_UP: Duration = Duration::from_secs(180);
 /// be a minute for the first answer, longer than the tests wait.
 const PATIENCE: [&str; 3] =
     ["oplogInitialFindMaxSeconds=2", "oplogRetriedFindMaxSeconds=2", "oplogNetworkTimeoutBufferSeconds=1"];
+/// Lets fail points be set.
+const TEST_COMMANDS: &str = "enableTestCommands=1";
 /// Holds a member before it takes over what the primary has written.
 const FAIL_POINT: &str = "stopReplProducer";
 
@@ -32,9 +34,14 @@ impl ReplicaSet {
     /// Options of a set whose replication can be stopped, and whose members soon look for another
     /// source where one stands still.
     pub fn breakable() -> ServerOptions {
-        let parameters = ["enableTestCommands=1"].into_iter().chain(PATIENCE);
+        let parameters = [TEST_COMMANDS].into_iter().chain(PATIENCE);
         let set = ServerOptions::replica_set().in_memory();
         parameters.fold(set, |options, parameter| options.arg("--setParameter").arg(parameter))
+    }
+
+    /// Can its replication be stopped?
+    pub(crate) fn is_breakable(&self) -> bool {
+        self.members().iter().any(|member| member.options().args.iter().any(|arg| arg == TEST_COMMANDS))
     }
 
     /// The primary.

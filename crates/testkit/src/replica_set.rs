@@ -62,7 +62,12 @@ impl ReplicaSet {
         // All replicate from the primary, and hear soon who that is and how far the others are.
         // With the defaults, every write to the majority takes two seconds while a member stands
         // still, and that is found after ten.
-        let settings = doc! {"chainingAllowed": false, "heartbeatTimeoutSecs": 2, "heartbeatIntervalMillis": 250};
+        let mut settings = doc! {"chainingAllowed": false, "heartbeatTimeoutSecs": 2, "heartbeatIntervalMillis": 250};
+        if self.is_breakable() {
+            // A new primary whose replication is stopped would wait for ever for what the old one
+            // has besides, if it hears of that in time.
+            settings.insert("catchUpTimeoutMillis", 0);
+        }
         let config = doc! {"_id": REPLICA_SET, "members": members.collect::<Vec<Bson>>(), "settings": settings};
         let answer = ask(client, doc! {"replSetInitiate": config}).await;
         answer.map_err(|why| not_ready(format!("replSetInitiate: {why}")))?;

@@ -88,6 +88,11 @@ impl Server {
         Err(Error::NoFreePort { attempts: PORT_ATTEMPTS })
     }
 
+    /// Options that it was started with.
+    pub(crate) fn options(&self) -> &ServerOptions {
+        &self.launch.options
+    }
+
     /// The connection string: a direct connection to a standalone server, a connection by name to a
     /// replica set.
     pub fn uri(&self) -> String {
