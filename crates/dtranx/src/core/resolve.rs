@@ -133,7 +133,7 @@ impl Doubt {
     /// may have put some of the keys back to what they were.
     ///
     /// # Errors
-    /// Those of `version`.
+    /// Errors of `version`, which reads an item.
     pub fn by_items<E>(&self, mut version: impl FnMut(&Key) -> Result<Option<TranxId>, E>) -> Result<Known, E> {
         let mut may_have_deleted = false;
         for write in &self.writes {

@@ -7,7 +7,7 @@ use super::{LogMedium, ServerConfig, ServerError};
 use crate::core::{GcRecord, NodeConfig, Record, Recovery, SegmentId, StoreId};
 use crate::log::{LogOptions, LogReader, Medium, SegmentNumber, TranxLog};
 
-/// Content of a log.
+/// What the log of one server says, and how long that log is.
 pub(super) struct Inspected {
     /// The log, read into a recovery that is not finished.
     pub(super) recovery: Recovery,
