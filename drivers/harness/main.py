@@ -28,7 +28,7 @@ DRIVERS = Path(__file__).resolve().parent.parent
 ROOT = DRIVERS.parent
 SUITES = ROOT.parent / "shared" / "suites"
 CACHE = ROOT / "target" / "drivers"
-LONGEST = ["pymongo", "go", "node-driver", "node-streams", "mongoose"]
+LONGEST = ["pymongo", "go", "node-driver", "node-transactions", "node-streams", "mongoose"]
 
 
 @dataclass(frozen=True)

@@ -5,6 +5,7 @@ what the tests need, and `node_modules` is made above the sources, where Node lo
 """
 
 import shutil
+import threading
 from pathlib import Path
 
 from . import expected, mocha
@@ -51,31 +52,37 @@ WANT_ANOTHER_PRIMARY = ["should resume on ServerSelectionError"]
 # They leave transactions open at one of two routers, and end all sessions at the one that chance
 # picks: 20 seconds each, or none.
 WANT_ONE_STORE_OF_SESSIONS = ["mongos-unpin"]
+# Held while the driver's sources are unpacked.
+_unpacking = threading.Lock()
 LEFT_OUT = ["--grep", "|".join(WANT_SECONDARY + WANT_ANOTHER_PRIMARY + WANT_CHANGE_STREAMS + WANT_ONE_STORE_OF_SESSIONS), "--invert"]
 
 
 def driver(place: Place) -> list[Result]:
     """The part `node-driver`."""
-    return _driver(place, [("routers", place.deployment.uri_of_both, OF_ROUTERS), ("set", place.deployment.uri_of_set, OF_SET)])
+    return _driver(place, place.deployment.uri_of_set, OF_SET)
+
+
+def driver_transactions(place: Place) -> list[Result]:
+    """The part `node-transactions`."""
+    return _driver(place, place.deployment.uri_of_both, OF_ROUTERS)
 
 
 def driver_streams(place: Place) -> list[Result]:
     """The part `node-streams`."""
-    return _driver(place, [("set", place.deployment.uri_of_set, OF_STREAMS)])
+    return _driver(place, place.deployment.uri_of_set, OF_STREAMS)
 
 
-def _driver(place: Place, runs: list[tuple[str, str, list[str]]]) -> list[Result]:
+def _driver(place: Place, uri: str, folders: list[str]) -> list[Result]:
     log = place.work / "fetch.log"
-    suite = mocha.unpacked(place.suites / DRIVER, place.cache, lambda folder: must_run(NPM["fetch"], FETCH_LIMIT_S, log, cwd=folder))
-    outcome = expected.Outcome()
-    for name, uri, folders in runs:
-        work = place.work / name
-        work.mkdir()
-        files = [f"test/integration/{folder}" for folder in folders]
-        arguments = ["--config", "test/mocha_mongodb.js", "--timeout", str(TEST_LIMIT_MS), *LEFT_OUT, *files]
-        program = suite / "node_modules/mocha/bin/mocha.js"
-        outcome.add(mocha.run(program, arguments, {"AUTH": "noauth", "MONGODB_URI": uri}, suite, work, LIMIT_S))
-    return [_judged(DRIVER, place, outcome)]
+    # The parts of this driver run at the same time, and share its sources.
+    cache = place.cache.with_name("node-driver")
+    with _unpacking:
+        cache.mkdir(exist_ok=True)
+        suite = mocha.unpacked(place.suites / DRIVER, cache, lambda folder: must_run(NPM["fetch"], FETCH_LIMIT_S, log, cwd=folder))
+    files = [f"test/integration/{folder}" for folder in folders]
+    arguments = ["--config", "test/mocha_mongodb.js", "--timeout", str(TEST_LIMIT_MS), *LEFT_OUT, *files]
+    program = suite / "node_modules/mocha/bin/mocha.js"
+    return [_judged(DRIVER, place, mocha.run(program, arguments, {"AUTH": "noauth", "MONGODB_URI": uri}, suite, place.work, LIMIT_S))]
 
 
 def mongoose(place: Place) -> list[Result]:

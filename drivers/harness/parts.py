@@ -61,6 +61,9 @@ PARTS = {
     "node-driver": Part(
         node_suites.driver, tools=("node", "npm"), archive=node_suites.DRIVER, members=1
     ),
+    "node-transactions": Part(
+        node_suites.driver_transactions, tools=("node", "npm"), archive=node_suites.DRIVER
+    ),
     "node-streams": Part(
         node_suites.driver_streams,
         tools=("node", "npm"),
