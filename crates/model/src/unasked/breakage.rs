@@ -36,6 +36,12 @@ pub enum Breakage {
     NoticeAgeFromAnswer,
     /// A notice is removed when its client is shut down.
     NoticeRemovedAtShutdown,
+    /// A notice is ended while a plain write is under way.
+    EndedBeforeKnown,
+    /// Plain writes are sent under a notice that was ended.
+    EndForgotten,
+    /// A notice that is over by the later look is no matter.
+    EndIgnored,
     /// A plain write counts when it is answered, not from its sending.
     PlainFromAnswer,
     /// A plain write whose outcome is unknown does not count.

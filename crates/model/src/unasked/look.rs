@@ -55,7 +55,7 @@ pub fn at_records(state: &mut State) {
 pub fn for_notices(state: &mut State) {
     state.client.process = state.server.process;
     if let Some(looking) = &mut state.client.looking {
-        looking.notices = Some(state.server.notices);
+        looking.notices = Some([state.server.notices, state.server.over]);
     }
 }
 
@@ -63,8 +63,8 @@ pub fn for_notices(state: &mut State) {
 pub fn answer(state: &mut State) -> Option<Look> {
     let looking = state.client.looking.take()?;
     let [own, theirs] = looking.stamps?;
-    let notices = looking.notices?;
-    let look = Look { sent: looking.sent, process: looking.process, own, theirs, notices };
+    let [notices, over] = looking.notices?;
+    let look = Look { sent: looking.sent, process: looking.process, own, theirs, notices, over };
     state.client.look = Some(look);
     looking.later.then_some(look)
 }

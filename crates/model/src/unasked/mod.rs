@@ -35,11 +35,12 @@
 //! earlier), and locks that a restart takes back; what the transaction has written itself; buckets,
 //! and reads of more than one document; decisions about more than one record; records that are
 //! closed or removed, but for notices (stamps that are gone differ from those that were there);
-//! several looks at a time; notices of several collections; notices that are posted again (a client
-//! whose notice is old sends nothing more); commands that count for all collections; collections
-//! with a TTL index; locks that keep rivals from each other (they write as they like); decisions
-//! that are refused; commands that a restart loses (they are carried out later, over a new
-//! connection); clocks that differ; clients of earlier versions.
+//! several looks at a time; notices of several collections; notices that are posted again before
+//! they are over (a client whose notice is old sends nothing more); ends of notices that a restart
+//! loses (the notices go on), or of which nobody learns; commands that count for all collections;
+//! collections with a TTL index; locks that keep rivals from each other (they write as they like);
+//! decisions that are refused; commands that a restart loses (they are carried out later, over a
+//! new connection); clocks that differ; clients of earlier versions.
 
 pub mod breakage;
 pub mod look;

@@ -46,6 +46,8 @@ impl UnaskedModel {
             Action::SendNotice(doc) => other::send_notice(state, doc),
             Action::InsertNotice(doc) => other::insert_notice(state, doc),
             Action::AnswerNotice(doc) => other::answer_notice(plan, state, doc),
+            Action::EndNotice(doc) => other::end_notice(plan, state, doc),
+            Action::CarryOutEnd(doc) => other::carry_out_end(state, doc),
             Action::RemoveNotice(doc) => other::remove_notice(state, doc),
             Action::TheyWrite => other::send_write(state),
             Action::TheirWrite(index) => other::write(plan, state, index),
@@ -93,6 +95,7 @@ impl Model for UnaskedModel {
             Property::sometimes("conflicts", p::conflicts),
             Property::sometimes("commits beside a notice", p::commits_beside_a_notice),
             Property::sometimes("commits after a notice", p::commits_after_a_notice),
+            Property::sometimes("commits after an end", p::commits_after_an_end),
             Property::sometimes("commits unasked after a change", p::commits_unasked_after_a_change),
         ]
     }

@@ -30,7 +30,13 @@ pub fn steps(plan: &Plan, state: &State, actions: &mut Vec<Action>) {
             Notice::Posting(Message::Done) => actions.push(Action::AnswerNotice(doc)),
             Notice::Out | Notice::Posted(_) => {}
         }
-        if state.server.notices[doc] && may_go(plan, state, doc) {
+        if state.other.ended < plan.their_ends && may_end(plan, state, doc) {
+            actions.push(Action::EndNotice(doc));
+        }
+        if state.other.ending[doc] {
+            actions.push(Action::CarryOutEnd(doc));
+        }
+        if state.server.notices[doc] > 0 && may_go(plan, state, doc) {
             actions.push(Action::RemoveNotice(doc));
         }
     }
@@ -48,6 +54,17 @@ fn is_due(plan: &Plan, state: &State, doc: usize) -> bool {
     !plan.has(Breakage::NoticeAfterWrite) || (0..plan.their_plain.len()).any(is_written)
 }
 
+/// Whether the client knows what has become of each of its plain writes.
+fn is_known(state: &State) -> bool {
+    state.other.written.iter().filter(|written| **written).count() == state.other.sent.0
+}
+
+/// Whether the client may say that a notice is over.
+fn may_end(plan: &Plan, state: &State, doc: usize) -> bool {
+    let is_posted = matches!(state.other.notices[doc], Notice::Posted(_));
+    is_posted && !state.other.ending[doc] && (is_known(state) || plan.has(Breakage::EndedBeforeKnown))
+}
+
 /// Whether the notice may be removed.
 fn may_go(plan: &Plan, state: &State, doc: usize) -> bool {
     let is_shut_down = (0..plan.their_plain.len()).all(|index| state.other.written[index]);
@@ -58,14 +75,14 @@ fn may_go(plan: &Plan, state: &State, doc: usize) -> bool {
 /// sends nothing more.) One that is under way delays the next one.
 fn may_write(plan: &Plan, state: &State) -> bool {
     let (sent, _) = state.other.sent;
-    let is_free = state.other.written.iter().filter(|written| **written).count() == sent;
     let may = |notice: &Notice| match *notice {
         Notice::Posted(since) => state.now <= since + Plan::FRESH || plan.has(Breakage::NoticeNotRenewed),
         Notice::Posting(_) => plan.has(Breakage::NoticeUnacknowledged) || plan.has(Breakage::NoticeAfterWrite),
         Notice::Out => plan.has(Breakage::NoticeAfterWrite),
     };
     let notices = &state.other.notices;
-    is_free && (may(&notices[plan.their_plain[sent]]) || plan.has(Breakage::NoticeOfAnother) && notices.iter().any(may))
+    is_known(state)
+        && (may(&notices[plan.their_plain[sent]]) || plan.has(Breakage::NoticeOfAnother) && notices.iter().any(may))
 }
 
 /// The server decides a transaction.
@@ -88,7 +105,7 @@ pub fn send_notice(state: &mut State, doc: usize) {
 /// The server inserts the notice, and journals it.
 pub fn insert_notice(state: &mut State, doc: usize) {
     state.other.notices[doc] = Notice::Posting(Message::Done);
-    state.server.notices[doc] = true;
+    state.server.notices[doc] += 1;
     state.server.journaled = state.server.values;
 }
 
@@ -98,9 +115,27 @@ pub fn answer_notice(plan: &Plan, state: &mut State, doc: usize) {
     state.other.notices[doc] = Notice::Posted(if late { state.now } else { state.other.since[doc] });
 }
 
+/// The client says that the notice is over. What it writes from here on needs another one.
+pub fn end_notice(plan: &Plan, state: &mut State, doc: usize) {
+    state.other.ended += 1;
+    state.other.ending[doc] = true;
+    if !plan.has(Breakage::EndForgotten) {
+        state.other.notices[doc] = Notice::Out;
+    }
+}
+
+/// The server stores that, if the notice is still there.
+pub fn carry_out_end(state: &mut State, doc: usize) {
+    state.other.ending[doc] = false;
+    if state.server.notices[doc] > 0 {
+        state.server.notices[doc] -= 1;
+        state.server.over[doc] += 1;
+    }
+}
+
 /// The notice is removed.
 pub fn remove_notice(state: &mut State, doc: usize) {
-    state.server.notices[doc] = false;
+    state.server.notices[doc] -= 1;
 }
 
 /// A plain write is sent.

@@ -52,9 +52,14 @@ pub fn commits_after_a_notice(model: &UnaskedModel, state: &State) -> bool {
     commits_unasked(model, state) && wrote
 }
 
+/// A transaction commits unasked, and a notice was over before it began.
+pub fn commits_after_an_end(model: &UnaskedModel, state: &State) -> bool {
+    commits_unasked(model, state) && state.tx.first.is_some_and(|first| first.over != [0; 2])
+}
+
 /// A transaction commits with one of its reads taken for unchanged, while a notice names the other.
 pub fn commits_beside_a_notice(_: &UnaskedModel, state: &State) -> bool {
-    commits_asking(state, 1) && state.client.look.is_some_and(|look| look.notices != [false; 2])
+    commits_asking(state, 1) && state.client.look.is_some_and(|look| look.notices != [0; 2])
 }
 
 /// A transaction commits unasked, and has read what the client itself has written.

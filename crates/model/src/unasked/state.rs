@@ -24,8 +24,10 @@ pub struct Server {
     pub own: [u8; 2],
     /// The stamps of the other client's record.
     pub theirs: [u8; 2],
-    /// Which of the other client's notices are there: for each document, whether one names it.
-    pub notices: Docs,
+    /// Number of the other client's notices that name each document and go on.
+    pub notices: [u8; 2],
+    /// Number of those that say that they are over.
+    pub over: [u8; 2],
     /// Number of times that the server was restarted.
     pub process: u8,
 }
@@ -41,8 +43,10 @@ pub struct Look {
     pub own: [u8; 2],
     /// The stamps of the other client's record.
     pub theirs: [u8; 2],
-    /// Documents that a notice of the other client names.
-    pub notices: Docs,
+    /// Number of notices of the other client that name each document and go on.
+    pub notices: [u8; 2],
+    /// Number of those that are over.
+    pub over: [u8; 2],
 }
 
 /// A look that is under way.
@@ -56,8 +60,8 @@ pub struct Looking {
     pub later: bool,
     /// The stamps of both records, when the server has read them.
     pub stamps: Option<[[u8; 2]; 2]>,
-    /// Which notices were found, when the server has looked for them.
-    pub notices: Option<Docs>,
+    /// Notices that go on and that are over, when the server has looked for them.
+    pub notices: Option<[[u8; 2]; 2]>,
 }
 
 /// The course of a change by the client itself: a decision, or a plain write.
@@ -112,6 +116,10 @@ pub struct Other {
     pub notices: [Notice; 2],
     /// The ticks at which they were sent.
     pub since: [u8; 2],
+    /// Number of notices that it has said to be over.
+    pub ended: u8,
+    /// Those for which the server has not done so yet.
+    pub ending: Docs,
     /// Number of its plain writes that were sent, and the tick at which the last one was.
     pub sent: (usize, u8),
     /// Which of them the server has carried out.
@@ -192,7 +200,8 @@ impl State {
                 before: None,
                 own: [0; 2],
                 theirs: [0; 2],
-                notices: [false; 2],
+                notices: [0; 2],
+                over: [0; 2],
                 process: 0,
             },
             client: Client {
@@ -204,7 +213,15 @@ impl State {
                 plain: vec![Change::Out; plan.plain.len()],
             },
             tx: Transaction::new(plan),
-            other: Other { decided: 0, notices: [Notice::Out; 2], since: [0; 2], sent: (0, 0), written: [false; 2] },
+            other: Other {
+                decided: 0,
+                notices: [Notice::Out; 2],
+                since: [0; 2],
+                ended: 0,
+                ending: [false; 2],
+                sent: (0, 0),
+                written: [false; 2],
+            },
         }
     }
 

@@ -64,6 +64,10 @@ pub enum Action {
     InsertNotice(usize),
     /// The notice is acknowledged.
     AnswerNotice(usize),
+    /// The other client says that the notice which names this document is over.
+    EndNotice(usize),
+    /// The server stores that.
+    CarryOutEnd(usize),
     /// The notice is removed.
     RemoveNotice(usize),
     /// The other client sends its next plain write.

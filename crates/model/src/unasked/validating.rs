@@ -51,8 +51,18 @@ fn is_unchanged_until(plan: &Plan, state: &State, until: &Look, doc: usize) -> b
 }
 
 fn is_same(plan: &Plan, first: &Look, later: &Look, doc: usize) -> bool {
-    let is_noticed = first.notices[doc] && !plan.has(Breakage::NoticeInLaterOnly) || later.notices[doc];
-    !is_noticed && (first.theirs[doc] == later.theirs[doc] || plan.has(Breakage::StampsIgnored))
+    let is_noticed = first.notices[doc] > 0 && !plan.has(Breakage::NoticeInLaterOnly) || later.notices[doc] > 0;
+    !is_noticed
+        && !has_ended(plan, first, later, doc)
+        && (first.theirs[doc] == later.theirs[doc] || plan.has(Breakage::StampsIgnored))
+}
+
+/// Whether a notice is over since the first look that may have named the document: what a notice
+/// was about that is over is known only if the first look has found it while it went on.
+fn has_ended(plan: &Plan, first: &Look, later: &Look, doc: usize) -> bool {
+    let ended = |doc: usize| later.over[doc].saturating_sub(first.over[doc]);
+    let of_another = ended(1 - doc) > first.notices[1 - doc];
+    (ended(doc) > 0 || of_another) && !plan.has(Breakage::EndIgnored)
 }
 
 /// The stamps of the own record, if all that is acknowledged is in it.

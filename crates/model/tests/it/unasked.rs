@@ -14,6 +14,7 @@ const ALONE: Plan = Plan {
     losses: false,
     their_decisions: &[],
     their_plain: &[],
+    their_ends: 0,
     restarts: 0,
     end: 0,
     breakage: None,
@@ -30,6 +31,12 @@ const THEIRS: Plan = Plan { name: "their decisions", their_decisions: &[BOTH, BO
 
 /// The other client makes plain writes.
 const NOTICE: Plan = Plan { name: "their plain writes", their_plain: &[0, 0], end: 3, ..ALONE };
+
+/// The other client ends its notice, and gives another one.
+const END: Plan = Plan { name: "their notice is over", their_plain: &[0, 0], their_ends: 1, ..ALONE };
+
+/// The other client ends the notice of one of two collections.
+const ENDS: Plan = Plan { name: "one of their two notices is over", their_plain: &[0, 1], their_ends: 1, ..ALONE };
 
 /// The other client makes plain writes in two collections.
 const NOTICES: Plan = Plan { name: "their plain writes in two collections", their_plain: &[0, 1], ..ALONE };
@@ -73,6 +80,8 @@ fn changes_of_others_are_noticed() {
     holds(THEIRS, &["commits unasked after a change", "commits later", "conflicts"]);
     holds(NOTICE, &["commits after a notice", "commits later", "conflicts"]);
     holds(NOTICES, &["commits beside a notice", "commits later", "conflicts"]);
+    holds(END, &["commits after an end", "commits later", "conflicts"]);
+    holds(ENDS, &["commits after an end", "commits beside a notice", "commits later", "conflicts"]);
 }
 
 #[test]
@@ -120,6 +129,14 @@ fn breakages_of_notices_are_found() {
     fails(NOTICE, Breakage::NoticeNotRenewed, "S2");
     fails(NOTICE, Breakage::NoticeAgeFromAnswer, "S2");
     fails(NOTICE, Breakage::NoticeRemovedAtShutdown, "S2");
+}
+
+#[test]
+fn breakages_of_ends_are_found() {
+    fails(END, Breakage::EndedBeforeKnown, "S2");
+    fails(END, Breakage::EndForgotten, "S2");
+    fails(END, Breakage::EndIgnored, "S2");
+    fails(ENDS, Breakage::EndIgnored, "S2");
 }
 
 #[test]

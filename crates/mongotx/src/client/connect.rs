@@ -92,6 +92,7 @@ pub(super) async fn connect(uri: &str, options: ClientOptions) -> Result<Arc<Cor
     };
     let core = assemble(server, log, read_lease, shards, options);
     reap_in_background(&core);
+    tokio::spawn(Server::end_quiet_notices(Arc::downgrade(&core.server)));
     if core.options.sweep {
         sweep_in_background(&core);
     }

@@ -127,12 +127,15 @@ struct State {
     known: HashMap<Tag, ByFields>,
     /// Changes that may have touched any collection.
     any: Known,
+    /// All plain writes.
+    plain: Known,
     /// The moment before which names may have been forgotten.
     forgotten: u64,
 }
 
 impl State {
-    fn begin(&mut self, touched: &Touched) {
+    fn begin(&mut self, touched: &Touched, is_decision: bool) {
+        self.plain.open += usize::from(!is_decision);
         let Touched::Some(tags) = touched else {
             self.any.open += 1;
             return;
@@ -146,9 +149,12 @@ impl State {
         }
     }
 
-    fn end(&mut self, touched: &Touched, lost: Option<Lost>) {
+    fn end(&mut self, touched: &Touched, is_decision: bool, lost: Option<Lost>) {
         self.moment += 1;
         let moment = self.moment;
+        if !is_decision {
+            self.plain.end(moment, lost);
+        }
         match touched {
             Touched::Any => self.any.end(moment, lost),
             Touched::Some(tags) => tags.iter().for_each(|(tag, fields)| {
@@ -183,32 +189,30 @@ impl OwnChanges {
     /// A transaction that sets these change stamps is about to be decided, and has changed these
     /// fields.
     pub(crate) fn deciding(self: &Arc<Self>, stamps: Vec<(Tag, Fields)>) -> Changing {
-        let mut decision = self.begin(Touched::Some(stamps));
-        decision.is_decision = true;
-        decision
+        self.begin(Touched::Some(stamps), true)
     }
 
     /// A plain write in this collection is about to be sent.
     pub(crate) fn writing(self: &Arc<Self>, ns: &Namespace) -> Changing {
         let stamps = stamps_of_changes(ns, None).into_iter();
-        self.begin(Touched::Some(stamps.map(|tag| (tag, Fields::All)).collect()))
+        self.begin(Touched::Some(stamps.map(|tag| (tag, Fields::All)).collect()), false)
     }
 
     /// A command that may change documents of any collection is about to be sent.
     pub(crate) fn changing_any(self: &Arc<Self>) -> Changing {
-        self.begin(Touched::Any)
+        self.begin(Touched::Any, false)
     }
 
-    fn begin(self: &Arc<Self>, touched: Touched) -> Changing {
-        self.state().begin(&touched);
-        Changing { process: self.nodes.process(), all: Arc::clone(self), touched, is_decision: false, is_known: false }
+    fn begin(self: &Arc<Self>, touched: Touched, is_decision: bool) -> Changing {
+        self.state().begin(&touched, is_decision);
+        Changing { process: self.nodes.process(), all: Arc::clone(self), touched, is_decision, is_known: false }
     }
 
-    /// Is no change under way, and none lost that could still arrive?
+    /// Is no plain write under way, and none lost that could still arrive? (Other clients see
+    /// decisions by their stamps.)
     pub(crate) fn are_over(&self) -> bool {
-        let (process, state) = (self.nodes.process(), self.state());
-        let mut all = state.known.values().flat_map(ByFields::all).chain([&state.any]);
-        all.all(|known| known.open == 0 && known.lost.is_none_or(|lost| !lost.concerns(process)))
+        let (process, plain) = (self.nodes.process(), self.state().plain);
+        plain.open == 0 && plain.lost.is_none_or(|lost| !lost.concerns(process))
     }
 
     /// Has this client left everything as it was since a moment, as far as these stamps tell, each
@@ -248,7 +252,7 @@ impl Drop for Changing {
         let process = self.process.filter(|process| self.all.nodes.process() == Some(*process));
         let at = (!self.is_decision).then(Moment::now);
         let lost = (!self.is_known).then_some(Lost { process, at });
-        self.all.state().end(&self.touched, lost);
+        self.all.state().end(&self.touched, self.is_decision, lost);
     }
 }
 
@@ -325,7 +329,7 @@ mod tests {
         first.over();
         assert!(!none(field("x")) && !none(Fields::All) && none(field("y")));
         drop(own.deciding(vec![(whole("a"), field("y"))]));
-        assert!(!none(field("y")) && none(field("z")) && !own.are_over());
+        assert!(!none(field("y")) && none(field("z")) && own.are_over(), "others see a decision by its stamps");
         own.writing(&coll("a")).over();
         assert!(!none(field("z")), "a plain write may change any");
     }
@@ -340,7 +344,8 @@ mod tests {
         assert!(!is_still("0") && !is_still("other"));
         open.into_iter().for_each(Changing::over);
         let now = own.now();
-        assert!(own.are_none(&[(whole("a"), Fields::All)], now) && own.are_over(), "each has ended where it began");
+        let is_open = own.state().known.values().flat_map(ByFields::all).any(|known| known.open > 0);
+        assert!(own.are_none(&[(whole("a"), Fields::All)], now) && !is_open, "each has ended where it began");
         deciding(0).over();
         assert!(own.are_none(&[(whole("a"), field("other"))], now), "it has a place of its own");
         deciding(2 * MOST_SETS).over();

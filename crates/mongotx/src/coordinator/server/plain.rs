@@ -5,7 +5,8 @@
 //! document in the collection of client records, of the shape that looks at the change stamps take
 //! for a closed record. It names the collections that were written to of late, and is stored before
 //! the first plain write to one is sent, and again where the last one is [`RENEWED_AFTER`] old.
-//! Nobody removes it but the server, by the index on `closedAt`.
+//! Nobody removes it but the server, by the index on `closedAt`. It says that it is over when the
+//! client has made no plain write for half a minute, or is shut down (decision 0070).
 //!
 //! It is stored wherever the data are: another client may know of fewer servers than this one. No
 //! notice is needed for writes to MongoTx's own collections, which no validation takes for
@@ -14,7 +15,7 @@
 use std::{
     collections::{BTreeSet, HashMap},
     pin::pin,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
     time::Duration,
 };
 
@@ -40,6 +41,11 @@ use crate::{
 /// arrive.
 const RENEWED_AFTER: Duration = Duration::from_secs(5 * 60);
 pub(super) const COVERS: Duration = Duration::from_secs(10 * 60);
+/// Time without plain writes after which notices are ended: by then all clients know the indexes
+/// that were made, and whoever waits for a connection to write on has got it.
+const QUIET: Duration = Duration::from_secs(30);
+/// Interval at which a client looks whether its notices can be ended.
+const QUIET_INTERVAL: Duration = Duration::from_secs(10);
 /// How long a write waits for a notice that is only renewed.
 const LONGEST_RENEWAL: Duration = Duration::from_secs(10);
 /// Collections that a notice names. Where more were written to of late, it is about all.
@@ -66,7 +72,10 @@ struct Given {
     /// The last one that is stored: when it was sent, and what it is about.
     last: Option<(Moment, Scope)>,
     written: Written,
+    /// Those that this client has sent.
     notices: Vec<ObjectId>,
+    /// Those of them that go on, and may be ended.
+    going_on: Vec<ObjectId>,
 }
 
 /// When plain writes were last made, by their collections; `None`: in any.
@@ -82,6 +91,11 @@ impl Written {
             oldest.and_then(|oldest| self.0.remove(&oldest));
         }
         self.0.insert(collection, Moment::now());
+    }
+
+    /// Has none been made for so long?
+    fn are_quiet(&self, time: Duration) -> bool {
+        self.0.values().all(|at| at.elapsed() >= time)
     }
 
     /// Those that a notice has to be about which is sent now.
@@ -127,12 +141,36 @@ impl Plain {
     }
 
     fn note(&self, notice: ObjectId) {
-        let notices = &mut self.given().notices;
-        if notices.len() >= MOST_KEPT {
-            // One that is forgotten counts as another client's.
-            notices.remove(0);
+        let mut given = self.given();
+        let Given { notices, going_on, .. } = &mut *given;
+        for kept in [notices, going_on] {
+            if kept.len() >= MOST_KEPT {
+                // One that is forgotten counts as another client's, and goes on.
+                kept.remove(0);
+            }
+            kept.push(notice);
         }
-        notices.push(notice);
+    }
+
+    /// Notices that may be ended, if no plain write was made for so long, and all are over. What is
+    /// written from here on needs another one. To be called while nobody stores one.
+    fn take_over(&self, quiet: Duration) -> Vec<ObjectId> {
+        let mut given = self.given();
+        // In this order: a write that begins counts before it makes sure of its notice.
+        if given.going_on.is_empty() || !given.written.are_quiet(quiet) || !self.own.are_over() {
+            return Vec::new();
+        }
+        given.last = None;
+        given.written = Written::default();
+        std::mem::take(&mut given.going_on)
+    }
+
+    /// These could not be ended.
+    fn go_on(&self, notices: Vec<ObjectId>) {
+        let going_on = &mut self.given().going_on;
+        going_on.extend(notices);
+        let too_many = going_on.len().saturating_sub(MOST_KEPT);
+        going_on.drain(..too_many);
     }
 }
 
@@ -261,20 +299,40 @@ impl Server {
 
     /// The client is shut down: its plain writes are over, unless the outcome of one is unknown.
     pub(crate) async fn end_notices(&self) -> Result<()> {
-        let _storing = self.plain.storing.lock().await;
-        // What begins from here on needs a notice of its own.
-        self.plain.given().last = None;
-        if !self.plain.own.are_over() {
+        let over = {
+            let _storing = self.plain.storing.lock().await;
+            self.plain.take_over(Duration::ZERO)
+        };
+        self.end(over).await
+    }
+
+    /// Ends the notices of a client that has stopped to write plainly, as long as it lives.
+    pub(crate) async fn end_quiet_notices(server: Weak<Self>) {
+        loop {
+            tokio::time::sleep(QUIET_INTERVAL).await;
+            let Some(server) = server.upgrade() else { return };
+            // Who stores one is about to write.
+            let over = server.plain.storing.try_lock().map(|_storing| server.plain.take_over(QUIET));
+            if let Err(error) = server.end(over.unwrap_or_default()).await {
+                tracing::debug!(%error, "the notice of writes outside transactions could not be ended yet");
+            }
+        }
+    }
+
+    async fn end(&self, over: Vec<ObjectId>) -> Result<()> {
+        if over.is_empty() {
             return Ok(());
         }
-        let notices = std::mem::take(&mut self.plain.given().notices);
-        if notices.is_empty() {
-            return Ok(());
+        let ended = async {
+            let statement = doc! {"q": {"_id": {"$in": &over}, NOTICE: {"$exists": true}}, "u": {"$set": {NOTICE: false}}, "multi": true};
+            let command = doc! {"update": &self.plain.home.coll, "updates": [statement]};
+            self.write_records(&self.plain.home, command).await?.ok().map(drop)
+        };
+        let ended = ended.await;
+        if ended.is_err() {
+            self.plain.go_on(over);
         }
-        let home = &self.plain.home;
-        let statement = doc! {"q": {"_id": {"$in": notices}, NOTICE: {"$exists": true}}, "u": {"$set": {NOTICE: false}}, "multi": true};
-        let command = doc! {"update": &home.coll, "updates": [statement]};
-        self.write_records(home, command).await?.ok().map(drop)
+        ended
     }
 }
 
@@ -311,5 +369,34 @@ mod tests {
         assert!(matches!(written(&names[..MOST_NAMED]).of_late(), Scope::Of(named) if named.len() == MOST_NAMED));
         let mut all = written(&names);
         assert_eq!((all.0.len(), all.of_late()), (MOST_NAMED + 1, Scope::All));
+    }
+
+    #[test]
+    fn notices_are_over_when_all_plain_writes_are_and_the_last_one_is_long_ago() {
+        let own = Arc::new(OwnChanges::new(Arc::default()));
+        let plain = Plain::new(Arc::clone(&own), "db", Layout::ClientRecord);
+        let (ns, notice) = (Namespace::new("d", "a"), ObjectId::new());
+        let write = |at: Moment| {
+            plain.given().written.0.insert(Some(tag("a")), at);
+            plain.given().last = Some((Moment::now(), Scope::Of([tag("a")].into())));
+        };
+        let long_ago = Moment::now().earlier(QUIET, QUIET);
+        let is_covered = || plain.has_notice(Some(tag("a")), COVERS);
+        assert!(plain.take_over(QUIET).is_empty(), "there is none");
+        plain.note(notice);
+        write(Moment::now());
+        assert!(plain.take_over(QUIET).is_empty() && is_covered(), "a plain write was made");
+        write(long_ago);
+        let change = own.writing(&ns);
+        assert!(plain.take_over(QUIET).is_empty() && is_covered(), "one is under way");
+        change.over();
+        assert_eq!(plain.take_over(QUIET), [notice]);
+        assert!(!is_covered() && plain.is_own(notice), "the next write needs another notice");
+        assert!(plain.take_over(QUIET).is_empty(), "it is over");
+        plain.go_on(vec![notice]);
+        assert_eq!(plain.take_over(QUIET), [notice], "it could not be ended");
+        plain.go_on(vec![notice]);
+        drop(own.writing(&ns));
+        assert!(plain.take_over(QUIET).is_empty(), "nobody knows what has become of a write");
     }
 }

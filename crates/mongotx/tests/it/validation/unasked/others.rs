@@ -1,10 +1,12 @@
 //! Plain writes and decisions of other clients, and the notices that they give of plain writes.
 
+use std::time::{Duration, Instant};
+
 use bson::{Document, doc, oid::ObjectId};
 use mongotx::{Client, ClientOptions, Isolation};
 use testkit::ServerOptions;
 
-use super::{ASKED, CONFLICT, Stage, begun, commit_change, connect, set};
+use super::{ASKED, CONFLICT, LONG, Stage, UNASKED, begun, commit_change, connect, set};
 use crate::quiet;
 
 #[tokio::test]
@@ -35,6 +37,28 @@ async fn plain_writes_of_another_client_are_seen_until_it_is_shut_down() {
     let session = stage.reading().await;
     set(&theirs, doc! {"_id": 2}).await;
     assert_eq!(stage.commit(session).await, CONFLICT, "it is there again");
+}
+
+/// Half a minute after the last one, its client goes on with transactions or does nothing.
+#[tokio::test]
+async fn plain_writes_of_a_client_that_has_made_its_last_one_are_over() {
+    let stage = Stage::start().await;
+    let other = connect(&stage.server).await;
+    let theirs = quiet::through(&other, &stage.coll);
+    set(&theirs, doc! {"_id": 1}).await;
+    stage.always_asked(async || stage.reading().await).await;
+
+    let begun = Instant::now();
+    while stage.commit(stage.reading().await).await != UNASKED {
+        assert!(begun.elapsed() < 2 * LONG, "everything is asked again: {:?}", stage.client.metrics());
+        tokio::time::sleep(Duration::from_millis(500)).await;
+    }
+    stage.until_unasked(async || stage.reading().await).await;
+
+    let session = stage.reading().await;
+    set(&theirs, doc! {"_id": 2}).await;
+    assert_eq!(stage.commit(session).await, CONFLICT, "it writes again");
+    stage.always_asked(async || stage.reading().await).await;
 }
 
 /// A notice names the collections that its client writes to.
