@@ -22,13 +22,6 @@ class Outcome:
     # What the suite says of a test that failed.
     messages: dict[str, str] = field(default_factory=dict)
 
-    def add(self, other: "Outcome") -> None:
-        """Adds what became of other tests."""
-        self.passed |= other.passed
-        self.failed |= other.failed
-        self.skipped |= other.skipped
-        self.messages |= other.messages
-
     def fail(self, test: str, message: str) -> None:
         """Adds a test that failed."""
         self.failed.add(test)
