@@ -4,6 +4,10 @@
 //! A target never knows what workload runs on it. What it cannot do it says beforehand
 //! ([`Traits::features`]), so that a pair that makes no sense is refused before anything is
 //! started.
+//!
+//! The methods answer boxed futures of one lifetime, written out: with the bounds on lifetimes that
+//! `async_trait` adds, the compiler proves anew for each method of each target that the driver's
+//! client is `Send`, which took two thirds of this crate's compiling (rust-lang/rust#157595).
 
 mod connection;
 pub mod driver;
@@ -20,8 +24,8 @@ mod traits;
 
 use std::collections::BTreeMap;
 
-use async_trait::async_trait;
 use bson::Document;
+use futures_util::future::BoxFuture;
 
 pub use self::{
     connection::{Acknowledged, Connection, Deployment, Durability, Isolation, TxOptions},
@@ -39,32 +43,31 @@ pub struct Index {
 }
 
 /// A target that is connected.
-#[async_trait]
 pub trait Target: Send + Sync {
     /// Makes a collection with its indexes, empty.
-    async fn create(&self, collection: &str, indexes: &[Index]) -> Result<(), BenchError>;
+    fn create<'a>(&'a self, collection: &'a str, indexes: &'a [Index]) -> BoxFuture<'a, Result<(), BenchError>>;
 
     /// Puts documents into a collection outside any transaction and while no client uses it; as
     /// fast as the server takes them, in the form that the target stores committed documents in.
     /// Every document has an `_id`.
-    async fn load(&self, collection: &str, documents: Vec<Document>) -> Result<(), BenchError>;
+    fn load<'a>(&'a self, collection: &'a str, documents: Vec<Document>) -> BoxFuture<'a, Result<(), BenchError>>;
 
     /// A session of one client.
-    async fn session(&self) -> Result<Box<dyn Session>, BenchError>;
+    fn session(&self) -> BoxFuture<'_, Result<Box<dyn Session>, BenchError>>;
 
     /// Commands sent so far, by name, by the driver's command monitoring; [`Target::load`]
     /// included.
     fn commands(&self) -> BTreeMap<String, u64>;
 
     /// Waits until the work that goes on after the last answer is done.
-    async fn settle(&self) -> Result<(), BenchError>;
+    fn settle(&self) -> BoxFuture<'_, Result<(), BenchError>>;
 
     /// Looks for what must not be left once nothing is in flight: locks, markers, logs of
     /// transactions. The text says what was found.
-    async fn leftovers(&self, collections: &[&str]) -> Result<Option<String>, BenchError>;
+    fn leftovers<'a>(&'a self, collections: &'a [&'a str]) -> BoxFuture<'a, Result<Option<String>, BenchError>>;
 
     /// Closes the connection of the target.
-    async fn close(self: Box<Self>) -> Result<(), BenchError>;
+    fn close(self: Box<Self>) -> BoxFuture<'static, Result<(), BenchError>>;
 }
 
 /// A read of documents.
@@ -140,48 +143,58 @@ pub struct Update {
 /// transaction; the others stand alone. After
 /// [`OpError::Conflict`](crate::error::OpError::Conflict) and
 /// [`OpError::Duplicate`](crate::error::OpError::Duplicate) there is no transaction any more.
-#[async_trait]
 pub trait Session: Send {
     /// Begins a transaction with these options.
-    async fn begin(&mut self, options: &TxOptions) -> OpResult<()>;
+    fn begin<'a>(&'a mut self, options: &'a TxOptions) -> BoxFuture<'a, OpResult<()>>;
     /// Commits. The answer is as durable as was asked.
-    async fn commit(&mut self) -> OpResult<()>;
+    fn commit(&mut self) -> BoxFuture<'_, OpResult<()>>;
     /// Rolls back; does nothing where no transaction is open. A target without transactions cannot
     /// take anything back.
-    async fn rollback(&mut self) -> OpResult<()>;
+    fn rollback(&mut self) -> BoxFuture<'_, OpResult<()>>;
 
     /// Finds the documents that match.
-    async fn find(&mut self, collection: &str, find: Find) -> OpResult<Vec<Document>>;
+    fn find<'a>(&'a mut self, collection: &'a str, find: Find) -> BoxFuture<'a, OpResult<Vec<Document>>>;
 
     /// Finds the first document that matches.
-    async fn find_one(&mut self, collection: &str, find: Find) -> OpResult<Option<Document>> {
-        Ok(self.find(collection, find.limit(1)).await?.pop())
+    fn find_one<'a>(&'a mut self, collection: &'a str, find: Find) -> BoxFuture<'a, OpResult<Option<Document>>> {
+        Box::pin(async move { Ok(self.find(collection, find.limit(1)).await?.pop()) })
     }
 
     /// Inserts documents, in one command where the target has that. Each has an `_id`.
-    async fn insert(&mut self, collection: &str, documents: Vec<Document>) -> OpResult<()>;
+    fn insert<'a>(&'a mut self, collection: &'a str, documents: Vec<Document>) -> BoxFuture<'a, OpResult<()>>;
 
     /// Updates the first document that matches; answers whether there was one (a target that
     /// buffers writes: `true`).
-    async fn update(&mut self, collection: &str, update: Update) -> OpResult<bool>;
+    fn update<'a>(&'a mut self, collection: &'a str, update: Update) -> BoxFuture<'a, OpResult<bool>>;
 
     /// Updates several documents, in one command where the target has that; answers how many
     /// filters matched.
-    async fn update_each(&mut self, collection: &str, updates: Vec<Update>) -> OpResult<u64> {
-        let mut matched = 0;
-        for update in updates {
-            matched += u64::from(self.update(collection, update).await?);
-        }
-        Ok(matched)
+    fn update_each<'a>(&'a mut self, collection: &'a str, updates: Vec<Update>) -> BoxFuture<'a, OpResult<u64>> {
+        Box::pin(async move {
+            let mut matched = 0;
+            for update in updates {
+                matched += u64::from(self.update(collection, update).await?);
+            }
+            Ok(matched)
+        })
     }
 
     /// Updates or removes the first document in this order and answers it: one operation for a read
     /// and a write.
-    async fn find_and_modify(&mut self, collection: &str, find: Find, change: Change) -> OpResult<Option<Document>>;
+    fn find_and_modify<'a>(
+        &'a mut self,
+        collection: &'a str,
+        find: Find,
+        change: Change,
+    ) -> BoxFuture<'a, OpResult<Option<Document>>>;
 
     /// Removes the first document that matches; answers whether there was one.
-    async fn delete(&mut self, collection: &str, filter: Document) -> OpResult<bool>;
+    fn delete<'a>(&'a mut self, collection: &'a str, filter: Document) -> BoxFuture<'a, OpResult<bool>>;
 
     /// Runs an aggregation pipeline.
-    async fn aggregate(&mut self, collection: &str, pipeline: Vec<Document>) -> OpResult<Vec<Document>>;
+    fn aggregate<'a>(
+        &'a mut self,
+        collection: &'a str,
+        pipeline: Vec<Document>,
+    ) -> BoxFuture<'a, OpResult<Vec<Document>>>;
 }

@@ -13,8 +13,8 @@ use std::{
     sync::{Arc, atomic::AtomicU64},
 };
 
-use async_trait::async_trait;
 use bson::Document;
+use futures_util::future::BoxFuture;
 
 use self::session::FaultySession;
 use super::{
@@ -87,33 +87,35 @@ impl Faulty {
     }
 }
 
-#[async_trait]
 impl Target for Faulty {
-    async fn create(&self, collection: &str, indexes: &[Index]) -> Result<(), BenchError> {
-        self.plain.create(collection, indexes).await
+    fn create<'a>(&'a self, collection: &'a str, indexes: &'a [Index]) -> BoxFuture<'a, Result<(), BenchError>> {
+        self.plain.create(collection, indexes)
     }
 
-    async fn load(&self, collection: &str, documents: Vec<Document>) -> Result<(), BenchError> {
-        self.plain.load(collection, documents).await
+    fn load<'a>(&'a self, collection: &'a str, documents: Vec<Document>) -> BoxFuture<'a, Result<(), BenchError>> {
+        self.plain.load(collection, documents)
     }
 
-    async fn session(&self) -> Result<Box<dyn Session>, BenchError> {
-        Ok(Box::new(FaultySession::new(self.plain.session().await?, self.fault, Arc::clone(&self.count))))
+    fn session(&self) -> BoxFuture<'_, Result<Box<dyn Session>, BenchError>> {
+        Box::pin(async move {
+            Ok(Box::new(FaultySession::new(self.plain.session().await?, self.fault, Arc::clone(&self.count)))
+                as Box<dyn Session>)
+        })
     }
 
     fn commands(&self) -> BTreeMap<String, u64> {
         self.plain.commands()
     }
 
-    async fn settle(&self) -> Result<(), BenchError> {
-        self.plain.settle().await
+    fn settle(&self) -> BoxFuture<'_, Result<(), BenchError>> {
+        self.plain.settle()
     }
 
-    async fn leftovers(&self, collections: &[&str]) -> Result<Option<String>, BenchError> {
-        self.plain.leftovers(collections).await
+    fn leftovers<'a>(&'a self, collections: &'a [&'a str]) -> BoxFuture<'a, Result<Option<String>, BenchError>> {
+        self.plain.leftovers(collections)
     }
 
-    async fn close(self: Box<Self>) -> Result<(), BenchError> {
-        self.plain.close().await
+    fn close(self: Box<Self>) -> BoxFuture<'static, Result<(), BenchError>> {
+        self.plain.close()
     }
 }

@@ -5,8 +5,8 @@ use std::sync::{
     atomic::{AtomicU64, Ordering},
 };
 
-use async_trait::async_trait;
 use bson::Document;
+use futures_util::future::BoxFuture;
 
 use super::Fault;
 use crate::{
@@ -41,62 +41,80 @@ impl FaultySession {
     }
 }
 
-#[async_trait]
 impl Session for FaultySession {
-    async fn begin(&mut self, options: &TxOptions) -> OpResult<()> {
-        match self.fault == Fault::Busy && !self.count().is_multiple_of(EVERY_BEGIN) {
-            true => Err(OpError::Conflict("busy")),
-            false => self.plain.begin(options).await,
-        }
+    fn begin<'a>(&'a mut self, options: &'a TxOptions) -> BoxFuture<'a, OpResult<()>> {
+        Box::pin(async move {
+            match self.fault == Fault::Busy && !self.count().is_multiple_of(EVERY_BEGIN) {
+                true => Err(OpError::Conflict("busy")),
+                false => self.plain.begin(options).await,
+            }
+        })
     }
 
-    async fn commit(&mut self) -> OpResult<()> {
-        self.plain.commit().await
+    fn commit(&mut self) -> BoxFuture<'_, OpResult<()>> {
+        self.plain.commit()
     }
 
-    async fn rollback(&mut self) -> OpResult<()> {
-        self.plain.rollback().await
+    fn rollback(&mut self) -> BoxFuture<'_, OpResult<()>> {
+        self.plain.rollback()
     }
 
-    async fn find(&mut self, collection: &str, find: Find) -> OpResult<Vec<Document>> {
-        self.plain.find(collection, find).await
+    fn find<'a>(&'a mut self, collection: &'a str, find: Find) -> BoxFuture<'a, OpResult<Vec<Document>>> {
+        self.plain.find(collection, find)
     }
 
-    async fn insert(&mut self, collection: &str, documents: Vec<Document>) -> OpResult<()> {
-        match self.is_hit(Fault::Lost) {
-            true => Ok(()),
-            false => self.plain.insert(collection, documents).await,
-        }
+    fn insert<'a>(&'a mut self, collection: &'a str, documents: Vec<Document>) -> BoxFuture<'a, OpResult<()>> {
+        Box::pin(async move {
+            match self.is_hit(Fault::Lost) {
+                true => Ok(()),
+                false => self.plain.insert(collection, documents).await,
+            }
+        })
     }
 
-    async fn update(&mut self, collection: &str, update: Update) -> OpResult<bool> {
-        if self.is_hit(Fault::Lost) {
-            return Ok(true);
-        }
-        if self.is_hit(Fault::Twice) {
-            self.plain.update(collection, update.clone()).await?;
-        }
-        self.plain.update(collection, update).await
+    fn update<'a>(&'a mut self, collection: &'a str, update: Update) -> BoxFuture<'a, OpResult<bool>> {
+        Box::pin(async move {
+            if self.is_hit(Fault::Lost) {
+                return Ok(true);
+            }
+            if self.is_hit(Fault::Twice) {
+                self.plain.update(collection, update.clone()).await?;
+            }
+            self.plain.update(collection, update).await
+        })
     }
 
-    async fn find_and_modify(&mut self, collection: &str, find: Find, change: Change) -> OpResult<Option<Document>> {
-        if self.is_hit(Fault::Lost) {
-            return self.plain.find_one(collection, find).await;
-        }
-        if matches!(change, Change::Update(_)) && self.is_hit(Fault::Twice) {
-            self.plain.find_and_modify(collection, find.clone(), change.clone()).await?;
-        }
-        self.plain.find_and_modify(collection, find, change).await
+    fn find_and_modify<'a>(
+        &'a mut self,
+        collection: &'a str,
+        find: Find,
+        change: Change,
+    ) -> BoxFuture<'a, OpResult<Option<Document>>> {
+        Box::pin(async move {
+            if self.is_hit(Fault::Lost) {
+                return self.plain.find_one(collection, find).await;
+            }
+            if matches!(change, Change::Update(_)) && self.is_hit(Fault::Twice) {
+                self.plain.find_and_modify(collection, find.clone(), change.clone()).await?;
+            }
+            self.plain.find_and_modify(collection, find, change).await
+        })
     }
 
-    async fn delete(&mut self, collection: &str, filter: Document) -> OpResult<bool> {
-        match self.is_hit(Fault::Lost) {
-            true => Ok(true),
-            false => self.plain.delete(collection, filter).await,
-        }
+    fn delete<'a>(&'a mut self, collection: &'a str, filter: Document) -> BoxFuture<'a, OpResult<bool>> {
+        Box::pin(async move {
+            match self.is_hit(Fault::Lost) {
+                true => Ok(true),
+                false => self.plain.delete(collection, filter).await,
+            }
+        })
     }
 
-    async fn aggregate(&mut self, collection: &str, pipeline: Vec<Document>) -> OpResult<Vec<Document>> {
-        self.plain.aggregate(collection, pipeline).await
+    fn aggregate<'a>(
+        &'a mut self,
+        collection: &'a str,
+        pipeline: Vec<Document>,
+    ) -> BoxFuture<'a, OpResult<Vec<Document>>> {
+        self.plain.aggregate(collection, pipeline)
     }
 }

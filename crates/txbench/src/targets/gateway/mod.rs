@@ -5,8 +5,8 @@
 use std::{collections::BTreeMap, time::Duration};
 
 use ::mongotx::ClientOptions;
-use async_trait::async_trait;
 use bson::Document;
+use futures_util::future::BoxFuture;
 use mongotx_gateway::{Gateway, GatewayOptions};
 
 use super::{
@@ -100,22 +100,25 @@ impl Through {
     }
 }
 
-#[async_trait]
 impl Target for Through {
-    async fn create(&self, collection: &str, indexes: &[Index]) -> Result<(), BenchError> {
-        driver::create(&self.db(), collection, indexes).await
+    fn create<'a>(&'a self, collection: &'a str, indexes: &'a [Index]) -> BoxFuture<'a, Result<(), BenchError>> {
+        Box::pin(async move { driver::create(&self.db(), collection, indexes).await })
     }
 
     /// A committed document is what the application wrote, and so any tool can load it.
-    async fn load(&self, collection: &str, documents: Vec<Document>) -> Result<(), BenchError> {
-        driver::load(&self.server.client.database(&self.connection.db), collection, documents).await
+    fn load<'a>(&'a self, collection: &'a str, documents: Vec<Document>) -> BoxFuture<'a, Result<(), BenchError>> {
+        Box::pin(
+            async move { driver::load(&self.server.client.database(&self.connection.db), collection, documents).await },
+        )
     }
 
-    async fn session(&self) -> Result<Box<dyn Session>, BenchError> {
-        let session = self.driver.client.start_session().await?;
-        let concerns = self.driver.concerns(&self.connection);
-        let native = NativeSession::new(session, self.db(), concerns, self.connection.isolation);
-        Ok(Box::new(GatewaySession(native)))
+    fn session(&self) -> BoxFuture<'_, Result<Box<dyn Session>, BenchError>> {
+        Box::pin(async move {
+            let session = self.driver.client.start_session().await?;
+            let concerns = self.driver.concerns(&self.connection);
+            let native = NativeSession::new(session, self.db(), concerns, self.connection.isolation);
+            Ok(Box::new(GatewaySession(native)) as Box<dyn Session>)
+        })
     }
 
     /// Commands that the gateway and the loading driver have sent to the server.
@@ -127,23 +130,29 @@ impl Target for Through {
         commands
     }
 
-    async fn settle(&self) -> Result<(), BenchError> {
-        match self.gateway.flush(END_LIMIT).await {
-            true => Ok(()),
-            false => Err(BenchError::Failed(format!("committed transactions were not finished within {END_LIMIT:?}"))),
-        }
+    fn settle(&self) -> BoxFuture<'_, Result<(), BenchError>> {
+        Box::pin(async move {
+            match self.gateway.flush(END_LIMIT).await {
+                true => Ok(()),
+                false => {
+                    Err(BenchError::Failed(format!("committed transactions were not finished within {END_LIMIT:?}")))
+                }
+            }
+        })
     }
 
-    async fn leftovers(&self, collections: &[&str]) -> Result<Option<String>, BenchError> {
-        locked_document(&self.server.client.database(&self.connection.db), collections).await
+    fn leftovers<'a>(&'a self, collections: &'a [&'a str]) -> BoxFuture<'a, Result<Option<String>, BenchError>> {
+        Box::pin(async move { locked_document(&self.server.client.database(&self.connection.db), collections).await })
     }
 
-    async fn close(self: Box<Self>) -> Result<(), BenchError> {
-        // A session that is still in use would be waited for, without end.
-        self.driver.client.shutdown().immediate(true).await;
-        self.gateway.shutdown(END_LIMIT).await?;
-        self.server.client.shutdown().await;
-        Ok(())
+    fn close(self: Box<Self>) -> BoxFuture<'static, Result<(), BenchError>> {
+        Box::pin(async move {
+            // A session that is still in use would be waited for, without end.
+            self.driver.client.shutdown().immediate(true).await;
+            self.gateway.shutdown(END_LIMIT).await?;
+            self.server.client.shutdown().await;
+            Ok(())
+        })
     }
 }
 
@@ -162,60 +171,65 @@ fn or_conflict(error: OpError) -> OpError {
 /// are refused, and what is read is kept as it is by read locks.
 struct GatewaySession(NativeSession);
 
-#[async_trait]
 impl Session for GatewaySession {
-    async fn begin(&mut self, options: &TxOptions) -> OpResult<()> {
-        options.durability.map_or(Ok(()), check)?;
-        let mut options = *options;
-        if options.no_lost_updates {
-            // At read committed a rival may write between the read and the update.
-            options.isolation = Some(Isolation::RepeatableRead);
-        }
-        self.0.begin(&options).await
+    fn begin<'a>(&'a mut self, options: &'a TxOptions) -> BoxFuture<'a, OpResult<()>> {
+        Box::pin(async move {
+            options.durability.map_or(Ok(()), check)?;
+            let mut options = *options;
+            if options.no_lost_updates {
+                // At read committed a rival may write between the read and the update.
+                options.isolation = Some(Isolation::RepeatableRead);
+            }
+            self.0.begin(&options).await
+        })
     }
 
-    async fn commit(&mut self) -> OpResult<()> {
-        self.0.commit().await
+    fn commit(&mut self) -> BoxFuture<'_, OpResult<()>> {
+        self.0.commit()
     }
 
-    async fn rollback(&mut self) -> OpResult<()> {
-        self.0.rollback().await
+    fn rollback(&mut self) -> BoxFuture<'_, OpResult<()>> {
+        self.0.rollback()
     }
 
-    async fn find(&mut self, collection: &str, find: super::Find) -> OpResult<Vec<Document>> {
-        self.0.find(collection, find).await
+    fn find<'a>(&'a mut self, collection: &'a str, find: super::Find) -> BoxFuture<'a, OpResult<Vec<Document>>> {
+        self.0.find(collection, find)
     }
 
-    async fn find_one(&mut self, collection: &str, find: super::Find) -> OpResult<Option<Document>> {
-        self.0.find_one(collection, find).await
+    fn find_one<'a>(&'a mut self, collection: &'a str, find: super::Find) -> BoxFuture<'a, OpResult<Option<Document>>> {
+        self.0.find_one(collection, find)
     }
 
-    async fn insert(&mut self, collection: &str, documents: Vec<Document>) -> OpResult<()> {
-        self.0.insert(collection, documents).await.map_err(or_conflict)
+    fn insert<'a>(&'a mut self, collection: &'a str, documents: Vec<Document>) -> BoxFuture<'a, OpResult<()>> {
+        Box::pin(async move { self.0.insert(collection, documents).await.map_err(or_conflict) })
     }
 
-    async fn update(&mut self, collection: &str, update: super::Update) -> OpResult<bool> {
-        self.0.update(collection, update).await.map_err(or_conflict)
+    fn update<'a>(&'a mut self, collection: &'a str, update: super::Update) -> BoxFuture<'a, OpResult<bool>> {
+        Box::pin(async move { self.0.update(collection, update).await.map_err(or_conflict) })
     }
 
-    async fn update_each(&mut self, collection: &str, updates: Vec<super::Update>) -> OpResult<u64> {
-        self.0.update_each(collection, updates).await.map_err(or_conflict)
+    fn update_each<'a>(&'a mut self, collection: &'a str, updates: Vec<super::Update>) -> BoxFuture<'a, OpResult<u64>> {
+        Box::pin(async move { self.0.update_each(collection, updates).await.map_err(or_conflict) })
     }
 
-    async fn find_and_modify(
-        &mut self,
-        collection: &str,
+    fn find_and_modify<'a>(
+        &'a mut self,
+        collection: &'a str,
         find: super::Find,
         change: super::Change,
-    ) -> OpResult<Option<Document>> {
-        self.0.find_and_modify(collection, find, change).await.map_err(or_conflict)
+    ) -> BoxFuture<'a, OpResult<Option<Document>>> {
+        Box::pin(async move { self.0.find_and_modify(collection, find, change).await.map_err(or_conflict) })
     }
 
-    async fn delete(&mut self, collection: &str, filter: Document) -> OpResult<bool> {
-        self.0.delete(collection, filter).await.map_err(or_conflict)
+    fn delete<'a>(&'a mut self, collection: &'a str, filter: Document) -> BoxFuture<'a, OpResult<bool>> {
+        Box::pin(async move { self.0.delete(collection, filter).await.map_err(or_conflict) })
     }
 
-    async fn aggregate(&mut self, collection: &str, pipeline: Vec<Document>) -> OpResult<Vec<Document>> {
-        self.0.aggregate(collection, pipeline).await
+    fn aggregate<'a>(
+        &'a mut self,
+        collection: &'a str,
+        pipeline: Vec<Document>,
+    ) -> BoxFuture<'a, OpResult<Vec<Document>>> {
+        self.0.aggregate(collection, pipeline)
     }
 }

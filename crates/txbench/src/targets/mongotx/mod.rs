@@ -6,8 +6,8 @@ mod session;
 use std::{collections::BTreeMap, time::Duration};
 
 use ::mongotx::{Client, ClientOptions, Concern, IndexModel, Layout, TransactionOptions};
-use async_trait::async_trait;
 use bson::{Document, doc};
+use futures_util::future::BoxFuture;
 use sd2v::names::RESERVED;
 
 use self::session::MongoTxSession;
@@ -128,30 +128,34 @@ impl MongoTx {
     }
 }
 
-#[async_trait]
 impl Target for MongoTx {
-    async fn create(&self, collection: &str, indexes: &[Index]) -> Result<(), BenchError> {
-        let db = self.client.database(&self.connection.db);
-        db.create_collection(collection).await?;
-        let collection = db.collection::<Document>(collection);
-        let models = indexes.iter().map(|index| IndexModel::new(index.key.clone()).unique(index.unique));
-        let models: Vec<IndexModel> = models.collect();
-        if !models.is_empty() {
-            collection.create_indexes(models).await?;
-        }
-        Ok(())
+    fn create<'a>(&'a self, collection: &'a str, indexes: &'a [Index]) -> BoxFuture<'a, Result<(), BenchError>> {
+        Box::pin(async move {
+            let db = self.client.database(&self.connection.db);
+            db.create_collection(collection).await?;
+            let collection = db.collection::<Document>(collection);
+            let models = indexes.iter().map(|index| IndexModel::new(index.key.clone()).unique(index.unique));
+            let models: Vec<IndexModel> = models.collect();
+            if !models.is_empty() {
+                collection.create_indexes(models).await?;
+            }
+            Ok(())
+        })
     }
 
     /// A committed document is what the application wrote, and so any tool can load it.
-    async fn load(&self, collection: &str, documents: Vec<Document>) -> Result<(), BenchError> {
-        driver::load(&self.db(), collection, documents).await
+    fn load<'a>(&'a self, collection: &'a str, documents: Vec<Document>) -> BoxFuture<'a, Result<(), BenchError>> {
+        Box::pin(async move { driver::load(&self.db(), collection, documents).await })
     }
 
-    async fn session(&self) -> Result<Box<dyn Session>, BenchError> {
-        let db = self.client.database(&self.connection.db);
-        let options = transaction_options(&self.connection, self.concerns)?;
-        let session = self.client.session_with(options.clone());
-        Ok(Box::new(MongoTxSession::new(session, db, options, self.concerns, self.connection.durability)))
+    fn session(&self) -> BoxFuture<'_, Result<Box<dyn Session>, BenchError>> {
+        Box::pin(async move {
+            let db = self.client.database(&self.connection.db);
+            let options = transaction_options(&self.connection, self.concerns)?;
+            let session = self.client.session_with(options.clone());
+            Ok(Box::new(MongoTxSession::new(session, db, options, self.concerns, self.connection.durability))
+                as Box<dyn Session>)
+        })
     }
 
     fn commands(&self) -> BTreeMap<String, u64> {
@@ -162,23 +166,27 @@ impl Target for MongoTx {
         commands
     }
 
-    async fn settle(&self) -> Result<(), BenchError> {
-        match self.client.flush(FLUSH_LIMIT).await {
-            true => Ok(()),
-            false => {
-                Err(BenchError::Failed(format!("committed transactions were not finished within {FLUSH_LIMIT:?}")))
+    fn settle(&self) -> BoxFuture<'_, Result<(), BenchError>> {
+        Box::pin(async move {
+            match self.client.flush(FLUSH_LIMIT).await {
+                true => Ok(()),
+                false => {
+                    Err(BenchError::Failed(format!("committed transactions were not finished within {FLUSH_LIMIT:?}")))
+                }
             }
-        }
+        })
     }
 
-    async fn leftovers(&self, collections: &[&str]) -> Result<Option<String>, BenchError> {
-        locked_document(&self.db(), collections).await
+    fn leftovers<'a>(&'a self, collections: &'a [&'a str]) -> BoxFuture<'a, Result<Option<String>, BenchError>> {
+        Box::pin(async move { locked_document(&self.db(), collections).await })
     }
 
-    async fn close(self: Box<Self>) -> Result<(), BenchError> {
-        self.client.shutdown().await?;
-        self.driver.client.shutdown().await;
-        Ok(())
+    fn close(self: Box<Self>) -> BoxFuture<'static, Result<(), BenchError>> {
+        Box::pin(async move {
+            self.client.shutdown().await?;
+            self.driver.client.shutdown().await;
+            Ok(())
+        })
     }
 }
 

@@ -4,8 +4,8 @@ use ::mongotx::{
     Collection, Database, Error, ErrorKind, ReturnDocument, Session as Inner, TransactionOptions, WriteModel,
     error::TRANSIENT_TRANSACTION_ERROR,
 };
-use async_trait::async_trait;
 use bson::{Document, doc};
+use futures_util::future::BoxFuture;
 
 use super::{Concerns, library_isolation};
 use crate::{
@@ -63,114 +63,148 @@ macro_rules! run {
     };
 }
 
-#[async_trait]
 impl Session for MongoTxSession {
-    async fn begin(&mut self, options: &TxOptions) -> OpResult<()> {
-        let mut chosen = self.options.clone();
-        self.asked = options.durability.unwrap_or(self.durability);
-        chosen.concern = self.concerns.of(self.asked)?;
-        if let Some(isolation) = options.isolation {
-            chosen.isolation = Some(library_isolation(isolation));
-        }
-        self.session.begin_with(chosen).map_err(op_error)
-    }
-
-    async fn commit(&mut self) -> OpResult<()> {
-        self.session.commit().await.map_err(|error| match error.kind() {
-            ErrorKind::Indeterminate => {
-                let what = format!("the commit is not confirmed as asked, {}: {error}", self.asked);
-                OpError::Unknown(BenchError::Failed(what))
+    fn begin<'a>(&'a mut self, options: &'a TxOptions) -> BoxFuture<'a, OpResult<()>> {
+        Box::pin(async move {
+            let mut chosen = self.options.clone();
+            self.asked = options.durability.unwrap_or(self.durability);
+            chosen.concern = self.concerns.of(self.asked)?;
+            if let Some(isolation) = options.isolation {
+                chosen.isolation = Some(library_isolation(isolation));
             }
-            _ => op_error(error),
+            self.session.begin_with(chosen).map_err(op_error)
         })
     }
 
-    async fn rollback(&mut self) -> OpResult<()> {
-        match self.session.is_open() {
-            true => self.session.rollback().await.map_err(op_error),
-            false => Ok(()),
-        }
+    fn commit(&mut self) -> BoxFuture<'_, OpResult<()>> {
+        Box::pin(async move {
+            self.session.commit().await.map_err(|error| match error.kind() {
+                ErrorKind::Indeterminate => {
+                    let what = format!("the commit is not confirmed as asked, {}: {error}", self.asked);
+                    OpError::Unknown(BenchError::Failed(what))
+                }
+                _ => op_error(error),
+            })
+        })
     }
 
-    async fn find(&mut self, collection: &str, find: Find) -> OpResult<Vec<Document>> {
-        let collection = self.collection(collection);
-        let mut action = collection.find(find.filter).limit(find.limit.into());
-        if !find.projection.is_empty() {
-            action = action.projection(find.projection);
-        }
-        if !find.sort.is_empty() {
-            action = action.sort(find.sort);
-        }
-        run!(self, action)?.try_collect().await.map_err(op_error)
-    }
-
-    async fn find_one(&mut self, collection: &str, find: Find) -> OpResult<Option<Document>> {
-        let collection = self.collection(collection);
-        if find.for_update && self.session.is_open() && find.sort.is_empty() && find.projection.is_empty() {
-            // Locks the document and changes nothing.
-            let same = vec![doc! {"$replaceWith": "$$ROOT"}];
-            return run!(self, collection.find_one_and_update(find.filter, same));
-        }
-        let mut action = collection.find_one(find.filter);
-        if !find.projection.is_empty() {
-            action = action.projection(find.projection);
-        }
-        if !find.sort.is_empty() {
-            action = action.sort(find.sort);
-        }
-        run!(self, action)
-    }
-
-    async fn insert(&mut self, collection: &str, documents: Vec<Document>) -> OpResult<()> {
-        let collection = self.collection(collection);
-        match documents.as_slice() {
-            [one] => run!(self, collection.insert_one(one)).map(|_| ()),
-            many => run!(self, collection.insert_many(many)).map(|_| ()),
-        }
-    }
-
-    async fn update(&mut self, collection: &str, Update { filter, update }: Update) -> OpResult<bool> {
-        let collection = self.collection(collection);
-        Ok(run!(self, collection.update_one(filter, update))?.matched_count > 0)
-    }
-
-    async fn update_each(&mut self, collection: &str, updates: Vec<Update>) -> OpResult<u64> {
-        let collection = self.collection(collection);
-        let models = updates.into_iter().map(|Update { filter, update }| WriteModel::UpdateOne {
-            filter,
-            update: update.into(),
-            upsert: false,
-        });
-        Ok(run!(self, collection.bulk_write(models))?.matched_count)
-    }
-
-    async fn find_and_modify(&mut self, collection: &str, find: Find, change: Change) -> OpResult<Option<Document>> {
-        let collection = self.collection(collection);
-        let Find { filter, projection, sort, .. } = find;
-        match change {
-            Change::Update(update) => {
-                let action = collection.find_one_and_update(filter, update).return_document(ReturnDocument::After);
-                let action = if projection.is_empty() { action } else { action.projection(projection) };
-                let action = if sort.is_empty() { action } else { action.sort(sort) };
-                run!(self, action)
+    fn rollback(&mut self) -> BoxFuture<'_, OpResult<()>> {
+        Box::pin(async move {
+            match self.session.is_open() {
+                true => self.session.rollback().await.map_err(op_error),
+                false => Ok(()),
             }
-            Change::Remove => {
-                let action = collection.find_one_and_delete(filter);
-                let action = if projection.is_empty() { action } else { action.projection(projection) };
-                let action = if sort.is_empty() { action } else { action.sort(sort) };
-                run!(self, action)
+        })
+    }
+
+    fn find<'a>(&'a mut self, collection: &'a str, find: Find) -> BoxFuture<'a, OpResult<Vec<Document>>> {
+        Box::pin(async move {
+            let collection = self.collection(collection);
+            let mut action = collection.find(find.filter).limit(find.limit.into());
+            if !find.projection.is_empty() {
+                action = action.projection(find.projection);
             }
-        }
+            if !find.sort.is_empty() {
+                action = action.sort(find.sort);
+            }
+            run!(self, action)?.try_collect().await.map_err(op_error)
+        })
     }
 
-    async fn delete(&mut self, collection: &str, filter: Document) -> OpResult<bool> {
-        let collection = self.collection(collection);
-        Ok(run!(self, collection.delete_one(filter))? > 0)
+    fn find_one<'a>(&'a mut self, collection: &'a str, find: Find) -> BoxFuture<'a, OpResult<Option<Document>>> {
+        Box::pin(async move {
+            let collection = self.collection(collection);
+            if find.for_update && self.session.is_open() && find.sort.is_empty() && find.projection.is_empty() {
+                // Locks the document and changes nothing.
+                let same = vec![doc! {"$replaceWith": "$$ROOT"}];
+                return run!(self, collection.find_one_and_update(find.filter, same));
+            }
+            let mut action = collection.find_one(find.filter);
+            if !find.projection.is_empty() {
+                action = action.projection(find.projection);
+            }
+            if !find.sort.is_empty() {
+                action = action.sort(find.sort);
+            }
+            run!(self, action)
+        })
     }
 
-    async fn aggregate(&mut self, collection: &str, pipeline: Vec<Document>) -> OpResult<Vec<Document>> {
-        let collection = self.collection(collection);
-        run!(self, collection.aggregate(pipeline))?.try_collect().await.map_err(op_error)
+    fn insert<'a>(&'a mut self, collection: &'a str, documents: Vec<Document>) -> BoxFuture<'a, OpResult<()>> {
+        Box::pin(async move {
+            let collection = self.collection(collection);
+            match documents.as_slice() {
+                [one] => run!(self, collection.insert_one(one)).map(|_| ()),
+                many => run!(self, collection.insert_many(many)).map(|_| ()),
+            }
+        })
+    }
+
+    fn update<'a>(
+        &'a mut self,
+        collection: &'a str,
+        Update { filter, update }: Update,
+    ) -> BoxFuture<'a, OpResult<bool>> {
+        Box::pin(async move {
+            let collection = self.collection(collection);
+            Ok(run!(self, collection.update_one(filter, update))?.matched_count > 0)
+        })
+    }
+
+    fn update_each<'a>(&'a mut self, collection: &'a str, updates: Vec<Update>) -> BoxFuture<'a, OpResult<u64>> {
+        Box::pin(async move {
+            let collection = self.collection(collection);
+            let models = updates.into_iter().map(|Update { filter, update }| WriteModel::UpdateOne {
+                filter,
+                update: update.into(),
+                upsert: false,
+            });
+            Ok(run!(self, collection.bulk_write(models))?.matched_count)
+        })
+    }
+
+    fn find_and_modify<'a>(
+        &'a mut self,
+        collection: &'a str,
+        find: Find,
+        change: Change,
+    ) -> BoxFuture<'a, OpResult<Option<Document>>> {
+        Box::pin(async move {
+            let collection = self.collection(collection);
+            let Find { filter, projection, sort, .. } = find;
+            match change {
+                Change::Update(update) => {
+                    let action = collection.find_one_and_update(filter, update).return_document(ReturnDocument::After);
+                    let action = if projection.is_empty() { action } else { action.projection(projection) };
+                    let action = if sort.is_empty() { action } else { action.sort(sort) };
+                    run!(self, action)
+                }
+                Change::Remove => {
+                    let action = collection.find_one_and_delete(filter);
+                    let action = if projection.is_empty() { action } else { action.projection(projection) };
+                    let action = if sort.is_empty() { action } else { action.sort(sort) };
+                    run!(self, action)
+                }
+            }
+        })
+    }
+
+    fn delete<'a>(&'a mut self, collection: &'a str, filter: Document) -> BoxFuture<'a, OpResult<bool>> {
+        Box::pin(async move {
+            let collection = self.collection(collection);
+            Ok(run!(self, collection.delete_one(filter))? > 0)
+        })
+    }
+
+    fn aggregate<'a>(
+        &'a mut self,
+        collection: &'a str,
+        pipeline: Vec<Document>,
+    ) -> BoxFuture<'a, OpResult<Vec<Document>>> {
+        Box::pin(async move {
+            let collection = self.collection(collection);
+            run!(self, collection.aggregate(pipeline))?.try_collect().await.map_err(op_error)
+        })
     }
 }
 

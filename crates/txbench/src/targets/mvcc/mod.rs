@@ -44,8 +44,8 @@ mod writing;
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
-use async_trait::async_trait;
 use bson::{Document, doc};
+use futures_util::future::BoxFuture;
 use tokio::{
     sync::{mpsc, oneshot},
     task::JoinHandle,
@@ -103,26 +103,32 @@ impl Mvcc {
     }
 }
 
-#[async_trait]
 impl Target for Mvcc {
-    async fn create(&self, collection: &str, indexes: &[Index]) -> Result<(), BenchError> {
-        if let Some(unique) = indexes.iter().find(|index| index.unique) {
-            let reason = format!("mvcc cannot keep the unique index {}: versions share their values", unique.key);
-            return Err(BenchError::Refused(reason));
-        }
-        let versions = Index { key: doc! {"_id.key": 1, "_id.ver": -1}, unique: false };
-        let renamed = indexes.iter().map(|index| Index { key: names::fields(&index.key), unique: false });
-        let indexes: Vec<Index> = std::iter::once(versions).chain(renamed).collect();
-        driver::create(&self.store.db, collection, &indexes).await
+    fn create<'a>(&'a self, collection: &'a str, indexes: &'a [Index]) -> BoxFuture<'a, Result<(), BenchError>> {
+        Box::pin(async move {
+            if let Some(unique) = indexes.iter().find(|index| index.unique) {
+                let reason = format!("mvcc cannot keep the unique index {}: versions share their values", unique.key);
+                return Err(BenchError::Refused(reason));
+            }
+            let versions = Index { key: doc! {"_id.key": 1, "_id.ver": -1}, unique: false };
+            let renamed = indexes.iter().map(|index| Index { key: names::fields(&index.key), unique: false });
+            let indexes: Vec<Index> = std::iter::once(versions).chain(renamed).collect();
+            driver::create(&self.store.db, collection, &indexes).await
+        })
     }
 
-    async fn load(&self, collection: &str, documents: Vec<Document>) -> Result<(), BenchError> {
-        let versions = documents.into_iter().map(format::first_version).collect::<Result<_, _>>()?;
-        driver::load(&self.store.db, collection, versions).await
+    fn load<'a>(&'a self, collection: &'a str, documents: Vec<Document>) -> BoxFuture<'a, Result<(), BenchError>> {
+        Box::pin(async move {
+            let versions = documents.into_iter().map(format::first_version).collect::<Result<_, _>>()?;
+            driver::load(&self.store.db, collection, versions).await
+        })
     }
 
-    async fn session(&self) -> Result<Box<dyn Session>, BenchError> {
-        Ok(Box::new(MvccSession::new(Arc::clone(&self.store), self.driver.concerns(&self.connection))))
+    fn session(&self) -> BoxFuture<'_, Result<Box<dyn Session>, BenchError>> {
+        Box::pin(async move {
+            Ok(Box::new(MvccSession::new(Arc::clone(&self.store), self.driver.concerns(&self.connection)))
+                as Box<dyn Session>)
+        })
     }
 
     fn commands(&self) -> BTreeMap<String, u64> {
@@ -131,32 +137,38 @@ impl Target for Mvcc {
 
     /// Waits until all documents are unlocked; not until old versions are removed, because no
     /// reader depends on that.
-    async fn settle(&self) -> Result<(), BenchError> {
-        let (done, told) = oneshot::channel();
-        let flushed = async {
-            self.work.send(Work::Flush(done)).await.ok()?;
-            told.await.ok()
-        };
-        match tokio::time::timeout(SETTLE, flushed).await {
-            Ok(Some(())) => Ok(()),
-            _ => Err(BenchError::Failed(format!("mvcc: transactions were not finished within {SETTLE:?}"))),
-        }
-    }
-
-    async fn leftovers(&self, collections: &[&str]) -> Result<Option<String>, BenchError> {
-        let any = doc! {"$or": [{LOCK: {"$exists": true}}, {DONE: {"$exists": true}}]};
-        for name in collections {
-            let left = self.store.collection(name).find_one(any.clone()).await?;
-            if let Some(id) = left.as_ref().and_then(|left| left.get("_id")) {
-                return Ok(Some(format!("the version {id} of {name} is still locked")));
+    fn settle(&self) -> BoxFuture<'_, Result<(), BenchError>> {
+        Box::pin(async move {
+            let (done, told) = oneshot::channel();
+            let flushed = async {
+                self.work.send(Work::Flush(done)).await.ok()?;
+                told.await.ok()
+            };
+            match tokio::time::timeout(SETTLE, flushed).await {
+                Ok(Some(())) => Ok(()),
+                _ => Err(BenchError::Failed(format!("mvcc: transactions were not finished within {SETTLE:?}"))),
             }
-        }
-        Ok(None)
+        })
     }
 
-    async fn close(self: Box<Self>) -> Result<(), BenchError> {
-        self.finisher.abort();
-        self.driver.client.shutdown().immediate(true).await;
-        Ok(())
+    fn leftovers<'a>(&'a self, collections: &'a [&'a str]) -> BoxFuture<'a, Result<Option<String>, BenchError>> {
+        Box::pin(async move {
+            let any = doc! {"$or": [{LOCK: {"$exists": true}}, {DONE: {"$exists": true}}]};
+            for name in collections {
+                let left = self.store.collection(name).find_one(any.clone()).await?;
+                if let Some(id) = left.as_ref().and_then(|left| left.get("_id")) {
+                    return Ok(Some(format!("the version {id} of {name} is still locked")));
+                }
+            }
+            Ok(None)
+        })
+    }
+
+    fn close(self: Box<Self>) -> BoxFuture<'static, Result<(), BenchError>> {
+        Box::pin(async move {
+            self.finisher.abort();
+            self.driver.client.shutdown().immediate(true).await;
+            Ok(())
+        })
     }
 }

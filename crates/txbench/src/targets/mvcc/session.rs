@@ -2,8 +2,8 @@
 
 use std::{collections::HashSet, sync::Arc, time::Instant};
 
-use async_trait::async_trait;
 use bson::{Bson, Document, doc};
+use futures_util::future::BoxFuture;
 
 use super::{
     ENTRY,
@@ -57,70 +57,88 @@ impl MvccSession {
     }
 }
 
-#[async_trait]
 impl Session for MvccSession {
-    async fn begin(&mut self, options: &TxOptions) -> OpResult<()> {
-        self.rollback().await?;
-        if let Some(level) = options.isolation {
-            ENTRY.traits.check_isolation(level)?;
-        }
-        self.tx = Some(Tx::new(self.concerns.of(options.durability), options.no_lost_updates));
-        Ok(())
+    fn begin<'a>(&'a mut self, options: &'a TxOptions) -> BoxFuture<'a, OpResult<()>> {
+        Box::pin(async move {
+            self.rollback().await?;
+            if let Some(level) = options.isolation {
+                ENTRY.traits.check_isolation(level)?;
+            }
+            self.tx = Some(Tx::new(self.concerns.of(options.durability), options.no_lost_updates));
+            Ok(())
+        })
     }
 
-    async fn commit(&mut self) -> OpResult<()> {
-        match self.tx.take() {
-            Some(tx) => commit(&self.store, tx).await,
-            None => Ok(()),
-        }
+    fn commit(&mut self) -> BoxFuture<'_, OpResult<()>> {
+        Box::pin(async move {
+            match self.tx.take() {
+                Some(tx) => commit(&self.store, tx).await,
+                None => Ok(()),
+            }
+        })
     }
 
-    async fn rollback(&mut self) -> OpResult<()> {
-        if let Some(tx) = self.tx.take() {
-            rollback(&self.store, tx).await;
-        }
-        Ok(())
+    fn rollback(&mut self) -> BoxFuture<'_, OpResult<()>> {
+        Box::pin(async move {
+            if let Some(tx) = self.tx.take() {
+                rollback(&self.store, tx).await;
+            }
+            Ok(())
+        })
     }
 
-    async fn find(&mut self, collection: &str, find: Find) -> OpResult<Vec<Document>> {
-        let at = Instant::now();
-        let viewer = Viewer { collection, own: self.tx.as_ref().map(|tx| tx.id), writes: false };
-        let found = Reader { store: &self.store, viewer }.find(&find).await;
-        let Some(tx) = &mut self.tx else { return Ok(documents(found?, &find)) };
-        let found = match found {
-            Ok(found) => found,
-            Err(error) => return self.ended(Err(error), false).await,
-        };
-        if find.projection.is_empty() && matches!(names::by_id(&find.filter), Some(ById::Keys(_))) {
-            found.iter().for_each(|version| tx.note_read(collection, Seen { version: version.clone(), at }));
-        }
-        Ok(documents(found, &find))
+    fn find<'a>(&'a mut self, collection: &'a str, find: Find) -> BoxFuture<'a, OpResult<Vec<Document>>> {
+        Box::pin(async move {
+            let at = Instant::now();
+            let viewer = Viewer { collection, own: self.tx.as_ref().map(|tx| tx.id), writes: false };
+            let found = Reader { store: &self.store, viewer }.find(&find).await;
+            let Some(tx) = &mut self.tx else { return Ok(documents(found?, &find)) };
+            let found = match found {
+                Ok(found) => found,
+                Err(error) => return self.ended(Err(error), false).await,
+            };
+            if find.projection.is_empty() && matches!(names::by_id(&find.filter), Some(ById::Keys(_))) {
+                found.iter().for_each(|version| tx.note_read(collection, Seen { version: version.clone(), at }));
+            }
+            Ok(documents(found, &find))
+        })
     }
 
-    async fn insert(&mut self, collection: &str, documents: Vec<Document>) -> OpResult<()> {
-        write!(self, work => work.insert(collection, documents))
+    fn insert<'a>(&'a mut self, collection: &'a str, documents: Vec<Document>) -> BoxFuture<'a, OpResult<()>> {
+        Box::pin(async move { write!(self, work => work.insert(collection, documents)) })
     }
 
-    async fn update(&mut self, collection: &str, update: Update) -> OpResult<bool> {
-        write!(self, work => work.update(collection, update))
+    fn update<'a>(&'a mut self, collection: &'a str, update: Update) -> BoxFuture<'a, OpResult<bool>> {
+        Box::pin(async move { write!(self, work => work.update(collection, update)) })
     }
 
-    async fn update_each(&mut self, collection: &str, updates: Vec<Update>) -> OpResult<u64> {
-        write!(self, work => work.update_each(collection, updates))
+    fn update_each<'a>(&'a mut self, collection: &'a str, updates: Vec<Update>) -> BoxFuture<'a, OpResult<u64>> {
+        Box::pin(async move { write!(self, work => work.update_each(collection, updates)) })
     }
 
-    async fn find_and_modify(&mut self, collection: &str, find: Find, change: Change) -> OpResult<Option<Document>> {
-        write!(self, work => work.find_and_modify(collection, &find, &change))
+    fn find_and_modify<'a>(
+        &'a mut self,
+        collection: &'a str,
+        find: Find,
+        change: Change,
+    ) -> BoxFuture<'a, OpResult<Option<Document>>> {
+        Box::pin(async move { write!(self, work => work.find_and_modify(collection, &find, &change)) })
     }
 
-    async fn delete(&mut self, collection: &str, filter: Document) -> OpResult<bool> {
-        let find = Find::new(filter);
-        let removed = write!(self, work => work.change(collection, &find, &Change::Remove));
-        removed.map(|removed| removed.is_some())
+    fn delete<'a>(&'a mut self, collection: &'a str, filter: Document) -> BoxFuture<'a, OpResult<bool>> {
+        Box::pin(async move {
+            let find = Find::new(filter);
+            let removed = write!(self, work => work.change(collection, &find, &Change::Remove));
+            removed.map(|removed| removed.is_some())
+        })
     }
 
-    async fn aggregate(&mut self, _collection: &str, _pipeline: Vec<Document>) -> OpResult<Vec<Document>> {
-        Err(OpError::unsupported("mvcc", "aggregate"))
+    fn aggregate<'a>(
+        &'a mut self,
+        _collection: &'a str,
+        _pipeline: Vec<Document>,
+    ) -> BoxFuture<'a, OpResult<Vec<Document>>> {
+        Box::pin(async move { Err(OpError::unsupported("mvcc", "aggregate")) })
     }
 }
 

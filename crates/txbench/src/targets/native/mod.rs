@@ -14,8 +14,8 @@ mod session;
 
 use std::collections::BTreeMap;
 
-use async_trait::async_trait;
 use bson::Document;
+use futures_util::future::BoxFuture;
 
 pub(super) use self::session::NativeSession;
 use super::{
@@ -56,38 +56,42 @@ impl Native {
     }
 }
 
-#[async_trait]
 impl Target for Native {
-    async fn create(&self, collection: &str, indexes: &[Index]) -> Result<(), BenchError> {
-        driver::create(&self.db(), collection, indexes).await
+    fn create<'a>(&'a self, collection: &'a str, indexes: &'a [Index]) -> BoxFuture<'a, Result<(), BenchError>> {
+        Box::pin(async move { driver::create(&self.db(), collection, indexes).await })
     }
 
-    async fn load(&self, collection: &str, documents: Vec<Document>) -> Result<(), BenchError> {
-        driver::load(&self.db(), collection, documents).await
+    fn load<'a>(&'a self, collection: &'a str, documents: Vec<Document>) -> BoxFuture<'a, Result<(), BenchError>> {
+        Box::pin(async move { driver::load(&self.db(), collection, documents).await })
     }
 
-    async fn session(&self) -> Result<Box<dyn Session>, BenchError> {
-        let session = self.driver.client.start_session().await?;
-        let concerns = self.driver.concerns(&self.connection);
-        Ok(Box::new(NativeSession::new(session, self.db(), concerns, self.connection.isolation)))
+    fn session(&self) -> BoxFuture<'_, Result<Box<dyn Session>, BenchError>> {
+        Box::pin(async move {
+            let session = self.driver.client.start_session().await?;
+            let concerns = self.driver.concerns(&self.connection);
+            Ok(Box::new(NativeSession::new(session, self.db(), concerns, self.connection.isolation))
+                as Box<dyn Session>)
+        })
     }
 
     fn commands(&self) -> BTreeMap<String, u64> {
         self.driver.commands()
     }
 
-    async fn settle(&self) -> Result<(), BenchError> {
-        Ok(())
+    fn settle(&self) -> BoxFuture<'_, Result<(), BenchError>> {
+        Box::pin(async move { Ok(()) })
     }
 
     /// Uncommitted writes are in no collection.
-    async fn leftovers(&self, _collections: &[&str]) -> Result<Option<String>, BenchError> {
-        Ok(None)
+    fn leftovers<'a>(&'a self, _collections: &'a [&'a str]) -> BoxFuture<'a, Result<Option<String>, BenchError>> {
+        Box::pin(async move { Ok(None) })
     }
 
-    async fn close(self: Box<Self>) -> Result<(), BenchError> {
-        // A session that is still in use would be waited for, without end.
-        self.driver.client.shutdown().immediate(true).await;
-        Ok(())
+    fn close(self: Box<Self>) -> BoxFuture<'static, Result<(), BenchError>> {
+        Box::pin(async move {
+            // A session that is still in use would be waited for, without end.
+            self.driver.client.shutdown().immediate(true).await;
+            Ok(())
+        })
     }
 }

@@ -8,8 +8,8 @@ mod session;
 
 use std::collections::BTreeMap;
 
-use async_trait::async_trait;
 use bson::Document;
+use futures_util::future::BoxFuture;
 
 pub(crate) use self::session::PlainSession;
 use super::{
@@ -46,35 +46,42 @@ impl Plain {
     }
 }
 
-#[async_trait]
 impl Target for Plain {
-    async fn create(&self, collection: &str, indexes: &[Index]) -> Result<(), BenchError> {
-        driver::create(&self.driver.client.database(&self.connection.db), collection, indexes).await
+    fn create<'a>(&'a self, collection: &'a str, indexes: &'a [Index]) -> BoxFuture<'a, Result<(), BenchError>> {
+        Box::pin(
+            async move { driver::create(&self.driver.client.database(&self.connection.db), collection, indexes).await },
+        )
     }
 
-    async fn load(&self, collection: &str, documents: Vec<Document>) -> Result<(), BenchError> {
-        driver::load(&self.driver.client.database(&self.connection.db), collection, documents).await
+    fn load<'a>(&'a self, collection: &'a str, documents: Vec<Document>) -> BoxFuture<'a, Result<(), BenchError>> {
+        Box::pin(
+            async move { driver::load(&self.driver.client.database(&self.connection.db), collection, documents).await },
+        )
     }
 
-    async fn session(&self) -> Result<Box<dyn Session>, BenchError> {
-        let db = self.driver.client.database(&self.connection.db);
-        Ok(Box::new(PlainSession::new(db, self.driver.concerns(&self.connection))))
+    fn session(&self) -> BoxFuture<'_, Result<Box<dyn Session>, BenchError>> {
+        Box::pin(async move {
+            let db = self.driver.client.database(&self.connection.db);
+            Ok(Box::new(PlainSession::new(db, self.driver.concerns(&self.connection))) as Box<dyn Session>)
+        })
     }
 
     fn commands(&self) -> BTreeMap<String, u64> {
         self.driver.commands()
     }
 
-    async fn settle(&self) -> Result<(), BenchError> {
-        Ok(())
+    fn settle(&self) -> BoxFuture<'_, Result<(), BenchError>> {
+        Box::pin(async move { Ok(()) })
     }
 
-    async fn leftovers(&self, _collections: &[&str]) -> Result<Option<String>, BenchError> {
-        Ok(None)
+    fn leftovers<'a>(&'a self, _collections: &'a [&'a str]) -> BoxFuture<'a, Result<Option<String>, BenchError>> {
+        Box::pin(async move { Ok(None) })
     }
 
-    async fn close(self: Box<Self>) -> Result<(), BenchError> {
-        self.driver.client.shutdown().await;
-        Ok(())
+    fn close(self: Box<Self>) -> BoxFuture<'static, Result<(), BenchError>> {
+        Box::pin(async move {
+            self.driver.client.shutdown().await;
+            Ok(())
+        })
     }
 }

@@ -22,8 +22,8 @@ use std::{
     sync::{Arc, Mutex},
 };
 
-use async_trait::async_trait;
 use bson::{Document, doc};
+use futures_util::future::BoxFuture;
 use mongodb::Database;
 
 use self::{
@@ -72,44 +72,49 @@ impl Recipe {
     }
 }
 
-#[async_trait]
 impl Target for Recipe {
-    async fn create(&self, collection: &str, indexes: &[Index]) -> Result<(), BenchError> {
-        driver::create(&self.db(), collection, indexes).await
+    fn create<'a>(&'a self, collection: &'a str, indexes: &'a [Index]) -> BoxFuture<'a, Result<(), BenchError>> {
+        Box::pin(async move { driver::create(&self.db(), collection, indexes).await })
     }
 
-    async fn load(&self, collection: &str, documents: Vec<Document>) -> Result<(), BenchError> {
-        driver::load(&self.db(), collection, documents).await
+    fn load<'a>(&'a self, collection: &'a str, documents: Vec<Document>) -> BoxFuture<'a, Result<(), BenchError>> {
+        Box::pin(async move { driver::load(&self.db(), collection, documents).await })
     }
 
-    async fn session(&self) -> Result<Box<dyn Session>, BenchError> {
-        let concerns = self.driver.concerns(&self.connection);
-        Ok(Box::new(RecipeSession::new(self.db(), concerns, Arc::clone(&self.left))))
+    fn session(&self) -> BoxFuture<'_, Result<Box<dyn Session>, BenchError>> {
+        Box::pin(async move {
+            let concerns = self.driver.concerns(&self.connection);
+            Ok(Box::new(RecipeSession::new(self.db(), concerns, Arc::clone(&self.left))) as Box<dyn Session>)
+        })
     }
 
     fn commands(&self) -> BTreeMap<String, u64> {
         self.driver.commands()
     }
 
-    async fn settle(&self) -> Result<(), BenchError> {
-        recovery::recover(&self.db(), &self.left).await
+    fn settle(&self) -> BoxFuture<'_, Result<(), BenchError>> {
+        Box::pin(async move { recovery::recover(&self.db(), &self.left).await })
     }
 
-    async fn leftovers(&self, collections: &[&str]) -> Result<Option<String>, BenchError> {
-        for name in collections {
-            let marked = doc! {format!("{PENDING}.0"): {"$exists": true}};
-            let left = self.db().collection::<Document>(name).find_one(marked).await?;
-            if let Some(id) = left.as_ref().and_then(|left| left.get("_id")) {
-                return Ok(Some(format!("the document {id} of {name} is marked by a transaction")));
+    fn leftovers<'a>(&'a self, collections: &'a [&'a str]) -> BoxFuture<'a, Result<Option<String>, BenchError>> {
+        Box::pin(async move {
+            for name in collections {
+                let marked = doc! {format!("{PENDING}.0"): {"$exists": true}};
+                let left = self.db().collection::<Document>(name).find_one(marked).await?;
+                if let Some(id) = left.as_ref().and_then(|left| left.get("_id")) {
+                    return Ok(Some(format!("the document {id} of {name} is marked by a transaction")));
+                }
             }
-        }
-        let open = doc! {"state": {"$nin": ["done", "canceled"]}};
-        let left = self.db().collection::<Document>(LOGS).find_one(open).await?;
-        Ok(left.map(|log| format!("the log of a transaction is left: {log}")))
+            let open = doc! {"state": {"$nin": ["done", "canceled"]}};
+            let left = self.db().collection::<Document>(LOGS).find_one(open).await?;
+            Ok(left.map(|log| format!("the log of a transaction is left: {log}")))
+        })
     }
 
-    async fn close(self: Box<Self>) -> Result<(), BenchError> {
-        self.driver.client.shutdown().await;
-        Ok(())
+    fn close(self: Box<Self>) -> BoxFuture<'static, Result<(), BenchError>> {
+        Box::pin(async move {
+            self.driver.client.shutdown().await;
+            Ok(())
+        })
     }
 }

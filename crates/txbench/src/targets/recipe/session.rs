@@ -2,8 +2,8 @@
 
 use std::sync::PoisonError;
 
-use async_trait::async_trait;
 use bson::{Bson, Document};
+use futures_util::future::BoxFuture;
 use mongodb::{
     Database,
     options::{Acknowledgment, WriteConcern},
@@ -58,70 +58,97 @@ impl RecipeSession {
     }
 }
 
-#[async_trait]
 impl Session for RecipeSession {
-    async fn begin(&mut self, options: &TxOptions) -> OpResult<()> {
-        self.concern = self.concerns.of(options.durability);
-        self.steps = Some(Vec::new());
-        Ok(())
+    fn begin<'a>(&'a mut self, options: &'a TxOptions) -> BoxFuture<'a, OpResult<()>> {
+        Box::pin(async move {
+            self.concern = self.concerns.of(options.durability);
+            self.steps = Some(Vec::new());
+            Ok(())
+        })
     }
 
-    async fn commit(&mut self) -> OpResult<()> {
-        let steps = self.steps.take().unwrap_or_default();
-        if steps.is_empty() {
-            return Ok(());
-        }
-        let log = Log::new(self.db.clone(), merged(steps)?);
-        let done = self.carry_out(&log).await;
-        if done.is_err() {
-            self.left.lock().unwrap_or_else(PoisonError::into_inner).push(log.id);
-        }
-        done
-    }
-
-    async fn rollback(&mut self) -> OpResult<()> {
-        self.steps = None;
-        Ok(())
-    }
-
-    async fn find(&mut self, collection: &str, find: Find) -> OpResult<Vec<Document>> {
-        let mut found = self.plain.find(collection, find).await?;
-        found.iter_mut().for_each(|document| drop(document.remove(PENDING)));
-        Ok(found)
-    }
-
-    async fn update(&mut self, collection: &str, Update { filter, update }: Update) -> OpResult<bool> {
-        let id = match (filter.len(), filter.get("_id")) {
-            (1, Some(id)) if id.as_document().is_none_or(|id| !id.keys().any(|key| key.starts_with('$'))) => id.clone(),
-            _ => return Err(OpError::unsupported("recipe", format!("update by {filter}, but by _id only"))),
-        };
-        if let Some(operator) = update.keys().find(|operator| !["$inc", "$set"].contains(&operator.as_str())) {
-            return Err(OpError::unsupported("recipe", format!("update with {operator}, but with $inc and $set only")));
-        }
-        match &mut self.steps {
-            Some(steps) => {
-                steps.push(Step { collection: collection.to_owned(), id, update });
-                Ok(true)
+    fn commit(&mut self) -> BoxFuture<'_, OpResult<()>> {
+        Box::pin(async move {
+            let steps = self.steps.take().unwrap_or_default();
+            if steps.is_empty() {
+                return Ok(());
             }
-            // One document is changed at once.
-            None => self.plain.update(collection, Update { filter, update }).await,
-        }
+            let log = Log::new(self.db.clone(), merged(steps)?);
+            let done = self.carry_out(&log).await;
+            if done.is_err() {
+                self.left.lock().unwrap_or_else(PoisonError::into_inner).push(log.id);
+            }
+            done
+        })
     }
 
-    async fn insert(&mut self, _collection: &str, _documents: Vec<Document>) -> OpResult<()> {
-        Err(OpError::unsupported("recipe", "insert"))
+    fn rollback(&mut self) -> BoxFuture<'_, OpResult<()>> {
+        Box::pin(async move {
+            self.steps = None;
+            Ok(())
+        })
     }
 
-    async fn find_and_modify(&mut self, _collection: &str, _find: Find, _change: Change) -> OpResult<Option<Document>> {
-        Err(OpError::unsupported("recipe", "find and modify"))
+    fn find<'a>(&'a mut self, collection: &'a str, find: Find) -> BoxFuture<'a, OpResult<Vec<Document>>> {
+        Box::pin(async move {
+            let mut found = self.plain.find(collection, find).await?;
+            found.iter_mut().for_each(|document| drop(document.remove(PENDING)));
+            Ok(found)
+        })
     }
 
-    async fn delete(&mut self, _collection: &str, _filter: Document) -> OpResult<bool> {
-        Err(OpError::unsupported("recipe", "delete"))
+    fn update<'a>(
+        &'a mut self,
+        collection: &'a str,
+        Update { filter, update }: Update,
+    ) -> BoxFuture<'a, OpResult<bool>> {
+        Box::pin(async move {
+            let id = match (filter.len(), filter.get("_id")) {
+                (1, Some(id)) if id.as_document().is_none_or(|id| !id.keys().any(|key| key.starts_with('$'))) => {
+                    id.clone()
+                }
+                _ => return Err(OpError::unsupported("recipe", format!("update by {filter}, but by _id only"))),
+            };
+            if let Some(operator) = update.keys().find(|operator| !["$inc", "$set"].contains(&operator.as_str())) {
+                return Err(OpError::unsupported(
+                    "recipe",
+                    format!("update with {operator}, but with $inc and $set only"),
+                ));
+            }
+            match &mut self.steps {
+                Some(steps) => {
+                    steps.push(Step { collection: collection.to_owned(), id, update });
+                    Ok(true)
+                }
+                // One document is changed at once.
+                None => self.plain.update(collection, Update { filter, update }).await,
+            }
+        })
     }
 
-    async fn aggregate(&mut self, _collection: &str, _pipeline: Vec<Document>) -> OpResult<Vec<Document>> {
-        Err(OpError::unsupported("recipe", "aggregate"))
+    fn insert<'a>(&'a mut self, _collection: &'a str, _documents: Vec<Document>) -> BoxFuture<'a, OpResult<()>> {
+        Box::pin(async move { Err(OpError::unsupported("recipe", "insert")) })
+    }
+
+    fn find_and_modify<'a>(
+        &'a mut self,
+        _collection: &'a str,
+        _find: Find,
+        _change: Change,
+    ) -> BoxFuture<'a, OpResult<Option<Document>>> {
+        Box::pin(async move { Err(OpError::unsupported("recipe", "find and modify")) })
+    }
+
+    fn delete<'a>(&'a mut self, _collection: &'a str, _filter: Document) -> BoxFuture<'a, OpResult<bool>> {
+        Box::pin(async move { Err(OpError::unsupported("recipe", "delete")) })
+    }
+
+    fn aggregate<'a>(
+        &'a mut self,
+        _collection: &'a str,
+        _pipeline: Vec<Document>,
+    ) -> BoxFuture<'a, OpResult<Vec<Document>>> {
+        Box::pin(async move { Err(OpError::unsupported("recipe", "aggregate")) })
     }
 }
 

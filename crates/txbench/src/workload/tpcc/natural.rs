@@ -5,8 +5,8 @@
 //! The transactions name rows by one number each ([`super::ids`]), which is made of the primary
 //! key: here a session that takes it apart. What it answers has that number as its `_id` again.
 
-use async_trait::async_trait;
 use bson::{Bson, Document, doc, oid::ObjectId};
+use futures_util::future::BoxFuture;
 
 use super::schema::{CUSTOMER, DISTRICT, ITEM, NEW_ORDER, ORDER, ORDER_LINE, STOCK, WAREHOUSE};
 use crate::{
@@ -138,54 +138,68 @@ fn known(collection: &str, mut row: Document) -> Document {
 /// A session whose documents by `_id` are asked for by their natural keys.
 pub struct Natural<'a>(pub &'a mut dyn Session);
 
-#[async_trait]
 impl Session for Natural<'_> {
-    async fn begin(&mut self, options: &TxOptions) -> OpResult<()> {
-        self.0.begin(options).await
+    fn begin<'a>(&'a mut self, options: &'a TxOptions) -> BoxFuture<'a, OpResult<()>> {
+        self.0.begin(options)
     }
 
-    async fn commit(&mut self) -> OpResult<()> {
-        self.0.commit().await
+    fn commit(&mut self) -> BoxFuture<'_, OpResult<()>> {
+        self.0.commit()
     }
 
-    async fn rollback(&mut self) -> OpResult<()> {
-        self.0.rollback().await
+    fn rollback(&mut self) -> BoxFuture<'_, OpResult<()>> {
+        self.0.rollback()
     }
 
-    async fn find(&mut self, collection: &str, asked: Find) -> OpResult<Vec<Document>> {
-        let found = self.0.find(collection, find(collection, asked)).await?;
-        Ok(found.into_iter().map(|row| known(collection, row)).collect())
+    fn find<'a>(&'a mut self, collection: &'a str, asked: Find) -> BoxFuture<'a, OpResult<Vec<Document>>> {
+        Box::pin(async move {
+            let found = self.0.find(collection, find(collection, asked)).await?;
+            Ok(found.into_iter().map(|row| known(collection, row)).collect())
+        })
     }
 
-    async fn find_one(&mut self, collection: &str, asked: Find) -> OpResult<Option<Document>> {
-        let found = self.0.find_one(collection, find(collection, asked)).await?;
-        Ok(found.map(|row| known(collection, row)))
+    fn find_one<'a>(&'a mut self, collection: &'a str, asked: Find) -> BoxFuture<'a, OpResult<Option<Document>>> {
+        Box::pin(async move {
+            let found = self.0.find_one(collection, find(collection, asked)).await?;
+            Ok(found.map(|row| known(collection, row)))
+        })
     }
 
-    async fn insert(&mut self, collection: &str, rows: Vec<Document>) -> OpResult<()> {
-        self.0.insert(collection, rows.into_iter().map(row).collect()).await
+    fn insert<'a>(&'a mut self, collection: &'a str, rows: Vec<Document>) -> BoxFuture<'a, OpResult<()>> {
+        self.0.insert(collection, rows.into_iter().map(row).collect())
     }
 
-    async fn update(&mut self, collection: &str, one: Update) -> OpResult<bool> {
-        self.0.update(collection, update(collection, one)).await
+    fn update<'a>(&'a mut self, collection: &'a str, one: Update) -> BoxFuture<'a, OpResult<bool>> {
+        self.0.update(collection, update(collection, one))
     }
 
-    async fn update_each(&mut self, collection: &str, updates: Vec<Update>) -> OpResult<u64> {
-        self.0.update_each(collection, updates.into_iter().map(|one| update(collection, one)).collect()).await
+    fn update_each<'a>(&'a mut self, collection: &'a str, updates: Vec<Update>) -> BoxFuture<'a, OpResult<u64>> {
+        self.0.update_each(collection, updates.into_iter().map(|one| update(collection, one)).collect())
     }
 
-    async fn find_and_modify(&mut self, collection: &str, asked: Find, change: Change) -> OpResult<Option<Document>> {
-        let found = self.0.find_and_modify(collection, find(collection, asked), change).await?;
-        Ok(found.map(|row| known(collection, row)))
+    fn find_and_modify<'a>(
+        &'a mut self,
+        collection: &'a str,
+        asked: Find,
+        change: Change,
+    ) -> BoxFuture<'a, OpResult<Option<Document>>> {
+        Box::pin(async move {
+            let found = self.0.find_and_modify(collection, find(collection, asked), change).await?;
+            Ok(found.map(|row| known(collection, row)))
+        })
     }
 
-    async fn delete(&mut self, collection: &str, of: Document) -> OpResult<bool> {
-        self.0.delete(collection, filter(collection, of)).await
+    fn delete<'a>(&'a mut self, collection: &'a str, of: Document) -> BoxFuture<'a, OpResult<bool>> {
+        self.0.delete(collection, filter(collection, of))
     }
 
     /// Pipelines name no row by its number.
-    async fn aggregate(&mut self, collection: &str, pipeline: Vec<Document>) -> OpResult<Vec<Document>> {
-        self.0.aggregate(collection, pipeline).await
+    fn aggregate<'a>(
+        &'a mut self,
+        collection: &'a str,
+        pipeline: Vec<Document>,
+    ) -> BoxFuture<'a, OpResult<Vec<Document>>> {
+        self.0.aggregate(collection, pipeline)
     }
 }
 

@@ -1,7 +1,7 @@
 //! A session that is broken on purpose.
 
-use async_trait::async_trait;
 use bson::Document;
+use futures_util::future::BoxFuture;
 use txbench::{
     BenchError,
     error::{OpError, OpResult},
@@ -39,70 +39,88 @@ impl Faulty {
     }
 }
 
-#[async_trait]
 impl Session for Faulty {
-    async fn begin(&mut self, options: &TxOptions) -> OpResult<()> {
-        if let Fault::RefuseBegin(at) = self.fault
-            && self.commits + 1 == at
-            && self.refused < 400
-        {
-            self.refused += 1;
-            return Err(OpError::Conflict("refused"));
-        }
-        self.session.begin(options).await
-    }
-
-    async fn commit(&mut self) -> OpResult<()> {
-        self.commits += 1;
-        self.session.commit().await?;
-        match self.fault {
-            Fault::LoseAnswer(at) if at == self.commits => {
-                Err(OpError::Unknown(BenchError::Failed("the answer is lost".to_owned())))
+    fn begin<'a>(&'a mut self, options: &'a TxOptions) -> BoxFuture<'a, OpResult<()>> {
+        Box::pin(async move {
+            if let Fault::RefuseBegin(at) = self.fault
+                && self.commits + 1 == at
+                && self.refused < 400
+            {
+                self.refused += 1;
+                return Err(OpError::Conflict("refused"));
             }
-            _ => Ok(()),
-        }
+            self.session.begin(options).await
+        })
     }
 
-    async fn rollback(&mut self) -> OpResult<()> {
-        self.session.rollback().await
-    }
-
-    async fn find(&mut self, collection: &str, find: Find) -> OpResult<Vec<Document>> {
-        self.session.find(collection, find).await
-    }
-
-    async fn insert(&mut self, collection: &str, documents: Vec<Document>) -> OpResult<()> {
-        match self.fault {
-            Fault::LoseInsert => Ok(()),
-            _ => self.session.insert(collection, documents).await,
-        }
-    }
-
-    async fn update(&mut self, collection: &str, update: Update) -> OpResult<bool> {
-        self.updates += 1;
-        match self.fault {
-            Fault::LoseUpdate(at) if at == self.updates => return Ok(true),
-            Fault::RepeatUpdate(at) if at == self.updates => {
-                self.session.update(collection, update.clone()).await?;
+    fn commit(&mut self) -> BoxFuture<'_, OpResult<()>> {
+        Box::pin(async move {
+            self.commits += 1;
+            self.session.commit().await?;
+            match self.fault {
+                Fault::LoseAnswer(at) if at == self.commits => {
+                    Err(OpError::Unknown(BenchError::Failed("the answer is lost".to_owned())))
+                }
+                _ => Ok(()),
             }
-            _ => {}
-        }
-        self.session.update(collection, update).await
+        })
     }
 
-    async fn find_and_modify(&mut self, collection: &str, find: Find, change: Change) -> OpResult<Option<Document>> {
-        self.updates += 1;
-        match self.fault {
-            Fault::LoseUpdate(at) if at == self.updates => self.session.find_one(collection, find).await,
-            _ => self.session.find_and_modify(collection, find, change).await,
-        }
+    fn rollback(&mut self) -> BoxFuture<'_, OpResult<()>> {
+        Box::pin(async move { self.session.rollback().await })
     }
 
-    async fn delete(&mut self, collection: &str, filter: Document) -> OpResult<bool> {
-        self.session.delete(collection, filter).await
+    fn find<'a>(&'a mut self, collection: &'a str, find: Find) -> BoxFuture<'a, OpResult<Vec<Document>>> {
+        Box::pin(async move { self.session.find(collection, find).await })
     }
 
-    async fn aggregate(&mut self, collection: &str, pipeline: Vec<Document>) -> OpResult<Vec<Document>> {
-        self.session.aggregate(collection, pipeline).await
+    fn insert<'a>(&'a mut self, collection: &'a str, documents: Vec<Document>) -> BoxFuture<'a, OpResult<()>> {
+        Box::pin(async move {
+            match self.fault {
+                Fault::LoseInsert => Ok(()),
+                _ => self.session.insert(collection, documents).await,
+            }
+        })
+    }
+
+    fn update<'a>(&'a mut self, collection: &'a str, update: Update) -> BoxFuture<'a, OpResult<bool>> {
+        Box::pin(async move {
+            self.updates += 1;
+            match self.fault {
+                Fault::LoseUpdate(at) if at == self.updates => return Ok(true),
+                Fault::RepeatUpdate(at) if at == self.updates => {
+                    self.session.update(collection, update.clone()).await?;
+                }
+                _ => {}
+            }
+            self.session.update(collection, update).await
+        })
+    }
+
+    fn find_and_modify<'a>(
+        &'a mut self,
+        collection: &'a str,
+        find: Find,
+        change: Change,
+    ) -> BoxFuture<'a, OpResult<Option<Document>>> {
+        Box::pin(async move {
+            self.updates += 1;
+            match self.fault {
+                Fault::LoseUpdate(at) if at == self.updates => self.session.find_one(collection, find).await,
+                _ => self.session.find_and_modify(collection, find, change).await,
+            }
+        })
+    }
+
+    fn delete<'a>(&'a mut self, collection: &'a str, filter: Document) -> BoxFuture<'a, OpResult<bool>> {
+        Box::pin(async move { self.session.delete(collection, filter).await })
+    }
+
+    fn aggregate<'a>(
+        &'a mut self,
+        collection: &'a str,
+        pipeline: Vec<Document>,
+    ) -> BoxFuture<'a, OpResult<Vec<Document>>> {
+        Box::pin(async move { self.session.aggregate(collection, pipeline).await })
     }
 }

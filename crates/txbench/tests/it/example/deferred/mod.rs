@@ -3,8 +3,8 @@
 
 use std::collections::BTreeMap;
 
-use async_trait::async_trait;
 use bson::Document;
+use futures_util::future::BoxFuture;
 
 use crate::{
     error::{BenchError, OpResult},
@@ -38,34 +38,35 @@ impl Deferred {
     }
 }
 
-#[async_trait]
 impl Target for Deferred {
-    async fn create(&self, collection: &str, indexes: &[Index]) -> Result<(), BenchError> {
-        self.0.create(collection, indexes).await
+    fn create<'a>(&'a self, collection: &'a str, indexes: &'a [Index]) -> BoxFuture<'a, Result<(), BenchError>> {
+        self.0.create(collection, indexes)
     }
 
-    async fn load(&self, collection: &str, documents: Vec<Document>) -> Result<(), BenchError> {
-        self.0.load(collection, documents).await
+    fn load<'a>(&'a self, collection: &'a str, documents: Vec<Document>) -> BoxFuture<'a, Result<(), BenchError>> {
+        self.0.load(collection, documents)
     }
 
-    async fn session(&self) -> Result<Box<dyn Session>, BenchError> {
-        Ok(Box::new(DeferredSession { plain: self.0.session().await?, waiting: None }))
+    fn session(&self) -> BoxFuture<'_, Result<Box<dyn Session>, BenchError>> {
+        Box::pin(async move {
+            Ok(Box::new(DeferredSession { plain: self.0.session().await?, waiting: None }) as Box<dyn Session>)
+        })
     }
 
     fn commands(&self) -> BTreeMap<String, u64> {
         self.0.commands()
     }
 
-    async fn settle(&self) -> Result<(), BenchError> {
-        self.0.settle().await
+    fn settle(&self) -> BoxFuture<'_, Result<(), BenchError>> {
+        self.0.settle()
     }
 
-    async fn leftovers(&self, collections: &[&str]) -> Result<Option<String>, BenchError> {
-        self.0.leftovers(collections).await
+    fn leftovers<'a>(&'a self, collections: &'a [&'a str]) -> BoxFuture<'a, Result<Option<String>, BenchError>> {
+        self.0.leftovers(collections)
     }
 
-    async fn close(self: Box<Self>) -> Result<(), BenchError> {
-        self.0.close().await
+    fn close(self: Box<Self>) -> BoxFuture<'static, Result<(), BenchError>> {
+        self.0.close()
     }
 }
 
@@ -75,52 +76,68 @@ struct DeferredSession {
     waiting: Option<BTreeMap<String, Vec<Update>>>,
 }
 
-#[async_trait]
 impl Session for DeferredSession {
-    async fn begin(&mut self, options: &TxOptions) -> OpResult<()> {
-        self.waiting = Some(BTreeMap::new());
-        self.plain.begin(options).await
+    fn begin<'a>(&'a mut self, options: &'a TxOptions) -> BoxFuture<'a, OpResult<()>> {
+        Box::pin(async move {
+            self.waiting = Some(BTreeMap::new());
+            self.plain.begin(options).await
+        })
     }
 
-    async fn commit(&mut self) -> OpResult<()> {
-        for (collection, updates) in self.waiting.take().unwrap_or_default() {
-            self.plain.update_each(&collection, updates).await?;
-        }
-        self.plain.commit().await
-    }
-
-    async fn rollback(&mut self) -> OpResult<()> {
-        self.waiting = None;
-        self.plain.rollback().await
-    }
-
-    async fn find(&mut self, collection: &str, find: Find) -> OpResult<Vec<Document>> {
-        self.plain.find(collection, find).await
-    }
-
-    async fn insert(&mut self, collection: &str, documents: Vec<Document>) -> OpResult<()> {
-        self.plain.insert(collection, documents).await
-    }
-
-    async fn update(&mut self, collection: &str, update: Update) -> OpResult<bool> {
-        match &mut self.waiting {
-            Some(waiting) => {
-                waiting.entry(collection.to_owned()).or_default().push(update);
-                Ok(true)
+    fn commit(&mut self) -> BoxFuture<'_, OpResult<()>> {
+        Box::pin(async move {
+            for (collection, updates) in self.waiting.take().unwrap_or_default() {
+                self.plain.update_each(&collection, updates).await?;
             }
-            None => self.plain.update(collection, update).await,
-        }
+            self.plain.commit().await
+        })
     }
 
-    async fn find_and_modify(&mut self, collection: &str, find: Find, change: Change) -> OpResult<Option<Document>> {
-        self.plain.find_and_modify(collection, find, change).await
+    fn rollback(&mut self) -> BoxFuture<'_, OpResult<()>> {
+        Box::pin(async move {
+            self.waiting = None;
+            self.plain.rollback().await
+        })
     }
 
-    async fn delete(&mut self, collection: &str, filter: Document) -> OpResult<bool> {
-        self.plain.delete(collection, filter).await
+    fn find<'a>(&'a mut self, collection: &'a str, find: Find) -> BoxFuture<'a, OpResult<Vec<Document>>> {
+        self.plain.find(collection, find)
     }
 
-    async fn aggregate(&mut self, collection: &str, pipeline: Vec<Document>) -> OpResult<Vec<Document>> {
-        self.plain.aggregate(collection, pipeline).await
+    fn insert<'a>(&'a mut self, collection: &'a str, documents: Vec<Document>) -> BoxFuture<'a, OpResult<()>> {
+        self.plain.insert(collection, documents)
+    }
+
+    fn update<'a>(&'a mut self, collection: &'a str, update: Update) -> BoxFuture<'a, OpResult<bool>> {
+        Box::pin(async move {
+            match &mut self.waiting {
+                Some(waiting) => {
+                    waiting.entry(collection.to_owned()).or_default().push(update);
+                    Ok(true)
+                }
+                None => self.plain.update(collection, update).await,
+            }
+        })
+    }
+
+    fn find_and_modify<'a>(
+        &'a mut self,
+        collection: &'a str,
+        find: Find,
+        change: Change,
+    ) -> BoxFuture<'a, OpResult<Option<Document>>> {
+        self.plain.find_and_modify(collection, find, change)
+    }
+
+    fn delete<'a>(&'a mut self, collection: &'a str, filter: Document) -> BoxFuture<'a, OpResult<bool>> {
+        self.plain.delete(collection, filter)
+    }
+
+    fn aggregate<'a>(
+        &'a mut self,
+        collection: &'a str,
+        pipeline: Vec<Document>,
+    ) -> BoxFuture<'a, OpResult<Vec<Document>>> {
+        self.plain.aggregate(collection, pipeline)
     }
 }
