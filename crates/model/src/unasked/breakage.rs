@@ -42,6 +42,12 @@ pub enum Breakage {
     EndForgotten,
     /// A notice that is over by the later look is no matter.
     EndIgnored,
+    /// What is known of a collection counts whenever it was asked for.
+    CatalogFromBeforeEnd,
+    /// What is known of a collection counts from the answer, not from the question.
+    CatalogFromAnswer,
+    /// What the server may remove is taken for unchanged like anything else.
+    ExpiryIgnored,
     /// A plain write counts when it is answered, not from its sending.
     PlainFromAnswer,
     /// A plain write whose outcome is unknown does not count.

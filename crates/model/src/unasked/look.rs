@@ -9,7 +9,7 @@ use super::{
 /// Steps that are possible.
 pub fn steps(state: &State, actions: &mut Vec<Action>) {
     match state.client.looking {
-        None if state.client.looks > 0 && is_before_validation(state) => actions.push(Action::Look),
+        None if state.client.looks > 0 && state.is_before_validation() => actions.push(Action::Look),
         None => {}
         // The server takes the commands of a connection one after the other.
         Some(looking) if looking.later && state.tx.phase == Phase::Asks => {}
@@ -25,10 +25,6 @@ pub fn steps(state: &State, actions: &mut Vec<Action>) {
             }
         }
     }
-}
-
-fn is_before_validation(state: &State) -> bool {
-    matches!(state.tx.phase, Phase::Out | Phase::Reads)
 }
 
 /// A look is sent that the transaction does not wait for.

@@ -5,18 +5,23 @@
 //! for unchanged what the client's own memory, the stamps of others, and notices say so of, and
 //! asks for the rest again, in up to three rounds. Beside it the client decides other transactions
 //! and makes plain writes, whose outcomes may stay unknown. *The other client* decides
-//! transactions, and posts a notice before it makes plain writes, which names the collection.
+//! transactions, and posts a notice before it makes plain writes, which names the collection. In
+//! some plans these make an index by which the server removes the document, once, at any time from
+//! then on, and nothing tells of it.
 //!
 //! Every decision about a document changes it back to its first or second value. The values of
 //! plain writes come back only by a restart, which loses what was not journaled: nobody notices a
 //! plain write whose value comes back, today neither. Time is a number of ticks, and any number of
 //! steps may happen within a tick. Everything that is sent is carried out later and answered later
-//! still, or never. A look reads the records and the notices one after the other.
+//! still, or never. But for one: the look-ups of collections that a validation waits for take no
+//! time. A look reads the records and the notices one after the other. What is known of a
+//! collection is kept for any time, and not for ten seconds.
 //!
 //! - `plan`: plans of explorations; `breakage`: rules that can be broken on purpose.
 //! - `state`: the states; `transaction`, `validating`: the transaction, by the rules R1 to R3;
-//!   `look`: the client's looks; `own`: its other changes, and how it counts them (W2, W3);
-//!   `other`: the other client, with its notices (W1); `server`: writes, restarts, and time.
+//!   `look`: the client's looks; `catalog`: what it knows of collections (E4);
+//!   `own`: its other changes, and how it counts them (W2, W3); `other`: the other client, with its
+//!   notices (W1); `server`: writes, restarts, and time.
 //! - `steps`: the steps; `properties`: the properties that must hold; `model`: all of it, as it is
 //!   explored.
 //!
@@ -38,11 +43,14 @@
 //! several looks at a time; notices of several collections; notices that are posted again before
 //! they are over (a client whose notice is old sends nothing more); ends of notices that a restart
 //! loses (the notices go on), or of which nobody learns; commands that count for all collections;
-//! collections with a TTL index; locks that keep rivals from each other (they write as they like);
-//! decisions that are refused; commands that a restart loses (they are carried out later, over a
-//! new connection); clocks that differ; clients of earlier versions.
+//! indexes that are dropped, that a restart loses, or that the client itself makes (it forgets what
+//! it knew); notices that the server has removed after half an hour although they were not over
+//! (what is known of a collection is kept for ten seconds); locks that keep rivals from each other
+//! (they write as they like); decisions that are refused; commands that a restart loses (they are
+//! carried out later, over a new connection); clocks that differ; clients of earlier versions.
 
 pub mod breakage;
+pub mod catalog;
 pub mod look;
 pub mod model;
 pub mod other;

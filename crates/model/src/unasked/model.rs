@@ -3,7 +3,7 @@
 use stateright::{Model, Property};
 
 use super::{
-    look, other, own,
+    catalog, look, other, own,
     plan::Plan,
     properties as p, server,
     state::State,
@@ -29,6 +29,8 @@ impl UnaskedModel {
             Action::Ask(doc) => validating::ask(state, doc),
             Action::Look => look::send(state),
             Action::LaterLook => validating::later_look(plan, state),
+            Action::LookUp(doc) => catalog::look_up(state, doc),
+            Action::Learn => catalog::learn(plan, state),
             Action::LookAtRecords => look::at_records(state),
             Action::LookForNotices => look::for_notices(state),
             Action::AnswerLook => {
@@ -51,6 +53,7 @@ impl UnaskedModel {
             Action::RemoveNotice(doc) => other::remove_notice(state, doc),
             Action::TheyWrite => other::send_write(state),
             Action::TheirWrite(index) => other::write(plan, state, index),
+            Action::Expire(doc) => server::expire(state, doc),
             Action::Restart => server::restart(state),
             Action::Tick => state.now += 1,
         }
@@ -73,6 +76,7 @@ impl Model for UnaskedModel {
         transaction::steps(&self.plan, state, actions);
         validating::steps(state, actions);
         look::steps(state, actions);
+        catalog::steps(&self.plan, state, actions);
         own::steps(&self.plan, state, actions);
         other::steps(&self.plan, state, actions);
         server::steps(&self.plan, state, actions);
@@ -96,6 +100,7 @@ impl Model for UnaskedModel {
             Property::sometimes("commits beside a notice", p::commits_beside_a_notice),
             Property::sometimes("commits after a notice", p::commits_after_a_notice),
             Property::sometimes("commits after an end", p::commits_after_an_end),
+            Property::sometimes("commits beside what may expire", p::commits_beside_what_may_expire),
             Property::sometimes("commits unasked after a change", p::commits_unasked_after_a_change),
         ]
     }

@@ -146,5 +146,10 @@ pub fn send_write(state: &mut State) {
 /// The server carries out a plain write.
 pub fn write(plan: &Plan, state: &mut State, index: usize) {
     state.other.written[index] = true;
-    server::write(state, plan.their_plain[index], VALUE + u8::from(index > 0));
+    let doc = plan.their_plain[index];
+    if plan.expires {
+        state.server.expires[doc] = true;
+    } else {
+        server::write(state, doc, VALUE + u8::from(index > 0));
+    }
 }

@@ -33,6 +33,8 @@ pub struct Plan {
     pub their_decisions: &'static [Docs],
     /// The documents of the other client's plain writes.
     pub their_plain: &'static [usize],
+    /// Whether these make indexes by which the server removes documents, and change no values.
+    pub expires: bool,
     /// Number of its notices that the other client may end, and follow by new ones.
     pub their_ends: u8,
     /// Number of restarts of the server.

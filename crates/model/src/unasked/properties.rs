@@ -57,6 +57,12 @@ pub fn commits_after_an_end(model: &UnaskedModel, state: &State) -> bool {
     commits_unasked(model, state) && state.tx.first.is_some_and(|first| first.over != [0; 2])
 }
 
+/// A transaction commits, and nothing was asked again but what may change without a trace.
+pub fn commits_beside_what_may_expire(_: &UnaskedModel, state: &State) -> bool {
+    let tx = &state.tx;
+    commits_asking(state, 1) && tx.rounds == 1 && tx.asks == tx.traceless
+}
+
 /// A transaction commits with one of its reads taken for unchanged, while a notice names the other.
 pub fn commits_beside_a_notice(_: &UnaskedModel, state: &State) -> bool {
     commits_asking(state, 1) && state.client.look.is_some_and(|look| look.notices != [0; 2])

@@ -7,6 +7,9 @@ use super::{
     steps::Action,
 };
 
+/// Value of a document that the server has removed.
+const REMOVED: u8 = 6;
+
 /// Steps that are possible.
 pub fn steps(plan: &Plan, state: &State, actions: &mut Vec<Action>) {
     if state.server.process < plan.restarts {
@@ -15,6 +18,8 @@ pub fn steps(plan: &Plan, state: &State, actions: &mut Vec<Action>) {
     if state.now < plan.end {
         actions.push(Action::Tick);
     }
+    let is_due = |doc: &usize| state.server.expires[*doc] && !state.server.expired[*doc];
+    actions.extend((0..2).filter(is_due).map(Action::Expire));
 }
 
 /// A decision changes documents, and is journaled. Every other decision about a document brings its
@@ -37,6 +42,12 @@ pub fn write(state: &mut State, doc: usize, value: u8) {
     if let Some(before) = &mut state.server.before {
         before[doc] = value;
     }
+}
+
+/// The server removes a document by an index.
+pub fn expire(state: &mut State, doc: usize) {
+    state.server.expired[doc] = true;
+    write(state, doc, REMOVED);
 }
 
 /// The server starts again, and loses what was not journaled.

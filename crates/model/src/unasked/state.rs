@@ -28,6 +28,10 @@ pub struct Server {
     pub notices: [u8; 2],
     /// Number of those that say that they are over.
     pub over: [u8; 2],
+    /// Documents that the server removes by an index when their time has come.
+    pub expires: Docs,
+    /// Those that it has removed.
+    pub expired: Docs,
     /// Number of times that the server was restarted.
     pub process: u8,
 }
@@ -79,6 +83,15 @@ pub enum Change {
     Lost(Message),
 }
 
+/// What the client knows of the collection of a document.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Known {
+    /// Whether the server removes the document when its time has come.
+    pub expires: bool,
+    /// Number of notices that were over in the last look that was answered before it was asked for.
+    pub over: [u8; 2],
+}
+
 /// The client that validates, but for its transaction.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Client {
@@ -90,6 +103,10 @@ pub struct Client {
     pub looking: Option<Looking>,
     /// Number of looks that it may still send besides.
     pub looks: u8,
+    /// What it knows of the collection of each document.
+    pub catalog: [Option<Known>; 2],
+    /// The document whose collection it is looking up, and the server's answer.
+    pub looking_up: Option<(usize, Known)>,
     /// The client's transactions beside the one that is validated.
     pub decisions: Vec<Change>,
     /// The client's writes outside transactions.
@@ -156,6 +173,8 @@ pub struct Transaction {
     pub changed: Docs,
     /// The look that was remembered when it began.
     pub first: Option<Look>,
+    /// Documents that may change without a trace, as its validation has found out.
+    pub traceless: Docs,
     /// Whether it has its lock.
     pub locked: bool,
     /// Number of rounds that the validation has begun.
@@ -202,6 +221,8 @@ impl State {
                 theirs: [0; 2],
                 notices: [0; 2],
                 over: [0; 2],
+                expires: [false; 2],
+                expired: [false; 2],
                 process: 0,
             },
             client: Client {
@@ -209,6 +230,8 @@ impl State {
                 look: None,
                 looking: None,
                 looks: plan.looks,
+                catalog: [None; 2],
+                looking_up: None,
                 decisions: vec![Change::Out; plan.decisions.len()],
                 plain: vec![Change::Out; plan.plain.len()],
             },
@@ -228,6 +251,11 @@ impl State {
     /// Whether the transaction is committed or has failed, and nothing of interest can follow.
     pub fn is_over(&self) -> bool {
         self.tx.phase == Phase::Failed || self.is_committed()
+    }
+
+    /// Whether the transaction has not begun its validation.
+    pub fn is_before_validation(&self) -> bool {
+        matches!(self.tx.phase, Phase::Out | Phase::Reads)
     }
 
     /// Whether the transaction is valid and has its lock.
@@ -251,6 +279,7 @@ impl Transaction {
             has_base: false,
             changed: [false; 2],
             first: None,
+            traceless: [false; 2],
             locked: !plan.locks,
             rounds: 0,
             asks: [false; 2],

@@ -38,6 +38,10 @@ pub enum Action {
     Look,
     /// The transaction sends its later look.
     LaterLook,
+    /// The client asks for the collection of this document, and the server answers.
+    LookUp(usize),
+    /// The answer arrives.
+    Learn,
     /// The server reads the records for the look.
     LookAtRecords,
     /// The server looks for notices for the look.
@@ -74,6 +78,8 @@ pub enum Action {
     TheyWrite,
     /// The server carries out this plain write of the other client.
     TheirWrite(usize),
+    /// The server removes this document by an index.
+    Expire(usize),
     /// The server starts again.
     Restart,
     /// One tick passes.

@@ -6,7 +6,7 @@
 
 use super::{
     breakage::Breakage,
-    look, own,
+    catalog, look, own,
     plan::Plan,
     state::{Change, Look, Phase, State},
     steps::Action,
@@ -27,6 +27,7 @@ pub fn steps(state: &State, actions: &mut Vec<Action>) {
 /// The first round begins. The look before the questions is the one that is remembered, with what
 /// the own record has acknowledged since.
 pub fn begin(plan: &Plan, state: &mut State) {
+    state.tx.traceless = catalog::traceless(plan, state);
     let newest = state.client.look;
     let unchanged = [0, 1].map(|doc| newest.is_some_and(|newest| is_unchanged_until(plan, state, &newest, doc)));
     let before = newest.map(|newest| Look { own: acknowledged(plan, state, newest.own), ..newest });
@@ -44,10 +45,13 @@ fn round(plan: &Plan, state: &mut State, before: Option<Look>, asks: [bool; 2]) 
     }
 }
 
-/// Whether the stamps of others, and the client's own memory, say that a document is unchanged.
+/// Whether the stamps of others, and the client's own memory, say that a document is unchanged. Of
+/// what may change without a trace they say nothing. (What is asked for in the first round is asked
+/// for in all that follow.)
 fn is_unchanged_until(plan: &Plan, state: &State, until: &Look, doc: usize) -> bool {
-    let has_changed = own::has_changed(plan, state, doc);
-    state.tx.first.is_some_and(|first| is_same(plan, &first, until, doc)) && !has_changed
+    let is_traceless = state.tx.traceless[doc] && !plan.has(Breakage::ExpiryIgnored);
+    let may_have_changed = is_traceless || own::has_changed(plan, state, doc);
+    state.tx.first.is_some_and(|first| is_same(plan, &first, until, doc)) && !may_have_changed
 }
 
 fn is_same(plan: &Plan, first: &Look, later: &Look, doc: usize) -> bool {

@@ -14,6 +14,7 @@ const ALONE: Plan = Plan {
     losses: false,
     their_decisions: &[],
     their_plain: &[],
+    expires: false,
     their_ends: 0,
     restarts: 0,
     end: 0,
@@ -37,6 +38,13 @@ const END: Plan = Plan { name: "their notice is over", their_plain: &[0, 0], the
 
 /// The other client ends the notice of one of two collections.
 const ENDS: Plan = Plan { name: "one of their two notices is over", their_plain: &[0, 1], their_ends: 1, ..ALONE };
+
+/// The other client makes an index by which the server removes a document, and ends its notice.
+const EXPIRY: Plan = Plan { name: "their index removes", their_plain: &[0], their_ends: 1, expires: true, ..ALONE };
+
+/// It also decides a transaction.
+const EXPIRY_BESIDE: Plan =
+    Plan { name: "their index removes, and they decide", looks: 1, their_decisions: &[BOTH], ..EXPIRY };
 
 /// The other client makes plain writes in two collections.
 const NOTICES: Plan = Plan { name: "their plain writes in two collections", their_plain: &[0, 1], ..ALONE };
@@ -82,6 +90,12 @@ fn changes_of_others_are_noticed() {
     holds(NOTICES, &["commits beside a notice", "commits later", "conflicts"]);
     holds(END, &["commits after an end", "commits later", "conflicts"]);
     holds(ENDS, &["commits after an end", "commits beside a notice", "commits later", "conflicts"]);
+}
+
+#[test]
+fn documents_that_the_server_removes_are_noticed() {
+    holds(EXPIRY, &["commits after an end", "commits beside what may expire", "commits later", "conflicts"]);
+    holds(EXPIRY_BESIDE, &["commits after an end", "commits beside what may expire", "commits later", "conflicts"]);
 }
 
 #[test]
@@ -137,6 +151,13 @@ fn breakages_of_ends_are_found() {
     fails(END, Breakage::EndForgotten, "S2");
     fails(END, Breakage::EndIgnored, "S2");
     fails(ENDS, Breakage::EndIgnored, "S2");
+}
+
+#[test]
+fn breakages_of_catalogs_are_found() {
+    fails(EXPIRY, Breakage::CatalogFromBeforeEnd, "S2");
+    fails(EXPIRY, Breakage::CatalogFromAnswer, "S2");
+    fails(EXPIRY, Breakage::ExpiryIgnored, "S2");
 }
 
 #[test]

@@ -114,7 +114,7 @@ pub(crate) async fn run(
         return Ok(FirstWrites::default());
     }
     let collection = core.catalog.look_up(ns).await?;
-    core.server.give_notice(Some(ns)).await?;
+    let admitted = core.server.admit_plain(Some(ns)).await?;
     let line = match operations.first() {
         Some(Operation::Update(_)) => core.server.guarded_line(&core.options.tx_database).await?,
         _ => None,
@@ -124,7 +124,7 @@ pub(crate) async fn run(
         return Ok(FirstWrites::default());
     };
     let command = batch.kind.command(ns, std::mem::take(&mut batch.statements), ordered);
-    match core.server.write_several_directly(&ns.db, command, line.map(|(line, _)| line)).await {
+    match core.server.write_several_directly(&ns.db, command, admitted, line.map(|(line, _)| line)).await {
         Ok(answer) => batch.judge(core, ns, &collection, answer, ordered).await,
         // Alone, each is refused where it stands.
         Err(error) if error.code().is_some_and(|code| NOT_BEGUN.contains(&code)) => Ok(FirstWrites::default()),

@@ -55,7 +55,13 @@ pub(crate) struct Told {
 
 /// Records that a look has found closed, and when: what comes after need not ask for them.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Closed(HashMap<ClientId, ClosedRecord>);
+pub(crate) struct Closed {
+    records: HashMap<ClientId, ClosedRecord>,
+    /// A moment by which every notice that is known to be over was told to be.
+    over_since: Option<Moment>,
+    /// Whether notices that are over were too many to be remembered.
+    is_full: bool,
+}
 
 #[derive(Clone, Debug)]
 struct ClosedRecord {
@@ -71,7 +77,7 @@ const CLOSED_FOR: Duration = Duration::from_secs(RETENTION_SECONDS as u64 * 3 / 
 
 impl Closed {
     pub(crate) fn clients(&self) -> impl Iterator<Item = ClientId> {
-        self.0.keys().copied()
+        self.records.keys().copied()
     }
 
     /// With those that a look has found besides, which was sent at `asked`; without those that were
@@ -79,15 +85,20 @@ impl Closed {
     fn with(&self, told: &Told, asked: Moment) -> Self {
         let is_there = |found: Moment| found.until(asked) < CLOSED_FOR;
         let mut all = self.clone();
-        all.0.retain(|_, record| is_there(record.found));
+        all.records.retain(|_, record| is_there(record.found));
+        if !told.over.is_empty() {
+            // The look is answered.
+            all.over_since = Some(Moment::now());
+        }
         for client in &told.closed {
-            if all.0.len() == MOST_CLOSED {
+            if all.records.len() == MOST_CLOSED {
                 break;
             }
             let stamps = told.changes.0.get(client).cloned().unwrap_or_default();
             let is_notice = told.over.contains(client);
-            all.0.entry(*client).or_insert(ClosedRecord { found: asked, stamps, is_notice });
+            all.records.entry(*client).or_insert(ClosedRecord { found: asked, stamps, is_notice });
         }
+        all.is_full = told.over.iter().any(|notice| !all.records.contains_key(notice));
         all
     }
 }
@@ -138,10 +149,10 @@ impl ChangeLook {
     ) -> Self {
         let closed = known.with(&told, asked);
         // Of what was known: a record that is forgotten as too old by now was not asked for either.
-        let known_over = known.0.iter().filter(|(_, record)| record.is_notice).map(|(client, _)| *client);
+        let known_over = known.records.iter().filter(|(_, record)| record.is_notice).map(|(client, _)| *client);
         let over = told.over.iter().copied().chain(known_over).collect();
         let Told { mut changes, quiet, notices, .. } = told;
-        changes.0.extend(known.0.iter().map(|(client, record)| (*client, Arc::clone(&record.stamps))));
+        changes.0.extend(known.records.iter().map(|(client, record)| (*client, Arc::clone(&record.stamps))));
         Self { asked, before, after, by_majority, changes, quiet, closed, notices, over }
     }
 
@@ -181,6 +192,17 @@ impl ChangeLook {
         going_on.chain(over).any(|notice| !is_own(ObjectId::from_bytes(notice.0)))
     }
 
+    /// A moment by which each notice that is over by this look was told to be: what was asked for
+    /// later shows everything that was written under them.
+    pub(crate) fn over_since(&self) -> Option<Moment> {
+        self.closed.over_since
+    }
+
+    /// Are more notices over than are remembered?
+    pub(crate) fn forgets_notices(&self) -> bool {
+        self.closed.is_full
+    }
+
     /// Were there the same connections all the while?
     pub(crate) fn is_of(&self, now: Connections) -> bool {
         self.before == now
@@ -189,7 +211,7 @@ impl ChangeLook {
     /// Whether only the owner of these stamps has set one of these names, records that are closed
     /// excepted.
     pub(crate) fn is_silent(&self, own: &Changes, tags: &Tags) -> bool {
-        let is_open = |client: &ClientId| !self.closed.0.contains_key(client);
+        let is_open = |client: &ClientId| !self.closed.records.contains_key(client);
         let others = self.changes.0.iter().filter(|(client, _)| !own.0.contains_key(client) && is_open(client));
         others.flat_map(|(_, stamps)| stamps.keys()).all(|tag| !tags.contains(tag))
     }

@@ -1,4 +1,4 @@
-//! Moments by two clocks, for what must not be taken for younger than it is.
+//! Moments by two clocks, for what must not be taken for younger than it is, or for older.
 
 use std::time::{Duration, Instant, SystemTime};
 
@@ -24,6 +24,12 @@ impl Moment {
     pub(crate) fn until(self, later: Self) -> Duration {
         let wall = later.wall.duration_since(self.wall).unwrap_or_default();
         later.steady.saturating_duration_since(self.steady).max(wall)
+    }
+
+    /// By the clock that nobody sets, and that may stop while the machine is suspended: for what
+    /// must not be taken for older than it is.
+    pub(crate) fn steadily_elapsed(self) -> Duration {
+        self.steady.elapsed()
     }
 
     /// By the clock that does not go back.
@@ -55,5 +61,7 @@ mod tests {
             assert_eq!(earlier.until(now), long);
             assert_eq!(now.until(earlier), Duration::ZERO, "none goes back");
         }
+        assert!(now.earlier(Duration::ZERO, long).steadily_elapsed() < long, "the wall clock was set");
+        assert!(now.earlier(long, Duration::ZERO).steadily_elapsed() >= long);
     }
 }

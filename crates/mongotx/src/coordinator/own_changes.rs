@@ -63,7 +63,7 @@ struct Lost {
 impl Lost {
     /// May it still arrive at this process, or may that have been the one that it arrived at?
     fn concerns(self, process: Option<ObjectId>) -> bool {
-        let is_past = self.at.is_some_and(|at| at.elapsed() >= LONGEST_LATE);
+        let is_past = self.at.is_some_and(|at| at.steadily_elapsed() >= LONGEST_LATE);
         !is_past && (self.process.is_none() || process.is_none() || self.process == process)
     }
 
@@ -374,9 +374,11 @@ mod tests {
     #[test]
     fn lost_plain_writes_count_for_half_an_hour_and_decisions_for_longer() {
         let process = Some(ObjectId::from_bytes([1; 12]));
-        let long_ago = Moment::now().earlier(Duration::ZERO, LONGEST_LATE);
+        let long_ago = Moment::now().earlier(LONGEST_LATE, Duration::ZERO);
         let (decision, now) = (Lost { process, at: None }, Lost { process, at: Some(Moment::now()) });
         let past = Lost { process, at: Some(long_ago) };
+        let set_forward = Lost { process, at: Some(Moment::now().earlier(Duration::ZERO, LONGEST_LATE)) };
+        assert!(set_forward.concerns(process), "the wall clock tells nothing of it");
         assert!(decision.concerns(process) && now.concerns(process) && !past.concerns(process));
         assert!(now.and(Some(past)).concerns(process) && past.and(Some(decision)).concerns(process));
         let lost_anywhere = Lost { process: None, at: Some(long_ago) };

@@ -18,7 +18,7 @@
 //! | `fenced`, `fencedAt` | Bool, Date | others (or the owner, giving up) | nothing can be decided any more |
 //! | `closedAt` | Date | owner or sweep | every document is clean; removed 30 minutes later by a TTL index |
 //! | `readLease` | {by, ms} | owner (or a newcomer that has waited) | its client may read without probes, for so many milliseconds after it has made sure that it is alone; see [`super::read_lease`] |
-//! | `plain` | Boolean | owner | this is no record, but the notice of plain writes, with `format`, an empty `changes` and `closedAt` alone; false: they are over; see [`super::server::plain`] |
+//! | `plain` | Boolean or [String] | owner | this is no record, but the notice of plain writes in these collections, or in any, with `format`, an empty `changes` and `closedAt` alone; false: they are over; see [`super::server::plain`] |
 //! | `askedAt` | Date | any client | makes durable what a client has read, before it acts on it |
 
 use std::{collections::HashMap, sync::Arc, time::Duration};

@@ -15,7 +15,8 @@
 //! 4. One server process has answered both looks and everything in between.
 //! 5. The server itself removes nothing there, and MongoTx writes nothing there without counting
 //!    it: the collection has no TTL index, is no view and no other collection in which nothing can
-//!    be locked, and none with records of clients or gateways.
+//!    be locked, and none with records of clients or gateways. That, and the indexes of 1, are what
+//!    was asked for when every notice was known that was over at the first look (decision 0071).
 //! 6. The answer was found by a query, and was not taken on trust ([`Entry::is_answered`]).
 //!
 //! 2 is more than that the stamps are the same: answers that a read lease has allowed
@@ -84,19 +85,21 @@ impl Unchanged {
     }
 
     /// To be remembered before a transaction reads anything. `None`: no look has been answered yet,
-    /// or several servers keep the data.
+    /// more notices are over than are remembered, or several servers keep the data.
     pub(crate) fn base(&self) -> Option<Base> {
         let own = self.server.own_changes().now();
         // The look was answered before what is read from here on is asked for.
-        self.server.is_bound().then(|| self.looks.last()).flatten().map(|look| Base { look, own })
+        let look = self.looks.last().filter(|look| self.server.is_bound() && !look.forgets_notices())?;
+        Some(Base { look, own })
     }
 
     /// For the validation of a transaction that has begun at `base`, and made these reads.
     pub(crate) async fn since(&self, base: Base, reads: &ReadSet) -> Since {
         let (mut traceless, mut indexed) = (HashSet::new(), HashMap::new());
         for ns in reads.collections() {
+            // An index that was made under a notice which is over has to be in it (decision 0071).
             // Without an answer it is read again, which says why.
-            let known = self.catalog.look_up(ns).await;
+            let known = self.catalog.look_up_after(ns, base.look.over_since()).await;
             let leaves_traces = |known: &Arc<Collection>| {
                 known.unlockable.is_none() && known.indexes.iter().all(|index| index.expiry().is_none())
             };

@@ -8,11 +8,10 @@ use std::{
     collections::{HashMap, hash_map::RandomState},
     hash::BuildHasher,
     sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
-    time::Instant,
 };
 
 use super::{Collection, FRESH, MAX_CACHED};
-use crate::options::Namespace;
+use crate::{coordinator::moment::Moment, options::Namespace};
 
 /// Collections are counted together in so many groups: one that is forgotten costs others of its
 /// group another look.
@@ -26,7 +25,7 @@ pub(super) struct Known {
 
 struct State {
     /// Time of the last look-up of each collection, and its result.
-    fresh: HashMap<Namespace, (Instant, Arc<Collection>)>,
+    fresh: HashMap<Namespace, (Moment, Arc<Collection>)>,
     /// All that was handed out and may be in use.
     handed_out: HashMap<Namespace, Vec<Weak<Collection>>>,
     /// For each group of collections, how often one was forgotten.
@@ -42,7 +41,7 @@ impl Default for State {
 /// A look-up that is under way.
 #[derive(Clone, Copy)]
 pub(super) struct Begun {
-    at: Instant,
+    at: Moment,
     forgotten: u64,
 }
 
@@ -56,16 +55,17 @@ impl Known {
         usize::try_from(self.groups.hash_one(ns) % GROUPS as u64).unwrap_or(0)
     }
 
-    /// If it was looked up a moment ago.
-    pub(super) fn get(&self, ns: &Namespace) -> Option<Arc<Collection>> {
+    /// If it was looked up a moment ago, and `after` that moment.
+    pub(super) fn get(&self, ns: &Namespace, after: Option<Moment>) -> Option<Arc<Collection>> {
         let state = self.state();
         let (asked, found) = state.fresh.get(ns)?;
-        (asked.elapsed() < FRESH).then(|| Arc::clone(found))
+        let counts = asked.elapsed() < FRESH && after.is_none_or(|after| asked.is_after(after));
+        counts.then(|| Arc::clone(found))
     }
 
     /// The server is about to be asked.
     pub(super) fn begin(&self, ns: &Namespace) -> Begun {
-        Begun { at: Instant::now(), forgotten: self.state().forgotten[self.group(ns)] }
+        Begun { at: Moment::now(), forgotten: self.state().forgotten[self.group(ns)] }
     }
 
     /// Takes the server's answer. `None` if the collection was forgotten meanwhile: the answer may
@@ -136,9 +136,21 @@ mod tests {
         let begun = known.begin(&ns);
         known.forget_database("db");
         assert!(known.learn(&ns, begun, true, Collection::default()).is_none());
-        assert!(known.get(&ns).is_none());
+        assert!(known.get(&ns, None).is_none());
         learn(&known, &ns);
-        assert!(known.get(&ns).is_some());
+        assert!(known.get(&ns, None).is_some());
+    }
+
+    #[test]
+    fn what_was_asked_before_a_moment_does_not_count_after_it() {
+        let (known, ns) = (Known::default(), Namespace::new("db", "c"));
+        let before = Moment::now();
+        let begun = known.begin(&ns);
+        let meanwhile = Moment::now();
+        known.learn(&ns, begun, true, Collection::default()).unwrap();
+        assert!(known.get(&ns, Some(before)).is_some() && known.get(&ns, None).is_some());
+        assert!(known.get(&ns, Some(meanwhile)).is_none(), "it was answered later, and asked earlier");
+        assert!(known.get(&ns, Some(begun.at)).is_none());
     }
 
     #[test]
@@ -153,7 +165,7 @@ mod tests {
         drop(second);
         assert!(known.forget(&ns).is_empty());
         let missing = known.learn(&ns, known.begin(&ns), false, Collection::default());
-        assert!(known.get(&ns).is_none());
+        assert!(known.get(&ns, None).is_none());
         assert_eq!(known.forget(&ns).len(), 1);
         drop(missing);
     }

@@ -51,7 +51,7 @@ pub(crate) use self::{
     watched::{check_created, switches_on},
     wide::WideProbes,
 };
-use super::server::Server;
+use super::{moment::Moment, server::Server};
 use crate::numbers::as_i64;
 use crate::{
     error::{Error, ErrorKind, Result},
@@ -152,8 +152,13 @@ impl Catalog {
 
     /// A collection as transactions see it. One that does not exist yet is an empty ordinary one.
     pub(crate) async fn look_up(&self, ns: &Namespace) -> Result<Arc<Collection>> {
+        self.look_up_after(ns, None).await
+    }
+
+    /// The same as it was `after` a moment.
+    pub(crate) async fn look_up_after(&self, ns: &Namespace, after: Option<Moment>) -> Result<Arc<Collection>> {
         // A view shows what its present definition says, so its definition is looked up each time.
-        if let Some(found) = self.known.get(ns).filter(|found| found.view.is_none()) {
+        if let Some(found) = self.known.get(ns, after).filter(|found| found.view.is_none()) {
             return Ok(found);
         }
         // Every command begins here and seldom comes so far: the room for it is on the heap.

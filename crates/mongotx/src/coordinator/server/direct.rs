@@ -11,7 +11,7 @@ use sd2v::{
     unheld,
 };
 
-use super::{Server, WriteAnswer, interrupted, kept, lean::Line, plain::COVERS};
+use super::{Server, WriteAnswer, interrupted, kept, lean::Line, plain::Admitted};
 use crate::{
     coordinator::own_collections::{CHECKPOINT, DEPLOYMENT, ORPHANS, TXS},
     document,
@@ -112,22 +112,20 @@ impl Server {
     }
 
     /// As [`Server::write_directly`], for a command of several statements, of which some may be
-    /// done when the server gives it up. `line`: the connection that it was made for, if any.
+    /// done when the server gives it up, and which is admitted. `line`: the connection that it was
+    /// made for, if any.
     pub(crate) async fn write_several_directly(
         &self,
         db: &str,
         mut command: Document,
+        admitted: Admitted,
         line: Option<Line<'_>>,
     ) -> Result<WriteAnswer> {
         self.nodes.on_majority(&mut command);
         Self::judged_as_asked(&mut command);
         check_direct(&command)?;
         let (name, ns) = (command.keys().next().cloned().unwrap_or_default(), written(db, &command));
-        if line.is_some() && self.needs_notice(ns.as_ref(), COVERS) {
-            // The notice would wait for the connection that the write has.
-            let message = "the notice of writes outside transactions is too old, so nothing was sent";
-            return Err(Error::new(ErrorKind::Unavailable, message));
-        }
+        self.check_covered(ns.as_ref())?;
         let write = async {
             let answer = match line {
                 Some(mut line) => line.ask(db, &command).await.and_then(|answer| document::parse(&answer)),
@@ -136,7 +134,7 @@ impl Server {
             let answer = answer.map_err(interrupted).map_err(Error::or_indeterminate)?;
             judge_several(&name, answer)
         };
-        self.plainly(ns.as_ref(), write).await
+        self.plainly_admitted(admitted, ns.as_ref(), write).await
     }
 
     /// Inserts one document outside a transaction, as bytes. `None`: nothing was sent, for commands
@@ -160,22 +158,14 @@ impl Server {
         if scoped::bypasses_validation() {
             return Ok(None);
         }
-        self.plainly(Some(ns), self.send_update(ns, id, update, home)).await
-    }
-
-    async fn send_update(
-        &self,
-        ns: &Namespace,
-        id: RawBsonRef<'_>,
-        update: &RawDocument,
-        home: &str,
-    ) -> Result<Option<PointUpdate>> {
+        let admitted = self.admit_plain(Some(ns)).await?;
         let guarded = if unheld::has_no_fields(id) { unheld::guarded_raw(update) } else { None };
         let line = match guarded {
             Some(_) => self.guarded_line(home).await?,
             None => self.line().await?.map(|line| (line, false)),
         };
         let Some((line, is_trusted)) = line else { return Ok(None) };
+        self.check_covered(Some(ns))?;
         let guarded = guarded.filter(|_| is_trusted);
         let mut statement = RawDocumentBuf::new();
         statement.append(cstr!("q"), if guarded.is_some() { raw::only(id) } else { raw::unlocked(id) });
@@ -183,7 +173,7 @@ impl Server {
         let mut statements = RawArrayBuf::new();
         statements.push(statement);
         let update = rawdoc! {"update": &*ns.coll, "updates": statements};
-        let answer = send_raw(line, &ns.db, "update", update).await?;
+        let answer = self.plainly_admitted(admitted, Some(ns), send_raw(line, &ns.db, "update", update)).await?;
         Ok(Some(PointUpdate { answer, is_guarded: guarded.is_some() }))
     }
 
@@ -202,11 +192,10 @@ impl Server {
         if scoped::bypasses_validation() {
             return Ok(None);
         }
-        let write = async {
-            let Some(line) = self.line().await? else { return Ok(None) };
-            send_raw(line, &ns.db, name, command).await.map(Some)
-        };
-        self.plainly(Some(ns), write).await
+        let admitted = self.admit_plain(Some(ns)).await?;
+        let Some(line) = self.line().await? else { return Ok(None) };
+        self.check_covered(Some(ns))?;
+        self.plainly_admitted(admitted, Some(ns), send_raw(line, &ns.db, name, command)).await.map(Some)
     }
 
     /// As [`Server::write_directly`], for other commands of the application's own that write.

@@ -17,6 +17,18 @@ async fn what_the_server_removes_by_itself_is_asked_for() {
     stage.always_asked(async || stage.reading().await).await;
 }
 
+/// What is known of the collection is older than the index, whose notice is over.
+#[tokio::test]
+async fn what_the_server_removes_since_another_client_came_and_went_is_asked_for() {
+    let stage = Stage::start().await;
+    let other = connect(&stage.server).await;
+    stage.until_unasked(async || stage.reading().await).await;
+    let index = IndexModel::new(doc! {"at": 1}).expire_after(LONG);
+    quiet::through(&other, &stage.coll).create_index(index).await.unwrap();
+    other.shutdown().await.unwrap();
+    stage.always_asked(async || stage.reading().await).await;
+}
+
 /// The first in an order was not looked for among what is committed and not finished.
 #[tokio::test]
 async fn the_first_that_a_write_has_met_is_asked_for() {
