@@ -44,7 +44,8 @@
 //! they are over (a client whose notice is old sends nothing more); ends of notices that a restart
 //! loses (the notices go on), or of which nobody learns; commands that count for all collections;
 //! indexes that are dropped, that a restart loses, or that the client itself makes (it forgets what
-//! it knew); notices that the server has removed after half an hour although they were not over
+//! it knew); what else is known of a collection, by which a read names its documents (unique keys,
+//! a collation); notices that the server has removed after half an hour although they were not over
 //! (what is known of a collection is kept for ten seconds); locks that keep rivals from each other
 //! (they write as they like); decisions that are refused; commands that a restart loses (they are
 //! carried out later, over a new connection); clocks that differ; clients of earlier versions.

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use bson::Document;
+use futures_util::FutureExt;
 
 use super::events::{EventLog, Recorded};
 use crate::{
@@ -25,7 +26,8 @@ pub(crate) async fn with_events<T>(
         ..TransactionOptions::default()
     };
     let mut tx = core.lifecycle.begin(options, Attempts::default());
-    let numbers = match EventLog::of(core).number(&mut tx, events).await {
+    // On the heap: a change with all futures around it is deep.
+    let numbers = match EventLog::of(core).number(&mut tx, events).boxed().await {
         Ok(numbers) => numbers,
         Err(error) => {
             core.lifecycle.roll_back(tx).await;

@@ -6,6 +6,7 @@
 use std::sync::Arc;
 
 use bson::doc;
+use futures_util::FutureExt;
 
 use super::collection_events::with_events;
 use crate::{
@@ -26,8 +27,11 @@ pub(crate) async fn drop_collection(core: &Arc<Core>, ns: &Namespace) -> Result<
     if core.catalog.look_up(ns).await?.unlockable.is_none() {
         core.schema.until_unlocked(ns, "dropped", &mut Patience::new(core.options.write_wait)).await?;
     }
-    let command = core.server.run_directly(&ns.db, doc! {"drop": &ns.coll});
-    let dropped = match core.catalog.dropped_event(ns).await? {
+    let event = core.catalog.dropped_event(ns).await?;
+    // Until the catalog has forgotten what it knew, reads may rest on it.
+    let change = core.server.own_changes().writing(ns);
+    let command = core.server.run_directly(&ns.db, doc! {"drop": &ns.coll}).boxed();
+    let dropped = match event {
         Some(event) => with_events(core, vec![event], command).await,
         None => command.await,
     };
@@ -36,6 +40,7 @@ pub(crate) async fn drop_collection(core: &Arc<Core>, ns: &Namespace) -> Result<
         other => other.map(drop),
     };
     core.catalog.forget(ns);
+    change.over();
     dropped
 }
 
@@ -56,7 +61,9 @@ pub(crate) async fn drop_database(core: &Arc<Core>, db: &str) -> Result<()> {
             events.extend(core.catalog.dropped_event(&ns).await?);
         }
     }
-    let command = core.server.run_directly(db, doc! {"dropDatabase": 1});
+    // The same.
+    let change = core.server.own_changes().changing_any();
+    let command = core.server.run_directly(db, doc! {"dropDatabase": 1}).boxed();
     let dropped = if events.is_empty() {
         command.await.map(drop)
     } else {
@@ -64,5 +71,6 @@ pub(crate) async fn drop_database(core: &Arc<Core>, db: &str) -> Result<()> {
         with_events(core, events, command).await.map(drop)
     };
     core.catalog.forget_database(db);
+    change.over();
     dropped
 }

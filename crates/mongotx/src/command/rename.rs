@@ -20,6 +20,7 @@
 use std::sync::Arc;
 
 use bson::{Document, doc, oid::ObjectId};
+use futures_util::FutureExt;
 use sd2v::index::freeze;
 
 use super::collection_events::with_events;
@@ -178,7 +179,7 @@ impl Rename {
         }
         match events.is_empty() {
             true => self.rename_frozen(indexes).await,
-            false => with_events(&self.core, events, self.rename_frozen(indexes)).await,
+            false => with_events(&self.core, events, self.rename_frozen(indexes).boxed()).await,
         }
     }
 
@@ -188,10 +189,13 @@ impl Rename {
             "renameCollection": self.from.to_string(), "to": self.to.to_string(), "dropTarget": self.drops_target,
         };
         self.core.server.at(Step::BeforeRename).await;
+        // Until the catalog has forgotten what it knew, reads may rest on it.
+        let change = self.core.server.own_changes().changing_any();
         let renamed = self.core.server.run_directly("admin", command).await;
         for ns in [&self.from, &self.to] {
             self.core.catalog.forget(ns);
         }
+        change.over();
         match renamed {
             // The command may still be on its way to the server.
             Err(error) if error.kind() == ErrorKind::Indeterminate && error.unreplicated_answer().is_none() => {

@@ -57,7 +57,7 @@ pub(crate) fn assemble(
     let checkpoints = Checkpoints::new(share(&server), share(&sweeper), share(&options));
     let schema =
         Schema::new(share(&server), share(&log), share(&catalog), share(&repairs), share(&pending), share(&options));
-    let looks = Arc::new(Looks::new(share(&server), share(&log)));
+    let looks = Arc::new(Looks::new(share(&server), share(&log), share(&catalog)));
     let unchanged =
         Arc::new(Unchanged::new(share(&server), share(&log), share(&catalog), share(&looks), &options.tx_database));
     let quiet = Arc::new(QuietReader::new(share(&server), share(&log), options.lease));

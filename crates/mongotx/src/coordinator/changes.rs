@@ -90,16 +90,28 @@ impl Closed {
             // The look is answered.
             all.over_since = Some(Moment::now());
         }
-        for client in &told.closed {
-            if all.records.len() == MOST_CLOSED {
-                break;
-            }
-            let stamps = told.changes.0.get(client).cloned().unwrap_or_default();
+        for client in told.over.iter().chain(&told.closed) {
             let is_notice = told.over.contains(client);
-            all.records.entry(*client).or_insert(ClosedRecord { found: asked, stamps, is_notice });
+            if is_notice {
+                all.make_room();
+            }
+            if all.records.len() < MOST_CLOSED {
+                let stamps = told.changes.0.get(client).cloned().unwrap_or_default();
+                all.records.entry(*client).or_insert(ClosedRecord { found: asked, stamps, is_notice });
+            }
         }
         all.is_full = told.over.iter().any(|notice| !all.records.contains_key(notice));
         all
+    }
+}
+
+impl Closed {
+    /// Room for a notice: a record that has decided something is told again, if it has to be.
+    fn make_room(&mut self) {
+        if self.records.len() >= MOST_CLOSED {
+            let record = self.records.iter().find(|(_, record)| !record.is_notice).map(|(client, _)| *client);
+            record.and_then(|record| self.records.remove(&record));
+        }
     }
 }
 
@@ -417,6 +429,37 @@ mod tests {
 
         let many = Told { closed: (0..=u16::MAX).map(client).collect(), ..Told::default() };
         assert_eq!(Closed::default().with(&many, Moment::now()).clients().count(), MOST_CLOSED);
+    }
+
+    /// A look that is told that these notices are over, and nothing else.
+    fn told_over(before: &ChangeLook, over: std::ops::Range<u16>) -> ChangeLook {
+        let over: Vec<ClientId> = over.map(client).collect();
+        let told = Told { closed: over.clone(), over, ..Told::default() };
+        ChangeLook::new(Moment::now(), [(1, 1), (1, 1)], false, before.closed(), told)
+    }
+
+    #[test]
+    fn a_look_tells_since_when_all_notices_are_known_that_are_over_by_it() {
+        let first = look((1, 1), &[]);
+        assert!(first.over_since().is_none());
+        let over = told_over(&first, 0..1);
+        let since = over.over_since().unwrap();
+        assert!(since.is_after(over.asked), "from its answer on");
+        let is_since = |look: &ChangeLook| look.over_since().is_some_and(|later| later.is_after(since));
+        assert!(!is_since(&told_over(&over, 0..0)) && is_since(&told_over(&over, 1..2)));
+    }
+
+    #[test]
+    fn notices_have_a_place_before_closed_records_and_too_many_are_noticed() {
+        let most = u16::try_from(MOST_CLOSED).unwrap();
+        let records = Told { closed: (1_000..2_000).map(client).collect(), ..Told::default() };
+        let full = ChangeLook::new(Moment::now(), [(1, 1), (1, 1)], false, &Closed::default(), records);
+        assert!(full.closed().clients().count() == MOST_CLOSED && !full.forgets_notices());
+        let notices = told_over(&full, 0..most);
+        assert!(notices.closed().clients().count() == MOST_CLOSED && !notices.forgets_notices());
+        assert!((0..most).all(|notice| notices.closed().clients().any(|place| place == client(notice))));
+        let too_many = told_over(&notices, most..most + 1);
+        assert!(too_many.forgets_notices() && !told_over(&too_many, 0..0).forgets_notices(), "it is removed");
     }
 
     fn client(number: u16) -> ClientId {

@@ -23,6 +23,7 @@ use futures_util::{
 use tokio::{runtime::Handle, sync::Notify};
 
 use super::{
+    catalog::Catalog,
     changes::{ChangeLook, Changes, SameServer, Told},
     moment::Moment,
     records::told_by,
@@ -49,6 +50,7 @@ type SharedLook = Shared<BoxFuture<'static, Result<Arc<ChangeLook>>>>;
 pub(crate) struct Looks {
     server: Arc<Server>,
     log: Arc<dyn TxLog>,
+    catalog: Arc<Catalog>,
     state: Arc<Mutex<State>>,
 }
 
@@ -136,8 +138,8 @@ fn locked(state: &Mutex<State>) -> MutexGuard<'_, State> {
 }
 
 impl Looks {
-    pub(crate) fn new(server: Arc<Server>, log: Arc<dyn TxLog>) -> Self {
-        Self { server, log, state: Arc::default() }
+    pub(crate) fn new(server: Arc<Server>, log: Arc<dyn TxLog>, catalog: Arc<Catalog>) -> Self {
+        Self { server, log, catalog, state: Arc::default() }
     }
 
     /// A look that has not begun yet. Each caller that waits for it drives it, so that it ends
@@ -149,7 +151,8 @@ impl Looks {
         let next = state.next.get_or_insert_with(|| {
             let at_once = Arc::<Notify>::default();
             let turn = turn_after(before, Arc::clone(&at_once));
-            let look = look_after(turn, home, Arc::clone(&self.server), Arc::clone(&self.log)).boxed().shared();
+            let (server, log, catalog) = (Arc::clone(&self.server), Arc::clone(&self.log), Arc::clone(&self.catalog));
+            let look = look_after(turn, home, server, log, catalog).boxed().shared();
             NextLook { look, at_once }
         });
         if begin == Begin::AtOnce && Arc::strong_count(&state.under_way) <= MOST_AT_ONCE {
@@ -161,6 +164,7 @@ impl Looks {
 
     /// Remembers a look, unless a newer one is.
     fn keep(&self, look: &Arc<ChangeLook>) {
+        outdate_by(look, &self.catalog);
         locked(&self.state).keep(look);
     }
 
@@ -187,6 +191,7 @@ async fn look_after(
     home: Weak<Mutex<State>>,
     server: Arc<Server>,
     log: Arc<dyn TxLog>,
+    catalog: Arc<Catalog>,
 ) -> Result<Arc<ChangeLook>> {
     turn.await;
     let (mut number, mut last, mut _under_way) = (0, None, None);
@@ -203,6 +208,7 @@ async fn look_after(
         let later = self::connections(&server, &*log);
         Arc::new(ChangeLook::new(asked, [connections, later], by_majority, &closed, told))
     });
+    look.iter().for_each(|look| outdate_by(look, &catalog));
     if let Some(home) = home.upgrade() {
         let mut state = locked(&home);
         if state.begun == number {
@@ -213,6 +219,12 @@ async fn look_after(
         }
     }
     look
+}
+
+/// Before a look is remembered, and transactions begin with it: under the notices that it shows as
+/// over others may have made and dropped indexes.
+fn outdate_by(look: &ChangeLook, catalog: &Catalog) {
+    look.over_since().into_iter().for_each(|at| catalog.outdate(at));
 }
 
 fn connections(server: &Server, log: &dyn TxLog) -> (u64, u64) {

@@ -196,8 +196,15 @@ impl Server {
     }
 
     /// One command, and the whole answer. For the doors alone.
-    async fn send(&self, db: &str, mut command: Document) -> Result<Document> {
-        match self.line().await? {
+    async fn send(&self, db: &str, command: Document) -> Result<Document> {
+        let line = self.line().await?;
+        self.send_by(line, db, command).await
+    }
+
+    /// The same over this connection, or over the driver's. Whatever this is dropped in may have
+    /// been sent.
+    async fn send_by(&self, line: Option<Line<'_>>, db: &str, mut command: Document) -> Result<Document> {
+        match line {
             Some(mut line) => document::parse(&line.ask(db, &command).await?),
             None => {
                 scoped::add_comment(&mut command);

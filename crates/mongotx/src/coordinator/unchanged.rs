@@ -15,8 +15,8 @@
 //! 4. One server process has answered both looks and everything in between.
 //! 5. The server itself removes nothing there, and MongoTx writes nothing there without counting
 //!    it: the collection has no TTL index, is no view and no other collection in which nothing can
-//!    be locked, and none with records of clients or gateways. That, and the indexes of 1, are what
-//!    was asked for when every notice was known that was over at the first look (decision 0071).
+//!    be locked, and none with records of clients or gateways. (What is known of that, and of the
+//!    indexes of 1, is not older than a notice that was over at the first look: decision 0071.)
 //! 6. The answer was found by a query, and was not taken on trust ([`Entry::is_answered`]).
 //!
 //! 2 is more than that the stamps are the same: answers that a read lease has allowed
@@ -97,9 +97,8 @@ impl Unchanged {
     pub(crate) async fn since(&self, base: Base, reads: &ReadSet) -> Since {
         let (mut traceless, mut indexed) = (HashSet::new(), HashMap::new());
         for ns in reads.collections() {
-            // An index that was made under a notice which is over has to be in it (decision 0071).
             // Without an answer it is read again, which says why.
-            let known = self.catalog.look_up_after(ns, base.look.over_since()).await;
+            let known = self.catalog.look_up(ns).await;
             let leaves_traces = |known: &Arc<Collection>| {
                 known.unlockable.is_none() && known.indexes.iter().all(|index| index.expiry().is_none())
             };

@@ -32,9 +32,13 @@ impl Catalog {
             return Err(Error::invalid(72, "the index on _id cannot be dropped"));
         }
         // The index before its mirror: what is unique stays heeded to the end.
-        drop_stored(&self.server, ns, &index.stored_names()).await?;
+        let names = index.stored_names();
+        // Until it is forgotten, reads may rest on what it has kept unique.
+        let change = self.server.own_changes().writing(ns);
+        let dropped = drop_stored(&self.server, ns, &names).await;
         self.forget(ns);
-        Ok(())
+        change.over();
+        dropped
     }
 
     /// Drops every index but that on `_id`.

@@ -30,11 +30,13 @@ struct State {
     handed_out: HashMap<Namespace, Vec<Weak<Collection>>>,
     /// For each group of collections, how often one was forgotten.
     forgotten: [u64; GROUPS],
+    /// What was asked for up to this moment does not count any more.
+    outdated: Option<Moment>,
 }
 
 impl Default for State {
     fn default() -> Self {
-        Self { fresh: HashMap::new(), handed_out: HashMap::new(), forgotten: [0; GROUPS] }
+        Self { fresh: HashMap::new(), handed_out: HashMap::new(), forgotten: [0; GROUPS], outdated: None }
     }
 }
 
@@ -55,12 +57,20 @@ impl Known {
         usize::try_from(self.groups.hash_one(ns) % GROUPS as u64).unwrap_or(0)
     }
 
-    /// If it was looked up a moment ago, and `after` that moment.
-    pub(super) fn get(&self, ns: &Namespace, after: Option<Moment>) -> Option<Arc<Collection>> {
+    /// If it was looked up a moment ago.
+    pub(super) fn get(&self, ns: &Namespace) -> Option<Arc<Collection>> {
         let state = self.state();
         let (asked, found) = state.fresh.get(ns)?;
-        let counts = asked.elapsed() < FRESH && after.is_none_or(|after| asked.is_after(after));
+        let counts = asked.elapsed() < FRESH && state.outdated.is_none_or(|outdated| asked.is_after(outdated));
         counts.then(|| Arc::clone(found))
+    }
+
+    /// What was asked for up to this moment does not count any more.
+    pub(super) fn outdate(&self, at: Moment) {
+        let mut state = self.state();
+        if state.outdated.is_none_or(|outdated| at.is_after(outdated)) {
+            state.outdated = Some(at);
+        }
     }
 
     /// The server is about to be asked.
@@ -89,7 +99,8 @@ impl Known {
         let handed_out = state.handed_out.entry(ns.clone()).or_default();
         handed_out.retain(|one| one.strong_count() > 0);
         handed_out.push(Arc::downgrade(&found));
-        if is_there {
+        let is_newer = state.fresh.get(ns).is_none_or(|(asked, _)| !asked.is_after(begun.at));
+        if is_there && is_newer {
             state.fresh.insert(ns.clone(), (begun.at, Arc::clone(&found)));
         }
         Some(found)
@@ -136,21 +147,26 @@ mod tests {
         let begun = known.begin(&ns);
         known.forget_database("db");
         assert!(known.learn(&ns, begun, true, Collection::default()).is_none());
-        assert!(known.get(&ns, None).is_none());
+        assert!(known.get(&ns).is_none());
         learn(&known, &ns);
-        assert!(known.get(&ns, None).is_some());
+        assert!(known.get(&ns).is_some());
     }
 
     #[test]
-    fn what_was_asked_before_a_moment_does_not_count_after_it() {
+    fn what_is_outdated_does_not_count_and_what_was_asked_later_does() {
         let (known, ns) = (Known::default(), Namespace::new("db", "c"));
-        let before = Moment::now();
         let begun = known.begin(&ns);
-        let meanwhile = Moment::now();
+        let outdated = Moment::now();
         known.learn(&ns, begun, true, Collection::default()).unwrap();
-        assert!(known.get(&ns, Some(before)).is_some() && known.get(&ns, None).is_some());
-        assert!(known.get(&ns, Some(meanwhile)).is_none(), "it was answered later, and asked earlier");
-        assert!(known.get(&ns, Some(begun.at)).is_none());
+        assert!(known.get(&ns).is_some());
+        known.outdate(outdated);
+        assert!(known.get(&ns).is_none(), "it was answered later, and asked earlier");
+        let later = learn(&known, &ns);
+        known.outdate(begun.at);
+        let is_later = |found: Option<Arc<Collection>>| found.is_some_and(|found| Arc::ptr_eq(&found, &later));
+        assert!(is_later(known.get(&ns)), "nothing that is later is outdated by what was earlier");
+        known.learn(&ns, begun, true, Collection::default()).unwrap();
+        assert!(is_later(known.get(&ns)), "an answer that took longer to come is older");
     }
 
     #[test]
@@ -165,7 +181,7 @@ mod tests {
         drop(second);
         assert!(known.forget(&ns).is_empty());
         let missing = known.learn(&ns, known.begin(&ns), false, Collection::default());
-        assert!(known.get(&ns, None).is_none());
+        assert!(known.get(&ns).is_none());
         assert_eq!(known.forget(&ns).len(), 1);
         drop(missing);
     }

@@ -152,13 +152,8 @@ impl Catalog {
 
     /// A collection as transactions see it. One that does not exist yet is an empty ordinary one.
     pub(crate) async fn look_up(&self, ns: &Namespace) -> Result<Arc<Collection>> {
-        self.look_up_after(ns, None).await
-    }
-
-    /// The same as it was `after` a moment.
-    pub(crate) async fn look_up_after(&self, ns: &Namespace, after: Option<Moment>) -> Result<Arc<Collection>> {
         // A view shows what its present definition says, so its definition is looked up each time.
-        if let Some(found) = self.known.get(ns, after).filter(|found| found.view.is_none()) {
+        if let Some(found) = self.known.get(ns).filter(|found| found.view.is_none()) {
             return Ok(found);
         }
         // Every command begins here and seldom comes so far: the room for it is on the heap.
@@ -213,6 +208,12 @@ impl Catalog {
             Some(reason) => Err(refused(ns, reason)),
             None => Ok(found),
         }
+    }
+
+    /// What was asked for up to this moment does not count any more: others have changed indexes
+    /// before, without a notice that still tells (decision 0071).
+    pub(crate) fn outdate(&self, at: Moment) {
+        self.known.outdate(at);
     }
 
     /// Forgets the collection, so that the next look-up asks the server. Returns the results by

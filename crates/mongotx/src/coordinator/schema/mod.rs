@@ -87,11 +87,14 @@ impl Schema {
     /// Answers what was changed of an index: `expireAfterSeconds_old`, `hidden_new` and so on.
     pub(crate) async fn modify_collection(&self, ns: &Namespace, options: &Document) -> Result<Document> {
         let will_be_watched = self.catalog.will_be_watched(ns, options).await?;
+        // Until the catalog has forgotten what it knew, reads may rest on it.
+        let change = self.server.own_changes().writing(ns);
         let modified = match options.get_document("index") {
             Ok(change) => self.catalog.modify_index(ns, options, change).await,
             Err(_) => self.catalog.modify(ns, options).await,
         };
         self.catalog.forget(ns);
+        change.over();
         if will_be_watched && modified.is_ok() {
             self.wait_for_writers(ns, true).await?;
         }

@@ -108,7 +108,9 @@ impl Server {
             return self.as_asked(db, command).await;
         }
         let ns = written(db, &command);
-        self.plainly(ns.as_ref(), self.as_asked(db, command)).await
+        let name = command.keys().next().cloned().unwrap_or_default();
+        let write = async |line| judge(&name, self.send_by(line, db, command).await.map_err(Error::or_indeterminate)?);
+        self.plainly(ns.as_ref(), write).await
     }
 
     /// As [`Server::write_directly`], for a command of several statements, of which some may be
@@ -125,13 +127,13 @@ impl Server {
         Self::judged_as_asked(&mut command);
         check_direct(&command)?;
         let (name, ns) = (command.keys().next().cloned().unwrap_or_default(), written(db, &command));
+        let line = match line {
+            Some(line) => Some(line),
+            None => self.line().await?,
+        };
         self.check_covered(ns.as_ref())?;
         let write = async {
-            let answer = match line {
-                Some(mut line) => line.ask(db, &command).await.and_then(|answer| document::parse(&answer)),
-                None => self.send(db, command).await,
-            };
-            let answer = answer.map_err(interrupted).map_err(Error::or_indeterminate)?;
+            let answer = self.send_by(line, db, command).await.map_err(interrupted).map_err(Error::or_indeterminate)?;
             judge_several(&name, answer)
         };
         self.plainly_admitted(admitted, ns.as_ref(), write).await
@@ -192,10 +194,11 @@ impl Server {
         if scoped::bypasses_validation() {
             return Ok(None);
         }
-        let admitted = self.admit_plain(Some(ns)).await?;
-        let Some(line) = self.line().await? else { return Ok(None) };
-        self.check_covered(Some(ns))?;
-        self.plainly_admitted(admitted, Some(ns), send_raw(line, &ns.db, name, command)).await.map(Some)
+        let write = async |line| match line {
+            Some(line) => send_raw(line, &ns.db, name, command).await.map(Some),
+            None => Ok(None),
+        };
+        self.plainly(Some(ns), write).await
     }
 
     /// As [`Server::write_directly`], for other commands of the application's own that write.
@@ -205,10 +208,13 @@ impl Server {
         check_direct(&command)?;
         let changes_nothing = matches_nothing(&command) || only_makes(&command);
         let ns = written(db, &command);
-        let write = async { self.send_kept(db, command).await.map_err(Error::or_indeterminate) };
         if changes_nothing {
-            return write.await;
+            return self.send_kept(db, command).await.map_err(Error::or_indeterminate);
         }
+        let write = async |line| {
+            let answer = self.send_by(line, db, command).await.and_then(kept);
+            answer.map_err(Error::or_indeterminate)
+        };
         self.plainly(ns.as_ref(), write).await
     }
 

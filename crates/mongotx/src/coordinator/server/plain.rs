@@ -24,7 +24,7 @@ use bson::{Bson, doc, oid::ObjectId};
 use tokio::sync::Mutex as AsyncMutex;
 
 use self::given::Given;
-use super::Server;
+use super::{Server, lean::Line};
 use crate::{
     coordinator::{
         format::{self, FORMAT},
@@ -119,14 +119,21 @@ impl Server {
         &self.plain.own
     }
 
-    /// Carries out a plain write in a collection, or in any (`None`). What it needs a connection
-    /// for comes when it is polled: the notice needs one, too.
-    pub(super) async fn plainly<T>(&self, ns: Option<&Namespace>, write: impl Future<Output = Result<T>>) -> Result<T> {
+    /// Carries out a plain write in a collection, or in any (`None`), over a connection of this
+    /// library's own where there are some. Dropped before it has its connection, it was not sent.
+    pub(super) async fn plainly<'a, T, F: Future<Output = Result<T>>>(
+        &'a self,
+        ns: Option<&Namespace>,
+        write: impl FnOnce(Option<Line<'a>>) -> F,
+    ) -> Result<T> {
         let admitted = self.admit_plain(ns).await?;
-        self.plainly_admitted(admitted, ns, write).await
+        let line = self.line().await?;
+        self.check_covered(ns)?;
+        // On the heap, as is the notice: commands with many futures around them end here.
+        self.plainly_admitted(admitted, ns, Box::pin(write(line))).await
     }
 
-    /// The same for a write that is admitted.
+    /// The same for a write that is admitted, and has its connection.
     pub(super) async fn plainly_admitted<T>(
         &self,
         admitted: Admitted,
@@ -150,7 +157,10 @@ impl Server {
             return Ok(Admitted(None));
         }
         loop {
-            self.give_notice(ns).await?;
+            self.plain.given().note_write(ns.map(Tag::of));
+            if self.needs_notice(ns, RENEWED_AFTER) {
+                Box::pin(self.give_notice(ns)).await?;
+            }
             let admitted = Admitted(Some(match ns {
                 Some(ns) => self.plain.own.writing(ns),
                 None => self.plain.own.changing_any(),
@@ -179,7 +189,7 @@ impl Server {
             match tokio::time::timeout(RENEWED_AFTER, &mut write).await {
                 Ok(answer) => return answer,
                 // The write may have all connections: then the next time will do.
-                Err(_) => drop(tokio::time::timeout(LONGEST_RENEWAL, self.give_notice(ns)).await),
+                Err(_) => self.renew_notice(ns).await,
             }
         }
     }
@@ -190,11 +200,16 @@ impl Server {
         is_needed && !self.plain.given().has_notice(ns.map(Tag::of), age)
     }
 
-    async fn give_notice(&self, ns: Option<&Namespace>) -> Result<()> {
+    /// For a write that takes long.
+    async fn renew_notice(&self, ns: Option<&Namespace>) {
         self.plain.given().note_write(ns.map(Tag::of));
-        if !self.needs_notice(ns, RENEWED_AFTER) {
-            return Ok(());
+        if self.needs_notice(ns, RENEWED_AFTER) {
+            let given = tokio::time::timeout(LONGEST_RENEWAL, self.give_notice(ns));
+            drop(Box::pin(given).await);
         }
+    }
+
+    async fn give_notice(&self, ns: Option<&Namespace>) -> Result<()> {
         if !self.needs_notice(ns, COVERS) {
             // One at a time renews it; until that has succeeded, the last one will do.
             if let Ok(_storing) = self.plain.storing.try_lock()
@@ -248,8 +263,11 @@ impl Server {
         };
         let statement = doc! {"q": {"_id": notice}, "u": [{"$set": stored}], "upsert": true};
         let command = doc! {"update": &home.coll, "updates": [statement], "writeConcern": self.nodes.durable()};
-        self.write_records(home, command).await?.ok()?;
-        Ok(notice)
+        let stored = self.write_records(home, command).await.and_then(|answer| answer.ok());
+        if stored.as_ref().is_err_and(|error| error.kind() != ErrorKind::Indeterminate) {
+            self.plain.given().not_stored(notice);
+        }
+        stored.map(|_| notice)
     }
 
     /// The client is shut down: its plain writes are over, unless the outcome of one is unknown.

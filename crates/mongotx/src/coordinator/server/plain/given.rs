@@ -132,7 +132,8 @@ impl Given {
         }
         self.notices.push(notice);
         if self.going_on.len() >= MOST_KEPT {
-            self.going_on.remove(0);
+            let given_up = self.going_on.iter().position(|one| !one.is_stored);
+            self.going_on.remove(given_up.unwrap_or(0));
         }
         self.going_on.push(GoingOn { notice, sent: Moment::now(), is_stored: false });
     }
@@ -141,6 +142,12 @@ impl Given {
     pub(super) fn stored(&mut self, notice: ObjectId, sent: Moment, scope: Scope) {
         self.last = Some((sent, scope));
         self.going_on.iter_mut().filter(|one| one.notice == notice).for_each(|one| one.is_stored = true);
+    }
+
+    /// The notice is not stored, and never will be.
+    pub(super) fn not_stored(&mut self, notice: ObjectId) {
+        self.notices.retain(|one| *one != notice);
+        self.going_on.retain(|one| one.notice != notice);
     }
 
     /// How long no plain write must have been made before notices are ended.
@@ -163,8 +170,11 @@ impl Given {
     /// given up.
     pub(super) fn ended(&mut self, over: &[ObjectId], were_all_there: bool) {
         let may_arrive = |one: &GoingOn| !were_all_there && !one.is_stored && one.sent.elapsed() < LONGEST_LATE;
-        self.going_on.retain(|one| !over.contains(&one.notice) || may_arrive(one));
-        self.patience.ended = Some(Moment::now());
+        let has_ended = |one: &GoingOn| over.contains(&one.notice) && !may_arrive(one);
+        if self.going_on.iter().any(|one| one.is_stored && has_ended(one)) {
+            self.patience.ended = Some(Moment::now());
+        }
+        self.going_on.retain(|one| !has_ended(one));
     }
 }
 
@@ -248,6 +258,9 @@ mod tests {
         assert_eq!(given.take_over(QUIET, || true), [given_up]);
         given.ended(&[given_up], true);
         assert!(given.take_over(QUIET, || true).is_empty(), "it was there");
+        given.note(given_up);
+        given.not_stored(given_up);
+        assert!(given.take_over(QUIET, || true).is_empty() && !given.is_own(given_up), "it was refused");
         given.note(given_up);
         given.going_on[0].sent = Moment::now().earlier(LONGEST_LATE, Duration::ZERO);
         given.ended(&[given_up], false);

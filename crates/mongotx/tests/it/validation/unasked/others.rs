@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use bson::{Document, doc, oid::ObjectId};
-use mongotx::{Client, ClientOptions, Isolation};
+use mongotx::{Client, ClientOptions, IndexModel, Isolation, Session};
 use testkit::ServerOptions;
 
 use super::{ASKED, CONFLICT, LONG, Stage, UNASKED, begun, commit_change, connect, set};
@@ -112,6 +112,37 @@ async fn a_collection_that_another_client_drops_is_seen() {
     let session = stage.reading().await;
     quiet::through(&other, &stage.coll).drop().await.unwrap();
     assert_eq!(stage.commit(session).await, CONFLICT);
+}
+
+/// By a unique index a query is about one document. What is known of the collection is older than
+/// its end, and the notice of that is over.
+#[tokio::test]
+async fn what_comes_beside_a_document_that_was_unique_is_seen() {
+    let stage = Stage::start().await;
+    let (other, coll) = (connect(&stage.server).await, quiet::collection(&stage.client, 0).await);
+    coll.create_index(IndexModel::new(doc! {"u": 1}).unique(true)).await.unwrap();
+    coll.insert_one(&doc! {"_id": 1, "u": 1}).await.unwrap();
+    let read_unique = async || {
+        let mut session = begun(&stage.client, Isolation::Snapshot);
+        let found = coll.find(doc! {"u": 1}).session(&mut session).await.unwrap();
+        assert_eq!(found.try_collect().await.unwrap().len(), 1);
+        session
+    };
+    let read_other = async |mut session: Session| {
+        assert!(stage.coll.find_one(doc! {"_id": 1}).session(&mut session).await.unwrap().is_some());
+        session
+    };
+    stage.until_unasked(async || read_other(read_unique().await).await).await;
+    quiet::through(&other, &coll).drop_index("u_1").await.unwrap();
+    other.shutdown().await.unwrap();
+    stage.look().await;
+    let session = read_unique().await;
+    let mut beside = begun(&stage.client, Isolation::ReadCommitted);
+    coll.insert_one(&doc! {"_id": 2, "u": 1}).session(&mut beside).await.unwrap();
+    stage.coll.update_one(doc! {"_id": 1}, doc! {"$inc": {"n": 1}}).session(&mut beside).await.unwrap();
+    beside.commit().await.unwrap();
+    let session = read_other(session).await;
+    assert_eq!(stage.commit(session).await, CONFLICT, "one before, the other one afterwards");
 }
 
 /// A command that may change any collection.
