@@ -264,6 +264,7 @@ impl Server {
         let statement = doc! {"q": {"_id": notice}, "u": [{"$set": stored}], "upsert": true};
         let command = doc! {"update": &home.coll, "updates": [statement], "writeConcern": self.nodes.durable()};
         let stored = self.write_records(home, command).await.and_then(|answer| answer.ok());
+        let stored = stored.map_err(Error::or_indeterminate);
         if stored.as_ref().is_err_and(|error| error.kind() != ErrorKind::Indeterminate) {
             self.plain.given().not_stored(notice);
         }

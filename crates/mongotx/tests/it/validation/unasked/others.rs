@@ -119,9 +119,14 @@ async fn a_collection_that_another_client_drops_is_seen() {
 #[tokio::test]
 async fn what_comes_beside_a_document_that_was_unique_is_seen() {
     let stage = Stage::start().await;
-    let (other, coll) = (connect(&stage.server).await, quiet::collection(&stage.client, 0).await);
+    let (loader, other) = (connect(&stage.server).await, connect(&stage.server).await);
+    let coll = quiet::collection(&loader, 0).await;
     coll.create_index(IndexModel::new(doc! {"u": 1}).unique(true)).await.unwrap();
     coll.insert_one(&doc! {"_id": 1, "u": 1}).await.unwrap();
+    loader.shutdown().await.unwrap();
+    // A client that has never written there: before its first write it looks the collection up
+    // anew.
+    let coll = quiet::through(&stage.client, &coll);
     let read_unique = async || {
         let mut session = begun(&stage.client, Isolation::Snapshot);
         let found = coll.find(doc! {"u": 1}).session(&mut session).await.unwrap();
