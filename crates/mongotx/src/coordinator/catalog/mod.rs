@@ -335,8 +335,7 @@ async fn inspect(server: &Server, ns: &Namespace) -> Result<Option<(Document, Ve
 /// Are many documents pending? Then each query asks a mirrored index, which costs it a little when
 /// nothing is.
 async fn is_crowded(server: &Server, ns: &Namespace) -> Result<bool> {
-    let pipeline =
-        vec![doc! {"$match": {sd2v::names::WRITER: {"$exists": true}}}, doc! {"$limit": CROWD}, doc! {"$count": "n"}];
-    let counted = server.collect(&ns.db, doc! {"aggregate": &ns.coll, "pipeline": pipeline, "cursor": {}}, 1).await?;
-    Ok(counted.first().and_then(|count| count.get("n")).is_some_and(|n| as_i64(n) >= CROWD))
+    let pending = doc! {sd2v::names::WRITER: {"$exists": true}};
+    let counted = server.run_command(&ns.db, doc! {"count": &ns.coll, "query": pending, "limit": CROWD}).await?;
+    Ok(counted.get("n").is_some_and(|n| as_i64(n) >= CROWD))
 }
