@@ -26,7 +26,7 @@ async fn an_answer_from_before_the_index_does_not_count_after_it() {
         let (client, ns) = (client.clone(), coll.namespace().clone());
         async move { client.cannot_lock(&ns).await }
     });
-    assert_eq!(tokio::time::timeout(LIMIT, proxy.until_held()).await.unwrap(), "aggregate");
+    assert_eq!(tokio::time::timeout(LIMIT, proxy.until_held()).await.unwrap(), "count");
     made.create_index(IndexModel::new(doc! {"a": 1}).unique(true)).await.unwrap();
     let mut session = client.session();
     session.begin().unwrap();
