@@ -3,9 +3,10 @@
 use std::sync::Arc;
 
 use super::engine::node_config;
+use super::replay::Replay;
 use super::{LogMedium, ServerConfig, ServerError};
-use crate::core::{GcRecord, NodeConfig, Record, Recovery, SegmentId, StoreId};
-use crate::log::{LogOptions, LogReader, Medium, SegmentNumber, TranxLog};
+use crate::core::{Recovery, StoreId};
+use crate::log::{LogOptions, Medium, TranxLog};
 
 /// What the log of one server says, and how long that log is.
 pub(super) struct Inspected {
@@ -37,30 +38,8 @@ pub(super) fn inspect(
     store: StoreId,
     medium: Arc<dyn Medium>,
 ) -> Result<Inspected, ServerError> {
-    let node = node_config(config);
-    let mut reader = Reader { recovery: Recovery::new(node.clone(), None), config: node };
-    let (segments, records) = TranxLog::inspect(medium, &existing(config, store), &mut reader)?;
-    Ok(Inspected { recovery: reader.recovery, segments, records })
-}
-
-struct Reader {
-    config: NodeConfig,
-    recovery: Recovery,
-}
-
-impl LogReader for Reader {
-    fn state(&mut self, state: &[u8]) -> Result<(), String> {
-        if !state.is_empty() {
-            let record: GcRecord = postcard::from_bytes(state).map_err(|error| error.to_string())?;
-            self.recovery = Recovery::new(self.config.clone(), Some(record));
-        }
-        Ok(())
-    }
-
-    fn record(&mut self, segment: SegmentNumber, bytes: &[u8]) -> Result<(), String> {
-        let record: Record = postcard::from_bytes(bytes).map_err(|error| error.to_string())?;
-        // The record is read, and nothing is applied.
-        drop(self.recovery.record(SegmentId(segment.0), record));
-        Ok(())
-    }
+    // Nothing is applied.
+    let mut replay = Replay::new(node_config(config), |_| Ok(()));
+    let (segments, records) = TranxLog::inspect(medium, &existing(config, store), &mut replay)?;
+    Ok(Inspected { recovery: replay.recovery, segments, records })
 }

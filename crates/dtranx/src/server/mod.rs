@@ -46,6 +46,7 @@ mod metrics;
 mod network;
 mod reads;
 mod recover;
+mod replay;
 mod resolve;
 mod serve;
 mod stages;

@@ -3,11 +3,12 @@
 
 use std::sync::Arc;
 
-use crate::core::{Command, GcRecord, Node, NodeConfig, Record, Recovery, SegmentId};
-use crate::log::{Collector, LogOptions, LogReader, Medium, SegmentNumber, TranxLog};
+use crate::core::{Command, Node, NodeConfig, SegmentId};
+use crate::log::{Collector, LogOptions, Medium, TranxLog};
 use crate::storage::Storage;
 
 use super::ServerError;
+use super::replay::Replay;
 
 /// State with which a server starts.
 pub(super) struct Recovered {
@@ -25,37 +26,14 @@ pub(super) fn recover(
     options: &LogOptions,
     storage: &dyn Storage,
 ) -> Result<Recovered, ServerError> {
-    let mut reader = Reader { recovery: Recovery::new(config.clone(), None), config, storage };
-    let opened = TranxLog::read(medium, options, &mut reader)?;
-    let mut recovery = reader.recovery;
+    let apply = |commit| storage.apply(&[commit]).map_err(|error| error.to_string());
+    let mut replay = Replay::new(config, apply);
+    let opened = TranxLog::read(medium, options, &mut replay)?;
+    let mut recovery = replay.recovery;
     for info in &opened.segments {
         recovery.segment(SegmentId(info.number.0));
     }
     let mut commands = Vec::new();
     let node = recovery.finish(0, &mut commands);
     Ok(Recovered { node, commands, log: opened.log, collector: opened.collector, records: opened.records })
-}
-
-struct Reader<'a> {
-    config: NodeConfig,
-    recovery: Recovery,
-    storage: &'a dyn Storage,
-}
-
-impl LogReader for Reader<'_> {
-    fn state(&mut self, state: &[u8]) -> Result<(), String> {
-        if !state.is_empty() {
-            let record: GcRecord = postcard::from_bytes(state).map_err(|error| error.to_string())?;
-            self.recovery = Recovery::new(self.config.clone(), Some(record));
-        }
-        Ok(())
-    }
-
-    fn record(&mut self, segment: SegmentNumber, bytes: &[u8]) -> Result<(), String> {
-        let record: Record = postcard::from_bytes(bytes).map_err(|error| error.to_string())?;
-        match self.recovery.record(SegmentId(segment.0), record) {
-            Some(commit) => self.storage.apply(&[commit]).map_err(|error| error.to_string()),
-            None => Ok(()),
-        }
-    }
 }
