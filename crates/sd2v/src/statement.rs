@@ -25,7 +25,10 @@
 use bson::{Bson, Document, doc};
 use protocol::{Decided, TxId};
 
-use crate::names::{INSERT, READERS, REMOVE, RESERVED, SLOT, UNSAFE, WRITER, tx_id_to_bson};
+use crate::{
+    expression::has_exactly,
+    names::{INSERT, READERS, REMOVE, RESERVED, SLOT, UNSAFE, WRITER, tx_id_to_bson},
+};
 
 /// A statement that changes nothing but what decided transactions have left.
 #[derive(Clone, Debug, PartialEq)]
@@ -188,9 +191,14 @@ pub fn finish_replace(query: Document, writers: &[Decided]) -> RepairStatement {
 /// [`finish_replace`] of one document: `who` names its `_id` and nothing else, which takes the
 /// server's shortest way: the condition stands in the pipeline. Not for removals.
 pub fn finish_one(who: Document, writers: &[Decided]) -> RepairStatement {
-    let mine = doc! {"$in": [format!("${WRITER}"), {"$literal": stored_ids(writers)}]};
-    let there = doc! {"$eq": [{"$type": format!("${REMOVE}")}, "missing"]};
-    let finished = doc! {"$cond": [{"$and": [mine, there]}, format!("${UNSAFE}"), "$$ROOT"]};
+    let held = match stored_ids(writers).as_slice() {
+        [only] => has_exactly(&[(WRITER, Some(only)), (REMOVE, None)]),
+        several => {
+            let mine = doc! {"$in": [format!("${WRITER}"), {"$literal": several.to_vec()}]};
+            doc! {"$and": [mine, has_exactly(&[(REMOVE, None)])]}.into()
+        }
+    };
+    let finished = doc! {"$cond": [held, format!("${UNSAFE}"), "$$ROOT"]};
     RepairStatement(doc! {"q": who, "u": [{"$replaceWith": finished}], "multi": false})
 }
 

@@ -49,7 +49,7 @@ pub(crate) async fn find(core: &Core, tx: Option<&Transaction>, ns: &Namespace, 
         if own_writes || query.sees_lock_fields() {
             query.terms.check_mapped()?;
         }
-        return settled::find(core, ns, query, me).await;
+        return Box::pin(settled::find(core, ns, query, me)).await;
     }
     if let Some(tx) = tx.filter(|_| own_writes)
         && let Some(answer) = fetch::own_by_id(core, tx, ns, query).await?
@@ -65,7 +65,7 @@ pub(crate) async fn find(core: &Core, tx: Option<&Transaction>, ns: &Namespace, 
     let Some(tx) = tx.filter(|_| own_writes) else {
         return match fetch_key::by_key(core, ns, query, me).await? {
             Some(answer) => Ok(answer),
-            None => in_view(core, ns, query, me, false).await,
+            None => Box::pin(in_view(core, ns, query, me, false)).await,
         };
     };
     if tx.has_new_keys(ns) || !is_pinned(core, ns, query).await? {
@@ -76,11 +76,11 @@ pub(crate) async fn find(core: &Core, tx: Option<&Transaction>, ns: &Namespace, 
         {
             return Ok(answer);
         }
-        return in_view(core, ns, query, me, true).await;
+        return Box::pin(in_view(core, ns, query, me, true)).await;
     }
     let found = match fetch_key::by_key(core, ns, query, me).await? {
         Some(found) => found,
-        None => in_view(core, ns, query, me, true).await?,
+        None => Box::pin(in_view(core, ns, query, me, true)).await?,
     };
     let found = found.all_raw(2).await?;
     if !matches!(&found[..], [other] if is_of_others(tx, ns, other)) {

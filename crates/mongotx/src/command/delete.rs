@@ -27,7 +27,7 @@ pub(crate) async fn run(
     let terms = command.terms.resolved(core, ns).await?.into_owned();
     let command = &DeleteCommand { terms, ..command.clone() };
     match tx {
-        Some(tx) if command.multi => many(core, tx, ns, command).await,
+        Some(tx) if command.multi => Box::pin(many(core, tx, ns, command)).await,
         Some(tx) => one(core, tx, ns, command).await,
         None if command.multi || has_special(&command.filter) || is_watched(core, ns).await? => {
             implicit::run!(core, |tx| async {

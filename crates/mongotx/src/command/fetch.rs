@@ -98,7 +98,9 @@ pub(crate) async fn by_id(
         let by_now = core.finisher.by_now();
         let found = match core.server.find_first_raw(ns, fetch.clone()).await {
             // An expression may have failed on a version that is not the latest.
-            Err(refused) if refused.kind() == ErrorKind::Invalid => return settled::find(core, ns, query, me).await,
+            Err(refused) if refused.kind() == ErrorKind::Invalid => {
+                return Box::pin(settled::find(core, ns, query, me)).await;
+            }
             found => found?,
         };
         let Some(found) = found else { return Ok(Documents::default()) };
@@ -110,7 +112,7 @@ pub(crate) async fn by_id(
         let Some(writer) = lock.writer else { return Ok(Documents::at_hand([found])) };
         if Some(writer) == me {
             // Held by this transaction after all: the `_id` is an equal number of another type.
-            return own_view::find(core, me.map(Visible::from).as_ref(), ns, query).await;
+            return Box::pin(own_view::find(core, me.map(Visible::from).as_ref(), ns, query)).await;
         }
         if either && let Some(shown) = answer_of_both(query, &found, &lock)? {
             return Ok(Documents::at_hand([shown]));
@@ -140,7 +142,9 @@ pub(crate) async fn by_id(
                 let id = query.pinned_id(core, ns).await?.unwrap_or(id);
                 let at = core.locator.locate(None, ns, id, &query.filter, &query.terms).await?;
                 match core.repairs.clear_locks(ns, &at, &lock, me).await {
-                    Err(refused) if refused.is_unfinishable() => return settled::find(core, ns, query, me).await,
+                    Err(refused) if refused.is_unfinishable() => {
+                        return Box::pin(settled::find(core, ns, query, me)).await;
+                    }
                     cleared => drop(cleared?),
                 }
             }

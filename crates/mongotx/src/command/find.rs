@@ -16,12 +16,12 @@ pub(crate) async fn run(core: &Core, tx: Option<&mut Transaction>, ns: &Namespac
     let query = &*query.resolved(core, ns).await?;
     if views::is_view(core, ns).await? {
         check_view(query)?;
-        return aggregate::read(core, tx, ns, &as_aggregate(query)?).await;
+        return Box::pin(aggregate::read(core, tx, ns, &as_aggregate(query)?)).await;
     }
     let Some(tx) = tx else { return committed::find(core, None, ns, query).await };
     let spotter = spotter(core, tx, ns, query).await?;
     let found = match () {
-        () if tx.is_repeatable() => repeatable::find(core, tx, ns, query).await,
+        () if tx.is_repeatable() => Box::pin(repeatable::find(core, tx, ns, query)).await,
         () if tx.validates() => validated::find(core, tx, ns, query).await,
         () => committed::find(core, Some(tx), ns, query).await,
     };

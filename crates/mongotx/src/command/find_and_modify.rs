@@ -80,7 +80,7 @@ pub(crate) async fn run(
         check_projection(projection)?;
     }
     if tx.is_none() && !needs_transaction(core, ns, command).await? {
-        return outside(core, ns, command).await;
+        return Box::pin(outside(core, ns, command)).await;
     }
     if let Modify::Update(update) = &command.modify {
         update.check()?;
@@ -213,7 +213,7 @@ async fn inside(core: &Core, tx: &mut Transaction, ns: &Namespace, command: &Fin
         }
         let at = match &named {
             Some(id) => Some(core.locator.locate(Some(tx), ns, id.clone(), &query.filter, &query.terms).await?),
-            None => selected(core, tx, ns, &query).await?,
+            None => Box::pin(selected(core, tx, ns, &query)).await?,
         };
         if let Some(at) = &at {
             if named.is_none() {
@@ -228,7 +228,7 @@ async fn inside(core: &Core, tx: &mut Transaction, ns: &Namespace, command: &Fin
             validated::note_nothing(core, tx, ns, &query).await?;
         }
         if (at.is_none() || named.is_some())
-            && let Some(done) = upserted(core, tx, ns, command, &mut rematches, &mut projection).await?
+            && let Some(done) = Box::pin(upserted(core, tx, ns, command, &mut rematches, &mut projection)).await?
         {
             return Ok(done);
         }
@@ -307,20 +307,20 @@ async fn one(
     {
         validated::settle_shown(core, tx, ns, &at.id, &shown.before).await?;
         if let Some(as_read) = as_read {
-            validated::settle_as_read(core, tx, ns, &as_read, &shown.before).await?;
+            Box::pin(validated::settle_as_read(core, tx, ns, &as_read, &shown.before)).await?;
         }
         return Ok(Some(command.shown(picks, shown)));
     }
     projection.check(core, ns, command).await?;
     if command.after {
-        let applied = core.prepare(tx, target, change).await?;
-        return Ok(if applied.matched { Some(show(core, tx, ns, at, command).await?) } else { None });
+        let applied = Box::pin(core.prepare(tx, target, change)).await?;
+        return Ok(if applied.matched { Some(Box::pin(show(core, tx, ns, at, command)).await?) } else { None });
     }
-    if !core.lock(tx, target).await? {
+    if !Box::pin(core.lock(tx, target)).await? {
         return Ok(None);
     }
-    let before = show(core, tx, ns, at, command).await?;
-    core.prepare(tx, target, change).await?;
+    let before = Box::pin(show(core, tx, ns, at, command)).await?;
+    Box::pin(core.prepare(tx, target, change)).await?;
     Ok(Some(before))
 }
 
@@ -337,7 +337,7 @@ impl Unprobed {
     /// Before anything is changed that is shown by another command.
     async fn check(&mut self, core: &Core, ns: &Namespace, command: &FindAndModify) -> Result<()> {
         match std::mem::take(&mut self.0) {
-            true => probe::find_and_modify(core, ns, command).await,
+            true => Box::pin(probe::find_and_modify(core, ns, command)).await,
             false => Ok(()),
         }
     }

@@ -23,8 +23,8 @@ macro_rules! run {
         let mut call = $crate::command::implicit::Call::new($core);
         loop {
             let $tx = call.begin();
-            let result = $command.await;
-            if let Some(done) = call.end(result).await? {
+            let result = Box::pin($command).await;
+            if let Some(done) = Box::pin(call.end(result)).await? {
                 break Ok(done);
             }
         }

@@ -129,11 +129,12 @@ pub(crate) async fn one(core: &Core, tx: &mut Transaction, ns: &Namespace, docum
         let Put { before, is_compared } = match placed {
             Ok(put) => put,
             Err(error) if error.is_pending_duplicate() => {
-                core.uniqueness.meet_pending_duplicate(ns, &collection.uniques, error, me, &mut patience).await?;
+                let uniques = &collection.uniques;
+                Box::pin(core.uniqueness.meet_pending_duplicate(ns, uniques, error, me, &mut patience)).await?;
                 continue;
             }
             Err(error) if error.is_duplicate_id() => {
-                if !way_is_free(core, ns, &at, Some(me), &mut patience).await? {
+                if !Box::pin(way_is_free(core, ns, &at, Some(me), &mut patience)).await? {
                     return Err(error);
                 }
                 continue;
@@ -142,8 +143,8 @@ pub(crate) async fn one(core: &Core, tx: &mut Transaction, ns: &Namespace, docum
         };
         let uniques = &collection.uniques;
         let placed = Placed { ns, at: &at, uniques, before: &before, inserted: Some(&document) };
-        if !is_compared {
-            core.uniqueness.check_placed(tx, &placed, me, &mut patience).await?;
+        if !is_compared && !uniques.is_empty() {
+            Box::pin(core.uniqueness.check_placed(tx, &placed, me, &mut patience)).await?;
         }
         if matches!(before, Before::Removed) {
             tx.note_locked(ns, slice::from_ref(&at), false);

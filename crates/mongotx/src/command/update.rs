@@ -61,7 +61,7 @@ pub(crate) async fn run(
     }
     command.check()?;
     match tx {
-        Some(tx) if command.multi => many(core, tx, ns, command).await,
+        Some(tx) if command.multi => Box::pin(many(core, tx, ns, command)).await,
         Some(tx) => one(core, tx, ns, command).await,
         None => {
             implicit::run!(core, |tx| async {
@@ -148,13 +148,13 @@ async fn one(core: &Core, tx: &mut Transaction, ns: &Namespace, command: &Update
             break;
         }
         rematches.may_insert(&command.filter)?;
-        if let Some(at) = rematches.judge(upsert::run(core, tx, ns, command).await)? {
+        if let Some(at) = rematches.judge(Box::pin(upsert::run(core, tx, ns, command)).await)? {
             return Ok(UpdateResult { upserted_id: Some(at.id), ..UpdateResult::default() });
         }
     }
     // The statement for one `_id` was sent, and so was seen by the server.
     if query::named_id(core, ns, &command.filter, &command.terms).await?.is_none() {
-        probe::update(core, ns, command).await?;
+        Box::pin(probe::update(core, ns, command)).await?;
     }
     Ok(UpdateResult::default())
 }
@@ -171,12 +171,12 @@ pub(crate) async fn write_first(
     if let Some(id) = query::named_id(core, ns, &query.filter, &query.terms).await? {
         let at = core.locator.locate(Some(tx), ns, id, &query.filter, &query.terms).await?;
         let target = Target { ns, at: &at, filter: &query.filter, terms: &query.terms, chosen: false };
-        if prepared_as_read(core, tx, &target, change).await? {
+        if has_read(tx, &target) && Box::pin(prepared_as_read(core, tx, &target, change)).await? {
             return Ok(Some((at, !change.is_lock())));
         }
         let applied = core.prepare(tx, &target, change).await?;
         if !applied.matched {
-            validated::note_nothing(core, tx, ns, query).await?;
+            Box::pin(validated::note_nothing(core, tx, ns, query)).await?;
         }
         return Ok(applied.matched.then_some((at, applied.modified)));
     }
@@ -189,8 +189,8 @@ pub(crate) async fn write_first(
             }
             return Ok(Some((found.at, !change.is_lock())));
         }
-        let Some(at) = committed::addresses(core, Some(tx), ns, &first, 1).await?.pop() else {
-            validated::note_nothing(core, tx, ns, query).await?;
+        let Some(at) = Box::pin(committed::addresses(core, Some(tx), ns, &first, 1)).await?.pop() else {
+            Box::pin(validated::note_nothing(core, tx, ns, query)).await?;
             return Ok(None);
         };
         core.note_wanted(tx, ns, query, change, &at).await?;
@@ -207,15 +207,18 @@ pub(crate) async fn write_first(
     .for_transaction(tx.id()))
 }
 
+/// Has the transaction read the document?
+fn has_read(tx: &Transaction, target: &Target<'_>) -> bool {
+    let (ns, id) = (target.ns, &target.at.id);
+    tx.reads.point(ns, id).is_some() || tx.reads.as_read(ns, id).is_some()
+}
+
 /// Locks and changes a document that the transaction has read before, by a statement that shows how
-/// it was. False: it has read nothing of it, or it is not known whether the document matches.
+/// it was. False: it is not known whether the document matches.
 async fn prepared_as_read(core: &Core, tx: &mut Transaction, target: &Target<'_>, change: &Change<'_>) -> Result<bool> {
     let (ns, id) = (target.ns, &target.at.id);
     let (is_whole, as_read) = (tx.reads.point(ns, id).is_some(), tx.reads.as_read(ns, id));
     let fields = as_read.as_ref().filter(|_| !is_whole).map(shown_fields);
-    if !is_whole && as_read.is_none() {
-        return Ok(false);
-    }
     let Some(shown) = core.prepare_shown(tx, target, change, fields).await? else { return Ok(false) };
     if is_whole {
         validated::settle_shown(core, tx, ns, id, &shown.before).await?;
@@ -250,10 +253,10 @@ async fn many(core: &Core, tx: &mut Transaction, ns: &Namespace, command: &Updat
             break;
         }
         rematches.may_insert(&command.filter)?;
-        if let Some(at) = rematches.judge(upsert::run(core, tx, ns, command).await)? {
+        if let Some(at) = rematches.judge(Box::pin(upsert::run(core, tx, ns, command)).await)? {
             return Ok(UpdateResult { upserted_id: Some(at.id), ..UpdateResult::default() });
         }
     }
-    probe::update(core, ns, command).await?;
+    Box::pin(probe::update(core, ns, command)).await?;
     Ok(UpdateResult::default())
 }

@@ -62,12 +62,12 @@ pub(crate) async fn find(core: &Core, tx: &mut Transaction, ns: &Namespace, quer
     let written = tx.has_written(ns);
     if written
         && !chance::is_in_query(query)
-        && let Some(found) = find_first_of_others(core, tx, ns, query).await?
+        && let Some(found) = Box::pin(find_first_of_others(core, tx, ns, query)).await?
     {
         return Ok(found);
     }
     if chance::is_in_query(query) || (written && !query.lists_documents()) {
-        return find_in_bracket(core, tx, ns, query).await;
+        return Box::pin(find_in_bracket(core, tx, ns, query)).await;
     }
     let found = committed::find(core, Some(tx), ns, query).await?;
     let read = Read::Find(query.clone());

@@ -57,7 +57,7 @@ impl Expiries {
             }
             tx.may_insert(&ns);
             for some in tx.locked(&ns).chunks(IDS_PER_STATEMENT) {
-                self.outlive_some(tx, me, &ns, some, &expiries).await?;
+                Box::pin(self.outlive_some(tx, me, &ns, some, &expiries)).await?;
             }
         }
         Ok(())

@@ -40,6 +40,6 @@ impl Locator {
         if !named.key().is_empty() {
             return Ok(named);
         }
-        self.server.ask_where(ns, named, &key).await
+        Box::pin(self.server.ask_where(ns, named, &key)).await
     }
 }

@@ -257,7 +257,7 @@ impl Core {
             true => Before::Safe,
             false => {
                 self.finished(target.ns, left.take()).await;
-                self.uniqueness.before(tx, target.ns, target.at).await?
+                Box::pin(self.uniqueness.before(tx, target.ns, target.at)).await?
             }
         };
         let placed = Placed { ns: target.ns, at: target.at, uniques: touched, before: &before, inserted: None };
@@ -287,13 +287,13 @@ impl Core {
                         (None, _) => {}
                     }
                     if applied.modified && may_move {
-                        self.refuse_move(tx, &placed, key, me, &mut patience).await?;
+                        Box::pin(self.refuse_move(tx, &placed, key, me, &mut patience)).await?;
                     }
                     if applied.modified && worded {
-                        self.refuse_words(tx, &placed, &collection, me, &mut patience).await?;
+                        Box::pin(self.refuse_words(tx, &placed, &collection, me, &mut patience)).await?;
                     }
-                    if applied.modified {
-                        self.uniqueness.check_placed(tx, &placed, me, &mut patience).await?;
+                    if applied.modified && !touched.is_empty() {
+                        Box::pin(self.uniqueness.check_placed(tx, &placed, me, &mut patience)).await?;
                     }
                     tx.note_locked(target.ns, std::slice::from_ref(target.at), matches!(change, Change::Remove));
                     return Ok(applied);
@@ -301,15 +301,14 @@ impl Core {
                 Ok(None) => {}
                 Err(refused) if refused.is_pending_duplicate() => {
                     may_be_locked = true;
-                    self.uniqueness
-                        .meet_pending_duplicate(target.ns, &collection.uniques, refused, me, &mut patience)
-                        .await?;
+                    let (ns, uniques) = (target.ns, &collection.uniques);
+                    Box::pin(self.uniqueness.meet_pending_duplicate(ns, uniques, refused, me, &mut patience)).await?;
                     tx.check_alive()?;
                     continue;
                 }
                 Err(refused) => return Err(refused),
             }
-            match self.look(tx, target, me).await? {
+            match Box::pin(self.look(tx, target, me)).await? {
                 Look::NoMatch => {
                     if !may_be_locked {
                         tx.not_held(target.ns, target.at);
@@ -430,9 +429,6 @@ impl Core {
         change: &Change<'_>,
         left: Option<TxId>,
     ) -> Result<Option<Applied>> {
-        let condition = target.condition()?;
-        let rest = &condition.rest;
-        let (safe, mine) = (target.safe(&condition), target.narrowed(rewrite_filter(rest)?));
         let own_lock = tx.read_lock(target.ns, &target.at.id);
         let read_locked = own_lock > OwnReadLock::None;
         let owned = tx.may_hold(target.ns, &target.at.id);
@@ -442,10 +438,21 @@ impl Core {
             std::slice::from_ref(target.at),
             if matches!(change, Change::Remove) { Hold::Remove } else { Hold::Change },
         )?;
-        if read_locked && sees_lock_fields(rest) {
+        if let Change::Update { update, array_filters: None } = change
+            && !owned
+            && !read_locked
+            && target.terms.is_plain()
+            && let Some(statement) = target.fused(update, me, left, &[])?
+            && let Some(applied) = self.attempt_fused(tx, target, statement, update).await?
+        {
+            return Ok(Some(applied));
+        }
+        let condition = target.condition()?;
+        let (safe, mine) = (target.safe(&condition), target.narrowed(rewrite_filter(&condition.rest)?));
+        self.finished(target.ns, left).await;
+        if read_locked && sees_lock_fields(&condition.rest) {
             let any = target.safe(&LockCondition { rest: Document::new(), text: condition.text });
-            self.finished(target.ns, left).await;
-            return self.attempt_blindly(tx, me, target, (any, mine), change).await;
+            return Box::pin(self.attempt_blindly(tx, me, target, (any, mine), change)).await;
         }
         let (statements, filters) = match change {
             Change::Remove => {
@@ -455,20 +462,10 @@ impl Core {
                 (vec![lock(safe, me, own_lock, false), statement::mark_removed(mine, me, false)], None)
             }
             Change::Update { update, array_filters } => {
-                if !owned
-                    && !read_locked
-                    && array_filters.is_none()
-                    && target.terms.is_plain()
-                    && let Some(statement) = target.fused(update, me, left, &[])?
-                    && let Some(applied) = self.attempt_fused(tx, target, statement, update).await?
-                {
-                    return Ok(Some(applied));
-                }
                 let changed = statement::change_unsafe(mine, me, rewrite_update(update)?, false);
                 (vec![statement::lock_copy(safe, me, own_lock, false), changed], *array_filters)
             }
         };
-        self.finished(target.ns, left).await;
         let command = target.command(statements, filters);
         let answer = self.server.send_prepared(tx, target.ns, command, &change.touches()).await?.ok()?;
         let removed = matches!(change, Change::Remove);

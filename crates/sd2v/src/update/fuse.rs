@@ -28,7 +28,7 @@ use bson::{Bson, Document, doc};
 use super::{Update, check};
 use crate::{
     expression::{
-        literal,
+        has_exactly, literal,
         path::{self, is_plain_field},
     },
     filter::Demand,
@@ -83,13 +83,13 @@ pub fn fuse(
 /// As [`fuse`], without a change: locks a clean document, or one that one of `over` has left, for
 /// `writer`. The document is modified if and only if it was locked.
 pub fn fuse_lock(writer: &Bson, over: &[Bson]) -> Vec<Document> {
-    vec![lock_if(clean(), Document::new(), writer, over)]
+    vec![lock_if(vec![is_clean()], Document::new(), writer, over)]
 }
 
 /// As [`fuse`], for a removal, and of a clean document only.
 pub fn fuse_remove(writer: &Bson) -> Vec<Document> {
     let locked = doc! { "$mergeObjects": ["$$ROOT", { WRITER: literal(writer), REMOVE: true }] };
-    vec![doc! { "$replaceWith": { "$cond": [{ "$and": clean() }, locked, "$$ROOT"] } }]
+    vec![doc! { "$replaceWith": { "$cond": [is_clean(), locked, "$$ROOT"] } }]
 }
 
 /// The stage that locks the document under these conditions and leaves it as it is otherwise. Paths
@@ -111,12 +111,14 @@ fn lock_if(conditions: Vec<Bson>, values: Document, writer: &Bson, over: &[Bson]
 /// The version that is changed: the unsafe one if one of these transactions holds the document and
 /// has not removed it, otherwise the document itself.
 fn left_by(over: &[Bson]) -> Document {
-    let writer = format!("${WRITER}");
     let held = match over {
-        [only] => doc! { "$eq": [writer, literal(only)] },
-        several => doc! { "$in": [writer, { "$literal": several.to_vec() }] },
+        [only] => has_exactly(&[(WRITER, Some(only)), (REMOVE, None)]),
+        several => {
+            let written = doc! { "$in": [format!("${WRITER}"), { "$literal": several.to_vec() }] };
+            doc! { "$and": [written, has_exactly(&[(REMOVE, None)])] }.into()
+        }
     };
-    doc! { "$cond": [{ "$and": [held, is_missing(REMOVE)] }, format!("${UNSAFE}"), "$$ROOT"] }
+    doc! { "$cond": [held, format!("${UNSAFE}"), "$$ROOT"] }
 }
 
 /// All changes in the order in which the server makes them: by name.
@@ -204,7 +206,7 @@ fn value(field: &str, change: &Change<'_>) -> Bson {
 }
 
 fn conditions(changes: &[(&str, Change<'_>)]) -> Vec<Bson> {
-    let mut all = clean();
+    let mut all = vec![is_clean()];
     let incremented = changes.iter().filter(|(_, change)| matches!(change, Change::Inc(_)));
     all.extend(incremented.flat_map(|(field, _)| is_exact_number(field)));
     if !changes.iter().any(|(_, change)| change.is_modifying()) {
@@ -213,14 +215,10 @@ fn conditions(changes: &[(&str, Change<'_>)]) -> Vec<Bson> {
     all
 }
 
-/// Conditions of a clean document: no lock, and no other metadata, which would belong to no
+/// The condition of a clean document: no lock, and no other metadata, which would belong to no
 /// transaction.
-fn clean() -> Vec<Bson> {
-    [WRITER, READERS, INSERT, REMOVE, UNSAFE, SLOT].map(is_missing).to_vec()
-}
-
-fn is_missing(field: &str) -> Bson {
-    doc! { "$eq": [{ "$type": format!("${field}") }, "missing"] }.into()
+fn is_clean() -> Bson {
+    has_exactly(&[WRITER, READERS, INSERT, REMOVE, UNSAFE, SLOT].map(|field| (field, None)))
 }
 
 /// The field as the first operand of `$add`: a missing field counts as zero, of the smallest type.

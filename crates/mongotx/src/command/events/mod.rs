@@ -99,8 +99,8 @@ impl<'c> EventLog<'c> {
             }
             known.push(collection);
         }
-        let events = if watched.is_empty() { Vec::new() } else { self.told(tx, me, &watched).await? };
-        let numbers = if events.is_empty() { None } else { Some(self.number(tx, events).await?) };
+        let events = if watched.is_empty() { Vec::new() } else { Box::pin(self.told(tx, me, &watched)).await? };
+        let numbers = if events.is_empty() { None } else { Some(Box::pin(self.number(tx, events)).await?) };
         Ok(Recorded { _known: known, numbers })
     }
 

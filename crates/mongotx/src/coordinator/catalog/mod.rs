@@ -200,7 +200,7 @@ impl Catalog {
     pub(crate) async fn prepared(&self, ns: &Namespace) -> Result<Arc<Collection>> {
         let mut found = self.look_up(ns).await?;
         if found.refused.is_none() && !found.is_adopted() {
-            adopt::adopt(&self.server, ns, &found).await?;
+            Box::pin(adopt::adopt(&self.server, ns, &found)).await?;
             self.forget(ns);
             found = self.look_up(ns).await?;
         }

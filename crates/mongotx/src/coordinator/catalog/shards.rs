@@ -58,7 +58,7 @@ impl Shards {
             return Ok(key.clone());
         }
         let asked = Instant::now();
-        let key = read(server, ns).await?;
+        let key = Box::pin(read(server, ns)).await?;
         remember(&self.known, ns, (asked, key.clone()));
         Ok(key)
     }
