@@ -52,9 +52,10 @@ fn root_to_unsafe(text: &str) -> Option<Bson> {
     Some(Bson::String(format!("$$ROOT.{UNSAFE}{rest}")))
 }
 
-/// The expression that is true of documents that have exactly these values at these top-level
-/// fields: `None` is a field that is missing. An object of paths leaves out those that are missing,
-/// and is compared as a whole: one comparison costs the server a fraction of one for each field.
+/// The expression that is true of documents whose top-level fields have these values, as the
+/// server's `$eq` compares them; `None` is a field that is missing. An object of paths leaves out
+/// those that are missing, and is compared as a whole: one comparison costs the server a fraction
+/// of one for each field.
 pub(crate) fn has_exactly(fields: &[(&str, Option<&Bson>)]) -> Bson {
     let name = |at: usize| format!("f{at}");
     let found = fields.iter().enumerate().map(|(at, (field, _))| (name(at), format!("${field}").into()));

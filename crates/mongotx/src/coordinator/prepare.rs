@@ -432,12 +432,12 @@ impl Core {
         let own_lock = tx.read_lock(target.ns, &target.at.id);
         let read_locked = own_lock > OwnReadLock::None;
         let owned = tx.may_hold(target.ns, &target.at.id);
-        tx.hold(
-            &self.options,
-            target.ns,
-            std::slice::from_ref(target.at),
-            if matches!(change, Change::Remove) { Hold::Remove } else { Hold::Change },
-        )?;
+        if plain_demands(target.filter).is_none() {
+            // A filter that cannot be asked is refused before the document counts as held.
+            rewrite_filter(&target.condition()?.rest)?;
+        }
+        let hold = if matches!(change, Change::Remove) { Hold::Remove } else { Hold::Change };
+        tx.hold(&self.options, target.ns, std::slice::from_ref(target.at), hold)?;
         if let Change::Update { update, array_filters: None } = change
             && !owned
             && !read_locked

@@ -87,3 +87,20 @@ async fn what_is_refused_is_refused_by_name() {
     assert!(error.to_string().contains("\"all\""), "{error}");
     scene.end().await;
 }
+
+/// An update that is refused for its filter has written nothing: the same filter can still be asked
+/// of what everybody sees.
+#[tokio::test]
+async fn a_filter_that_no_update_can_ask_leaves_the_transaction_without_writes() {
+    let random = &mut Random::of_seed(830);
+    let scene = Scene::new(random).await;
+    let mut session = scene.begin(Isolation::ReadCommitted);
+    let within_or = doc! {"$or": [{"$text": {"$search": "apple"}}, {"_id": {"$gte": 0}}]};
+    assert!(scene.ours.find_one(within_or.clone()).await.unwrap().is_some());
+    let change = doc! {"$set": {"a": 1}};
+    let refused = scene.ours.update_one(within_or.clone(), change).session(&mut session).await.unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::Unsupported, "{refused}");
+    assert!(scene.ours.find_one(within_or).session(&mut session).await.unwrap().is_some());
+    session.commit().await.unwrap();
+    scene.end().await;
+}
