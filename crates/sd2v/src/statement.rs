@@ -188,17 +188,21 @@ pub fn finish_replace(query: Document, writers: &[Decided]) -> RepairStatement {
     RepairStatement(doc! {"q": both(mine, query), "u": [{"$replaceWith": format!("${UNSAFE}")}], "multi": true})
 }
 
+/// The expression that is true of documents that one of these writers holds and has not removed.
+pub(crate) fn held_by(writers: &[Bson]) -> Bson {
+    match writers {
+        [only] => has_exactly(&[(WRITER, Some(only)), (REMOVE, None)]),
+        several => {
+            let written = doc! {"$in": [format!("${WRITER}"), {"$literal": several.to_vec()}]};
+            doc! {"$and": [written, has_exactly(&[(REMOVE, None)])]}.into()
+        }
+    }
+}
+
 /// [`finish_replace`] of one document: `who` names its `_id` and nothing else, which takes the
 /// server's shortest way: the condition stands in the pipeline. Not for removals.
 pub fn finish_one(who: Document, writers: &[Decided]) -> RepairStatement {
-    let held = match stored_ids(writers).as_slice() {
-        [only] => has_exactly(&[(WRITER, Some(only)), (REMOVE, None)]),
-        several => {
-            let mine = doc! {"$in": [format!("${WRITER}"), {"$literal": several.to_vec()}]};
-            doc! {"$and": [mine, has_exactly(&[(REMOVE, None)])]}.into()
-        }
-    };
-    let finished = doc! {"$cond": [held, format!("${UNSAFE}"), "$$ROOT"]};
+    let finished = doc! {"$cond": [held_by(&stored_ids(writers)), format!("${UNSAFE}"), "$$ROOT"]};
     RepairStatement(doc! {"q": who, "u": [{"$replaceWith": finished}], "multi": false})
 }
 

@@ -33,6 +33,7 @@ use crate::{
     },
     filter::Demand,
     names::{INSERT, READERS, REMOVE, SLOT, UNSAFE, WRITER},
+    statement::held_by,
 };
 
 const MAX_FIELDS: usize = 16;
@@ -111,14 +112,7 @@ fn lock_if(conditions: Vec<Bson>, values: Document, writer: &Bson, over: &[Bson]
 /// The version that is changed: the unsafe one if one of these transactions holds the document and
 /// has not removed it, otherwise the document itself.
 fn left_by(over: &[Bson]) -> Document {
-    let held = match over {
-        [only] => has_exactly(&[(WRITER, Some(only)), (REMOVE, None)]),
-        several => {
-            let written = doc! { "$in": [format!("${WRITER}"), { "$literal": several.to_vec() }] };
-            doc! { "$and": [written, has_exactly(&[(REMOVE, None)])] }.into()
-        }
-    };
-    doc! { "$cond": [held, format!("${UNSAFE}"), "$$ROOT"] }
+    doc! { "$cond": [held_by(over), format!("${UNSAFE}"), "$$ROOT"] }
 }
 
 /// All changes in the order in which the server makes them: by name.
