@@ -15,7 +15,7 @@ pub use self::{
     tools::{ClientInfo, LockedDocument},
 };
 use crate::{
-    coordinator::{Core, txlog::Fate},
+    coordinator::{Core, log::txlog::Fate},
     database::Database,
     error::{Error, ErrorKind, Result},
     metrics::Metrics,

@@ -13,11 +13,13 @@ use bson::{Bson, Document, RawBsonRef, RawDocument, RawDocumentBuf};
 use sd2v::update::Update;
 use serde::{Serialize, de::DeserializeOwned};
 
-pub use self::actions::{
-    Aggregate, BulkWrite, Count, Delete, Distinct, EstimatedCount, Find, FindOne, FindOneAndDelete, FindOneAndUpdate,
-    InsertMany, InsertOne, Modification, ReturnDocument, UpdateAction, WriteModel,
+pub use self::{
+    actions::{
+        Aggregate, BulkWrite, Count, Delete, Distinct, EstimatedCount, Find, FindOne, FindOneAndDelete,
+        FindOneAndUpdate, InsertMany, InsertOne, Modification, ReturnDocument, UpdateAction, WriteModel,
+    },
+    indexes::IndexModel,
 };
-pub use self::indexes::IndexModel;
 use crate::{
     command::{drop::drop_collection, rename::rename_collection},
     command::{each, each::FirstWrites, point_read, point_write, update::UpdateResult},

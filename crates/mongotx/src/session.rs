@@ -13,9 +13,11 @@ use crate::{
     command::validation::Validation,
     coordinator::{
         Core,
-        lifecycle::abandon,
-        parked::{Parking, Statement},
-        quiet::Attempts,
+        lifecycle::{
+            abandon,
+            parked::{Parking, Statement},
+        },
+        stamps::quiet::Attempts,
     },
     error::{Error, ErrorKind, Result},
     options::TransactionOptions,
@@ -377,7 +379,7 @@ impl Session {
 
     /// Outcome of a commit whose answer was lost: `Ok` is committed.
     async fn learn(&self, error: Error, until: Instant) -> Result<()> {
-        use crate::coordinator::txlog::Fate;
+        use crate::coordinator::log::txlog::Fate;
         let Some(id) = error.transaction() else { return Err(error) };
         let mut backoff = Backoff::new(Duration::from_millis(50), Duration::from_secs(1));
         while Instant::now() < until {

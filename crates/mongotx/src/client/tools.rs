@@ -9,12 +9,12 @@ use super::Client;
 use crate::{
     about::About,
     coordinator::{
-        address::Address,
-        checkpoint::Checkpoint,
-        records::StoredRecord,
-        strangers,
-        sweep::{Cleaned, Swept, any_lock},
-        txlog::Fate,
+        asked::address::Address,
+        cleaning::{
+            checkpoint::Checkpoint,
+            sweep::{Cleaned, Swept, any_lock},
+        },
+        log::{records::StoredRecord, strangers, txlog::Fate},
     },
     error::Result,
     options::Namespace,

@@ -10,7 +10,11 @@ use sd2v::pipeline::split_output;
 
 use super::{documents::Documents, output, plan::Plan, repeatable, validated};
 use crate::{
-    coordinator::{Core, pipeline::AggregateCommand, query::exactly, transaction::Transaction},
+    coordinator::{
+        Core,
+        asked::{pipeline::AggregateCommand, query::exactly},
+        transaction::Transaction,
+    },
     error::{Error, Result},
     options::Namespace,
 };

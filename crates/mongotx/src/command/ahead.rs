@@ -11,16 +11,18 @@ use std::time::Instant;
 use bson::Document;
 
 use super::validation::Validation;
-use crate::coordinator::{
-    Core,
-    fields::Fields,
-    looks::FirstLook,
-    server::WriteAnswer,
-    tag::Tags,
-    transaction::{Ahead, Expected, Transaction},
-    unchanged::Behind,
+use crate::{
+    coordinator::{
+        Core,
+        asked::fields::Fields,
+        server::WriteAnswer,
+        stamps::tag::Tags,
+        transaction::{Ahead, Expected, Transaction},
+        validating::{looks::FirstLook, unchanged::Behind},
+    },
+    error::Result,
+    options::Namespace,
 };
-use crate::{error::Result, options::Namespace};
 
 /// The most documents that a transaction has read, all reads together: the answer to the insert
 /// comes with those to all that is asked behind it.

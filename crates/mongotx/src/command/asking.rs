@@ -10,8 +10,8 @@ use bson::{Bson, Document, RawDocumentBuf, doc};
 use crate::{
     coordinator::{
         Core,
-        changes::ChangeLook,
         server::{live::Leading, stream::Stream},
+        stamps::changes::ChangeLook,
     },
     error::{Error, Result},
 };

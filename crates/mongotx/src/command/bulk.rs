@@ -11,14 +11,15 @@ use super::{
     upserts::{self, Inserted, Presence},
     write_commands::Operation,
 };
-use crate::coordinator::{query, terms::Terms};
 use crate::{
     coordinator::{
         Core,
-        address::Address,
-        own_key::OwnKey,
-        prepare::{Change, Target},
-        prepare_each::{Each, Form},
+        asked::{address::Address, own_key::OwnKey, query, terms::Terms},
+        locking::{
+            change::Change,
+            each::{Each, Form},
+            target::Target,
+        },
         transaction::Transaction,
     },
     error::{Error, Progress, Result, WriteError},
@@ -238,7 +239,7 @@ async fn first_statements(
     };
     let (at, statements): (Vec<Address>, Vec<Statement<'_>>) = run.into_iter().unzip();
     let all: Vec<Each<'_>> = at.iter().zip(statements).map(each).collect();
-    let done = core.prepare_each(tx, ns, &all, form).await?;
+    let done = core.locking.prepare_each(tx, ns, &all, form).await?;
     let is_full = done.is_full && !by_keys;
     Ok(Together { done: done.count, modified: done.modified, is_unclear: done.is_unclear, is_full, named })
 }

@@ -7,7 +7,7 @@ use futures_util::FutureExt;
 
 use super::events::{EventLog, Recorded};
 use crate::{
-    coordinator::{Core, quiet::Attempts},
+    coordinator::{Core, stamps::quiet::Attempts},
     error::Result,
     options::{Isolation, TransactionOptions},
 };

@@ -11,7 +11,7 @@ use tracing::instrument::{Instrument, WithSubscriber};
 
 use super::{events::EventLog, validation::Validation};
 use crate::{
-    coordinator::{Core, own_changes::Changing, read_lease::Deciding, transaction::Transaction},
+    coordinator::{Core, queries::read_lease::Deciding, stamps::own_changes::Changing, transaction::Transaction},
     error::{Error, ErrorKind, Result},
 };
 

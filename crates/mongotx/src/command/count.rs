@@ -10,9 +10,12 @@ use super::{
     query_stages::as_aggregate,
     repeatable, validated, views,
 };
-use crate::coordinator::{pipeline::AggregateCommand, query::Query};
 use crate::{
-    coordinator::{Core, transaction::Transaction},
+    coordinator::{
+        Core,
+        asked::{pipeline::AggregateCommand, query::Query},
+        transaction::Transaction,
+    },
     error::{Error, Result},
     numbers::as_i64,
     options::Namespace,
@@ -53,7 +56,7 @@ pub(crate) async fn estimated(core: &Core, tx: Option<&mut Transaction>, ns: &Na
     let tx = tx.as_deref();
     let me = tx.and_then(Transaction::id);
     if views::is_view(core, ns).await? {
-        let all = AggregateCommand::of(vec![count_all()], crate::coordinator::terms::Terms::default());
+        let all = AggregateCommand::of(vec![count_all()], crate::coordinator::asked::terms::Terms::default());
         return Ok(number(Plan::of(core, tx, ns, &all).await?.run(core).await?.all(1).await?.first()));
     }
     let answer = core.server.run_command(&ns.db, doc! {"count": &ns.coll}).await?;
@@ -61,8 +64,10 @@ pub(crate) async fn estimated(core: &Core, tx: Option<&mut Transaction>, ns: &Na
     if !core.catalog.ensure_pending_index(ns).await? {
         return Ok(total as u64);
     }
-    let settled =
-        core.pending.settle_pending(ns, &Document::new(), &crate::coordinator::terms::Terms::default(), me).await?;
+    let settled = core
+        .pending
+        .settle_pending(ns, &Document::new(), &crate::coordinator::asked::terms::Terms::default(), me)
+        .await?;
     if !settled.was_pending && !tx.is_some_and(|tx| tx.has_written(ns)) {
         return Ok(total as u64);
     }

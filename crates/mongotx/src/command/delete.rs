@@ -7,9 +7,13 @@ use bson::doc;
 use sd2v::filter::{check_filter, has_special};
 
 use super::{direct, implicit, update::write_first, validated, write_commands::DeleteCommand};
-use crate::coordinator::query::Query;
 use crate::{
-    coordinator::{Core, prepare::Change, prepare_many::Targets, transaction::Transaction},
+    coordinator::{
+        Core,
+        asked::query::Query,
+        locking::{change::Change, many::Targets},
+        transaction::Transaction,
+    },
     error::Result,
     options::Namespace,
 };
@@ -80,7 +84,7 @@ async fn many(core: &Core, tx: &mut Transaction, ns: &Namespace, command: &Delet
     let all = Query::of(command.filter.clone(), command.terms.clone());
     let found = validated::addresses(core, tx, ns, &all, core.options.max_documents).await?;
     let targets = Targets { ns, at: &found, filter: &command.filter, terms: &command.terms };
-    let matched = core.prepare_many(tx, &targets, &Change::Remove).await?.matched;
+    let matched = core.locking.prepare_many(tx, &targets, &Change::Remove).await?.matched;
     validated::check_all_matched(tx, ns, found.len(), matched)?;
     Ok(matched)
 }

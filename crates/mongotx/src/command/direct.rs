@@ -15,9 +15,13 @@ use sd2v::{
     statement, stored, view,
 };
 
-use crate::coordinator::{query, terms::Terms};
 use crate::{
-    coordinator::{Core, address::Address, lock_fields::locks_only, patience::Patience},
+    coordinator::{
+        Core,
+        asked::{address::Address, query, terms::Terms},
+        finishing::patience::Patience,
+        stored::lock_fields::locks_only,
+    },
     error::{Error, ErrorKind, Result},
     options::Namespace,
 };

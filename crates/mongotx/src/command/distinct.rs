@@ -9,9 +9,12 @@ use super::{
     query_stages::as_aggregate,
     repeatable, validated, views,
 };
-use crate::coordinator::query::{Query, exactly};
 use crate::{
-    coordinator::{Core, transaction::Transaction},
+    coordinator::{
+        Core,
+        asked::query::{Query, exactly},
+        transaction::Transaction,
+    },
     error::Result,
     options::Namespace,
 };

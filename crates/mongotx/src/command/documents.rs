@@ -6,7 +6,10 @@ use bson::{Document, RawArrayBuf, RawDocument, RawDocumentBuf};
 use serde::de::DeserializeOwned;
 
 use crate::{
-    coordinator::{seen_keys::Spotter, server::stream::Stream, witness::Witness},
+    coordinator::{
+        read_set::{seen_keys::Spotter, witness::Witness},
+        server::stream::Stream,
+    },
     document,
     error::Result,
 };

@@ -13,7 +13,7 @@ use crate::{
     coordinator::{
         Core,
         catalog::{MAX_COLLECTIONS, NO_SUCH_COLLECTION, is_scratch},
-        patience::Patience,
+        finishing::patience::Patience,
     },
     error::{Error, Result},
     options::Namespace,

@@ -33,7 +33,7 @@ use super::{
     write_commands::{DeleteCommand, Operation, UpdateCommand},
 };
 use crate::{
-    coordinator::{Core, catalog::Collection, own_key::OwnKey, server::WriteAnswer},
+    coordinator::{Core, asked::own_key::OwnKey, catalog::Collection, server::WriteAnswer},
     error::{Error, ErrorKind, Result},
     options::Namespace,
 };

@@ -13,9 +13,12 @@ use sd2v::{
 };
 
 use super::{fetch, one_command, own_view, plan::Plan, query_stages::as_aggregate, views};
-use crate::coordinator::{pipeline::AggregateCommand, query::Query, terms::Terms};
 use crate::{
-    coordinator::{Core, transaction::Transaction},
+    coordinator::{
+        Core,
+        asked::{pipeline::AggregateCommand, query::Query, terms::Terms},
+        transaction::Transaction,
+    },
     error::Result,
     options::{Namespace, Verbosity},
 };

@@ -20,7 +20,11 @@ use super::{
     settled,
 };
 use crate::{
-    coordinator::{Core, address::Address, query::Query, transaction::Transaction},
+    coordinator::{
+        Core,
+        asked::{address::Address, query::Query},
+        transaction::Transaction,
+    },
     document,
     error::{Error, ErrorKind, Result},
     options::Namespace,

@@ -26,9 +26,12 @@ use super::{
     documents::Documents,
     picked::{is_picked, is_plain_projection},
 };
-use crate::coordinator::query::Query;
 use crate::{
-    coordinator::{Core, holders::Holder, own_key::OwnKey},
+    coordinator::{
+        Core,
+        asked::{own_key::OwnKey, query::Query},
+        finishing::holders::Holder,
+    },
     document,
     error::{ErrorKind, Result},
     options::Namespace,

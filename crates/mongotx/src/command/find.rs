@@ -5,7 +5,7 @@ use super::{
     validated, views,
 };
 use crate::{
-    coordinator::{Core, query::Query, seen_keys::Spotter, transaction::Transaction},
+    coordinator::{Core, asked::query::Query, read_set::seen_keys::Spotter, transaction::Transaction},
     error::{Error, Result},
     options::Namespace,
 };

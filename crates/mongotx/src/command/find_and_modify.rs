@@ -23,14 +23,19 @@ use super::{
     upsert, validated,
     write_commands::{FindAndModify, Modify},
 };
-use crate::coordinator::query::{self, Query, exactly};
 use crate::{
     coordinator::{
         Core,
-        address::Address,
-        found::{Asked, Found},
-        prepare::{Change, Target},
-        prepare_shown::Shown,
+        asked::{
+            address::Address,
+            query::{self, Query, exactly},
+        },
+        locking::{
+            change::Change,
+            found::{Asked, Found},
+            shown::Shown,
+            target::Target,
+        },
         transaction::Transaction,
     },
     error::{Error, ErrorKind, Result},
@@ -217,7 +222,7 @@ async fn inside(core: &Core, tx: &mut Transaction, ns: &Namespace, command: &Fin
         };
         if let Some(at) = &at {
             if named.is_none() {
-                core.note_wanted(tx, ns, &query, &change, at).await?;
+                core.locking.note_wanted(tx, ns, &query, &change, at).await?;
             }
             let target = Target { ns, at, filter: &query.filter, terms: &query.terms, chosen: named.is_none() };
             if let Some(shown) = one(core, tx, &target, command, &change, &mut projection).await? {
@@ -276,7 +281,7 @@ async fn free_one(
         None => None,
     };
     let asked = Asked { is_shown: true, fields: fields.as_ref(), can_note_first: first.is_some() };
-    let found = core.prepare_found(tx, ns, query, change, asked).await?;
+    let found = core.locking.prepare_found(tx, ns, query, change, asked).await?;
     let Some(Found { at, shown: Some(shown), is_first }) = found else { return Ok(None) };
     if let Some(first) = first.filter(|_| is_first) {
         validated::note_first(core, tx, ns, first, (&at.id, &shown.before))?;
@@ -303,7 +308,7 @@ async fn one(
     let fields = picks.as_ref().and_then(|picks| picks.stored_fields(command.after));
     let as_read = tx.reads.as_read(ns, &at.id).filter(|_| fields.is_none());
     if let Some(picks) = picks
-        && let Some(shown) = core.prepare_shown(tx, target, change, fields).await?
+        && let Some(shown) = core.locking.prepare_shown(tx, target, change, fields).await?
     {
         validated::settle_shown(core, tx, ns, &at.id, &shown.before).await?;
         if let Some(as_read) = as_read {
@@ -313,14 +318,14 @@ async fn one(
     }
     projection.check(core, ns, command).await?;
     if command.after {
-        let applied = Box::pin(core.prepare(tx, target, change)).await?;
+        let applied = Box::pin(core.locking.prepare(tx, target, change)).await?;
         return Ok(if applied.matched { Some(Box::pin(show(core, tx, ns, at, command)).await?) } else { None });
     }
-    if !Box::pin(core.lock(tx, target)).await? {
+    if !Box::pin(core.locking.lock(tx, target)).await? {
         return Ok(None);
     }
     let before = Box::pin(show(core, tx, ns, at, command)).await?;
-    Box::pin(core.prepare(tx, target, change)).await?;
+    Box::pin(core.locking.prepare(tx, target, change)).await?;
     Ok(Some(before))
 }
 
@@ -353,7 +358,7 @@ async fn show(
     let query = Query {
         projection: command.projection.clone(),
         limit: 1,
-        ..Query::of(at.filter(), crate::coordinator::terms::Terms::default())
+        ..Query::of(at.filter(), crate::coordinator::asked::terms::Terms::default())
     };
     Ok(committed::find(core, Some(tx), ns, &query).await?.all(1).await?.pop())
 }

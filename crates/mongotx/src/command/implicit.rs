@@ -10,7 +10,9 @@ use std::{
 };
 
 use crate::{
-    coordinator::{Core, lifecycle::abandon, patience::Patience, quiet::Attempts, transaction::Transaction},
+    coordinator::{
+        Core, finishing::patience::Patience, lifecycle::abandon, stamps::quiet::Attempts, transaction::Transaction,
+    },
     error::{ErrorKind, Result},
     options::{Isolation, TransactionOptions},
 };

@@ -25,12 +25,11 @@ use super::{
 use crate::{
     coordinator::{
         Core,
-        address::Address,
-        fields::Fields,
-        patience::Patience,
+        asked::{address::Address, fields::Fields},
+        finishing::patience::Patience,
+        locking::unique::{Before, Placed},
         server::WriteAnswer,
         transaction::{Hold, Transaction},
-        unique::{Before, Placed},
     },
     error::{Error, ErrorKind, Progress, Result, WriteError},
     options::Namespace,

@@ -16,9 +16,12 @@ use sd2v::{
 };
 
 use super::{insert, plan::Plan, update, write_commands::UpdateCommand};
-use crate::coordinator::{pipeline::AggregateCommand, terms::Terms};
 use crate::{
-    coordinator::{Core, patience::Patience},
+    coordinator::{
+        Core,
+        asked::{pipeline::AggregateCommand, terms::Terms},
+        finishing::patience::Patience,
+    },
     document,
     error::{Error, ErrorKind, Result},
     options::Namespace,

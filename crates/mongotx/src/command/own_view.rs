@@ -1,6 +1,6 @@
 //! Queries in the view of a transaction with writes of its own, or of who meets committed documents
-//! that cannot be finished ([`crate::coordinator::repairs`]): each document is mapped to its
-//! visible version first, then everything goes on as asked.
+//! that cannot be finished ([`crate::coordinator::finishing::repairs`]): each document is mapped to
+//! its visible version first, then everything goes on as asked.
 //!
 //! An order by distance is an index's, so the two versions are asked each through its own index,
 //! and merged. For words see
@@ -19,9 +19,8 @@ use super::{
     query_stages::{aggregation, own_command, skip_and_limit, visible_pipeline},
     text,
 };
-use crate::coordinator::query::Query;
 use crate::{
-    coordinator::Core,
+    coordinator::{Core, asked::query::Query},
     error::{Error, Result},
     options::Namespace,
 };

@@ -2,9 +2,9 @@
 //! one command (decision 0041).
 //!
 //! 1. One `update` command: for each document an upsert that matches nothing, and behind them the
-//!    question of [`crate::coordinator::unique`], which other documents have one of their keys in a
-//!    safe version: statements that change nothing and count what they match. The server carries
-//!    them out in their order, so the question comes after the placing.
+//!    question of [`crate::coordinator::locking::unique`], which other documents have one of their
+//!    keys in a safe version: statements that change nothing and count what they match. The server
+//!    carries them out in their order, so the question comes after the placing.
 //! 2. No more were counted than were placed: no other document has the keys. Otherwise, and where
 //!    the question was not carried out, it is asked as ever, which shows the other documents.
 
@@ -13,8 +13,8 @@ use protocol::TxId;
 use sd2v::{index::Unique, statement};
 
 use super::ahead::send_insert;
-use crate::coordinator::{Core, own_key::OwnKey, transaction::Transaction, unique::questions};
 use crate::{
+    coordinator::{Core, asked::own_key::OwnKey, locking::unique::questions, transaction::Transaction},
     error::{Error, ErrorKind, Result},
     options::Namespace,
 };

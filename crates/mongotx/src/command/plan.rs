@@ -23,7 +23,11 @@ use sd2v::{
 
 use super::{documents::Documents, probed, unprobed, views::Resolved, wide_probe};
 use crate::{
-    coordinator::{Core, pipeline::AggregateCommand, query::Query, terms::Terms, transaction::Transaction},
+    coordinator::{
+        Core,
+        asked::{pipeline::AggregateCommand, query::Query, terms::Terms},
+        transaction::Transaction,
+    },
     error::Result,
     options::Namespace,
 };

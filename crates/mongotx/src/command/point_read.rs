@@ -4,7 +4,10 @@ use bson::{Bson, RawBsonRef, RawDocumentBuf, doc};
 
 use super::find;
 use crate::{
-    coordinator::{Core, query::Query, terms::Terms},
+    coordinator::{
+        Core,
+        asked::{query::Query, terms::Terms},
+    },
     document,
     error::Result,
     options::Namespace,

@@ -19,9 +19,8 @@ use super::{
     update::{self, UpdateResult, result_of},
     write_commands::{DeleteCommand, UpdateCommand},
 };
-use crate::coordinator::terms::Terms;
 use crate::{
-    coordinator::Core,
+    coordinator::{Core, asked::terms::Terms},
     document::{exact, is_exact},
     error::Result,
     options::Namespace,

@@ -15,7 +15,7 @@ use sd2v::{
 
 use super::documents::Documents;
 use crate::{
-    coordinator::{Core, catalog::WideProbes, terms::Terms},
+    coordinator::{Core, asked::terms::Terms, catalog::WideProbes},
     document,
     error::{ErrorKind, Result},
     options::Namespace,

@@ -9,7 +9,7 @@ use sd2v::{
 };
 
 use crate::{
-    coordinator::{pipeline::AggregateCommand, query::Query},
+    coordinator::asked::{pipeline::AggregateCommand, query::Query},
     error::Result,
     options::Namespace,
 };

@@ -28,7 +28,7 @@ use crate::{
     coordinator::{
         Core,
         catalog::{NO_SUCH_COLLECTION, drop_stored},
-        patience::Patience,
+        finishing::patience::Patience,
     },
     error::{Error, ErrorKind, Result},
     options::Namespace,

@@ -1,17 +1,24 @@
 //! Repeatable read: what is read is read-locked first.
 //!
 //! 1. Select as at read committed.
-//! 2. Read-lock what was selected ([`crate::coordinator::read_locks`]), unless a rival holds its
-//!    write lock: wait for it, or fail. Something was removed before it was locked: again from 1.
+//! 2. Read-lock what was selected ([`crate::coordinator::locking::read_locks`]), unless a rival
+//!    holds its write lock: wait for it, or fail. Something was removed before it was locked: again
+//!    from 1.
 //! 3. Read again, now that no rival can change it. If a document does not match any more: again
 //!    from 1.
 
 use bson::doc;
 
 use super::{committed, documents::Documents, picked, probe};
-use crate::coordinator::query::{Query, exactly};
 use crate::{
-    coordinator::{Core, address::Address, transaction::Transaction},
+    coordinator::{
+        Core,
+        asked::{
+            address::Address,
+            query::{Query, exactly},
+        },
+        transaction::Transaction,
+    },
     error::{Error, ErrorKind, Result},
     options::Namespace,
 };

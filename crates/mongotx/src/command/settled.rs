@@ -6,7 +6,7 @@ use sd2v::view;
 
 use super::{documents::Documents, own_view, unprobed};
 use crate::{
-    coordinator::{Core, query::Query},
+    coordinator::{Core, asked::query::Query},
     error::Result,
     options::Namespace,
 };

@@ -26,9 +26,8 @@ use super::{
     documents::Documents,
     query_stages::{aggregation, skip_and_limit},
 };
-use crate::coordinator::query::Query;
 use crate::{
-    coordinator::{Core, scratch::drop_collection, server::Server},
+    coordinator::{Core, asked::query::Query, cleaning::scratch::drop_collection, server::Server},
     error::{Error, Result},
     options::Namespace,
 };

@@ -26,17 +26,15 @@ use super::{
     asking::{self, Found, is_flags},
     fetch, fetch_key, one_command,
 };
-use crate::coordinator::query::Query;
 use crate::{
     coordinator::{
         Core,
-        changes::ChangeLook,
-        finisher::ByNow,
-        own_key::OwnKey,
-        read_set::{Entry, Point, Read},
+        asked::{own_key::OwnKey, query::Query},
+        finishing::finisher::ByNow,
+        read_set::{Entry, Point, Read, witness::Digest},
         server::live::Leading,
+        stamps::changes::ChangeLook,
         transaction::Transaction,
-        witness::Digest,
     },
     document,
     error::Result,

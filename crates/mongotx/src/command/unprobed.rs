@@ -11,7 +11,7 @@ use sd2v::view;
 
 use super::{asking::as_find, documents::Documents, query_stages::aggregation};
 use crate::{
-    coordinator::{Core, query::Query},
+    coordinator::{Core, asked::query::Query},
     error::{ErrorKind, Result},
     options::Namespace,
 };

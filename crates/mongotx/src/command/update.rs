@@ -1,10 +1,10 @@
 //! `update`: one document or many, by operators, pipeline or replacement, with upsert.
 //!
 //! Inside a transaction a filter that names one `_id` goes straight to that document. Any other is
-//! first tried on free documents, in one command (`coordinator::prepare_found`). Where that locks
+//! first tried on free documents, in one command (`coordinator::locking::find`). Where that locks
 //! nothing, and where several documents are meant, they are selected by the transaction's own view
 //! and then locked and changed by `_id`, with the filter as a condition again: see
-//! `coordinator::prepare`.
+//! `coordinator::locking::one`.
 
 use std::sync::Arc;
 
@@ -12,15 +12,15 @@ use bson::{Bson, Document, doc};
 use sd2v::names::WRITER;
 
 use super::{committed, direct, implicit, probe, rematch::Rematches, upsert, validated, write_commands::UpdateCommand};
-use crate::coordinator::query::{self, Query};
 use crate::{
     coordinator::{
         Core,
-        address::Address,
-        as_read::AsRead,
-        found::Asked,
-        prepare::{Change, Target},
-        prepare_many::Targets,
+        asked::{
+            address::Address,
+            query::{self, Query},
+        },
+        locking::{change::Change, found::Asked, many::Targets, target::Target},
+        read_set::as_read::AsRead,
         server::WriteAnswer,
         transaction::Transaction,
     },
@@ -174,7 +174,7 @@ pub(crate) async fn write_first(
         if has_read(tx, &target) && Box::pin(prepared_as_read(core, tx, &target, change)).await? {
             return Ok(Some((at, !change.is_lock())));
         }
-        let applied = core.prepare(tx, &target, change).await?;
+        let applied = core.locking.prepare(tx, &target, change).await?;
         if !applied.matched {
             Box::pin(validated::note_nothing(core, tx, ns, query)).await?;
         }
@@ -183,7 +183,7 @@ pub(crate) async fn write_first(
     let first = Query { limit: 1, ..query.clone() };
     for _ in 0..SELECTIONS {
         let asked = Asked { is_shown: tx.reads.has_points(ns), ..Asked::default() };
-        if let Some(found) = core.prepare_found(tx, ns, query, change, asked).await? {
+        if let Some(found) = core.locking.prepare_found(tx, ns, query, change, asked).await? {
             if let Some(shown) = &found.shown {
                 validated::settle_shown(core, tx, ns, &found.at.id, &shown.before).await?;
             }
@@ -193,9 +193,9 @@ pub(crate) async fn write_first(
             Box::pin(validated::note_nothing(core, tx, ns, query)).await?;
             return Ok(None);
         };
-        core.note_wanted(tx, ns, query, change, &at).await?;
+        core.locking.note_wanted(tx, ns, query, change, &at).await?;
         let target = Target { ns, at: &at, filter: &query.filter, terms: &query.terms, chosen: true };
-        let applied = core.prepare(tx, &target, change).await?;
+        let applied = core.locking.prepare(tx, &target, change).await?;
         if applied.matched {
             return Ok(Some((at, applied.modified)));
         }
@@ -219,7 +219,7 @@ async fn prepared_as_read(core: &Core, tx: &mut Transaction, target: &Target<'_>
     let (ns, id) = (target.ns, &target.at.id);
     let (is_whole, as_read) = (tx.reads.point(ns, id).is_some(), tx.reads.as_read(ns, id));
     let fields = as_read.as_ref().filter(|_| !is_whole).map(shown_fields);
-    let Some(shown) = core.prepare_shown(tx, target, change, fields).await? else { return Ok(false) };
+    let Some(shown) = core.locking.prepare_shown(tx, target, change, fields).await? else { return Ok(false) };
     if is_whole {
         validated::settle_shown(core, tx, ns, id, &shown.before).await?;
     }
@@ -243,7 +243,7 @@ async fn many(core: &Core, tx: &mut Transaction, ns: &Namespace, command: &Updat
         tx.reads.forget_since(mark);
         let found = validated::addresses(core, tx, ns, &all, core.options.max_documents).await?;
         let targets = Targets { ns, at: &found, filter: &command.filter, terms: &command.terms };
-        let done = core.prepare_many(tx, &targets, &command.change()).await?;
+        let done = core.locking.prepare_many(tx, &targets, &command.change()).await?;
         validated::check_all_matched(tx, ns, found.len(), done.matched)?;
         if done.matched > 0 {
             let (matched_count, modified_count) = (done.matched, done.modified);

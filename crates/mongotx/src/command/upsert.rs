@@ -10,16 +10,17 @@ use sd2v::{
 };
 
 use super::{insert, write_commands::UpdateCommand};
-use crate::coordinator::terms::Terms;
 use crate::{
     coordinator::{
         Core,
-        address::Address,
-        fields::Fields,
-        patience::Patience,
-        prepare::{Change, Target},
+        asked::{address::Address, fields::Fields, terms::Terms},
+        finishing::patience::Patience,
+        locking::{
+            change::Change,
+            target::Target,
+            unique::{Before, Placed},
+        },
         transaction::{Hold, Transaction},
-        unique::{Before, Placed},
     },
     error::{Error, ErrorKind, Result},
     options::Namespace,
@@ -51,7 +52,7 @@ pub(crate) async fn run(core: &Core, tx: &mut Transaction, ns: &Namespace, comma
                 let uniques = &collection.uniques;
                 let placed = Placed { ns, at: &at, uniques, before: &Before::Absent, inserted: None };
                 if collection.has_words() {
-                    core.refuse_words(tx, &placed, &collection, me, &mut patience).await?;
+                    core.locking.refuse_words(tx, &placed, &collection, me, &mut patience).await?;
                 }
                 core.uniqueness.check_placed(tx, &placed, me, &mut patience).await?;
                 tx.note_own(ns, [&at.id]);
@@ -181,11 +182,11 @@ async fn insert_and_change(
     insert::one(core, tx, ns, document).await?;
     let terms = Terms { variables: command.terms.variables.clone(), ..Terms::default() };
     let target = Target { ns, at, filter: &doc! {"_id": at.id.clone()}, terms: &terms, chosen: false };
-    match core.prepare(tx, &target, &command.change()).await {
+    match core.locking.prepare(tx, &target, &command.change()).await {
         Ok(_) => Ok(()),
         Err(refused) if refused.ends_transaction() => Err(refused),
         Err(refused) => {
-            core.prepare(tx, &target, &Change::Remove).await?;
+            core.locking.prepare(tx, &target, &Change::Remove).await?;
             Err(refused)
         }
     }

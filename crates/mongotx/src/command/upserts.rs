@@ -27,9 +27,11 @@ use super::{
 use crate::{
     coordinator::{
         Core,
-        address::Address,
-        own_key::{OwnKey, coarse_key},
-        query,
+        asked::{
+            address::Address,
+            own_key::{OwnKey, coarse_key},
+            query,
+        },
         server::WriteAnswer,
         transaction::{Hold, Transaction},
     },

@@ -15,19 +15,20 @@
 use bson::{Bson, Document, RawDocument, RawDocumentBuf, doc};
 
 use super::{committed, documents::Documents, order, plan::Plan, validation::Validation};
-use crate::coordinator::{chance, pipeline::AggregateCommand, query::Query, terms::Terms};
 use crate::{
     coordinator::{
         Core,
-        address::Address,
-        as_read::AsRead,
-        changes::stamps_of_reads,
-        looks::{FirstLook, begin_for},
-        own_key::OwnKey,
-        read_set::{Entry, Point, Read, changed},
-        tag::Tags,
+        asked::{address::Address, own_key::OwnKey, pipeline::AggregateCommand, query::Query, terms::Terms},
+        queries::chance,
+        read_set::{
+            Entry, Point, Read,
+            as_read::AsRead,
+            changed,
+            witness::{Digest, Witness},
+        },
+        stamps::{changes::stamps_of_reads, tag::Tags},
         transaction::Transaction,
-        witness::{Digest, Witness},
+        validating::looks::{FirstLook, begin_for},
     },
     error::{Error, ErrorKind, Result},
     options::Namespace,

@@ -1,7 +1,7 @@
 //! Validation: at the commit, with all write locks held, what was read is read again.
 //!
 //! 1. Look at the change stamps of the collections that were read. (A look that is remembered will
-//!    do: [`crate::coordinator::looks`].)
+//!    do: [`crate::coordinator::validating::looks`].)
 //! 2. Ask everything again that is not the transaction's own, as if by somebody who has written
 //!    nothing ([`super::united`]). An answer differs: a conflict.
 //! 3. Look again. The same stamps: between the two looks no transaction was decided that has
@@ -20,8 +20,8 @@
 //! At serializable, besides: no rival that is not decided may hold a document that matters to a
 //! read, because it is about to change it. A transaction without locks waits for it, one with locks
 //! only if it is the older one, so that no two wait for each other; both for a bounded time. In
-//! quiet ([`crate::coordinator::quiet`]) it passes rivals by, if the second look shows that they
-//! will be validated again before they are decided.
+//! quiet ([`crate::coordinator::stamps::quiet`]) it passes rivals by, if the second look shows that
+//! they will be validated again before they are decided.
 
 use std::{
     cell::RefCell,
@@ -42,23 +42,23 @@ use super::{
     plan::Plan,
     united::{Part, Together},
 };
-use crate::coordinator::terms::Terms;
 use crate::{
     coordinator::{
         Core,
-        changes::ChangeLook,
-        fields::Fields,
-        holders::Holder,
-        looks::{FirstLook, begin_for},
-        own_key::OwnKey,
-        patience::Patience,
-        quiet::Quiet,
-        read_set::{Entry, Point, Read, changed},
+        asked::{fields::Fields, own_key::OwnKey, terms::Terms},
+        finishing::{holders::Holder, patience::Patience},
+        read_set::{Entry, Point, Read, changed, witness::Digest},
         server::live::Leading,
-        tag::{Tag, Tags},
+        stamps::{
+            changes::ChangeLook,
+            quiet::Quiet,
+            tag::{Tag, Tags},
+        },
         transaction::{Ahead, Transaction},
-        unchanged::{Behind, Rests, Since},
-        witness::Digest,
+        validating::{
+            looks::{FirstLook, begin_for},
+            unchanged::{Behind, Rests, Since},
+        },
     },
     document,
     error::{Error, ErrorKind, Result},

@@ -6,9 +6,8 @@ use std::collections::BTreeMap;
 use bson::{Document, doc};
 use sd2v::pipeline::{View, expand_views, named_collections};
 
-use crate::coordinator::pipeline::AggregateCommand;
 use crate::{
-    coordinator::{Core, catalog::ViewOptions},
+    coordinator::{Core, asked::pipeline::AggregateCommand, catalog::ViewOptions},
     error::{Error, Result},
     options::Namespace,
 };

@@ -9,7 +9,11 @@ use protocol::TxId;
 
 use super::probed::{MAX_WRITERS, probe};
 use crate::{
-    coordinator::{Core, catalog::WideProbes, query::Query, terms::Terms},
+    coordinator::{
+        Core,
+        asked::{query::Query, terms::Terms},
+        catalog::WideProbes,
+    },
     error::Result,
     options::Namespace,
 };

@@ -12,7 +12,11 @@ use sd2v::{
 };
 
 use crate::{
-    coordinator::{Core, prepare::Change, query::Query, terms::Terms},
+    coordinator::{
+        Core,
+        asked::{query::Query, terms::Terms},
+        locking::change::Change,
+    },
     error::{Error, Result},
     options::Namespace,
 };

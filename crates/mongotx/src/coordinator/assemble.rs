@@ -6,29 +6,21 @@ use tokio::runtime::Handle;
 
 use super::{
     Core,
-    by_key::WantedKeys,
     catalog::{Catalog, Shards},
-    checkpoint::Checkpoints,
+    cleaning::{checkpoint::Checkpoints, sweep::Sweeper},
     events::Events,
     expiry::Expiries,
-    finisher::Finisher,
-    holders::Holders,
-    lifecycle::Lifecycle,
-    locate::Locator,
-    looks::Looks,
-    pending::Pending,
-    quiet_reader::QuietReader,
-    read_lease::{ReadLease, Unprobed},
-    read_locks::ReadLocks,
-    records::Records,
-    repairs::Repairs,
+    finishing::{finisher::Finisher, holders::Holders, repairs::Repairs},
+    lifecycle::{Lifecycle, standing::Standings},
+    locking::{Locking, by_key::WantedKeys, locate::Locator, read_locks::ReadLocks, unique::Uniqueness},
+    log::{records::Records, txlog::TxLog},
+    queries::{
+        pending::Pending,
+        read_lease::{ReadLease, Unprobed},
+    },
     schema::Schema,
     server::Server,
-    standing::Standings,
-    sweep::Sweeper,
-    txlog::TxLog,
-    unchanged::Unchanged,
-    unique::Uniqueness,
+    validating::{looks::Looks, quiet_reader::QuietReader, unchanged::Unchanged},
 };
 use crate::options::ClientOptions;
 
@@ -61,8 +53,8 @@ pub(crate) fn assemble(
     let unchanged =
         Arc::new(Unchanged::new(share(&server), share(&log), share(&catalog), share(&looks), &options.tx_database));
     let quiet = Arc::new(QuietReader::new(share(&server), share(&log), options.lease));
-    let standings = Standings::new(share(&server), share(&log));
-    let lifecycle = Lifecycle::new(
+    let standings = Arc::new(Standings::new(share(&server), share(&log)));
+    let lifecycle = Arc::new(Lifecycle::new(
         share(&server),
         share(&log),
         finisher.clone(),
@@ -70,10 +62,22 @@ pub(crate) fn assemble(
         share(&unchanged),
         share(&quiet),
         share(&options),
-    );
+    ));
     let locator = Locator::new(share(&server), share(&catalog));
-    let read_locks = ReadLocks::new(share(&server), share(&catalog), share(&repairs), share(&options));
-    let uniqueness = Uniqueness::new(share(&server), share(&catalog), share(&repairs));
+    let read_locks = Arc::new(ReadLocks::new(share(&server), share(&catalog), share(&repairs), share(&options)));
+    let uniqueness = Arc::new(Uniqueness::new(share(&server), share(&catalog), share(&repairs)));
+    let locking = Locking {
+        server: share(&server),
+        finisher: finisher.clone(),
+        catalog: share(&catalog),
+        repairs: share(&repairs),
+        lifecycle: share(&lifecycle),
+        standings: share(&standings),
+        read_locks: share(&read_locks),
+        uniqueness: share(&uniqueness),
+        wanted: WantedKeys::default(),
+        options: share(&options),
+    };
     let expiries = Expiries::new(share(&server), share(&catalog));
     let events = Events::new(share(&server), &options);
     Arc::new(Core {
@@ -97,9 +101,9 @@ pub(crate) fn assemble(
         locator,
         read_locks,
         uniqueness,
+        locking,
         expiries,
         forecast: Arc::default(),
-        wanted: WantedKeys::default(),
         events,
         options,
         reaper: Arc::default(),

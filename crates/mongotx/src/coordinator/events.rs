@@ -15,7 +15,7 @@ use super::server::{Server, WriteAnswer};
 
 use crate::{
     clock::{Clock, LogicalClock},
-    coordinator::own_collections::EVENTS,
+    coordinator::stored::own_collections::EVENTS,
     error::{Error, ErrorKind, Result},
     options::{ClientOptions, Namespace},
 };

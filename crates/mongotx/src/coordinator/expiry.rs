@@ -22,11 +22,13 @@ use protocol::TxId;
 use sd2v::{index::Expiry, statement};
 
 use super::{
-    address::{Address, among},
+    asked::{
+        address::{Address, among},
+        fields::Fields,
+        own_key::OwnKey,
+    },
     catalog::Catalog,
-    fields::Fields,
-    finisher::IDS_PER_STATEMENT,
-    own_key::OwnKey,
+    finishing::finisher::IDS_PER_STATEMENT,
     server::Server,
     transaction::Transaction,
 };

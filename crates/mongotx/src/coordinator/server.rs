@@ -48,7 +48,7 @@ use self::{
     plain::Plain,
     stream::{LeanCursor, Stream},
 };
-use super::nodes::Nodes;
+use super::stored::nodes::Nodes;
 use crate::{
     document,
     error::{DuplicateKey, Error, ErrorKind, Progress, Result, Unreplicated, driver_words},

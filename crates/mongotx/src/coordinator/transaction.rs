@@ -10,6 +10,7 @@
 //! back, by the next call, by dropping the session, or by rivals when the lease ends.
 
 mod end;
+pub(crate) mod forecast;
 mod held;
 mod next;
 mod reads;
@@ -29,14 +30,15 @@ pub(crate) use self::{
     next::{Ahead, Expected},
 };
 use super::{
-    base::Base,
-    fields::Fields,
-    quiet::{Attempts, Heard, Quiet},
-    read_set::ReadSet,
-    seen_keys::SeenKeys,
+    asked::fields::Fields,
+    log::txlog::Started,
+    read_set::{ReadSet, seen_keys::SeenKeys},
     server::live::{Doubt, Live},
     siblings::Claims,
-    txlog::Started,
+    stamps::{
+        base::Base,
+        quiet::{Attempts, Heard, Quiet},
+    },
 };
 use crate::{
     error::{Error, ErrorKind, Result},

@@ -8,7 +8,11 @@ use serde::de::DeserializeOwned;
 
 use crate::{
     command::{aggregate, explain},
-    coordinator::{Core, pipeline::AggregateCommand, terms::Terms, transaction::Transaction},
+    coordinator::{
+        Core,
+        asked::{pipeline::AggregateCommand, terms::Terms},
+        transaction::Transaction,
+    },
     cursor::Cursor,
     error::Result,
     options::{Namespace, Verbosity},

@@ -7,7 +7,10 @@ use futures_util::future::BoxFuture;
 
 use crate::{
     command::count,
-    coordinator::{Core, query::Query, terms::Terms},
+    coordinator::{
+        Core,
+        asked::{query::Query, terms::Terms},
+    },
     error::Result,
     options::Namespace,
     session::Session,

@@ -8,7 +8,7 @@ use sd2v::filter::with_scripts_as_expressions;
 
 use crate::{
     command::{delete, write_commands::DeleteCommand},
-    coordinator::{Core, terms::Terms},
+    coordinator::{Core, asked::terms::Terms},
     error::Result,
     options::Namespace,
     session::Session,

@@ -8,7 +8,10 @@ use sd2v::filter::with_scripts_as_expressions;
 
 use crate::{
     command::distinct,
-    coordinator::{Core, query::Query, terms::Terms},
+    coordinator::{
+        Core,
+        asked::{query::Query, terms::Terms},
+    },
     error::Result,
     options::Namespace,
     session::Session,

@@ -11,8 +11,10 @@ use crate::{
     command::{explain, find},
     coordinator::{
         Core,
-        query::Query,
-        terms::{FindOnly, Terms},
+        asked::{
+            query::Query,
+            terms::{FindOnly, Terms},
+        },
         transaction::Transaction,
     },
     cursor::Cursor,

@@ -11,7 +11,7 @@ use crate::{
         update::{self, UpdateResult},
         write_commands::UpdateCommand,
     },
-    coordinator::{Core, terms::Terms},
+    coordinator::{Core, asked::terms::Terms},
     error::Result,
     options::Namespace,
     session::Session,

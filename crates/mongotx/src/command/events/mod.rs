@@ -31,21 +31,23 @@ use sd2v::{
 
 pub(crate) use self::read::EventReader;
 pub use self::read::{Event, Position};
-use crate::coordinator::{
-    Core,
-    address::{Address, among},
-    catalog::{Collection, Watch},
-    events::SEQUENCE,
-    finisher::IDS_PER_STATEMENT,
-    own_key::OwnKey,
-    transaction::Transaction,
-};
 use crate::{
     command::{
         find_and_modify, insert,
         write_commands::{FindAndModify, Modify, UpdateCommand},
     },
-    coordinator::terms::Terms,
+    coordinator::{
+        Core,
+        asked::{
+            address::{Address, among},
+            own_key::OwnKey,
+            terms::Terms,
+        },
+        catalog::{Collection, Watch},
+        events::SEQUENCE,
+        finishing::finisher::IDS_PER_STATEMENT,
+        transaction::Transaction,
+    },
     document,
     error::{Error, ErrorKind, Result},
     numbers::as_i64,

@@ -13,7 +13,11 @@ use tokio::time::{Instant, timeout_at};
 
 use crate::{
     command::committed,
-    coordinator::{Core, events::SEQUENCE, query::Query, terms::Terms},
+    coordinator::{
+        Core,
+        asked::{query::Query, terms::Terms},
+        events::SEQUENCE,
+    },
     document,
     error::{Error, Result},
     numbers::as_i64,

@@ -11,7 +11,7 @@ use std::{
 };
 
 use super::{Collection, FRESH, MAX_CACHED};
-use crate::{coordinator::moment::Moment, options::Namespace};
+use crate::{coordinator::stamps::moment::Moment, options::Namespace};
 
 /// Collections are counted together in so many groups: one that is forgotten costs others of its
 /// group another look.

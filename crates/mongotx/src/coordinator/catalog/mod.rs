@@ -51,10 +51,10 @@ pub(crate) use self::{
     watched::{check_created, switches_on},
     wide::WideProbes,
 };
-use super::{moment::Moment, server::Server};
-use crate::numbers::as_i64;
+use super::{server::Server, stamps::moment::Moment};
 use crate::{
     error::{Error, ErrorKind, Result},
+    numbers::as_i64,
     options::{ChangeStreams, ClientOptions, Namespace},
 };
 

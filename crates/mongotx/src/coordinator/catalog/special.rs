@@ -3,7 +3,7 @@
 
 use bson::Document;
 
-use crate::{coordinator::own_collections::TXS, options::Namespace};
+use crate::{coordinator::stored::own_collections::TXS, options::Namespace};
 
 const SYSTEM: &str = "system.";
 const BUCKETS: &str = "system.buckets.";

@@ -13,11 +13,9 @@
 use bson::{Bson, Document};
 use sd2v::index::{Creation, Index, interpret, plan_creation};
 
-use super::{
-    super::catalog::{create_stored, drop_stored, list_stored},
-    Schema,
-};
+use super::Schema;
 use crate::{
+    coordinator::catalog::{create_stored, drop_stored, list_stored},
     error::{Error, Result},
     options::Namespace,
 };

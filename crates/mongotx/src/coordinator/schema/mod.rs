@@ -23,11 +23,10 @@ use sd2v::text::SCRATCH;
 
 use super::{
     catalog::{Catalog, check_created, is_scratch, switches_on, with_options},
-    pending::Pending,
-    records::Records,
-    repairs::Repairs,
+    finishing::repairs::Repairs,
+    log::{records::Records, txlog::TxLog},
+    queries::pending::Pending,
     server::Server,
-    txlog::TxLog,
 };
 use crate::{
     error::{Error, Result},

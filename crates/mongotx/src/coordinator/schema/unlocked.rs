@@ -10,11 +10,9 @@ use sd2v::{
     stored,
 };
 
-use super::{
-    super::{address::Address, lock_fields::locks_only, patience::Patience},
-    Schema,
-};
+use super::Schema;
 use crate::{
+    coordinator::{asked::address::Address, finishing::patience::Patience, stored::lock_fields::locks_only},
     error::{Error, ErrorKind, Result},
     options::Namespace,
 };

@@ -14,16 +14,14 @@ use bson::{Bson, Document, doc};
 use protocol::TxId;
 use sd2v::names::{WRITER, tx_id_from_bson};
 
-use super::{
-    super::{
-        catalog::{Collection, FRESH},
-        patience::Patience,
-        records::StoredRecord,
-        terms::Terms,
-    },
-    Schema,
-};
+use super::Schema;
 use crate::{
+    coordinator::{
+        asked::terms::Terms,
+        catalog::{Collection, FRESH},
+        finishing::patience::Patience,
+        log::records::StoredRecord,
+    },
     error::{Error, ErrorKind, Result},
     options::Namespace,
 };

@@ -13,7 +13,7 @@ use sd2v::{
 
 use super::{Server, WriteAnswer, interrupted, kept, lean::Line, plain::Admitted};
 use crate::{
-    coordinator::own_collections::{CHECKPOINT, DEPLOYMENT, ORPHANS, TXS},
+    coordinator::stored::own_collections::{CHECKPOINT, DEPLOYMENT, ORPHANS, TXS},
     document,
     error::{Error, ErrorKind, Result},
     options::Namespace,

@@ -14,9 +14,11 @@ use sd2v::{
 use super::Server;
 use crate::{
     coordinator::{
-        address::{Address, among},
-        lock_fields::locks_only,
-        own_key::OwnKey,
+        asked::{
+            address::{Address, among},
+            own_key::OwnKey,
+        },
+        stored::lock_fields::locks_only,
     },
     error::Result,
     options::Namespace,

@@ -20,7 +20,7 @@ use super::{
     Server, WriteAnswer,
     lean::{Batch, Line},
 };
-use crate::{coordinator::own_collections::GUARDS, document, error::Result};
+use crate::{coordinator::stored::own_collections::GUARDS, document, error::Result};
 
 /// A server that did not do as it should, or could not be asked, is asked again after this time.
 const PAUSE: Duration = Duration::from_secs(60);

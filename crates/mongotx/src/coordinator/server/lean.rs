@@ -22,7 +22,7 @@ use tokio::runtime::Handle;
 use super::{LONGEST_ANSWER, from_wire, in_time, longest_answer, refused_answer};
 use crate::{
     backoff::Backoff,
-    coordinator::nodes::Nodes,
+    coordinator::stored::nodes::Nodes,
     error::{Error, ErrorKind, Result},
     metrics::Counters,
     scoped,

@@ -18,7 +18,7 @@ use sd2v::statement;
 
 use super::{Server, WriteAnswer, interrupted, kept, stream::Stream};
 use crate::{
-    coordinator::{
+    coordinator::asked::{
         address::{Address, among},
         fields::Fields,
     },

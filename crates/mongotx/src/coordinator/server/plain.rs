@@ -27,12 +27,16 @@ use self::given::Given;
 use super::{Server, lean::Line};
 use crate::{
     coordinator::{
-        format::{self, FORMAT},
-        moment::Moment,
-        notice::Scope,
-        own_changes::{Changing, OwnChanges},
-        own_collections::{NOTICE, TXS, holds_records, index_of_closed},
-        tag::Tag,
+        stamps::{
+            moment::Moment,
+            notice::Scope,
+            own_changes::{Changing, OwnChanges},
+            tag::Tag,
+        },
+        stored::{
+            format::{self, FORMAT},
+            own_collections::{NOTICE, TXS, holds_records, index_of_closed},
+        },
     },
     error::{Error, ErrorKind, Result},
     options::{Layout, Namespace},

@@ -3,7 +3,7 @@
 use protocol::Decided;
 
 use super::Transaction;
-use crate::coordinator::finisher::Job;
+use crate::coordinator::finishing::finisher::Job;
 
 impl Transaction {
     /// Notes that the transaction's documents will be free within moments.

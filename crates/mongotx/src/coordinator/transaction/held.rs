@@ -12,12 +12,13 @@ use sd2v::{shard, statement::OwnReadLock, stored::check_id};
 use super::Transaction;
 use crate::{
     coordinator::{
-        address::Address,
-        changes::stamps_of_changes,
-        fields::Fields,
-        finisher::Held,
-        own_key::{OwnKey, id_key},
-        tag::Tag,
+        asked::{
+            address::Address,
+            fields::Fields,
+            own_key::{OwnKey, id_key},
+        },
+        finishing::finisher::Held,
+        stamps::{changes::stamps_of_changes, tag::Tag},
     },
     error::{Error, Result},
     options::{ClientOptions, Namespace},

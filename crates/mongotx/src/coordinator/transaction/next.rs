@@ -4,7 +4,7 @@
 use std::time::Instant;
 
 use super::Transaction;
-use crate::coordinator::forecast::Guess;
+use crate::coordinator::transaction::forecast::Guess;
 
 /// All that the transaction has read was so at one moment, behind its last lock.
 #[derive(Clone, Copy, Debug)]

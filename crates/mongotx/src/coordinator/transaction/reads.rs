@@ -4,13 +4,17 @@
 use std::slice;
 
 use super::Transaction;
-use crate::coordinator::{
-    changes::stamps_of_reads,
-    own_key::OwnKey,
-    read_set::Entry,
-    tag::{Tag, Tags},
+use crate::{
+    coordinator::{
+        asked::own_key::OwnKey,
+        read_set::Entry,
+        stamps::{
+            changes::stamps_of_reads,
+            tag::{Tag, Tags},
+        },
+    },
+    options::Namespace,
 };
-use crate::options::Namespace;
 
 /// Selection of a transaction's reads.
 #[derive(Clone, Copy, PartialEq, Eq)]

@@ -8,7 +8,7 @@ use std::{
 use bson::oid::ObjectId;
 
 use super::{COVERS, RENEWED_AFTER};
-use crate::coordinator::{moment::Moment, notice::Scope, tag::Tag};
+use crate::coordinator::stamps::{moment::Moment, notice::Scope, tag::Tag};
 
 /// Time without plain writes after which notices are ended, at first: a client that goes on writing
 /// needs no other one.

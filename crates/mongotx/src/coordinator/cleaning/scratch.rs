@@ -1,0 +1,17 @@
+//! Leftovers of the collections that text searches make for themselves.
+
+use bson::doc;
+
+use crate::{coordinator::server::Server, options::Namespace};
+
+/// MongoDB's code `NamespaceNotFound`: there is no collection.
+const NO_SUCH_COLLECTION: i32 = 26;
+
+pub(crate) async fn drop_collection(server: &Server, ns: &Namespace) {
+    match server.run_command(&ns.db, doc! {"drop": &ns.coll}).await {
+        Err(error) if error.code() != Some(NO_SUCH_COLLECTION) => {
+            tracing::warn!(%ns, %error, "a scratch collection of a text search could not be dropped");
+        }
+        _ => {}
+    }
+}

@@ -1,0 +1,493 @@
+//! One record per client: the default layout (decision record 0002).
+//!
+//! A client has one live record per lease length. The writer of each ([`writer`]) is a task that
+//! sends one write at a time, as `protocol::Recorder` composes them; commits that arrive meanwhile
+//! share the next one. A record that has grown, or that was lost, is replaced by a new one under a
+//! new client id; the old one retires when it is finished.
+//!
+//! | module | content |
+//! | --- | --- |
+//! | this one | the interface of the log: transactions of this client, and the fates of others' |
+//! | [`shared`] | connections and records that all parts use; registering, and reading records |
+//! | [`slot`] | one live record: the state machine, and the transactions that wait for it |
+//! | [`writer`] | the task that sends the writes of one record |
+//! | [`asked`] | whether a rival has asked for a record of this client's |
+
+mod asked;
+mod shared;
+mod slot;
+mod writer;
+
+use std::{
+    collections::{BTreeSet, HashMap},
+    sync::{Arc, Mutex, PoisonError, atomic::Ordering::SeqCst},
+    time::{Duration, Instant},
+};
+
+use bson::{Bson, Document, oid::ObjectId};
+use futures_util::future::{BoxFuture, join_all};
+use protocol::{ClientId, Concern, Decided, Seq, TxId, TxStatus, status::status_of};
+use tokio::sync::Mutex as AsyncMutex;
+
+pub(crate) use self::shared::{Epoch, Shared};
+use self::{
+    shared::{Flagged, HELD_PAUSE},
+    slot::{Answer, Asks, Slot},
+};
+use crate::{
+    coordinator::{
+        log::{
+            records::StoredRecord,
+            strangers,
+            txlog::{Barrier, Fate, Look, Standing, Started, TxLog},
+        },
+        stamps::{
+            changes::{Changes, Closed, Told},
+            quiet::{Heard, Length},
+            tag::{Tag, Tags},
+        },
+    },
+    error::{Error, ErrorKind, Result},
+    options::Namespace,
+};
+
+/// A record that lists more numbers than this is replaced by a new one.
+const ROTATE_AT: usize = 1_000;
+/// Different lease lengths that one client may use at a time: each has a record of its own.
+const MAX_LEASES: usize = 8;
+/// Decided statuses of other clients' transactions that are remembered.
+const CACHED_STATUSES: usize = 10_000;
+/// How long a decision of the same client is waited for before the record is asked.
+const DECISION_WAIT: Duration = Duration::from_secs(1);
+
+/// How often a transaction tries to begin while connections break, and the pause between two
+/// attempts, which grows.
+const STARTS_TRIED: u32 = 32;
+const START_PAUSE: Duration = Duration::from_millis(5);
+
+pub(crate) struct ClientRecordLog {
+    shared: Arc<Shared>,
+    current: Arc<AsyncMutex<HashMap<u64, Arc<Slot>>>>,
+    decided: Mutex<HashMap<TxId, TxStatus>>,
+}
+
+impl ClientRecordLog {
+    pub(crate) fn new(shared: Shared) -> Self {
+        Self { shared: Arc::new(shared), current: Arc::default(), decided: Mutex::default() }
+    }
+
+    /// The same as [`ClientRecordLog::current_slot`], when no checkpoint holds transactions.
+    async fn slot_when_free(&self, lease_ms: u64, ns: &Namespace, deadline: Instant) -> Result<Arc<Slot>> {
+        loop {
+            if let Some(slot) = self.current_slot(lease_ms, ns).await? {
+                return Ok(slot);
+            }
+            if Instant::now() >= deadline {
+                let waited = self.shared.commit_timeout.as_secs_f32();
+                let message = format!(
+                    "transactions are held by a checkpoint (`mongotx checkpoint`), and this one has waited for {waited} s"
+                );
+                return Err(Error::new(ErrorKind::Unavailable, message));
+            }
+            tokio::time::sleep(HELD_PAUSE).await;
+        }
+    }
+
+    /// The slot for new transactions with this lease, registered. `None`: a checkpoint holds them.
+    async fn current_slot(&self, lease_ms: u64, ns: &Namespace) -> Result<Option<Arc<Slot>>> {
+        let mut current = Arc::clone(&self.current).lock_owned().await;
+        match current.get(&lease_ms) {
+            Some(slot) if slot.is_usable(ROTATE_AT, self.shared.epoch.load(SeqCst)) => {
+                return Ok(Some(Arc::clone(slot)));
+            }
+            Some(slot) => slot.retire_when_finished(),
+            None if current.len() >= MAX_LEASES => {
+                let message = format!("a client uses at most {MAX_LEASES} different leases at a time");
+                return Err(Error::invalid(2, message));
+            }
+            None => {}
+        }
+        let (shared, ns) = (Arc::clone(&self.shared), ns.clone());
+        self.shared
+            .to_its_end(async move {
+                let slot = shared.register(lease_ms, &ns).await;
+                let slot = slot.map(|slot| slot.map(Arc::new));
+                if let (Ok(Some(slot)), Ok(mut slots)) = (&slot, shared.by_client.write()) {
+                    slots.insert(slot.client, Arc::clone(slot));
+                }
+                *shared.registering() = None;
+                let Some(slot) = slot? else { return Ok(None) };
+                shared.runtime.spawn(writer::run(Arc::downgrade(&shared), Arc::clone(&slot)));
+                current.insert(lease_ms, Arc::clone(&slot));
+                Ok(Some(slot))
+            })
+            .await
+    }
+
+    /// The status as far as it is known without asking the server. A decision of this client's that
+    /// is under way is waited for: its answer is there before that of a durable read of the record,
+    /// which would stand in its way, too.
+    async fn known_status(&self, id: TxId) -> Option<TxStatus> {
+        if let Some(slot) = self.shared.slot(id.client) {
+            slot.until_settled(id.seq, DECISION_WAIT).await;
+            // The owner knows from the server it spoke to that the transaction is finished. A
+            // server that was killed since may have brought its locks back, and only the record
+            // that came back with them can say so.
+            return slot.status(id.seq).filter(|status| *status != TxStatus::Finished);
+        }
+        self.decided.lock().ok()?.get(&id).copied()
+    }
+
+    fn remember(&self, statuses: impl IntoIterator<Item = (TxId, TxStatus)>) {
+        let Ok(mut decided) = self.decided.lock() else { return };
+        for (id, status) in statuses {
+            if matches!(status, TxStatus::Committed | TxStatus::RolledBack) {
+                if decided.len() >= CACHED_STATUSES {
+                    decided.clear();
+                }
+                decided.insert(id, status);
+            }
+        }
+    }
+
+    /// Their records. What they say besides "active" is made durable first: who acts on it changes
+    /// documents, and a server that is killed must not come back with those changes and without the
+    /// reason for them.
+    async fn ask_records(&self, ids: &[TxId]) -> Result<HashMap<ClientId, StoredRecord>> {
+        let Shared { server, records, .. } = &*self.shared;
+        let mut clients: Vec<ClientId> = ids.iter().map(|id| id.client).collect();
+        clients.sort_unstable();
+        clients.dedup();
+        let found = records.read(server, &clients).await?;
+        let mut found: HashMap<ClientId, StoredRecord> =
+            found.into_iter().map(|record| (record.client, record)).collect();
+        records.let_them_beat(found.values().filter(|record| record.is_to_be_fenced())).await;
+        for client in clients {
+            let Some(record) = found.get(&client) else {
+                // A new primary may not know yet how much the majority has, and one that was cut
+                // off what others have.
+                match self.shared.read_durably(server, client).await? {
+                    Some(record) => drop(found.insert(client, record)),
+                    None => strangers::check_gone(server, &records.ns.db, client).await?,
+                }
+                continue;
+            };
+            let expired = record.is_to_be_fenced();
+            let active = |id: &TxId| status_of(Some(&record.record), id.seq) == TxStatus::Active;
+            if !expired && ids.iter().filter(|id| id.client == client).all(active) {
+                continue;
+            }
+            if expired {
+                records.fence_expired(server, client).await?;
+            }
+            match self.shared.read_durably(server, client).await? {
+                Some(record) => {
+                    // A client that meets one of them will meet the next.
+                    let of_client = |seq: &Seq| (TxId { client, seq: *seq }, TxStatus::Committed);
+                    self.remember(record.record.committed.iter().map(of_client));
+                    found.insert(client, record)
+                }
+                None => {
+                    strangers::check_gone(server, &records.ns.db, client).await?;
+                    found.remove(&client)
+                }
+            };
+        }
+        Ok(found)
+    }
+}
+
+impl TxLog for ClientRecordLog {
+    fn owns(&self, client: ClientId) -> bool {
+        self.shared.slot(client).is_some()
+    }
+
+    fn start(&self, lease_ms: u64, ns: &Namespace) -> BoxFuture<'_, Result<Started>> {
+        let ns = ns.clone();
+        Box::pin(async move {
+            let deadline = Instant::now() + self.shared.commit_timeout;
+            for round in 0..STARTS_TRIED {
+                if round > 1 {
+                    tokio::time::sleep(START_PAUSE * round).await;
+                }
+                let slot = self.slot_when_free(lease_ms, &ns, deadline).await?;
+                self.shared.outwait_readers(&slot).await?;
+                slot.enlist(&ns).await?;
+                let Some(epoch) = self.shared.answered_epoch() else {
+                    self.barrier(slot.client).await?;
+                    continue;
+                };
+                // The last thing done here: a number whose caller has gone would stay open, and the
+                // record with it.
+                if let Some(seq) = slot.allocate(epoch) {
+                    let id = TxId { client: slot.client, seq };
+                    return Ok(Started { id, epoch });
+                }
+            }
+            let message =
+                format!("the connection for record writes was lost {STARTS_TRIED} times, one after the other");
+            Err(Error::new(ErrorKind::Unavailable, message))
+        })
+    }
+
+    fn enlist<'a>(&'a self, id: TxId, ns: &'a Namespace) -> BoxFuture<'a, Result<()>> {
+        Box::pin(async move {
+            match self.shared.slot(id.client) {
+                Some(slot) => slot.enlist(ns).await,
+                None => Err(lost(id)),
+            }
+        })
+    }
+
+    fn standing(&self, started: Started) -> Standing {
+        match self.shared.slot(started.id.client) {
+            Some(slot) if self.epoch() == started.epoch => slot.standing(started.id.seq),
+            _ => Standing::Lost,
+        }
+    }
+
+    fn vouch(&self, started: Started, look: Look) -> BoxFuture<'_, Result<()>> {
+        Box::pin(async move {
+            let (shared, id) = (Arc::clone(&self.shared), started.id);
+            let look = self.shared.to_its_end(async move {
+                let over = if look == Look::AtServer { &shared.recorder } else { &*shared.server };
+                shared.records.read(over, &[id.client]).await
+            });
+            let record = look.await?.pop().map(|found| found.record);
+            let killed = record.as_ref().is_some_and(|record| record.killed.contains(&id.seq));
+            if killed {
+                let message = "the transaction was rolled back by somebody else, one by one";
+                return Err(Error::new(ErrorKind::Expired, message).for_transaction(Some(id)));
+            }
+            let stands = status_of(record.as_ref(), id.seq) == TxStatus::Active && self.epoch() == started.epoch;
+            if stands {
+                return Ok(());
+            }
+            if record.is_none_or(|record| record.fenced) {
+                self.shared.slot(id.client).iter().for_each(|slot| slot.suspect());
+            }
+            Err(lost(id))
+        })
+    }
+
+    fn commit(
+        &self,
+        started: Started,
+        concern: Concern,
+        changed: Vec<Tag>,
+        heard: Heard,
+    ) -> BoxFuture<'_, Result<Option<Decided>>> {
+        Box::pin(async move {
+            let Some(slot) = self.shared.slot(started.id.client) else { return Err(lost(started.id)) };
+            Ok(match slot.commit(started, concern, Asks { changed, heard }).await? {
+                Answer::Committed => Some(Decided::by_owner(started.id)),
+                Answer::ValidateAgain => None,
+            })
+        })
+    }
+
+    fn changes<'a>(&'a self, known: &'a Closed) -> BoxFuture<'a, Result<Told>> {
+        Box::pin(async move { self.shared.records.changes(&self.shared.server, known).await })
+    }
+
+    fn ask_for_changes(&self, known: &Closed) -> Option<(&str, Document)> {
+        let records = &self.shared.records;
+        Some((&records.ns.db, records.ask_for_changes(&self.shared.server, known)))
+    }
+
+    fn own_changes(&self, tags: &Tags) -> Changes {
+        let slots = self.shared.by_client.read().unwrap_or_else(PoisonError::into_inner);
+        Changes(slots.values().map(|slot| (slot.client, Arc::new(slot.stamps(tags)))).collect())
+    }
+
+    fn ask_for_quiet(&self, by: ObjectId, tags: Vec<Bson>, length: Length) -> BoxFuture<'_, Result<()>> {
+        Box::pin(async move { self.shared.records.ask_for_quiet(&self.shared.server, by, tags, length).await })
+    }
+
+    fn end_quiet(&self, by: ObjectId) -> BoxFuture<'_, Result<()>> {
+        Box::pin(async move { self.shared.records.end_quiet(&self.shared.server, by).await })
+    }
+
+    fn heard_of(&self, id: TxId) -> Option<ObjectId> {
+        self.shared.slot(id.client)?.heard_of()
+    }
+
+    fn others_are_there(&self) -> BoxFuture<'_, Result<bool>> {
+        let Shared { server, records, .. } = &*self.shared;
+        Box::pin(async move { records.others_are_there(server, &self.shared.own()).await })
+    }
+
+    fn flag_reader<'a>(&'a self, by: ObjectId, lease_ms: u64, ns: &'a Namespace) -> BoxFuture<'a, Result<bool>> {
+        Box::pin(async move {
+            let Shared { server, records, commit_timeout, .. } = &*self.shared;
+            let slot = self.slot_when_free(lease_ms, ns, Instant::now() + *commit_timeout).await?;
+            let (before, now) = (*self.shared.reader(), Flagged { client: slot.client, by });
+            if before == Some(now) {
+                return Ok(true);
+            }
+            if !records.flag_reader(server, slot.client, by).await? {
+                return Ok(false);
+            }
+            // The record before goes on saying it: who looks at all records, one after the other,
+            // is not to miss both.
+            *self.shared.reader() = Some(now);
+            Ok(true)
+        })
+    }
+
+    fn is_sole_reader(&self, by: ObjectId) -> BoxFuture<'_, Result<bool>> {
+        Box::pin(async move {
+            let Shared { server, records, .. } = &*self.shared;
+            loop {
+                let (own, reader) = (self.shared.own(), *self.shared.reader());
+                // A record that was given up is another client's to everybody.
+                let Some(reader) = reader.filter(|reader| own.contains(&reader.client) && reader.by == by) else {
+                    return Ok(false);
+                };
+                let is_alone = records.is_sole_reader(server, &own, reader.client, by).await?;
+                // A record of its own that was made meanwhile is no stranger's.
+                if is_alone || self.shared.own().iter().all(|client| own.contains(client)) {
+                    return Ok(is_alone);
+                }
+            }
+        })
+    }
+
+    fn unflag_reader(&self, by: ObjectId) -> BoxFuture<'_, Result<()>> {
+        Box::pin(async move { self.shared.records.unflag_reader(&self.shared.server, by).await })
+    }
+
+    fn rolled_back(&self, id: TxId) -> BoxFuture<'_, Decided> {
+        if let Some(slot) = self.shared.slot(id.client) {
+            slot.note_rolled_back(id.seq);
+        }
+        Box::pin(async move { Decided::by_owner(id) })
+    }
+
+    fn epoch(&self) -> u64 {
+        self.shared.epoch.load(SeqCst)
+    }
+
+    fn answered_epoch(&self) -> u64 {
+        self.shared.answered_epoch().unwrap_or(0)
+    }
+
+    fn clean(&self, id: TxId, epoch: u64) -> BoxFuture<'_, ()> {
+        if let Some(slot) = self.shared.slot(id.client) {
+            slot.note_clean(id.seq, epoch);
+        }
+        Box::pin(async {})
+    }
+
+    fn barrier(&self, client: ClientId) -> BoxFuture<'_, Result<Barrier>> {
+        Box::pin(async move {
+            let shared = Arc::clone(&self.shared);
+            let found = self.shared.to_its_end(async move {
+                let before = shared.epoch.load(SeqCst);
+                let found = shared.read_durably(&shared.recorder, client).await?;
+                shared.note_answered(before);
+                Ok(found)
+            });
+            let (found, epoch) = (found.await?, self.epoch());
+            Ok(match found {
+                Some(found) => Barrier { epoch, fenced: found.record.fenced, namespaces: found.namespaces },
+                None => Barrier { epoch, fenced: false, namespaces: Vec::new() },
+            })
+        })
+    }
+
+    fn statuses<'a>(&'a self, ids: &'a [TxId]) -> BoxFuture<'a, Result<Vec<TxStatus>>> {
+        Box::pin(async move {
+            let known = join_all(ids.iter().map(|id| self.known_status(*id))).await;
+            let unknown: Vec<TxId> =
+                ids.iter().zip(&known).filter(|(_, known)| known.is_none()).map(|(id, _)| *id).collect();
+            let records = if unknown.is_empty() { HashMap::new() } else { self.ask_records(&unknown).await? };
+            Ok(ids
+                .iter()
+                .zip(known)
+                .map(|(id, known)| {
+                    known.unwrap_or_else(|| {
+                        let status = status_of(records.get(&id.client).map(|found| &found.record), id.seq);
+                        self.remember([(*id, status)]);
+                        status
+                    })
+                })
+                .collect())
+        })
+    }
+
+    fn are_active<'a>(&'a self, ids: &'a [TxId]) -> BoxFuture<'a, Result<bool>> {
+        Box::pin(async move {
+            let (own, others): (Vec<_>, Vec<_>) =
+                ids.iter().map(|id| (*id, self.shared.slot(id.client))).partition(|(_, slot)| slot.is_some());
+            let is_active = |(id, slot): &(TxId, Option<Arc<Slot>>)| {
+                slot.as_ref().is_some_and(|slot| slot.status(id.seq) == Some(TxStatus::Active))
+            };
+            let is_known = |id: &TxId| self.decided.lock().is_ok_and(|decided| decided.contains_key(id));
+            let others: Vec<TxId> = others.into_iter().map(|(id, _)| id).collect();
+            if !own.iter().all(is_active) || others.iter().any(is_known) {
+                return Ok(false);
+            }
+            if others.is_empty() {
+                return Ok(true);
+            }
+            let clients: BTreeSet<ClientId> = others.iter().map(|id| id.client).collect();
+            let clients: Vec<ClientId> = clients.into_iter().collect();
+            let found = self.shared.records.read(&self.shared.server, &clients).await?;
+            Ok(others.iter().all(|id| {
+                let record = found.iter().find(|found| found.client == id.client).map(|found| &found.record);
+                record.is_some() && status_of(record, id.seq) == TxStatus::Active
+            }))
+        })
+    }
+
+    fn was_asked(&self) -> BoxFuture<'_, Result<bool>> {
+        Box::pin(async move {
+            let clients = self.shared.own();
+            let look = self.shared.asked().look();
+            let found = self.shared.records.asked_at(&self.shared.server, &clients).await?;
+            Ok(self.shared.asked().looked(&look, &clients, &found))
+        })
+    }
+
+    fn fate(&self, id: TxId) -> BoxFuture<'_, Result<Fate>> {
+        Box::pin(async move {
+            let Shared { server, records, .. } = &*self.shared;
+            let found = records.read(server, &[id.client]).await?;
+            if found.iter().any(StoredRecord::is_to_be_fenced) {
+                records.let_them_beat(found.iter()).await;
+                records.fence_expired(server, id.client).await?;
+            }
+            let Some(found) = self.shared.read_durably(server, id.client).await? else { return Ok(Fate::Unknown) };
+            Ok(match status_of(Some(&found.record), id.seq) {
+                TxStatus::Active => Fate::Active,
+                TxStatus::Committed | TxStatus::Finished => Fate::Committed,
+                TxStatus::RolledBack => Fate::RolledBack,
+            })
+        })
+    }
+
+    fn kill(&self, id: TxId) -> BoxFuture<'_, Result<Fate>> {
+        Box::pin(async move {
+            let Shared { server, records, .. } = &*self.shared;
+            records.kill(server, id.client, id.seq).await?;
+            self.fate(id).await
+        })
+    }
+
+    fn close(&self) -> BoxFuture<'_, Result<()>> {
+        Box::pin(async move {
+            let slots: Vec<Arc<Slot>> = self.current.lock().await.drain().map(|(_, slot)| slot).collect();
+            for slot in slots {
+                slot.retire_when_finished();
+                slot.until_closed(self.shared.commit_timeout).await?;
+            }
+            Ok(())
+        })
+    }
+}
+
+fn lost(id: TxId) -> Error {
+    let message = "the transaction's client record was fenced: its lease had expired, or the server lost what it had acknowledged";
+    Error::new(ErrorKind::Expired, message).for_transaction(Some(id))
+}

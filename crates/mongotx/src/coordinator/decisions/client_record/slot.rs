@@ -1,0 +1,572 @@
+//! One live record: the state machine, who waits for it, and what it still has to say.
+
+use std::{
+    collections::{BTreeSet, HashMap, HashSet},
+    sync::{Mutex, MutexGuard, PoisonError},
+    time::{Duration, Instant},
+};
+
+use bson::oid::ObjectId;
+use protocol::{
+    ClientId, ClientRecord, Concern, Recorder, Seq, TxId, TxStatus,
+    recorder::{self, Outcome, RecordWrite},
+};
+use tokio::sync::{Notify, OnceCell, oneshot};
+
+use super::lost;
+use crate::{
+    coordinator::{
+        log::{
+            records::StoredRecord,
+            txlog::{Standing, Started},
+        },
+        stamps::{
+            changes::Stamps,
+            quiet::{Conditions, Heard, Length, StoredQuiet, Verdict},
+            tag::{Tag, Tags},
+        },
+    },
+    error::{Error, ErrorKind, Result},
+    options::Namespace,
+};
+
+/// How long those who are held back are left out before they are tried again.
+const HOLD: Duration = Duration::from_millis(5);
+/// Commits that may wait at a time.
+const MAX_WAITING: usize = 10_000;
+
+pub(crate) struct Slot {
+    pub(crate) client: ClientId,
+    /// When the record was acknowledged.
+    pub(super) registered: Instant,
+    /// No other client reads without probes: transactions may lock documents.
+    pub(super) readers_are_gone: OnceCell<()>,
+    lease: Duration,
+    state: Mutex<State>,
+    /// Wakes the writer: there is something to write.
+    pub(super) wake: Notify,
+    /// Reports that the outcome of a record write is known.
+    pub(super) settled: Notify,
+    closed: Notify,
+}
+
+struct State {
+    recorder: Recorder,
+    waiters: HashMap<Seq, oneshot::Sender<Result<Answer>>>,
+    /// The conditions of each transaction that waits to be decided.
+    asks: HashMap<Seq, Asks>,
+    /// The last quiet in the record of which it is known that it is over.
+    heard: Option<ObjectId>,
+    /// Transactions held back for the quiet of a reader, and since when.
+    held: HashMap<Seq, Instant>,
+    /// Length of the last quiet that was met in the record.
+    length: Length,
+    /// When they are tried again.
+    again: Option<Instant>,
+    /// The change stamps that were acknowledged.
+    stamps: Stamps,
+    listed: HashSet<Namespace>,
+    enlisting: Vec<(Namespace, oneshot::Sender<Result<()>>)>,
+    /// A statement has found the record fenced or gone.
+    is_suspected: bool,
+    last_write: Instant,
+    /// When the write that is under way was composed.
+    composed: Instant,
+    /// When the last write that was acknowledged was composed: the record's sign of life is no
+    /// older.
+    alive: Instant,
+    retiring: bool,
+    closed: bool,
+}
+
+/// The writer's next action.
+pub(super) enum Todo {
+    /// Send this record write, which also lists these collections.
+    Write(RecordWrite, Vec<Namespace>),
+    /// Nothing until woken, or until so much time has passed.
+    Sleep(Duration),
+    /// All is finished and said: the record can retire.
+    Retire,
+    /// The record cannot be used any more.
+    Stop,
+}
+
+/// Conditions that a transaction puts on the write that decides it.
+pub(super) struct Asks {
+    /// Tags of the collections that the transaction has written to.
+    pub(super) changed: Vec<Tag>,
+    pub(super) heard: Heard,
+}
+
+/// Answer to a transaction that asked to be committed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Answer {
+    Committed,
+    /// A reader has had quiet meanwhile: the transaction has to validate once more.
+    ValidateAgain,
+}
+
+/// Whether the server refused a record write because of quiet, and what follows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Refusal {
+    /// The record write was refused for a reason other than quiet.
+    Another,
+    /// Quiet keeps this many decisions out of the record write for a while.
+    Held(usize),
+    /// This many transactions are withdrawn from the write, to be validated again.
+    Withdrawn(usize),
+    /// This quiet has lasted for too long: the writer ends it first.
+    Lift(ObjectId),
+}
+
+/// Times of a new record.
+pub(super) struct Born {
+    /// Before it was sent: its sign of life is no older.
+    pub(super) since: Instant,
+    /// After it was acknowledged.
+    pub(super) registered: Instant,
+}
+
+impl Slot {
+    pub(super) fn new(client: ClientId, lease_ms: u64, ns: Namespace, Born { since, registered }: Born) -> Self {
+        let state = State {
+            recorder: Recorder::new(),
+            waiters: HashMap::new(),
+            asks: HashMap::new(),
+            heard: None,
+            held: HashMap::new(),
+            length: Length::default(),
+            again: None,
+            stamps: Stamps::new(),
+            listed: HashSet::from([ns]),
+            enlisting: Vec::new(),
+            is_suspected: false,
+            last_write: Instant::now(),
+            composed: since,
+            alive: since,
+            retiring: false,
+            closed: false,
+        };
+        Self {
+            client,
+            registered,
+            readers_are_gone: OnceCell::new(),
+            lease: Duration::from_millis(lease_ms),
+            state: Mutex::new(state),
+            wake: Notify::new(),
+            settled: Notify::new(),
+            closed: Notify::new(),
+        }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        // The state is consistent between any two statements that could panic: none can.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// May new transactions be put into it, in this connection epoch?
+    pub(super) fn is_usable(&self, rotate_at: usize, epoch: u64) -> bool {
+        let state = self.state();
+        !state.recorder.is_outlived(epoch)
+            && !state.recorder.is_lost()
+            && !state.retiring
+            && !state.closed
+            && state.recorder.listed() < rotate_at
+    }
+
+    /// `None` when the record has been replaced meanwhile, or is of no use in this connection
+    /// epoch.
+    pub(super) fn allocate(&self, epoch: u64) -> Option<Seq> {
+        let mut state = self.state();
+        let usable =
+            !state.recorder.is_outlived(epoch) && !state.recorder.is_lost() && !state.retiring && !state.closed;
+        usable.then(|| state.recorder.allocate())
+    }
+
+    /// Waits until no decision about the number is under way, at most for `limit`.
+    pub(super) async fn until_settled(&self, seq: Seq, limit: Duration) {
+        let settled = async {
+            loop {
+                let settled = self.settled.notified();
+                if !self.state().recorder.is_being_decided(seq) {
+                    return;
+                }
+                settled.await;
+            }
+        };
+        // A caller that has waited for too long asks the record.
+        let _ = tokio::time::timeout(limit, settled).await;
+    }
+
+    /// The status of this number. `None` while a decision about it is under way: others may have
+    /// seen it on the server already, and then it must not be reported as active.
+    pub(super) fn status(&self, seq: Seq) -> Option<TxStatus> {
+        let state = self.state();
+        (!state.recorder.is_being_decided(seq)).then(|| state.recorder.status(seq))
+    }
+
+    /// Can the number still be committed? An eighth of the lease is left to clocks that do not run
+    /// alike.
+    pub(super) fn standing(&self, seq: Seq) -> Standing {
+        let state = self.state();
+        match state.recorder.status(seq) {
+            _ if state.recorder.is_lost() || state.closed => Standing::Lost,
+            TxStatus::Active if state.alive.elapsed() < self.lease - self.lease / 8 => Standing::Sound,
+            TxStatus::Active => Standing::Doubtful,
+            _ => Standing::Lost,
+        }
+    }
+
+    pub(super) fn note_rolled_back(&self, seq: Seq) {
+        self.state().recorder.note_rolled_back(seq);
+    }
+
+    pub(super) fn note_clean(&self, seq: Seq, epoch: u64) {
+        let mut state = self.state();
+        state.recorder.note_clean(seq, epoch);
+        if state.retiring {
+            self.wake.notify_one();
+        }
+    }
+
+    /// The record lists `ns` when this returns.
+    pub(super) async fn enlist(&self, ns: &Namespace) -> Result<()> {
+        let listed = {
+            let mut state = self.state();
+            if state.listed.contains(ns) {
+                return Ok(());
+            }
+            if state.closed {
+                return Err(gone());
+            }
+            let (sender, receiver) = oneshot::channel();
+            state.enlisting.push((ns.clone(), sender));
+            receiver
+        };
+        self.wake.notify_one();
+        listed.await.unwrap_or_else(|_| Err(gone()))
+    }
+
+    pub(super) async fn commit(&self, started: Started, concern: Concern, asks: Asks) -> Result<Answer> {
+        let decided = {
+            let mut state = self.state();
+            if state.waiters.len() >= MAX_WAITING {
+                return Err(Error::new(
+                    ErrorKind::Unavailable,
+                    format!("{MAX_WAITING} commits are waiting for the server"),
+                ));
+            }
+            if !state.recorder.request_commit(started.id.seq, concern, started.epoch) {
+                return Err(lost(started.id));
+            }
+            let (sender, receiver) = oneshot::channel();
+            state.waiters.insert(started.id.seq, sender);
+            state.asks.insert(started.id.seq, asks);
+            receiver
+        };
+        self.wake.notify_one();
+        decided.await.unwrap_or_else(|_| Err(gone())).map_err(|error| error.for_transaction(Some(started.id)))
+    }
+
+    /// The tags of the collections that these transactions have written to: they wait, so these are
+    /// known.
+    pub(super) fn changed_by(&self, decided: &[Seq]) -> BTreeSet<Tag> {
+        let state = self.state();
+        decided.iter().filter_map(|seq| state.asks.get(seq)).flat_map(|asks| asks.changed.iter().copied()).collect()
+    }
+
+    /// The conditions of these transactions about quiet in their record.
+    pub(super) fn conditions(&self, decided: &[Seq]) -> Conditions {
+        self.state().conditions(decided)
+    }
+
+    /// The last quiet in the record of which it is known that it is over.
+    pub(super) fn heard_of(&self) -> Option<ObjectId> {
+        self.state().heard
+    }
+
+    /// Notes that a write with this stamp was acknowledged, which decides these transactions. It is
+    /// called before the transactions hear of it.
+    pub(super) fn note_stamps(&self, decided: &[Seq], stamp: u64) {
+        let changed = self.changed_by(decided);
+        self.state().stamps.extend(changed.into_iter().map(|tag| (tag, stamp as i64)));
+    }
+
+    /// The change stamps with these names.
+    pub(super) fn stamps(&self, tags: &Tags) -> Stamps {
+        let state = self.state();
+        tags.iter().filter_map(|tag| Some((*tag, *state.stamps.get(tag)?))).collect()
+    }
+
+    /// Has the server refused this write because of a reader's quiet? `may_arrive`: a copy of it
+    /// was not answered.
+    pub(super) fn heed(&self, write: &RecordWrite, found: &StoredRecord, may_arrive: bool) -> Refusal {
+        let ClientRecord { stamp, fenced, killed, .. } = &found.record;
+        let is_as_demanded =
+            *stamp == write.demands && !fenced && write.decides.iter().all(|seq| !killed.contains(seq));
+        let Some(quiet) = found.quiet.as_ref().filter(|_| is_as_demanded) else { return Refusal::Another };
+        let mut state = self.state();
+        state.length = quiet.length;
+        let verdict = state.conditions(&write.decides).verdict(quiet);
+        if let Verdict::Deaf(heard) = verdict {
+            return state.withdraw(&write.decides, heard);
+        }
+        let must_wait = verdict == Verdict::Waits;
+        let held =
+            if must_wait || !quiet.is_over { state.kept_back(&write.decides, quiet, must_wait) } else { Vec::new() };
+        match () {
+            () if held.is_empty() => Refusal::Another,
+            // It cannot be left out of a write that may arrive, and the record's other writes,
+            // signs of life among them, wait for that one.
+            () if must_wait && (quiet.is_late || may_arrive || !state.is_patient(&held)) => Refusal::Lift(quiet.by),
+            () if may_arrive => Refusal::Another,
+            () => state.hold(held),
+        }
+    }
+
+    /// Has none of these been held back for too long?
+    pub(super) fn is_patient(&self, decided: &[Seq]) -> bool {
+        self.state().is_patient(decided)
+    }
+
+    pub(super) fn retire_when_finished(&self) {
+        self.state().retiring = true;
+        self.wake.notify_one();
+    }
+
+    pub(super) async fn until_closed(&self, limit: Duration) -> Result<()> {
+        let closed = self.closed.notified();
+        if self.state().closed {
+            return Ok(());
+        }
+        tokio::time::timeout(limit, closed).await.map_err(|_| {
+            Error::new(ErrorKind::Unavailable, "the client record could not be closed in time; a sweep will close it")
+        })
+    }
+
+    /// A statement has found the record fenced or gone: a write finds out now, and when that is
+    /// refused a new record follows. Until then transactions begin in one that decides nothing.
+    pub(super) fn suspect(&self) {
+        self.state().is_suspected = true;
+        self.wake.notify_one();
+    }
+
+    /// `connection`: the number of the one over which a write may be sent that rests on it.
+    pub(super) fn todo(&self, connection: Option<u64>) -> Todo {
+        let mut state = self.state();
+        if state.recorder.is_lost() {
+            return Todo::Stop;
+        }
+        let beat = self.lease / 3;
+        let idle = state.last_write.elapsed();
+        let now = Instant::now();
+        if state.again.is_some_and(|again| again <= now) {
+            state.again = None;
+            state.recorder.release();
+        }
+        let flush = state.retiring && state.recorder.is_finished() && !state.recorder.is_settled();
+        if let Some(write) = {
+            let is_suspected = std::mem::take(&mut state.is_suspected);
+            let anyway = idle >= beat || flush || is_suspected || !state.enlisting.is_empty();
+            state.recorder.next_write_over(anyway, connection)
+        } {
+            state.composed = Instant::now();
+            let names = state.enlisting.iter().map(|(ns, _)| ns.clone()).collect();
+            return Todo::Write(write, names);
+        }
+        if state.retiring && state.recorder.is_settled() {
+            return Todo::Retire;
+        }
+        let again = state.again.map(|again| again.saturating_duration_since(now));
+        Todo::Sleep(beat.saturating_sub(idle).min(again.unwrap_or(beat)))
+    }
+
+    /// Notes that the write was acknowledged.
+    pub(super) fn acknowledged(&self, epoch: u64, names: &[Namespace]) -> recorder::Verdict {
+        let mut state = self.state();
+        state.last_write = Instant::now();
+        state.alive = state.composed;
+        let verdict = state.recorder.acknowledged(epoch);
+        state.listed.extend(names.iter().cloned());
+        let State { enlisting, listed, .. } = &mut *state;
+        let (done, left): (Vec<_>, Vec<_>) = enlisting.drain(..).partition(|(ns, _)| listed.contains(ns));
+        *enlisting = left;
+        done.into_iter().for_each(|(_, sender)| drop(sender.send(Ok(()))));
+        self.answer(&mut state, &verdict);
+        verdict
+    }
+
+    /// A write that was bound to its connection was not answered.
+    pub(super) fn connection_lost(&self) {
+        self.state().recorder.connection_lost();
+    }
+
+    pub(super) fn examined(&self, record: Option<&ClientRecord>) -> recorder::Verdict {
+        let mut state = self.state();
+        let verdict = state.recorder.examined(record);
+        self.answer(&mut state, &verdict);
+        verdict
+    }
+
+    fn answer(&self, state: &mut State, verdict: &recorder::Verdict) {
+        match verdict {
+            recorder::Verdict::GoOn(outcomes) => state.answer(outcomes.clone(), self.client),
+            recorder::Verdict::SendAgain => {}
+            recorder::Verdict::Lost(outcomes) => {
+                state.answer(outcomes.clone(), self.client);
+                self.end(state);
+            }
+        }
+    }
+
+    /// The server has not settled the write in time: the transactions that it would have decided
+    /// have an unknown outcome, the others are known not to be committed.
+    pub(super) fn give_up(&self) {
+        let mut state = self.state();
+        let outcomes = state.recorder.abandon(None);
+        state.answer(outcomes, self.client);
+        self.end(&mut state);
+    }
+
+    pub(super) fn stamp(&self) -> u64 {
+        self.state().recorder.stamp()
+    }
+
+    pub(super) fn finish_closing(&self) {
+        self.state().closed = true;
+        self.closed.notify_waiters();
+    }
+
+    fn end(&self, state: &mut State) {
+        state.enlisting.drain(..).for_each(|(_, sender)| drop(sender.send(Err(gone()))));
+        state.closed = true;
+        self.closed.notify_waiters();
+    }
+}
+
+impl State {
+    fn is_patient(&self, decided: &[Seq]) -> bool {
+        let longest = self.length.longest_held();
+        decided.iter().filter_map(|seq| self.held.get(seq)).all(|since| since.elapsed() < longest)
+    }
+
+    fn conditions(&self, decided: &[Seq]) -> Conditions {
+        Conditions::of(decided.iter().filter_map(|seq| {
+            let Asks { changed, heard: Heard::These(heard) } = self.asks.get(seq)? else { return None };
+            Some((&changed[..], &heard[..]))
+        }))
+    }
+
+    /// The transactions that would change a collection where there is to be quiet, and all that
+    /// have to be validated again if that is what they wait for. Notes the time at which each was
+    /// kept back first.
+    fn kept_back(&mut self, decided: &[Seq], quiet: &StoredQuiet, strict: bool) -> Vec<Seq> {
+        let waits = |seq: &&Seq| {
+            let asks = self.asks.get(seq);
+            asks.is_some_and(|asks| quiet.is_disturbed_by(&asks.changed) || strict && asks.heard != Heard::Any)
+        };
+        let kept: Vec<Seq> = decided.iter().filter(waits).copied().collect();
+        let now = Instant::now();
+        for seq in &kept {
+            self.held.entry(*seq).or_insert(now);
+        }
+        kept
+    }
+
+    /// They are left out for a while.
+    fn hold(&mut self, held: Vec<Seq>) -> Refusal {
+        let count = held.len();
+        self.recorder.hold(held);
+        self.again.get_or_insert(Instant::now() + HOLD);
+        Refusal::Held(count)
+    }
+
+    /// Withdraws the transactions that have not heard of the quiet, to be validated again. The
+    /// write cannot be applied any more, late copies of it included: the quiet that it demands in
+    /// the record does not come back.
+    fn withdraw(&mut self, decided: &[Seq], by: ObjectId) -> Refusal {
+        let is_deaf =
+            |seq: &&Seq| self.asks.get(seq).is_some_and(|asks| !asks.changed.is_empty() && !asks.heard.knows(by));
+        let withdrawn: Vec<Seq> = decided.iter().filter(is_deaf).copied().collect();
+        if withdrawn.is_empty() {
+            return Refusal::Another;
+        }
+        self.heard = Some(by);
+        self.recorder.withdraw(&withdrawn);
+        for seq in &withdrawn {
+            self.asks.remove(seq);
+            self.held.remove(seq);
+            if let Some(waiter) = self.waiters.remove(seq) {
+                let _ = waiter.send(Ok(Answer::ValidateAgain));
+            }
+        }
+        Refusal::Withdrawn(withdrawn.len())
+    }
+
+    fn answer(&mut self, outcomes: Vec<Outcome>, client: ClientId) {
+        for outcome in outcomes {
+            let (seq, answer) = match outcome {
+                Outcome::Committed(seq) => (seq, Ok(Answer::Committed)),
+                Outcome::RolledBack(seq) => (seq, Err(lost(TxId { client, seq }))),
+                Outcome::Indeterminate(seq) => (seq, Err(unanswered())),
+            };
+            self.asks.remove(&seq);
+            self.held.remove(&seq);
+            if let Some(waiter) = self.waiters.remove(&seq) {
+                let _ = waiter.send(answer);
+            }
+        }
+    }
+}
+
+fn unanswered() -> Error {
+    Error::new(ErrorKind::Indeterminate, "the commit was sent and its answer did not arrive in time")
+}
+
+fn gone() -> Error {
+    Error::new(ErrorKind::Expired, "the client record was given up while the transaction waited for it")
+}
+
+#[cfg(test)]
+mod tests {
+    use bson::{Document, doc};
+    use futures_util::{FutureExt, future};
+
+    use super::*;
+    use crate::coordinator::{log::records::parse_record, stored::format};
+
+    const CLIENT: ClientId = ClientId([7; 12]);
+
+    /// The record with this quiet, as it was before a write that demands this stamp.
+    fn record(stamp: u64, quiet: &Document) -> StoredRecord {
+        let record = doc! {
+            "_id": ObjectId::from_bytes(CLIENT.0), "stamp": stamp as i64, "low": 1_i64, "leaseMs": 10_000_i64,
+            "quiet": quiet, format::FIELD: format::FORMAT,
+        };
+        parse_record(&record).unwrap()
+    }
+
+    /// A decision at serializable that has not heard of the quiet cannot be left out of a write
+    /// that may arrive: it would keep signs of life waiting for as long as the quiet stands.
+    #[test]
+    fn decision_that_was_not_answered_ends_quiet_at_once() {
+        let (ns, epoch) = (Namespace::new("d", "c"), 0);
+        let now = Instant::now();
+        let slot = Slot::new(CLIENT, 10_000, ns.clone(), Born { since: now, registered: now });
+        let seq = slot.allocate(epoch).unwrap();
+        let started = Started { id: TxId { client: CLIENT, seq }, epoch };
+        let asks = Asks { changed: vec![Tag::of(&ns)], heard: Heard::These(Vec::new()) };
+        let mut commit = Box::pin(slot.commit(started, Concern::Journaled, asks));
+        assert!(future::poll_immediate(&mut commit).now_or_never().flatten().is_none());
+        assert!(matches!(slot.todo(None), Todo::Write(stamp, _) if stamp.decides.is_empty()));
+        slot.acknowledged(epoch, &[]);
+        let Todo::Write(write, _) = slot.todo(None) else { panic!("there is nothing to write") };
+        assert_eq!(write.decides, [seq]);
+        let by = ObjectId::from_bytes([1; 12]);
+        let tags = vec![Tag::of(&ns).to_string()];
+        let quiet = doc! {"by": by, "tags": tags, "over": false, "doublings": 2_i64};
+        let found = record(write.demands, &quiet);
+        assert_eq!(slot.heed(&write, &found, true), Refusal::Lift(by));
+        assert_eq!(slot.heed(&write, &found, false), Refusal::Held(1));
+    }
+}

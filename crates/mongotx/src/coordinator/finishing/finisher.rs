@@ -1,0 +1,347 @@
+//! Making documents clean after a decision: one command per collection for as many transactions as
+//! have come together ([`backlog`], decision 0038).
+//!
+//! A transaction leaves the list when the server has answered, for each of its documents, that its
+//! lock is gone: because of this finish, or one before it, or because a later transaction of this
+//! client has taken the document over. Interrupted anywhere, the rest is finished by clients that
+//! meet it: every statement is conditional on the lock it removes.
+//!
+//! | module | content |
+//! | --- | --- |
+//! | [`backlog`] | which transactions wait, and when their documents are due |
+//! | [`flights`] | the task that takes what is due, and what it does when the server refuses or is away |
+//! | [`commands`] | the commands that make documents clean |
+//! | [`work`], [`done`] | one transaction while it is being finished, and for a moment after it |
+
+mod backlog;
+mod commands;
+mod done;
+mod flights;
+mod work;
+
+use std::{
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicBool, Ordering::SeqCst},
+    },
+    time::Duration,
+};
+
+use protocol::{Decided, TxId};
+use tokio::{runtime::Handle, sync::Notify, time::Instant};
+
+pub(crate) use self::commands::IDS_PER_STATEMENT;
+use self::{
+    backlog::{Backlog, LARGE, MAX_LARGE, MAX_WAITING, Next},
+    commands::{Whose, finish_all, split},
+    flights::{dispatch, epoch_before},
+    work::{Part, Work},
+};
+use crate::{
+    coordinator::{asked::address::Address, log::txlog::TxLog, server::Server, siblings::Claims},
+    error::{Error, ErrorKind, Result},
+    options::Namespace,
+};
+
+/// How long a caller waits until its documents are free.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// How long a reader waits for what is being finished before it does it itself.
+const MOMENT: Duration = Duration::from_millis(100);
+
+/// Documents that a transaction has locked in one collection.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Held {
+    /// Addresses of write-locked documents.
+    pub(crate) written: Vec<Address>,
+    /// Addresses of read-locked documents.
+    pub(crate) read: Vec<Address>,
+    /// How many of the write-locked ones are known to have been.
+    pub(crate) own: usize,
+    /// Whether some of them were inserted.
+    pub(crate) inserts: bool,
+    /// Whether some of them were removed.
+    pub(crate) removes: bool,
+}
+
+/// A decided transaction, whose documents are to be made clean.
+#[derive(Clone, Debug)]
+pub(crate) struct Job {
+    pub(crate) id: Decided,
+    pub(crate) committed: bool,
+    pub(crate) held: Vec<(Namespace, Held)>,
+    /// Dropped with the job: then others of this client may have what it held.
+    pub(crate) claims: Option<Claims>,
+}
+
+/// Handle by which jobs are handed over. When the last copy is dropped, all waiting jobs are
+/// finished at once.
+#[derive(Clone)]
+pub(crate) struct Finisher(Arc<Owned>);
+
+struct Owned(Arc<Desk>);
+
+impl Drop for Owned {
+    fn drop(&mut self) {
+        self.0.backlog().shut();
+        self.0.wake.notify_one();
+    }
+}
+
+/// State that the task and its flights share with the callers that hand jobs over.
+struct Desk {
+    server: Arc<Server>,
+    log: Arc<dyn TxLog>,
+    backlog: Mutex<Backlog>,
+    /// The client's runtime: a job goes on when the caller's has ended.
+    runtime: Handle,
+    /// Wakes the task, because something is due earlier than was thought.
+    wake: Notify,
+    /// Reports that something has been finished, or left to others.
+    done: Notify,
+}
+
+impl Finisher {
+    /// Starts the task. `delay`: how long a document waits for others, at most. It ends when the
+    /// last `Finisher` is dropped.
+    pub(crate) fn start(server: Arc<Server>, log: Arc<dyn TxLog>, delay: Duration) -> Self {
+        let backlog = Mutex::new(Backlog::new(delay));
+        let runtime = Handle::current();
+        let desk = Arc::new(Desk { server, log, backlog, runtime, wake: Notify::new(), done: Notify::new() });
+        desk.runtime.spawn(dispatch(Arc::clone(&desk)));
+        Self(Arc::new(Owned(desk)))
+    }
+
+    fn desk(&self) -> &Arc<Desk> {
+        &self.0.0
+    }
+
+    /// Hands a job over. What may wait is bounded: commits ask for room before they are decided.
+    pub(crate) fn hand_over(&self, job: Job) {
+        let desk = self.desk();
+        if desk.backlog().add(job, Instant::now()) {
+            desk.wake.notify_one();
+        }
+    }
+
+    /// Waits until there is room for what another commit leaves that holds so many documents.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Unavailable`] after `limit`.
+    pub(crate) async fn room(&self, documents: usize, limit: Duration) -> Result<()> {
+        let desk = self.desk();
+        let has_room = |backlog: &Backlog| backlog.has_room(documents);
+        if has_room(&desk.backlog()) {
+            return Ok(());
+        }
+        desk.ask(Backlog::ask_all);
+        match desk.until(limit, has_room).await {
+            true => Ok(()),
+            false => {
+                let most = if documents < LARGE { MAX_WAITING } else { MAX_LARGE };
+                let message = format!(
+                    "for {limit:?} at least {most} documents of committed transactions have waited to be finished"
+                );
+                Err(Error::new(ErrorKind::Unavailable, message))
+            }
+        }
+    }
+
+    /// Runs a job without waiting for others; if the server is away, it is handed over.
+    /// `one_by_one`: a command per document. The job goes on when the caller's future is dropped.
+    pub(crate) async fn run_now(&self, job: Job, one_by_one: bool) {
+        let this = self.clone();
+        let work = self.desk().runtime.spawn(async move {
+            let Desk { server, log, .. } = &**this.desk();
+            let epoch = epoch_before(&**log, job.id.id()).await;
+            let parts = if one_by_one { split(&job.held) } else { vec![job.held.clone()] };
+            for held in &parts {
+                let whose = [Whose { id: job.id, committed: job.committed, held }];
+                if let Err(error) = finish_all(server, &whose).await {
+                    tracing::debug!(%error, transaction = %job.id.id(), "finishing will be tried again");
+                    return this.hand_over(job);
+                }
+            }
+            log.clean(job.id.id(), epoch).await;
+        });
+        // The task does not panic; were it cancelled, rivals would repair. A server that answers
+        // nothing keeps it waiting, not the caller.
+        let _ = tokio::time::timeout(PATIENCE, work).await;
+    }
+
+    /// Finishes what is left, and waits until nothing is.
+    pub(crate) async fn until_idle(&self, limit: Duration) -> bool {
+        self.desk().ask(Backlog::ask_all);
+        self.desk().until(limit, Backlog::is_idle).await
+    }
+
+    /// Finishes what those of these transactions that wait here for that have left in a collection,
+    /// waits a few answers of the server, and leaves those whose documents there are not known to
+    /// be clean.
+    pub(crate) async fn unfinished(&self, ns: &Namespace, mut ids: Vec<TxId>) -> Vec<TxId> {
+        let desk = self.desk();
+        let here = desk.backlog().ask_in(ns, &ids);
+        if !here.is_empty() {
+            desk.wake.notify_one();
+            // A refused transaction is no longer open, and is not clean.
+            let is_over = |backlog: &Backlog, (id, work): &(TxId, Arc<Work>)| {
+                backlog.is_clean_in(ns, *id, work) || !backlog.is_open(*id)
+            };
+            desk.until(MOMENT, |backlog| here.iter().all(|one| is_over(backlog, one))).await;
+            let backlog = desk.backlog();
+            let is_clean =
+                |id: &TxId| here.iter().any(|(other, work)| other == id && backlog.is_clean_in(ns, *id, work));
+            ids.retain(|id| !is_clean(id));
+        }
+        ids
+    }
+
+    /// Notes that a caller waits for the documents of this transaction, in case it is decided.
+    pub(crate) fn ask(&self, id: TxId) {
+        self.desk().ask(|backlog| backlog.ask(id));
+    }
+
+    /// Finishes what is left in a collection, and waits for that a few answers of the server.
+    pub(crate) async fn clear(&self, ns: &Namespace) {
+        let over = self.desk().backlog().ask_for(ns);
+        self.until_over(over).await;
+    }
+
+    /// The same, without waiting.
+    pub(crate) fn urge(&self, ns: &Namespace) {
+        self.desk().ask(|backlog| drop(backlog.ask_for(ns)));
+    }
+
+    /// The same before a query that would probably meet what is left, and need it finished: one of
+    /// the last has.
+    pub(crate) async fn clear_before_query(&self, ns: &Namespace) {
+        let over = self.desk().backlog().ask_before_query(ns);
+        self.until_over(over).await;
+    }
+
+    async fn until_over(&self, over: Option<Arc<AtomicBool>>) {
+        let Some(over) = over else { return };
+        let desk = self.desk();
+        desk.wake.notify_one();
+        desk.until(MOMENT, |_| over.load(SeqCst)).await;
+    }
+
+    /// Could a query of this collection meet what this client has committed and not finished?
+    pub(crate) fn has_left(&self, ns: &Namespace) -> bool {
+        self.desk().backlog().has_left(ns)
+    }
+
+    /// Has this client committed a transaction that has written to this collection, and not
+    /// finished all of it?
+    pub(crate) fn has_committed(&self, ns: &Namespace) -> bool {
+        self.desk().backlog().has_committed(ns)
+    }
+
+    /// Whom this client has committed by now that may have left something in this collection: the
+    /// unsafe versions in documents that they hold from now on are the latest. `None`: they are
+    /// more than `most`.
+    pub(crate) fn committed_in(&self, ns: &Namespace, most: usize) -> Option<Vec<TxId>> {
+        self.desk().backlog().committed_in(ns, most)
+    }
+
+    /// A query of a collection has met these transactions. True if all of them have been finished
+    /// for it.
+    pub(crate) async fn finish_for_query(&self, ns: &Namespace, ids: Vec<TxId>) -> bool {
+        self.desk().backlog().met_by_query(ns);
+        self.unfinished(ns, ids).await.is_empty()
+    }
+
+    /// Is something that was handed over by then not finished in this collection?
+    pub(crate) fn has_open(&self, ns: &Namespace, by: ByNow) -> bool {
+        self.desk().backlog().has_open(ns, by)
+    }
+
+    /// The number of commits so far, for [`Finisher::was_committed`].
+    pub(crate) fn by_now(&self) -> ByNow {
+        self.desk().backlog().by_now()
+    }
+
+    /// When was this transaction committed, if this client has committed it and had not finished it
+    /// at that moment? Its documents may be locked still, and do not change any more: of one that
+    /// was committed before, the unsafe version in a document that was fetched after that moment is
+    /// what it has committed, whether it has been finished since or not. `None`: that is not known
+    /// here.
+    pub(crate) fn when_committed(&self, id: TxId, by: ByNow) -> Option<When> {
+        self.desk().backlog().when_committed(id, by)
+    }
+
+    /// Is it known here that it was committed, and not finished, at that moment?
+    pub(crate) fn was_committed(&self, id: TxId, by: ByNow) -> bool {
+        self.when_committed(id, by) == Some(When::Before)
+    }
+}
+
+/// Time of a commit, relative to a moment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum When {
+    /// Before the moment in question, or at it.
+    Before,
+    /// After the moment in question.
+    Since,
+}
+
+/// A moment, as far as this client's commits go.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ByNow {
+    /// Number of commits that have been handed over.
+    handed_over: u64,
+    /// How many of those that were committed have been finished.
+    finished: u64,
+}
+
+impl ByNow {
+    /// Whether the commit with this number was handed over before the moment, or since.
+    fn of(self, number: u64) -> When {
+        if number <= self.handed_over { When::Before } else { When::Since }
+    }
+}
+
+impl Desk {
+    fn backlog(&self) -> MutexGuard<'_, Backlog> {
+        // Nothing panics while it is held.
+        self.backlog.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn ask(&self, asks: impl FnOnce(&mut Backlog)) {
+        asks(&mut self.backlog());
+        self.wake.notify_one();
+    }
+
+    async fn until(&self, limit: Duration, enough: impl Fn(&Backlog) -> bool) -> bool {
+        let wait = async {
+            loop {
+                let done = self.done.notified();
+                if enough(&self.backlog()) {
+                    return;
+                }
+                done.await;
+            }
+        };
+        tokio::time::timeout(limit, wait).await.is_ok()
+    }
+
+    fn next(&self) -> Next {
+        self.backlog().next(Instant::now())
+    }
+
+    /// A part is clean since connection epoch `epoch`.
+    async fn clean(&self, part: Part, epoch: u64) {
+        if let Some(epoch) = part.work.part_is_clean(epoch) {
+            self.log.clean(part.work.id.id(), epoch).await;
+        }
+        self.backlog().clean(&part);
+        self.done.notify_waiters();
+    }
+
+    /// The server refuses a document of a part.
+    fn keep(&self, part: Part) {
+        part.work.release();
+        let mut backlog = self.backlog();
+        backlog.close(&part.work);
+        backlog.keep(part, Instant::now());
+    }
+}

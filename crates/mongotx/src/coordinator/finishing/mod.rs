@@ -1,0 +1,15 @@
+//! Documents made clean after a decision, by their owner or by who meets them.
+//!
+//! | file | content |
+//! | --- | --- |
+//! | [`roll`] | rolls any number of documents forward or back by one command |
+//! | [`finisher`] | the owner's: many transactions in one command, a moment after the decision |
+//! | [`repairs`] | a rival's: what decided transactions have left |
+//! | [`holders`] | what became of who held a document when it was fetched |
+//! | [`patience`] | what a rival that is not decided is worth: waiting, then a conflict |
+
+pub(crate) mod finisher;
+pub(crate) mod holders;
+pub(crate) mod patience;
+pub(crate) mod repairs;
+pub(crate) mod roll;

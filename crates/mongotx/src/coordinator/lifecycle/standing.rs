@@ -1,0 +1,73 @@
+//! Does a transaction still stand? One that was fenced, killed, or robbed of its prepared writes by
+//! a server that was killed cannot be committed any more, and would read on without its own writes:
+//! its next statement fails.
+//!
+//! Asked when a statement has its answer, because what is asked before vouches for nothing that was
+//! read afterwards:
+//!
+//! | what could have happened | what tells | commands |
+//! | --- | --- | --- |
+//! | the record is lost, or the server was replaced, and the client knows | the log ([`Standing::Lost`]); before a statement, too | none |
+//! | fenced while the client stood still | no sign of life was acknowledged for most of the lease: a look at the record | none as a rule |
+//! | the server was replaced, and the connection for records has not noticed | a connection was made since the transaction began: a look at the record over that connection | none as a rule |
+//! | killed by a rival, with everything else as it should be | a document that the transaction held and holds no more: a look at the record | none as a rule |
+//! | the same, and the statement has answered from the transaction's own view of a collection | a look at the record | one |
+
+use std::sync::Arc;
+
+use crate::{
+    coordinator::{
+        log::txlog::{Look, Standing, TxLog},
+        server::Server,
+        transaction::Transaction,
+    },
+    error::{Error, ErrorKind, Result},
+};
+
+/// Tells whether transactions still stand.
+pub(crate) struct Standings {
+    server: Arc<Server>,
+    log: Arc<dyn TxLog>,
+}
+
+impl Standings {
+    pub(crate) fn new(server: Arc<Server>, log: Arc<dyn TxLog>) -> Self {
+        Self { server, log }
+    }
+
+    /// Before a statement: is it known to be lost?
+    pub(crate) fn check_standing(&self, tx: &Transaction) -> Result<()> {
+        match tx.started {
+            Some(started) if self.log.standing(started) == Standing::Lost => {
+                let message = "the transaction was rolled back: its lease had expired, or the server was replaced and may \
+                               have lost what it had acknowledged";
+                Err(Error::new(ErrorKind::Expired, message).for_transaction(tx.id()))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// After a statement's answer: did the transaction stand when that was made?
+    pub(crate) async fn vouch(&self, tx: &mut Transaction) -> Result<()> {
+        let Some(started) = tx.started else { return Ok(()) };
+        self.check_standing(tx)?;
+        let connections = self.server.connections();
+        let own_view = tx.take_own_view();
+        if self.log.standing(started) == Standing::Doubtful || tx.connections != connections {
+            self.log.vouch(started, Look::AtServer).await?;
+            tx.connections = connections;
+        } else if own_view {
+            self.log.vouch(started, Look::Plain).await?;
+        }
+        Ok(())
+    }
+
+    /// Checks that the transaction was not rolled back by a rival, because a document that it held
+    /// may be free.
+    pub(crate) async fn vouch_for_lock(&self, tx: &Transaction) -> Result<()> {
+        match tx.started {
+            Some(started) => self.log.vouch(started, Look::AtServer).await,
+            None => Ok(()),
+        }
+    }
+}

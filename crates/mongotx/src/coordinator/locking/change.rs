@@ -1,0 +1,33 @@
+//! The change that a prepared write makes to a document.
+
+use bson::{Document, doc};
+use sd2v::update::Update;
+
+use crate::coordinator::asked::fields::Fields;
+
+/// The change that a prepared write makes to a document.
+pub(crate) enum Change<'a> {
+    Update { update: &'a Update, array_filters: Option<&'a [Document]> },
+    Remove,
+}
+
+/// The stage that changes nothing.
+pub(super) fn nothing() -> Document {
+    doc! {"$replaceWith": "$$ROOT"}
+}
+
+impl Change<'_> {
+    /// Does it only lock the document?
+    pub(crate) fn is_lock(&self) -> bool {
+        matches!(self, Self::Update { update: Update::Pipeline(stages), .. } if *stages == [nothing()])
+    }
+
+    /// The fields that it changes.
+    pub(crate) fn touches(&self) -> Fields {
+        match self {
+            _ if self.is_lock() => Fields::none(),
+            Self::Update { update, .. } => Fields::of_update(update),
+            Self::Remove => Fields::All,
+        }
+    }
+}

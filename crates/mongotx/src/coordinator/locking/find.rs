@@ -1,0 +1,217 @@
+//! A prepared write of a document that is found by any of its fields: selected, locked, changed and
+//! shown by one `findAndModify`, which answers which document it was (decision 0037).
+//!
+//! What is locked this way is clean, or left by a committed transaction of the same client, and
+//! matches in the version that everybody sees. That is an answer as good as any other, where no
+//! order is asked for and the transaction's own view of the collection is everybody's; where one
+//! value is demanded of each field of a unique index, it is the only one. If nothing was locked,
+//! the result is open: the document may be the transaction's own, or a rival's, and the caller goes
+//! the long way.
+//!
+//! Where an order is asked for, the statement finds the first document that others show, locked or
+//! not, and locks it if it is free. Another one may have become the first by a commit that is not
+//! finished. Transactions that are validated ask at their commit whether it was the first; the
+//! others select it.
+//!
+//! Until the answer is there it is unknown which document may be locked. If it never comes, the
+//! transaction is rolled back, and its documents are searched for by its id
+//! ([`Transaction::hold_unknown`]).
+
+use bson::{Bson, Document, doc};
+use protocol::TxId;
+use sd2v::{
+    filter::{guard_filter, has_special, rewrite_filter, sees_lock_fields},
+    names::{UNSAFE, WRITER, tx_id_to_bson},
+    statement::{self, OwnReadLock},
+    stored,
+    update::{fuse, fuse_lock, fuse_remove},
+    view,
+};
+
+use super::{
+    Locking,
+    by_key::Known,
+    change::Change,
+    found::{Asked, Found, is_one_statement},
+    shown::Shown,
+};
+use crate::{
+    coordinator::{
+        asked::{address::Address, own_key::id_key, query::Query},
+        catalog::Collection,
+        queries::chance,
+        server::live::Told,
+        transaction::{Hold, Transaction},
+    },
+    error::Result,
+    options::Namespace,
+};
+
+/// The free document that the statement locks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Free {
+    /// Any free document that matches: it is the one that the transaction is to find.
+    Wanted,
+    /// The first in order of the documents that others see, if it is free.
+    First,
+}
+
+impl Locking {
+    /// Locks and changes the document that the query finds first, if one statement can. `None`: it
+    /// is not known whether anything matches.
+    #[tracing::instrument(name = "mongotx.prepare_found", level = "debug", skip_all, fields(%ns))]
+    pub(crate) async fn prepare_found(
+        &self,
+        tx: &mut Transaction,
+        ns: &Namespace,
+        query: &Query,
+        change: &Change<'_>,
+        asked: Asked<'_>,
+    ) -> Result<Option<Found>> {
+        if !is_plain(query) || tx.has_read_locks(ns) || !self.catalog.shard_key(ns).await?.is_empty() {
+            return Ok(None);
+        }
+        let known = self.catalog.look_up(ns).await?;
+        if free_one(tx, &known, ns, query, asked).is_none() || !is_one_statement(change) {
+            return Ok(None);
+        }
+        match self.prepare_wanted(tx, (ns, &known), query, change, asked).await? {
+            Known::Nothing => {}
+            Known::Done(found) => return Ok(Some(*found)),
+            Known::NotThis => return Ok(None),
+        }
+        // If the answer gets lost, documents that it may have locked are found by this index.
+        if !self.catalog.ensure_pending_index(ns).await? {
+            return Ok(None);
+        }
+        let me = self.lifecycle.ensure_started(tx, ns).await?;
+        let collection = self.catalog.admit_writes(ns, me).await?;
+        let is_alone = self.consequences_at(&collection, ns, &Document::new(), change).await?.are_none();
+        let Some(free) = free_one(tx, &collection, ns, query, asked).filter(|_| is_alone) else { return Ok(None) };
+        // A document that is left has its place in an order by its unsafe version, by which the
+        // server cannot sort it.
+        let left: Vec<Bson> = match (&tx.claims, free) {
+            (Some(claims), Free::Wanted) => claims.left_in(ns).into_iter().map(tx_id_to_bson).collect(),
+            _ => Vec::new(),
+        };
+        let statement = match free {
+            Free::Wanted => statement_of(query, change, me, &left)?,
+            Free::First => first_of(query, change, me),
+        };
+        let Some(mut statement) = statement else { return Ok(None) };
+        statement.extend(asked.stored_fields().map(|fields| ("fields".to_owned(), fields.into())));
+        if free == Free::First && self.finisher.has_left(ns) {
+            // Documents that this client has committed get their place in the order when they are
+            // finished.
+            self.finisher.clear(ns).await;
+        }
+        tx.check_alive()?;
+        tx.hold_unknown(&self.options, ns)?;
+        let found = match self.server.send_shown(tx, ns, &statement, &change.touches()).await? {
+            Told::Found(found) => Some(found).filter(|found| found.get(WRITER) == Some(&tx_id_to_bson(me))),
+            Told::Nothing | Told::Refused => None,
+        };
+        let found = self.note_found(tx, ns, found, change, asked.is_shown).await?;
+        Ok(found.map(|found| Found { is_first: free == Free::First, ..found }))
+    }
+
+    /// Takes note of the document that the statement has locked, or that there was none.
+    async fn note_found(
+        &self,
+        tx: &mut Transaction,
+        ns: &Namespace,
+        found: Option<Document>,
+        change: &Change<'_>,
+        is_shown: bool,
+    ) -> Result<Option<Found>> {
+        let hold = if matches!(change, Change::Remove) { Hold::Remove } else { Hold::Change };
+        let Some(mut found) = found else {
+            tx.hold_found(&self.options, ns, None, hold)?;
+            return Ok(None);
+        };
+        let at = Address::bare(found.get("_id").cloned().unwrap_or(Bson::Null));
+        let owned = tx.may_hold(ns, &at.id) || tx.is_own(ns, &at.id);
+        if tx.has_new_keys(ns) {
+            // A document of its own would have been found in its place.
+            tx.note_own_view();
+        }
+        tx.hold_found(&self.options, ns, Some(&at), hold)?;
+        if let Some(claims) = &tx.claims {
+            claims.took(ns, id_key(&at.id));
+        }
+        tx.note_locked(ns, std::slice::from_ref(&at), hold == Hold::Remove);
+        if owned {
+            // The transaction held the document, and it was free.
+            self.standings.vouch_for_lock(tx).await?;
+        }
+        let shown = is_shown.then(|| {
+            let after = match found.remove(UNSAFE) {
+                Some(Bson::Document(after)) => Some(after),
+                _ => None,
+            };
+            stored::strip(&mut found);
+            Shown { before: found, after }
+        });
+        Ok(Some(Found { at, shown, is_first: false }))
+    }
+}
+
+/// Is it asked in words that mean the same of stored documents, and need no index of a certain
+/// kind?
+fn is_plain(query: &Query) -> bool {
+    let plain_terms = query.terms.is_plain() && query.terms.hint.is_none() && query.skip == 0;
+    plain_terms && !has_special(&query.filter) && !sees_lock_fields(&query.filter)
+}
+
+/// The free document that may be locked. `None`: a free one may not be the one that the transaction
+/// is to find.
+fn free_one(
+    tx: &Transaction,
+    collection: &Collection,
+    ns: &Namespace,
+    query: &Query,
+    asked: Asked<'_>,
+) -> Option<Free> {
+    if query.sort.is_none() && !tx.has_written(ns) || collection.is_pinned_by(&query.filter) {
+        return Some(Free::Wanted);
+    }
+    // The first may be a document whose version is committed and cannot be finished, which only the
+    // commit sees.
+    let may_be_first = tx.validates() && !tx.attempts.has_lost();
+    let in_order = query.sort.is_some() && asked.can_note_first && may_be_first && tx.only_removed(ns);
+    (in_order && !chance::is_in_query(query)).then_some(Free::First)
+}
+
+/// Find, lock and change in one, where that is provably the same.
+fn statement_of(query: &Query, change: &Change<'_>, me: TxId, left: &[Bson]) -> Result<Option<Document>> {
+    let (safe, writer) = (guard_filter(&query.filter), tx_id_to_bson(me));
+    if matches!(change, Change::Remove) {
+        return Ok(Some(statement::lock_remove(safe, me, OwnReadLock::None, false)));
+    }
+    let pipeline = match change {
+        Change::Update { update, array_filters: None } if !change.is_lock() => fuse(update, &writer, left, &[], &[]),
+        Change::Update { array_filters: None, .. } => Some(fuse_lock(&writer, left)),
+        _ => None,
+    };
+    let Some(pipeline) = pipeline else { return Ok(None) };
+    let query = statement::free_or_left(safe, rewrite_filter(&query.filter)?, left);
+    Ok(Some(statement::lock_change(query, pipeline)))
+}
+
+/// Finds the first document that others see, and locks and changes it if it is free; `None` where
+/// that is not provably the same. A document that is not free stays as it is, and is returned.
+fn first_of(query: &Query, change: &Change<'_>, me: TxId) -> Option<Document> {
+    let writer = tx_id_to_bson(me);
+    let pipeline = match change {
+        Change::Remove => Some(fuse_remove(&writer)),
+        Change::Update { update, array_filters: None } if !change.is_lock() => fuse(update, &writer, &[], &[], &[]),
+        Change::Update { array_filters: None, .. } => Some(fuse_lock(&writer, &[])),
+        Change::Update { .. } => None,
+    };
+    let shown = view::safe_filter_beside(&query.filter, me, false);
+    pipeline.map(|pipeline| {
+        let mut statement = statement::lock_change(shown, pipeline);
+        statement.extend(query.sort.clone().map(|sort| ("sort".to_owned(), sort.into())));
+        statement
+    })
+}

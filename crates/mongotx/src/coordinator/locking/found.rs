@@ -1,0 +1,47 @@
+//! A document that is found by any of its fields and locked by one statement: what of it is asked
+//! for, and what is found.
+
+use bson::{Bson, Document, doc};
+use sd2v::{names::WRITER, update::fuse};
+
+use super::{change::Change, shown::Shown};
+use crate::coordinator::asked::address::Address;
+
+/// A document that was found, locked and changed.
+pub(crate) struct Found {
+    pub(crate) at: Address,
+    /// As it was and as it is, where that was asked for.
+    pub(crate) shown: Option<Shown>,
+    /// Whether it is the first, in the order asked for, of the documents that others see: the
+    /// caller notes that as a read.
+    pub(crate) is_first: bool,
+}
+
+/// Content of the answer that the caller needs.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Asked<'a> {
+    /// The document is to be shown.
+    pub(crate) is_shown: bool,
+    /// No more than these fields of the stored document, the `_id` and the lock among them; `None`:
+    /// all of it.
+    pub(crate) fields: Option<&'a Document>,
+    /// Whether the caller can note that the document is the first that others see, and check it
+    /// again at the commit.
+    pub(crate) can_note_first: bool,
+}
+
+impl Asked<'_> {
+    /// Fields of the stored document to ask the server for; `None`: the whole document.
+    pub(super) fn stored_fields(&self) -> Option<Document> {
+        if self.is_shown { self.fields.cloned() } else { Some(doc! {"_id": 1, WRITER: 1}) }
+    }
+}
+
+/// Can one statement lock a document and make the change?
+pub(super) fn is_one_statement(change: &Change<'_>) -> bool {
+    match change {
+        Change::Remove => true,
+        Change::Update { array_filters: Some(_), .. } => false,
+        Change::Update { update, .. } => change.is_lock() || fuse(update, &Bson::Null, &[], &[], &[]).is_some(),
+    }
+}

@@ -1,0 +1,53 @@
+//! Where a document is: the address that commands about it name.
+
+use std::sync::Arc;
+
+use bson::{Bson, Document};
+
+use crate::{
+    coordinator::{
+        asked::{address::Address, terms::Terms},
+        catalog::Catalog,
+        server::Server,
+        transaction::Transaction,
+    },
+    error::Result,
+    options::Namespace,
+};
+
+/// Finds addresses of documents.
+pub(crate) struct Locator {
+    server: Arc<Server>,
+    catalog: Arc<Catalog>,
+}
+
+impl Locator {
+    pub(crate) fn new(server: Arc<Server>, catalog: Arc<Catalog>) -> Self {
+        Self { server, catalog }
+    }
+
+    /// Address of the document with this `_id`: from what the transaction holds, from the filter,
+    /// or else by asking. Without such a document it is the `_id` alone: a command for it finds
+    /// nothing, on whatever shards.
+    pub(crate) async fn locate(
+        &self,
+        tx: Option<&Transaction>,
+        ns: &Namespace,
+        id: Bson,
+        filter: &Document,
+        terms: &Terms,
+    ) -> Result<Address> {
+        let key = self.catalog.shard_key(ns).await?;
+        if key.is_empty() {
+            return Ok(Address::bare(id));
+        }
+        if let Some(held) = tx.and_then(|tx| tx.address_of(ns, &id)).filter(|held| !held.key().is_empty()) {
+            return Ok(held.clone());
+        }
+        let named = Address::named(id, filter, terms, &key);
+        if !named.key().is_empty() {
+            return Ok(named);
+        }
+        Box::pin(self.server.ask_where(ns, named, &key)).await
+    }
+}

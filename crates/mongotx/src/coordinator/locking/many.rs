@@ -1,0 +1,283 @@
+//! Prepared writes of many documents: locked and changed by one command, or locked by one and
+//! changed by a second, in the order in which they were selected.
+//!
+//! 0. Where one statement can lock a document and change it, the same statement does so for all of
+//!    a batch. If not all of the batch is changed, the server is asked which documents are; the
+//!    others go on with 1.
+//! 1. Lock and copy whatever is clean and still matches, of a batch; if it is to be removed, lock
+//!    and mark it, and that is all.
+//! 2. If not all of the batch is locked now, the server is asked which documents are. The others
+//!    take the way of single documents, which finds out why.
+//! 3. Change the locked ones, a statement each, so that a statement that the server refuses stops
+//!    exactly where it would without MongoTx.
+
+use std::collections::BTreeMap;
+
+use bson::{Bson, Document, doc};
+use protocol::TxId;
+use sd2v::{
+    filter::{LockCondition, guard_filter, has_special, is_only_id, lock_condition, rewrite_filter, sees_lock_fields},
+    names::tx_id_to_bson,
+    statement::{self, OwnReadLock},
+    update::{fuse, rewrite_update},
+};
+
+use super::{Locking, change::Change, target::Target};
+use crate::{
+    coordinator::{
+        asked::{
+            address::{Address, among},
+            fields::Fields,
+            own_key::OwnKey,
+            terms::Terms,
+        },
+        transaction::{Hold, Transaction},
+    },
+    error::Result,
+    options::Namespace,
+};
+
+/// Documents and bytes of statements in one command.
+const BATCH: usize = 500;
+const BATCH_BYTES: usize = 4 * 1024 * 1024;
+
+/// Result of a prepared write of many documents.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct AppliedMany {
+    pub(crate) matched: u64,
+    pub(crate) modified: u64,
+}
+
+/// The documents, and the conditions under which they are to be changed.
+pub(crate) struct Targets<'a> {
+    pub(crate) ns: &'a Namespace,
+    pub(crate) at: &'a [Address],
+    pub(crate) filter: &'a Document,
+    pub(crate) terms: &'a Terms,
+}
+
+impl<'a> Targets<'a> {
+    fn one(&self, at: &'a Address) -> Target<'a> {
+        Target { ns: self.ns, at, filter: self.filter, terms: self.terms, chosen: false }
+    }
+}
+
+impl Locking {
+    /// Locks and changes these documents inside a transaction, as far as they match.
+    #[tracing::instrument(name = "mongotx.prepare_many", level = "debug", skip_all, fields(ns = %targets.ns, documents = targets.at.len()))]
+    pub(crate) async fn prepare_many(
+        &self,
+        tx: &mut Transaction,
+        targets: &Targets<'_>,
+        change: &Change<'_>,
+    ) -> Result<AppliedMany> {
+        let mut done = AppliedMany::default();
+        let checked = match change {
+            Change::Update { update, .. } => {
+                let key = self.catalog.shard_key(targets.ns).await?;
+                let collection = self.catalog.look_up(targets.ns).await?;
+                let placed = collection.needs_transaction(Some(update)) || collection.words_touched(update);
+                placed || targets.at.iter().any(|at| key.may_be_changed(update, at.key()))
+            }
+            Change::Remove => false,
+        };
+        // Changes that may have to be taken back are made one by one, as the server does: values of
+        // unique indexes, shard keys, words. Strings that a collation calls equal need a statement
+        // of their own each.
+        if targets.at.len() < 3 || checked || targets.terms.collation.is_some() {
+            for at in targets.at {
+                self.prepare_single(tx, targets, at, change, &mut done).await?;
+            }
+            return Ok(done);
+        }
+        let me = self.lifecycle.ensure_started(tx, targets.ns).await?;
+        self.catalog.admit_writes(targets.ns, me).await?;
+        let size = match change {
+            Change::Update { update, .. } => {
+                rewrite_update(update)?.to_string().len() + targets.filter.to_string().len() + 200
+            }
+            Change::Remove => 0,
+        };
+        for at in targets.at.chunks((BATCH_BYTES / size.max(1)).clamp(1, BATCH)) {
+            let batch = Targets { at, ..*targets };
+            let left = self.change_at_once(tx, me, &batch, change, &mut done).await?;
+            match left.as_deref() {
+                Some([]) => {}
+                Some(at) => self.prepare_batch(tx, me, &Targets { at, ..batch }, change, (&[], &mut done)).await?,
+                None => {
+                    let owned: Vec<&Address> = at.iter().filter(|at| tx.may_hold(targets.ns, &at.id)).collect();
+                    self.prepare_batch(tx, me, &batch, change, (&owned, &mut done)).await?;
+                }
+            }
+        }
+        Ok(done)
+    }
+
+    /// Step 0. Answers the documents that were not changed; `None`: not such a change.
+    async fn change_at_once(
+        &self,
+        tx: &mut Transaction,
+        me: TxId,
+        targets: &Targets<'_>,
+        change: &Change<'_>,
+        done: &mut AppliedMany,
+    ) -> Result<Option<Vec<Address>>> {
+        let Change::Update { update, array_filters: None } = change else { return Ok(None) };
+        let untouched =
+            !tx.has_read_locks(targets.ns) && targets.at.iter().all(|at| tx.is_untouched(targets.ns, &at.id));
+        if !untouched || !targets.terms.is_plain() || has_special(targets.filter) || sees_lock_fields(targets.filter) {
+            return Ok(None);
+        }
+        let left = tx.claims.as_ref().map_or_else(Vec::new, |claims| claims.left_in(targets.ns));
+        let left: Vec<Bson> = left.into_iter().map(tx_id_to_bson).collect();
+        let Some(pipeline) = fuse(update, &tx_id_to_bson(me), &left, &[], &[]) else { return Ok(None) };
+        let (safe, taken) = match is_only_id(targets.filter) {
+            true => (Document::new(), Document::new()),
+            false => (guard_filter(targets.filter), rewrite_filter(targets.filter)?),
+        };
+        let query = doc! {"$and": [among(targets.at), statement::free_or_left(safe, taken, &left)]};
+        tx.hold(&self.options, targets.ns, targets.at, Hold::Change)?;
+        let command = targets.command(vec![doc! {"q": query, "u": pipeline, "multi": true}]);
+        let answer = self.server.send_prepared(tx, targets.ns, command, &change.touches()).await?;
+        let (mine, others): (Vec<Address>, Vec<Address>) =
+            match answer.errors.is_empty() && answer.modified == targets.at.len() as i64 {
+                true => (targets.at.to_vec(), Vec::new()),
+                false => {
+                    let mine = self.server.held_among(targets.ns, targets.at, me).await?;
+                    targets.at.iter().cloned().partition(|at| mine.contains(&OwnKey::of(&at.id)))
+                }
+            };
+        tx.note_locked(targets.ns, &mine, false);
+        done.matched += mine.len() as u64;
+        done.modified += mine.len() as u64;
+        Ok(Some(others))
+    }
+
+    async fn prepare_single(
+        &self,
+        tx: &mut Transaction,
+        targets: &Targets<'_>,
+        at: &Address,
+        change: &Change<'_>,
+        done: &mut AppliedMany,
+    ) -> Result<()> {
+        let target = Target { at, ..targets.one(at) };
+        let applied = self.prepare(tx, &target, change).await?;
+        done.matched += u64::from(applied.matched);
+        done.modified += u64::from(applied.modified);
+        Ok(())
+    }
+
+    /// Steps 1 to 3. `owned`: those that the transaction may have held before.
+    async fn prepare_batch(
+        &self,
+        tx: &mut Transaction,
+        me: TxId,
+        targets: &Targets<'_>,
+        change: &Change<'_>,
+        (owned, done): (&[&Address], &mut AppliedMany),
+    ) -> Result<()> {
+        let LockCondition { rest, text } = match is_only_id(targets.filter) {
+            true => LockCondition::default(),
+            false => lock_condition(targets.filter)?,
+        };
+        // A filter that would see this transaction's own read locks is asked of the copies only.
+        let read_locked = tx.has_read_locks(targets.ns);
+        let ask_copies = read_locked && sees_lock_fields(&rest);
+        let safe_rest = if ask_copies { Document::new() } else { guard_filter(&rest) };
+        let removal = matches!(change, Change::Remove);
+        tx.hold(&self.options, targets.ns, targets.at, if removal { Hold::Remove } else { Hold::Change })?;
+        // A removal needs no copy, for which a large document would have no room.
+        let remove_now = removal && !ask_copies;
+        let lock = |at: &[Address], own| {
+            let all: Vec<Document> = [among(at), safe_rest.clone()].into_iter().chain(text.clone()).collect();
+            let safe = doc! {"$and": all};
+            match remove_now {
+                true => statement::lock_remove(safe, me, own, true),
+                false => statement::lock_copy(safe, me, own, true),
+            }
+        };
+        let locks = by_read_lock(tx, targets).iter().map(|(own, at)| lock(at, *own)).collect();
+        let lock_touches = if removal { Fields::All } else { Fields::none() };
+        let locked = self.server.send_prepared(tx, targets.ns, targets.command(locks), &lock_touches).await?.ok()?.n;
+        let all = owned.is_empty() && locked as usize == targets.at.len();
+        if remove_now {
+            done.matched += locked as u64;
+            done.modified += locked as u64;
+            if all {
+                tx.note_locked(targets.ns, targets.at, true);
+                return Ok(());
+            }
+        }
+        let mine = if all { None } else { Some(self.server.held_among(targets.ns, targets.at, me).await?) };
+        let gone = |at: &&Address| mine.as_ref().is_some_and(|mine| !mine.contains(&OwnKey::of(&at.id)));
+        if owned.iter().any(gone) || locked as usize + owned.len() > targets.at.len() {
+            self.standings.vouch_for_lock(tx).await?;
+        }
+        let unsafe_rest = rewrite_filter(&rest)?;
+        let (mut statements, mut changed, mut others) = (Vec::new(), Vec::new(), Vec::new());
+        for at in targets.at {
+            if mine.as_ref().is_none_or(|mine| mine.contains(&OwnKey::of(&at.id))) {
+                let unsafe_query = if unsafe_rest.is_empty() {
+                    at.filter()
+                } else {
+                    doc! {"$and": [at.filter(), unsafe_rest.clone()]}
+                };
+                statements.push(change_statement(unsafe_query, me, change)?);
+                changed.push(at.clone());
+            } else {
+                others.push(at);
+            }
+        }
+        tx.note_locked(targets.ns, &changed, false);
+        if !statements.is_empty() {
+            let mut answer =
+                self.server.send_prepared(tx, targets.ns, targets.command(statements), &change.touches()).await?;
+            done.matched += answer.n as u64;
+            done.modified += answer.modified as u64;
+            if !answer.errors.is_empty() {
+                return Err(answer.errors.swap_remove(0).1);
+            }
+            // Less than all: which ones does not matter enough to be asked.
+            if removal && usize::try_from(answer.n) == Ok(changed.len()) {
+                tx.note_locked(targets.ns, &changed, true);
+            }
+        }
+        for at in others {
+            self.prepare_single(tx, targets, at, change, done).await?;
+        }
+        Ok(())
+    }
+}
+
+impl Targets<'_> {
+    fn command(&self, statements: Vec<Document>) -> Document {
+        let mut command = doc! {"update": &self.ns.coll, "updates": statements, "ordered": true};
+        if let Some(variables) = &self.terms.variables {
+            command.insert("let", variables.clone());
+        }
+        command
+    }
+}
+
+/// The documents, apart by what their statement has to demand of this transaction's own read locks.
+fn by_read_lock(tx: &Transaction, targets: &Targets<'_>) -> BTreeMap<OwnReadLock, Vec<Address>> {
+    let mut groups = BTreeMap::<_, Vec<_>>::new();
+    for at in targets.at {
+        groups.entry(tx.read_lock(targets.ns, &at.id)).or_default().push(at.clone());
+    }
+    groups
+}
+
+fn change_statement(unsafe_query: Document, me: TxId, change: &Change<'_>) -> Result<Document> {
+    Ok(match change {
+        Change::Remove => statement::mark_removed(unsafe_query, me, false),
+        Change::Update { update, array_filters } => {
+            let mut statement = statement::change_unsafe(unsafe_query, me, rewrite_update(update)?, false);
+            if let Some(filters) = array_filters {
+                statement.insert("arrayFilters", filters.to_vec());
+            }
+            statement
+        }
+    })
+}

@@ -1,0 +1,308 @@
+//! Prepared writes: locking one document and changing its unsafe version, in one command.
+//!
+//! 0. Another transaction of this client may hold it: wait in turn, or fail, without a command
+//!    ([`crate::coordinator::siblings`]). One that is committed may have left it: take it over if
+//!    one statement does everything, otherwise wait until it is finished.
+//! 1. Note the document as held, then send one `update` command with two statements: lock and copy
+//!    what is clean and matches the filter; apply the user's change to what this transaction has
+//!    locked and matches it. (Where one statement can provably do both, it does.)
+//! 2. Nothing matched: look at the document's locks. None in the way and no match: that is the
+//!    answer. A rival's: repair what is decided and go to 1; wait for, or fail on, what is not.
+//!
+//! The command is sent once, and the transaction is in doubt meanwhile
+//! ([`crate::coordinator::server::live`]).
+
+use bson::{Document, doc};
+use protocol::TxId;
+use sd2v::{
+    filter::{LockCondition, guard_filter, plain_demands, rewrite_filter, sees_lock_fields},
+    names::{INSERT, READERS, WRITER, tx_id_to_bson},
+    shard::ShardKey,
+    statement::{self, OwnReadLock},
+    stored,
+    update::{Update, rewrite_update},
+};
+
+use super::{
+    Locking,
+    change::{Change, nothing},
+    consequences::Consequences,
+    target::Target,
+    unique::{Before, Placed},
+};
+use crate::{
+    coordinator::{
+        asked::{fields::Fields, own_key::id_key},
+        finishing::patience::Patience,
+        stored::lock_fields::locks_only,
+        transaction::{Hold, Transaction},
+    },
+    error::{Error, ErrorKind, Result},
+};
+
+/// Attempts on one document that is free whenever it is looked at.
+const ATTEMPTS: usize = 256;
+
+/// Result of a prepared write.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Applied {
+    pub(crate) matched: bool,
+    pub(crate) modified: bool,
+    /// The document was locked by this very attempt.
+    locked: bool,
+}
+
+/// Result of reading a document's locks for its writer.
+enum Look {
+    NoMatch,
+    TryAgain,
+    Rival(TxId),
+}
+
+impl Locking {
+    /// Locks and changes one document inside a transaction, if it matches.
+    #[tracing::instrument(name = "mongotx.prepare", level = "debug", skip_all, fields(ns = %target.ns, id = %target.at))]
+    pub(crate) async fn prepare(
+        &self,
+        tx: &mut Transaction,
+        target: &Target<'_>,
+        change: &Change<'_>,
+    ) -> Result<Applied> {
+        let me = self.lifecycle.ensure_started(tx, target.ns).await?;
+        let collection = self.catalog.admit_writes(target.ns, me).await?;
+        if let Change::Update { update: Update::Replacement(document), .. } = change {
+            collection.check_words(document)?;
+        }
+        let consequences = self.consequences(&collection, target, change).await?;
+        let none = consequences.are_none();
+        let Consequences { touched, may_move, worded, key } = &consequences;
+        let (may_move, worded) = (*may_move, *worded);
+        let mut patience = Patience::new(tx.options.lock_wait);
+        let claims = tx.claims.clone();
+        let mut claim = match claims.as_ref().filter(|_| target.is_the_document(tx)) {
+            Some(claims) => self.claim(claims, target, &patience).await?,
+            None => None,
+        };
+        let mut left = match &claim {
+            Some(claim) => claim.left(),
+            // The server tells whether the document matches, so it does not wait in turn.
+            None => claims.as_ref().filter(|_| none).and_then(|all| all.left_at(target.ns, id_key(&target.at.id))),
+        };
+        let before = match none {
+            true => Before::Safe,
+            false => {
+                self.finished(target.ns, left.take()).await;
+                Box::pin(self.uniqueness.before(tx, target.ns, target.at)).await?
+            }
+        };
+        let placed = Placed { ns: target.ns, at: target.at, uniques: touched, before: &before, inserted: None };
+        let mut owned = tx.may_hold(target.ns, &target.at.id);
+        // A statement may have locked it without being the one that is answered with it: earlier,
+        // before it was refused, or to ask the copy (`attempt_blindly`).
+        let mut may_be_locked = owned || tx.has_read_locks(target.ns);
+        if !touched.is_empty() {
+            tx.note_rekeyed(target.ns);
+        }
+        tx.check_alive()?;
+        for _ in 0..ATTEMPTS {
+            let attempted = self.attempt(tx, me, target, change, left.take()).await;
+            // The transaction held the document, and its lock is gone: the document was free, or a
+            // rival has it now.
+            if std::mem::take(&mut owned)
+                && attempted.as_ref().is_ok_and(|done| done.is_none_or(|applied| applied.locked))
+            {
+                self.standings.vouch_for_lock(tx).await?;
+            }
+            match attempted {
+                Ok(Some(applied)) => {
+                    match (claim.take(), &claims) {
+                        (Some(claim), _) => claim.keep(),
+                        // Tried before without luck, say: others are to know who holds it by now.
+                        (None, Some(claims)) if applied.locked => claims.took(target.ns, id_key(&target.at.id)),
+                        (None, _) => {}
+                    }
+                    if applied.modified && may_move {
+                        Box::pin(self.refuse_move(tx, &placed, key, me, &mut patience)).await?;
+                    }
+                    if applied.modified && worded {
+                        Box::pin(self.refuse_words(tx, &placed, &collection, me, &mut patience)).await?;
+                    }
+                    if applied.modified && !touched.is_empty() {
+                        Box::pin(self.uniqueness.check_placed(tx, &placed, me, &mut patience)).await?;
+                    }
+                    tx.note_locked(target.ns, std::slice::from_ref(target.at), matches!(change, Change::Remove));
+                    return Ok(applied);
+                }
+                Ok(None) => {}
+                Err(refused) if refused.is_pending_duplicate() => {
+                    may_be_locked = true;
+                    let (ns, uniques) = (target.ns, &collection.uniques);
+                    Box::pin(self.uniqueness.meet_pending_duplicate(ns, uniques, refused, me, &mut patience)).await?;
+                    tx.check_alive()?;
+                    continue;
+                }
+                Err(refused) => return Err(refused),
+            }
+            match Box::pin(self.look(tx, target, me)).await? {
+                Look::NoMatch => {
+                    if !may_be_locked {
+                        tx.not_held(target.ns, target.at);
+                    }
+                    return Ok(Applied::default());
+                }
+                Look::TryAgain => {}
+                Look::Rival(rival) => patience.wait_for(&self.server, target.ns, &target.at.id, rival).await?,
+            }
+            tx.check_alive()?;
+        }
+        let message = format!(
+            "the document {{_id: {}}} of {} changed hands {ATTEMPTS} times while it was to be locked",
+            target.at, target.ns
+        );
+        Err(Error::new(ErrorKind::Conflict, message).for_transaction(Some(me)))
+    }
+
+    /// Step 1. `None`: nothing matched.
+    async fn attempt(
+        &self,
+        tx: &mut Transaction,
+        me: TxId,
+        target: &Target<'_>,
+        change: &Change<'_>,
+        left: Option<TxId>,
+    ) -> Result<Option<Applied>> {
+        let own_lock = tx.read_lock(target.ns, &target.at.id);
+        let read_locked = own_lock > OwnReadLock::None;
+        let owned = tx.may_hold(target.ns, &target.at.id);
+        if plain_demands(target.filter).is_none() {
+            // A filter that cannot be asked is refused before the document counts as held.
+            rewrite_filter(&target.condition()?.rest)?;
+        }
+        let hold = if matches!(change, Change::Remove) { Hold::Remove } else { Hold::Change };
+        tx.hold(&self.options, target.ns, std::slice::from_ref(target.at), hold)?;
+        if let Change::Update { update, array_filters: None } = change
+            && !owned
+            && !read_locked
+            && target.terms.is_plain()
+            && let Some(statement) = target.fused(update, me, left, &[])?
+            && let Some(applied) = self.attempt_fused(tx, target, statement, update).await?
+        {
+            return Ok(Some(applied));
+        }
+        let condition = target.condition()?;
+        let (safe, mine) = (target.safe(&condition), target.narrowed(rewrite_filter(&condition.rest)?));
+        self.finished(target.ns, left).await;
+        if read_locked && sees_lock_fields(&condition.rest) {
+            let any = target.safe(&LockCondition { rest: Document::new(), text: condition.text });
+            return Box::pin(self.attempt_blindly(tx, me, target, (any, mine), change)).await;
+        }
+        let (statements, filters) = match change {
+            Change::Remove => {
+                // A document that this transaction may hold already is marked by the second
+                // statement: the number of documents changed then shows which it was.
+                let lock = if owned { statement::lock_copy } else { statement::lock_remove };
+                (vec![lock(safe, me, own_lock, false), statement::mark_removed(mine, me, false)], None)
+            }
+            Change::Update { update, array_filters } => {
+                let changed = statement::change_unsafe(mine, me, rewrite_update(update)?, false);
+                (vec![statement::lock_copy(safe, me, own_lock, false), changed], *array_filters)
+            }
+        };
+        let command = target.command(statements, filters);
+        let answer = self.server.send_prepared(tx, target.ns, command, &change.touches()).await?.ok()?;
+        let removed = matches!(change, Change::Remove);
+        Ok(match answer.n {
+            0 => None,
+            // Locked before, by this transaction.
+            1 => Some(Applied { matched: true, modified: removed || answer.modified > 0, locked: false }),
+            // Locked and changed.
+            _ => Some(Applied { matched: true, modified: answer.modified > 1, locked: true }),
+        })
+    }
+
+    /// With a filter that would see this transaction's own read lock on the stored document: lock
+    /// whatever the document is, and ask the copy. One that does not match stays locked, and
+    /// unchanged.
+    async fn attempt_blindly(
+        &self,
+        tx: &mut Transaction,
+        me: TxId,
+        target: &Target<'_>,
+        (any, mine): (Document, Document),
+        change: &Change<'_>,
+    ) -> Result<Option<Applied>> {
+        let lock = statement::lock_copy(any, me, tx.read_lock(target.ns, &target.at.id), false);
+        let lock = target.command(vec![lock], None);
+        let locked = self.server.send_prepared(tx, target.ns, lock, &Fields::none()).await?.ok()?.n > 0;
+        let (statement, filters) = match change {
+            Change::Remove => (statement::mark_removed(mine, me, false), None),
+            Change::Update { update, array_filters } => {
+                (statement::change_unsafe(mine, me, rewrite_update(update)?, false), *array_filters)
+            }
+        };
+        let command = target.command(vec![statement], filters);
+        let answer = self.server.send_prepared(tx, target.ns, command, &change.touches()).await?.ok()?;
+        Ok((answer.n > 0).then_some(Applied { matched: true, modified: answer.modified > 0, locked }))
+    }
+
+    /// Sends the statement that locks, copies and changes. `None`: it has not.
+    async fn attempt_fused(
+        &self,
+        tx: &mut Transaction,
+        target: &Target<'_>,
+        statement: Document,
+        update: &Update,
+    ) -> Result<Option<Applied>> {
+        let (command, touches) = (target.command(vec![statement], None), Fields::of_update(update));
+        let answer = self.server.send_prepared(tx, target.ns, command, &touches).await?;
+        // Whatever the server has against it, the two-statement form says it in the user's terms.
+        Ok((answer.errors.is_empty() && answer.modified == 1).then_some(Applied {
+            matched: true,
+            modified: true,
+            locked: true,
+        }))
+    }
+
+    /// Step 2: finds out why nothing was locked. That a document does not match counts only if no
+    /// other transaction could change it since it was read.
+    async fn look(&self, tx: &Transaction, target: &Target<'_>, me: TxId) -> Result<Look> {
+        self.read_locks.check_read_locks(tx, target.ns, std::slice::from_ref(target.at), me).await?;
+        let condition = target.condition()?;
+        let rest = guard_filter(&condition.rest);
+        // A read lock of this transaction alone is not in the way.
+        let read_locked = doc! {"$exists": true, "$ne": [tx_id_to_bson(me)]};
+        let locked = doc! {"$or": [rest.clone(), {WRITER: {"$exists": true}}, {READERS: read_locked}]};
+        let filter = target.narrowed(if rest.is_empty() { rest.clone() } else { locked });
+        let mut find = doc! {"find": &target.ns.coll, "filter": filter, "projection": locks_only(&ShardKey::default())};
+        target.terms.add_to(&mut find);
+        let Some(found) = self.server.find_first(target.ns, find).await? else { return Ok(Look::NoMatch) };
+        let lock = stored::lock_state(&found)?;
+        if lock.writer == Some(me) {
+            return Ok(Look::NoMatch);
+        }
+        let Some(rival) = self.repairs.clear_locks(target.ns, target.at, &lock, Some(me)).await? else {
+            // The look did not ask for words, which stand beside no other locks' conditions.
+            let gone = condition.text.is_some() && !self.safe_matches(target, target.safe(&condition)).await?;
+            return Ok(if gone { Look::NoMatch } else { Look::TryAgain });
+        };
+        // An active rival is in the way only of who would change the document as it stands.
+        let matches =
+            !lock.insert && (rest.is_empty() || sees_lock_fields(&rest) || self.safe_matches(target, rest).await?);
+        Ok(if matches { Look::Rival(rival) } else { Look::NoMatch })
+    }
+
+    async fn safe_matches(&self, target: &Target<'_>, rest: Document) -> Result<bool> {
+        let filter = target.narrowed(doc! {"$and": [rest, {INSERT: {"$exists": false}}]});
+        let mut find = doc! {"find": &target.ns.coll, "filter": filter, "projection": {"_id": 1}};
+        target.terms.add_to(&mut find);
+        Ok(self.server.find_first(target.ns, find).await?.is_some())
+    }
+
+    /// Locks one document, if it matches, and changes nothing: so that it can be shown before it is
+    /// changed.
+    pub(crate) async fn lock(&self, tx: &mut Transaction, target: &Target<'_>) -> Result<bool> {
+        let same = Update::Pipeline(vec![nothing()]);
+        let change = Change::Update { update: &same, array_filters: None };
+        Ok(self.prepare(tx, target, &change).await?.matched)
+    }
+}

@@ -1,0 +1,148 @@
+//! A prepared write that answers the document: locked, changed and shown by one `findAndModify`.
+//!
+//! The statement is the one that [`super::one`] would send first, and so is its meaning; only
+//! the command around it is another. Where one statement cannot do everything, or did nothing,
+//! nothing is said here and the caller goes the long way.
+
+use bson::{Bson, Document};
+use protocol::TxId;
+use sd2v::{
+    names::{UNSAFE, WRITER, tx_id_to_bson},
+    statement::{self, OwnReadLock},
+    stored,
+    update::fuse_lock,
+};
+
+use super::{Locking, change::Change, target::Target};
+use crate::{
+    coordinator::{
+        asked::own_key::id_key,
+        finishing::patience::Patience,
+        server::live::Told,
+        siblings::Claim,
+        transaction::{Hold, Transaction},
+    },
+    error::Result,
+};
+
+/// A document that was locked and changed.
+pub(crate) struct Shown {
+    /// The document before the change.
+    pub(crate) before: Document,
+    /// The document after the change, in this transaction's view; `None`: removed.
+    pub(crate) after: Option<Document>,
+}
+
+impl Locking {
+    /// Locks and changes one document that this transaction does not hold yet. `None`: whether it
+    /// matches is not known. `fields`: no more than these of the stored document are shown, the
+    /// lock among them.
+    pub(crate) async fn prepare_shown(
+        &self,
+        tx: &mut Transaction,
+        target: &Target<'_>,
+        change: &Change<'_>,
+        fields: Option<Document>,
+    ) -> Result<Option<Shown>> {
+        let held = tx.may_hold(target.ns, &target.at.id) || tx.has_read_locks(target.ns);
+        if held || !target.terms.is_plain() {
+            return Ok(None);
+        }
+        let me = self.lifecycle.ensure_started(tx, target.ns).await?;
+        let collection = self.catalog.admit_writes(target.ns, me).await?;
+        if !self.consequences(&collection, target, change).await?.are_none() {
+            return Ok(None);
+        }
+        let Some(mut statement) = statement_of(target, change, me, None, &[])? else { return Ok(None) };
+        let claims = tx.claims.clone();
+        let claim = match claims.as_ref().filter(|_| target.is_the_document(tx)) {
+            Some(claims) => self.claim(claims, target, &Patience::new(tx.options.lock_wait)).await?,
+            None => None,
+        };
+        self.take_over(&mut statement, target, change, (me, claim.as_ref())).await?;
+        statement.extend(fields.map(|fields| ("fields".to_owned(), fields.into())));
+        tx.check_alive()?;
+        let hold = if matches!(change, Change::Remove) { Hold::Remove } else { Hold::Change };
+        tx.hold(&self.options, target.ns, std::slice::from_ref(target.at), hold)?;
+        let mut found = match self.server.send_shown(tx, target.ns, &statement, &change.touches()).await? {
+            Told::Found(found) if found.get(WRITER) == Some(&tx_id_to_bson(me)) => found,
+            Told::Found(_) | Told::Nothing => {
+                // The next attempt waits in turn for the document.
+                tx.not_held(target.ns, target.at);
+                return Ok(None);
+            }
+            Told::Refused => return Ok(None),
+        };
+        match (claim, &claims) {
+            (Some(claim), _) => claim.keep(),
+            (None, Some(claims)) => claims.took(target.ns, id_key(&target.at.id)),
+            (None, None) => {}
+        }
+        tx.note_locked(target.ns, std::slice::from_ref(target.at), hold == Hold::Remove);
+        let after = match found.remove(UNSAFE) {
+            Some(Bson::Document(after)) => Some(after),
+            _ => None,
+        };
+        stored::strip(&mut found);
+        Ok(Some(Shown { before: found, after }))
+    }
+
+    /// If a committed transaction may have left the document, makes the statement take it over, or
+    /// waits until it is finished.
+    pub(crate) async fn take_over(
+        &self,
+        statement: &mut Document,
+        target: &Target<'_>,
+        change: &Change<'_>,
+        (me, claim): (TxId, Option<&Claim<'_>>),
+    ) -> Result<()> {
+        let left = taken_over(statement, target, change, (me, claim), &[])?;
+        self.finished(target.ns, left).await;
+        Ok(())
+    }
+}
+
+/// If a committed transaction may have left the document, makes the statement take it over. Answers
+/// that transaction if the statement cannot: the document has to be finished before.
+pub(super) fn taken_over(
+    statement: &mut Document,
+    target: &Target<'_>,
+    change: &Change<'_>,
+    (me, claim): (TxId, Option<&Claim<'_>>),
+    as_read: &[Bson],
+) -> Result<Option<TxId>> {
+    let Some(left) = claim.and_then(Claim::left) else { return Ok(None) };
+    match statement_of(target, change, me, Some(left), as_read)? {
+        Some(taking_over) => *statement = taking_over,
+        None => return Ok(Some(left)),
+    }
+    Ok(None)
+}
+
+/// Lock and change in one, where that is provably the same. `left`: a committed transaction whose
+/// lock may be taken over. `as_read`: conditions of an update besides, under which the document is
+/// as it was read; a removal and a mere lock do not demand them.
+pub(super) fn statement_of(
+    target: &Target<'_>,
+    change: &Change<'_>,
+    me: TxId,
+    left: Option<TxId>,
+    as_read: &[Bson],
+) -> Result<Option<Document>> {
+    let condition = target.condition()?;
+    if condition.text.is_some() {
+        return Ok(None);
+    }
+    let safe = target.safe_or_left(&condition, left)?;
+    let (writer, over) = (tx_id_to_bson(me), left.map(tx_id_to_bson));
+    Ok(match change {
+        Change::Remove if left.is_some() => None,
+        Change::Remove => Some(statement::lock_remove(safe, me, OwnReadLock::None, false)),
+        Change::Update { array_filters: Some(_), .. } => None,
+        Change::Update { .. } if change.is_lock() && left.is_some() => {
+            Some(statement::lock_change(safe, fuse_lock(&writer, over.as_slice())))
+        }
+        Change::Update { .. } if change.is_lock() => Some(statement::lock_copy(safe, me, OwnReadLock::None, false)),
+        Change::Update { update, .. } => target.fused(update, me, left, as_read)?,
+    })
+}

@@ -1,0 +1,398 @@
+//! Unique indexes between pending and committed values (decision 0006).
+//!
+//! The server keeps committed values apart from each other, and, in the mirrored index, pending
+//! ones. A pending value against a committed one is asked about *after* it has been placed:
+//!
+//! 1. Place the value. If the mirrored index refuses it, the next step depends on the other value's
+//!    transaction. This one: a duplicate. A decided one: repair it, try again. An active rival:
+//!    wait, or a conflict.
+//! 2. Which other documents have it in their safe versions? One that is locked by this transaction
+//!    is changing it: no matter. A clean one: a duplicate, and what was placed is taken back. A
+//!    rival's: repair it, or wait for it, and ask again.
+//!
+//! The question of 2 is asked once for all that a statement has placed, and for all indexes
+//! together, those with a collation apart; only where a document is found, one after the other. A
+//! few inserts take it along in the command that places them (`crate::command::placing`).
+//!
+//! The other order would let a value in between the question and the placing.
+
+use std::sync::Arc;
+
+use bson::{Bson, Document, doc};
+use protocol::{
+    LockState, TxId, TxStatus,
+    unique::{Claim, Holder, value_is_pending, value_is_safe},
+};
+use sd2v::{
+    filter::rewrite_filter,
+    index::Unique,
+    names::{INSERT, REMOVE, UNSAFE, WRITER, tx_id_to_bson},
+    statement,
+    stored::{lock_state, strip},
+    words::document_in_words,
+};
+
+use crate::{
+    coordinator::{
+        asked::{address::Address, fields::Fields, own_key::id_key, terms::Terms},
+        catalog::Catalog,
+        finishing::{patience::Patience, repairs::Repairs},
+        server::Server,
+        stored::lock_fields::locks_only,
+        transaction::Transaction,
+    },
+    error::{DuplicateKey, Error, ErrorKind, Result},
+    options::Namespace,
+};
+
+/// Retry limit for a question that keeps meeting rivals which have finished meanwhile.
+const ROUNDS: usize = 256;
+/// Documents of others that can have the keys of one document: more arrays are not looked at.
+const MAX_RIVALS: usize = 10_000;
+/// Documents whose keys are asked about in one command.
+const BATCH: usize = 1_000;
+/// Conditions in one question: those of documents whose keys cannot be put together.
+const CONDITIONS: usize = 200;
+
+/// State of a document before this transaction's last write to it.
+#[derive(Clone, Debug)]
+pub(crate) enum Before {
+    /// There was no such document.
+    Absent,
+    /// Removed by this transaction itself.
+    Removed,
+    /// The document had its safe version.
+    Safe,
+    /// The document had this unsafe version.
+    Unsafe(Document),
+}
+
+/// A document that was just placed, with the constraints that may be concerned.
+pub(crate) struct Placed<'a> {
+    pub(crate) ns: &'a Namespace,
+    pub(crate) at: &'a Address,
+    pub(crate) uniques: &'a [Unique],
+    /// State of the document before the write.
+    pub(crate) before: &'a Before,
+    /// The whole of it, where that is known.
+    pub(crate) inserted: Option<&'a Document>,
+}
+
+/// A query for documents that have one of some keys in their safe version.
+#[derive(Clone, Debug)]
+pub(crate) struct Question {
+    pub(crate) condition: Document,
+    pub(crate) collation: Option<Document>,
+}
+
+/// The questions of step 2 for all of these documents: as few as possible.
+pub(crate) fn questions(uniques: &[&Unique], documents: &[&Document]) -> Vec<Question> {
+    let (plain, collated): (Vec<&Unique>, Vec<&Unique>) =
+        uniques.iter().copied().partition(|unique| unique.collation.is_none());
+    let mut questions = Vec::new();
+    for together in [plain].into_iter().chain(collated.into_iter().map(|unique| vec![unique])) {
+        let collation = together.first().and_then(|unique| unique.collation.clone());
+        let asked: Vec<Document> = together.iter().flat_map(|unique| unique.rivals_of_any(documents)).collect();
+        questions.extend(asked.chunks(CONDITIONS).map(|some| {
+            let condition = match some {
+                [only] => only.clone(),
+                several => doc! {"$or": several.to_vec()},
+            };
+            Question { condition, collation: collation.clone() }
+        }));
+    }
+    questions
+}
+
+/// Keeps what transactions write apart from equal keys of unique indexes, pending or committed.
+pub(crate) struct Uniqueness {
+    server: Arc<Server>,
+    catalog: Arc<Catalog>,
+    repairs: Arc<Repairs>,
+}
+
+impl Uniqueness {
+    pub(crate) fn new(server: Arc<Server>, catalog: Arc<Catalog>, repairs: Arc<Repairs>) -> Self {
+        Self { server, catalog, repairs }
+    }
+
+    /// Step 1, after a refusal: `Ok` when the write may be tried again.
+    pub(crate) async fn meet_pending_duplicate(
+        &self,
+        ns: &Namespace,
+        uniques: &[Unique],
+        refused: Error,
+        me: TxId,
+        patience: &mut Patience,
+    ) -> Result<()> {
+        let first_time = patience.notice();
+        let nothing = DuplicateKey::default();
+        let key = refused.duplicate_key().unwrap_or(&nothing);
+        let unique = uniques.iter().find(|unique| unique.key == key.pattern);
+        let collation = unique.and_then(|unique| unique.collation.clone());
+        // The server shows a collated key in a form that no query takes: then any rival may be the
+        // one.
+        let filter = match &collation {
+            None => key
+                .value
+                .iter()
+                .map(|(field, value)| (format!("{UNSAFE}.{field}"), doc! {"$eq": value}.into()))
+                .collect(),
+            Some(_) => Document::new(),
+        };
+        let there = doc! {UNSAFE: {"$exists": true}, WRITER: {"$exists": true}};
+        let shard_key = self.catalog.shard_key(ns).await?;
+        let locks = locks_only(&shard_key);
+        let find = doc! {"find": &ns.coll, "filter": {"$and": [there, filter]}, "projection": locks};
+        let holders = self.server.collect(&ns.db, find, MAX_RIVALS).await?;
+        let mut mine = false;
+        for holder in &holders {
+            let (at, lock) = (Address::of(holder, &shard_key)?, lock_state(holder)?);
+            match value_is_pending(self::holder(&lock, me)) {
+                Claim::Free => continue,
+                Claim::Duplicate => {
+                    mine = true;
+                    continue;
+                }
+                Claim::Conflict | Claim::Repair | Claim::FetchAgain => {}
+            }
+            let rival = self.repairs.clear_locks(ns, &at, &writer_only(&lock), Some(me)).await?;
+            return match rival {
+                None => Ok(()),
+                Some(rival) => patience.wait_for(&self.server, ns, &at.id, rival).await,
+            };
+        }
+        // Under a collation this transaction's own documents prove nothing, unless it is refused
+        // again.
+        if mine && !(collation.is_some() && first_time) { Err(refused) } else { Ok(()) }
+    }
+
+    /// Step 2 for one document. A duplicate is taken back before it is answered.
+    pub(crate) async fn check_placed(
+        &self,
+        tx: &mut Transaction,
+        placed: &Placed<'_>,
+        me: TxId,
+        patience: &mut Patience,
+    ) -> Result<()> {
+        if placed.uniques.is_empty() {
+            return Ok(());
+        }
+        let versions = match placed.inserted {
+            Some(document) => Some((None, document.clone())),
+            None => self.fetch_both(placed, me).await?,
+        };
+        let Some((safe, changed)) = versions else { return Ok(()) };
+        let has_new_key = |unique: &&Unique| !safe.as_ref().is_some_and(|safe| unique.same_keys(safe, &changed));
+        let uniques: Vec<&Unique> = placed.uniques.iter().filter(has_new_key).collect();
+        if !self.may_have_rivals(placed.ns, &uniques, &[&changed], Some(placed.at), me).await? {
+            return Ok(());
+        }
+        for unique in uniques {
+            if !self.is_indexed(placed, unique).await? {
+                continue;
+            }
+            let found = self.wait_until_unique(placed.ns, unique, placed.at, &changed, me, patience).await?;
+            if found.is_some() {
+                self.put_back(tx, placed, me, patience).await?;
+                return Err(duplicate(placed.ns, unique, &changed));
+            }
+        }
+        Ok(())
+    }
+
+    /// Step 2 for documents that were just inserted, in their order: the place of the first
+    /// duplicate.
+    pub(crate) async fn first_duplicate(
+        &self,
+        ns: &Namespace,
+        uniques: &[Unique],
+        documents: &[&Document],
+        me: TxId,
+    ) -> Result<Option<usize>> {
+        let uniques: Vec<&Unique> = uniques.iter().collect();
+        for (at, batch) in documents.chunks(BATCH).enumerate() {
+            if self.may_have_rivals(ns, &uniques, batch, None, me).await? {
+                // Further questions, one by one, show which documents they are, and what to do.
+                return Ok(Some(at * BATCH));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Has another document than `own`, which this transaction does not hold, a key of one of these
+    /// in its safe version?
+    async fn may_have_rivals(
+        &self,
+        ns: &Namespace,
+        uniques: &[&Unique],
+        documents: &[&Document],
+        own: Option<&Address>,
+        me: TxId,
+    ) -> Result<bool> {
+        let own = own.map(|own| id_key(&own.id));
+        for question in questions(uniques, documents) {
+            let found = self.rivals(ns, question).await?;
+            if found.iter().any(|(at, lock)| lock.writer != Some(me) && own.as_ref() != Some(&id_key(&at.id))) {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// The safe and the unsafe version, as far as the constraints look at them. `None`: removed, or
+    /// not held.
+    async fn fetch_both(&self, placed: &Placed<'_>, me: TxId) -> Result<Option<(Option<Document>, Document)>> {
+        let mut projection = doc! {INSERT: 1, REMOVE: 1, WRITER: 1};
+        for field in placed.uniques.iter().flat_map(|unique| unique.fields()) {
+            let head = field.split('.').next().unwrap_or(field);
+            projection.insert(head, 1);
+            projection.insert(format!("{UNSAFE}.{head}"), 1);
+        }
+        let mine = doc! {"$and": [placed.at.filter(), {WRITER: tx_id_to_bson(me)}]};
+        let find = doc! {"find": &placed.ns.coll, "filter": mine, "projection": projection};
+        let Some(mut stored) = self.server.find_first(placed.ns, find).await? else { return Ok(None) };
+        let lock = lock_state(&stored)?;
+        let Some(Bson::Document(changed)) = stored.remove(UNSAFE) else { return Ok(None) };
+        strip(&mut stored);
+        Ok(Some(((!lock.insert).then_some(stored), changed)))
+    }
+
+    /// Does a partial index hold the unsafe version?
+    async fn is_indexed(&self, placed: &Placed<'_>, unique: &Unique) -> Result<bool> {
+        let Some(partial) = &unique.partial else { return Ok(true) };
+        let filter = doc! {"$and": [placed.at.filter(), rewrite_filter(partial)?]};
+        let find = doc! {"find": &placed.ns.coll, "filter": filter, "projection": {"_id": 1}};
+        Ok(self.server.find_first(placed.ns, find).await?.is_some())
+    }
+
+    async fn rivals(&self, ns: &Namespace, asked: Question) -> Result<Vec<(Address, LockState)>> {
+        let key = self.catalog.shard_key(ns).await?;
+        let mut find = doc! {"find": &ns.coll, "filter": asked.condition, "projection": locks_only(&key)};
+        let terms = Terms { collation: asked.collation, ..Terms::default() };
+        terms.add_to(&mut find);
+        let found = self.server.collect(&ns.db, find, MAX_RIVALS).await?;
+        let parse = |stored: &Document| Ok((Address::of(stored, &key)?, lock_state(stored)?));
+        found.iter().map(parse).collect()
+    }
+
+    /// Waits until no rival is in the way. Returns the `_id` of a committed document with the same
+    /// key, if there is one.
+    async fn wait_until_unique(
+        &self,
+        ns: &Namespace,
+        unique: &Unique,
+        at: &Address,
+        document: &Document,
+        me: TxId,
+        patience: &mut Patience,
+    ) -> Result<Option<Bson>> {
+        let Some(condition) = unique.rivals_of(document) else { return Ok(None) };
+        let asked = Question { condition, collation: unique.collation.clone() };
+        let own = id_key(&at.id);
+        for _ in 0..ROUNDS {
+            let mut again = false;
+            for (other, lock) in self.rivals(ns, asked.clone()).await? {
+                if id_key(&other.id) == own {
+                    continue;
+                }
+                match value_is_safe(holder(&lock, me)) {
+                    Claim::Free => {}
+                    Claim::Duplicate => return Ok(Some(other.id)),
+                    Claim::Conflict | Claim::Repair | Claim::FetchAgain => {
+                        again = true;
+                        if let Some(rival) = self.repairs.clear_locks(ns, &other, &writer_only(&lock), Some(me)).await?
+                        {
+                            patience.wait_for(&self.server, ns, &other.id, rival).await?;
+                        }
+                    }
+                }
+            }
+            if !again {
+                return Ok(None);
+            }
+        }
+        let message = format!("documents of {ns} with the key of {{_id: {at}}} changed hands {ROUNDS} times");
+        Err(Error::new(ErrorKind::Conflict, message).for_transaction(Some(me)))
+    }
+
+    /// A refused statement is taken back.
+    pub(crate) async fn put_back(
+        &self,
+        tx: &mut Transaction,
+        placed: &Placed<'_>,
+        me: TxId,
+        patience: &mut Patience,
+    ) -> Result<()> {
+        self.take_back(tx, placed, me).await?;
+        self.check_taken_back(placed, me, patience).await
+    }
+
+    /// Takes the write back: the document becomes what it was before. If one of its values was
+    /// taken meanwhile, the transaction ends.
+    async fn take_back(&self, tx: &mut Transaction, placed: &Placed<'_>, me: TxId) -> Result<()> {
+        let (ns, who) = (placed.ns, placed.at.filter());
+        let statement = match placed.before {
+            Before::Absent => {
+                return self.server.take_back_inserts(tx, ns, std::slice::from_ref(placed.at)).await;
+            }
+            Before::Removed => statement::mark_removed(who, me, false),
+            Before::Safe => statement::restore_safe(who, me),
+            Before::Unsafe(before) => statement::restore_unsafe(who, before, me),
+        };
+        let command = doc! {"update": &ns.coll, "updates": [statement]};
+        let restored = self.server.send_prepared(tx, ns, command, &Fields::All).await?.ok();
+        restored.map(drop).map_err(|error| {
+            let message = format!("what {{_id: {}}} of {ns} was before a duplicate key is taken: {error}", placed.at);
+            Error::new(ErrorKind::Conflict, message).for_transaction(Some(me))
+        })
+    }
+
+    /// Checks an unsafe version that was put back as if it were placed: other transactions may have
+    /// taken its values, and committed them, since it was changed. (A safe version's values never
+    /// left the index.)
+    async fn check_taken_back(&self, placed: &Placed<'_>, me: TxId, patience: &mut Patience) -> Result<()> {
+        let Before::Unsafe(before) = placed.before else { return Ok(()) };
+        for unique in placed.uniques {
+            if !self.is_indexed(placed, unique).await? {
+                continue;
+            }
+            if let Some(other) = self.wait_until_unique(placed.ns, unique, placed.at, before, me, patience).await? {
+                let message = format!("{{_id: {other}}} of {} has taken a key of {{_id: {}}}", placed.ns, placed.at);
+                return Err(Error::new(ErrorKind::Conflict, message).for_transaction(Some(me)));
+            }
+        }
+        Ok(())
+    }
+
+    /// State of a document before this transaction writes to it again; asked only where the write
+    /// may have to be taken back.
+    pub(crate) async fn before(&self, tx: &Transaction, ns: &Namespace, at: &Address) -> Result<Before> {
+        let (Some(me), true) = (tx.id(), tx.may_hold(ns, &at.id)) else { return Ok(Before::Safe) };
+        let mine = doc! {"$and": [at.filter(), {WRITER: tx_id_to_bson(me)}]};
+        let find = doc! {"find": &ns.coll, "filter": mine, "projection": {UNSAFE: 1}};
+        let stored = self.server.find_first(ns, find).await?;
+        Ok(match stored.and_then(|mut stored| stored.remove(UNSAFE)) {
+            Some(Bson::Document(before)) => Before::Unsafe(before),
+            _ => Before::Safe,
+        })
+    }
+}
+
+/// The holder of the lock. A rival's status is asked when its lock is cleared.
+fn holder(lock: &LockState, me: TxId) -> Holder {
+    Holder::of(lock.writer, me, |_| TxStatus::Active)
+}
+
+fn writer_only(lock: &LockState) -> LockState {
+    LockState { readers: Vec::new(), ..lock.clone() }
+}
+
+/// In the server's words, which programs read for want of fields.
+fn duplicate(ns: &Namespace, unique: &Unique, document: &Document) -> Error {
+    let value = unique.key_value(document);
+    let shown = document_in_words(&value);
+    let message = format!("E11000 duplicate key error collection: {ns} index: {} dup key: {shown}", unique.name);
+    let key = DuplicateKey { pattern: unique.key.clone(), value, pending: false };
+    Error::invalid(11000, message).with_duplicate_key(Some(key))
+}

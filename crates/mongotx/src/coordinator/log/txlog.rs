@@ -1,0 +1,201 @@
+//! The one way in for decisions about the status of transactions.
+//!
+//! Two layouts implement it: [`crate::coordinator::decisions::client_record`] (the default) and
+//! [`crate::coordinator::decisions::published`] (the baseline).
+
+use bson::{Bson, Document, oid::ObjectId};
+use futures_util::future::BoxFuture;
+use protocol::{ClientId, Concern, Decided, TxId, TxStatus};
+
+use crate::{
+    coordinator::stamps::{
+        changes::{Changes, Closed, Told},
+        quiet::{Heard, Length},
+        tag::{Tag, Tags},
+    },
+    error::Result,
+    options::Namespace,
+};
+
+/// A transaction that may send its first prepared write.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Started {
+    pub(crate) id: TxId,
+    /// The connection epoch before the first prepared write; see `protocol::recorder`.
+    pub(crate) epoch: u64,
+}
+
+/// The outcome of a transaction, as [`crate::Client::outcome`] answers it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Fate {
+    /// Not decided yet, and the client is alive: ask again.
+    Active,
+    /// Committed. The answer is durable.
+    Committed,
+    /// Not committed, and never will be: the transaction may be run again.
+    RolledBack,
+    /// Nothing is stored about it: it never existed, or it ended longer ago than outcomes are kept
+    /// (30 minutes), or its client keeps its record in another database.
+    Unknown,
+}
+
+/// A client's knowledge of one of its transactions, without asking the server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Standing {
+    /// No rival can have fenced its record.
+    Sound,
+    /// Unknown: a rival may have fenced its record.
+    Doubtful,
+    /// The transaction cannot be committed any more.
+    Lost,
+}
+
+/// The connection over which a record is looked at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Look {
+    /// Any: for what others write to the record.
+    Plain,
+    /// The one for record writes, which notices whether the server was replaced.
+    AtServer,
+}
+
+/// State of the record and the connection at a barrier.
+#[derive(Clone, Debug)]
+pub(crate) struct Barrier {
+    pub(crate) epoch: u64,
+    /// The client's record is fenced, durably.
+    pub(crate) fenced: bool,
+    /// The collections that the record lists. A fenced record takes no more of them, an open one
+    /// may.
+    pub(crate) namespaces: Vec<Namespace>,
+}
+
+impl Barrier {
+    /// Was the server the same all the while since `earlier`, and the record fenced?
+    pub(crate) fn follows(&self, earlier: &Self) -> bool {
+        (self.epoch, self.fenced) == (earlier.epoch, earlier.fenced)
+    }
+}
+
+/// The store of the transactions' fates.
+pub(crate) trait TxLog: Send + Sync {
+    /// A new transaction, able to write to `ns`. `lease_ms`: how long rivals leave it alone without
+    /// a sign of life.
+    fn start(&self, lease_ms: u64, ns: &Namespace) -> BoxFuture<'_, Result<Started>>;
+
+    /// Before the first prepared write to a further collection.
+    fn enlist<'a>(&'a self, id: TxId, ns: &'a Namespace) -> BoxFuture<'a, Result<()>>;
+
+    /// Is it a live record of this client?
+    fn owns(&self, client: ClientId) -> bool;
+
+    /// Whether a transaction of this client can still be committed, as far as that is known without
+    /// asking the server.
+    fn standing(&self, started: Started) -> Standing;
+
+    /// An error if the transaction cannot be committed any more: its record says so, or the server
+    /// was replaced.
+    fn vouch(&self, started: Started, look: Look) -> BoxFuture<'_, Result<()>>;
+
+    /// Decides. Every prepared write was acknowledged before. `changed`: the tags of the
+    /// collections that it has written to. `None`: a reader has had quiet there that it has not
+    /// heard of, and what it has read is to be validated again.
+    fn commit(
+        &self,
+        started: Started,
+        concern: Concern,
+        changed: Vec<Tag>,
+        heard: Heard,
+    ) -> BoxFuture<'_, Result<Option<Decided>>>;
+
+    /// Change stamps and requests for quiet in all clients' records, those excepted that are known
+    /// to be closed.
+    fn changes<'a>(&'a self, known: &'a Closed) -> BoxFuture<'a, Result<Told>>;
+
+    /// The command that asks for them, with its database, for whoever sends it together with
+    /// others; [`super::records::told_by`] reads its answer. `None`: there is no such command.
+    fn ask_for_changes(&self, known: &Closed) -> Option<(&str, Document)>;
+
+    /// The change stamps with these names that this client's own records have acknowledged.
+    fn own_changes(&self, tags: &Tags) -> Changes;
+
+    /// Asks every open record for quiet where these change stamps would be set.
+    fn ask_for_quiet(&self, by: ObjectId, tags: Vec<Bson>, length: Length) -> BoxFuture<'_, Result<()>>;
+
+    /// The quiet that was asked for by this name is over.
+    fn end_quiet(&self, by: ObjectId) -> BoxFuture<'_, Result<()>>;
+
+    /// The last quiet in the record of this transaction of which the client knows that it is over.
+    fn heard_of(&self, id: TxId) -> Option<ObjectId>;
+
+    /// Is there an open record of another client? (`true` where that cannot be asked.)
+    fn others_are_there(&self) -> BoxFuture<'_, Result<bool>> {
+        Box::pin(async { Ok(true) })
+    }
+
+    /// Says in the record for new transactions with this lease that this client may hold the read
+    /// lease of this name, if it does not say so yet; one is made, for a collection, if there is
+    /// none. False: it cannot be said.
+    fn flag_reader<'a>(&'a self, _by: ObjectId, _lease_ms: u64, _ns: &'a Namespace) -> BoxFuture<'a, Result<bool>> {
+        Box::pin(async { Ok(false) })
+    }
+
+    /// Is there no open record of another client, and does that record still say so? The server is
+    /// asked after this call has begun, so that the time before it counts.
+    fn is_sole_reader(&self, _by: ObjectId) -> BoxFuture<'_, Result<bool>> {
+        Box::pin(async { Ok(false) })
+    }
+
+    /// The client does not hold the read lease of this name any more.
+    fn unflag_reader(&self, _by: ObjectId) -> BoxFuture<'_, Result<()>> {
+        Box::pin(async { Ok(()) })
+    }
+
+    /// The owner has rolled it back; its documents may still be locked.
+    fn rolled_back(&self, id: TxId) -> BoxFuture<'_, Decided>;
+
+    /// The connection epoch now; see `protocol::recorder`.
+    fn epoch(&self) -> u64;
+
+    /// The same; 0, which is no epoch of any connection, if the connection has not been answered:
+    /// then it proves nothing about what is done meanwhile.
+    fn answered_epoch(&self) -> u64 {
+        self.epoch()
+    }
+
+    /// No document carries its locks any more. `epoch` is [`TxLog::answered_epoch`] before the
+    /// first of them was finished.
+    fn clean(&self, id: TxId, epoch: u64) -> BoxFuture<'_, ()>;
+
+    /// Everything that was acknowledged before is durable when this returns, if the epoch that it
+    /// answers is the one it answered before: between two equal answers the server was not
+    /// replaced.
+    fn barrier(&self, client: ClientId) -> BoxFuture<'_, Result<Barrier>>;
+
+    /// The statuses of these transactions, each read after this call began. Clients whose lease has
+    /// expired are fenced first, so that `Active` means alive. Any other status is durable: a
+    /// server that is killed comes back with it.
+    fn statuses<'a>(&'a self, ids: &'a [TxId]) -> BoxFuture<'a, Result<Vec<TxStatus>>>;
+
+    /// Is none of these transactions decided? Asked after this call began, and of no consequence
+    /// for anybody: nobody is fenced, nothing is made durable, nobody is waited for. False: one is,
+    /// or it cannot be said.
+    fn are_active<'a>(&'a self, ids: &'a [TxId]) -> BoxFuture<'a, Result<bool>> {
+        Box::pin(async move { Ok(self.statuses(ids).await?.iter().all(|status| *status == TxStatus::Active)) })
+    }
+
+    /// Whether another client has asked durably, since the last call, for the fate of transactions
+    /// of this client. If so, it has met documents that they have left locked.
+    fn was_asked(&self) -> BoxFuture<'_, Result<bool>> {
+        Box::pin(async { Ok(false) })
+    }
+
+    /// The durable truth about one transaction.
+    fn fate(&self, id: TxId) -> BoxFuture<'_, Result<Fate>>;
+
+    /// Rolls back one transaction of any client, if it is not decided.
+    fn kill(&self, id: TxId) -> BoxFuture<'_, Result<Fate>>;
+
+    /// Writes what is still to be written and says goodbye.
+    fn close(&self) -> BoxFuture<'_, Result<()>>;
+}

@@ -1,0 +1,11 @@
+//! What a query has to do about pending documents before it reads the versions that all see.
+//!
+//! | file | content |
+//! | --- | --- |
+//! | [`chance`] | expressions that have another value when they are asked again |
+//! | [`pending`] | repairs what the query would have to see |
+//! | [`read_lease`] | queries of a client that is alone, which need no look for what is pending |
+
+pub(crate) mod chance;
+pub(crate) mod pending;
+pub(crate) mod read_lease;

@@ -1,0 +1,161 @@
+//! The read lease: a client that is alone sends queries without a probe (decision 0066).
+//!
+//! What other clients have decided and not finished has to be looked for before a query. Where a
+//! client is the only one, all of that is its own, and known to it. While it holds a read lease, a
+//! client that registers waits before it locks anything, for longer than the lease is held.
+//!
+//! 1. The client's record says that it may hold a lease: newcomers see that.
+//! 2. The client asks whether any other record is open. If there is none, the lease is held for
+//!    [`state::LENGTH`] from the moment at which it asked, and renewed by asking again
+//!    ([`keeper`]).
+//! 3. Each collection is settled once in a lease and a server process: from then on nothing is
+//!    pending there that is decided, but for what this client has decided itself.
+//! 4. A query is sent without a probe where nothing of that is left, and believed if, when its
+//!    answer has come, the lease is still held, the server process the same, and no transaction of
+//!    this client has begun to be decided there meanwhile.
+//!
+//! | file | content |
+//! | --- | --- |
+//! | this one | whether a query may be sent without a probe, and its answer be believed |
+//! | [`keeper`] | the task that takes the lease, renews it, and lets it go |
+//! | [`state`] | the lease as the client knows it, and the rules about it |
+//! | [`decisions`] | this client's transactions that are being decided |
+//! | [`stored`] | the commands on client records; how long a newcomer waits |
+//!
+//! The lease rests on clocks. Commits do not rest on it: a validation looks for itself, and so do
+//! queries for what is going to be written.
+
+mod decisions;
+mod keeper;
+mod state;
+mod stored;
+
+use std::sync::{Arc, Weak};
+
+use bson::{Document, oid::ObjectId};
+use tokio::runtime::Handle;
+
+use self::state::{Lease, May, Permit};
+pub(crate) use self::{
+    state::{Deciding, ReadLease},
+    stored::{Newcomer, outwait},
+};
+use super::pending::Pending;
+use crate::{
+    coordinator::{asked::terms::Terms, finishing::finisher::Finisher, log::txlog::TxLog, server::Server},
+    options::{ClientOptions, Layout, Namespace},
+};
+
+/// Queries without a probe: whether one may be sent, and its answer be believed. Its client owns it
+/// alone; it goes with its client.
+pub(crate) struct Unprobed {
+    server: Arc<Server>,
+    log: Arc<dyn TxLog>,
+    finisher: Finisher,
+    pending: Arc<Pending>,
+    read_lease: Arc<ReadLease>,
+    options: Arc<ClientOptions>,
+    /// The client's runtime, in which the lease is kept.
+    runtime: Handle,
+    /// Itself, for the task that keeps the lease.
+    this: Weak<Self>,
+}
+
+impl Unprobed {
+    pub(crate) fn new(
+        server: Arc<Server>,
+        log: Arc<dyn TxLog>,
+        finisher: Finisher,
+        pending: Arc<Pending>,
+        read_lease: Arc<ReadLease>,
+        options: Arc<ClientOptions>,
+    ) -> Arc<Self> {
+        let runtime = Handle::current();
+        Arc::new_cyclic(|this| {
+            let this = Weak::clone(this);
+            Self { server, log, finisher, pending, read_lease, options, runtime, this }
+        })
+    }
+
+    /// A decision of this client about these collections is under way.
+    pub(crate) fn deciding(&self, collections: Vec<Namespace>) -> Deciding {
+        self.read_lease.deciding(collections)
+    }
+
+    /// Lets the lease go: nobody knows what became of a decision.
+    pub(crate) fn lose_lease(&self) {
+        self.read_lease.lose();
+    }
+
+    /// May a query be sent without a probe, as far as its collections have no say in it?
+    pub(crate) fn may_be_unprobed(&self, ns: &Namespace, terms: &Terms) -> bool {
+        let ClientOptions { read_lease, layout, .. } = *self.options;
+        let is_out = terms.staleness.is_some() || terms.is_always_probed;
+        if is_out || !read_lease || layout != Layout::ClientRecord || !self.server.is_bound() {
+            return false;
+        }
+        let lease = self.read_lease.asked();
+        if lease == Lease::Wanted {
+            self.this.upgrade().iter().for_each(|this| keeper::start(this, ns));
+        }
+        lease == Lease::Held
+    }
+
+    /// The right to send such a query of these collections without a probe, if there is one.
+    pub(crate) async fn permit(&self, collections: &[&Namespace]) -> Option<Permit> {
+        let process = self.server.nodes.process()?;
+        for ns in collections {
+            if self.has_left(ns) || !self.is_settled_for_lease(ns, process).await {
+                return None;
+            }
+        }
+        let permit = self.read_lease.permit(collections, process);
+        // A transaction that is decided is handed to the finisher before it counts as being decided
+        // no more: so the finisher is asked last.
+        let is_clean = !collections.iter().any(|ns| self.finisher.has_committed(ns));
+        permit.filter(|_| is_clean)
+    }
+
+    /// Has this client left something in the collection that it has committed? If not only one
+    /// query meets that, it is finished now, so that the next ones need no probe.
+    fn has_left(&self, ns: &Namespace) -> bool {
+        let has_left = self.finisher.has_committed(ns);
+        if self.read_lease.meets(ns, has_left) {
+            self.finisher.urge(ns);
+        }
+        has_left
+    }
+
+    /// Is the answer to such a query, which has just come, to be believed?
+    pub(crate) fn is_believed(&self, permit: Permit, collections: &[&Namespace]) -> bool {
+        let is_same_process = self.server.is_bound() && self.server.nodes.process() == Some(permit.process);
+        let is_believed = self.read_lease.answers(permit, collections) && is_same_process;
+        let counters = &self.server.counters;
+        counters.add(if is_believed { &counters.unprobed } else { &counters.unprobed_in_vain }, 1);
+        is_believed
+    }
+
+    /// Step 3.
+    async fn is_settled_for_lease(&self, ns: &Namespace, process: ObjectId) -> bool {
+        let settling = match self.read_lease.may(ns, process) {
+            May::Ask => return true,
+            May::Not => return false,
+            May::Settle(settling) => settling,
+        };
+        let is_settled = match self.pending.settle_now(ns, &Document::new(), &Terms::default(), None).await {
+            Ok(settled) => settled.unfinished.is_empty(),
+            Err(error) => {
+                // The query says it in the user's terms.
+                tracing::debug!(%ns, %error, "a collection could not be settled for a read lease");
+                false
+            }
+        };
+        settling.ended(is_settled);
+        is_settled
+    }
+
+    /// Takes no lease any more, and lets the last one go.
+    pub(crate) async fn end_read_lease(&self) {
+        self.read_lease.close(self.options.commit_timeout).await;
+    }
+}

@@ -1,0 +1,547 @@
+//! The lease as the client knows it, and the rules about it. Sends nothing.
+
+use std::{
+    collections::{HashMap, HashSet},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::{Duration, Instant},
+};
+
+use bson::oid::ObjectId;
+use tokio::sync::Notify;
+
+use super::decisions::Decisions;
+use crate::{backoff::Backoff, coordinator::stamps::moment::Moment, options::Namespace};
+
+/// How long the lease is held after the moment at which the client asked whether it is alone.
+pub(super) const LENGTH: Duration = Duration::from_secs(1);
+/// How long a lease is kept that no query uses.
+const IDLE: Duration = Duration::from_secs(5);
+/// So many probed queries within [`WINDOW`] are worth a lease.
+const WORTH: u32 = 200;
+const WINDOW: Duration = Duration::from_secs(5);
+/// Pauses before another attempt, twice as long each time that a lease was not held for longer than
+/// the last one: the first, and the longest.
+const PAUSE: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(10));
+/// Pauses before another query without a probe, in a collection where decisions have made the last
+/// one worthless.
+const BUSY: (Duration, Duration) = (Duration::from_millis(20), Duration::from_secs(2));
+/// Pause between two times that what is left in a collection is finished for queries: what is
+/// committed meanwhile is finished together.
+const FINISHING: Duration = Duration::from_millis(10);
+/// A collection that could not be settled is left alone for so long, and one that was given up
+/// while it was settled.
+const UNSETTLED: Duration = Duration::from_secs(10);
+const GIVEN_UP: Duration = Duration::from_secs(1);
+/// The most collections that are remembered.
+const MAX_COLLECTIONS: usize = 10_000;
+
+/// The right to send one query without a probe.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Permit {
+    /// Number of the lease: another one for each that is taken.
+    lease: u64,
+    /// The server process in which the collections are settled.
+    pub(super) process: ObjectId,
+    /// Number of the last decision that had begun in the collections.
+    decisions: u64,
+}
+
+/// A transaction that is being decided. Where nobody says what has become of it, because its task
+/// was stopped for instance, its collections are probed from then on.
+pub(crate) struct Deciding {
+    lease: Arc<ReadLease>,
+    written: Vec<Namespace>,
+}
+
+impl Deciding {
+    /// The transaction was handed to the finisher, or it is certain that it is not committed.
+    pub(crate) fn over(self) {
+        self.lease.state().decisions.end(&self.written);
+    }
+}
+
+/// The lease of one client.
+#[derive(Default)]
+pub(crate) struct ReadLease {
+    state: Mutex<State>,
+    /// Wakes the task that keeps the lease, and who waits for its end.
+    changed: Notify,
+}
+
+#[derive(Default)]
+struct State {
+    /// Number of the last lease: it rises when one begins, is lost, or has run out.
+    lease: u64,
+    /// The moment at which the client asked whether it is alone, while it holds a lease.
+    held: Option<Moment>,
+    /// Times of the first and the last renewal of the leases that one task has held.
+    renewed: Option<(Instant, Instant)>,
+    /// Time of the last query that could use it.
+    used: Option<Instant>,
+    collections: HashMap<Namespace, Collection>,
+    settling: HashSet<Namespace>,
+    /// Collections in which the last query has met what this client has left, and the time before
+    /// which that is not finished for another one.
+    met: HashMap<Namespace, Instant>,
+    decisions: Decisions,
+    demand: Demand,
+    /// The client has been shut down.
+    is_closed: bool,
+}
+
+/// Knowledge about one collection in this lease.
+enum Collection {
+    /// It was settled in this server process. With the time before which it is not asked without a
+    /// probe, and the pause after that.
+    Settled(ObjectId, Option<(Instant, Backoff)>),
+    /// It could not be, and is left alone until then.
+    Unsettled(Instant),
+}
+
+/// Probed queries, and when they are worth a lease.
+#[derive(Default)]
+struct Demand {
+    since: Option<Instant>,
+    queries: u32,
+    /// A task takes or keeps a lease.
+    is_kept: bool,
+    /// No attempt is made before.
+    not_before: Option<Instant>,
+    /// The last pause.
+    pause: Duration,
+}
+
+impl Demand {
+    fn is_enough(&mut self, now: Instant) -> bool {
+        if self.is_kept || self.not_before.is_some_and(|at| now < at) {
+            return false;
+        }
+        if self.since.is_none_or(|since| now >= since + WINDOW) {
+            self.since = Some(now);
+            self.queries = 0;
+        }
+        self.queries += 1;
+        self.is_kept = self.queries >= WORTH;
+        self.is_kept
+    }
+
+    /// A task has ended that has held leases for so long.
+    fn ended(&mut self, held: Duration, now: Instant) {
+        let pause = match held > self.pause {
+            true => PAUSE.0,
+            false => (2 * self.pause).clamp(PAUSE.0, PAUSE.1),
+        };
+        *self = Self { not_before: Some(now + pause), pause, ..Self::default() };
+    }
+}
+
+/// Whether the client holds a lease.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Lease {
+    Held,
+    /// A task is to be started that takes it.
+    Wanted,
+    Absent,
+}
+
+/// Whether a collection may be asked without a probe.
+pub(super) enum May<'a> {
+    Not,
+    /// It has to be settled before.
+    Settle(Settling<'a>),
+    Ask,
+}
+
+/// A collection that is being settled. Dropped before that has ended, it is not.
+pub(super) struct Settling<'a> {
+    lease: &'a ReadLease,
+    ns: Namespace,
+    number: u64,
+    process: ObjectId,
+    outcome: Option<bool>,
+}
+
+impl Settling<'_> {
+    /// Nothing decided is left in the collection, or something is.
+    pub(super) fn ended(mut self, is_settled: bool) {
+        self.outcome = Some(is_settled);
+    }
+}
+
+impl Drop for Settling<'_> {
+    fn drop(&mut self) {
+        let mut state = self.lease.state();
+        state.settling.remove(&self.ns);
+        if state.lease != self.number {
+            return;
+        }
+        if state.collections.len() >= MAX_COLLECTIONS {
+            state.collections.clear();
+        }
+        let known = match self.outcome {
+            Some(true) => Collection::Settled(self.process, None),
+            Some(false) => Collection::Unsettled(Instant::now() + UNSETTLED),
+            None => Collection::Unsettled(Instant::now() + GIVEN_UP),
+        };
+        state.collections.insert(self.ns.clone(), known);
+    }
+}
+
+impl ReadLease {
+    fn state(&self) -> MutexGuard<'_, State> {
+        // Nothing panics while it is held.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A transaction that has written to these collections is about to be decided.
+    pub(crate) fn deciding(self: &Arc<Self>, written: Vec<Namespace>) -> Deciding {
+        self.state().decisions.begin(&written);
+        Deciding { lease: Arc::clone(self), written }
+    }
+
+    /// A query is about to be sent. Is the lease held, or else, as one more is probed, to be taken
+    /// now?
+    pub(super) fn asked(&self) -> Lease {
+        let mut state = self.state();
+        match () {
+            () if state.is_held() => Lease::Held,
+            () if !state.is_closed && state.demand.is_enough(Instant::now()) => Lease::Wanted,
+            () => Lease::Absent,
+        }
+    }
+
+    pub(super) fn may(&self, ns: &Namespace, process: ObjectId) -> May<'_> {
+        let (mut state, now) = (self.state(), Instant::now());
+        if !state.is_held() || state.decisions.are_open(ns) {
+            return May::Not;
+        }
+        match state.collections.get(ns) {
+            Some(Collection::Settled(_, Some((until, _))) | Collection::Unsettled(until)) if now < *until => {
+                return May::Not;
+            }
+            Some(Collection::Settled(settled, _)) if *settled == process => return May::Ask,
+            _ if state.settling.contains(ns) => return May::Not,
+            _ => {}
+        }
+        state.settling.insert(ns.clone());
+        May::Settle(Settling { lease: self, ns: ns.clone(), number: state.lease, process, outcome: None })
+    }
+
+    /// A query of a collection is asked, where this client has left something or not. True: that is
+    /// to be finished now. It is not for the very first query that meets something, which may be
+    /// the only one, and not again within a short time.
+    pub(super) fn meets(&self, ns: &Namespace, has_left: bool) -> bool {
+        let mut state = self.state();
+        state.used = Some(Instant::now());
+        if !has_left {
+            // The time stands: what is left next is not finished within it.
+            return false;
+        }
+        let now = Instant::now();
+        if state.met.len() >= MAX_COLLECTIONS {
+            state.met.retain(|_, until| now < *until);
+        }
+        match state.met.insert(ns.clone(), now + FINISHING) {
+            Some(until) if now < until => {
+                state.met.insert(ns.clone(), until);
+                false
+            }
+            before => before.is_some(),
+        }
+    }
+
+    /// The right to ask these collections, each of which was settled in this process.
+    pub(super) fn permit(&self, collections: &[&Namespace], process: ObjectId) -> Option<Permit> {
+        let state = self.state();
+        let is_settled = |ns: &&Namespace| match state.collections.get(ns) {
+            Some(Collection::Settled(settled, _)) => *settled == process && !state.decisions.are_open(ns),
+            Some(Collection::Unsettled(_)) | None => false,
+        };
+        let may = state.is_held() && collections.iter().all(is_settled);
+        may.then(|| Permit { lease: state.lease, process, decisions: state.decisions.last(collections) })
+    }
+
+    /// Has the permit been good all the time, now that the answer has come?
+    pub(super) fn answers(&self, permit: Permit, collections: &[&Namespace]) -> bool {
+        let mut state = self.state();
+        if !state.is_held() || state.lease != permit.lease {
+            return false;
+        }
+        // Part of what was decided meanwhile may be in the answer.
+        let is_undisturbed = state.decisions.last(collections) == permit.decisions;
+        for ns in collections {
+            if let Some(Collection::Settled(_, busy)) = state.collections.get_mut(ns) {
+                *busy = match is_undisturbed {
+                    true => None,
+                    false => {
+                        let mut backoff = busy.map_or(Backoff::new(BUSY.0, BUSY.1), |(_, backoff)| backoff);
+                        Some((Instant::now() + backoff.next_pause(), backoff))
+                    }
+                };
+            }
+        }
+        is_undisturbed
+    }
+
+    /// Begins a lease that is not held yet, and answers its number. `None`: the client has been
+    /// shut down.
+    pub(super) fn begin(&self) -> Option<u64> {
+        let mut state = self.state();
+        state.lose();
+        state.used = Some(Instant::now());
+        (!state.is_closed).then_some(state.lease)
+    }
+
+    /// The client was alone when it was asked for at `asked`. Answers the number of the lease: one
+    /// that had run out is another one. `None`: it was lost.
+    pub(super) fn renew(&self, lease: u64, asked: Moment) -> Option<u64> {
+        let mut state = self.state();
+        if state.lease != lease || state.is_closed {
+            return None;
+        }
+        if state.held.is_some() && !state.is_held() {
+            state.lose();
+        }
+        let now = Instant::now();
+        state.renewed = Some((state.renewed.map_or(now, |(first, _)| first), now));
+        state.held = Some(asked);
+        Some(state.lease)
+    }
+
+    /// Does no query use the lease any more?
+    pub(super) fn is_idle(&self) -> bool {
+        self.state().used.is_none_or(|used| used.elapsed() >= IDLE)
+    }
+
+    /// Is this the lease that is to be kept?
+    pub(super) fn is_current(&self, lease: u64) -> bool {
+        let state = self.state();
+        state.lease == lease && !state.is_closed
+    }
+
+    pub(super) fn is_closed(&self) -> bool {
+        self.state().is_closed
+    }
+
+    /// What was read, or is being read, without a probe counts no more.
+    pub(crate) fn lose(&self) {
+        self.state().lose();
+        self.changed.notify_waiters();
+    }
+
+    /// The task that takes and keeps the lease has ended.
+    pub(super) fn ended(&self) {
+        let mut state = self.state();
+        let held = state.renewed.take().map_or(Duration::ZERO, |(first, last)| last - first);
+        state.demand.ended(held, Instant::now());
+        drop(state);
+        self.changed.notify_waiters();
+    }
+
+    /// Sleeps, unless the lease is lost before.
+    pub(super) async fn pause(&self, lease: u64, pause: Duration) {
+        let changed = self.changed.notified();
+        if self.is_current(lease) {
+            let _ = tokio::time::timeout(pause, changed).await;
+        }
+    }
+
+    /// Waits until the client is shut down.
+    pub(super) async fn until_closed(&self) {
+        loop {
+            let changed = self.changed.notified();
+            if self.is_closed() {
+                return;
+            }
+            changed.await;
+        }
+    }
+
+    /// Ends the lease for good, and waits at most for `limit` until its task has ended.
+    pub(super) async fn close(&self, limit: Duration) {
+        {
+            let mut state = self.state();
+            state.is_closed = true;
+            state.lose();
+        }
+        self.changed.notify_waiters();
+        let ended = async {
+            loop {
+                let changed = self.changed.notified();
+                if !self.state().demand.is_kept {
+                    return;
+                }
+                changed.await;
+            }
+        };
+        let _ = tokio::time::timeout(limit, ended).await;
+    }
+}
+
+impl State {
+    fn is_held(&self) -> bool {
+        self.held.is_some_and(|since| since.elapsed() < LENGTH)
+    }
+
+    fn lose(&mut self) {
+        self.lease += 1;
+        self.held = None;
+        self.collections.clear();
+        self.met.clear();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn process(n: u8) -> ObjectId {
+        ObjectId::from_bytes([n; 12])
+    }
+
+    fn coll() -> Namespace {
+        Namespace::new("db", "c")
+    }
+
+    fn ago(time: Duration) -> Moment {
+        Moment::now().earlier(time, Duration::ZERO)
+    }
+
+    /// A lease that is held, and in which the collection was settled in process 1.
+    fn held() -> (Arc<ReadLease>, u64) {
+        let lease = Arc::new(ReadLease::default());
+        let number = lease.begin().unwrap();
+        assert_eq!(lease.renew(number, Moment::now()), Some(number));
+        settle(&lease, 1);
+        (lease, number)
+    }
+
+    fn settle(lease: &ReadLease, n: u8) {
+        let May::Settle(settling) = lease.may(&coll(), process(n)) else { panic!("it is not to be settled") };
+        assert!(matches!(lease.may(&coll(), process(n)), May::Not), "somebody else does it");
+        settling.ended(true);
+    }
+
+    fn permit(lease: &ReadLease) -> Option<Permit> {
+        lease.permit(&[&coll()], process(1))
+    }
+
+    #[test]
+    fn answers_are_believed_as_long_as_the_lease_is_held() {
+        let (lease, number) = held();
+        let given = permit(&lease).unwrap();
+        assert!(lease.answers(given, &[&coll()]));
+        assert_eq!(lease.renew(number, Moment::now()), Some(number));
+        assert!(lease.answers(given, &[&coll()]), "a renewed lease is the same");
+        lease.lose();
+        assert!(!lease.answers(given, &[&coll()]) && permit(&lease).is_none());
+        assert_eq!(lease.renew(number, Moment::now()), None, "this one is lost");
+        assert!(!lease.is_current(number));
+    }
+
+    #[test]
+    fn a_lease_that_has_run_out_and_is_renewed_is_another_one() {
+        let (lease, number) = held();
+        let given = permit(&lease).unwrap();
+        lease.renew(number, ago(LENGTH)).unwrap();
+        assert!(lease.asked() != Lease::Held && !lease.answers(given, &[&coll()]) && permit(&lease).is_none());
+        let renewed = lease.renew(number, Moment::now()).unwrap();
+        assert_ne!(renewed, number);
+        assert!(!lease.answers(given, &[&coll()]) && permit(&lease).is_none());
+        settle(&lease, 1);
+        assert!(permit(&lease).is_some());
+    }
+
+    #[test]
+    fn either_clock_ends_a_lease() {
+        let (lease, number) = held();
+        let suspended = Moment::now().earlier(Duration::ZERO, LENGTH);
+        lease.renew(number, suspended).unwrap();
+        assert!(lease.asked() != Lease::Held);
+    }
+
+    #[test]
+    fn a_collection_is_settled_in_each_server_process() {
+        let (lease, _) = held();
+        let given = permit(&lease).unwrap();
+        assert!(matches!(lease.may(&coll(), process(1)), May::Ask));
+        assert!(lease.permit(&[&coll()], process(2)).is_none());
+        settle(&lease, 2);
+        assert!(lease.permit(&[&coll()], process(2)).is_some() && permit(&lease).is_none());
+        assert!(lease.answers(given, &[&coll()]), "the process is compared by who gives the permit");
+    }
+
+    #[test]
+    fn settling_that_is_given_up_is_not_tried_again_at_once() {
+        let (lease, _) = held();
+        drop(lease.may(&coll(), process(2)));
+        assert!(matches!(lease.may(&coll(), process(2)), May::Not));
+        let other = Namespace::new("db", "d");
+        let May::Settle(settling) = lease.may(&other, process(1)) else { panic!("it is not to be settled") };
+        lease.lose();
+        let number = lease.begin().unwrap();
+        lease.renew(number, Moment::now()).unwrap();
+        settling.ended(true);
+        assert!(lease.permit(&[&other], process(1)).is_none(), "it was settled in another lease");
+    }
+
+    #[test]
+    fn what_is_being_decided_stands_in_the_way() {
+        let (lease, _) = held();
+        let before = permit(&lease).unwrap();
+        let deciding = lease.deciding(vec![coll()]);
+        assert!(matches!(lease.may(&coll(), process(1)), May::Not) && permit(&lease).is_none());
+        deciding.over();
+        assert!(!lease.answers(before, &[&coll()]), "the answer may show a part of it");
+        assert!(matches!(lease.may(&coll(), process(1)), May::Not), "not again at once");
+        let (lease, _) = held();
+        drop(lease.deciding(vec![coll()]));
+        assert!(permit(&lease).is_none(), "nobody says what has become of it");
+    }
+
+    #[test]
+    fn what_is_left_is_finished_for_queries_from_time_to_time() {
+        let (lease, _) = held();
+        let meets = |has_left| lease.meets(&coll(), has_left);
+        assert_eq!([meets(false), meets(true), meets(true)], [false; 3], "not at once");
+        let mut times = 0;
+        let begun = Instant::now();
+        while times < 3 {
+            times += u32::from(meets(true));
+            assert!(!meets(false));
+        }
+        assert!(begun.elapsed() >= 2 * FINISHING, "it is finished together");
+    }
+
+    #[test]
+    fn leases_are_wanted_where_many_queries_are_probed() {
+        let lease = ReadLease::default();
+        let wanted = |times| (0..times).filter(|_| lease.asked() == Lease::Wanted).count();
+        assert_eq!(wanted(WORTH - 1), 0);
+        assert_eq!(wanted(10 * WORTH), 1, "one task takes it");
+        lease.ended();
+        assert_eq!(wanted(WORTH), 0, "not again at once");
+    }
+
+    #[test]
+    fn pauses_between_attempts_in_vain_grow() {
+        let (mut demand, now) = (Demand::default(), Instant::now());
+        let mut pauses = Vec::new();
+        for held in [0, 0, 2, 3, 0, 0] {
+            demand.ended(Duration::from_secs(held), now);
+            pauses.push((demand.not_before.unwrap() - now).as_secs());
+        }
+        assert_eq!(pauses, [1, 2, 4, 8, 10, 10]);
+        demand.ended(Duration::from_secs(11), now);
+        assert_eq!(demand.not_before.unwrap() - now, PAUSE.0, "it was worth it");
+    }
+
+    #[tokio::test]
+    async fn a_client_that_is_shut_down_takes_no_lease() {
+        let (lease, number) = held();
+        lease.close(Duration::from_secs(60)).await;
+        assert!(!lease.is_current(number) && lease.asked() != Lease::Held);
+        assert_eq!((lease.begin(), lease.renew(number, Moment::now())), (None, None));
+        assert!((0..2 * WORTH).all(|_| lease.asked() == Lease::Absent));
+    }
+}

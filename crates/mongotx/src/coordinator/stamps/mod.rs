@@ -1,0 +1,20 @@
+//! Change stamps: when transactions last changed each collection, as values and as memory of this
+//! client. [`super::validating`] looks at those of others.
+//!
+//! | file | content |
+//! | --- | --- |
+//! | [`changes`] | the stamps in a client's record |
+//! | [`tag`] | their names: a collection, and which of its documents |
+//! | [`notice`] | collections in which a client says that it writes outside transactions |
+//! | [`own_changes`] | stamps and fields that this client is changing |
+//! | [`base`] | when a transaction began, as far as stamps tell |
+//! | [`quiet`] | a reader's request that nothing is decided for a moment |
+//! | [`moment`] | moments by two clocks, which only err to the safe side |
+
+pub(crate) mod base;
+pub(crate) mod changes;
+pub(crate) mod moment;
+pub(crate) mod notice;
+pub(crate) mod own_changes;
+pub(crate) mod quiet;
+pub(crate) mod tag;

@@ -1,0 +1,415 @@
+//! What this client itself is changing: which change stamps' names ([`super::tag`]) were touched
+//! since a moment. In memory only.
+//!
+//! A change is counted from before it is sent until its outcome is known. One whose outcome nobody
+//! learns, because its future was dropped or its answer stayed out, may arrive later at the same
+//! server process: a decision counts as long as that process lives, a plain write for half an hour
+//! at most. Decisions of transactions are counted by the stamps that they set and the fields that
+//! they change (decision 0069), and plain writes by the stamps of a whole collection and as changes
+//! of all fields.
+
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+use bson::oid::ObjectId;
+
+use super::{changes::stamps_of_changes, moment::Moment, tag::Tag};
+use crate::{
+    coordinator::{asked::fields::Fields, stored::nodes::Nodes},
+    options::Namespace,
+};
+
+/// The most names that are remembered.
+const MAX_TAGS: usize = 20_000;
+/// The most different sets of fields that are remembered for each.
+const MOST_SETS: usize = 8;
+
+/// A mark in the life of this client: the number of changes that had ended by then.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Mark(u64);
+
+/// Documents that a change touches.
+#[derive(Debug)]
+enum Touched {
+    /// Those of these names, and of each these fields.
+    Some(Vec<(Tag, Fields)>),
+    /// Those of any collection.
+    Any,
+}
+
+/// What is known of some changes.
+#[derive(Clone, Copy, Debug, Default)]
+struct Known {
+    /// Number of changes that are under way.
+    open: usize,
+    /// The moment at which the last one ended.
+    ended: u64,
+    /// A change has been lost.
+    lost: Option<Lost>,
+}
+
+/// How long after it was lost a plain write may still arrive: a notice covers it for less.
+const LONGEST_LATE: Duration = Duration::from_secs(30 * 60);
+
+/// A change whose outcome nobody knows.
+#[derive(Clone, Copy, Debug)]
+struct Lost {
+    /// The server process that it was sent to, if that is known.
+    process: Option<ObjectId>,
+    /// Time at which it was lost. `None`: a decision, which counts as long as the process lives.
+    at: Option<Moment>,
+}
+
+impl Lost {
+    /// May it still arrive at this process, or may that have been the one that it arrived at?
+    fn concerns(self, process: Option<ObjectId>) -> bool {
+        let is_past = self.at.is_some_and(|at| at.steadily_elapsed() >= LONGEST_LATE);
+        !is_past && (self.process.is_none() || process.is_none() || self.process == process)
+    }
+
+    /// Two losses in different processes count in any, for as long as the one that counts longer.
+    fn and(self, before: Option<Self>) -> Self {
+        let Some(before) = before else { return self };
+        let process = self.process.filter(|process| before.process == Some(*process));
+        Self { process, at: before.at.and(self.at) }
+    }
+}
+
+impl Known {
+    fn is_changed(&self, since: Mark, process: Option<ObjectId>) -> bool {
+        self.open > 0 || self.ended > since.0 || self.lost.is_some_and(|lost| lost.concerns(process))
+    }
+
+    fn end(&mut self, moment: u64, lost: Option<Lost>) {
+        self.open = self.open.saturating_sub(1);
+        self.ended = moment;
+        if let Some(lost) = lost {
+            self.lost = Some(lost.and(self.lost));
+        }
+    }
+}
+
+/// What is known of the changes of one name, by the fields that they have changed.
+#[derive(Debug, Default)]
+struct ByFields(Vec<(Fields, Known)>);
+
+impl ByFields {
+    /// For changes of these fields. Of too many different ones, for changes of all. A set that has
+    /// got no place of its own gets none as long as one of its changes is open, so each change is
+    /// counted out where it was counted in.
+    fn of(&mut self, fields: &Fields) -> &mut Known {
+        let has_place = |all: &Self, fields: &Fields| all.0.iter().position(|(some, _)| some == fields);
+        let fields = match has_place(self, fields) {
+            None if self.0.len() >= MOST_SETS => &Fields::All,
+            _ => fields,
+        };
+        let place = has_place(self, fields).unwrap_or_else(|| {
+            self.0.push((fields.clone(), Known::default()));
+            self.0.len() - 1
+        });
+        &mut self.0[place].1
+    }
+
+    fn all(&self) -> impl Iterator<Item = &Known> {
+        self.0.iter().map(|(_, known)| known)
+    }
+
+    /// Have fields been changed on which something rests?
+    fn is_changed(&self, fields: &Fields, since: Mark, process: Option<ObjectId>) -> bool {
+        self.0.iter().any(|(changed, known)| changed.meet(fields) && known.is_changed(since, process))
+    }
+}
+
+#[derive(Default)]
+struct State {
+    /// Number of changes that have ended.
+    moment: u64,
+    known: HashMap<Tag, ByFields>,
+    /// Changes that may have touched any collection.
+    any: Known,
+    /// All plain writes.
+    plain: Known,
+    /// The moment before which names may have been forgotten.
+    forgotten: u64,
+}
+
+impl State {
+    fn begin(&mut self, touched: &Touched, is_decision: bool) {
+        self.plain.open += usize::from(!is_decision);
+        let Touched::Some(tags) = touched else {
+            self.any.open += 1;
+            return;
+        };
+        if self.known.len() >= MAX_TAGS {
+            self.known.retain(|_, known| known.all().any(|known| known.open > 0 || known.lost.is_some()));
+            self.forgotten = self.moment;
+        }
+        for (tag, fields) in tags {
+            self.known.entry(*tag).or_default().of(fields).open += 1;
+        }
+    }
+
+    fn end(&mut self, touched: &Touched, is_decision: bool, lost: Option<Lost>) {
+        self.moment += 1;
+        let moment = self.moment;
+        if !is_decision {
+            self.plain.end(moment, lost);
+        }
+        match touched {
+            Touched::Any => self.any.end(moment, lost),
+            Touched::Some(tags) => tags.iter().for_each(|(tag, fields)| {
+                // It is never forgotten while it is open.
+                self.known.entry(*tag).or_default().of(fields).end(moment, lost);
+            }),
+        }
+    }
+}
+
+/// Changes of this client's own, by the names of the change stamps that they concern.
+pub(crate) struct OwnChanges {
+    state: Mutex<State>,
+    /// The server process of now.
+    nodes: Arc<Nodes>,
+}
+
+impl OwnChanges {
+    pub(crate) fn new(nodes: Arc<Nodes>) -> Self {
+        Self { state: Mutex::default(), nodes }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        // Nothing panics while it is held.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn now(&self) -> Mark {
+        Mark(self.state().moment)
+    }
+
+    /// A transaction that sets these change stamps is about to be decided, and has changed these
+    /// fields.
+    pub(crate) fn deciding(self: &Arc<Self>, stamps: Vec<(Tag, Fields)>) -> Changing {
+        self.begin(Touched::Some(stamps), true)
+    }
+
+    /// A plain write in this collection is about to be sent.
+    pub(crate) fn writing(self: &Arc<Self>, ns: &Namespace) -> Changing {
+        let stamps = stamps_of_changes(ns, None).into_iter();
+        self.begin(Touched::Some(stamps.map(|tag| (tag, Fields::All)).collect()), false)
+    }
+
+    /// A command that may change documents of any collection is about to be sent.
+    pub(crate) fn changing_any(self: &Arc<Self>) -> Changing {
+        self.begin(Touched::Any, false)
+    }
+
+    fn begin(self: &Arc<Self>, touched: Touched, is_decision: bool) -> Changing {
+        self.state().begin(&touched, is_decision);
+        Changing { process: self.nodes.process(), all: Arc::clone(self), touched, is_decision, is_known: false }
+    }
+
+    /// Is no plain write under way, and none lost that could still arrive? (Other clients see
+    /// decisions by their stamps.)
+    pub(crate) fn are_over(&self) -> bool {
+        let (process, plain) = (self.nodes.process(), self.state().plain);
+        plain.open == 0 && plain.lost.is_none_or(|lost| !lost.concerns(process))
+    }
+
+    /// Has this client left everything as it was since a moment, as far as these stamps tell, each
+    /// for what rests on these fields?
+    pub(crate) fn are_none<'a>(&self, of: impl IntoIterator<Item = &'a (Tag, Fields)>, since: Mark) -> bool {
+        let (process, state, mut of) = (self.nodes.process(), self.state(), of.into_iter());
+        if state.forgotten > since.0 || state.any.is_changed(since, process) {
+            return false;
+        }
+        let is_changed = |tag: &Tag, fields: &Fields| {
+            state.known.get(tag).is_some_and(|known| known.is_changed(fields, since, process))
+        };
+        of.all(|(tag, fields)| !is_changed(tag, fields))
+    }
+}
+
+/// A change that is under way. Dropped before its outcome is known, it is lost.
+pub(crate) struct Changing {
+    all: Arc<OwnChanges>,
+    touched: Touched,
+    /// The server process at its beginning.
+    process: Option<ObjectId>,
+    is_decision: bool,
+    is_known: bool,
+}
+
+impl Changing {
+    /// The change has taken effect, or it certainly never will.
+    pub(crate) fn over(mut self) {
+        self.is_known = true;
+    }
+}
+
+impl Drop for Changing {
+    fn drop(&mut self) {
+        // If another process has come meanwhile, it may have been sent to that one.
+        let process = self.process.filter(|process| self.all.nodes.process() == Some(*process));
+        let at = (!self.is_decision).then(Moment::now);
+        let lost = (!self.is_known).then_some(Lost { process, at });
+        self.all.state().end(&self.touched, self.is_decision, lost);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use bson::doc;
+    use sd2v::update::Update;
+
+    use super::*;
+    use crate::coordinator::asked::own_key::OwnKey;
+
+    fn coll(name: &str) -> Namespace {
+        Namespace::new("d", name)
+    }
+
+    fn whole(name: &str) -> Tag {
+        Tag::of(&coll(name))
+    }
+
+    fn own() -> Arc<OwnChanges> {
+        let own = OwnChanges::new(Arc::default());
+        becomes(&own, 1);
+        Arc::new(own)
+    }
+
+    /// The server is this process from now on.
+    fn becomes(own: &OwnChanges, process: u8) {
+        let process = ObjectId::from_bytes([process; 12]);
+        own.nodes.note(&doc! {"isWritablePrimary": true, "topologyVersion": {"processId": process, "counter": 0_i64}});
+    }
+
+    fn is_still(own: &OwnChanges, name: &str, since: Mark) -> bool {
+        own.are_none(&[(whole(name), Fields::All)], since)
+    }
+
+    #[test]
+    fn changes_count_from_their_beginning_to_their_end_and_for_who_began_before_that() {
+        let own = own();
+        let before = own.now();
+        let change = own.writing(&coll("a"));
+        let meanwhile = own.now();
+        assert!(!is_still(&own, "a", before) && !is_still(&own, "a", meanwhile) && is_still(&own, "b", before));
+        assert!(!own.are_over());
+        change.over();
+        assert!(own.are_over());
+        assert!(!is_still(&own, "a", before) && !is_still(&own, "a", meanwhile));
+        assert!(is_still(&own, "a", own.now()) && is_still(&own, "b", before));
+    }
+
+    #[test]
+    fn decisions_touch_the_documents_whose_stamps_they_set() {
+        let (own, bucket) = (own(), |number| whole("a").in_bucket_of(&OwnKey::Whole(number)));
+        let (before, one) = (own.now(), bucket(1));
+        let other = (2..).map(bucket).find(|other| *other != one).unwrap();
+        own.deciding(vec![(whole("a"), Fields::All), (one, Fields::All)]).over();
+        let none = |tag: Tag| own.are_none(&[(tag, Fields::All)], before);
+        assert!(!none(one) && none(other) && !none(whole("a")));
+        own.writing(&coll("a")).over();
+        assert!(!none(whole("a").in_any_bucket()), "a plain write may be about any document");
+    }
+
+    /// The field of this name alone.
+    fn field(name: &str) -> Fields {
+        Fields::of_update(&Update::Operators(doc! {"$inc": {name: 1}}))
+    }
+
+    #[test]
+    fn decisions_touch_the_fields_that_they_change() {
+        let own = own();
+        let before = own.now();
+        let none = |fields: Fields| own.are_none(&[(whole("a"), fields)], before);
+        let first = own.deciding(vec![(whole("a"), field("x"))]);
+        assert!(!none(field("x")) && !none(Fields::All) && none(field("y")) && none(Fields::none()));
+        first.over();
+        assert!(!none(field("x")) && !none(Fields::All) && none(field("y")));
+        drop(own.deciding(vec![(whole("a"), field("y"))]));
+        assert!(!none(field("y")) && none(field("z")) && own.are_over(), "others see a decision by its stamps");
+        own.writing(&coll("a")).over();
+        assert!(!none(field("z")), "a plain write may change any");
+    }
+
+    #[test]
+    fn more_sets_of_fields_than_can_be_remembered_count_as_all() {
+        let own = own();
+        let deciding = |n: usize| own.deciding(vec![(whole("a"), field(&n.to_string()))]);
+        let open: Vec<Changing> = (0..2 * MOST_SETS).map(deciding).collect();
+        let now = own.now();
+        let is_still = |name: &str| own.are_none(&[(whole("a"), field(name))], now);
+        assert!(!is_still("0") && !is_still("other"));
+        open.into_iter().for_each(Changing::over);
+        let now = own.now();
+        let is_open = own.state().known.values().flat_map(ByFields::all).any(|known| known.open > 0);
+        assert!(own.are_none(&[(whole("a"), Fields::All)], now) && !is_open, "each has ended where it began");
+        deciding(0).over();
+        assert!(own.are_none(&[(whole("a"), field("other"))], now), "it has a place of its own");
+        deciding(2 * MOST_SETS).over();
+        assert!(!own.are_none(&[(whole("a"), field("other"))], now));
+        assert!(own.state().known[&whole("a")].0.len() <= MOST_SETS + 1);
+    }
+
+    #[test]
+    fn lost_changes_count_as_long_as_their_server_process_lives() {
+        let own = own();
+        drop(own.writing(&coll("a")));
+        assert!(!is_still(&own, "a", own.now()) && !own.are_over());
+        becomes(&own, 2);
+        assert!(is_still(&own, "a", own.now()));
+        drop(own.writing(&coll("a")));
+        becomes(&own, 3);
+        assert!(!is_still(&own, "a", own.now()), "one was lost in each of two");
+
+        let between = own.writing(&coll("b"));
+        becomes(&own, 4);
+        drop(between);
+        becomes(&own, 5);
+        assert!(!is_still(&own, "b", own.now()), "it was sent to either of two");
+    }
+
+    #[test]
+    fn lost_plain_writes_count_for_half_an_hour_and_decisions_for_longer() {
+        let process = Some(ObjectId::from_bytes([1; 12]));
+        let long_ago = Moment::now().earlier(LONGEST_LATE, Duration::ZERO);
+        let (decision, now) = (Lost { process, at: None }, Lost { process, at: Some(Moment::now()) });
+        let past = Lost { process, at: Some(long_ago) };
+        let set_forward = Lost { process, at: Some(Moment::now().earlier(Duration::ZERO, LONGEST_LATE)) };
+        assert!(set_forward.concerns(process), "the wall clock tells nothing of it");
+        assert!(decision.concerns(process) && now.concerns(process) && !past.concerns(process));
+        assert!(now.and(Some(past)).concerns(process) && past.and(Some(decision)).concerns(process));
+        let lost_anywhere = Lost { process: None, at: Some(long_ago) };
+        assert!(!lost_anywhere.concerns(process) && now.and(Some(lost_anywhere)).concerns(None));
+    }
+
+    #[test]
+    fn changes_of_any_collection_count_in_each() {
+        let own = own();
+        let before = own.now();
+        let change = own.changing_any();
+        assert!(!is_still(&own, "a", own.now()));
+        change.over();
+        assert!(!is_still(&own, "a", before) && is_still(&own, "a", own.now()));
+    }
+
+    #[test]
+    fn forgotten_names_count_as_changed_for_who_began_before() {
+        let own = own();
+        let open = own.writing(&coll("open"));
+        let before = own.now();
+        for n in 0..MAX_TAGS {
+            own.writing(&coll(&n.to_string())).over();
+        }
+        assert!(own.state().known.len() < MAX_TAGS + 2);
+        assert!(!is_still(&own, "0", before), "it was changed");
+        assert!(!is_still(&own, "open", own.now()), "it is not forgotten");
+        open.over();
+        assert!(is_still(&own, "open", own.now()));
+    }
+}
