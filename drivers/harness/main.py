@@ -5,6 +5,7 @@ Exit status: 0 everything is as expected, 1 something is not, 2 it could not be 
 """
 
 import argparse
+import fcntl
 import os
 import shutil
 import signal
@@ -49,6 +50,18 @@ def main() -> int:
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, _interrupted)
     CACHE.mkdir(parents=True, exist_ok=True)
+    with open(CACHE / "lock", "w") as lock:
+        try:
+            # What was fetched and unpacked is shared by the parts of one run. The lock ends with
+            # this process, however that ends.
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            print(f"drivers/run: another one is at work in {CACHE}", file=sys.stderr)
+            return 2
+        return _run_in_folder(options)
+
+
+def _run_in_folder(options: argparse.Namespace) -> int:
     work = Path(tempfile.mkdtemp(prefix="run-", dir=CACHE))
     is_well = False
     try:
