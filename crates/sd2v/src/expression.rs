@@ -9,7 +9,11 @@
 //! whole-root reads. What is *not* here: which places of a filter, update or projection hold an
 //! expression.
 
-use bson::{Bson, Document, doc};
+use bson::{
+    Bson, Document, RawDocumentBuf, doc,
+    raw::{BindRawBsonRef, CString},
+    rawdoc,
+};
 
 use crate::{error::Error, names::UNSAFE};
 
@@ -52,16 +56,45 @@ fn root_to_unsafe(text: &str) -> Option<Bson> {
     Some(Bson::String(format!("$$ROOT.{UNSAFE}{rest}")))
 }
 
-/// The expression that is true of documents whose top-level fields have these values, as the
-/// server's `$eq` compares them; `None` is a field that is missing. An object of paths leaves out
-/// those that are missing, and is compared as a whole: one comparison costs the server a fraction
-/// of one for each field.
-pub(crate) fn has_exactly(fields: &[(&str, Option<&Bson>)]) -> Bson {
-    let name = |at: usize| format!("f{at}");
-    let found = fields.iter().enumerate().map(|(at, (field, _))| (name(at), format!("${field}").into()));
-    let wanted = fields.iter().enumerate().filter_map(|(at, (_, value))| Some((name(at), (*value)?.clone())));
-    let (found, wanted): (Document, Document) = (found.collect(), wanted.collect());
-    doc! { "$eq": [found, { "$literal": wanted }] }.into()
+/// The expression that is true of documents of which some expressions have these values, as the
+/// server's `$eq` compares them. An object of them leaves out those that are missing, and is
+/// compared as a whole: one comparison costs the server a fraction of one for each.
+#[derive(Clone)]
+pub(crate) struct Exactly {
+    found: RawDocumentBuf,
+    wanted: RawDocumentBuf,
+    compared: usize,
+}
+
+impl Exactly {
+    pub(crate) fn new() -> Self {
+        Self { found: RawDocumentBuf::new(), wanted: RawDocumentBuf::new(), compared: 0 }
+    }
+
+    /// Compares the expression with the value as well; `None` is a field that is missing.
+    pub(crate) fn and(&mut self, found: impl BindRawBsonRef, wanted: Option<impl BindRawBsonRef>) {
+        let name = CString::try_from(format!("f{}", self.compared));
+        let name = name.unwrap_or_else(|_| unreachable!("a letter and digits are no zero byte"));
+        if let Some(wanted) = wanted {
+            self.wanted.append(&name, wanted);
+        }
+        self.found.append(&name, found);
+        self.compared += 1;
+    }
+
+    /// The field of the top level is missing.
+    pub(crate) fn and_missing(&mut self, field: &str) {
+        self.and(path_of(field), None::<&str>);
+    }
+
+    pub(crate) fn into_expression(self) -> RawDocumentBuf {
+        rawdoc! { "$eq": [self.found, { "$literal": self.wanted }] }
+    }
+}
+
+/// The expression that is the field of the top level.
+pub(crate) fn path_of(field: &str) -> String {
+    format!("${field}")
 }
 
 /// An expression that is the value itself, whatever it contains.

@@ -27,7 +27,7 @@ mod special;
 pub use check::{check_filter, has_expression, sees_lock_fields};
 pub use demands::demands_a_field;
 pub(crate) use demands::{allowed_values, demanded_values, is_present};
-pub use exact::exact_conditions;
+pub use exact::{Exact, exact};
 pub use guard::guard_filter;
 pub use ids::{Demand, demands_only, equality_id, is_only_id, pinned_ids, plain_demands, without_id};
 pub(crate) use ids::{equal, equalities, equality_ids, is_conjunction};

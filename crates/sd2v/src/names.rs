@@ -1,9 +1,10 @@
 //! The reserved field names of a stored document: the one file that spells them.
 
 use bson::{
-    Binary, Bson, doc,
+    Binary, Bson, RawDocumentBuf, doc,
     oid::ObjectId,
     raw::{CStr, cstr},
+    rawdoc,
     spec::BinarySubtype,
 };
 use protocol::{ClientId, TxId};
@@ -46,6 +47,11 @@ pub fn slot_of(id: &Bson) -> Bson {
 /// The stored form of a transaction id: `{c: ObjectId, n: Int64}`.
 pub fn tx_id_to_bson(id: TxId) -> Bson {
     Bson::Document(doc! { "c": ObjectId::from_bytes(id.client.0), "n": id.seq as i64 })
+}
+
+/// The same as bytes.
+pub fn tx_id_to_raw(id: TxId) -> RawDocumentBuf {
+    rawdoc! { "c": ObjectId::from_bytes(id.client.0), "n": id.seq as i64 }
 }
 
 /// Reads the stored form; `None` when it is anything else.

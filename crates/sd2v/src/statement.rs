@@ -22,12 +22,12 @@
 //! limit}`) array. Those that repair what decided transactions have left are [`RepairStatement`]s:
 //! they may arrive late, and do no harm. All others are a live transaction's, or of no transaction.
 
-use bson::{Bson, Document, doc};
+use bson::{Bson, Document, RawArrayBuf, RawDocumentBuf, doc, rawdoc};
 use protocol::{Decided, TxId};
 
 use crate::{
-    expression::has_exactly,
-    names::{INSERT, READERS, REMOVE, RESERVED, SLOT, UNSAFE, WRITER, tx_id_to_bson},
+    expression::{Exactly, path_of},
+    names::{INSERT, READERS, REMOVE, RESERVED, SLOT, UNSAFE, WRITER, tx_id_to_bson, tx_id_to_raw},
 };
 
 /// A statement that changes nothing but what decided transactions have left.
@@ -118,12 +118,13 @@ pub fn is_unlocked_or_failing(filter: &Document) -> bool {
 /// without any lock of which the safe version matches, and those that one of `left` holds and has
 /// not removed of which the unsafe version does. All of `left` are committed, durably, and the
 /// statement takes their documents over ([`crate::update::fuse`]).
-pub fn free_or_left(safe_query: Document, unsafe_query: Document, left: &[Bson]) -> Document {
+pub fn free_or_left(safe_query: Document, unsafe_query: Document, left: &[TxId]) -> Document {
     let free = both(unlocked(), safe_query);
     if left.is_empty() {
         return free;
     }
-    let held = doc! {WRITER: {"$in": left.to_vec()}, REMOVE: {"$exists": false}};
+    let left: Vec<Bson> = left.iter().copied().map(tx_id_to_bson).collect();
+    let held = doc! {WRITER: {"$in": left}, REMOVE: {"$exists": false}};
     doc! {"$or": [free, both(held, unsafe_query)]}
 }
 
@@ -151,8 +152,8 @@ pub fn lock_copy(query: Document, writer: TxId, own: OwnReadLock, multi: bool) -
 
 /// Locks and changes in one statement: `pipeline` comes from [`crate::update::fuse`], and has done
 /// so if it has modified the document.
-pub fn lock_change(query: Document, pipeline: Vec<Document>) -> Document {
-    doc! {"q": query, "u": pipeline, "multi": false}
+pub fn lock_change(query: RawDocumentBuf, pipeline: RawArrayBuf) -> RawDocumentBuf {
+    rawdoc! {"q": query, "u": pipeline, "multi": false}
 }
 
 /// Locks a document for removal.
@@ -189,20 +190,24 @@ pub fn finish_replace(query: Document, writers: &[Decided]) -> RepairStatement {
 }
 
 /// The expression that is true of documents that one of these writers holds and has not removed.
-pub(crate) fn held_by(writers: &[Bson]) -> Bson {
-    match writers {
-        [only] => has_exactly(&[(WRITER, Some(only)), (REMOVE, None)]),
-        several => {
-            let written = doc! {"$in": [format!("${WRITER}"), {"$literal": several.to_vec()}]};
-            doc! {"$and": [written, has_exactly(&[(REMOVE, None)])]}.into()
-        }
+pub(crate) fn held_by(writers: &[TxId]) -> RawDocumentBuf {
+    let mut exactly = Exactly::new();
+    if let [only] = writers {
+        exactly.and(path_of(WRITER), Some(tx_id_to_raw(*only)));
+        exactly.and_missing(REMOVE);
+        return exactly.into_expression();
     }
+    exactly.and_missing(REMOVE);
+    let writers: RawArrayBuf = writers.iter().map(|id| tx_id_to_raw(*id)).collect();
+    rawdoc! { "$and": [{ "$in": [path_of(WRITER), { "$literal": writers }] }, exactly.into_expression()] }
 }
 
 /// [`finish_replace`] of one document: `who` names its `_id` and nothing else, which takes the
 /// server's shortest way: the condition stands in the pipeline. Not for removals.
 pub fn finish_one(who: Document, writers: &[Decided]) -> RepairStatement {
-    let finished = doc! {"$cond": [held_by(&stored_ids(writers)), format!("${UNSAFE}"), "$$ROOT"]};
+    let writers: Vec<TxId> = writers.iter().map(|decided| decided.id()).collect();
+    let held = Document::try_from(held_by(&writers)).unwrap_or_else(|_| unreachable!("it was made of values"));
+    let finished = doc! {"$cond": [held, path_of(UNSAFE), "$$ROOT"]};
     RepairStatement(doc! {"q": who, "u": [{"$replaceWith": finished}], "multi": false})
 }
 

@@ -22,7 +22,7 @@ mod replacement;
 mod touched;
 mod upsert;
 
-pub use fuse::{fuse, fuse_lock, fuse_remove};
+pub use fuse::{can_fuse, fuse, fuse_lock, fuse_remove};
 pub use touched::{touches, touches_stored};
 pub use upsert::{rewrite_upsert, upsert_id};
 

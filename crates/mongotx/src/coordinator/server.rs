@@ -201,6 +201,14 @@ impl Server {
         self.send_by(line, db, command).await
     }
 
+    /// The same, of a command that is bytes already.
+    async fn send_raw(&self, db: &str, command: RawDocumentBuf) -> Result<Document> {
+        match self.line().await? {
+            Some(mut line) => document::parse(&line.ask_raw(db, &command).await?),
+            None => self.send_by(None, db, Document::try_from(&*command)?).await,
+        }
+    }
+
     /// The same over this connection, or over the driver's. Whatever this is dropped in may have
     /// been sent.
     async fn send_by(&self, line: Option<Line<'_>>, db: &str, mut command: Document) -> Result<Document> {
@@ -234,9 +242,20 @@ impl Server {
     }
 
     /// A change of documents that carry locks, as durable as it has to be.
-    async fn prepare(&self, ns: &Namespace, mut command: Document) -> Result<WriteAnswer> {
-        self.nodes.on_majority(&mut command);
-        WriteAnswer::parse_write(&self.send_kept(&ns.db, command).await.map_err(interrupted)?)
+    async fn prepare(&self, ns: &Namespace, command: Document) -> Result<WriteAnswer> {
+        self.prepare_raw(ns, RawDocumentBuf::try_from(&command)?).await
+    }
+
+    /// The same, of a command that is bytes already.
+    async fn prepare_raw(&self, ns: &Namespace, command: RawDocumentBuf) -> Result<WriteAnswer> {
+        WriteAnswer::parse_write(&self.send_durably(&ns.db, command).await.map_err(interrupted)?)
+    }
+
+    async fn send_durably(&self, db: &str, mut command: RawDocumentBuf) -> Result<Document> {
+        if self.nodes.are_several() {
+            command.append(cstr!("writeConcern"), RawDocumentBuf::try_from(&self.nodes.durable())?);
+        }
+        kept(self.send_raw(db, command).await?)
     }
 
     /// The command without the collection's validator.
@@ -252,6 +271,13 @@ impl Server {
         let can_bypass = command.keys().next().is_some_and(|name| JUDGED.contains(&name.as_str()));
         if can_bypass && scoped::bypasses_validation() {
             command.insert(BYPASS_VALIDATION, true);
+        }
+    }
+
+    /// The same, of an `update` or `findAndModify` that is bytes already.
+    fn judged_raw_as_asked(command: &mut RawDocumentBuf) {
+        if scoped::bypasses_validation() {
+            command.append(cstr!("bypassDocumentValidation"), true);
         }
     }
 

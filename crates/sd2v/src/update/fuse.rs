@@ -23,16 +23,24 @@
 //! over*: its unsafe version stands for the clean document, and becomes the safe version in the
 //! same statement. A document that such a transaction has removed is not taken over.
 
-use bson::{Bson, Document, doc};
+use std::sync::LazyLock;
+
+use bson::{
+    Bson, Document, RawArrayBuf, RawBson, RawDocumentBuf,
+    raw::{BindRawBsonRef, CString, cstr},
+    rawdoc,
+};
+use protocol::TxId;
 
 use super::{Update, check};
 use crate::{
     expression::{
-        has_exactly, literal,
+        Exactly,
         path::{self, is_plain_field},
+        path_of,
     },
-    filter::Demand,
-    names::{INSERT, READERS, REMOVE, SLOT, UNSAFE, WRITER},
+    filter::{Demand, Exact},
+    names::{INSERT, READERS, REMOVE, SLOT, UNSAFE, WRITER, tx_id_to_raw},
     statement::held_by,
 };
 
@@ -60,59 +68,99 @@ impl Change<'_> {
     }
 }
 
+/// Can [`fuse`] make one statement of the update?
+pub fn can_fuse(update: &Update) -> bool {
+    changes_of(update).is_some()
+}
+
 /// The update as the `u` of one statement that locks a clean document, or one that one of `over`
 /// has left, for `writer` with the change made in `_unsafe`, or `None` where the operators must be
 /// sent as they are. The lock is taken if and only if the document was modified. All of `over` are
-/// committed, durably. The document has all of the values that `demands` names, and fulfils the
-/// conditions `as_read` ([`crate::filter::exact_conditions`]).
+/// committed, durably. The document has all of the values that `demands` names, and is `as_read`.
+///
+/// The pipeline is bytes already: every write of a transaction makes one.
 pub fn fuse(
     update: &Update,
-    writer: &Bson,
-    over: &[Bson],
+    writer: TxId,
+    over: &[TxId],
     demands: &[Demand<'_>],
-    as_read: &[Bson],
-) -> Option<Vec<Document>> {
-    let Update::Operators(operators) = update else { return None };
-    check::check_operators(operators).ok()?;
-    let changes = changes(operators)?;
-    let values: Document = changes.iter().map(|(field, change)| (field.to_string(), value(field, change))).collect();
-    let demanded = demands.iter().map(|(field, value)| doc! { "$eq": [format!("${field}"), literal(value)] }.into());
-    let conditions = conditions(&changes).into_iter().chain(demanded).chain(as_read.iter().cloned()).collect();
-    Some(vec![lock_if(conditions, values, writer, over)])
+    as_read: &[Exact],
+) -> Option<RawArrayBuf> {
+    let changes = changes_of(update)?;
+    let (mut values, mut exactly) = (RawDocumentBuf::new(), clean().clone());
+    for (field, change) in &changes {
+        values.append(CString::try_from(*field).ok()?, value(field, change)?);
+    }
+    for (field, value) in demands {
+        exactly.and(path_of(field), Some(raw(value)?));
+    }
+    for exact in as_read {
+        exact.add_to(&mut exactly)?;
+    }
+    let mut conditions = RawArrayBuf::new();
+    conditions.push(exactly.into_expression());
+    for (field, _) in changes.iter().filter(|(_, change)| matches!(change, Change::Inc(_))) {
+        is_exact_number(field).into_iter().for_each(|condition| conditions.push(condition));
+    }
+    if !changes.iter().any(|(_, change)| change.is_modifying()) {
+        conditions.push(rawdoc! { "$or": differences(&changes)? });
+    }
+    Some(lock_if(rawdoc! { "$and": conditions }, values, writer, over))
 }
 
 /// As [`fuse`], without a change: locks a clean document, or one that one of `over` has left, for
 /// `writer`. The document is modified if and only if it was locked.
-pub fn fuse_lock(writer: &Bson, over: &[Bson]) -> Vec<Document> {
-    vec![lock_if(vec![is_clean()], Document::new(), writer, over)]
+pub fn fuse_lock(writer: TxId, over: &[TxId]) -> RawArrayBuf {
+    lock_if(clean().clone().into_expression(), RawDocumentBuf::new(), writer, over)
 }
 
 /// As [`fuse`], for a removal, and of a clean document only.
-pub fn fuse_remove(writer: &Bson) -> Vec<Document> {
-    let locked = doc! { "$mergeObjects": ["$$ROOT", { WRITER: literal(writer), REMOVE: true }] };
-    vec![doc! { "$replaceWith": { "$cond": [is_clean(), locked, "$$ROOT"] } }]
+pub fn fuse_remove(writer: TxId) -> RawArrayBuf {
+    let mut marks = RawDocumentBuf::new();
+    marks.append(cstr!("_xTxId"), rawdoc! { "$literal": tx_id_to_raw(writer) });
+    marks.append(cstr!("_remove"), true);
+    let locked = rawdoc! { "$mergeObjects": ["$$ROOT", marks] };
+    let is_clean = clean().clone().into_expression();
+    stage(rawdoc! { "$cond": [is_clean, locked, "$$ROOT"] })
 }
 
-/// The stage that locks the document under these conditions and leaves it as it is otherwise. Paths
-/// in the conditions and values start at the version that is taken for the clean document.
-fn lock_if(conditions: Vec<Bson>, values: Document, writer: &Bson, over: &[Bson]) -> Document {
+/// The pipeline of the one stage that puts the outcome in the document's place.
+fn stage(outcome: RawDocumentBuf) -> RawArrayBuf {
+    let mut pipeline = RawArrayBuf::new();
+    pipeline.push(rawdoc! { "$replaceWith": outcome });
+    pipeline
+}
+
+/// The stage that locks the document under this condition and leaves it as it is otherwise. Paths
+/// in the condition and the values start at the version that is taken for the clean document.
+fn lock_if(condition: RawDocumentBuf, values: RawDocumentBuf, writer: TxId, over: &[TxId]) -> RawArrayBuf {
     let clean = if over.is_empty() { "$$ROOT" } else { "$$CURRENT" };
-    let added = doc! {
-        UNSAFE: { "$mergeObjects": [clean, values] },
-        WRITER: literal(writer),
-    };
-    let locked = doc! { "$mergeObjects": [clean, added] };
-    let outcome = doc! { "$cond": [{ "$and": conditions }, locked, "$$ROOT"] };
-    match over {
-        [] => doc! { "$replaceWith": outcome },
-        over => doc! { "$replaceWith": { "$let": { "vars": { "CURRENT": left_by(over) }, "in": outcome } } },
-    }
+    let mut added = RawDocumentBuf::new();
+    added.append(cstr!("_unsafe"), rawdoc! { "$mergeObjects": [clean, values] });
+    added.append(cstr!("_xTxId"), rawdoc! { "$literal": tx_id_to_raw(writer) });
+    let locked = rawdoc! { "$mergeObjects": [clean, added] };
+    let outcome = rawdoc! { "$cond": [condition, locked, "$$ROOT"] };
+    stage(match over {
+        [] => outcome,
+        over => rawdoc! { "$let": { "vars": { "CURRENT": left_by(over) }, "in": outcome } },
+    })
 }
 
 /// The version that is changed: the unsafe one if one of these transactions holds the document and
 /// has not removed it, otherwise the document itself.
-fn left_by(over: &[Bson]) -> Document {
-    doc! { "$cond": [held_by(over), format!("${UNSAFE}"), "$$ROOT"] }
+fn left_by(over: &[TxId]) -> RawDocumentBuf {
+    rawdoc! { "$cond": [held_by(over), path_of(UNSAFE), "$$ROOT"] }
+}
+
+/// The value as bytes. `None`: a document in it has a name that no document of BSON can have.
+fn raw(value: &Bson) -> Option<RawBson> {
+    RawBson::try_from(value.clone()).ok()
+}
+
+fn changes_of(update: &Update) -> Option<Vec<(&str, Change<'_>)>> {
+    let Update::Operators(operators) = update else { return None };
+    check::check_operators(operators).ok()?;
+    changes(operators)
 }
 
 /// All changes in the order in which the server makes them: by name.
@@ -191,50 +239,53 @@ fn is_exact_step(value: &Bson) -> bool {
     -EXACT < step && step < EXACT
 }
 
-fn value(field: &str, change: &Change<'_>) -> Bson {
-    match change {
-        Change::Set(value) => literal(value).into(),
-        Change::Inc(step) => doc! { "$add": [number_in(field), (*step).clone()] }.into(),
+fn value(field: &str, change: &Change<'_>) -> Option<RawBson> {
+    Some(match change {
+        Change::Set(value) => rawdoc! { "$literal": raw(value)? }.into(),
+        Change::Inc(step) => rawdoc! { "$add": [number_in(field), raw(step)?] }.into(),
         Change::Now => NOW.into(),
-    }
-}
-
-fn conditions(changes: &[(&str, Change<'_>)]) -> Vec<Bson> {
-    let mut all = vec![is_clean()];
-    let incremented = changes.iter().filter(|(_, change)| matches!(change, Change::Inc(_)));
-    all.extend(incremented.flat_map(|(field, _)| is_exact_number(field)));
-    if !changes.iter().any(|(_, change)| change.is_modifying()) {
-        all.push(doc! { "$or": differences(changes) }.into());
-    }
-    all
+    })
 }
 
 /// The condition of a clean document: no lock, and no other metadata, which would belong to no
 /// transaction.
-fn is_clean() -> Bson {
-    has_exactly(&[WRITER, READERS, INSERT, REMOVE, UNSAFE, SLOT].map(|field| (field, None)))
+fn clean() -> &'static Exactly {
+    static CLEAN: LazyLock<Exactly> = LazyLock::new(|| {
+        let mut clean = Exactly::new();
+        [WRITER, READERS, INSERT, REMOVE, UNSAFE, SLOT].into_iter().for_each(|field| clean.and_missing(field));
+        clean
+    });
+    &CLEAN
 }
 
 /// The field as the first operand of `$add`: a missing field counts as zero, of the smallest type.
-fn number_in(field: &str) -> Document {
-    doc! { "$ifNull": [format!("${field}"), 0] }
+fn number_in(field: &str) -> RawDocumentBuf {
+    rawdoc! { "$ifNull": [path_of(field), 0] }
 }
 
-fn is_exact_number(field: &str) -> [Bson; 3] {
+fn is_exact_number(field: &str) -> [RawDocumentBuf; 3] {
     let number = number_in(field);
     [
-        doc! { "$in": [{ "$type": format!("${field}") }, ["int", "long", "double", "missing"]] }.into(),
-        doc! { "$gt": [number.clone(), -EXACT] }.into(),
-        doc! { "$lt": [number, EXACT] }.into(),
+        rawdoc! { "$in": [{ "$type": path_of(field) }, ["int", "long", "double", "missing"]] },
+        rawdoc! { "$gt": [number.clone(), -EXACT] },
+        rawdoc! { "$lt": [number, EXACT] },
     ]
 }
 
-fn differences(changes: &[(&str, Change<'_>)]) -> Vec<Bson> {
-    let differs = |field: &str, value: Bson| doc! { "$ne": [format!("${field}"), value] }.into();
-    let sets = changes.iter().filter_map(|(field, change)| match change {
-        Change::Set(value) => Some(differs(field, literal(value).into())),
-        Change::Now => Some(differs(field, NOW.into())),
-        Change::Inc(_) => None,
-    });
-    sets.collect()
+fn differences(changes: &[(&str, Change<'_>)]) -> Option<RawArrayBuf> {
+    fn differs(field: &str, value: impl BindRawBsonRef) -> RawDocumentBuf {
+        let mut operands = RawArrayBuf::new();
+        operands.push(path_of(field));
+        operands.push(value);
+        rawdoc! { "$ne": operands }
+    }
+    let mut all = RawArrayBuf::new();
+    for (field, change) in changes {
+        match change {
+            Change::Set(value) => all.push(differs(field, rawdoc! { "$literal": raw(value)? })),
+            Change::Now => all.push(differs(field, NOW)),
+            Change::Inc(_) => {}
+        }
+    }
+    Some(all)
 }

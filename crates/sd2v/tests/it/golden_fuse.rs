@@ -2,14 +2,36 @@
 
 #![allow(clippy::unwrap_used)]
 
-use bson::{Bson, Document, Timestamp, bson, doc};
+use bson::{Bson, Document, RawArrayBuf, Timestamp, bson, doc};
+use protocol::{ClientId, TxId};
 use sd2v::{
-    filter::{exact_conditions, plain_demands},
+    filter::{exact, plain_demands},
+    names::tx_id_to_bson,
     update::*,
 };
 
+/// Transactions of one client.
+const ALL: [TxId; 3] = [tx(1), tx(2), tx(3)];
+const ME: TxId = ALL[0];
+
+const fn tx(seq: u64) -> TxId {
+    TxId { client: ClientId([7; 12]), seq }
+}
+
+fn id(of: TxId) -> Bson {
+    tx_id_to_bson(of)
+}
+
+fn stages(pipeline: RawArrayBuf) -> Vec<Document> {
+    let stages = Vec::<Bson>::try_from(&*pipeline).unwrap();
+    stages.into_iter().map(|stage| stage.as_document().unwrap().clone()).collect()
+}
+
 fn fused(u: Bson) -> Option<Vec<Document>> {
-    fuse(&Update::parse_update(u).unwrap(), &bson!({ "c": 1 }), &[], &[], &[])
+    let update = Update::parse_update(u).unwrap();
+    let fused = fuse(&update, ME, &[], &[], &[]);
+    assert_eq!(can_fuse(&update), fused.is_some());
+    fused.map(stages)
 }
 
 /// Conditions, locked document, document left as it is.
@@ -22,10 +44,16 @@ fn parts(u: Bson) -> (Vec<Bson>, Document, Bson) {
 }
 
 fn clean() -> Bson {
-    let names = bson!({
+    clean_and(doc! {}, doc! {})
+}
+
+/// A clean document, of which these expressions have these values.
+fn clean_and(found: Document, wanted: Document) -> Bson {
+    let mut names = doc! {
         "f0": "$_xTxId", "f1": "$_sTxIds", "f2": "$_insert", "f3": "$_remove", "f4": "$_unsafe", "f5": "$_slot",
-    });
-    bson!({ "$eq": [names, { "$literal": {} }] })
+    };
+    names.extend(found);
+    bson!({ "$eq": [names, { "$literal": wanted }] })
 }
 
 const LIMIT: i64 = 1 << 53;
@@ -41,7 +69,7 @@ fn fuse_inc_demands_a_clean_document_and_exact_numbers() {
     ]);
     assert_eq!(conditions, expected);
     let values = doc! { "a": { "$literal": "$x" }, "b": { "$add": [{ "$ifNull": ["$b", 0] }, 5] } };
-    let added = doc! { "_unsafe": { "$mergeObjects": ["$$ROOT", values] }, "_xTxId": { "$literal": { "c": 1 } } };
+    let added = doc! { "_unsafe": { "$mergeObjects": ["$$ROOT", values] }, "_xTxId": { "$literal": id(ME) } };
     assert_eq!((locked, left), (doc! { "$mergeObjects": ["$$ROOT", added] }, Bson::from("$$ROOT")));
 }
 
@@ -88,28 +116,27 @@ fn fuse_new_fields_in_the_servers_order() {
 #[test]
 fn fuse_takes_over_what_the_named_transaction_has_left() {
     let update = Update::parse_update(bson!({ "$inc": { "a": 1 } })).unwrap();
-    let (me, over) = (bson!({ "c": 1 }), bson!({ "c": 2 }));
-    let [stage] = fuse(&update, &me, std::slice::from_ref(&over), &[], &[]).unwrap().try_into().unwrap();
+    let [stage] = stages(fuse(&update, ME, &ALL[1..2], &[], &[]).unwrap()).try_into().unwrap();
     let outer = stage.get_document("$replaceWith").unwrap().get_document("$let").unwrap();
-    let is_left = bson!({ "$eq": [{ "f0": "$_xTxId", "f1": "$_remove" }, { "$literal": { "f0": { "c": 2 } } }] });
+    let is_left = bson!({ "$eq": [{ "f0": "$_xTxId", "f1": "$_remove" }, { "$literal": { "f0": id(ALL[1]) } }] });
     assert_eq!(outer.get_document("vars").unwrap(), &doc! { "CURRENT": { "$cond": [is_left, "$_unsafe", "$$ROOT"] } });
     let [conditions, locked, left] =
         outer.get_document("in").unwrap().get_array("$cond").unwrap().clone().try_into().unwrap();
     assert_eq!(conditions.as_document().unwrap().get_array("$and").unwrap()[0], clean());
     let values = doc! { "a": { "$add": [{ "$ifNull": ["$a", 0] }, 1] } };
-    let added = doc! { "_unsafe": { "$mergeObjects": ["$$CURRENT", values] }, "_xTxId": { "$literal": me } };
+    let added = doc! { "_unsafe": { "$mergeObjects": ["$$CURRENT", values] }, "_xTxId": { "$literal": id(ME) } };
     assert_eq!((locked, left), (bson!({ "$mergeObjects": ["$$CURRENT", added] }), Bson::from("$$ROOT")));
 }
 
 #[test]
 fn fuse_takes_over_from_any_of_several() {
     let update = Update::parse_update(bson!({ "$inc": { "a": 1 } })).unwrap();
-    let (me, over) = (bson!({ "c": 1 }), [bson!({ "c": 2 }), bson!({ "c": 3 })]);
-    for pipeline in [fuse(&update, &me, &over, &[], &[]).unwrap(), fuse_lock(&me, &over)] {
-        let vars = pipeline[0].get_document("$replaceWith").unwrap().get_document("$let").unwrap();
+    for pipeline in [fuse(&update, ME, &ALL[1..], &[], &[]).unwrap(), fuse_lock(ME, &ALL[1..])] {
+        let [stage] = stages(pipeline).try_into().unwrap();
+        let vars = stage.get_document("$replaceWith").unwrap().get_document("$let").unwrap();
         let current = vars.get_document("vars").unwrap().get_document("CURRENT").unwrap();
         let held = current.get_array("$cond").unwrap()[0].as_document().unwrap().get_array("$and").unwrap();
-        let written = bson!({ "$in": ["$_xTxId", { "$literal": [{ "c": 2 }, { "c": 3 }] }] });
+        let written = bson!({ "$in": ["$_xTxId", { "$literal": [id(ALL[1]), id(ALL[2])] }] });
         assert_eq!(held[..], [written, bson!({ "$eq": [{ "f0": "$_remove" }, { "$literal": {} }] })]);
     }
 }
@@ -119,11 +146,10 @@ fn fuse_with_what_the_filter_demands() {
     let (update, filter) =
         (Update::parse_update(bson!({ "$inc": { "a": 1 } })).unwrap(), doc! { "_id": 1, "k": 7, "s": "x" });
     let demands = plain_demands(&filter).unwrap();
-    let [stage] = fuse(&update, &bson!({ "c": 1 }), &[], &demands, &[]).unwrap().try_into().unwrap();
+    let [stage] = stages(fuse(&update, ME, &[], &demands, &[]).unwrap()).try_into().unwrap();
     let outcome = stage.get_document("$replaceWith").unwrap().get_array("$cond").unwrap().clone();
     let conditions = outcome[0].as_document().unwrap().get_array("$and").unwrap();
-    let demanded = [bson!({ "$eq": ["$k", { "$literal": 7 }] }), bson!({ "$eq": ["$s", { "$literal": "x" }] })];
-    assert_eq!(conditions[conditions.len() - 2..], demanded);
+    assert_eq!(conditions[0], clean_and(doc! { "f6": "$k", "f7": "$s" }, doc! { "f6": 7, "f7": "x" }));
 }
 
 #[test]
@@ -148,10 +174,9 @@ fn plain_demands_are_values_that_expressions_compare_as_filters_do() {
 
 #[test]
 fn fuse_remove_of_a_clean_document_only() {
-    let me = bson!({ "c": 1 });
-    let [stage] = fuse_remove(&me).try_into().unwrap();
+    let [stage] = stages(fuse_remove(ME)).try_into().unwrap();
     let outcome = stage.get_document("$replaceWith").unwrap().get_array("$cond").unwrap().clone();
-    let locked = bson!({ "$mergeObjects": ["$$ROOT", { "_xTxId": { "$literal": me }, "_remove": true }] });
+    let locked = bson!({ "$mergeObjects": ["$$ROOT", { "_xTxId": { "$literal": id(ME) }, "_remove": true }] });
     assert_eq!(outcome, [clean(), locked, Bson::from("$$ROOT")]);
 }
 
@@ -185,10 +210,10 @@ fn fuse_anything_dubious_left_to_the_operators() {
 #[test]
 fn fuse_with_what_was_read() {
     let update = Update::parse_update(bson!({ "$set": { "a": 1 } })).unwrap();
-    let as_read: Vec<Bson> = exact_conditions("k", Some(&7.into())).unwrap();
-    let [stage] = fuse(&update, &bson!({ "c": 1 }), &[], &[], &as_read).unwrap().try_into().unwrap();
+    let as_read = [exact("k", Some(&7.into())).unwrap(), exact("gone", None).unwrap()];
+    let [stage] = stages(fuse(&update, ME, &[], &[], &as_read).unwrap()).try_into().unwrap();
     let outcome = stage.get_document("$replaceWith").unwrap().get_array("$cond").unwrap().clone();
     let conditions = outcome[0].as_document().unwrap().get_array("$and").unwrap();
-    let demanded = [bson!({ "$eq": ["$k", { "$literal": 7 }] }), bson!({ "$eq": [{ "$type": "$k" }, "int"] })];
-    assert_eq!(conditions[conditions.len() - 2..], demanded);
+    let found = doc! { "f6": "$k", "f7": { "$type": "$k" }, "f8": "$gone" };
+    assert_eq!(conditions[0], clean_and(found, doc! { "f6": 7, "f7": "int" }));
 }

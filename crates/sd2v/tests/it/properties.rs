@@ -4,8 +4,10 @@
 
 use bson::{Bson, Document, doc, oid::ObjectId};
 use proptest::{collection::vec, prelude::*, sample::select};
+use protocol::{ClientId, TxId};
 use sd2v::{Error, difference::difference, expression::*, filter::*, names::RESERVED, projection::*, update::*};
 
+const TX: TxId = TxId { client: ClientId([7; 12]), seq: 1 };
 /// Keys that mean something somewhere, and some that do not.
 const KEYS: [&str; 40] = [
     "a",
@@ -254,7 +256,7 @@ proptest! {
             Update::parse_update(value.clone()).ok(),
         ];
         for update in updates.into_iter().flatten() {
-            let _ = (rewrite_update(&update), fuse(&update, &Bson::Null, &[Bson::Null], &[], &[]));
+            let _ = (rewrite_update(&update), fuse(&update, TX, &[TX], &[], &[]));
             let _ = (upsert_id(&document, &update), rewrite_upsert(&document, &update, &value, &document, &Bson::Null));
         }
     }
@@ -268,6 +270,6 @@ proptest! {
         let document = doc! { key: nested.clone() };
         let _ = (rewrite_filter(&document), rewrite_expression(&nested), as_stages(&document));
         let _ = (rewrite_update(&Update::Pipeline(vec![document.clone()])), is_find_only(&document));
-        let _ = fuse(&Update::Operators(doc! { "$set": document }), &Bson::Null, &[], &[], &[]);
+        let _ = fuse(&Update::Operators(doc! { "$set": document }), TX, &[], &[], &[]);
     }
 }

@@ -19,16 +19,16 @@
 
 use std::collections::HashSet;
 
-use bson::{Bson, Document};
+use bson::RawDocumentBuf;
 use protocol::TxId;
-use sd2v::update::Update;
+use sd2v::{filter::Exact, update::Update};
 
 use super::{
     Locking,
     answered_each::{Done, Way, of_all, of_some},
     change::Change,
     shown::{statement_of, taken_over},
-    target::Target,
+    target::{Target, update_of},
 };
 use crate::{
     coordinator::{
@@ -73,7 +73,7 @@ pub(crate) enum Form {
 /// The statements for one document.
 struct Statements {
     way: Way,
-    all: Vec<Document>,
+    all: Vec<RawDocumentBuf>,
 }
 
 impl Locking {
@@ -122,10 +122,9 @@ impl Locking {
             tx.hold(&self.options, ns, &removed, Hold::Remove)?;
         }
         let ways: Vec<Way> = statements.iter().map(|statements| statements.way).collect();
-        let statements: Vec<Document> = statements.into_iter().flat_map(|statements| statements.all).collect();
-        let command = bson::doc! {"update": &ns.coll, "updates": statements, "ordered": true};
+        let command = update_of(ns, statements.into_iter().flat_map(|statements| statements.all));
         let touches = all.iter().map(|each| each.change.touches()).fold(Fields::none(), |some, more| some.and(&more));
-        let answer = self.server.send_prepared(tx, ns, command, &touches).await?;
+        let answer = self.server.send_prepared_raw(tx, ns, command, &touches).await?;
         let done = match self.in_order(tx, ns, (&at, &ways), &answer, me).await {
             Ok(done) => done,
             Err(error) => {
@@ -272,7 +271,7 @@ fn short_statements(all: &[Each<'_>], me: TxId) -> Result<Option<Vec<Statements>
 }
 
 /// The conditions under which the document is as it was read.
-fn conditions_of(as_read: Option<&Demanded>) -> &[Bson] {
+fn conditions_of(as_read: Option<&Demanded>) -> &[Exact] {
     as_read.map_or(&[], |demanded| &demanded.conditions)
 }
 
@@ -288,7 +287,8 @@ fn in_two(Each { target, change, .. }: &Each<'_>, me: TxId) -> Result<Option<Sta
             removal.map(|statement| Statements { way: Way::Remove, all: vec![statement] })
         }
         Change::Update { update, array_filters } => {
-            let all = target.locked_and_changed(update, *array_filters, me)?.to_vec();
+            let both = target.locked_and_changed(update, *array_filters, me)?;
+            let all = both.iter().map(RawDocumentBuf::try_from).collect::<Result<_, _>>()?;
             Some(Statements { way: Way::InTwo, all })
         }
     })
@@ -303,8 +303,7 @@ struct Room {
 impl Room {
     /// Does the command have room for these statements as well?
     fn takes(&mut self, statements: &Statements) -> bool {
-        let size = |one: &Document| one.to_vec().map_or(BATCH_BYTES, |bytes| bytes.len());
-        self.bytes += statements.all.iter().map(size).sum::<usize>();
+        self.bytes += statements.all.iter().map(|one| one.as_bytes().len()).sum::<usize>();
         self.bytes <= BATCH_BYTES
     }
 }

@@ -17,7 +17,7 @@
 //! transaction is rolled back, and its documents are searched for by its id
 //! ([`Transaction::hold_unknown`]).
 
-use bson::{Bson, Document, doc};
+use bson::{Bson, Document, RawDocumentBuf, raw::cstr};
 use protocol::TxId;
 use sd2v::{
     filter::{guard_filter, has_special, rewrite_filter, sees_lock_fields},
@@ -90,16 +90,18 @@ impl Locking {
         let Some(free) = free_one(tx, &collection, ns, query, asked).filter(|_| is_alone) else { return Ok(None) };
         // A document that is left has its place in an order by its unsafe version, by which the
         // server cannot sort it.
-        let left: Vec<Bson> = match (&tx.claims, free) {
-            (Some(claims), Free::Wanted) => claims.left_in(ns).into_iter().map(tx_id_to_bson).collect(),
+        let left = match (&tx.claims, free) {
+            (Some(claims), Free::Wanted) => claims.left_in(ns),
             _ => Vec::new(),
         };
         let statement = match free {
             Free::Wanted => statement_of(query, change, me, &left)?,
-            Free::First => first_of(query, change, me),
+            Free::First => first_of(query, change, me)?,
         };
         let Some(mut statement) = statement else { return Ok(None) };
-        statement.extend(asked.stored_fields().map(|fields| ("fields".to_owned(), fields.into())));
+        if let Some(fields) = asked.stored_fields() {
+            statement.append(cstr!("fields"), RawDocumentBuf::try_from(&fields)?);
+        }
         if free == Free::First && self.finisher.has_left(ns) {
             // Documents that this client has committed get their place in the order when they are
             // finished.
@@ -183,35 +185,36 @@ fn free_one(
 }
 
 /// Find, lock and change in one, where that is provably the same.
-fn statement_of(query: &Query, change: &Change<'_>, me: TxId, left: &[Bson]) -> Result<Option<Document>> {
-    let (safe, writer) = (guard_filter(&query.filter), tx_id_to_bson(me));
+fn statement_of(query: &Query, change: &Change<'_>, me: TxId, left: &[TxId]) -> Result<Option<RawDocumentBuf>> {
+    let safe = guard_filter(&query.filter);
     if matches!(change, Change::Remove) {
-        return Ok(Some(statement::lock_remove(safe, me, OwnReadLock::None, false)));
+        let removal = statement::lock_remove(safe, me, OwnReadLock::None, false);
+        return Ok(Some(RawDocumentBuf::try_from(&removal)?));
     }
     let pipeline = match change {
-        Change::Update { update, array_filters: None } if !change.is_lock() => fuse(update, &writer, left, &[], &[]),
-        Change::Update { array_filters: None, .. } => Some(fuse_lock(&writer, left)),
+        Change::Update { update, array_filters: None } if !change.is_lock() => fuse(update, me, left, &[], &[]),
+        Change::Update { array_filters: None, .. } => Some(fuse_lock(me, left)),
         _ => None,
     };
     let Some(pipeline) = pipeline else { return Ok(None) };
     let query = statement::free_or_left(safe, rewrite_filter(&query.filter)?, left);
-    Ok(Some(statement::lock_change(query, pipeline)))
+    Ok(Some(statement::lock_change(RawDocumentBuf::try_from(&query)?, pipeline)))
 }
 
 /// Finds the first document that others see, and locks and changes it if it is free; `None` where
 /// that is not provably the same. A document that is not free stays as it is, and is returned.
-fn first_of(query: &Query, change: &Change<'_>, me: TxId) -> Option<Document> {
-    let writer = tx_id_to_bson(me);
+fn first_of(query: &Query, change: &Change<'_>, me: TxId) -> Result<Option<RawDocumentBuf>> {
     let pipeline = match change {
-        Change::Remove => Some(fuse_remove(&writer)),
-        Change::Update { update, array_filters: None } if !change.is_lock() => fuse(update, &writer, &[], &[], &[]),
-        Change::Update { array_filters: None, .. } => Some(fuse_lock(&writer, &[])),
+        Change::Remove => Some(fuse_remove(me)),
+        Change::Update { update, array_filters: None } if !change.is_lock() => fuse(update, me, &[], &[], &[]),
+        Change::Update { array_filters: None, .. } => Some(fuse_lock(me, &[])),
         Change::Update { .. } => None,
     };
     let shown = view::safe_filter_beside(&query.filter, me, false);
-    pipeline.map(|pipeline| {
-        let mut statement = statement::lock_change(shown, pipeline);
-        statement.extend(query.sort.clone().map(|sort| ("sort".to_owned(), sort.into())));
-        statement
-    })
+    let Some(pipeline) = pipeline else { return Ok(None) };
+    let mut statement = statement::lock_change(RawDocumentBuf::try_from(&shown)?, pipeline);
+    if let Some(sort) = &query.sort {
+        statement.append(cstr!("sort"), RawDocumentBuf::try_from(sort)?);
+    }
+    Ok(Some(statement))
 }

@@ -1,8 +1,8 @@
 //! A document that is found by any of its fields and locked by one statement: what of it is asked
 //! for, and what is found.
 
-use bson::{Bson, Document, doc};
-use sd2v::{names::WRITER, update::fuse};
+use bson::{Document, doc};
+use sd2v::{names::WRITER, update::can_fuse};
 
 use super::{change::Change, shown::Shown};
 use crate::coordinator::asked::address::Address;
@@ -42,6 +42,6 @@ pub(super) fn is_one_statement(change: &Change<'_>) -> bool {
     match change {
         Change::Remove => true,
         Change::Update { array_filters: Some(_), .. } => false,
-        Change::Update { update, .. } => change.is_lock() || fuse(update, &Bson::Null, &[], &[], &[]).is_some(),
+        Change::Update { update, .. } => change.is_lock() || can_fuse(update),
     }
 }

@@ -13,16 +13,19 @@
 
 use std::collections::BTreeMap;
 
-use bson::{Bson, Document, doc};
+use bson::{Document, RawDocumentBuf, doc, rawdoc};
 use protocol::TxId;
 use sd2v::{
     filter::{LockCondition, guard_filter, has_special, is_only_id, lock_condition, rewrite_filter, sees_lock_fields},
-    names::tx_id_to_bson,
     statement::{self, OwnReadLock},
     update::{fuse, rewrite_update},
 };
 
-use super::{Locking, change::Change, target::Target};
+use super::{
+    Locking,
+    change::Change,
+    target::{Target, update_of},
+};
 use crate::{
     coordinator::{
         asked::{
@@ -129,16 +132,16 @@ impl Locking {
             return Ok(None);
         }
         let left = tx.claims.as_ref().map_or_else(Vec::new, |claims| claims.left_in(targets.ns));
-        let left: Vec<Bson> = left.into_iter().map(tx_id_to_bson).collect();
-        let Some(pipeline) = fuse(update, &tx_id_to_bson(me), &left, &[], &[]) else { return Ok(None) };
+        let Some(pipeline) = fuse(update, me, &left, &[], &[]) else { return Ok(None) };
         let (safe, taken) = match is_only_id(targets.filter) {
             true => (Document::new(), Document::new()),
             false => (guard_filter(targets.filter), rewrite_filter(targets.filter)?),
         };
         let query = doc! {"$and": [among(targets.at), statement::free_or_left(safe, taken, &left)]};
         tx.hold(&self.options, targets.ns, targets.at, Hold::Change)?;
-        let command = targets.command(vec![doc! {"q": query, "u": pipeline, "multi": true}]);
-        let answer = self.server.send_prepared(tx, targets.ns, command, &change.touches()).await?;
+        let statement = rawdoc! {"q": RawDocumentBuf::try_from(&query)?, "u": pipeline, "multi": true};
+        let command = update_of(targets.ns, [statement]);
+        let answer = self.server.send_prepared_raw(tx, targets.ns, command, &change.touches()).await?;
         let (mine, others): (Vec<Address>, Vec<Address>) =
             match answer.errors.is_empty() && answer.modified == targets.at.len() as i64 {
                 true => (targets.at.to_vec(), Vec::new()),

@@ -12,7 +12,7 @@
 //! The command is sent once, and the transaction is in doubt meanwhile
 //! ([`crate::coordinator::server::live`]).
 
-use bson::{Document, doc};
+use bson::{Document, RawDocumentBuf, doc};
 use protocol::TxId;
 use sd2v::{
     filter::{LockCondition, guard_filter, plain_demands, rewrite_filter, sees_lock_fields},
@@ -27,7 +27,7 @@ use super::{
     Locking,
     change::{Change, nothing},
     consequences::Consequences,
-    target::Target,
+    target::{Target, update_of},
     unique::{Before, Placed},
 };
 use crate::{
@@ -250,11 +250,11 @@ impl Locking {
         &self,
         tx: &mut Transaction,
         target: &Target<'_>,
-        statement: Document,
+        statement: RawDocumentBuf,
         update: &Update,
     ) -> Result<Option<Applied>> {
-        let (command, touches) = (target.command(vec![statement], None), Fields::of_update(update));
-        let answer = self.server.send_prepared(tx, target.ns, command, &touches).await?;
+        let (command, touches) = (update_of(target.ns, [statement]), Fields::of_update(update));
+        let answer = self.server.send_prepared_raw(tx, target.ns, command, &touches).await?;
         // Whatever the server has against it, the two-statement form says it in the user's terms.
         Ok((answer.errors.is_empty() && answer.modified == 1).then_some(Applied {
             matched: true,

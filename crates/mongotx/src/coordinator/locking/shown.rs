@@ -4,9 +4,10 @@
 //! the command around it is another. Where one statement cannot do everything, or did nothing,
 //! nothing is said here and the caller goes the long way.
 
-use bson::{Bson, Document};
+use bson::{Bson, Document, RawDocumentBuf, raw::cstr};
 use protocol::TxId;
 use sd2v::{
+    filter::Exact,
     names::{UNSAFE, WRITER, tx_id_to_bson},
     statement::{self, OwnReadLock},
     stored,
@@ -60,7 +61,9 @@ impl Locking {
             None => None,
         };
         self.take_over(&mut statement, target, change, (me, claim.as_ref())).await?;
-        statement.extend(fields.map(|fields| ("fields".to_owned(), fields.into())));
+        if let Some(fields) = fields {
+            statement.append(cstr!("fields"), RawDocumentBuf::try_from(&fields)?);
+        }
         tx.check_alive()?;
         let hold = if matches!(change, Change::Remove) { Hold::Remove } else { Hold::Change };
         tx.hold(&self.options, target.ns, std::slice::from_ref(target.at), hold)?;
@@ -91,7 +94,7 @@ impl Locking {
     /// waits until it is finished.
     pub(crate) async fn take_over(
         &self,
-        statement: &mut Document,
+        statement: &mut RawDocumentBuf,
         target: &Target<'_>,
         change: &Change<'_>,
         (me, claim): (TxId, Option<&Claim<'_>>),
@@ -105,11 +108,11 @@ impl Locking {
 /// If a committed transaction may have left the document, makes the statement take it over. Answers
 /// that transaction if the statement cannot: the document has to be finished before.
 pub(super) fn taken_over(
-    statement: &mut Document,
+    statement: &mut RawDocumentBuf,
     target: &Target<'_>,
     change: &Change<'_>,
     (me, claim): (TxId, Option<&Claim<'_>>),
-    as_read: &[Bson],
+    as_read: &[Exact],
 ) -> Result<Option<TxId>> {
     let Some(left) = claim.and_then(Claim::left) else { return Ok(None) };
     match statement_of(target, change, me, Some(left), as_read)? {
@@ -127,22 +130,24 @@ pub(super) fn statement_of(
     change: &Change<'_>,
     me: TxId,
     left: Option<TxId>,
-    as_read: &[Bson],
-) -> Result<Option<Document>> {
+    as_read: &[Exact],
+) -> Result<Option<RawDocumentBuf>> {
     let condition = target.condition()?;
     if condition.text.is_some() {
         return Ok(None);
     }
     let safe = target.safe_or_left(&condition, left)?;
-    let (writer, over) = (tx_id_to_bson(me), left.map(tx_id_to_bson));
+    let whole = |statement: Document| RawDocumentBuf::try_from(&statement);
     Ok(match change {
         Change::Remove if left.is_some() => None,
-        Change::Remove => Some(statement::lock_remove(safe, me, OwnReadLock::None, false)),
+        Change::Remove => Some(whole(statement::lock_remove(safe, me, OwnReadLock::None, false))?),
         Change::Update { array_filters: Some(_), .. } => None,
         Change::Update { .. } if change.is_lock() && left.is_some() => {
-            Some(statement::lock_change(safe, fuse_lock(&writer, over.as_slice())))
+            Some(statement::lock_change(whole(safe)?, fuse_lock(me, left.as_slice())))
         }
-        Change::Update { .. } if change.is_lock() => Some(statement::lock_copy(safe, me, OwnReadLock::None, false)),
+        Change::Update { .. } if change.is_lock() => {
+            Some(whole(statement::lock_copy(safe, me, OwnReadLock::None, false))?)
+        }
         Change::Update { update, .. } => target.fused(update, me, left, as_read)?,
     })
 }

@@ -1,13 +1,12 @@
 //! One document that is to be locked, with its conditions, and the statements that say so.
 
-use bson::{Bson, Document, doc};
+use bson::{Document, RawArrayBuf, RawDocumentBuf, doc, rawdoc};
 use protocol::TxId;
 use sd2v::{
     filter::{
-        LockCondition, guard_filter, has_special, is_only_id, lock_condition, plain_demands, rewrite_filter,
+        Exact, LockCondition, guard_filter, has_special, is_only_id, lock_condition, plain_demands, rewrite_filter,
         sees_lock_fields,
     },
-    names::tx_id_to_bson,
     statement::{self, OwnReadLock},
     update::{Update, fuse, rewrite_update},
 };
@@ -20,6 +19,12 @@ use crate::{
     error::Result,
     options::Namespace,
 };
+
+/// The command of these statements, which are carried out in their order as far as none fails.
+pub(super) fn update_of(ns: &Namespace, statements: impl IntoIterator<Item = RawDocumentBuf>) -> RawDocumentBuf {
+    let statements: RawArrayBuf = statements.into_iter().collect();
+    rawdoc! {"update": &*ns.coll, "updates": statements, "ordered": true}
+}
 
 /// One document, and the conditions under which it is to be changed.
 pub(crate) struct Target<'a> {
@@ -62,7 +67,7 @@ impl Target<'_> {
     pub(crate) fn safe_or_left(&self, condition: &LockCondition, left: Option<TxId>) -> Result<Document> {
         let Some(left) = left.filter(|_| !is_only_id(self.filter)) else { return Ok(self.safe(condition)) };
         let (safe, taken) = (guard_filter(&condition.rest), rewrite_filter(&condition.rest)?);
-        Ok(self.narrowed(statement::free_or_left(safe, taken, &[tx_id_to_bson(left)])))
+        Ok(self.narrowed(statement::free_or_left(safe, taken, &[left])))
     }
 
     /// Lock, copy and change in one statement, where that is provably the same. Where the filter is
@@ -73,19 +78,18 @@ impl Target<'_> {
         update: &Update,
         me: TxId,
         left: Option<TxId>,
-        as_read: &[Bson],
-    ) -> Result<Option<Document>> {
+        as_read: &[Exact],
+    ) -> Result<Option<RawDocumentBuf>> {
         let demands = plain_demands(self.filter).filter(|_| self.terms.collation.is_none());
-        let over = left.map(tx_id_to_bson);
         let plain = demands.as_deref().unwrap_or_default();
-        let Some(pipeline) = fuse(update, &tx_id_to_bson(me), over.as_slice(), plain, as_read) else {
+        let Some(pipeline) = fuse(update, me, left.as_slice(), plain, as_read) else {
             return Ok(None);
         };
         let query = match demands {
             Some(_) => self.at.filter(),
             None => self.safe_or_left(&self.condition()?, left)?,
         };
-        Ok(Some(statement::lock_change(query, pipeline)))
+        Ok(Some(statement::lock_change(RawDocumentBuf::try_from(&query)?, pipeline)))
     }
 
     /// Lock and copy, then change the copy: the statements for a document that this transaction has

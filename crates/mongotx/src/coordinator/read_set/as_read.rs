@@ -8,6 +8,7 @@
 use std::collections::HashSet;
 
 use bson::{Bson, RawDocument};
+use sd2v::filter::Exact;
 
 use super::{kept::KeptAnswer, witness::Witness};
 use crate::{coordinator::asked::own_key::OwnKey, document};
@@ -21,7 +22,7 @@ pub(crate) struct AsRead {
 /// The same, as conditions of the statement that locks the document.
 pub(crate) struct Demanded {
     pub(in crate::coordinator) as_read: AsRead,
-    pub(in crate::coordinator) conditions: Vec<Bson>,
+    pub(in crate::coordinator) conditions: Vec<Exact>,
 }
 
 impl AsRead {

@@ -4,7 +4,7 @@
 use std::collections::{HashMap, HashSet};
 
 use bson::{Bson, Document, RawDocument, RawDocumentBuf};
-use sd2v::filter::{exact_conditions, is_only_id, pinned_ids};
+use sd2v::filter::{Exact, exact, is_only_id, pinned_ids};
 
 use crate::coordinator::asked::{own_key::OwnKey, query::Query};
 
@@ -83,14 +83,13 @@ impl KeptAnswer {
 
     /// Conditions under which all fields of the document are as they were read. `None`: there are
     /// none for the value of one of them.
-    pub(super) fn conditions(&self, key: &OwnKey) -> Option<Vec<Bson>> {
+    pub(super) fn conditions(&self, key: &OwnKey) -> Option<Vec<Exact>> {
         let document = self.documents.get(key)?;
-        let mut all = Vec::new();
-        for field in &self.fields {
+        let condition = |field: &String| {
             let value = document.get(field).ok()?.map(Bson::try_from).transpose().ok()?;
-            all.extend(exact_conditions(field, value.as_ref())?);
-        }
-        Some(all)
+            exact(field, value.as_ref())
+        };
+        self.fields.iter().map(condition).collect()
     }
 }
 

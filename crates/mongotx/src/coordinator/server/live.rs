@@ -12,7 +12,7 @@
 
 use std::{iter, sync::Arc};
 
-use bson::{Bson, Document, doc};
+use bson::{Bson, Document, RawDocument, RawDocumentBuf, doc, raw::cstr, rawdoc};
 use protocol::TxId;
 use sd2v::statement;
 
@@ -117,9 +117,31 @@ impl Server {
         touches: &Fields,
     ) -> Result<WriteAnswer> {
         Server::judged_as_asked(&mut command);
+        self.send_judged(tx, ns, RawDocumentBuf::try_from(&command)?, touches).await
+    }
+
+    /// The same, of an `update` that is bytes already.
+    pub(crate) async fn send_prepared_raw(
+        &self,
+        tx: &mut impl Live,
+        ns: &Namespace,
+        mut command: RawDocumentBuf,
+        touches: &Fields,
+    ) -> Result<WriteAnswer> {
+        Server::judged_raw_as_asked(&mut command);
+        self.send_judged(tx, ns, command, touches).await
+    }
+
+    async fn send_judged(
+        &self,
+        tx: &mut impl Live,
+        ns: &Namespace,
+        command: RawDocumentBuf,
+        touches: &Fields,
+    ) -> Result<WriteAnswer> {
         tx.sending(ns, touches);
         self.at(Step::BeforeLock).await;
-        let answer = self.prepare(ns, command).await;
+        let answer = self.prepare_raw(ns, command).await;
         self.at(Step::AfterLock).await;
         if is_answered(&answer) {
             tx.answered();
@@ -155,19 +177,21 @@ impl Server {
         &self,
         tx: &mut impl Live,
         ns: &Namespace,
-        statement: &Document,
+        statement: &RawDocument,
         touches: &Fields,
     ) -> Result<Told> {
-        let part = |name| statement.get(name).cloned().unwrap_or(Bson::Null);
-        let mut command = doc! {"findAndModify": &ns.coll, "query": part("q"), "update": part("u"), "new": true};
-        for part in ["fields", "sort"] {
-            command.extend(statement.get(part).map(|value| (part.to_owned(), value.clone())));
+        let mut command = rawdoc! {"findAndModify": &*ns.coll, "new": true};
+        for (part, name) in
+            [("q", cstr!("query")), ("u", cstr!("update")), ("fields", cstr!("fields")), ("sort", cstr!("sort"))]
+        {
+            if let Some(value) = statement.get(part)? {
+                command.append(name, value);
+            }
         }
-        self.nodes.on_majority(&mut command);
-        Server::judged_as_asked(&mut command);
+        Server::judged_raw_as_asked(&mut command);
         tx.sending(ns, touches);
         self.at(Step::BeforeLock).await;
-        let answer = self.send_kept(&ns.db, command).await.map_err(interrupted);
+        let answer = self.send_durably(&ns.db, command).await.map_err(interrupted);
         self.at(Step::AfterLock).await;
         if is_answered(&answer) {
             tx.answered();
