@@ -73,11 +73,11 @@ async fn send_and_ask(
 }
 
 /// The look before a question behind the insert that is about to be sent; `None`: nothing is to
-/// be asked behind it. Only a transaction that others of this client wait for asks ahead: for
-/// the rest, looks at the commit are shared.
+/// be asked behind it. A transaction asks ahead that others of this client wait for, or that is the
+/// only one: for the rest, looks at the commit are shared.
 fn look_ahead(core: &Core, tx: &mut Transaction, ns: &Namespace) -> Option<LookAhead> {
     let validates = tx.validates() && !tx.is_serializable() && !tx.reads.is_empty();
-    if !validates || !core.server.is_bound() || !tx.is_wanted() {
+    if !validates || !core.server.is_bound() || !(tx.is_wanted() || tx.is_alone()) {
         return None;
     }
     let guess = core.forecast.after(ns, tx.reads.count(), tx.count_held());

@@ -24,7 +24,7 @@ use std::{
     fmt,
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicBool, Ordering::SeqCst},
+        atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst},
     },
 };
 
@@ -51,6 +51,8 @@ const MOST_LEFT: usize = 16;
 #[derive(Default)]
 pub(crate) struct Siblings {
     table: Mutex<Table>,
+    /// Number of transactions that have written something, and are not about to be decided.
+    running: AtomicUsize,
 }
 
 /// All that one transaction holds here. When the last copy is dropped, it is free for others: a
@@ -88,12 +90,18 @@ impl Siblings {
 impl Claims {
     pub(crate) fn new(siblings: &Arc<Siblings>, id: TxId) -> Self {
         let owner = Arc::new(Owner { id, ending: AtomicBool::new(false) });
+        siblings.running.fetch_add(1, SeqCst);
         Self(Arc::new(Kept { siblings: Arc::clone(siblings), owner, keys: Mutex::default() }))
     }
 
     /// The transaction will be over within moments.
     pub(crate) fn ending(&self) {
-        self.0.owner.ending.store(true, SeqCst);
+        self.0.end();
+    }
+
+    /// Does no other transaction of this client run that has written something?
+    pub(crate) fn are_alone(&self) -> bool {
+        self.0.siblings.running.load(SeqCst) == 1
     }
 
     /// Notes that the server has given the transaction a document that it has not claimed. A
@@ -169,6 +177,12 @@ impl Kept {
         self.keys.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    fn end(&self) {
+        if !self.owner.ending.swap(true, SeqCst) {
+            self.siblings.running.fetch_sub(1, SeqCst);
+        }
+    }
+
     /// Notes a document that the transaction holds from now on.
     fn note(&self, key: Key) {
         self.keys().push(key);
@@ -177,6 +191,7 @@ impl Kept {
 
 impl Drop for Kept {
     fn drop(&mut self) {
+        self.end();
         let keys = std::mem::take(&mut *self.keys());
         let mut table = self.siblings.lock();
         for key in &keys {

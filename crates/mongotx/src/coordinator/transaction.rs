@@ -128,6 +128,11 @@ impl Transaction {
         self.claims.as_ref().is_some_and(Claims::is_wanted)
     }
 
+    /// Does no other transaction of this client run that has written something?
+    pub(crate) fn is_alone(&self) -> bool {
+        self.claims.as_ref().is_some_and(Claims::are_alone)
+    }
+
     pub(crate) fn is_repeatable(&self) -> bool {
         self.isolation == Isolation::RepeatableRead
     }

@@ -1,6 +1,6 @@
 //! What a transaction has read is asked again behind its insert, in the same write, where the
-//! commit is expected next and others of its client wait (decision 0061). The commit rests on that
-//! if it does come next, and asks again if anything else has.
+//! commit is expected next, and others of its client wait or none runs (decision 0061). The commit
+//! rests on that if it does come next, and asks again if anything else has.
 
 use std::{future::IntoFuture, time::Duration};
 
@@ -127,6 +127,27 @@ impl Place {
         Ended { inserted, committed, asked, is_asked_behind, ahead }
     }
 
+    /// Whether a transaction for which nobody waits asks behind its insert of `id`, and its commit
+    /// rests on that. `has_sibling`: another transaction of its client runs, and has written.
+    async fn asks_unwanted(&self, id: i32, has_sibling: bool) -> bool {
+        let (mut session, mut sibling) = (self.begun(), self.begun());
+        let found = self.read.find(doc! {"n": 1}).session(&mut session).await.unwrap();
+        assert_eq!(found.try_collect().await.unwrap().len(), 3);
+        self.change(1, &mut session).await.unwrap();
+        if has_sibling {
+            self.change(2, &mut sibling).await.unwrap();
+        }
+        let counted = self.client.metrics();
+        self.inserted.insert_one(&doc! {"_id": id}).session(&mut session).await.unwrap();
+        let is_asked_behind = self.client.metrics().sent_along > counted.sent_along;
+        session.commit().await.unwrap();
+        let rests = self.client.metrics().validated_ahead > counted.validated_ahead;
+        assert_eq!(rests, is_asked_behind);
+        sibling.commit().await.unwrap();
+        assert!(self.client.flush(LONG).await);
+        rests
+    }
+
     /// Another client changes the document 3 of what is read, and of what is written, in one
     /// transaction.
     async fn rival_changes(&self) {
@@ -160,6 +181,25 @@ async fn commit_rests_on_what_was_asked_behind_the_insert() {
     let (place, ended) = Place::asks_behind(9, nothing, nothing).await;
     assert!(ended.committed.is_ok(), "{:?}", ended.committed);
     assert_eq!((ended.asked, ended.ahead, place.count(9).await), (1, 1, 1));
+}
+
+#[tokio::test]
+async fn lone_transaction_asks_behind_its_insert() {
+    for _ in 0..ATTEMPTS {
+        if Place::new().await.asks_unwanted(9, false).await {
+            return;
+        }
+    }
+    panic!("nothing was asked behind an insert, {ATTEMPTS} times");
+}
+
+/// Those who commit at the same time share a look.
+#[tokio::test]
+async fn transaction_beside_another_one_asks_at_its_commit() {
+    let place = Place::new().await;
+    for id in 9..12 {
+        assert!(!place.asks_unwanted(id, true).await, "{id}");
+    }
 }
 
 /// The transaction is of the moment behind its insert: what changes later comes after it.
