@@ -21,7 +21,7 @@ use sd2v::filter::demands_only;
 use super::{
     Locking,
     change::Change,
-    found::{Asked, Found, is_one_statement},
+    found::{Asked, Found},
     target::Target,
 };
 use crate::{
@@ -125,7 +125,7 @@ impl Locking {
         at: &Address,
     ) -> Result<()> {
         // A change that takes more than one statement is not tried by the key.
-        if !is_one_statement(change) || !tx.is_untouched(ns, &at.id) {
+        if !change.is_one_statement() || !tx.is_untouched(ns, &at.id) {
             return Ok(());
         }
         let collection = self.catalog.look_up(ns).await?;

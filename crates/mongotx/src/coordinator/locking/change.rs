@@ -1,7 +1,7 @@
 //! The change that a prepared write makes to a document.
 
 use bson::{Document, doc};
-use sd2v::update::Update;
+use sd2v::update::{Update, can_fuse};
 
 use crate::coordinator::asked::fields::Fields;
 
@@ -20,6 +20,15 @@ impl Change<'_> {
     /// Does it only lock the document?
     pub(crate) fn is_lock(&self) -> bool {
         matches!(self, Self::Update { update: Update::Pipeline(stages), .. } if *stages == [nothing()])
+    }
+
+    /// Can one statement lock a document and make the change?
+    pub(super) fn is_one_statement(&self) -> bool {
+        match self {
+            Self::Remove => true,
+            Self::Update { array_filters: Some(_), .. } => false,
+            Self::Update { update, .. } => self.is_lock() || can_fuse(update),
+        }
     }
 
     /// The fields that it changes.

@@ -32,7 +32,7 @@ use super::{
     Locking,
     by_key::Known,
     change::Change,
-    found::{Asked, Found, is_one_statement},
+    found::{Asked, Found},
     shown::Shown,
 };
 use crate::{
@@ -72,7 +72,7 @@ impl Locking {
             return Ok(None);
         }
         let known = self.catalog.look_up(ns).await?;
-        if free_one(tx, &known, ns, query, asked).is_none() || !is_one_statement(change) {
+        if free_one(tx, &known, ns, query, asked).is_none() || !change.is_one_statement() {
             return Ok(None);
         }
         match self.prepare_wanted(tx, (ns, &known), query, change, asked).await? {

@@ -2,9 +2,9 @@
 //! for, and what is found.
 
 use bson::{Document, doc};
-use sd2v::{names::WRITER, update::can_fuse};
+use sd2v::names::WRITER;
 
-use super::{change::Change, shown::Shown};
+use super::shown::Shown;
 use crate::coordinator::asked::address::Address;
 
 /// A document that was found, locked and changed.
@@ -34,14 +34,5 @@ impl Asked<'_> {
     /// Fields of the stored document to ask the server for; `None`: the whole document.
     pub(super) fn stored_fields(&self) -> Option<Document> {
         if self.is_shown { self.fields.cloned() } else { Some(doc! {"_id": 1, WRITER: 1}) }
-    }
-}
-
-/// Can one statement lock a document and make the change?
-pub(super) fn is_one_statement(change: &Change<'_>) -> bool {
-    match change {
-        Change::Remove => true,
-        Change::Update { array_filters: Some(_), .. } => false,
-        Change::Update { update, .. } => change.is_lock() || can_fuse(update),
     }
 }

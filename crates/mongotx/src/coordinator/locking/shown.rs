@@ -54,13 +54,16 @@ impl Locking {
         if !self.consequences(&collection, target, change).await?.are_none() {
             return Ok(None);
         }
-        let Some(mut statement) = statement_of(target, change, me, None, &[])? else { return Ok(None) };
+        if !change.is_one_statement() || target.condition()?.text.is_some() {
+            return Ok(None);
+        }
         let claims = tx.claims.clone();
         let claim = match claims.as_ref().filter(|_| target.is_the_document(tx)) {
             Some(claims) => self.claim(claims, target, &Patience::new(tx.options.lock_wait)).await?,
             None => None,
         };
-        self.take_over(&mut statement, target, change, (me, claim.as_ref())).await?;
+        let statement = self.statement_over(target, change, (me, claim.as_ref())).await?;
+        let Some(mut statement) = statement else { return Ok(None) };
         if let Some(fields) = fields {
             statement.append(cstr!("fields"), RawDocumentBuf::try_from(&fields)?);
         }
@@ -90,18 +93,21 @@ impl Locking {
         Ok(Some(Shown { before: found, after }))
     }
 
-    /// If a committed transaction may have left the document, makes the statement take it over, or
-    /// waits until it is finished.
-    pub(crate) async fn take_over(
+    /// The statement, which takes the document over if a committed transaction may have left it. If
+    /// no statement can, waits until it is finished.
+    async fn statement_over(
         &self,
-        statement: &mut RawDocumentBuf,
         target: &Target<'_>,
         change: &Change<'_>,
         (me, claim): (TxId, Option<&Claim<'_>>),
-    ) -> Result<()> {
-        let left = taken_over(statement, target, change, (me, claim), &[])?;
+    ) -> Result<Option<RawDocumentBuf>> {
+        let left = claim.and_then(Claim::left);
+        let statement = statement_of(target, change, me, left, &[])?;
+        if statement.is_some() || left.is_none() {
+            return Ok(statement);
+        }
         self.finished(target.ns, left).await;
-        Ok(())
+        statement_of(target, change, me, None, &[])
     }
 }
 
