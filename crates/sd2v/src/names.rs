@@ -27,10 +27,15 @@ pub const SLOT: &str = "_slot";
 /// All reserved names, in no particular order.
 pub const RESERVED: [&str; 6] = [UNSAFE, WRITER, READERS, INSERT, REMOVE, SLOT];
 
-/// The same names as keys of BSON, in the order in which a write outside a transaction demands that
-/// they be absent.
+/// [`UNSAFE`] as a key of BSON; likewise the next two.
+pub(crate) const UNSAFE_KEY: &CStr = cstr!("_unsafe");
+pub(crate) const WRITER_KEY: &CStr = cstr!("_xTxId");
+pub(crate) const REMOVE_KEY: &CStr = cstr!("_remove");
+
+/// The reserved names as keys of BSON, in the order in which a write outside a transaction demands
+/// that they be absent.
 pub(crate) const ABSENT: [&CStr; 6] =
-    [cstr!("_xTxId"), cstr!("_sTxIds"), cstr!("_insert"), cstr!("_remove"), cstr!("_unsafe"), cstr!("_slot")];
+    [WRITER_KEY, cstr!("_sTxIds"), cstr!("_insert"), REMOVE_KEY, UNSAFE_KEY, cstr!("_slot")];
 
 /// The slot of a document that waits to be inserted: different for every `_id`, as no clean
 /// document has it (a missing field counts as null), and under every collation.
@@ -65,6 +70,14 @@ pub fn tx_id_from_bson(value: &Bson) -> Option<TxId> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn keys_are_the_names() {
+        for (key, name) in [(UNSAFE_KEY, UNSAFE), (WRITER_KEY, WRITER), (REMOVE_KEY, REMOVE)] {
+            assert_eq!(key.as_str(), name);
+        }
+        assert!(ABSENT.iter().all(|key| RESERVED.contains(&key.as_str())));
+    }
 
     #[test]
     fn slots_differ_from_each_other_and_from_null_under_any_collation() {

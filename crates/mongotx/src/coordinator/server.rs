@@ -35,7 +35,11 @@ use std::{
     time::Duration,
 };
 
-use bson::{Bson, Document, RawBsonRef, RawDocument, RawDocumentBuf, doc, raw::cstr, rawdoc};
+use bson::{
+    Bson, Document, RawBsonRef, RawDocument, RawDocumentBuf, doc,
+    raw::{CStr, cstr},
+    rawdoc,
+};
 use futures_util::{StreamExt, TryStreamExt};
 use mongodb::{Client, Cursor, error::ErrorKind as DriverKind};
 use mongowire::{Failure, Refusal};
@@ -65,7 +69,7 @@ const BREAKS_VALIDATOR: i32 = 121;
 const TOO_LARGE: i32 = 10_334;
 
 /// The option of commands that validators do not judge.
-const BYPASS_VALIDATION: &str = "bypassDocumentValidation";
+const BYPASS_VALIDATION: &CStr = cstr!("bypassDocumentValidation");
 /// Commands that have the field `bypassDocumentValidation`.
 const JUDGED: [&str; 4] = ["insert", "update", "findAndModify", "aggregate"];
 
@@ -260,7 +264,7 @@ impl Server {
 
     /// The command without the collection's validator.
     fn unjudged(mut command: Document) -> Document {
-        command.insert(BYPASS_VALIDATION, true);
+        command.insert(BYPASS_VALIDATION.as_str(), true);
         command
     }
 
@@ -270,14 +274,14 @@ impl Server {
     fn judged_as_asked(command: &mut Document) {
         let can_bypass = command.keys().next().is_some_and(|name| JUDGED.contains(&name.as_str()));
         if can_bypass && scoped::bypasses_validation() {
-            command.insert(BYPASS_VALIDATION, true);
+            command.insert(BYPASS_VALIDATION.as_str(), true);
         }
     }
 
     /// The same, of an `update` or `findAndModify` that is bytes already.
     fn judged_raw_as_asked(command: &mut RawDocumentBuf) {
         if scoped::bypasses_validation() {
-            command.append(cstr!("bypassDocumentValidation"), true);
+            command.append(BYPASS_VALIDATION, true);
         }
     }
 

@@ -51,7 +51,7 @@ const MOST_LEFT: usize = 16;
 #[derive(Default)]
 pub(crate) struct Siblings {
     table: Mutex<Table>,
-    /// Number of transactions that have written something, and are not about to be decided.
+    /// Number of transactions that are able to lock documents, and not about to be decided.
     running: AtomicUsize,
 }
 
@@ -99,7 +99,7 @@ impl Claims {
         self.0.end();
     }
 
-    /// Does no other transaction of this client run that has written something?
+    /// Does no other transaction of this client run that is able to lock documents?
     pub(crate) fn are_alone(&self) -> bool {
         self.0.siblings.running.load(SeqCst) == 1
     }

@@ -128,7 +128,7 @@ impl Transaction {
         self.claims.as_ref().is_some_and(Claims::is_wanted)
     }
 
-    /// Does no other transaction of this client run that has written something?
+    /// Does no other transaction of this client run that is able to lock documents?
     pub(crate) fn is_alone(&self) -> bool {
         self.claims.as_ref().is_some_and(Claims::are_alone)
     }

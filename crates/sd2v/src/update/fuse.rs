@@ -27,7 +27,7 @@ use std::sync::LazyLock;
 
 use bson::{
     Bson, Document, RawArrayBuf, RawBson, RawDocumentBuf,
-    raw::{BindRawBsonRef, CString, cstr},
+    raw::{BindRawBsonRef, CString},
     rawdoc,
 };
 use protocol::TxId;
@@ -40,7 +40,7 @@ use crate::{
         path_of,
     },
     filter::{Demand, Exact},
-    names::{INSERT, READERS, REMOVE, SLOT, UNSAFE, WRITER, tx_id_to_raw},
+    names::{INSERT, READERS, REMOVE, REMOVE_KEY, SLOT, UNSAFE, UNSAFE_KEY, WRITER, WRITER_KEY, tx_id_to_raw},
     statement::held_by,
 };
 
@@ -117,8 +117,8 @@ pub fn fuse_lock(writer: TxId, over: &[TxId]) -> RawArrayBuf {
 /// As [`fuse`], for a removal, and of a clean document only.
 pub fn fuse_remove(writer: TxId) -> RawArrayBuf {
     let mut marks = RawDocumentBuf::new();
-    marks.append(cstr!("_xTxId"), rawdoc! { "$literal": tx_id_to_raw(writer) });
-    marks.append(cstr!("_remove"), true);
+    marks.append(WRITER_KEY, rawdoc! { "$literal": tx_id_to_raw(writer) });
+    marks.append(REMOVE_KEY, true);
     let locked = rawdoc! { "$mergeObjects": ["$$ROOT", marks] };
     let is_clean = clean().clone().into_expression();
     stage(rawdoc! { "$cond": [is_clean, locked, "$$ROOT"] })
@@ -136,8 +136,8 @@ fn stage(outcome: RawDocumentBuf) -> RawArrayBuf {
 fn lock_if(condition: RawDocumentBuf, values: RawDocumentBuf, writer: TxId, over: &[TxId]) -> RawArrayBuf {
     let clean = if over.is_empty() { "$$ROOT" } else { "$$CURRENT" };
     let mut added = RawDocumentBuf::new();
-    added.append(cstr!("_unsafe"), rawdoc! { "$mergeObjects": [clean, values] });
-    added.append(cstr!("_xTxId"), rawdoc! { "$literal": tx_id_to_raw(writer) });
+    added.append(UNSAFE_KEY, rawdoc! { "$mergeObjects": [clean, values] });
+    added.append(WRITER_KEY, rawdoc! { "$literal": tx_id_to_raw(writer) });
     let locked = rawdoc! { "$mergeObjects": [clean, added] };
     let outcome = rawdoc! { "$cond": [condition, locked, "$$ROOT"] };
     stage(match over {

@@ -106,6 +106,18 @@ async fn a_transaction_that_ends_is_waited_for_a_moment_and_no_longer() {
     hold(&b, 1).await;
 }
 
+#[test]
+fn a_transaction_is_alone_when_no_other_one_runs_that_is_not_about_to_end() {
+    let (_, [a, b, c]) = transactions();
+    let copy = b.clone();
+    b.ending();
+    copy.ending();
+    drop((b, copy));
+    assert!(!a.are_alone(), "one runs");
+    drop(c);
+    assert!(a.are_alone(), "each has ended once");
+}
+
 #[tokio::test(start_paused = true)]
 async fn what_is_left_is_taken_over_at_once_and_by_name() {
     let (siblings, [a, b, c]) = transactions();

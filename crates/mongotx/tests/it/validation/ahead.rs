@@ -142,7 +142,7 @@ impl Place {
         let is_asked_behind = self.client.metrics().sent_along > counted.sent_along;
         session.commit().await.unwrap();
         let rests = self.client.metrics().validated_ahead > counted.validated_ahead;
-        assert_eq!(rests, is_asked_behind);
+        assert!(is_asked_behind || !rests);
         sibling.commit().await.unwrap();
         assert!(self.client.flush(LONG).await);
         rests
