@@ -63,7 +63,7 @@ pub struct Failure {
 /// Runs a cluster from `seed`, and checks what it did.
 ///
 /// # Errors
-/// What is wrong.
+/// The property that the run has broken, with its seed.
 pub fn simulate(seed: u64, options: &SimOptions) -> Result<Report, Failure> {
     run_cluster(seed, options, None)
 }
@@ -71,7 +71,7 @@ pub fn simulate(seed: u64, options: &SimOptions) -> Result<Report, Failure> {
 /// The same, and tells `trace` every event and command, a line each: to look at a failure.
 ///
 /// # Errors
-/// What is wrong.
+/// The property that the run has broken, with its seed.
 pub fn simulate_traced(seed: u64, options: &SimOptions, trace: &mut dyn FnMut(&str)) -> Result<Report, Failure> {
     run_cluster(seed, options, Some(trace))
 }

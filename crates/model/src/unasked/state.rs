@@ -36,7 +36,7 @@ pub struct Server {
     pub process: u8,
 }
 
-/// What a look shows.
+/// The stamps and notices that one look shows, and when it was sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Look {
     /// The tick at which it was sent.

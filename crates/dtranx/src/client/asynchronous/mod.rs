@@ -80,7 +80,7 @@ impl AsyncClient {
     /// Status of a server: its stages, queues and log.
     ///
     /// # Errors
-    /// It does not answer.
+    /// The server does not answer.
     pub async fn status(&self, server: ServerId) -> Result<ServerStatus> {
         match self.inner.start(server, Ask::Status)?.reply().await? {
             Reply::Status(status) => Ok(*status),

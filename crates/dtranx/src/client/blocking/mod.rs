@@ -71,7 +71,7 @@ impl Client {
     /// Status of a server: its stages, queues and log.
     ///
     /// # Errors
-    /// It does not answer.
+    /// The server does not answer.
     pub fn status(&self, server: ServerId) -> Result<ServerStatus> {
         block_on(self.inner.status(server))
     }

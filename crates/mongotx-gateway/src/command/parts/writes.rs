@@ -86,7 +86,7 @@ impl Tally {
     /// A statement was refused: goes on (true), stops here, or the whole command fails.
     ///
     /// # Errors
-    /// What is no matter of one statement.
+    /// Any error that concerns the whole command, not this statement.
     pub(crate) fn refused(&mut self, call: &mut Call<'_>, statement: usize, error: &Error) -> Answer<bool> {
         if let Some(done) = error.unreplicated_answer() {
             for (place, done) in self.told(&done.answer) {

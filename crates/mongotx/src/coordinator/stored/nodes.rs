@@ -85,7 +85,7 @@ impl Nodes {
         !self.are_several() && matches!(&*self.processes(), Processes::InTurn(known) if !known.is_empty())
     }
 
-    /// Which one it is.
+    /// Id of the one server process that all connections lead to; `None`: not known, or several.
     pub(crate) fn process(&self) -> Option<ObjectId> {
         match &*self.processes() {
             Processes::InTurn(known) if !self.are_several() => known.last().copied(),

@@ -14,7 +14,7 @@ pub(crate) enum Fault {
     None,
     /// The update with this number (from 1) is not done.
     LoseUpdate(u32),
-    /// It is done twice.
+    /// The update with this number is done twice.
     RepeatUpdate(u32),
     /// No insert is done.
     LoseInsert,
