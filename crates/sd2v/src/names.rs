@@ -54,7 +54,7 @@ pub fn tx_id_to_bson(id: TxId) -> Bson {
     Bson::Document(doc! { "c": ObjectId::from_bytes(id.client.0), "n": id.seq as i64 })
 }
 
-/// The same as bytes.
+/// The stored form of a transaction id, as bytes of BSON.
 pub fn tx_id_to_raw(id: TxId) -> RawDocumentBuf {
     rawdoc! { "c": ObjectId::from_bytes(id.client.0), "n": id.seq as i64 }
 }

@@ -1,4 +1,5 @@
-//! Documents made clean after a decision, by their owner or by who meets them.
+//! Documents are made clean after a decision: by the transaction's client, or by a rival that meets
+//! them.
 //!
 //! | file | content |
 //! | --- | --- |

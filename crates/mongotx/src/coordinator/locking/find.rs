@@ -21,9 +21,8 @@ use bson::{Bson, Document, RawDocumentBuf, raw::cstr};
 use protocol::TxId;
 use sd2v::{
     filter::{guard_filter, has_special, rewrite_filter, sees_lock_fields},
-    names::{UNSAFE, WRITER, tx_id_to_bson},
+    names::{WRITER, tx_id_to_bson},
     statement::{self, OwnReadLock},
-    stored,
     update::{fuse, fuse_lock, fuse_remove},
     view,
 };
@@ -127,7 +126,7 @@ impl Locking {
         is_shown: bool,
     ) -> Result<Option<Found>> {
         let hold = if matches!(change, Change::Remove) { Hold::Remove } else { Hold::Change };
-        let Some(mut found) = found else {
+        let Some(found) = found else {
             tx.hold_found(&self.options, ns, None, hold)?;
             return Ok(None);
         };
@@ -146,14 +145,7 @@ impl Locking {
             // The transaction held the document, and it was free.
             self.standings.vouch_for_lock(tx).await?;
         }
-        let shown = is_shown.then(|| {
-            let after = match found.remove(UNSAFE) {
-                Some(Bson::Document(after)) => Some(after),
-                _ => None,
-            };
-            stored::strip(&mut found);
-            Shown { before: found, after }
-        });
+        let shown = is_shown.then(|| Shown::of(found));
         Ok(Some(Found { at, shown, is_first: false }))
     }
 }

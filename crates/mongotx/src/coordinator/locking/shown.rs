@@ -34,6 +34,18 @@ pub(crate) struct Shown {
     pub(crate) after: Option<Document>,
 }
 
+impl Shown {
+    /// Both versions of a document that the transaction has just locked and changed.
+    pub(super) fn of(mut stored_document: Document) -> Self {
+        let after = match stored_document.remove(UNSAFE) {
+            Some(Bson::Document(after)) => Some(after),
+            _ => None,
+        };
+        stored::strip(&mut stored_document);
+        Self { before: stored_document, after }
+    }
+}
+
 impl Locking {
     /// Locks and changes one document that this transaction does not hold yet. `None`: whether it
     /// matches is not known. `fields`: no more than these of the stored document are shown, the
@@ -70,7 +82,7 @@ impl Locking {
         tx.check_alive()?;
         let hold = if matches!(change, Change::Remove) { Hold::Remove } else { Hold::Change };
         tx.hold(&self.options, target.ns, std::slice::from_ref(target.at), hold)?;
-        let mut found = match self.server.send_shown(tx, target.ns, &statement, &change.touches()).await? {
+        let found = match self.server.send_shown(tx, target.ns, &statement, &change.touches()).await? {
             Told::Found(found) if found.get(WRITER) == Some(&tx_id_to_bson(me)) => found,
             Told::Found(_) | Told::Nothing => {
                 // The next attempt waits in turn for the document.
@@ -85,12 +97,7 @@ impl Locking {
             (None, None) => {}
         }
         tx.note_locked(target.ns, std::slice::from_ref(target.at), hold == Hold::Remove);
-        let after = match found.remove(UNSAFE) {
-            Some(Bson::Document(after)) => Some(after),
-            _ => None,
-        };
-        stored::strip(&mut found);
-        Ok(Some(Shown { before: found, after }))
+        Ok(Some(Shown::of(found)))
     }
 
     /// The statement, which takes the document over if a committed transaction may have left it. If

@@ -1,5 +1,5 @@
-//! What is stored how: names of collections and fields, the version of the format, and on how many
-//! servers.
+//! How documents are stored: names of collections and fields, the version of the format, and the
+//! number of servers that keep them.
 //!
 //! | file | content |
 //! | --- | --- |
