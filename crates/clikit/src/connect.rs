@@ -18,7 +18,8 @@ pub struct ServerOptions {
     /// Connection string of the server
     #[arg(long, value_name = "URI", default_value = "mongodb://127.0.0.1:27017")]
     pub uri: String,
-    /// The database that holds the collection `txs`
+    /// Database of the client records (collection `txs`): the same for all clients and gateways of
+    /// a server
     #[arg(long, value_name = "NAME", default_value = "mongotx", value_parser = database_name)]
     pub tx_database: String,
 }

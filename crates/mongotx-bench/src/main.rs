@@ -66,3 +66,13 @@ impl Command {
 fn main() {
     program::end_with(Cli::parse().command.run());
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_command_and_option_is_on_its_page() {
+        clicheck::assert_described(Cli::command(), &["docs/bench-commands.md"]);
+    }
+}

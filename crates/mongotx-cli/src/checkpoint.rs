@@ -33,14 +33,14 @@ const GRACE: Duration = Duration::from_secs(5);
 /// Options of the command `mongotx checkpoint`.
 #[derive(Args)]
 pub(crate) struct CheckpointOptions {
-    /// How long transactions are held at most: 30s, 10m, 1h; up to 6h. A command that takes longer
-    /// is ended
+    /// Longest time for which transactions are held: 30s, 10m, 1h; 1s to 6h. A command that takes
+    /// longer is ended
     #[arg(long, value_name = "TIME", default_value = "10m", value_parser = time)]
     hold: Duration,
     #[command(flatten)]
     server: ServerOptions,
-    /// Runs while transactions are held, such as a dump; they go on when it has ended. Without:
-    /// they are held for the whole time
+    /// Command to run while transactions are held, such as a dump; transactions go on when it has
+    /// ended. Without one they are held for the whole time
     #[arg(last = true, value_name = "COMMAND")]
     command: Vec<OsString>,
 }

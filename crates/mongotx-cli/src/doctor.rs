@@ -38,12 +38,12 @@ const FINISHING: Standing = Standing::Finishing(Decision::Committed);
 /// Options of the command `mongotx doctor`.
 #[derive(Args)]
 pub(crate) struct DoctorOptions {
-    /// Finish or undo what dead clients left; take away reserved fields that are no transaction's,
+    /// Finish or undo what dead clients left; remove reserved fields that belong to no transaction,
     /// and print them
     #[arg(long)]
     repair: bool,
-    /// A part of an index without the index is left over when it is so old; before, the index may
-    /// be being made
+    /// Age from which on a part of an index without its index counts as left over: a younger one
+    /// may belong to an index that is being made
     #[arg(long, value_name = "SECONDS", default_value_t = 600)]
     index_age: u32,
     #[command(flatten)]

@@ -39,19 +39,19 @@ struct Cli {
 enum Command {
     /// Lists the clients and the transactions that hold documents now
     Ls(ls::LsOptions),
-    /// Tells what became of a transaction, or what a client is doing
+    /// Shows the outcome of a transaction, or the state of a client
     Show(show::ShowOptions),
     /// Rolls back an undecided transaction
     Abort(abort::AbortOptions),
-    /// Looks for stuck and damaged documents in all databases, and mends them
+    /// Looks for stuck and damaged documents in all databases, and repairs them
     Doctor(doctor::DoctorOptions),
     /// Finishes everything decided, and holds transactions while a command copies the databases
     Checkpoint(checkpoint::CheckpointOptions),
     /// Serves drivers of every language: standard transactions on a server that has none
     Serve(Box<serve::ServeOptions>),
-    /// Tells where the mongod is that --start-server runs, and fetches it if there is none yet
+    /// Prints the path of the mongod that --start-server runs, and fetches one if there is none
     MongodPath,
-    /// Adds, changes, removes and lists those who may log in to a gateway
+    /// Adds, changes, removes and lists the users of a gateway
     User(user::UserOptions),
     /// Writes shell completions and manual pages
     #[command(hide = true)]
@@ -81,4 +81,14 @@ fn main() {
         Err(failure) => std::process::exit(failure.report().into()),
     };
     program::end_with(command.run());
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_command_and_option_is_on_its_page() {
+        clicheck::assert_described(Cli::command(), &["docs/commands.md", "docs/configuration.md"]);
+    }
 }

@@ -43,7 +43,7 @@ const BETWEEN: Duration = Duration::from_secs(1);
 /// Options of the command `mongotx serve`.
 #[derive(Args, Clone)]
 pub(crate) struct ServeOptions {
-    /// A file (TOML) with any of these flags as keys, by their long names; flags win
+    /// File (TOML) with any of these options as keys, by their long names; the command line wins
     #[arg(long, value_name = "FILE")]
     #[allow(dead_code, reason = "read before the others: see config.rs")]
     config: Option<PathBuf>,
@@ -64,7 +64,7 @@ pub(crate) struct ServeOptions {
     /// localhost
     #[arg(long, value_name = "NAMES", requires = "web")]
     web_names: Option<String>,
-    /// The most memory for requests and answers at a time, of all clients together
+    /// Memory for requests and answers at a time, of all clients together
     #[arg(long, value_name = "MIB", default_value_t = 1024, value_parser = clap::value_parser!(u32).range(64..=1_048_576))]
     max_memory_mib: u32,
     /// Address to listen on; port 0 takes a free one. Addresses that other machines can reach need
@@ -78,29 +78,31 @@ pub(crate) struct ServeOptions {
     /// log in, and may do everything
     #[arg(long, value_name = "FILE")]
     users: Option<PathBuf>,
-    /// Lets clients on other machines connect without TLS: what they say can be read on the way
+    /// Lets clients on other machines connect without TLS: others on the network can read what they
+    /// send
     #[arg(long, requires = "users")]
     allow_plaintext: bool,
     /// TLS for TCP connections: the gateway's certificate and those above it (PEM)
     #[arg(long, value_name = "FILE")]
     tls_certificate: Option<PathBuf>,
-    /// The certificate's private key (PEM); without it, it is in the same file
+    /// The certificate's private key (PEM). Default: it is in the file of --tls-certificate
     #[arg(long, value_name = "FILE", requires = "tls_certificate")]
     tls_key: Option<PathBuf>,
-    /// Clients have to show a certificate that one of these has signed (PEM)
+    /// Certificates (PEM) by one of which a client's own certificate has to be signed. Default:
+    /// clients need none
     #[arg(long, value_name = "FILE", requires = "tls_certificate")]
     tls_client_ca: Option<PathBuf>,
     /// Starts a standalone mongod when no server answers at --uri. Its data is removed with it
     #[arg(long)]
     start_server: bool,
-    /// Waits for so long for a server that is not up yet, and tries again every second, before it
-    /// ends or --start-server starts one; 0: not at all
+    /// How long to wait for a server that is not up yet, with a try every second, before the
+    /// gateway ends or --start-server starts a server; 0: not at all
     #[arg(long, value_name = "SECONDS", default_value_t = 0, value_parser = clap::value_parser!(u32).range(0..=86_400))]
     wait_for_server: u32,
     /// Client connections at the same time
     #[arg(long, value_name = "N", default_value_t = 10_000, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     max_connections: u32,
-    /// Closes connections that are silent for so long; 0: never
+    /// Time of silence after which a connection is closed; 0: never
     #[arg(long, value_name = "SECONDS", default_value_t = 0)]
     idle_timeout: u32,
     #[command(flatten)]
@@ -112,12 +114,12 @@ pub(crate) struct ServeOptions {
     /// How long a write in a transaction waits for another transaction that holds its document
     #[arg(long, value_name = "MILLISECONDS", default_value_t = 100, value_parser = clap::value_parser!(u32).range(0..=60_000))]
     lock_wait_ms: u32,
-    /// Sends queries without a look for what others have committed and not finished, as long as
-    /// this gateway is the only client of its store. That rests on the clocks of its machine
+    /// Sends queries without a probe for pending documents, as long as this gateway is the only
+    /// client of its server. That rests on the clocks of its machine
     #[arg(long, value_name = "BOOL", default_value_t = true, action = clap::ArgAction::Set)]
     read_lease: bool,
-    /// How long a retryable write is remembered, so that it is carried out once: as long as this
-    /// gateway lives, or in the store, where every gateway finds it
+    /// Where the results of retryable writes are remembered, so that each is carried out once: in
+    /// memory, as long as this gateway lives, or in the server, where every gateway finds them
     #[arg(long, value_enum, value_name = "WHERE", default_value_t)]
     retryable_writes: Remembered,
     /// Collections that are watched by change streams: those with changeStreamPreAndPostImages, or
@@ -140,7 +142,7 @@ pub(crate) struct ServeOptions {
     /// Lets clients make commands fail (configureFailPoint): for the test suites of drivers only
     #[arg(long)]
     enable_test_commands: bool,
-    /// How long commands that run are waited for at the end
+    /// How long the gateway waits at its end for commands that run
     #[arg(long, value_name = "SECONDS", default_value_t = 30)]
     shutdown_timeout: u32,
     /// Ends when standard input is closed: for programs that start a gateway and must not leave it

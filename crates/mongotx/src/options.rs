@@ -294,3 +294,28 @@ impl fmt::Debug for ClientOptions {
             .finish_non_exhaustive()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    /// Names of the public fields of a struct in this file, but for those that no page shows.
+    fn fields(of: &str) -> BTreeSet<&'static str> {
+        let body = include_str!("options.rs").split(&format!("pub struct {of} {{")).nth(1).unwrap();
+        let fields = body.split("\n}").next().unwrap().split("    pub ").skip(1);
+        fields.map(|field| field.split(':').next().unwrap()).filter(|name| *name != "hook").collect()
+    }
+
+    #[test]
+    fn every_option_is_on_the_page() {
+        let page = include_str!("../../../docs/configuration.md");
+        for of in ["ClientOptions", "TransactionOptions"] {
+            let section = page.split(&format!("\n## `{of}`")).nth(1).unwrap().split("\n## ").next().unwrap();
+            let first = |line: &'static str| line.strip_prefix("| `")?.split_once("` | ").map(|(name, _)| name);
+            let rows: BTreeSet<&str> = section.lines().filter_map(first).filter(|name| !name.contains(' ')).collect();
+            let fields = fields(of);
+            assert!(fields.len() > 5, "{of}: {fields:?}");
+            assert_eq!(rows, fields, "docs/configuration.md, {of}");
+        }
+    }
+}

@@ -11,30 +11,30 @@ pub(crate) struct HoardingOptions {
     /// Client connections of one address at the same time; 0: as many as --max-connections says
     #[arg(long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u32).range(0..=1_000_000))]
     max_connections_per_address: u32,
-    /// Closes connections that have not logged in and are silent for so long, where --users says
-    /// who may; 0: never
+    /// Time of silence after which a connection that has not logged in is closed, where --users is
+    /// given; 0: never
     #[arg(long, value_name = "SECONDS", default_value_t = 120)]
     login_timeout: u32,
-    /// How long after it was opened a connection has to bring its first message
+    /// Longest time from the opening of a connection to its first message
     #[arg(long, value_name = "SECONDS", default_value_t = 30, value_parser = clap::value_parser!(u32).range(1..=3_600))]
     first_message_timeout: u32,
-    /// How long a message may take from its first byte to its last
+    /// Longest time from the first byte of a message to its last
     #[arg(long, value_name = "SECONDS", default_value_t = 60, value_parser = clap::value_parser!(u32).range(1..=3_600))]
     message_timeout: u32,
-    /// How long a client may take to accept an answer
+    /// Longest time for a client to accept an answer
     #[arg(long, value_name = "SECONDS", default_value_t = 60, value_parser = clap::value_parser!(u32).range(1..=3_600))]
     answer_timeout: u32,
     /// Connections to the server for commands that are passed on, at the same time
     #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     max_upstream_connections: u32,
-    /// How long a command waits for one of them
+    /// How long a command waits for a connection to the server (--max-upstream-connections)
     #[arg(long, value_name = "SECONDS", default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..=3_600))]
     upstream_wait: u32,
     /// Sessions that are kept at a time. Those that hold no transaction and remember no write make
     /// room for others; a user who has logged in has half of them at most
     #[arg(long, value_name = "N", default_value_t = 100_000, value_parser = clap::value_parser!(u32).range(1..=10_000_000))]
     max_sessions: u32,
-    /// Seconds after which an unused session is removed, with its transaction and its cursors
+    /// Time after which an unused session is removed, with its transaction and its cursors
     #[arg(long, value_name = "SECONDS", default_value_t = 1_800, value_parser = clap::value_parser!(u32).range(1..=604_800))]
     session_timeout: u32,
     /// How long a transaction may be open, as transactionLifetimeLimitSeconds of MongoDB; 0: as
@@ -46,14 +46,14 @@ pub(crate) struct HoardingOptions {
     /// document that is written takes about 1 KiB here until it is finished
     #[arg(long, value_name = "N", default_value_t = 100_000, value_parser = clap::value_parser!(u32).range(1..=10_000_000))]
     max_transaction_documents: u32,
-    /// Mebibytes that a read at snapshot or linearizable outside transactions may answer: all of it
+    /// Size of what a read at snapshot or linearizable outside transactions may answer: all of it
     /// is kept until it is fetched
     #[arg(long, value_name = "MIB", default_value_t = 64, value_parser = clap::value_parser!(u32).range(1..=1_048_576))]
     max_snapshot_read_mib: u32,
     /// Cursors that are open at a time. A user who has logged in has half of them at most
     #[arg(long, value_name = "N", default_value_t = 10_000, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     max_cursors: u32,
-    /// Seconds after which an unused cursor is closed; with noCursorTimeout it is kept as long as a
+    /// Time after which an unused cursor is closed; with noCursorTimeout it is kept as long as a
     /// session
     #[arg(long, value_name = "SECONDS", default_value_t = 600, value_parser = clap::value_parser!(u32).range(1..=604_800))]
     cursor_timeout: u32,

@@ -18,7 +18,7 @@ pub(crate) struct LogOptions {
     /// The least important events that are logged
     #[arg(long, value_name = "LEVEL", value_enum, default_value_t = Level::Info)]
     log_level: Level,
-    /// Logs commands that take so many milliseconds or more; 0: all of them
+    /// Time from which on a command is logged as slow, in milliseconds; 0: every command
     #[arg(long, value_name = "MS", default_value_t = 100)]
     pub(crate) slow_ms: u32,
 }

@@ -84,3 +84,15 @@ fn main() -> ExitCode {
         Err(failure) => failure.report(),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    #[test]
+    fn every_command_and_option_is_on_its_page() {
+        clicheck::assert_described(Cli::command(), &["docs/dtranx-commands.md"]);
+    }
+}
