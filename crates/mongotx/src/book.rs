@@ -19,6 +19,7 @@ pages! {
     GatewayWithEachDriver: "docs/guide/gateway-with-each-driver.md",
     RunningIt: "docs/guide/running-it.md",
     Backup: "docs/guide/backup.md",
+    Api: "docs/api.md",
     Readme: "README.md",
     CrateReadme: "crates/mongotx/README.md",
 }
