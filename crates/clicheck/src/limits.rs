@@ -5,10 +5,13 @@ use std::any::TypeId;
 
 use clap::{Arg, Command, error::ErrorKind};
 
-/// The whole numbers that the option takes, in words; `None` if it takes something else.
+/// The numbers that the option takes, in words, with the limits of whole ones; `None` if it takes
+/// something else.
 pub(crate) fn of(command: &Command, arg: &Arg) -> Option<String> {
     let id = arg.get_value_parser().type_id();
     let most = match () {
+        () if id == TypeId::of::<f64>() => return Some("number".to_owned()),
+        () if id == TypeId::of::<u8>() => u64::from(u8::MAX),
         () if id == TypeId::of::<u16>() => u64::from(u16::MAX),
         () if id == TypeId::of::<u32>() => u64::from(u32::MAX),
         () if id == TypeId::of::<u64>() || id == TypeId::of::<usize>() => u64::MAX,

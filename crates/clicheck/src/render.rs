@@ -74,7 +74,8 @@ fn values(command: &Command, arg: &Arg) -> String {
     let words: Vec<String> = arg.get_possible_values().iter().map(|word| format!("`{}`", word.get_name())).collect();
     let one = match (words.is_empty(), limits::of(command, arg)) {
         (false, _) => words.join(", "),
-        (true, Some(limits)) => format!("`{}`: {limits}", value_name(arg)),
+        (true, Some(limits)) if names_a_unit(arg) => format!("`{}`: {limits}", value_name(arg)),
+        (true, Some(limits)) => limits,
         (true, None) if arg.is_positional() => "argument".to_owned(),
         (true, None) => format!("`{}`", value_name(arg)),
     };
@@ -84,6 +85,11 @@ fn values(command: &Command, arg: &Arg) -> String {
         (true, _) => format!("{one}; several"),
         _ => one,
     }
+}
+
+/// Whether the name of the value says more than that of the option.
+fn names_a_unit(arg: &Arg) -> bool {
+    !["N", "NUMBER"].contains(&value_name(arg).as_str()) && value_name(arg) != arg.get_id().as_str().to_uppercase()
 }
 
 fn default(arg: &Arg) -> String {
@@ -98,7 +104,10 @@ fn default(arg: &Arg) -> String {
 }
 
 fn meaning(arg: &Arg) -> String {
-    written_default(arg).map_or_else(|| help(arg), |(meaning, _)| meaning)
+    let meaning = written_default(arg).map_or_else(|| help(arg), |(meaning, _)| meaning);
+    let words = arg.get_possible_values();
+    let explained = words.iter().filter_map(|word| Some(format!("`{}`: {}", word.get_name(), word.get_help()?)));
+    std::iter::once(meaning).chain(explained).collect::<Vec<String>>().join(". ")
 }
 
 /// Meaning and default of an option whose help ends with its default, because clap does not know

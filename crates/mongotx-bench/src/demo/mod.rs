@@ -40,7 +40,7 @@ use crate::{
 /// Options of the command `mongotx-bench demo`.
 #[derive(Args, Clone)]
 pub(crate) struct DemoOptions {
-    /// How long the bank runs
+    /// Time for which the bank runs, in seconds
     #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..=3600))]
     seconds: u32,
     /// Number of worker processes
@@ -49,14 +49,15 @@ pub(crate) struct DemoOptions {
     /// Seconds between two kills, on average; 0: no kills
     #[arg(long, value_name = "SECONDS", default_value = "1.5", value_parser = kill_pause)]
     kill_every: Duration,
-    /// An existing server to use instead of an own one; its fresh database is dropped afterwards
+    /// A running server to use instead of one that the demo starts; the demo makes a database there
+    /// and drops it afterwards
     #[arg(long, value_name = "URI")]
     uri: Option<String>,
     /// Number of accounts of the bank
     #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u32).range(2..=10_000))]
     accounts: u32,
-    /// Decides who pays whom and who is killed; the timing of processes stays their own. Default: a
-    /// new one each time
+    /// Seed of the payments and of the kills; the timing of processes is not decided by it
+    /// [default: a new one each time]
     #[arg(long, value_name = "N")]
     seed: Option<u64>,
     /// Shows it in a browser as well, on an address of this machine, by default on a free port of

@@ -42,14 +42,14 @@ pub struct AcidArgs {
     /// Targets to test, in this order
     #[arg(long, value_delimiter = ',', default_value = "plain,native,mongotx")]
     pub targets: Vec<TargetName>,
-    /// Isolation levels of transactions; each is tested. All that a target has if not given
+    /// Isolation levels of transactions, each of which is tested [default: all that a target has]
     #[arg(long, value_enum, value_delimiter = ',')]
     pub isolation: Vec<Isolation>,
     /// A running server for targets that need no replica set; one is started if none is named. The
     /// durability test always starts its own
     #[arg(long)]
     pub uri: Option<String>,
-    /// A running replica set for those that do; one is started if none is named
+    /// A running replica set, for targets that need one; one is started if none is named
     #[arg(long)]
     pub replica_uri: Option<String>,
     /// Seed of the work that is done

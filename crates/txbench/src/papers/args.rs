@@ -13,14 +13,15 @@ pub struct PapersArgs {
     /// Directory that the page, the tables in Markdown and every result are written into
     #[arg(long, default_value = "papers")]
     pub out: PathBuf,
-    /// All of it takes no longer, as far as that can be foreseen; single measurements are made as
-    /// long as that allows
+    /// Time for all measurements together, in minutes, as far as it can be foreseen; the length of
+    /// each follows from it
     #[arg(long, default_value_t = 28.0, value_parser = minutes)]
     pub minutes: f64,
-    /// The figures to measure, as in "000-9,001-7"; all if none is named
+    /// Figures to measure, as in "000-9,001-7" [default: all]
     #[arg(long, value_delimiter = ',', value_name = "FIGURE")]
     pub figures: Vec<String>,
-    /// Length of every single measurement, one round each; as long as --minutes allows if not given
+    /// Length of every single measurement, in seconds, one round each [default: as long as
+    /// --minutes allows]
     #[arg(long)]
     pub seconds: Option<NonZeroU64>,
     /// Records of YCSB; other than 100000 is not what the papers measured

@@ -22,46 +22,47 @@ pub struct RunArgs {
     /// Client processes that share the clients
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=64))]
     pub processes: u32,
-    /// Seconds of one measurement
+    /// Length of one measurement, in seconds
     #[arg(long, default_value = "5")]
     pub seconds: NonZeroU64,
-    /// Seconds before it that are not measured; a quarter of the length, at most 3, if not given
+    /// Time before a measurement that is not measured, in seconds [default: a quarter of --seconds,
+    /// at most 3]
     #[arg(long, value_parser = clap::value_parser!(u64).range(0..=3_600))]
     pub warm_up: Option<u64>,
     /// Measurements of each kind, taken in turns; tables show medians
     #[arg(long, default_value = "3")]
     pub rounds: NonZeroU32,
-    /// Transactions per second that are begun, whether or not the target keeps up (open loop); as
-    /// many as the clients can make if not given
+    /// Transactions per second that are begun, whether or not the target keeps up (open loop)
+    /// [default: as many as the clients can make]
     #[arg(long, value_parser = positive)]
     pub rate: Option<f64>,
-    /// Attempts of one transaction before it is given up
+    /// Number of attempts of one transaction before it is given up
     #[arg(long, default_value_t = 1_000, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     pub attempts: u32,
     /// Isolation of transactions; refused for targets that do not have this level. Several: each
     /// target is measured at those of them that it has, in turns, and named with its level
     #[arg(long, value_enum, value_delimiter = ',', default_value = "read-committed")]
     pub isolation: Vec<Isolation>,
-    /// How long a write waits for a rival's lock before it is a conflict, with targets that wait:
-    /// 100 ms if not given
+    /// Time that a write waits for a rival's lock before it is a conflict, in milliseconds, with
+    /// targets that wait [default: 100]
     #[arg(long, value_parser = clap::value_parser!(u64).range(0..=60_000))]
     pub lock_wait_ms: Option<u64>,
-    /// Nodes that must have a write before it is answered: a number, or "majority"
+    /// Number of nodes that must have a write before it is answered, or "majority"
     #[arg(long, default_value = "majority", value_parser = acknowledged)]
     pub write_concern: Acknowledged,
-    /// Whether they must have it on disk
+    /// Whether these nodes must have the write in their journals on disk
     #[arg(long, default_value_t = true, action = clap::ArgAction::Set)]
     pub journal: bool,
     /// A running server for targets that need no replica set; one is started if none is named
     #[arg(long)]
     pub uri: Option<String>,
-    /// A running replica set for those that do; one is started if none is named
+    /// A running replica set, for targets that need one; one is started if none is named
     #[arg(long)]
     pub replica_uri: Option<String>,
     /// Nodes of the replica set that is started
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..=7))]
     pub replica_nodes: u8,
-    /// Run all targets on the replica set, those too that could do without
+    /// Run all targets on the replica set, also those that do not need one
     #[arg(long)]
     pub all_on_replica_set: bool,
     /// Seed of the work: two runs with the same seed do the same

@@ -26,7 +26,7 @@ pub(crate) struct Restore {
     connect: Connect,
     /// The file with the backup
     file: PathBuf,
-    /// Restore into a cluster that has keys: those of the backup are replaced, others stay
+    /// Restores into a cluster that has keys: those of the backup are replaced, others stay
     #[arg(long)]
     replace: bool,
 }

@@ -11,7 +11,8 @@ use crate::failure::Failure;
 
 #[derive(Args)]
 pub(crate) struct Connect {
-    /// A server of the cluster; may be given several times, the first that answers tells about all
+    /// Address of a server of the cluster; may be given several times: the first that answers names
+    /// all servers
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:7101", global = true)]
     server: Vec<SocketAddr>,
     /// How long a request may take, in milliseconds

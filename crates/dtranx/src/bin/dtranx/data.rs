@@ -37,13 +37,13 @@ pub(crate) struct Delete {
 pub(crate) struct Scan {
     #[command(flatten)]
     connect: Connect,
-    /// Only keys that begin with this
+    /// Beginning of the keys to list
     #[arg(long, conflicts_with_all = ["from", "until"])]
     prefix: Option<String>,
-    /// Only keys from this one on
+    /// First key to list
     #[arg(long, default_value = "")]
     from: String,
-    /// Only keys before this one
+    /// Key before which the list ends
     #[arg(long)]
     until: Option<String>,
     /// Greatest number of items to list

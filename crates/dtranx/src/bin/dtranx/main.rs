@@ -40,23 +40,23 @@ enum Command {
     Serve(serve::ServeOptions),
     /// Runs a whole cluster on this machine, and ends it when this command ends
     Cluster(cluster::ClusterOptions),
-    /// Shows what a key holds
+    /// Prints the value of a key
     Get(data::Get),
-    /// Lets a key hold a value
+    /// Writes a key and its value
     Put(data::Put),
     /// Deletes a key and its value
     Delete(data::Delete),
     /// Lists keys and values in order, all of one moment
     Scan(data::Scan),
-    /// Writes all keys and values of one moment to a file, beside whoever writes meanwhile
+    /// Writes all keys and values of one moment to a file, while clients go on writing
     Backup(backup::Backup),
-    /// Writes what a backup has into a cluster
+    /// Writes the keys and values of a backup into a cluster
     Restore(backup::Restore),
     /// Carries out several operations in one transaction
     Txn(txn::TxnOptions),
-    /// Shows how the servers are: stages, queues, log
+    /// Shows the state of the servers: stages, queues, log
     Status(status::StatusOptions),
-    /// Reads all that a server has, which must not run, and says whether it is whole
+    /// Reads all data of a server that does not run, and checks it
     Verify(verify::VerifyOptions),
     Resolve(resolve::ResolveOptions),
     /// Simulates whole clusters under crashes and a bad network, and checks what they do

@@ -15,10 +15,10 @@ use crate::which::WhichServer;
 pub(crate) struct ServeOptions {
     #[command(flatten)]
     which: WhichServer,
-    /// Listen here, if it is not the server's address in the cluster: behind a proxy
+    /// Address to listen on, if it is not the server's address in the cluster (behind a proxy)
     #[arg(long, value_name = "ADDRESS")]
     listen: Option<std::net::SocketAddr>,
-    /// Serve Prometheus at this address
+    /// Address for metrics (Prometheus)
     #[arg(long, value_name = "ADDRESS")]
     metrics: Option<std::net::SocketAddr>,
     /// How many connections clients may have [default: what the limit of open files leaves, up to
@@ -44,7 +44,7 @@ pub(crate) struct ServeOptions {
     /// milliseconds: 0 (not at all) to 1000 [default: 100]
     #[arg(long, value_name = "MS")]
     lock_keep_ms: Option<u64>,
-    /// End when the standard input is closed: when the parent ends
+    /// Ends when standard input is closed, as it is when the parent ends
     #[arg(long)]
     until_stdin_closes: bool,
 }

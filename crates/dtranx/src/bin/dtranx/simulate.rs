@@ -13,13 +13,13 @@ pub(crate) struct SimulateOptions {
     /// Number of seeds
     #[arg(long, default_value_t = 100)]
     seeds: u64,
-    /// The first one; a failing seed fails again
+    /// The first seed; a seed that fails once fails each time
     #[arg(long, default_value_t = 0)]
     seed: u64,
-    /// How many servers; else the seed decides
+    /// Number of servers [default: the seed decides]
     #[arg(long, value_parser = clap::value_parser!(u16).range(1..=5))]
     servers: Option<u16>,
-    /// How often a server crashes; else the seed decides
+    /// Number of crashes of servers [default: the seed decides]
     #[arg(long)]
     crashes: Option<usize>,
     /// Show every event of the runs

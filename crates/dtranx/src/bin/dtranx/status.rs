@@ -12,7 +12,7 @@ use crate::say::say;
 pub(crate) struct StatusOptions {
     #[command(flatten)]
     connect: Connect,
-    /// Write Prometheus' text format
+    /// Prints the text format of Prometheus
     #[arg(long)]
     prometheus: bool,
 }

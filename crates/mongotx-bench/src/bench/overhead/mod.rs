@@ -43,16 +43,16 @@ use crate::say;
 /// The arguments of `mongotx-bench overhead`.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct OverheadArgs {
-    /// Operations to measure; all of them if none is named.
+    /// Operations to measure [default: all]
     #[arg(long, value_enum, value_delimiter = ',')]
     operations: Vec<Operation>,
     /// Numbers of connections that are used at the same time.
     #[arg(long, value_delimiter = ',', default_value = "1,32", value_parser = clap::value_parser!(u32).range(1..=1_000))]
     connections: Vec<u32>,
-    /// The time that each side of each line is measured.
+    /// Time for which each side of each row is measured, in seconds
     #[arg(long, default_value = "8", value_parser = seconds)]
     seconds: Duration,
-    /// Connections that do nothing, for the gateway's memory; 0: leave that out.
+    /// Number of idle connections with which the gateway's memory is measured; 0: not measured
     #[arg(long, default_value_t = 1_000, value_parser = clap::value_parser!(u32).range(0..=20_000))]
     idle_connections: u32,
     /// A running standalone server; one is started if none is named.

@@ -47,24 +47,23 @@ pub(crate) struct QueriesArgs {
     /// Number of documents in the collection.
     #[arg(long, default_value_t = 100_000, value_parser = clap::value_parser!(u32).range(1_000..=10_000_000))]
     documents: u32,
-    /// Numbers of documents that an open transaction holds meanwhile.
+    /// Numbers of documents that an open transaction holds during the measurement
     #[arg(long, value_delimiter = ',', default_value = "0,10,1000", value_parser = clap::value_parser!(u32).range(0..=100_000))]
     pending: Vec<u32>,
-    /// Client whose open transaction holds them: another one than asks, the same one, or each in
-    /// turn.
+    /// Client whose open transaction holds the pending documents: another client than the one that
+    /// asks, the same one, or both in turn
     #[arg(long, value_enum, value_delimiter = ',', default_value = "another")]
     held_by: Vec<Holder>,
-    /// Whether the indexes on one field are mirrored, so that they find pending documents, too.
+    /// Whether the indexes on one field are mirrored, so that they find pending documents as well
     #[arg(long, value_delimiter = ',', value_name = "BOOL", default_value = "false,true")]
     mirrored: Vec<bool>,
-    /// The least time that each side of each line is measured.
+    /// Least time for which each side of each row is measured, in seconds
     #[arg(long, default_value = "2", value_parser = seconds)]
     seconds: Duration,
-    /// The shapes of queries to measure; all if none is named.
+    /// Shapes of queries to measure [default: all]
     #[arg(long, value_enum, value_delimiter = ',')]
     shapes: Vec<Shape>,
-    /// Tell, too, which plans the server follows: with the least and with the most pending
-    /// documents.
+    /// Show the server's plans as well, with the least and with the most pending documents
     #[arg(long)]
     explain: bool,
     /// A running server; one is started if none is named.

@@ -45,19 +45,20 @@ const DRAW_LIMIT: Duration = Duration::from_secs(60);
 /// The arguments of `mongotx-bench results`.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct ResultsArgs {
-    /// All of it takes no longer, as far as that can be foreseen; lengths and rounds follow from it
+    /// Time for all measurements together, in minutes, as far as it can be foreseen; their lengths
+    /// and rounds follow from it
     #[arg(long, default_value_t = 25.0, value_parser = minutes)]
     minutes: f64,
-    /// The sections to measure; all if none is named. The others stay as they were measured before
+    /// Sections to measure; the others stay as they were measured before [default: all]
     #[arg(long, value_delimiter = ',', value_name = "SECTION")]
     only: Vec<String>,
-    /// Measure nothing, and make the page of what was measured before
+    /// Measure nothing; write the page from what was measured before
     #[arg(long, conflicts_with = "only")]
     page_only: bool,
     /// Folder of the page; the sections' files are in its folder results
     #[arg(long, default_value = "docs")]
     out: PathBuf,
-    /// The program dtranx-bench; if not given, the one beside this program
+    /// The program dtranx-bench [default: the one beside this program]
     #[arg(long, value_name = "FILE")]
     dtranx_bench: Option<PathBuf>,
 }

@@ -34,7 +34,7 @@ pub struct FilesArgs {
     /// Number of operations in all
     #[arg(long, default_value_t = 116_000, value_parser = clap::value_parser!(u64).range(1..=100_000_000))]
     pub operations: u64,
-    /// Files that the operations are dealt to
+    /// Number of files among which the operations are divided
     #[arg(long, default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..=1_000))]
     pub files: u32,
     /// Accounts; the first ten are the paper's

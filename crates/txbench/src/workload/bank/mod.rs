@@ -60,7 +60,7 @@ pub struct BankOptions {
     /// them
     #[arg(long, value_name = "DIR", conflicts_with_all = ["operations", "operations_seed", "accounts", "mix"])]
     pub files: Option<PathBuf>,
-    /// Operations in all; a run ends early when all are done
+    /// Number of operations; a run ends early when all are done
     #[arg(long, default_value_t = 116_000, value_parser = clap::value_parser!(u64).range(1..=100_000_000))]
     pub operations: u64,
     /// Seed of the operations: the same ones in every run

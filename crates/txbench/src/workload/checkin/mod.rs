@@ -47,7 +47,7 @@ pub struct CheckinOptions {
     /// Documents that the search of one check-in returns
     #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..=1_000))]
     pub documents: u32,
-    /// Points: a file of JSON documents or CSV, packed (.gz) or not; made if not given
+    /// File with the points: JSON documents or CSV, packed (.gz) or not [default: points are made]
     #[arg(long, value_name = "FILE")]
     pub points: Option<PathBuf>,
     /// Fields that hold the points: one for both coordinates, or those of longitude and latitude
@@ -60,8 +60,8 @@ pub struct CheckinOptions {
     /// Seed of the points: the same ones in every run
     #[arg(long, default_value_t = 1, conflicts_with = "points")]
     pub points_seed: u64,
-    /// How far the first search looks; as far as nearly always holds enough points if not given. A
-    /// search that finds too few is followed by one that looks twice as far
+    /// Radius of the first search, in kilometres; a search that finds too few points is followed by
+    /// one of twice the radius [default: one that nearly always holds enough points]
     #[arg(long, value_parser = kilometres)]
     pub radius_km: Option<f64>,
 }

@@ -20,10 +20,10 @@ const COUNTERS: &str = "counters";
 /// The options of a hot spot.
 #[derive(Clone, Debug, Args, Serialize, Deserialize)]
 pub struct HotSpotOptions {
-    /// Documents that all clients want
+    /// Number of documents that all clients change
     #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..=100_000))]
     pub documents: u32,
-    /// How many of them one transaction changes
+    /// Number of these documents that one transaction changes
     #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..=1_000))]
     pub writes: u32,
 }

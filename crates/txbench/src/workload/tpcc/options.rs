@@ -15,15 +15,15 @@ pub struct TpccOptions {
     /// Number of warehouses
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1_000))]
     pub warehouses: u32,
-    /// Part of a warehouse's customers, orders and items that is loaded: less than 1 is not TPC-C,
-    /// and is said to be so
+    /// Part of a warehouse's customers, orders and items that is loaded; a run with less than 1 is
+    /// marked as not TPC-C
     #[arg(long, default_value_t = 1.0, value_parser = part)]
     pub scale: f64,
     /// How the tables are laid out in collections
     #[arg(long, value_enum, default_value_t)]
     pub schema: Schema,
-    /// Rows have `_id`s that say nothing, and are found by the fields of their primary keys, which
-    /// have unique indexes
+    /// Rows have random `_id`s, and are found by the fields of their primary keys, which have
+    /// unique indexes
     #[arg(long)]
     pub natural_keys: bool,
     /// Read the fields that are used and no others
@@ -38,15 +38,14 @@ pub struct TpccOptions {
     /// Read, insert and update rows of a collection together
     #[arg(long, default_value_t = true, action = ArgAction::Set)]
     pub batch: bool,
-    /// As paper 002 began: without the four above, whatever they say
+    /// As paper 002 began: without --needed-fields, --writes-first, --find-and-modify and --batch
     #[arg(long)]
     pub as_published: bool,
     /// Percent of new orders that have a wrong item and are rolled back; other than 1 is not TPC-C.
     /// Without transactions they cannot be taken back
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(0..=100))]
     pub rollback_percent: u32,
-    /// Users type and think for this many times as long as the specification says; not at all with
-    /// 0
+    /// Factor on the specification's times for typing and thinking; 0: none
     #[arg(long, default_value_t = 0.0, value_parser = times)]
     pub think_time: f64,
     /// Another isolation for one kind of transaction: stock-level=read-committed

@@ -32,7 +32,7 @@ pub struct TransferOptions {
     /// Both accounts are read first, and given their new balances (`find`, `find`, `$set`, `$set`)
     #[arg(long)]
     pub reads_first: bool,
-    /// So many of the clients sum all accounts instead; a wrong sum fails the run
+    /// Number of clients that sum all accounts instead; a wrong sum breaks the run
     #[arg(long, default_value_t = 0)]
     pub auditors: u32,
 }

@@ -22,11 +22,11 @@ pub struct YcsbOptions {
     /// short-ranges, f read-modify-write
     #[arg(long, value_enum, default_value_t = Core::A)]
     pub core: Core,
-    /// Other proportions than its own, as in "read=95,update=5"; also insert, scan,
-    /// read-modify-write
+    /// Proportions of operations, instead of the core workload's own, as in "read=95,update=5";
+    /// also insert, scan, read-modify-write
     #[arg(long)]
     pub mix: Option<Mix>,
-    /// How records are chosen; the core workload's own way if not given
+    /// Distribution by which records are chosen [default: the core workload's own]
     #[arg(long, value_enum)]
     pub distribution: Option<Distribution>,
     /// Number of records loaded
@@ -38,10 +38,10 @@ pub struct YcsbOptions {
     /// Bytes of a field's value
     #[arg(long, default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pub field_bytes: u32,
-    /// Operations of a transaction; 1 makes each stand alone, as in the original
+    /// Number of operations in a transaction; with 1, as in the original, each is alone
     #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=1_000))]
     pub operations: u32,
-    /// Records of a range read: any number of these, or one number
+    /// Number of records of a range read: a range from which it is drawn, or one number
     #[arg(long, default_value = "1-100")]
     pub scan_lengths: Lengths,
 }
