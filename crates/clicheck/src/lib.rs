@@ -37,7 +37,6 @@ const END: &str = "<!-- end -->";
 /// # Panics
 /// Where a page cannot be read, a subcommand has no block, a block names no subcommand, or a block
 /// differs.
-#[allow(clippy::panic, reason = "for tests")]
 pub fn assert_described(mut program: Command, pages: &[&str]) {
     program.build();
     let commands = leaves(&program);
@@ -120,7 +119,59 @@ fn path(page: &str) -> std::path::PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(page)
 }
 
-#[allow(clippy::panic, reason = "for tests")]
 fn read(page: &str) -> String {
     std::fs::read_to_string(path(page)).unwrap_or_else(|error| panic!("{page}: {error}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::{Arg, value_parser};
+
+    use super::*;
+
+    fn program() -> Command {
+        let uri = || Arg::new("uri").long("uri").help("The server").default_value("here");
+        let size = Arg::new("size").long("size").value_name("MIB").value_parser(value_parser!(u32).range(5..=70));
+        let look = Command::new("look").arg(uri()).arg(size.help("Memory [default: all]"));
+        let mend = Command::new("mend").arg(uri()).arg(Arg::new("id").required(true).help("What to mend"));
+        let mut program =
+            Command::new("tool").subcommand(look).subcommand(mend).subcommand(Command::new("x").hide(true));
+        program.build();
+        program
+    }
+
+    fn written(page: &str) -> Result<String, String> {
+        let groups: Vec<Group> = markers(page).filter_map(group).collect();
+        rewrite(page, &leaves(&program()), &groups)
+    }
+
+    #[test]
+    fn a_block_has_usage_values_limits_and_defaults() {
+        let page = written("<!-- options: tool look -->\nold\n<!-- end -->\nafter\n").unwrap();
+        for line in [
+            "tool look [OPTIONS]",
+            "| `--uri` | `URI` | `here` | The server |",
+            "| `--size` | `MIB`: whole number, 5 to 70 | all | Memory |",
+            "after",
+        ] {
+            assert!(page.lines().any(|found| found == line), "{line}: {page}");
+        }
+        assert!(!page.contains("old") && !page.contains("--help"), "{page}");
+        assert_eq!(written(&page).unwrap(), page);
+    }
+
+    #[test]
+    fn shared_options_stand_in_their_own_block_only() {
+        let shared = "<!-- options: tool look, tool mend -->\n<!-- end -->\n";
+        let page = written(&format!("{shared}<!-- options: tool mend -->\n<!-- end -->\n")).unwrap();
+        assert_eq!(page.matches("`--uri`").count(), 1, "{page}");
+        assert!(page.contains("| `ID` | argument | required | What to mend |"), "{page}");
+    }
+
+    #[test]
+    fn blocks_of_no_subcommand_and_without_an_end_are_named() {
+        assert!(written("<!-- options: tool lok -->\n<!-- end -->\n").unwrap_err().contains("tool lok"));
+        assert!(written("<!-- options: tool look -->\n").unwrap_err().contains("<!-- end -->"));
+        assert_eq!(leaves(&program()).into_keys().collect::<Vec<_>>(), ["tool look", "tool mend"]);
+    }
 }
