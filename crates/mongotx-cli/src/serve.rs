@@ -56,8 +56,9 @@ pub(crate) struct ServeOptions {
     #[arg(long, value_name = "ADDRESS")]
     metrics: Option<SocketAddr>,
     /// Address of a page for operators: what is in flight, which transaction waits for which, dead
-    /// clients, rates; port 0 takes a free one. If there are users, those with the role root see
-    /// it. Addresses that other machines can reach need --users and --tls-certificate
+    /// clients, rates; port 0 takes a free one. If there are users, those with the role root or
+    /// clusterMonitor see it. Addresses that other machines can reach need --users and
+    /// --tls-certificate
     #[arg(long, value_name = "ADDRESS")]
     web: Option<SocketAddr>,
     /// Names by which browsers call the page's host, separated by commas, besides addresses and
