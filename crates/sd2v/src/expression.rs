@@ -42,7 +42,7 @@ pub fn rewrite_expression(expr: &Bson) -> Result<Bson, Error> {
     Ok(Bson::Document(doc! { "$let": { "vars": { "CURRENT": format!("${UNSAFE}") }, "in": body } }))
 }
 
-/// Whether the expression is anything but a scalar constant.
+/// Returns true if the expression is anything but a scalar constant.
 fn can_read_fields(expr: &Bson) -> bool {
     match expr {
         Bson::String(text) => text.starts_with('$'),

@@ -1,7 +1,7 @@
 //! The top-level fields of a document that a filter, an order, a projection or an index looks at,
 //! and those that an update may change: two that share none have nothing to do with each other.
 //!
-//! `None` stands for any field: what is asked depends on more than on fields that are named, or on
+//! `None` stands for any field: the condition depends on more than the fields that it names, or on
 //! something that is not known here.
 
 use std::collections::BTreeSet;
@@ -13,7 +13,7 @@ use crate::{expression::path::head, filter::is_logical, index::Index, update::Up
 /// Names of top-level fields; `None`: any.
 pub type Fields<'a> = Option<BTreeSet<&'a str>>;
 
-/// How deep logical operators are followed.
+/// Depth to which logical operators are followed.
 const MAX_DEPTH: usize = 20;
 
 /// Fields that decide whether a document matches.

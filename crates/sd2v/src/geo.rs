@@ -1,8 +1,8 @@
-//! Geospatial queries by distance: reading them, and asking them of both versions of stored
+//! Geospatial queries by distance: reading them, and running them on both versions of stored
 //! documents.
 //!
 //! The server sorts by distance from an index, so such a condition cannot stand beside `$or`: the
-//! safe versions are asked with the user's field, the unsafe ones with the same field below
+//! safe versions are searched by the user's field, the unsafe ones with the same field below
 //! `_unsafe`, and the two answers are merged by distance.
 //!
 //! - `stage`: the `$geoNear` stage of an aggregation, in a safe view and in a transaction's own.

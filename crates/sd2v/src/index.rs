@@ -1,4 +1,4 @@
-//! Indexes: as the application asks for them, and as they are stored beside the unsafe versions.
+//! Indexes: as the application specifies them, and as they are stored beside the unsafe versions.
 //!
 //! | the application's index | stored as | why |
 //! | --- | --- | --- |

@@ -5,7 +5,7 @@
 //! sections 4.2 and 5.2.
 //!
 //! - [`difference`]: what has changed between two versions of a document, as events of change
-//!   streams tell it.
+//!   streams state it.
 //! - [`names`]: the reserved fields, the one place that spells them.
 //! - [`stored`]: reading a stored document: its locks, its versions.
 //! - [`statement`]: the update statements of the protocol: lock, mark as removed, finish, undo,
@@ -15,7 +15,7 @@
 //!   fields to `_unsafe`.
 //! - [`geo`]: queries by distance, on both versions.
 //! - [`guard`]: no write brings a reserved field to the top level of a stored document.
-//! - [`index`]: indexes as the application asks for them and as they are stored; which values an
+//! - [`index`]: indexes as the application specifies them and as they are stored; which values an
 //!   index holds.
 //! - [`raw`]: documents and updates that are bytes still, and may stay so.
 //! - [`shard`]: shard keys, which every command about one document carries.

@@ -15,8 +15,8 @@ use crate::error::Error;
 const EARTH_RADIUS: f64 = 6_378_100.0;
 /// The selection has measured the distance; its repetition as a containment may round otherwise.
 const ROUNDING: f64 = 1e-9;
-/// GeoJSON types of more than one point: their distance is to their nearest part, which no
-/// containment tells.
+/// GeoJSON types of more than one point: their distance is to their nearest part, which no test of
+/// containment measures.
 const SHAPES: [&str; 6] =
     ["LineString", "Polygon", "MultiPoint", "MultiLineString", "MultiPolygon", "GeometryCollection"];
 
@@ -119,7 +119,7 @@ impl Near {
         Ok(Self { field: field.to_owned(), point, centre, geo_json, spherical: geo_json, min: None, max })
     }
 
-    /// The `$geoNear` stage that asks the same, without `query` and `distanceField`.
+    /// The `$geoNear` stage with the same order, without `query` and `distanceField`.
     pub fn to_stage(&self) -> Document {
         let mut stage = doc! { "near": self.point.clone(), "key": &self.field, "spherical": self.spherical };
         if let Some(min) = &self.min {

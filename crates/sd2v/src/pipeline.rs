@@ -121,7 +121,7 @@ pub fn map_pipeline(main: Option<&str>, user: &[Document], sources: &Sources, st
 struct Place {
     /// Its documents are the command's answer, which the client strips of reserved fields.
     is_answer: bool,
-    /// Whether its filters may read variables of a `$lookup`.
+    /// True if its filters may read variables of a `$lookup`.
     in_lookup: bool,
     /// The server narrows the first collection that it reads by a `$lookup`'s field, and no other.
     by_field: bool,

@@ -34,8 +34,8 @@ pub fn check_projection(projection: &Document) -> Result<(), Error> {
     Ok(())
 }
 
-/// Whether the projection reads the document as a whole: of a stored one it would show the reserved
-/// fields.
+/// Returns true if the projection reads the document as a whole: of a stored document it would show
+/// the reserved fields.
 pub fn shows_lock_fields(projection: &Document) -> bool {
     projection.values().any(sees_whole_document)
 }

@@ -96,8 +96,8 @@ pub fn unlocked() -> Document {
 
 /// The condition that a document has no lock, as [`unlocked`], of a statement that is sent with
 /// others. A statement whose document has one fails (241, ConversionFailure) instead of passing it
-/// over: the server's answer to the command names the statements that have failed, and tells of the
-/// others only how many documents all of them have matched.
+/// over: the server's answer to the command names the statements that have failed, and of the
+/// others has only the number of documents that all of them have matched.
 pub fn unlocked_or_failing() -> Document {
     doc! {"$or": [unlocked(), failing()]}
 }

@@ -20,7 +20,7 @@ use crate::{
 /// The validator to store.
 ///
 /// # Errors
-/// [`Error::Unsupported`] for a condition that cannot be asked of unsafe versions.
+/// [`Error::Unsupported`] for a condition that cannot be evaluated on unsafe versions.
 pub fn wrap(validator: &Document) -> Result<Document, Error> {
     Ok(doc! {"$or": [
         {"$and": [validator.clone(), {WRITER: {"$exists": false}}]},

@@ -34,10 +34,10 @@ pub fn safe_filter(filter: &Document, bare_inserts: bool) -> Document {
 }
 
 /// Stored documents whose safe or unsafe version could match and which hold a write lock that is
-/// not `mine`. Conditions that cannot be asked of both (an order by distance, `$text`, what reads
-/// the document as a whole) are left out.
+/// not `mine`. Conditions that cannot be evaluated on both (an order by distance, `$text`, what
+/// reads the document as a whole) are left out.
 ///
-/// `two_indexes`: each of the two versions is asked about by itself, which pays where a mirrored
+/// `two_indexes`: each of the two versions has a condition of its own, which pays where a mirrored
 /// index answers for the unsafe one and much is pending; otherwise the index on pending documents
 /// answers.
 ///
@@ -51,7 +51,7 @@ pub fn pending_filter(filter: &Document, mine: Option<TxId>, two_indexes: bool) 
     let locked = doc! {WRITER: locked};
     let filter = easily_asked(&weakened(filter));
     let rewritten = rewrite_filter(&filter)?;
-    // Asked of uncommitted versions, an expression could fail that does not fail on committed ones.
+    // On uncommitted versions, an expression could fail that does not fail on committed ones.
     if filter.is_empty() || guard_filter(&filter) != filter {
         return Ok(locked);
     }
@@ -85,8 +85,8 @@ fn is_there(visible: &[Bson]) -> Document {
     ]}
 }
 
-/// The filter for documents of which the visible version matches, where it asks for nothing but the
-/// `_id`: that is the same in both versions, so that the index on it answers. [`map`] has to
+/// The filter for documents of which the visible version matches, where it has no condition but on
+/// the `_id`: that is the same in both versions, so that the index on it answers. [`map`] has to
 /// follow.
 pub fn visible_by_id(filter: &Document, visible: &[TxId]) -> Document {
     let visible: Vec<Bson> = visible.iter().copied().map(tx_id_to_bson).collect();

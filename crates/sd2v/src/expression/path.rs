@@ -7,7 +7,7 @@ use crate::{
     names::{RESERVED, UNSAFE},
 };
 
-/// How deep the rewriting follows a value; MongoDB itself stops at 180.
+/// Depth to which the rewriting follows a value; MongoDB itself stops at 180.
 const MAX_DEPTH: usize = 200;
 
 /// One level further down, or the server's error for a value that nests too deep.

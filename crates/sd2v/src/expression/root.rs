@@ -5,7 +5,7 @@ use bson::{Bson, Document, doc};
 use super::path;
 use crate::error::Error;
 
-/// Whether the key is an operator's.
+/// Returns true if the key is the name of an operator.
 pub(crate) fn is_operator(key: &str) -> bool {
     key.starts_with('$')
 }

@@ -16,8 +16,8 @@ pub struct Exact {
 }
 
 /// The condition under which this field of the top level has this value, of this type; or is not
-/// there, if there is no value. `None`: an expression does not tell such a value from all others,
-/// or the name is not that of a field of the top level.
+/// there, if there is no value. `None`: an expression cannot distinguish such a value from all
+/// others, or the name is not that of a field of the top level.
 ///
 /// Numbers and texts are compared together with their types: an expression takes `1` and `1.0` for
 /// the same, and a text and a symbol.

@@ -1,4 +1,4 @@
-//! Expressions that are asked only where there is a document to ask.
+//! Expressions that are evaluated only where there is a version to evaluate them on.
 //!
 //! An expression can fail (`{$in: [1, "$t"]}` where `t` is missing), and a failure ends the whole
 //! command. A document that only waits to be inserted has no fields of its own, and a clean one has
@@ -20,7 +20,7 @@ const SURE: [&str; 14] = [
     "$eq", "$ne", "$gt", "$gte", "$lt", "$lte", "$cmp", "$and", "$or", "$not", "$cond", "$ifNull", "$type", "$isArray",
 ];
 
-/// The filter for safe versions: its expressions are not asked of documents that wait to be
+/// The filter for safe versions: its expressions are not evaluated on documents that wait to be
 /// inserted.
 pub fn guard_filter(filter: &Document) -> Document {
     guard(filter, 0)
@@ -46,7 +46,7 @@ fn guard(filter: &Document, depth: usize) -> Document {
     guarded.collect()
 }
 
-/// An expression on unsafe versions, asked only where there is one.
+/// An expression on unsafe versions, evaluated only where there is one.
 pub(super) fn only_of_unsafe(rewritten: Bson) -> Bson {
     if can_fail(&rewritten, 0) { only_if(UNSAFE, "object", &rewritten) } else { rewritten }
 }

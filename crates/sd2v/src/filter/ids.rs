@@ -151,7 +151,7 @@ fn collect_equalities(filter: &Document, field: &str, found: &mut Vec<Bson>, dep
     }
 }
 
-/// Whether all of the operands must hold: `$and`, or an `$or` of one.
+/// Returns true if all of the operands must hold: `$and`, or an `$or` of one.
 pub(crate) fn is_conjunction(key: &str, operands: &[Bson]) -> bool {
     is_logical(key) && (key == "$and" || key == "$or" && operands.len() == 1)
 }

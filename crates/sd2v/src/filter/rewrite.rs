@@ -1,7 +1,7 @@
 //! The same condition on the unsafe version: each field of the document gets the prefix `_unsafe.`.
 //!
-//! A rewritten filter can match a document that has no unsafe version (`{a: null}` does); who sends
-//! it also asks for the write lock's presence.
+//! A rewritten filter can match a document that has no unsafe version (`{a: null}` does); the
+//! sender also demands that the write lock is present.
 
 use bson::{Bson, Document};
 
@@ -12,7 +12,7 @@ use crate::{
     near::near_condition,
 };
 
-/// The filter that asks of the unsafe version what `filter` asks of the document.
+/// The filter that matches the unsafe version where `filter` would match it as a document.
 ///
 /// # Errors
 /// Those of [`check_filter`]; [`Error::Unsupported`] for an operator at the top level that is not

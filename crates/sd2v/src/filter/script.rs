@@ -1,4 +1,4 @@
-//! `$where`: JavaScript on the document, as an expression that both versions can be asked with.
+//! `$where`: JavaScript on the document, as an expression that can be evaluated on both versions.
 //!
 //! The user's source stays as it is; around it stands a function that reads it as the server does
 //! (a function, the body of one, or expressions of which the last is the value), hides the reserved
@@ -77,14 +77,14 @@ fn quoted(text: &str) -> String {
     quoted + "\""
 }
 
-/// Whether an expression was a `$where`.
+/// Returns true if the expression was made from a `$where`.
 pub(crate) fn is_script(expression: &Bson) -> bool {
     let start = AROUND.split_once("SOURCE").map_or(AROUND, |(start, _)| start);
     let function = expression.as_document().and_then(|fields| fields.get_document("$function").ok());
     function.and_then(|function| function.get_str("body").ok()).is_some_and(|body| body.starts_with(start))
 }
 
-/// Whether the filter had a `$where`.
+/// Returns true if the filter contains a `$where`.
 pub fn has_script(filter: &Document) -> bool {
     has(filter, 0)
 }

@@ -1,5 +1,5 @@
 //! Conditions that only an index answers, and only in one place of a filter: an order by distance
-//! (`$near` and its kin), and `$text`. What is left without them, and what can be asked of one
+//! (`$near` and its kin), and `$text`. Also here: the filter without them, and conditions on one
 //! document in their place.
 
 use bson::{Bson, Document, doc};
@@ -86,14 +86,14 @@ fn is_special_entry(key: &str, value: &Bson, depth: usize) -> bool {
     key == "$text" || is_logical(key) && is_special(value, depth) || near_condition(value).is_some()
 }
 
-/// Whether one of the operands has.
+/// Returns true if one of the operands contains an order by distance or `$text`.
 fn is_special(operands: &Bson, depth: usize) -> bool {
     let Ok(depth) = path::deeper(depth) else { return false };
     let operands = operands.as_array().into_iter().flatten().filter_map(Bson::as_document);
     operands.flatten().any(|(key, value)| is_special_entry(key, value, depth))
 }
 
-/// A filter that can be asked anywhere: without the special conditions and scripts. It matches
+/// A filter that is allowed in every place: without the special conditions and scripts. It matches
 /// every document that the given filter matches, and perhaps more.
 pub fn weakened(filter: &Document) -> Document {
     let rest = match has_special(filter) {
@@ -103,12 +103,12 @@ pub fn weakened(filter: &Document) -> Document {
     if has_script(&rest) { conjuncts(&rest, &|condition| !has_script(condition), 0) } else { rest }
 }
 
-/// The conditions under which a document that was selected by a filter is still what was asked for.
+/// The conditions under which a document that was selected by a filter still matches it.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct LockCondition {
-    /// The other conditions, to be asked of either version.
+    /// The other conditions, for either version.
     pub rest: Document,
-    /// `$text` and its argument, to be asked of the safe version only, or nothing.
+    /// `$text` and its argument, for the safe version only. `None`: the filter has no `$text`.
     pub text: Option<Document>,
 }
 
@@ -133,7 +133,7 @@ pub fn lock_condition(filter: &Document) -> Result<LockCondition, Error> {
 }
 
 /// The conditions that read only the fields they name and run no script. They match every document
-/// that the filter matches, and may be asked of versions that are not committed.
+/// that the filter matches, and may be evaluated on versions that are not committed.
 pub(crate) fn easily_asked(filter: &Document) -> Document {
     conjuncts(filter, &|condition| !sees_lock_fields(condition) && !has_script(condition), 0)
 }

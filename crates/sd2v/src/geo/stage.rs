@@ -16,7 +16,7 @@ use crate::{
 
 const CONTEXT: &str = "in $geoNear";
 
-/// A `$geoNear` stage that is to be asked of stored documents.
+/// A `$geoNear` stage, to be run on stored documents.
 #[derive(Debug, Clone, PartialEq)]
 pub struct GeoNear {
     /// The fields except `key`, `query`, `distanceField` and `includeLocs`.
@@ -30,8 +30,8 @@ pub struct GeoNear {
 
 impl GeoNear {
     /// Reads the stage as the user wrote it. Where there are indexes on unsafe versions, too, the
-    /// server cannot tell which is meant by a stage without `key`: who sends it puts in what
-    /// [`super::only_geo_field`] answers.
+    /// server cannot know which one a stage without `key` means: the sender puts in the field that
+    /// [`super::only_geo_field`] returns.
     ///
     /// What only the server can judge (the point, the distances, unknown options) is left to it.
     ///
@@ -60,7 +60,8 @@ impl GeoNear {
         Ok(Self { others, key, query, distance_field, include_locs })
     }
 
-    /// The same order as a condition of a filter asks for, of the documents that match `query`.
+    /// The stage with the order that a filter's condition demands, of the documents that match
+    /// `query`.
     pub fn of_filter(near: &crate::near::Near, query: &Document) -> Self {
         let mut others = near.to_stage();
         let key = others.remove("key").and_then(|key| key.as_str().map(ToOwned::to_owned));
@@ -90,7 +91,7 @@ impl GeoNear {
         }
         let mut stages = vec![self.stage(self.key(), doc! { "$and": query }, ToOwned::to_owned)];
         stages.push(doc! { "$unset": RESERVED.to_vec() });
-        // The rest is asked when the locks are gone.
+        // The other conditions are evaluated on documents without metadata.
         if asked != self.query {
             stages.push(doc! { "$match": self.query.clone() });
         }
@@ -119,8 +120,8 @@ impl GeoNear {
     }
 
     /// The stages of a transaction's own view in the collection `coll`: both parts, nearest first
-    /// where `limit` says how many are enough. Behind them stand [`sort_by_distance`], if no other
-    /// order is asked for, and [`hide_distance`].
+    /// where `limit` says how many are enough. Behind them stand [`sort_by_distance`], if the query
+    /// demands no other order, and [`hide_distance`].
     ///
     /// # Errors
     /// As [`GeoNear::unsafe_view`].

@@ -1,4 +1,4 @@
-//! Tells whether a TTL index removes a stored document, as the server decides it.
+//! Decides whether a TTL index removes a stored document, as the server does.
 
 use bson::{Bson, Document, doc};
 

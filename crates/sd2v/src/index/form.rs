@@ -37,9 +37,9 @@ pub struct Index {
     pub spec: Document,
     /// The name of the stored index that answers its queries.
     pub stored_name: String,
-    /// Whether it has a mirrored index on unsafe versions.
+    /// True if it has a mirrored index on unsafe versions.
     pub mirrored: bool,
-    /// Whether its expiry spares locked documents.
+    /// True if its expiry spares locked documents.
     guarded: bool,
     /// Whether only MongoTx's parts are stored, and the index itself is missing (or not yet made).
     partial: bool,
@@ -204,11 +204,12 @@ fn can_mirror(key: &Document) -> bool {
     !key.keys().any(wildcard) && !key.values().any(|kind| kind.as_str() == Some("text"))
 }
 
-/// How an index is to be stored. `mirror`: on unsafe versions, too, even if that is not needed.
+/// Returns the stored form of an index. `mirror`: also on unsafe versions, even if that is not
+/// needed.
 ///
 /// # Errors
 /// [`Error::Invalid`] (67, CannotCreateIndex) for a name or a field that is MongoTx's own;
-/// [`Error::Unsupported`] for a partial filter that cannot be asked of unsafe versions.
+/// [`Error::Unsupported`] for a partial filter that cannot be evaluated on unsafe versions.
 pub fn plan_creation(spec: &Document, mirror: bool) -> Result<Creation, Error> {
     let spec = named(spec)?;
     let key = spec.get_document("key").cloned().unwrap_or_default();

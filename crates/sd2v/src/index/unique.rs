@@ -77,8 +77,8 @@ impl Unique {
     /// `None`: a sparse index does not hold this document. (Whether a partial index does is the
     /// server's to say.)
     ///
-    /// Two array fields at once are refused by the index itself; what is asked here is exact
-    /// otherwise, but for arrays that are elements of arrays, which also equal an array as a whole.
+    /// Two array fields at once are refused by the index itself; otherwise the condition is exact,
+    /// but for arrays that are elements of arrays, which also equal an array as a whole.
     pub fn rivals_of(&self, document: &Document) -> Option<Document> {
         if self.sparse && self.key.keys().all(|path| values_at(document, path, Missing::Ignored).is_empty()) {
             return None;

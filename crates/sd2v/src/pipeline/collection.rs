@@ -129,7 +129,7 @@ impl Mapper<'_> {
         if !near.contains_key("key") {
             match self.sources.geo_fields.get(collection) {
                 Some(field) => drop(near.insert("key", field)),
-                // The server knows it, or asks.
+                // No index is known: the result names the collection, and the caller decides.
                 None => drop(self.without_geo_field.insert(collection.to_owned())),
             }
         }

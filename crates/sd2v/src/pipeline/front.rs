@@ -16,7 +16,7 @@ pub(super) struct Parts {
     pub(super) filter: Document,
     /// The following stages that need nothing but the documents to count.
     pub(super) front: Vec<Document>,
-    /// The stages after those.
+    /// The stages after the filter and the front.
     pub(super) rest: Vec<Document>,
 }
 

@@ -58,9 +58,9 @@ pub enum WhenMatched {
 /// Values of `whenNotMatched`: what is done with a result without a document.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WhenNotMatched {
-    /// The result is inserted.
+    /// The result is inserted as a new document.
     Insert,
-    /// The result is dropped.
+    /// The result is left out of the collection.
     Discard,
     /// The command fails at the result.
     Fail,

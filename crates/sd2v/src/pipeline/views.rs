@@ -7,10 +7,10 @@ use bson::{Bson, Document, doc};
 use super::{parts, sub_pipeline, unsupported};
 use crate::{error::Error, expression::path};
 
-/// How many views may stand on each other; the server's limit.
+/// Number of views that may be based on one another; the server's limit.
 const MAX_DEPTH: usize = 20;
 
-/// Definition of a view.
+/// The definition that a view was created with.
 #[derive(Clone, Debug, PartialEq)]
 pub struct View {
     /// The collection or view that it is on.

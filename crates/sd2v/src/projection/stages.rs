@@ -41,7 +41,7 @@ pub fn as_stages(projection: &Document) -> Result<Vec<Document>, Error> {
     Ok(stages)
 }
 
-/// Whether the projection holds a form that [`as_stages`] refuses.
+/// Returns true if the projection holds a form that [`as_stages`] refuses.
 pub fn is_find_only(projection: &Document) -> bool {
     find_only(projection).is_some()
 }

@@ -46,7 +46,8 @@ const MAX_DEPTH: usize = 200;
 /// Refuses a document that this text index (as the server lists it) could not hold: for its
 /// language, or for an array under one of the index's other fields.
 ///
-/// Of an index with a partial filter the server asks this of the documents that match it only.
+/// The server demands this only of documents that the index's partial filter matches, if it has
+/// one.
 ///
 /// # Errors
 /// [`Error::Invalid`], with the server's codes: 17261 for a language that is no string, 17262 for
@@ -85,8 +86,8 @@ fn check_no_array(document: &Document, field: &str) -> Result<(), Error> {
     Ok(())
 }
 
-/// The part of an index that says which documents within a document it looks into, and where each
-/// tells its language.
+/// The part of a text index that says which embedded documents it covers, and in which field each
+/// names its language.
 struct Languages<'a> {
     field: &'a str,
     paths: Vec<&'a str>,

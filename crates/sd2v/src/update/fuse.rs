@@ -62,7 +62,7 @@ enum Change<'a> {
 const NOW: &str = "$$NOW";
 
 impl Change<'_> {
-    /// Whether it changes the field whatever its value was.
+    /// Returns true if it changes the field whatever its value was.
     fn is_modifying(&self) -> bool {
         matches!(self, Self::Inc(step) if !matches!(step, Bson::Int32(0) | Bson::Int64(0)))
     }
@@ -188,7 +188,7 @@ fn change<'a>(operator: &str, value: &'a Bson) -> Option<Change<'a>> {
     }
 }
 
-/// Whether the argument of `$currentDate` asks for a date, and not for a timestamp.
+/// Returns true if the argument of `$currentDate` stands for a date, and not for a timestamp.
 fn is_date(value: &Bson) -> bool {
     match value {
         Bson::Boolean(_) => true,
@@ -197,7 +197,7 @@ fn is_date(value: &Bson) -> bool {
     }
 }
 
-/// Whether all server versions treat the value alike.
+/// Returns true if all server versions treat the value alike.
 fn is_plain_value(value: &Bson, depth: usize) -> bool {
     let Ok(depth) = path::deeper(depth) else { return false };
     match value {

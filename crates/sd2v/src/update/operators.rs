@@ -35,7 +35,7 @@ fn target(path: &str) -> String {
     if head == "_id" || is_positional(head) { path.to_owned() } else { path::prefixed(path) }
 }
 
-/// Whether a component of a path is positional: `$`, `$[]` or `$[name]`.
+/// Returns true if a component of a path is positional: `$`, `$[]` or `$[name]`.
 pub(super) fn is_positional(component: &str) -> bool {
     component == "$" || component.starts_with("$[")
 }

@@ -31,7 +31,8 @@ pub fn explain(info: &Document) -> Document {
     told
 }
 
-/// Three branches failed, the last of which asks whether the document waits to be removed.
+/// Returns true if three branches failed, the last of which tests whether the document waits to be
+/// removed.
 fn is_wrapped(details: &Document) -> bool {
     let asked = failed(details, 2).and_then(|last| last.get_document("specifiedAs").ok());
     details.get_str("operatorName").is_ok_and(|name| name == "$or")

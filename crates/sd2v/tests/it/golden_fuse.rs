@@ -10,7 +10,7 @@ use sd2v::{
     update::*,
 };
 
-/// Transactions of one client.
+/// Ids of three transactions of one client.
 const ALL: [TxId; 3] = [tx(1), tx(2), tx(3)];
 const ME: TxId = ALL[0];
 

@@ -91,7 +91,7 @@ fn reserved_fields_are_taken_away_where_they_could_surface() {
         };
         assert_eq!(mapped, expected);
     }
-    // An answer that nobody strips.
+    // An answer from which the caller does not remove the reserved fields.
     let kept = map_pipeline(Some("c"), &[], &Sources::default(), false).unwrap().stages;
     assert_eq!(kept, [doc! {"$match": no_insert()}, unset()]);
 }

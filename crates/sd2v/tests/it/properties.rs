@@ -106,7 +106,7 @@ fn field() -> impl Strategy<Value = String> {
     "[a-z]{1,3}(\\.[a-z0-9]{1,2}){0,2}|_id"
 }
 
-/// A well-formed filter.
+/// Strategy that draws well-formed filters.
 fn filter() -> impl Strategy<Value = Document> {
     let leaf = vec((field(), condition()), 0..3).prop_map(|fields| fields.into_iter().collect::<Document>());
     leaf.prop_recursive(4, 20, 3, |inner| {
