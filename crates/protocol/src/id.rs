@@ -1,7 +1,7 @@
 //! Names of clients and transactions.
 //!
-//! A transaction is the pair (client, sequence number); each client makes its own, so that no
-//! server has to be asked (paper 001, section 3.2).
+//! A transaction is the pair (client, sequence number); each client makes its own, without a call
+//! to a server (paper 001, section 3.2).
 
 use std::{fmt, str::FromStr};
 
@@ -11,8 +11,8 @@ use std::{fmt, str::FromStr};
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ClientId(pub [u8; 12]);
 
-/// Three bytes that tell the database of a client's record from others. A client that finds no
-/// record of another client learns from that client's id whether it looked in the right database.
+/// Three bytes that identify the database of a client's record. A client that finds no record of
+/// another client learns from that client's id whether it looked in the right database.
 pub type DatabaseTag = [u8; 3];
 
 /// The tag of a database: FNV-1a of 32 bits over the name's bytes, its top byte folded onto its

@@ -119,7 +119,7 @@ pub enum Unlocked {
     Rival(TxId),
     /// The document is free again: the rival that held it has finished since. Lock it again.
     Free,
-    /// The document was removed.
+    /// The document is not there: it was removed.
     Gone,
 }
 

@@ -6,8 +6,8 @@
 //!
 //! Commit of a transaction, with the numbers used in the code below:
 //!
-//! 1. The transaction asks ([`Recorder::request_commit`]) after its last prepared write was
-//!    acknowledged.
+//! 1. The transaction requests its commit ([`Recorder::request_commit`]) after its last prepared
+//!    write was acknowledged.
 //! 2. A write to the record that was *composed after* step 1 and acknowledged is the transaction's
 //!    evidence: a server that later loses a prepared write has lost this stamp too, because logs
 //!    lose suffixes only. The evidence also has to show that no server was replaced *between* the
@@ -30,7 +30,7 @@
 //! was applied. If it was not, a *barrier*, a write that decides nothing, makes sure that it never
 //! will be, before an outcome is reported.
 //!
-//! Here are the steps 1 and 4 and what the owner asks about its numbers; `compose.rs` has the
+//! This file has the steps 1 and 4 and the owner's queries about its numbers; `compose.rs` has the
 //! next write, and `conclude.rs` what follows from its answer.
 //!
 //! Interrupted after 1 or 2: undecided, rolled back when the lease ends. After 3: committed; any
@@ -66,7 +66,7 @@ pub struct Recorder {
     /// A write that was bound to a connection which was lost before it answered: it may be applied
     /// still. Until that is settled, nothing is decided.
     unanswered: Option<RecordWrite>,
-    /// Numbers that are left out of decisions for now, because a reader has asked for quiet.
+    /// Numbers that are left out of decisions for now, because a reader has set quiet.
     held: BTreeSet<Seq>,
     lost: bool,
 }
@@ -182,7 +182,7 @@ impl Recorder {
     }
 
     /// The server has *answered* that it did not apply the write that is under way, because the
-    /// record asks for quiet where these numbers have written. They are left out until
+    /// record demands quiet where these numbers have written. They are left out until
     /// [`Recorder::release`]; the others of the group go with the next write.
     pub fn hold(&mut self, held: impl IntoIterator<Item = Seq>) {
         self.drop_unproven_evidence();
@@ -218,7 +218,7 @@ impl Recorder {
         self.phases.is_empty() && self.under_way().next().is_none()
     }
 
-    /// How many numbers the record lists: what rotation keeps small.
+    /// Count of the numbers that the record lists; rotation keeps it small.
     pub fn listed(&self) -> usize {
         self.phases.len() + self.aborted_in_trace
     }

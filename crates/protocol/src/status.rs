@@ -69,16 +69,16 @@ pub fn status_of(record: Option<&ClientRecord>, seq: Seq) -> TxStatus {
     }
 }
 
-/// The records of a transaction's client are kept in another tx database than the one that was
-/// asked: its status is unknown here, and its locks must be left alone.
+/// The transaction's client keeps its record in another tx database than the one that was read: its
+/// status is unknown here, and its locks must be left alone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, thiserror::Error)]
 #[error("the client that holds the lock keeps its records in another tx database")]
 pub struct ForeignClient;
 
 /// As [`status_of`], for a record that was looked for in one of several possible places.
-/// `kept_here` tells whether the holder's client keeps its records where it was looked for. Only
-/// then does a record that is not there mean anything: that of a foreign client is missing though
-/// its transactions live.
+/// `kept_here`: the holder's client keeps its record where it was looked for. Only then does a
+/// record that is not there mean anything: that of a foreign client is missing though its
+/// transactions live.
 pub fn status_where_kept(record: Option<&ClientRecord>, seq: Seq, kept_here: bool) -> Result<TxStatus, ForeignClient> {
     if kept_here { Ok(status_of(record, seq)) } else { Err(ForeignClient) }
 }

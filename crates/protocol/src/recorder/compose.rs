@@ -38,8 +38,8 @@ impl Recorder {
         })
     }
 
-    /// Step 3: every transaction that has evidence and asks for the same concern as the first.
-    /// Empty as long as an earlier decision may still arrive.
+    /// Step 3: every transaction that has evidence and the same concern as the first. Empty as long
+    /// as an earlier decision may still arrive.
     fn group(&self, connection: Option<u64>) -> (Vec<Seq>, Concern) {
         let proven = |w: &&Waiting| w.proven || connection.is_some_and(|connection| w.since.is_proven_over(connection));
         let may = |w: &&Waiting| self.unanswered.is_none() && !self.held.contains(&w.seq);

@@ -48,7 +48,7 @@ impl Phase {
     }
 }
 
-/// A transaction that asked to be committed.
+/// A transaction that has requested its commit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Waiting {
     pub(super) seq: Seq,

@@ -217,7 +217,7 @@ fn examined_with_a_killed_member_decides_the_others() {
     assert_eq!(step(&mut recorder, &mut record).1, [Outcome::Committed(other)]);
 }
 
-/// A transaction that asks to be committed, begun when connection `epoch` had been answered.
+/// A transaction that has requested its commit, begun when connection `epoch` had been answered.
 fn open_over(recorder: &mut Recorder, epoch: u64) -> Seq {
     let seq = recorder.allocate();
     assert!(recorder.request_commit(seq, Concern::Journaled, Since { epoch, answered: true }));

@@ -2,8 +2,8 @@
 
 use crate::id::Seq;
 
-/// How durable a decision is before it is answered. Where several servers keep the data, less than
-/// the majority is raised to it.
+/// Durability that a decision has when it is answered. Where several servers keep the data, less
+/// than the majority is raised to it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Concern {
     /// `{w: 1}`: in the server's memory.
@@ -74,7 +74,7 @@ pub enum Outcome {
     Committed(Seq),
     /// Decided, or certain to be: not committed.
     RolledBack(Seq),
-    /// The decision was sent, and the record that would tell what became of it is gone.
+    /// The decision was sent, and the record that would show its outcome is gone.
     Indeterminate(Seq),
 }
 
@@ -85,8 +85,9 @@ pub enum Verdict {
     GoOn(Vec<Outcome>),
     /// The write was not applied and can be sent again unchanged.
     SendAgain,
-    /// Nothing can be decided in this record any more: each of its open transactions is rolled
-    /// back, and none of its writes can be applied later. The record should be fenced (if it exists
-    /// and is not), so that rivals need not wait for the lease. The client needs a new record.
+    /// No transaction can be decided in this record any more: each of its open transactions is
+    /// rolled back, and none of its writes can be applied later. The record should be fenced (if it
+    /// exists and is not), so that rivals need not wait for the lease. The client needs a new
+    /// record.
     Lost(Vec<Outcome>),
 }
