@@ -41,7 +41,7 @@ impl Value {
 /// All values of an item, in the order in which they were written.
 pub type Log = Vec<Value>;
 
-/// Result of one step.
+/// Result of one step of a transaction.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Event {
     /// A read by id, and what it found.
@@ -58,7 +58,7 @@ pub enum Event {
     NoMatch(Item),
     /// The step was refused, and its transaction rolled back.
     Refused(String),
-    /// The transaction was committed.
+    /// The transaction's commit was acknowledged.
     Committed,
     /// The transaction was rolled back, as planned.
     Aborted,
@@ -81,7 +81,7 @@ impl History {
         self.events.iter().position(|(who, event)| *who == tx && *event == Event::Committed)
     }
 
-    /// Whether the transaction committed.
+    /// Returns true if the transaction has committed.
     pub fn is_committed(&self, tx: Tx) -> bool {
         self.committed_at(tx).is_some()
     }

@@ -3,7 +3,7 @@
 //!
 //! The order of the operations is not planned, so only the reads show it. `adya` infers the order
 //! of the versions from them and looks for the cycles that a level forbids. The second judge
-//! ([`Recorder::judge`] asks both) counts: an acknowledged append is in the final lists once, a
+//! ([`Recorder::judge`] calls both) counts: an acknowledged append is in the final lists once, a
 //! refused one never, and one with an unknown result is there as a whole or not at all.
 
 use std::{
@@ -28,7 +28,7 @@ pub enum Op {
     Read(u64, Option<Vec<u64>>),
 }
 
-/// Outcome of a transaction.
+/// Outcome of a transaction, as its client knows it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum End {
     /// Its commit was acknowledged; these are its operations with what they have shown.
@@ -77,7 +77,7 @@ impl Recorder {
         self.values.fetch_add(1, Relaxed) + 1
     }
 
-    /// How many transactions were acknowledged so far.
+    /// Number of transactions acknowledged so far.
     pub fn committed(&self) -> usize {
         lock(&self.ends).iter().filter(|(_, fate)| *fate == Fate::Committed).count()
     }

@@ -179,7 +179,7 @@ pub(crate) mod tests {
         }
     }
 
-    /// Nothing in here ever waits.
+    /// Polls a future once: no future in these tests ever waits.
     pub(crate) fn at_once<T>(future: impl Future<Output = T>) -> T {
         match pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
             Poll::Ready(value) => value,

@@ -115,7 +115,7 @@ impl fmt::Display for Anomaly {
 pub struct Report(BTreeMap<Anomaly, String>);
 
 impl Report {
-    /// Whether the anomaly was found.
+    /// Returns true if the anomaly was found.
     pub fn has(&self, anomaly: Anomaly) -> bool {
         self.0.contains_key(&anomaly)
     }

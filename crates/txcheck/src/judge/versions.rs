@@ -14,7 +14,7 @@ use crate::{
 pub(super) struct Version {
     /// Transaction that wrote it; `None` for the first one.
     pub(super) writer: Option<Tx>,
-    /// Whether the item exists in it.
+    /// True if the item exists in this version.
     pub(super) present: bool,
     values: Log,
 }
