@@ -10,13 +10,14 @@ use std::{
     process::{ChildStdout, Command, Stdio},
 };
 
-/// How a line begins that is a report.
+/// First character of a line that is a report.
 const REPORT: char = '@';
 
-/// This very program once more, to run one test that has a job. What it writes is to be read.
+/// A command that starts this very program again, to run one test that has a job. Its output is a
+/// pipe.
 ///
 /// # Errors
-/// Where the operating system does not tell which program this is.
+/// Where the operating system does not know the path of this program.
 pub fn again(test: &str, variable: &str, job: &str) -> std::io::Result<Command> {
     let mut command = Command::new(std::env::current_exe()?);
     command.args(["--exact", test, "--nocapture", "--test-threads=1"]).env(variable, job).stdout(Stdio::piped());
@@ -42,7 +43,7 @@ pub fn heard(line: &str) -> Option<&str> {
 /// Reports to the test that has started this process. The harness may have left a line unfinished.
 ///
 /// # Errors
-/// Where nobody reads any more.
+/// Where no process reads the output any more.
 pub fn report(words: &str) -> std::io::Result<()> {
     let mut out = std::io::stdout().lock();
     writeln!(out, "\n{REPORT}{words}")?;

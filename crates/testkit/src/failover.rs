@@ -176,8 +176,8 @@ async fn told(member: &Server, command: Document) -> Result<Document, Error> {
     answer.map_err(|why| not_ready(format!("{}: {command}: {why}", host(member))))
 }
 
-/// The same; asks again, for at most a minute: a member that takes back what it alone had breaks
-/// its connections.
+/// Sends a command as [`told`] does, and repeats it for at most a minute: a member that takes back
+/// what it alone had breaks its connections.
 async fn told_in_the_end(member: &Server, command: Document) -> Result<Document, Error> {
     let deadline = Instant::now() + ready::LIMIT;
     loop {

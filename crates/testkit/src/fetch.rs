@@ -174,12 +174,12 @@ fn failed(reason: String) -> Error {
     Error::Fetch { reason }
 }
 
-/// Tells the person in front of the terminal why the tests are not going on yet.
+/// Writes to the terminal why the tests are not going on yet.
 fn say(what: &str) {
     eprintln!("mongotx: {what}");
 }
 
-/// Whether `path` is a file that may be executed.
+/// Returns true if `path` is a file that may be executed.
 pub(crate) fn is_executable(path: &Path) -> bool {
     path.metadata().is_ok_and(|meta| meta.is_file() && meta.permissions().mode() & 0o111 != 0)
 }

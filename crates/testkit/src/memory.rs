@@ -15,7 +15,7 @@ pub(crate) fn folder() -> Option<PathBuf> {
     is_roomy.then(|| Path::new(FOLDER).to_owned())
 }
 
-/// Bytes of memory that programs can have, as Linux tells it.
+/// Bytes of memory that programs can have, as `/proc/meminfo` states it.
 fn available(meminfo: &str) -> Option<u64> {
     let line = meminfo.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
     line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()?.checked_mul(1_024)

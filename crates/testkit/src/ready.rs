@@ -32,7 +32,7 @@ pub(crate) struct Started {
     pub(crate) replica_set: Option<&'static str>,
     /// Path of its output before it has read its options.
     pub(crate) console: PathBuf,
-    /// Path of its log.
+    /// Path of the server's log.
     pub(crate) log: PathBuf,
 }
 

@@ -1,6 +1,6 @@
 //! A mongod of a test's own: started, killed, restarted, paused, and gone with its handle.
 //!
-//! How to tell that it is ready is in `ready.rs`, how it cannot be left behind in `process.rs`.
+//! `ready.rs` finds out when it is ready; `process.rs` makes sure that it is not left behind.
 
 use std::ffi::OsString;
 use std::os::unix::process::ExitStatusExt;
@@ -135,8 +135,8 @@ impl Server {
         self.running().take().map_or(Ok(()), |mut process| Ok(process.kill()?))
     }
 
-    /// Asks mongod to end (SIGTERM), waits, and kills it if it does not. Does nothing when it is
-    /// not running. Dropping the future kills it.
+    /// Ends mongod by SIGTERM, waits, and kills it if it does not end. Does nothing when it is not
+    /// running. Dropping the future kills it.
     ///
     /// # Errors
     /// As [`Server::kill`].
