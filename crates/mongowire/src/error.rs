@@ -66,7 +66,7 @@ pub struct CommandError {
     pub code: Code,
     /// Reason for people, `errmsg` in answers.
     pub message: String,
-    /// Labels that tell a driver what it may do, `errorLabels` in answers.
+    /// Labels that let a driver decide what it may do, `errorLabels` in answers.
     pub labels: Vec<&'static str>,
 }
 

@@ -208,7 +208,7 @@ impl Pool {
 }
 
 impl Lent<'_> {
-    /// Whether the connection was opened for this use.
+    /// Returns true if the connection was opened for this use.
     pub fn is_new(&self) -> bool {
         self.is_new
     }

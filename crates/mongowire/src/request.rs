@@ -129,7 +129,7 @@ fn first_name(body: &RawDocument) -> Result<String, CommandError> {
     }
 }
 
-/// Whether a database may be called so.
+/// Returns true if MongoDB allows this name for a database.
 pub fn is_database_name(name: &str) -> bool {
     /// Bytes of the longest name that MongoDB allows.
     const LONGEST_BYTES: usize = 63;

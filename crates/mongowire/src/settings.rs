@@ -29,7 +29,7 @@ pub enum Address {
 }
 
 impl Address {
-    /// Reads `host`, `host:port` or `[host]:port`, as servers tell them.
+    /// Reads `host`, `host:port` or `[host]:port`, the forms in which servers name addresses.
     pub fn parse(text: &str) -> Option<Self> {
         ServerAddress::parse(text).ok().as_ref().and_then(Self::of)
     }
@@ -136,7 +136,7 @@ pub struct Login {
     pub user: String,
     /// Database that the user is kept in (`authSource`).
     pub source: String,
-    /// How to log in. `None`: the best that the server offers this user.
+    /// Mechanism of the login. `None`: the best that the server offers this user.
     pub mechanism: Option<Mechanism>,
     password: String,
     /// The password as it was hashed last: every connection to a server hashes it the same way,
@@ -176,10 +176,10 @@ impl Login {
         Ok(Self::new(user, password, credential.source.as_deref().unwrap_or("admin"), mechanism))
     }
 
-    /// The password, hashed as the server asks.
+    /// The password, hashed with the server's salt and number of iterations.
     ///
     /// # Errors
-    /// In words, for a password that the mechanism does not allow.
+    /// A text, for a password that the mechanism does not allow.
     pub(crate) fn salted(&self, mechanism: Mechanism, salt: &[u8], iterations: u32) -> Result<Vec<u8>, String> {
         let mut known = self.salted.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(known) = known.as_ref()

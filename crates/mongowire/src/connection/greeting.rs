@@ -15,10 +15,10 @@ const MAX_DOCUMENT_BYTES: usize = 16 * 1024 * 1024;
 pub struct Greeting {
     /// The server's whole answer to `hello`.
     pub hello: RawDocumentBuf,
-    /// Another one for every start of a server. `None`: the server tells none (a router, or another
-    /// product).
+    /// Id of the server process, new at every start. `None`: the server does not send it (a router,
+    /// or another product).
     pub process_id: Option<ObjectId>,
-    /// Whether the server says that it takes writes (`isWritablePrimary`).
+    /// True if the server accepts writes (`isWritablePrimary`).
     pub is_writable: bool,
     /// Whether the server is a router (`mongos`), or says that it is one.
     pub is_router: bool,
@@ -28,7 +28,7 @@ pub struct Greeting {
     pub max_document_bytes: usize,
     /// The longest message that it takes.
     pub max_message_bytes: usize,
-    /// How long sessions live. `None`: it has none.
+    /// Minutes until an idle session ends. `None`: the server has no sessions.
     pub session_minutes: Option<i32>,
 }
 
@@ -51,7 +51,7 @@ impl Greeting {
         }
     }
 
-    /// The ways to log in that the server has for the user that it was asked about.
+    /// Returns true if the server lets the user of the handshake log in by this mechanism.
     pub(super) fn offers(&self, mechanism: &str) -> bool {
         let offered = self.hello.get_array("saslSupportedMechs").into_iter().flatten();
         offered.flatten().any(|one| one.as_str() == Some(mechanism))

@@ -39,7 +39,7 @@ use crate::{
 
 /// Buffers that have grown beyond this are given back after a message.
 const KEPT_BYTES: usize = 64 * 1024;
-/// Bytes asked of the socket by one read. Most answers are shorter.
+/// Bytes that one read of the socket requests. Most answers are shorter.
 const READ_BYTES: usize = 8 * 1024;
 
 /// The longest that commands may be which are sent in one write: shorter than what any network

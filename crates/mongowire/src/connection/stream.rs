@@ -17,7 +17,7 @@ use tokio_rustls::{TlsConnector, client::TlsStream, rustls::pki_types::ServerNam
 
 use crate::settings::{Address, Settings};
 
-/// A peer that has not been heard of for so long is asked whether it is there, as MongoDB does.
+/// Idle time after which a keep-alive probe is sent to the peer, as MongoDB does.
 const KEEPALIVE: Duration = Duration::from_secs(120);
 /// Memory is taken as bytes come, beginning with so much: a header that announces 48 MB costs
 /// nothing yet.
@@ -45,8 +45,8 @@ impl Stream {
         }
     }
 
-    /// Nothing has come that was not asked for: neither bytes nor an end. Asks the socket itself:
-    /// what the runtime knows of it may be older than the end of a server.
+    /// Returns true if the peer has sent nothing unexpected, neither bytes nor an end. Reads the
+    /// socket itself: what the runtime knows of it may be older than the end of a server.
     pub(super) fn is_quiet(&self) -> bool {
         let socket = match self {
             Self::Tcp(stream) => SockRef::from(stream),

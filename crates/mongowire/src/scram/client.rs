@@ -37,7 +37,7 @@ pub struct Began {
     bare: String,
 }
 
-/// A login whose first answer was read: what the server asks for.
+/// A login whose first answer was read, with the salt and the iterations that the server demands.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Asked {
     /// The client's nonce, with the server's behind it.

@@ -36,7 +36,7 @@ impl Mechanism {
         Self::ALL.into_iter().find(|one| one.name() == name)
     }
 
-    /// How long a key is.
+    /// Length of a key, in bytes.
     pub fn key_bytes(self) -> usize {
         match self {
             Self::ScramSha1 => 20,
@@ -44,7 +44,7 @@ impl Mechanism {
         }
     }
 
-    /// How long a salt is, as MongoDB makes them.
+    /// Length of a salt as MongoDB makes them, in bytes.
     pub fn salt_bytes(self) -> usize {
         self.key_bytes() - 4
     }

@@ -71,7 +71,8 @@ pub(super) fn decode(outer: &Header, payload: &[u8]) -> Result<(Compressor, Head
     Ok((compressor, Header { length_bytes: HEADER_BYTES + size, op_code, ..*outer }, inner))
 }
 
-/// The size that a message tells of what was compressed; 0 when it tells none.
+/// Size in bytes that a compressed message states for its decompressed payload; 0 if it states
+/// none.
 pub(super) fn told_bytes(payload: &[u8]) -> usize {
     let mut cursor = Cursor::new(payload);
     let told = cursor.i32().and_then(|_| cursor.i32());

@@ -89,7 +89,7 @@ pub struct Form {
 pub enum Envelope {
     /// `OP_MSG`, the answer to `OP_MSG`.
     Msg {
-        /// Whether a CRC-32C checksum follows the message.
+        /// True if a CRC-32C checksum follows the message.
         checksum: bool,
     },
     /// `OP_REPLY`, the answer to `OP_QUERY`.
@@ -123,8 +123,8 @@ pub fn decode(header: &Header, payload: &[u8]) -> Result<Incoming, WireError> {
     }
 }
 
-/// How many bytes a message has when it is decompressed: the work that it makes, as far as it
-/// tells.
+/// Number of bytes of the message's payload after decompression, as the message states it: a
+/// measure of the work that decoding makes.
 pub fn plain_bytes(header: &Header, payload: &[u8]) -> usize {
     match header.op_code {
         OpCode::Compressed => compressed::told_bytes(payload).max(payload.len()),

@@ -21,12 +21,12 @@ impl Fake {
         (Self { listener }, Settings::new(Address::Tcp("127.0.0.1".to_owned(), address.port())))
     }
 
-    /// A client that has connected, and that nobody has greeted.
+    /// A client that has connected and has not had an answer to its handshake.
     pub(crate) async fn accept(&self) -> Client {
         Client { stream: self.listener.accept().await.unwrap().0 }
     }
 
-    /// A client that has connected and was told that the server is a primary.
+    /// A client that has connected and to which the server has answered that it is a primary.
     pub(crate) async fn greet(&self) -> Client {
         let mut client = self.accept().await;
         let (hello, id) = client.question().await.unwrap();

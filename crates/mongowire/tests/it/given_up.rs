@@ -28,8 +28,8 @@ async fn until(work: impl Future, end: impl Future) {
     .await;
 }
 
-/// After so many bytes of the answer its future is dropped. What comes next is answered to whoever
-/// asked it, over another connection.
+/// The future is dropped after so many bytes of the answer. The next command gets its own answer,
+/// over another connection.
 #[tokio::test]
 async fn a_command_that_is_given_up_takes_its_connection_with_it() {
     for sent in [0, 1, 16, 17, 25] {

@@ -1,4 +1,4 @@
-//! Logging in to a server that lets nobody in without.
+//! Logging in to a server that demands a login of every client.
 
 use std::sync::Arc;
 

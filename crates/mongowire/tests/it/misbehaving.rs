@@ -1,5 +1,5 @@
-//! Servers that answer something else than was asked, or nothing: each is an error within its time,
-//! and says what is known.
+//! Servers that send no answer, or another one than the command's: each is an error within its time
+//! limit, and says what is known of the command's outcome.
 
 use std::time::Duration;
 
@@ -136,7 +136,7 @@ async fn a_greeting_that_is_none_is_no_connection() {
         let mut client = fake.accept().await;
         let (_, id) = client.question().await.unwrap();
         client.answer(&rawdoc! {"ok": 0.0, "code": 59, "errmsg": "no such command"}, id).await;
-        // Nobody listens.
+        // No server listens any more.
         drop(fake);
     });
     let settings = std::sync::Arc::new(settings);
