@@ -42,8 +42,8 @@ pub enum Action {
     LoseAnswer(usize),
     /// An owner waits no longer for the fate of its record write.
     GiveUp(usize),
-    /// A client's next decision is refused, because a reader has asked for quiet and the decision's
-    /// first transaction would disturb it.
+    /// A client's next decision is refused, because a reader has set quiet and the decision's first
+    /// transaction would disturb it.
     Quiet(usize),
     /// A client tries again to decide the transactions that it has held back.
     Release(usize),

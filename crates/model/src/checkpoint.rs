@@ -39,7 +39,7 @@ pub enum Breakage {
     HoldForEver,
 }
 
-/// Contents of one exploration.
+/// Plan of one exploration: clients, limits, and the rule that is broken.
 #[derive(Clone, Debug)]
 pub struct Plan {
     /// Clients; true for each that is registered at the beginning.
@@ -52,7 +52,7 @@ pub struct Plan {
     pub breakage: Option<Breakage>,
 }
 
-/// State of one client.
+/// State of one client of the exploration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Client {
     /// The client has no record that it may use.
@@ -83,7 +83,7 @@ enum Hold {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 enum Holder {
     Begins,
-    /// The hold is written.
+    /// The hold is stored.
     Holds,
     /// The open records are read, and these are to be fenced.
     Fences(Vec<usize>),
@@ -95,7 +95,7 @@ enum Holder {
     Noted(Vec<u8>),
     /// The first documents are copied.
     Half(Vec<u8>, Vec<u8>),
-    /// All documents are copied.
+    /// All three documents are copied; these are the copies.
     Copied(Vec<u8>, Vec<u8>, Vec<u8>),
     /// The copies are compared: good so far.
     Compared(Vec<u8>, Vec<u8>),
@@ -106,7 +106,7 @@ enum Holder {
     Dead,
 }
 
-/// State of the model.
+/// State of the model of a checkpoint.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct State {
     clients: Vec<Client>,
@@ -121,7 +121,7 @@ pub struct State {
     hold: Hold,
     holder: Holder,
     jumps: u8,
-    /// Whether the hold has lapsed once.
+    /// True if the hold has lapsed once.
     has_lapsed: bool,
     /// Number of transactions that each client had decided when the first documents were copied.
     true_half: Option<Vec<u8>>,

@@ -2,11 +2,11 @@
 //! when the answer is lost.
 //!
 //! 1. A write is composed when a transaction waits for it (for a decision, or for a collection to
-//!    be listed), or when it or the one after it tells the record anything new.
+//!    be listed), or when it or the one after it brings anything new into the record.
 //! 2. The server applies it, visible at once; a write that waits for the journal is answered when
 //!    it is durable.
-//! 3. Not applied, or the answer was lost: the record is read, durably, and the recorder says how
-//!    to go on; or the owner gives up, which is a fault.
+//! 3. Not applied, or the answer was lost: the record is read, durably, and the recorder decides
+//!    how the owner goes on; or the owner gives up, which is a fault.
 //! 4. A record of no more use is fenced before its outcomes are reported.
 //! 5. When every transaction is over and every number below `low`, the record is retired by a
 //!    journaled write that demands the last stamp: a server that has lost the evidence for finished
@@ -132,7 +132,7 @@ pub fn advance(plan: &Plan, state: &mut State, client: usize) {
     }
 }
 
-/// Whether a record write is about to be sent.
+/// Returns true if a record write is composed and not yet sent.
 pub fn is_sending(state: &State, client: usize) -> bool {
     let this = &state.clients[client];
     match this.pump {

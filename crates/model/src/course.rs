@@ -60,7 +60,7 @@ pub fn predecessor(plan: &Plan, state: &State, t: usize, doc: usize) -> Option<T
 /// Fate of the answer to a lock write that takes a document over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Answer {
-    /// The answer has come.
+    /// The answer has arrived.
     Came,
     /// The command was sent, with an unknown result.
     Lost,

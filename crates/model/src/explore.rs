@@ -6,12 +6,12 @@ use stateright::{Checker, Expectation, HasDiscoveries, Model};
 
 use crate::{plan::Plan, steps::ProtocolModel};
 
-/// Result of an exploration.
+/// Result of one exploration of a plan.
 #[derive(Debug)]
 pub struct Report {
-    /// Number of different states.
+    /// Number of different states that were visited.
     pub states: usize,
-    /// Whether every reachable state was visited.
+    /// True if every reachable state was visited.
     pub complete: bool,
     /// The violated properties, each with the steps that lead there.
     pub violations: Vec<(&'static str, String)>,

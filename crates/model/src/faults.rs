@@ -1,5 +1,5 @@
 //! Faults, each within its budget: the server restarts, a client dies, a message is late, a
-//! document is deleted without regard to locks, a client asks for a status in the wrong tx
+//! document is deleted without regard to locks, a client looks for a status in the wrong tx
 //! database, a write outside transactions stores reserved fields.
 //!
 //! Zombies need no fault of their own: a client may pause at any step, and `meeting::expire` may
@@ -17,8 +17,8 @@ use crate::{
     together, transaction,
 };
 
-/// Whether this transaction's next message may be late: a lock write, a take-back, a removal of an
-/// expired safe version, or a finish.
+/// Returns true if this transaction's next message may be late: a lock write, a take-back, a
+/// removal of an expired safe version, or a finish.
 pub fn may_be_late(plan: &Plan, state: &State, t: usize) -> bool {
     let may = state.faults.late_messages > 0 && !plan.has(Mutation::LockSentTwice);
     let step = &state.runs[t].step;

@@ -23,7 +23,7 @@ pub struct TxPlan {
     pub client: usize,
     /// Writes, each with the index of its document.
     pub writes: Vec<(usize, Op)>,
-    /// Whether all lock writes are sent in one command.
+    /// True if all lock writes are sent in one command.
     pub together: bool,
     /// Whether each update of such a command is two statements: one locks and copies the document,
     /// the next changes the copy.
@@ -46,7 +46,7 @@ pub struct TxPlan {
 pub enum Read {
     /// Fetches a document by id.
     ById(usize),
-    /// Asks, for one document, whether a query for "has the mark of transaction `holds`" returns
+    /// Tests, for one document, whether a query for "has the mark of transaction `holds`" returns
     /// it.
     Query {
         /// Index of the document to find.
@@ -85,8 +85,8 @@ pub struct Faults {
     pub give_ups: u8,
     /// Deletions of a document without regard to locks: by the TTL monitor, by another program.
     pub deletions: u8,
-    /// The server refuses a decision, because a reader has asked for quiet in a collection to which
-    /// one of the decision's transactions has written.
+    /// The server refuses a decision, because a reader has set quiet in a collection to which one
+    /// of the decision's transactions has written.
     pub quiets: u8,
     /// A write outside transactions gives a document reserved fields, which look like the lock of a
     /// transaction that is decided or forgotten.
@@ -119,7 +119,7 @@ pub struct Plan {
     /// Whether decisions are bound to the connection that writes the record (decision 0039).
     /// Otherwise each decision takes a stamp before it.
     pub bound: bool,
-    /// Whether there is a TTL index. If so, every document that is there at the start has a date.
+    /// True if there is a TTL index. If so, every document that is there at the start has a date.
     pub expires: bool,
     /// Kind of change in a forged lock: an insert or a removal; `None` for an update.
     pub forged: Option<Op>,
@@ -128,12 +128,12 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// Whether this rule is broken on purpose.
+    /// Returns true if this rule is broken on purpose.
     pub fn has(&self, mutation: Mutation) -> bool {
         self.mutation == Some(mutation)
     }
 
-    /// Number of clients.
+    /// Number of clients in the plan.
     pub fn clients(&self) -> usize {
         self.txs.iter().map(|tx| tx.client + 1).max().unwrap_or(0)
     }

@@ -25,7 +25,7 @@ use crate::{
     state::{Flaw, ReadStep, State, Told},
 };
 
-/// Whether the reader has a step to take.
+/// Returns true if the reader has a step to take.
 pub fn has_step(plan: &Plan, state: &State) -> bool {
     state.reader.next < plan.reads.len()
 }

@@ -54,7 +54,7 @@ pub fn client_index(id: ClientId) -> usize {
 /// show which transaction removed it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Doc {
-    /// Whether there is a safe version.
+    /// True if there is a safe version.
     pub stored: bool,
     /// Marks of the safe version.
     pub safe: Marks,
@@ -114,7 +114,7 @@ impl Doc {
         self.prepare(me, op, mark, None)
     }
 
-    /// Carries out the change behind [`Self::take_over`] with no mark, and tells whether the
+    /// Carries out the change behind [`Self::take_over`] with no mark, and returns true if the
     /// document was the transaction's.
     pub fn change(&mut self, me: TxId, mark: Marks) -> bool {
         let is_mine = self.lock.writer == Some(me);
@@ -242,7 +242,7 @@ impl Data {
         matches!(status, TxStatus::Committed | TxStatus::Finished) && !stored.forgotten.contains(&tx.seq)
     }
 
-    /// Whether a document carries a lock of this client.
+    /// Returns true if a document carries a lock of this client.
     pub fn carries(&self, client: usize) -> bool {
         self.docs.iter().any(|doc| doc.lock.writer.is_some_and(|tx| client_index(tx.client) == client))
     }
@@ -251,11 +251,11 @@ impl Data {
 /// Facts on which the admission of a record write depends, besides the record.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Admission {
-    /// Whether a mutation accepts any stamp.
+    /// True if a mutation accepts any stamp.
     pub any_stamp: bool,
-    /// Whether a mutation ignores the fence.
+    /// True if a mutation ignores the fence.
     pub ignore_fence: bool,
-    /// Whether the trace of aborted numbers has no room.
+    /// True if the trace of aborted numbers has no room.
     pub prune_trace: bool,
 }
 
@@ -288,7 +288,7 @@ pub enum Message {
     Lock {
         /// Transaction for which it locks.
         tx: TxId,
-        /// Index of that transaction.
+        /// Index of that transaction in the plan.
         t: usize,
         /// Index of the write in the transaction.
         write: usize,
@@ -297,9 +297,9 @@ pub enum Message {
     },
     /// The change of a document that transaction `t` may have locked before.
     Change {
-        /// Transaction that changes it.
+        /// Transaction that changes the document.
         tx: TxId,
-        /// Index of that transaction.
+        /// Index of that transaction in the plan.
         t: usize,
         /// Index of the document that is changed.
         doc: usize,

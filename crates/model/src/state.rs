@@ -14,7 +14,7 @@ use crate::{
 /// An outcome that was reported to the user.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Told {
-    /// The transaction is committed.
+    /// The transaction is committed; its user knows it.
     Committed,
     /// The transaction is not committed, and will not be.
     RolledBack,
@@ -54,9 +54,9 @@ pub enum Step {
     Finishing(usize),
     /// Rolled back; about to undo a document.
     Undoing(usize),
-    /// Nothing is left to do.
+    /// The transaction is over, with nothing left to do.
     Over,
-    /// The client has died.
+    /// The transaction's client has died.
     Dead,
 }
 
@@ -74,7 +74,7 @@ pub struct Run {
     pub told: Option<Told>,
     /// One bit for each write that found no document.
     pub missed: u8,
-    /// Whether that connection had been answered by then.
+    /// True if that connection had been answered by then.
     pub answered: bool,
     /// Whether one of the transaction's writes has been refused after it had locked.
     pub refused: bool,
@@ -112,7 +112,7 @@ pub enum Meeting {
         doc: usize,
         /// Writer that must still hold the document.
         writer: TxId,
-        /// Repair to make.
+        /// Repair that is about to be made.
         repair: Repair,
     },
 }
@@ -134,10 +134,10 @@ pub enum Pump {
     Gone,
 }
 
-/// State of a client.
+/// State of a client and of its record writes.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Client {
-    /// Whether the client lives, and so takes steps.
+    /// True if the client lives, and so takes steps.
     pub alive: bool,
     /// The client's own view of its record.
     pub recorder: Recorder,
@@ -190,7 +190,7 @@ pub enum Flaw {
     Dirty,
 }
 
-/// State of one read.
+/// Progress of one read.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub enum ReadStep {
     /// The read has not begun.
@@ -210,7 +210,7 @@ pub enum ReadStep {
     Answered(TxId, bool),
 }
 
-/// A reader outside transactions.
+/// A reader outside transactions, with the reads of its plan.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Reader {
     /// Index of the next read.
@@ -232,15 +232,15 @@ pub struct Reader {
 /// A state of the model.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct State {
-    /// State of the server.
+    /// State of the server and of its data.
     pub server: Server,
-    /// State of each client.
+    /// State of each client, by index.
     pub clients: Vec<Shared<Client>>,
     /// State of each transaction, by its index.
     pub runs: Vec<Run>,
     /// Task of the janitor, which repairs leftovers of others and removes fenced records.
     pub janitor: Option<Task>,
-    /// State of the reader.
+    /// State of the reader outside transactions.
     pub reader: Reader,
     /// Faults that may still happen.
     pub faults: Faults,
@@ -249,7 +249,8 @@ pub struct State {
 }
 
 impl State {
-    /// Whether the client's lease is not renewed any more: it is dead, or has given its record up.
+    /// Returns true if the client's lease is not renewed any more: it is dead, or has given its
+    /// record up.
     pub fn is_leaseless(&self, client: usize) -> bool {
         !self.clients[client].alive || self.clients[client].pump == Pump::Gone
     }

@@ -4,7 +4,7 @@
 //! 1. Each lock write is carried out by itself; any step may happen between two of them, and, if an
 //!    update is two statements, between its lock and its change.
 //! 2. An insert that finds a document, and a change that the server refuses, end the command there.
-//! 3. If all have locked and changed, commit is requested. Otherwise the transaction asks which
+//! 3. If all have locked and changed, commit is requested. Otherwise the transaction reads which
 //!    documents it holds.
 //! 4. The documents that it holds after the first one that it does not hold, or whose change was
 //!    refused, are given back, one at a time, the latter included.
@@ -70,7 +70,7 @@ pub fn ask(plan: &Plan, state: &mut State, t: usize) {
     }
 }
 
-/// Gives one document back.
+/// Gives back the document of write `i`, and goes on to the next one.
 pub fn give_back(plan: &Plan, state: &mut State, t: usize, first: usize, i: usize) {
     let doc = plan.txs[t].writes[i].0;
     if let Some(tx) = state.tx_id(plan, t) {

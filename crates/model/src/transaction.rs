@@ -30,7 +30,7 @@ use crate::{
     together,
 };
 
-/// Whether this transaction has a step to take.
+/// Returns true if this transaction has a step to take.
 pub fn has_step(plan: &Plan, state: &State, t: usize) -> bool {
     match state.runs[t].step {
         Step::Waiting | Step::Over | Step::Dead => false,

@@ -8,7 +8,7 @@ use super::{
     steps::{Action, Command},
 };
 
-/// Steps that are possible.
+/// Adds the next steps of the holder's lease that are possible.
 pub fn steps(plan: &Plan, state: &State, actions: &mut Vec<Action>) {
     match state.holder.task {
         Task::Off if !state.holder.gave_up => actions.push(Action::Send(Command::Flag)),
@@ -53,7 +53,7 @@ pub fn answer_flag(state: &mut State) {
     state.holder.task = Task::Runs;
 }
 
-/// The holder asks for the open records.
+/// The holder sends a list of the open records.
 pub fn send_list(state: &mut State) {
     state.holder.list = Some(List { sent: state.clock(), owns: !state.holder.gave_up, alone: None });
 }
@@ -101,7 +101,7 @@ pub fn end(plan: &Plan, state: &mut State, because_of_list: bool) {
     state.holder.task = Task::Dropped { met };
 }
 
-/// The lease is dropped.
+/// The holder drops the lease.
 pub fn drop_lease(plan: &Plan, state: &mut State) {
     state.holder.lease = None;
     new_period(state);

@@ -2,19 +2,19 @@
 //! decision 0066.
 //!
 //! One server, and two clients. The *holder* writes a flag into its record, lists the open records,
-//! and holds the lease for a while if it is alone; then it sends plain queries, which see only what
-//! is finished. The *newcomer* inserts its record, looks for the flag, waits if it is there, and
-//! then decides one transaction. The holder has a transaction of its own with two documents.
+//! and holds the lease for a while if it is alone; then it sends plain queries, which see only
+//! finished documents. The *newcomer* inserts its record, looks for the flag, waits if it is there,
+//! and then decides one transaction. The holder has a transaction of its own with two documents.
 //!
 //! Time is a number of ticks, and any number of steps may happen within a tick. Every command is
 //! sent, carried out by the server later, and answered later still; commands overtake each other.
-//! Nobody has to take a step that is possible: a client that takes none is paused or dead, and a
+//! No client has to take a step that is possible: one that takes none is paused or dead, and a
 //! command that is not carried out is late.
 //!
 //! Faults: ticks that the holder's clock misses, a sweep that fences and closes the record of a
 //! living holder, a decision whose answer is lost, and a restart of the server, after which
-//! finished documents may be back as they were before. A connection tells the server's process
-//! before it carries a command.
+//! finished documents may be back as they were before. The client learns from a connection which
+//! process of the server it belongs to, before it sends a command over it.
 //!
 //! Where decision 0066 leaves a choice, the model takes the safe one, and the other is a breakage:
 //! a lease that has run out begins a new period when it is renewed; a list that was sent before the
@@ -30,7 +30,7 @@
 //!
 //! The other models explore locks, decisions, repairs and sweeps; here a decision and a sweep are
 //! one step each, and so is a look for pending documents with their finish. Collections are settled
-//! only in plans with restarts: nothing else leaves something to find.
+//! only in plans with restarts: no other fault leaves something to find.
 //!
 //! The model leaves out: demand, and all numbers in milliseconds; clocks other than the holder's
 //! (the newcomer's runs evenly; the server's, which dates closed records, is not set); newcomers at

@@ -1,4 +1,4 @@
-//! The newcomer: it registers, waits until nobody holds a lease, and decides a transaction.
+//! The newcomer: it registers, waits until no client holds a lease, and decides a transaction.
 
 use super::{
     breakage::Breakage,
@@ -7,7 +7,7 @@ use super::{
     steps::{Action, Command},
 };
 
-/// Steps that are possible.
+/// Adds the newcomer's next steps that are possible.
 pub fn steps(plan: &Plan, state: &State, actions: &mut Vec<Action>) {
     match state.newcomer {
         Newcomer::Out if plan.newcomers > 0 => actions.push(Action::Send(Command::Insert)),
@@ -40,7 +40,7 @@ pub fn steps(plan: &Plan, state: &State, actions: &mut Vec<Action>) {
     }
 }
 
-/// Whether the newcomer has an open record.
+/// Returns true if the newcomer has an open record.
 pub fn is_listed(state: &State) -> bool {
     match state.newcomer {
         Newcomer::Out | Newcomer::Closed => false,
@@ -49,8 +49,8 @@ pub fn is_listed(state: &State) -> bool {
     }
 }
 
-/// Whether a look would find the flag: in an open record, or in one that was closed less than two
-/// leases ago.
+/// Returns true if a look would find the flag: in an open record, or in one that was closed less
+/// than two leases ago.
 fn is_flagged(plan: &Plan, state: &State) -> bool {
     let is_recent = |closed| state.now - closed < 2 * plan.lease && !plan.has(Breakage::ClosedFlagsIgnored);
     state.record.flag && state.record.closed.is_none_or(is_recent)
@@ -119,7 +119,7 @@ fn unflag(plan: &Plan, state: &mut State) {
     state.record.flag &= !(is_over || plan.has(Breakage::LivingUnflagged));
 }
 
-/// The newcomer may decide.
+/// The newcomer learns that the flag is taken away, and may decide.
 pub fn answer_unflag(state: &mut State) {
     state.newcomer = Newcomer::Free;
 }
@@ -149,7 +149,7 @@ pub fn carry_out_decision(state: &mut State) {
     state.newcomer = Newcomer::Decided;
 }
 
-/// The transaction is acknowledged.
+/// The newcomer's transaction is acknowledged.
 pub fn acknowledge(state: &mut State) {
     state.transactions[THEIRS].known.acknowledged = true;
 }

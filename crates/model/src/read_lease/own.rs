@@ -1,4 +1,4 @@
-//! The holder's own transaction.
+//! The holder's own transaction: its decision, and the finish of its two documents.
 
 use super::{
     breakage::Breakage,
@@ -8,7 +8,7 @@ use super::{
     steps::{Action, Command},
 };
 
-/// Steps that are possible.
+/// Adds the next steps of the holder's own transaction that are possible.
 pub fn steps(plan: &Plan, state: &State, actions: &mut Vec<Action>) {
     match state.own {
         Own::Open => actions.push(Action::Register),

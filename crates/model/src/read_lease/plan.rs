@@ -1,8 +1,8 @@
-//! Plans of explorations.
+//! Plans of explorations of the read lease.
 
 use super::breakage::Breakage;
 
-/// Contents of one exploration.
+/// Plan of one exploration: its clients, its clocks and its faults.
 #[derive(Clone, Copy, Debug)]
 pub struct Plan {
     /// Name of the plan, for reports of explorations.
@@ -13,7 +13,7 @@ pub struct Plan {
     pub lease: u8,
     /// Number of newcomers, one after the other. Only the last one may decide.
     pub newcomers: u8,
-    /// Whether the holder's record may be fenced and closed.
+    /// True if a sweep may fence and close the holder's record.
     pub sweeps: bool,
     /// The collections of the two documents of the holder's own transaction, if it has one.
     pub own: Option<[usize; 2]>,
@@ -31,7 +31,7 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// Whether this rule is broken.
+    /// Returns true if this rule is broken on purpose.
     pub fn has(&self, breakage: Breakage) -> bool {
         self.breakage == Some(breakage)
     }

@@ -58,7 +58,7 @@ pub fn shows_theirs(model: &ReadLeaseModel, state: &State) -> bool {
     counting_answer(&model.plan, state).is_some_and(|(_, answer)| answer.shows[THEIRS])
 }
 
-/// The newcomer has decided.
+/// Reachable: the newcomer has decided.
 pub fn newcomer_decides(_: &ReadLeaseModel, state: &State) -> bool {
     state.newcomer == Newcomer::Decided
 }

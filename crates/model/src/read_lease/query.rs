@@ -8,7 +8,7 @@ use super::{
     steps::{Action, Command},
 };
 
-/// Steps that are possible.
+/// Adds the next steps of the holder's query that are possible.
 pub fn steps(plan: &Plan, state: &State, actions: &mut Vec<Action>) {
     let holder = &state.holder;
     match holder.query {

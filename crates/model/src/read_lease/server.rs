@@ -7,7 +7,7 @@ use super::{
     steps::Action,
 };
 
-/// Steps that are possible.
+/// Adds the next steps of the server, of sweeps and of time that are possible.
 pub fn steps(plan: &Plan, state: &State, actions: &mut Vec<Action>) {
     if state.now < plan.end {
         actions.push(Action::Tick);
@@ -37,7 +37,7 @@ pub fn steps(plan: &Plan, state: &State, actions: &mut Vec<Action>) {
     }
 }
 
-/// Time passes.
+/// One tick passes.
 pub fn tick(plan: &Plan, state: &mut State) {
     state.now += 1;
     lease::lapse(plan, state);

@@ -1,4 +1,4 @@
-//! States of the model.
+//! States of the model of the read lease.
 
 use super::plan::Plan;
 
@@ -7,7 +7,7 @@ pub const OWN: usize = 0;
 /// Index of the newcomer's transaction.
 pub const THEIRS: usize = 1;
 
-/// How far a command has come.
+/// Progress of a command: from its sending to its answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Message {
     /// The command is under way.
@@ -19,9 +19,9 @@ pub enum Message {
 /// The holder's record, as the server has it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Record {
-    /// Whether the flag of the lease is in it.
+    /// True if the record holds the flag of the lease.
     pub flag: bool,
-    /// Whether a sweep has fenced it.
+    /// True if a sweep has fenced the record.
     pub fenced: bool,
     /// The tick at which it was closed.
     pub closed: Option<u8>,
@@ -30,20 +30,20 @@ pub struct Record {
 /// A transaction with two documents.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Transaction {
-    /// Whether the server has decided the transaction.
+    /// True if the server has decided the transaction.
     pub decided: bool,
-    /// Collections of its documents.
+    /// Collections of the transaction's two documents, by document.
     pub collections: [usize; 2],
-    /// Which of its documents are finished: plain queries see these.
+    /// True for each of its documents that is finished: plain queries see these.
     pub finished: [bool; 2],
-    /// What users know of it.
+    /// Knowledge of users about the transaction.
     pub known: Known,
 }
 
-/// What users know of a transaction.
+/// Knowledge of users about a transaction.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Known {
-    /// Whether the client was told that the transaction is committed.
+    /// True if the server has acknowledged the commit to the client.
     pub acknowledged: bool,
     /// The holder's users have seen a part of it.
     pub seen: bool,
@@ -78,7 +78,7 @@ impl Transaction {
 /// The holder's task that keeps the lease.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Task {
-    /// There is no task.
+    /// The holder has no task.
     Off,
     /// The flag is being written.
     Flags(Message),
@@ -107,18 +107,18 @@ pub struct List {
 /// A look for pending documents of a collection, with their finish.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Settling {
-    /// The collection.
+    /// Collection whose pending documents are looked for.
     pub collection: usize,
     /// The server's process that was known when it was sent.
     pub process: u8,
-    /// How far it has come.
+    /// Progress of the look.
     pub message: Message,
 }
 
-/// A plain query.
+/// A plain query that the holder sends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Query {
-    /// The collection.
+    /// Collection that the query reads.
     pub collection: usize,
     /// The server's process that was known when it was sent.
     pub process: u8,
@@ -126,7 +126,7 @@ pub struct Query {
     pub same_period: bool,
     /// What users knew of each transaction when it was sent.
     pub known: [Known; 2],
-    /// The answer.
+    /// Answer of the query, if the server has carried it out.
     pub answer: Option<Answer>,
 }
 
@@ -165,9 +165,9 @@ pub struct Holder {
 /// The course of the holder's own transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Own {
-    /// It is about to be decided.
+    /// The transaction is about to be decided.
     Open,
-    /// It is registered as deciding.
+    /// The transaction is registered as deciding.
     Registered,
     /// Its decision is under way, or the answer to it.
     Deciding(Message),
@@ -177,7 +177,7 @@ pub enum Own {
     Finishing(usize, Message),
     /// The answer to its decision is lost; `Sent`: the decision is still under way.
     Unknown(Message),
-    /// It is finished, or was never decided.
+    /// The transaction is finished, or was never decided.
     Over,
 }
 
@@ -188,11 +188,11 @@ pub enum Newcomer {
     Out,
     /// Its record is being inserted.
     Inserts {
-        /// How far the insert has come.
+        /// Progress of the insert of the record.
         message: Message,
         /// The beginning of its wait, if that counts from the sending.
         since: Option<u8>,
-        /// Whether it will not look for flags.
+        /// True if the newcomer will not look for flags.
         careless: bool,
     },
     /// Its record is inserted, and it looks for the flag; its wait counts from this tick.
@@ -207,11 +207,11 @@ pub enum Newcomer {
     Decides,
     /// The newcomer has decided its transaction.
     Decided,
-    /// Its record is closed.
+    /// The newcomer's record is closed.
     Closed,
 }
 
-/// State of the model.
+/// State of the model of the read lease.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct State {
     /// Time of the server and of the newcomer.
@@ -220,15 +220,15 @@ pub struct State {
     pub missed: u8,
     /// Process of the server: the number of its restarts.
     pub process: u8,
-    /// The holder's record.
+    /// The holder's client record.
     pub record: Record,
     /// The transactions of the holder and of the newcomer.
     pub transactions: [Transaction; 2],
-    /// The holder.
+    /// The client that holds the lease.
     pub holder: Holder,
-    /// The holder's own transaction.
+    /// Progress of the holder's own transaction.
     pub own: Own,
-    /// The newcomer.
+    /// The client that registers beside the holder.
     pub newcomer: Newcomer,
     /// Number of newcomers that have come.
     pub newcomers: u8,
@@ -242,7 +242,7 @@ impl State {
     /// The state at the beginning of a plan.
     pub fn new(plan: &Plan) -> Self {
         let own = Transaction { collections: plan.own.unwrap_or_default(), ..Transaction::default() };
-        // Nobody queries the collection of the newcomer's second document.
+        // No query reads the collection of the newcomer's second document.
         let theirs = Transaction { collections: [0, 2], finished: [false, true], ..Transaction::default() };
         Self {
             now: 0,

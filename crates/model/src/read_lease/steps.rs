@@ -39,13 +39,13 @@ pub enum Command {
 /// A step of the model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Action {
-    /// A command is sent.
+    /// The holder or the newcomer sends a command.
     Send(Command),
     /// The server carries a command out.
     CarryOut(Command),
     /// The client takes notice of the answer.
     Answer(Command),
-    /// The holder drops its lease because nobody uses it.
+    /// The holder drops its lease because no query uses it.
     Drop,
     /// The holder does not wait for the answer of `Unset`.
     ForgetUnset,

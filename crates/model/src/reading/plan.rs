@@ -19,7 +19,7 @@ pub enum Op {
 pub struct TxPlan {
     /// Statements in their order, before the commit.
     pub ops: Vec<Op>,
-    /// Whether the transaction reads at repeatable read; otherwise it reads at read committed.
+    /// True if the transaction reads at repeatable read; otherwise it reads at read committed.
     pub repeatable: bool,
 }
 
@@ -49,7 +49,7 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// Whether this rule is broken on purpose.
+    /// Returns true if this rule is broken on purpose.
     pub fn has(&self, breakage: Breakage) -> bool {
         self.breakage == Some(breakage)
     }

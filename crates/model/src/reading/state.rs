@@ -14,7 +14,7 @@ pub type Marks = u8;
 /// A document as the server stores it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Doc {
-    /// Whether the document exists.
+    /// True if the document exists.
     pub stored: bool,
     /// Marks of the safe version.
     pub safe: Marks,

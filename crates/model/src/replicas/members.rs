@@ -11,7 +11,7 @@ use std::{
 
 use crate::{server::Data, shared::Shared};
 
-/// Number of members.
+/// Number of members of the replica set.
 pub const MEMBERS: usize = 3;
 /// Number of members that may become primary, the first ones; the others only vote and follow.
 pub const ELECTABLE: usize = 2;
@@ -66,7 +66,7 @@ pub struct Sent {
 /// All members of the replica set.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Members {
-    /// The members, by index.
+    /// The members of the set, by index.
     pub all: Vec<Member>,
     /// Auxiliary: the last entry that a majority has for good.
     pub durable: Entry,

@@ -5,11 +5,11 @@ use super::breakage::Breakage;
 /// Budget of each kind of fault: the number of times that it may still happen.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Faults {
-    /// Budget of elections.
+    /// Number of elections that may still happen.
     pub elections: u8,
     /// Fences of the living owner, whose lease is found expired.
     pub expiries: u8,
-    /// Deaths of the owner.
+    /// Number of deaths of the owner that may still happen.
     pub deaths: u8,
     /// A rival meets a locked document, without a fence.
     pub meetings: u8,
@@ -31,7 +31,7 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// Whether this rule is broken on purpose.
+    /// Returns true if this rule is broken on purpose.
     pub fn has(&self, breakage: Breakage) -> bool {
         self.breakage == Some(breakage)
     }

@@ -28,7 +28,7 @@ pub struct Waiting<T> {
     pub answer: T,
 }
 
-/// State of the transaction.
+/// Progress of the owner's transaction.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Step {
     /// About to insert the record.
@@ -45,7 +45,7 @@ pub enum Step {
     Cleaning(usize),
     /// The finish or undo has been sent.
     Cleaned(usize, Waiting<()>),
-    /// Nothing is left to do.
+    /// The transaction is over, with nothing left to do.
     Over,
 }
 
@@ -70,11 +70,11 @@ pub enum Pump {
 /// record.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Owner {
-    /// Whether the owner lives.
+    /// True if the owner lives.
     pub alive: bool,
-    /// State of the transaction.
+    /// Progress of the owner's transaction.
     pub step: Step,
-    /// Number of the transaction.
+    /// Sequence number of the owner's transaction.
     pub seq: Seq,
     /// Outcome that was reported to the user.
     pub told: Option<Told>,
@@ -167,7 +167,7 @@ impl State {
         }
     }
 
-    /// Id of the transaction.
+    /// Id of the owner's transaction.
     pub fn tx(&self) -> TxId {
         TxId { client: client_id(0), seq: self.owner.seq }
     }

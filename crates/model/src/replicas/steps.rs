@@ -16,7 +16,7 @@ pub enum Who {
     Transaction,
     /// The owner, for its record.
     Record,
-    /// The rival, which sweeps.
+    /// The rival, which sweeps and repairs.
     Sweeper,
 }
 

@@ -52,8 +52,8 @@ pub fn begin(state: &mut State, m: usize) {
     state.sweeper.task = Some(if fenced { Task::Barrier(false) } else { Task::Fence });
 }
 
-/// Whether this document is locked on primary `m`. `Some(true)`: its holder's record is gone, so no
-/// sweep will repair it.
+/// Returns `Some` if this document is locked on primary `m`. `Some(true)`: its holder's record is
+/// gone, so no sweep will repair it.
 pub fn is_locked(state: &State, m: usize, doc: usize) -> Option<bool> {
     let data = state.members.data(m);
     data.docs[doc].lock.writer.map(|_| data.records[0].is_none())
@@ -73,7 +73,7 @@ fn heard(state: &mut State, m: usize) {
     state.sweeper.known = state.members.all[m].term.max(state.sweeper.known);
 }
 
-/// Whether a command is about to be sent.
+/// Returns true if the sweeper is about to send a command.
 pub fn is_sending(state: &State) -> bool {
     let task = state.sweeper.task.as_ref();
     task.is_some() && waiting(task).is_none()

@@ -10,11 +10,11 @@ pub enum Breakage {
     LookAfterRead,
     /// The later look is sent before the last lock is acknowledged.
     LookBeforeLock,
-    /// The client's own memory is asked when the later look is sent, not when it is answered.
+    /// The client's own memory is read when the later look is sent, not when it is answered.
     MemoryAtSending,
-    /// What is taken for unchanged is not compared where others are asked again.
+    /// Documents that are taken for unchanged are not compared where others are read again.
     NotBesideAsked,
-    /// Of several reads that are asked again one may be disturbed.
+    /// One of several documents that are read again may be disturbed.
     OneOfSeveralDisturbed,
     /// Stamps of other clients are not compared for what is taken for unchanged.
     StampsIgnored,
@@ -42,7 +42,7 @@ pub enum Breakage {
     EndForgotten,
     /// A notice that is over by the later look is no matter.
     EndIgnored,
-    /// What is known of a collection counts whenever it was asked for.
+    /// The client uses what it knows of a collection, however early it has looked that up.
     CatalogFromBeforeEnd,
     /// What is known of a collection counts from the answer, not from the question.
     CatalogFromAnswer,

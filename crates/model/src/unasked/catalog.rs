@@ -1,5 +1,5 @@
-//! What the client knows of collections: whether the server removes their documents by an index (E4
-//! of decision 0071).
+//! The client's knowledge of collections: whether an index removes their documents (E4 of decision
+//! 0071).
 
 use super::{
     breakage::Breakage,
@@ -20,18 +20,18 @@ pub fn steps(plan: &Plan, state: &State, actions: &mut Vec<Action>) {
     actions.extend((0..2).filter(is_new).map(Action::LookUp));
 }
 
-/// What the client would know if it asked now.
+/// Returns what the client would learn of the document's collection by a look-up now.
 fn asked_now(state: &State, doc: usize) -> Known {
     Known { expires: state.server.expires[doc], over: state.client.look.map_or([0; 2], |look| look.over) }
 }
 
-/// The client asks for the collection of a document, and the server answers.
+/// The client looks up the collection of a document, and the server answers.
 pub fn look_up(state: &mut State, doc: usize) {
     state.client.process = state.server.process;
     state.client.looking_up = Some((doc, asked_now(state, doc)));
 }
 
-/// The answer arrives.
+/// The answer of the look-up arrives.
 pub fn learn(plan: &Plan, state: &mut State) {
     let Some((doc, known)) = state.client.looking_up.take() else { return };
     let from = if plan.has(Breakage::CatalogFromAnswer) { asked_now(state, doc).over } else { known.over };
@@ -39,7 +39,7 @@ pub fn learn(plan: &Plan, state: &mut State) {
 }
 
 /// The validation begins: it finds out which documents may change without a trace. What the client
-/// knows already counts if it was asked for late enough; the rest is looked up. (Nothing uses later
+/// knows already counts if it was looked up late enough; the rest is looked up. (No later step uses
 /// what is looked up here, so it is not remembered.)
 pub fn traceless(plan: &Plan, state: &mut State) -> Docs {
     if !plan.expires {
@@ -54,8 +54,8 @@ pub fn traceless(plan: &Plan, state: &mut State) -> Docs {
     })
 }
 
-/// Whether what is known counts: each notice that is over in the transaction's first look was known
-/// to be over when it was asked for.
+/// Returns true if the knowledge counts: each notice that is over in the transaction's first look
+/// was known to be over when the look-up was sent.
 fn counts(plan: &Plan, state: &State, known: &Known) -> bool {
     let shown = state.tx.first.map_or([0; 2], |first| first.over);
     (0..2).all(|doc| known.over[doc] >= shown[doc]) || plan.has(Breakage::CatalogFromBeforeEnd)

@@ -6,7 +6,7 @@ use super::{
     steps::Action,
 };
 
-/// Steps that are possible.
+/// Adds the next steps of a look that are possible.
 pub fn steps(state: &State, actions: &mut Vec<Action>) {
     match state.client.looking {
         None if state.client.looks > 0 && state.is_before_validation() => actions.push(Action::Look),

@@ -12,7 +12,7 @@ use super::{
 /// Value of its first plain write.
 const VALUE: u8 = 4;
 
-/// Steps that are possible.
+/// Adds the other client's next steps that are possible.
 pub fn steps(plan: &Plan, state: &State, actions: &mut Vec<Action>) {
     if state.other.decided < plan.their_decisions.len() {
         actions.push(Action::TheyDecide);
@@ -65,14 +65,14 @@ fn may_end(plan: &Plan, state: &State, doc: usize) -> bool {
     is_posted && !state.other.ending[doc] && (is_known(state) || plan.has(Breakage::EndedBeforeKnown))
 }
 
-/// Whether the notice may be removed.
+/// Returns true if the notice may be removed.
 fn may_go(plan: &Plan, state: &State, doc: usize) -> bool {
     let is_shut_down = (0..plan.their_plain.len()).all(|index| state.other.written[index]);
     state.now >= state.other.since[doc] + Plan::LIFE || plan.has(Breakage::NoticeRemovedAtShutdown) && is_shut_down
 }
 
-/// Whether a plain write may be sent. (A notice that is too old is not posted again: the client
-/// sends nothing more.) One that is under way delays the next one.
+/// Returns true if a plain write may be sent. (A notice that is too old is not posted again: the
+/// client sends nothing more.) One that is under way delays the next one.
 fn may_write(plan: &Plan, state: &State) -> bool {
     let (sent, _) = state.other.sent;
     let may = |notice: &Notice| match *notice {
@@ -91,12 +91,12 @@ pub fn decide(plan: &Plan, state: &mut State) {
     state.other.decided += 1;
 }
 
-/// The decision is acknowledged.
+/// The other client learns that its decision is acknowledged.
 pub fn know(state: &mut State) {
     state.server.before = None;
 }
 
-/// The notice is sent.
+/// The other client sends its notice.
 pub fn send_notice(state: &mut State, doc: usize) {
     state.other.notices[doc] = Notice::Posting(Message::Sent);
     state.other.since[doc] = state.now;
@@ -109,7 +109,7 @@ pub fn insert_notice(state: &mut State, doc: usize) {
     state.server.journaled = state.server.values;
 }
 
-/// The notice is acknowledged.
+/// The server acknowledges the notice.
 pub fn answer_notice(plan: &Plan, state: &mut State, doc: usize) {
     let late = plan.has(Breakage::NoticeAgeFromAnswer);
     state.other.notices[doc] = Notice::Posted(if late { state.now } else { state.other.since[doc] });
@@ -133,7 +133,7 @@ pub fn carry_out_end(state: &mut State, doc: usize) {
     }
 }
 
-/// The notice is removed.
+/// The other client's notice is removed.
 pub fn remove_notice(state: &mut State, doc: usize) {
     state.server.notices[doc] -= 1;
 }

@@ -12,7 +12,7 @@ use super::{
 /// Value of the client's first plain write.
 const VALUE: u8 = 2;
 
-/// Steps that are possible.
+/// Adds the next steps of the client's own changes that are possible.
 pub fn steps(plan: &Plan, state: &State, actions: &mut Vec<Action>) {
     each(&state.client.decisions, Own::Decision, plan, actions);
     each(&state.client.plain, Own::Plain, plan, actions);
@@ -77,7 +77,7 @@ fn is_counted(plan: &Plan, own: Own, change: Change) -> bool {
     }
 }
 
-/// Whether the client is changing the document now.
+/// Returns true if the client is changing the document now.
 pub fn is_changing(plan: &Plan, state: &State, doc: usize) -> bool {
     let decisions = (0..).map(Own::Decision).zip(&state.client.decisions);
     let plain = (0..).map(Own::Plain).zip(&state.client.plain);

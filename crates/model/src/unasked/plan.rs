@@ -1,4 +1,4 @@
-//! Plans of explorations.
+//! Plans of explorations of validation without reads.
 
 use super::breakage::Breakage;
 
@@ -9,10 +9,10 @@ pub type Docs = [bool; 2];
 pub const X: Docs = [true, false];
 /// The second of the two documents.
 pub const Y: Docs = [false, true];
-/// Both documents.
+/// Both documents of the model.
 pub const BOTH: Docs = [true, true];
 
-/// Contents of one exploration.
+/// Plan of one exploration: the changes of both clients, and the faults.
 #[derive(Clone, Copy, Debug)]
 pub struct Plan {
     /// Name of the plan, for reports of explorations.
@@ -23,13 +23,13 @@ pub struct Plan {
     pub together: bool,
     /// Number of looks that the client sends besides those of the transaction.
     pub looks: u8,
-    /// What each of the client's own other transactions writes.
+    /// Documents that each of the client's own other transactions writes.
     pub decisions: &'static [Docs],
     /// The documents of the client's own plain writes, one after the other.
     pub plain: &'static [usize],
     /// Whether outcomes of own plain writes and decisions may stay unknown.
     pub losses: bool,
-    /// What each transaction of the other client writes.
+    /// Documents that each transaction of the other client writes.
     pub their_decisions: &'static [Docs],
     /// The documents of the other client's plain writes.
     pub their_plain: &'static [usize],
@@ -57,7 +57,7 @@ impl Plan {
     /// Number of rounds after which a validation is given up.
     pub const ROUNDS: u8 = 3;
 
-    /// Whether this rule is broken.
+    /// Returns true if this rule is broken on purpose.
     pub fn has(&self, breakage: Breakage) -> bool {
         self.breakage == Some(breakage)
     }

@@ -20,23 +20,23 @@ fn commits_asking(state: &State, asked: usize) -> bool {
     state.is_committed() && state.tx.asks.iter().filter(|asks| **asks).count() == asked
 }
 
-/// A transaction commits, and nothing was asked again.
+/// Reachable: a transaction commits, and none of its reads was sent again.
 pub fn commits_unasked(_: &UnaskedModel, state: &State) -> bool {
     commits_asking(state, 0) && state.tx.rounds == 1
 }
 
-/// A transaction commits, and one of its reads was asked again.
+/// Reachable: a transaction commits, and one of its reads was sent again.
 pub fn commits_half_asked(_: &UnaskedModel, state: &State) -> bool {
     commits_asking(state, 1)
 }
 
-/// A transaction commits, and both of its reads were asked again.
+/// Reachable: a transaction commits, and both of its reads were sent again.
 pub fn commits_asked(_: &UnaskedModel, state: &State) -> bool {
     commits_asking(state, 2)
 }
 
-/// What was taken for unchanged at first is asked again in a later round, and the transaction
-/// commits.
+/// Reachable: a document that was taken for unchanged at first is read again in a later round, and
+/// the transaction commits.
 pub fn commits_later(_: &UnaskedModel, state: &State) -> bool {
     state.is_committed() && state.tx.rounds > 1 && state.tx.first.is_some()
 }
@@ -57,7 +57,8 @@ pub fn commits_after_an_end(model: &UnaskedModel, state: &State) -> bool {
     commits_unasked(model, state) && state.tx.first.is_some_and(|first| first.over != [0; 2])
 }
 
-/// A transaction commits, and nothing was asked again but what may change without a trace.
+/// Reachable: a transaction commits, and only documents that may change without a trace were read
+/// again.
 pub fn commits_beside_what_may_expire(_: &UnaskedModel, state: &State) -> bool {
     let tx = &state.tx;
     commits_asking(state, 1) && tx.rounds == 1 && tx.asks == tx.traceless

@@ -1,4 +1,4 @@
-//! What the server does: writes, restarts, and time.
+//! The server's steps: writes, restarts, and time.
 
 use super::{
     breakage::Breakage,
@@ -10,7 +10,7 @@ use super::{
 /// Value of a document that the server has removed.
 const REMOVED: u8 = 6;
 
-/// Steps that are possible.
+/// Adds the server's next steps that are possible.
 pub fn steps(plan: &Plan, state: &State, actions: &mut Vec<Action>) {
     if state.server.process < plan.restarts {
         actions.push(Action::Restart);

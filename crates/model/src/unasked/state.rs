@@ -1,8 +1,8 @@
-//! States of the model.
+//! States of the model of validation without reads.
 
 use super::plan::{Docs, Plan};
 
-/// How far a command has come.
+/// Progress of a command: from its sending to its answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Message {
     /// The command is under way.
@@ -16,7 +16,7 @@ pub enum Message {
 pub struct Server {
     /// The committed value of each document.
     pub values: [u8; 2],
-    /// What the values are after a restart.
+    /// Values that the documents have after a restart.
     pub journaled: [u8; 2],
     /// What a read shows that misses the last decision, while there may be one.
     pub before: Option<[u8; 2]>,
@@ -60,7 +60,7 @@ pub struct Looking {
     pub sent: u8,
     /// The newest process of the server that was known then.
     pub process: u8,
-    /// Whether it is the later look of the transaction.
+    /// True if it is the later look of the transaction.
     pub later: bool,
     /// The stamps of both records, when the server has read them.
     pub stamps: Option<[[u8; 2]; 2]>,
@@ -71,13 +71,13 @@ pub struct Looking {
 /// The course of a change by the client itself: a decision, or a plain write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Change {
-    /// It is not sent yet.
+    /// The change is not sent yet.
     Out,
-    /// It was sent, and nobody knows its outcome yet.
+    /// The change was sent, and its outcome is not known yet.
     Under(Message),
     /// The client knows that it is committed; the finisher does not. (Decisions only.)
     Known,
-    /// It has ended, and its outcome is known.
+    /// The change has ended, and its outcome is known.
     Over,
     /// The client will never learn what has become of it.
     Lost(Message),
@@ -88,7 +88,8 @@ pub enum Change {
 pub struct Known {
     /// Whether the server removes the document when its time has come.
     pub expires: bool,
-    /// Number of notices that were over in the last look that was answered before it was asked for.
+    /// Number of notices that were over in the last look that was answered before the look-up was
+    /// sent.
     pub over: [u8; 2],
 }
 
@@ -103,7 +104,7 @@ pub struct Client {
     pub looking: Option<Looking>,
     /// Number of looks that it may still send besides.
     pub looks: u8,
-    /// What it knows of the collection of each document.
+    /// Knowledge about the collection of each document, if it was looked up.
     pub catalog: [Option<Known>; 2],
     /// The document whose collection it is looking up, and the server's answer.
     pub looking_up: Option<(usize, Known)>,
@@ -116,7 +117,7 @@ pub struct Client {
 /// The course of one of the other client's notices.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Notice {
-    /// It is not sent yet.
+    /// The notice is not sent yet.
     Out,
     /// The notice was sent, and is not acknowledged.
     Posting(Message),
@@ -139,7 +140,7 @@ pub struct Other {
     pub ending: Docs,
     /// Number of its plain writes that were sent, and the tick at which the last one was.
     pub sent: (usize, u8),
-    /// Which of them the server has carried out.
+    /// True for each of its plain writes that the server has carried out.
     pub written: Docs,
 }
 
@@ -150,24 +151,24 @@ pub enum Phase {
     Out,
     /// The transaction reads its documents, one after the other.
     Reads,
-    /// The validation asks again for what may have changed.
+    /// The validation reads again what may have changed.
     Asks,
-    /// It waits for the later look.
+    /// The validation waits for the later look.
     Waits,
     /// It is valid, and committed when it has its lock.
     Valid,
-    /// It has met a conflict, or is given up.
+    /// The transaction has met a conflict, or is given up.
     Failed,
 }
 
 /// The transaction that is validated.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Transaction {
-    /// How far it has come.
+    /// Progress of the transaction.
     pub phase: Phase,
     /// Values that the transaction has read.
     pub read: [Option<u8>; 2],
-    /// Whether it has remembered the number of own changes.
+    /// True if it has remembered the number of own changes.
     pub has_base: bool,
     /// Documents of which an own change has ended since then.
     pub changed: Docs,
@@ -175,15 +176,15 @@ pub struct Transaction {
     pub first: Option<Look>,
     /// Documents that may change without a trace, as its validation has found out.
     pub traceless: Docs,
-    /// Whether it has its lock.
+    /// True if it has its lock.
     pub locked: bool,
     /// Number of rounds that the validation has begun.
     pub rounds: u8,
-    /// What is asked again in this round.
+    /// Documents that are read again in this round.
     pub asks: Docs,
-    /// What of that is not asked yet.
+    /// Those of them that are not read yet.
     pub to_ask: Docs,
-    /// The first look for what is asked again.
+    /// The first look for the documents that are read again.
     pub before: Option<Look>,
     /// What own changes had left unchanged when the later look was sent.
     pub unchanged: Docs,
@@ -193,7 +194,7 @@ pub struct Transaction {
     pub since_validation: bool,
 }
 
-/// State of the model.
+/// State of the model of validation without reads.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct State {
     /// Number of ticks that have passed.
@@ -253,12 +254,12 @@ impl State {
         self.tx.phase == Phase::Failed || self.is_committed()
     }
 
-    /// Whether the transaction has not begun its validation.
+    /// Returns true if the transaction has not begun its validation.
     pub fn is_before_validation(&self) -> bool {
         matches!(self.tx.phase, Phase::Out | Phase::Reads)
     }
 
-    /// Whether the transaction is valid and has its lock.
+    /// Returns true if the transaction is valid and has its lock.
     pub fn is_committed(&self) -> bool {
         self.tx.phase == Phase::Valid && self.tx.locked
     }

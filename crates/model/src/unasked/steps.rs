@@ -14,33 +14,33 @@ pub struct UnaskedModel {
 pub enum Own {
     /// The decision of this transaction.
     Decision(usize),
-    /// This plain write.
+    /// A plain write, by its index.
     Plain(usize),
 }
 
 /// A step of the model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Action {
-    /// The transaction begins.
+    /// The validated transaction begins.
     Begin,
     /// The transaction reads its next document; it misses the last decision, or does not.
     Read {
-        /// Whether it misses the last decision.
+        /// True if the read misses the last decision.
         misses: bool,
     },
     /// The transaction locks its document.
     Lock,
-    /// Its validation begins.
+    /// The transaction's validation begins.
     Validate,
-    /// It asks for this document again.
+    /// The validation reads this document again.
     Ask(usize),
     /// The client sends a look.
     Look,
     /// The transaction sends its later look.
     LaterLook,
-    /// The client asks for the collection of this document, and the server answers.
+    /// The client looks up the collection of this document, and the server answers.
     LookUp(usize),
-    /// The answer arrives.
+    /// The answer of the look-up arrives.
     Learn,
     /// The server reads the records for the look.
     LookAtRecords,
@@ -52,7 +52,7 @@ pub enum Action {
     Send(Own),
     /// The server carries it out.
     CarryOut(Own),
-    /// The answer comes.
+    /// The answer to the client's own change arrives.
     Answer(Own),
     /// The finisher takes a decided transaction over.
     HandOver(usize),
@@ -66,13 +66,13 @@ pub enum Action {
     SendNotice(usize),
     /// The server inserts the notice.
     InsertNotice(usize),
-    /// The notice is acknowledged.
+    /// The server acknowledges the notice that names this document.
     AnswerNotice(usize),
     /// The other client says that the notice which names this document is over.
     EndNotice(usize),
-    /// The server stores that.
+    /// The server stores that the notice is over.
     CarryOutEnd(usize),
-    /// The notice is removed.
+    /// The notice that names this document is removed.
     RemoveNotice(usize),
     /// The other client sends its next plain write.
     TheyWrite,
@@ -80,8 +80,8 @@ pub enum Action {
     TheirWrite(usize),
     /// The server removes this document by an index.
     Expire(usize),
-    /// The server starts again.
+    /// The server restarts.
     Restart,
-    /// One tick passes.
+    /// One tick of time passes.
     Tick,
 }

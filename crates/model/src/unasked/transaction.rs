@@ -8,7 +8,7 @@ use super::{
     steps::Action,
 };
 
-/// Steps that are possible.
+/// Adds the transaction's next steps that are possible.
 pub fn steps(plan: &Plan, state: &State, actions: &mut Vec<Action>) {
     let tx = &state.tx;
     match (tx.phase, next(state)) {
@@ -32,8 +32,8 @@ fn next(state: &State) -> Option<usize> {
     state.tx.read.iter().position(Option::is_none)
 }
 
-/// Whether a read may miss the last decision. What counts as being decided is not read in such a
-/// way (decision 0066).
+/// Returns true if a read may miss the last decision. Reads wait for a decision that counts as
+/// being under way (decision 0066).
 fn may_miss(plan: &Plan, state: &State, doc: usize) -> bool {
     let is_kept_away = own::is_changing(plan, state, doc) && !plan.has(Breakage::ReadsOfAcknowledged);
     state.server.before.is_some() && !is_kept_away

@@ -1,8 +1,9 @@
 //! Validation, by the rules R2 and R3 of decision 0068.
 //!
 //! Each round has a later look. What is taken for unchanged must be unchanged from the beginning of
-//! the transaction to that look. What is asked again must be of one moment: its stamps are the same
-//! in the look before the questions and in the later one, or it is one document.
+//! the transaction to that look. The documents that are read again must be of one moment: their
+//! stamps are the same in the look before the reads and in the later one, or there is only one of
+//! them.
 
 use super::{
     breakage::Breakage,
@@ -12,7 +13,7 @@ use super::{
     steps::Action,
 };
 
-/// Steps that are possible.
+/// Adds the validation's next steps that are possible.
 pub fn steps(state: &State, actions: &mut Vec<Action>) {
     match state.tx.phase {
         Phase::Asks => {
@@ -34,7 +35,7 @@ pub fn begin(plan: &Plan, state: &mut State) {
     round(plan, state, before, unchanged.map(|unchanged| !unchanged));
 }
 
-/// A round begins.
+/// A round begins: reads of the documents in `asks`, and a later look.
 fn round(plan: &Plan, state: &mut State, before: Option<Look>, asks: [bool; 2]) {
     state.tx.rounds += 1;
     state.tx.before = before;
@@ -45,9 +46,9 @@ fn round(plan: &Plan, state: &mut State, before: Option<Look>, asks: [bool; 2]) 
     }
 }
 
-/// Whether the stamps of others, and the client's own memory, say that a document is unchanged. Of
-/// what may change without a trace they say nothing. (What is asked for in the first round is asked
-/// for in all that follow.)
+/// Returns true if the stamps of others, and the client's own memory, show that a document is
+/// unchanged. They do not show this of documents that may change without a trace. (A document that
+/// is read again in the first round is read again in all that follow.)
 fn is_unchanged_until(plan: &Plan, state: &State, until: &Look, doc: usize) -> bool {
     let is_traceless = state.tx.traceless[doc] && !plan.has(Breakage::ExpiryIgnored);
     let may_have_changed = is_traceless || own::has_changed(plan, state, doc);
@@ -77,7 +78,7 @@ fn acknowledged(plan: &Plan, state: &State, remembered: [u8; 2]) -> [u8; 2] {
     [remembered[0].max(counts[0]), remembered[1].max(counts[1])]
 }
 
-/// A document is asked for again.
+/// The server answers another read of a document.
 pub fn ask(state: &mut State, doc: usize) {
     state.client.process = state.server.process;
     state.tx.to_ask[doc] = false;
@@ -96,8 +97,8 @@ pub fn later_look(plan: &Plan, state: &mut State) {
     }
 }
 
-/// The later look is answered: the transaction is valid, or another round begins, in which all that
-/// has changed is asked again.
+/// The later look is answered: the transaction is valid, or another round begins, in which all
+/// documents that have changed are read again.
 pub fn judge(plan: &Plan, state: &mut State, later: Look) {
     let is_unchanged = [0, 1].map(|doc| !state.tx.asks[doc] && is_unchanged(plan, state, &later, doc));
     let asks = state.tx.asks;
@@ -112,7 +113,7 @@ pub fn judge(plan: &Plan, state: &mut State, later: Look) {
     }
 }
 
-/// Whether what was taken for unchanged is still that.
+/// Returns true if a document that was taken for unchanged still is.
 fn is_unchanged(plan: &Plan, state: &State, later: &Look, doc: usize) -> bool {
     let Some(first) = state.tx.first else { return false };
     let by_own =
@@ -122,7 +123,7 @@ fn is_unchanged(plan: &Plan, state: &State, later: &Look, doc: usize) -> bool {
     by_own && is_connected && is_young && is_same(plan, &first, later, doc)
 }
 
-/// Whether what was asked again is of one moment.
+/// Returns true if the values that were read again are of one moment.
 fn is_of_one_moment(plan: &Plan, state: &State, later: &Look) -> bool {
     let asked = (0..2).filter(|doc| state.tx.asks[*doc]);
     if asked.clone().next().is_none() {

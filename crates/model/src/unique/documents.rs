@@ -13,7 +13,7 @@ pub type Slot = usize;
 pub enum Pending {
     /// The document gets this value.
     Value(Value),
-    /// The document is removed.
+    /// The document is to be removed.
     Removed,
 }
 
@@ -87,7 +87,7 @@ pub enum Refused {
 pub struct Documents {
     /// Documents by their index; `None` for one that is not there.
     pub docs: Vec<Option<Stored>>,
-    /// Whether there is a mirrored index.
+    /// True if there is a mirrored index.
     pub mirror: bool,
 }
 

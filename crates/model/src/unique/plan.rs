@@ -39,7 +39,7 @@ impl Op {
 /// End of a transaction that meets no fault and no conflict.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum End {
-    /// The transaction commits.
+    /// The transaction commits at its end.
     #[default]
     Commit,
     /// Its user rolls it back.
@@ -53,7 +53,7 @@ pub struct TxPlan {
     pub ops: Vec<Op>,
     /// Planned end of the transaction.
     pub end: End,
-    /// Whether the transaction survives a duplicate: the statement is taken back, and the next one
+    /// True if the transaction survives a duplicate: the statement is taken back, and the next one
     /// follows.
     pub goes_on: bool,
     /// Whether this is a write outside transactions, which takes the same steps unless that is
@@ -91,7 +91,7 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// Whether this rule is broken on purpose.
+    /// Returns true if this rule is broken on purpose.
     pub fn has(&self, breakage: Breakage) -> bool {
         self.breakage == Some(breakage)
     }

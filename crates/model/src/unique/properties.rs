@@ -54,7 +54,7 @@ pub fn all_commit(_: &UniqueModel, state: &State) -> bool {
     state.runs.iter().all(|run| run.told == Some(Told::Committed))
 }
 
-/// Reachable: one transaction commits.
+/// Reachable: one of the transactions commits.
 pub fn somebody_commits(_: &UniqueModel, state: &State) -> bool {
     state.runs.iter().any(|run| run.told == Some(Told::Committed))
 }

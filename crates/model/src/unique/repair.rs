@@ -86,7 +86,8 @@ fn attempt(plan: &Plan, state: &mut State, doc: usize, stored: Stored, holder: u
     state.documents.put(doc, left)
 }
 
-/// Whether the janitor may take this document. It then rolls back the transaction of a dead client.
+/// Returns true if the janitor may take this document. It then rolls back the transaction of a dead
+/// client.
 pub fn may_look(plan: &Plan, state: &State, doc: usize) -> bool {
     let holder = state.documents.docs[doc].and_then(|stored| stored.holder());
     holder.is_some_and(|t| match state.runs[t].step {

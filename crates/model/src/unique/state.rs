@@ -25,7 +25,7 @@ pub enum Why {
 /// The answer that a user got.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Told {
-    /// The transaction is committed.
+    /// The transaction is committed; its user knows it.
     Committed,
     /// The transaction is not committed, for this reason.
     RolledBack(Why),
@@ -58,7 +58,7 @@ pub struct Mending {
     pub slotting: bool,
 }
 
-/// State of a transaction.
+/// Progress of a transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Step {
     /// About to do a part of its statement.
@@ -74,9 +74,9 @@ pub enum Step {
     Finishing(bool),
     /// Rolled back; about to undo.
     Undoing,
-    /// Nothing is left to do.
+    /// The transaction is over, with nothing left to do.
     Over,
-    /// The client has died.
+    /// The transaction's client has died.
     Dead,
 }
 
@@ -91,7 +91,7 @@ pub struct Run {
     pub told: Option<Told>,
     /// The present statement's document as it was before the statement.
     pub before: Option<Stored>,
-    /// Whether the statement was refused and is taken back.
+    /// True if the statement was refused and is taken back.
     pub back: bool,
     /// Auxiliary: documents that the statements have changed, with their new values, in order.
     pub effects: Vec<(usize, Option<Value>)>,

@@ -65,16 +65,16 @@ pub enum Breakage {
     ConvertedWithoutLooks,
     /// Validation comes before the last write.
     ValidatedBeforeLastLock,
-    /// What was asked ahead of the commit counts although something was read since.
+    /// Reads that were sent ahead of the commit count although the transaction has read since.
     AheadOfARead,
-    /// What was asked ahead of the commit counts although something was written since.
+    /// Reads that were sent ahead of the commit count although the transaction has written since.
     AheadOfAWrite,
     /// Stamps that the client has acknowledged since the insert count as known before the question
     /// behind it.
     AheadKnownLate,
-    /// There is no look behind what is asked ahead of the commit.
+    /// There is no look behind the reads that are sent ahead of the commit.
     AheadWithOneLook,
-    /// What was asked ahead of the commit counts although an answer was another one.
+    /// Reads that were sent ahead of the commit count although an answer was another one.
     AheadUncompared,
     /// The decision does not wait for the last entry's answer.
     LastAnswerIgnored,
@@ -105,7 +105,7 @@ pub enum Breakage {
     DisturbedAfterRivals,
     /// A request for quiet does not wait for the journal.
     QuietUnjournaled,
-    /// Quiet is asked for in one of the collections that were read.
+    /// Quiet is requested in only one of the collections that were read.
     QuietOfOneCollection,
     /// Younger transactions wait for write locks, too.
     LockWaitsWithoutAges,

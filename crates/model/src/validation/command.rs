@@ -6,7 +6,7 @@ use super::{
     query::{Docs, Query},
 };
 
-/// State of the read.
+/// Progress of a read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Phase {
     /// About to fetch the one document.
@@ -19,7 +19,7 @@ pub(super) enum Phase {
     Probing(usize),
     /// About to find the next document from this position on.
     Scanning(usize),
-    /// About to ask for the status of the first rival that was not asked for.
+    /// About to read the status of the first rival whose status is not known.
     Asking,
 }
 

@@ -42,7 +42,7 @@ pub enum Level {
     Serializable,
 }
 
-/// When a transaction asks for quiet.
+/// Time at which a transaction requests quiet.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Asks {
     /// Never: it waits for rivals, or gives way.
@@ -63,10 +63,10 @@ pub struct TxPlan {
     pub level: Level,
     /// Client of the transaction, in whose record it is decided.
     pub client: usize,
-    /// Time at which the transaction asks for quiet, at serializable.
+    /// Time at which the transaction requests quiet, at serializable.
     pub asks: Asks,
-    /// Whether what it has read is asked again behind each of its writes, which counts at the
-    /// commit if nothing else was read or written since. For plans with remembered looks.
+    /// True if the transaction's reads are sent again behind each of its writes, which counts at
+    /// the commit if it has read and written nothing since. For plans with remembered looks.
     pub ahead: bool,
     /// The transaction that has to end before it begins.
     pub after: Option<usize>,
@@ -75,7 +75,7 @@ pub struct TxPlan {
 /// A document at the start.
 #[derive(Clone, Copy, Debug)]
 pub struct Start {
-    /// Collection of the document.
+    /// Collection of the document, by its index.
     pub ns: usize,
     /// Value of the document, `ABSENT` too.
     pub value: Values,
@@ -97,10 +97,10 @@ pub struct Plan {
     pub directs: Vec<(usize, Values)>,
     /// Budget of restarts, each of which loses a suffix of the unjournaled writes.
     pub restarts: u8,
-    /// Whether scans read statuses before safe versions. Otherwise all versions are read in one
+    /// True if scans read statuses before safe versions. Otherwise all versions are read in one
     /// command, and statuses afterwards.
     pub one_by_one: bool,
-    /// Whether the older transaction waits for write locks. Otherwise every transaction that meets
+    /// True if the older transaction waits for write locks. Otherwise every transaction that meets
     /// one gives way at once.
     pub lock_waits: bool,
     /// Whether at serializable a rival that does not change the answer of a read by `_id` is passed
@@ -110,16 +110,16 @@ pub struct Plan {
     /// stamps that the client's own record has acknowledged since. Otherwise each validation looks
     /// anew.
     pub remembered: bool,
-    /// Whether stamps belong to documents and not to collections.
+    /// True if stamps belong to documents and not to collections.
     pub by_document: bool,
-    /// Whether entries are run again in the opposite order.
+    /// True if entries are run again in the opposite order.
     pub backwards: bool,
     /// The rule that is broken on purpose.
     pub breakage: Option<Breakage>,
 }
 
 impl Plan {
-    /// Whether this rule is broken on purpose.
+    /// Returns true if this rule is broken on purpose.
     pub fn has(&self, breakage: Breakage) -> bool {
         self.breakage == Some(breakage)
     }
@@ -177,7 +177,7 @@ impl Plan {
 }
 
 impl Op {
-    /// Whether the statement writes.
+    /// Returns true if the statement writes.
     pub fn writes(&self) -> bool {
         !matches!(self, Self::Point(_) | Self::Scan(..) | Self::Key(_) | Self::Count(..) | Self::First(..))
     }

@@ -46,17 +46,17 @@ pub enum Fold {
     First,
 }
 
-/// A read of documents.
+/// A read of documents, by their values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Query {
     /// The documents that match, each with the values for which it does.
     pub bits: Docs,
-    /// Form of the answer.
+    /// Form of the query's answer.
     pub fold: Fold,
-    /// Whether the query pins one `_id`.
+    /// True if the query pins one `_id`.
     pub point: bool,
-    /// Whether the query asks for one key of a unique index, which at most one document has at
-    /// every moment.
+    /// True if the query pins one key of a unique index, which at most one document has at every
+    /// moment.
     pub key: bool,
 }
 
@@ -84,13 +84,13 @@ impl Query {
         if self.has_found_key(result) { found | found << 1 } else { self.bits }
     }
 
-    /// Whether an answer depends on one document alone.
+    /// Returns true if an answer depends on one document alone.
     pub fn is_of_one(&self, result: Docs) -> bool {
         self.point || self.has_found_key(result)
     }
 
-    /// Whether the result is one document with the key. Two documents cannot have had the key at
-    /// one moment, so they are no such answer.
+    /// Returns true if the result is one document with the key. Two documents cannot have had the
+    /// key at one moment, so they are no such answer.
     fn has_found_key(&self, result: Docs) -> bool {
         self.key && result.count_ones() == 1
     }
@@ -116,13 +116,13 @@ impl Written {
         docs & !self.docs | self.values
     }
 
-    /// Adds one more write.
+    /// Adds a write of document `doc`, after which it has one of these values.
     pub fn add(&mut self, doc: usize, values: Values) {
         self.docs |= with(doc, ANY);
         self.values = self.values & !with(doc, ANY) | with(doc, values);
     }
 
-    /// Whether this document was written.
+    /// Returns true if this document was written.
     pub fn has(&self, doc: usize) -> bool {
         value(self.docs, doc) != 0
     }

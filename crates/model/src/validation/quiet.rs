@@ -1,12 +1,13 @@
 //! Quiet: rivals that are not decided need not be waited for, if they have to be validated again.
 //!
-//! 1. Before it reads, or before it looks for the first time, a transaction at serializable asks
-//!    each record, durably, to take no decision where it reads. A record that another transaction
-//!    has asked is left as it is.
+//! 1. Before it reads, or before it looks for the first time, a transaction at serializable sets
+//!    quiet in each record, durably: the record's owner takes no decision where the transaction
+//!    reads. A record that holds the quiet of another transaction is left as it is.
 //! 2. Active rivals that it meets are noted. The second look must show that the records of all of
-//!    them are asked by this transaction still; otherwise it waits or gives way as ever.
-//! 3. It ends at any time: the reader ends it, or its time is up and the owner of the record does.
-//!    That it has been there stays in the record until another transaction asks.
+//!    them still hold this transaction's quiet; otherwise it waits or gives way as it does without
+//!    quiet.
+//! 3. The quiet ends at any time: the reader ends it, or its time is up and the owner of the record
+//!    ends it. That it has been there stays in the record until another transaction sets its own.
 //! 4. A transaction at serializable that has read what it does not hold is decided only if the
 //!    quiet in the record is one that was over when its own validation began; or is elsewhere, and
 //!    has taken the place of such a one, or of none. Otherwise it is validated again.
@@ -31,7 +32,8 @@ pub fn begin(state: &mut State, t: usize) {
     (state.runs[t].next, state.runs[t].step) = (0, Step::Asking);
 }
 
-/// Transaction `t` asks the next record for quiet. Was it the last, and is it time to validate?
+/// Transaction `t` sets quiet in the next record, if no other quiet stands there. Returns true if
+/// it was the last record and the transaction validates next.
 #[must_use]
 pub fn ask(plan: &Plan, state: &mut State, t: usize) -> bool {
     let record = plan.writers()[state.runs[t].next];
@@ -54,7 +56,7 @@ pub fn ask(plan: &Plan, state: &mut State, t: usize) -> bool {
     plan.txs[t].asks == Asks::Last
 }
 
-/// Whether quiet stands in the client's record.
+/// Returns true if quiet stands in the client's record.
 pub fn stands(state: &State, client: usize) -> bool {
     state.now.records[client].quiet.is_some_and(|quiet| !quiet.is_over)
 }
@@ -112,7 +114,7 @@ fn verdict(plan: &Plan, state: &State, t: usize) -> Verdict {
     }
 }
 
-/// Whether quiet keeps the transaction from its decision.
+/// Returns true if quiet keeps the transaction from its decision.
 pub fn holds_back(plan: &Plan, state: &State, t: usize) -> bool {
     verdict(plan, state, t) == Verdict::Waits
 }
@@ -144,7 +146,7 @@ pub fn hear_late(plan: &Plan, state: &mut State, t: usize) {
     }
 }
 
-/// Whether a transaction of the plan asks for quiet.
+/// Returns true if a transaction of the plan requests quiet.
 pub fn is_planned(plan: &Plan) -> bool {
     plan.txs.iter().any(|tx| tx.asks != Asks::Never)
 }

@@ -27,7 +27,7 @@ use super::{
     state::State,
 };
 
-/// Result of a read.
+/// Result of a read, with the rivals that it has met.
 #[derive(Clone, Copy, Debug)]
 pub struct Outcome {
     /// Answer of the read.
@@ -36,7 +36,7 @@ pub struct Outcome {
     pub active: u8,
     /// The active rivals whose unsafe version may have another answer.
     pub changing: u8,
-    /// Whether the read has met a lock.
+    /// True if the read has met a lock.
     pub met: bool,
 }
 

@@ -26,11 +26,11 @@ pub struct Doc {
 /// The quiet that a record describes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Quiet {
-    /// The transaction that has asked for it.
+    /// The transaction that has set it.
     pub by: usize,
     /// One bit for each collection in which nothing is to be decided.
     pub tags: u8,
-    /// Whether the quiet has ended.
+    /// True if the quiet has ended.
     pub is_over: bool,
     /// Transaction whose quiet this one has replaced in the record.
     pub before: Option<usize>,
@@ -44,7 +44,7 @@ pub struct Record {
     /// For each collection, or each document, the stamp of the last write that decided a change of
     /// it; 0: none.
     pub changes: Stamps,
-    /// The quiet that was asked for last.
+    /// The quiet that was set last.
     pub quiet: Option<Quiet>,
 }
 
@@ -57,7 +57,7 @@ pub struct Memory {
     pub boot: u8,
     /// The stamps that the client's own record has acknowledged.
     pub own: Stamps,
-    /// Whether another transaction of the client has looked since.
+    /// True if another transaction of the client has looked since.
     pub looked: bool,
 }
 
@@ -183,7 +183,7 @@ impl State {
         }
     }
 
-    /// The status of a transaction, as its client's record tells it.
+    /// The status of a transaction, from its client's record.
     pub fn status(&self, plan: &Plan, t: usize) -> TxStatus {
         if self.now.records[plan.txs[t].client].committed >> t & 1 == 1 {
             TxStatus::Committed
@@ -223,7 +223,7 @@ impl State {
         self.now.history.push(Moment { docs, wrote: what.docs });
     }
 
-    /// Whether the holder of the write lock is decided.
+    /// Returns true if the holder of the write lock is decided.
     pub fn is_left(&self, plan: &Plan, doc: usize) -> bool {
         self.now.docs[doc].pending.is_some_and(|(t, _)| self.status(plan, t) != TxStatus::Active)
     }

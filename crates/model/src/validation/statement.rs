@@ -37,7 +37,7 @@ pub fn advance(plan: &Plan, state: &mut State, t: usize) {
     }
 }
 
-/// Whether the transaction may take its next step.
+/// Returns true if the transaction may take its next step.
 pub fn is_enabled(plan: &Plan, state: &State, t: usize) -> bool {
     let is_active = |rival| state.status(plan, rival) == TxStatus::Active;
     match state.runs[t].step {

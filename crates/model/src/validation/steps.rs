@@ -11,7 +11,7 @@ pub enum Action {
     Group(usize),
     /// A client, the owner or another, finishes or undoes a document of a decided transaction.
     Clean(usize),
-    /// The quiet that was asked of this client's record ends.
+    /// The quiet in this client's record ends.
     EndQuiet(usize),
     /// A single write outside transactions.
     Direct(usize),

@@ -12,7 +12,7 @@ pub enum Goal {
     /// The entry with this number becomes one of the documents that the transaction has not
     /// written.
     Convert(usize),
-    /// Validation by comparing looks.
+    /// Validation that compares looks.
     Validate,
     /// Validation of at most one document that is not held, which needs no looks.
     Once,
@@ -52,11 +52,11 @@ pub enum Step {
 pub struct Entry {
     /// The read, of documents that the transaction did not hold.
     pub query: Query,
-    /// Whether the answer includes the transaction's own writes.
+    /// True if the answer includes the transaction's own writes.
     pub own: bool,
     /// Answer of the read.
     pub result: Docs,
-    /// Whether the read has met a rival's lock.
+    /// True if the read has met a rival's lock.
     pub met: bool,
 }
 
@@ -66,7 +66,7 @@ impl Entry {
         self.query.depends_on(self.result)
     }
 
-    /// Whether the answer depends on one document alone.
+    /// Returns true if the answer depends on one document alone.
     pub fn is_of_one(&self) -> bool {
         self.query.is_of_one(self.result)
     }
@@ -75,7 +75,7 @@ impl Entry {
 /// Auxiliary: an answer that the transaction was given.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Answer {
-    /// Query of the statement.
+    /// Query that the statement has run.
     pub query: Query,
     /// Writes of the transaction up to then.
     pub own: Written,
@@ -96,9 +96,9 @@ pub struct Run {
     pub command: Option<Command>,
     /// One bit for each document that the statement has still to lock.
     pub to_lock: u8,
-    /// Writes of the transaction.
+    /// Documents that the transaction has written, with their values.
     pub own: Written,
-    /// Reads that it remembers.
+    /// Reads that the transaction remembers.
     pub entries: Vec<Entry>,
     /// The two looks: the stamps of one record after the other.
     pub looks: [Vec<Stamps>; 2],
@@ -117,11 +117,11 @@ pub struct Run {
     pub asks_ahead: bool,
     /// Whether all was valid behind its last write, and nothing was read since.
     pub is_valid_ahead: bool,
-    /// Whether it was decided on that.
+    /// True if it was decided on the reads ahead of the commit.
     pub rests_on_ahead: bool,
-    /// Whether its looks have differed.
+    /// True if its looks have differed.
     pub disturbed: bool,
-    /// Whether it has asked all records for quiet.
+    /// True if it has requested quiet in all records.
     pub has_asked: bool,
     /// Active rivals that were met in this round and not waited for.
     pub met: u8,
@@ -129,7 +129,7 @@ pub struct Run {
     pub asked: u8,
     /// The quiet that was known to be over when its validation began.
     pub heard: Option<usize>,
-    /// Whether it was valid beside active rivals.
+    /// True if it was valid beside active rivals.
     pub has_passed_by: bool,
     /// Whether its decision was refused, so that it was validated again.
     pub was_refused: bool,

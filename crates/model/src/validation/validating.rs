@@ -80,14 +80,14 @@ fn is_exempt(plan: &Plan, state: &State, t: usize) -> bool {
         || read_only && plan.has(Breakage::ReadOnlyExempt)
 }
 
-/// Takes the first look for what is asked behind a write that is about to be sent.
+/// Takes the first look for the reads behind a write that is about to be sent.
 pub fn before_write(plan: &Plan, state: &mut State, t: usize) {
     if plan.txs[t].ahead && !state.runs[t].entries.is_empty() {
         remember(plan, state, t);
     }
 }
 
-/// A write is carried out, behind which everything is asked again.
+/// A write is carried out, behind which all reads are sent again.
 pub fn behind_write(plan: &Plan, state: &mut State, t: usize) {
     let run = &mut state.runs[t];
     run.is_valid_ahead &= plan.has(Breakage::AheadOfAWrite);
@@ -306,7 +306,7 @@ fn is_undisturbed(plan: &Plan, state: &State, t: usize, goal: Goal) -> bool {
     same_process && few && disturbed.into_iter().all(one_document)
 }
 
-/// Whether the looks are equal for these documents.
+/// Returns true if the looks are equal for these documents.
 fn are_equal(plan: &Plan, state: &State, t: usize, read: Docs) -> bool {
     let (run, read) = (&state.runs[t], plan.stamps(read));
     let same_process = run.look_boot == state.boot || plan.has(Breakage::EpochIgnored);

@@ -134,8 +134,8 @@ fn restart_death_holds() {
     holds(plans::restart_death());
 }
 
-/// With both faults at once in one small plan; the two larger plans, of one fault each, where they
-/// are asked for.
+/// Both faults at once in one small plan; the two larger plans, of one fault each, only in long
+/// explorations.
 #[test]
 fn restart_late_zombie_holds() {
     holds(plans::restart_late_zombie());

@@ -28,7 +28,7 @@ static ALLOCATOR: MiMalloc = MiMalloc;
 
 static DEEP: LazyLock<bool> = LazyLock::new(|| std::env::var_os("MODEL_DEEP").is_some_and(|value| value != "0"));
 
-/// How often something may happen: one time less unless long explorations were asked for.
+/// Budget of a fault: one less unless long explorations are switched on (`MODEL_DEEP`).
 fn deep(times: u8) -> u8 {
     times - u8::from(!*DEEP)
 }

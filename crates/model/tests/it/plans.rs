@@ -228,8 +228,8 @@ pub(crate) fn restart_zombie() -> Plan {
     Plan { name: "restart_zombie", faults, ..restart_late() }
 }
 
-/// The server restarts, and a client dies; with one document in common, unless long explorations
-/// were asked for.
+/// The server restarts, and a client dies. Except in long explorations, the transactions have only
+/// one document in common.
 pub(crate) fn restart_death() -> Plan {
     let faults = faults(|f| (f.server_crashes, f.client_deaths) = (1, 1));
     Plan { name: "restart_death", faults, ..if *DEEP { rivals() } else { restart_late() } }
@@ -342,7 +342,7 @@ pub(crate) fn reads_zombie() -> Plan {
     }
 }
 
-/// Two reads by id (one, unless long explorations were asked for) while the server restarts.
+/// Two reads by id (in long explorations; otherwise one) while the server restarts.
 pub(crate) fn reads_restart() -> Plan {
     Plan {
         name: "reads_restart",

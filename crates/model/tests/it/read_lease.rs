@@ -36,7 +36,7 @@ const OWN: Plan = Plan { name: "own", end: 3, newcomers: 0, own: Some([0, 0]), .
 /// The holder does not learn the outcome of its own transaction.
 const UNKNOWN: Plan = Plan { name: "unknown", lost_answers: true, ..OWN };
 
-/// The server starts again.
+/// The server restarts once.
 const RESTART: Plan = Plan { name: "restart", restarts: 1, ..OWN };
 
 fn holds(plan: Plan, examples: &[&str]) {
@@ -150,7 +150,7 @@ fn checks_of_answers_keep_out_what_is_decided_during_a_query() {
     }
 }
 
-/// What the lease rests on.
+/// The lease rests on a clock that never stands still for longer than the lease.
 #[test]
 fn a_clock_that_stands_for_longer_than_a_lease_breaks_it() {
     let plan = Plan { missed_ticks: V + 1, strict: false, ..CLOCK };

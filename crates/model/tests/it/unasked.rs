@@ -3,7 +3,7 @@
 
 use model::unasked::{BOTH, Breakage, Plan, X, Y, explore};
 
-/// Nobody changes anything.
+/// No other client changes anything.
 const ALONE: Plan = Plan {
     name: "alone",
     locks: true,
@@ -42,7 +42,7 @@ const ENDS: Plan = Plan { name: "one of their two notices is over", their_plain:
 /// The other client makes an index by which the server removes a document, and ends its notice.
 const EXPIRY: Plan = Plan { name: "their index removes", their_plain: &[0], their_ends: 1, expires: true, ..ALONE };
 
-/// It also decides a transaction.
+/// The other client also decides a transaction.
 const EXPIRY_BESIDE: Plan =
     Plan { name: "their index removes, and they decide", looks: 1, their_decisions: &[BOTH], ..EXPIRY };
 
@@ -57,7 +57,7 @@ const RESTART: Plan = Plan { name: "restart", plain: &[0, 1], restarts: 1, ..ALO
 const MIXED: Plan =
     Plan { name: "mixed", looks: 1, plain: &[1, 0], decisions: &[X], their_decisions: &[Y, Y], ..ALONE };
 
-/// Of all a little.
+/// A plan with a few of each: looks, own and others' changes, and restarts.
 const ALL: Plan =
     Plan { name: "all", looks: 1, plain: &[0], their_decisions: &[BOTH], their_plain: &[1], restarts: 1, ..ALONE };
 
@@ -181,14 +181,14 @@ fn memory_is_asked_behind_the_questions() {
     }
 }
 
-/// What the rules rest on: nothing that a look has shown is missed by a later read.
+/// The rules rest on this: what a look has shown is not missed by a later read.
 #[test]
 fn reads_have_to_show_what_is_decided_and_not_acknowledged() {
     fails(THEIRS, Breakage::ReadsOfAcknowledged, "S2");
 }
 
-/// Of what is asked again one document may be disturbed if it is the only one, because plain writes
-/// change the others and leave no stamp.
+/// Of the documents that are read again, one may be disturbed if it is the only one, because plain
+/// writes change the others and leave no stamp.
 #[test]
 fn one_of_several_that_are_asked_again_may_not_be_disturbed() {
     fails(MIXED, Breakage::OneOfSeveralDisturbed, "S2");

@@ -60,8 +60,8 @@ fn every_transaction_alone_commits_if_it_can() {
     assert!(possible > 1_000 && impossible > 1_000);
 }
 
-/// Every fifth pair, unless long explorations were asked for. The number of transactions is no
-/// multiple of five: each is in pairs of both orders.
+/// Every fifth pair; all pairs in long explorations. The number of transactions is no multiple of
+/// five: each is in pairs of both orders.
 fn every_pair_holds(docs: &[Option<Value>]) {
     let transactions = transactions(&statements(docs.len(), &[NULL, 1, 2]), 2);
     assert_ne!(transactions.len() % STRIDE, 0);

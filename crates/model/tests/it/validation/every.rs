@@ -22,12 +22,12 @@ fn tx(client: usize, ops: &[Op], level: Level) -> TxPlan {
     TxPlan { ops: ops.to_vec(), level, client, ..TxPlan::default() }
 }
 
-/// Unless long explorations were asked for: no divisor of the number of pairs, so that each
-/// statement meets every other.
+/// Step between the pairs that are explored, except in long explorations: no divisor of the number
+/// of pairs, so that each statement meets every other.
 const STRIDE: usize = 5;
 
-/// Every fifth of these plans holds, unless all are asked for, and in some of them all transactions
-/// can commit.
+/// Every fifth of these plans holds (in long explorations, all), and in some of them all
+/// transactions can commit.
 fn some_hold(plans: impl Iterator<Item = Plan>) {
     hold(plans.step_by(if *DEEP { 1 } else { STRIDE }));
 }
@@ -101,7 +101,7 @@ fn beside_to_and_fro(ops: &[Op], level: Level) -> Plan {
     }
 }
 
-/// Only the first of these statements, unless long explorations were asked for.
+/// Only the first of these statements; in long explorations, all.
 fn some(statements: &[Op], first: usize) -> &[Op] {
     if *DEEP { statements } else { &statements[..first] }
 }

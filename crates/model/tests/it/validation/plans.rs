@@ -9,7 +9,7 @@ use model::validation::{
     query::{ABSENT, ANY, ONE, Values, ZERO},
 };
 
-/// Documents of one collection.
+/// Documents of one collection, with these values.
 fn docs(values: &[Values]) -> Vec<Start> {
     values.iter().map(|value| Start { ns: 0, value: *value }).collect()
 }
@@ -22,7 +22,7 @@ fn serializable(client: usize, ops: &[Op]) -> TxPlan {
     TxPlan { level: Serializable, ..snapshot(client, ops) }
 }
 
-/// A transaction at serializable that asks for quiet before it reads.
+/// A transaction at serializable that requests quiet before it reads.
 fn quiet(client: usize, ops: &[Op]) -> TxPlan {
     TxPlan { asks: Asks::First, ..serializable(client, ops) }
 }
@@ -146,13 +146,14 @@ pub(super) fn changed_twice() -> Plan {
     }
 }
 
-/// A transaction that asks again, behind its insert, what it has read before; `behind` is what
-/// comes then.
+/// A transaction that sends its reads again behind its insert; `behind` are the statements that
+/// follow.
 fn asks_ahead(behind: &[Op]) -> TxPlan {
     TxPlan { ahead: true, ..snapshot(0, &[&[Point(0), Point(1), Insert(2, ONE)], behind].concat()) }
 }
 
-/// It commits behind its insert; a client changes what it has read, there and back again.
+/// A transaction commits behind its insert; a client changes what it has read, there and back
+/// again.
 pub(super) fn ahead_of_the_commit() -> Plan {
     let mut plan = values_come_back();
     plan.docs.push(Start { ns: 2, value: ABSENT });
@@ -317,7 +318,7 @@ pub(super) fn audited_reader() -> Plan {
     plan
 }
 
-/// The plan of the audit, and another reader asks for quiet in another record.
+/// The plan of the audit, in which another reader sets quiet in another record.
 pub(super) fn quiet_elsewhere() -> Plan {
     let mut plan = audit();
     plan.name = "quiet_elsewhere";
