@@ -12,7 +12,7 @@ pub struct About {
     /// Name of the application: [`crate::ClientOptions::application`], or `appName` of the
     /// connection string.
     pub application: Option<String>,
-    /// Name of the machine, as far as the system tells it.
+    /// Name of the machine. `None`: the system does not show it.
     pub host: Option<String>,
     /// Number of the process there.
     pub process: Option<u32>,

@@ -59,8 +59,8 @@ impl Client {
         Self::connect_with(uri, ClientOptions::default()).await
     }
 
-    /// Connects to the deployment of this connection string, and asks the server whether
-    /// transactions are safe on it.
+    /// Connects to the deployment of this connection string, and checks that transactions are safe
+    /// on its server.
     ///
     /// ```no_run
     /// # async fn example() -> mongotx::Result<()> {
@@ -122,7 +122,7 @@ impl Client {
     }
 
     /// The outcome of a transaction of any client, by its id. `Committed` and `RolledBack` are
-    /// durable and final. Ask after [`ErrorKind::Indeterminate`], before anything is run again.
+    /// durable and final. Call it after [`ErrorKind::Indeterminate`], before anything is run again.
     /// Outcomes are kept for 30 minutes.
     ///
     /// ```no_run
@@ -143,8 +143,7 @@ impl Client {
     /// # Ok(()) }
     /// ```
     ///
-    /// # Errors
-    /// [`ErrorKind::Unavailable`] when the server cannot be asked.
+    /// # Errors [`ErrorKind::Unavailable`] when the server cannot be reached.
     pub async fn outcome(&self, id: TxId) -> Result<Fate> {
         self.core.log.fate(id).await
     }

@@ -22,10 +22,9 @@ pub struct Changes<'a> {
 }
 
 impl Changes<'_> {
-    /// Behind all events that are committed now.
+    /// Position behind all events that are committed now.
     ///
-    /// # Errors
-    /// [`ErrorKind::Unavailable`] when the server cannot be asked.
+    /// # Errors [`ErrorKind::Unavailable`] when the server cannot be reached.
     pub async fn now(&self) -> Result<Position> {
         EventReader::of(self.core).last_position().await
     }

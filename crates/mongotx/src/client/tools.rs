@@ -85,7 +85,7 @@ pub struct LockedDocument {
 }
 
 impl Client {
-    /// Rolls back a transaction of any client if it is not decided, and answers its outcome.
+    /// Rolls back a transaction of any client if it is not decided, and returns its outcome.
     ///
     /// ```no_run
     /// # async fn example(client: mongotx::Client, id: mongotx::TxId) -> mongotx::Result<()> {
@@ -95,8 +95,7 @@ impl Client {
     /// # Ok(()) }
     /// ```
     ///
-    /// # Errors
-    /// [`ErrorKind::Unavailable`] when the server cannot be asked.
+    /// # Errors [`ErrorKind::Unavailable`] when the server cannot be reached.
     pub async fn kill(&self, id: TxId) -> Result<Fate> {
         let fate = self.core.log.kill(id).await?;
         if fate == Fate::RolledBack {
@@ -340,9 +339,9 @@ impl Client {
         Ok(all)
     }
 
-    /// Why no transaction can lock a document of this collection, if none can: then nothing is ever
-    /// pending in it, and what is stored there is what the application wrote. See
-    /// `docs/special-collections.md`.
+    /// Reason why no transaction can lock a document of this collection; `None`: transactions can.
+    /// If none can, no document is ever pending in it, and what is stored there is what the
+    /// application wrote. See `docs/special-collections.md`.
     ///
     /// ```no_run
     /// # async fn example(client: mongotx::Client, accounts: mongotx::Collection) -> mongotx::Result<()> {
@@ -352,16 +351,14 @@ impl Client {
     /// # Ok(()) }
     /// ```
     ///
-    /// # Errors
-    /// [`ErrorKind::Unavailable`] when the server cannot be asked.
+    /// # Errors [`ErrorKind::Unavailable`] when the server cannot be reached.
     pub async fn cannot_lock(&self, namespace: &Namespace) -> Result<Option<String>> {
         Ok(self.core.catalog.look_up(namespace).await?.unlockable.clone())
     }
 
-    /// Whether changes of this collection leave events for change streams.
+    /// Returns true if changes of this collection leave events for change streams.
     ///
-    /// # Errors
-    /// [`ErrorKind::Unavailable`] when the server cannot be asked.
+    /// # Errors [`ErrorKind::Unavailable`] when the server cannot be reached.
     pub async fn is_watched(&self, namespace: &Namespace) -> Result<bool> {
         Ok(self.core.catalog.look_up(namespace).await?.watch.is_some())
     }

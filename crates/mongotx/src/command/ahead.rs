@@ -1,10 +1,10 @@
 //! Validation ahead of the commit (decision 0061): behind an insert with which the transaction
-//! probably ends, in the same write, everything is asked again that it has read, and a look at the
-//! change stamps behind that. The server carries them out in this order, so the question is asked
-//! with all locks held, as at the commit.
+//! probably ends, the same write carries all of the transaction's reads again, and a look at the
+//! change stamps behind them. The server carries them out in this order, so the reads run with all
+//! locks held, as at the commit.
 //!
-//! It counts at the commit if the insert was the transaction's last write, nothing was read behind
-//! it, and the commit comes soon. Otherwise the commit asks again.
+//! This validation counts at the commit if the insert was the transaction's last write, nothing was
+//! read behind it, and the commit comes soon. Otherwise the commit reads again.
 
 use std::time::Instant;
 
@@ -24,8 +24,8 @@ use crate::{
     options::Namespace,
 };
 
-/// The most documents that a transaction has read, all reads together: the answer to the insert
-/// comes with those to all that is asked behind it.
+/// Limit of documents that a transaction has read, all reads together, for validation ahead: the
+/// answer to the insert comes with the answers to all reads behind it.
 const MOST_DOCUMENTS: u64 = 128;
 
 /// The look before a question behind an insert, and the stamps that it is about.
@@ -34,8 +34,8 @@ struct LookAhead {
     stamps: Tags,
 }
 
-/// Sends a prepared write that inserts. If the commit is expected to be next, what the
-/// transaction has read is asked again behind it, in the same write.
+/// Sends a prepared write that inserts. If the commit is expected to be next, the transaction's
+/// reads are sent again behind it, in the same write.
 pub(crate) async fn send_insert(
     core: &Core,
     tx: &mut Transaction,
@@ -72,8 +72,8 @@ async fn send_and_ask(
     Ok(answer)
 }
 
-/// The look before a question behind the insert that is about to be sent; `None`: nothing is to
-/// be asked behind it. A transaction asks ahead that others of this client wait for, or that is the
+/// The look before the reads behind the insert that is about to be sent; `None`: no reads are sent
+/// behind it. A transaction validates ahead if others of this client wait for it, or if it is the
 /// only one: for the rest, looks at the commit are shared.
 fn look_ahead(core: &Core, tx: &mut Transaction, ns: &Namespace) -> Option<LookAhead> {
     let validates = tx.validates() && !tx.is_serializable() && !tx.reads.is_empty();
@@ -93,12 +93,12 @@ fn look_ahead(core: &Core, tx: &mut Transaction, ns: &Namespace) -> Option<LookA
 }
 
 impl LookAhead {
-    /// The later look was sent behind the question, which was sent at `asked` and answered as
-    /// before. The first look, and the stamps that this client has acknowledged since, are of the
-    /// time before: a decision between question and look would be hidden by later ones.
+    /// The later look was sent behind the reads, which were sent at `asked` and answered as before.
+    /// The first look, and the stamps that this client has acknowledged since, are of the time
+    /// before: a decision between reads and look would be hidden by later ones.
     fn conclude(&self, tx: &Transaction, behind: &Behind, asked: Instant) -> Option<Ahead> {
         let mut changed = self.first.changed_at(&behind.later, &self.stamps)?;
-        // What was not asked for has been the same all the time.
+        // Collections that were not read again have been the same all the time.
         changed.retain(|tag| behind.asked.contains(tag));
         tx.is_of_one_moment(&changed).then(|| Ahead { asked, reads: tx.reads.changes() })
     }

@@ -1,6 +1,6 @@
-//! How the server is asked several things in an order: by commands that are sent in one write, over
-//! a connection of this library's own, or else by one pipeline (`$unionWith` runs its pipeline
-//! after what stands before it is exhausted). The pipeline costs the server about 1.4 times as much
+//! Several reads that the server carries out in order: commands that are sent in one write, over a
+//! connection of this library's own, or else one pipeline (`$unionWith` runs its pipeline after
+//! what stands before it is exhausted). The pipeline costs the server about 1.4 times as much
 //! (decision 0058).
 
 use std::{collections::VecDeque, sync::Arc};
@@ -27,7 +27,7 @@ const PART: &str = "p";
 /// The document itself; without it, the probe has found something.
 const DOCUMENT: &str = "d";
 
-/// One thing that is asked for a part.
+/// One read of the server, for one part.
 pub(super) struct Step {
     part: usize,
     coll: String,
@@ -131,7 +131,7 @@ fn behind_a_write(question: &mut Document) {
     question.insert("maxTimeMS", LONGEST_BEHIND_A_WRITE_MS);
 }
 
-/// Answers to the steps.
+/// Answers to the steps, by the way in which they were sent.
 pub(super) enum Found {
     /// The answer of the pipeline.
     Piped(Stream),
@@ -140,7 +140,7 @@ pub(super) enum Found {
 }
 
 impl Found {
-    /// Asks all steps of one database. `looks`: and for a look behind them, which is answered if it
+    /// Sends all steps of one database. `looks`: and a look behind them, which is answered if it
     /// can be had with them. `leading`: this write goes before them.
     pub(super) async fn of(
         core: &Core,

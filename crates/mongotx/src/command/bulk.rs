@@ -181,7 +181,7 @@ async fn inside(
 /// The first operations that one command can carry out.
 #[derive(Default)]
 struct Together {
-    /// How many were: each of these has matched its document.
+    /// Number of operations that were carried out: each of these has matched its document.
     done: usize,
     /// How many of these have modified it, or removed it.
     modified: usize,
@@ -194,7 +194,7 @@ struct Together {
 }
 
 /// Carries out as many of the first operations as one command can. Where some name their documents
-/// by other keys than `_id`, these are asked for before, by one command, if `by_key`, unless the
+/// by other keys than `_id`, the `_id`s are read before, by one command, if `by_key`, unless the
 /// transaction has read the documents.
 async fn first_statements(
     core: &Core,

@@ -31,7 +31,7 @@ impl Decision {
         self.own.over();
     }
 
-    /// Nobody knows what has become of it. The read lease is lost with it.
+    /// The outcome of the decision is not known. The read lease is lost with it.
     fn give_up(self) {
         self.lease.over();
     }
@@ -141,8 +141,8 @@ impl Commit<'_> {
         }
     }
 
-    /// The decision is on the majority. Waits for more members than that, where they were asked
-    /// for.
+    /// The decision is on the majority. Waits for more members than that, if the concern demands
+    /// more.
     async fn spread(&self, concern: Concern) -> Result<()> {
         let Concern::Nodes(n) = concern else { return Ok(()) };
         if n < 2 {

@@ -60,7 +60,7 @@ pub struct FirstWrites {
     /// out alone, because a transaction may hold the document.
     pub not_done: BTreeMap<usize, Option<Error>>,
     /// The command's own failure. Each of the writes that were taken may have been made, unless the
-    /// error tells what was.
+    /// error says which ones were.
     pub failed: Option<Error>,
 }
 

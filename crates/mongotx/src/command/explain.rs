@@ -94,7 +94,7 @@ const HINTED: [&str; 5] = ["hint", "updates", "deletes", "min", "max"];
 
 /// The plan for a command as the application wrote it, on the safe versions, in the application's
 /// own terms: indexes have their names, and MongoTx's own are not in it. `verbosity`: none for a
-/// command that asks for its plan by itself.
+/// command whose own option requests the plan.
 pub(crate) async fn as_written(
     core: &Core,
     ns: &Namespace,

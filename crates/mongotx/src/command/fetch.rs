@@ -163,8 +163,8 @@ pub(crate) async fn by_id(
     Err(Error::new(ErrorKind::Unavailable, message))
 }
 
-/// Does the query show whole documents, or fields that can be told of any version without the
-/// server?
+/// Returns true if the query shows whole documents, or fields that can be picked from any version
+/// without the server.
 fn shows_either_version(query: &Query) -> bool {
     !query.is_for_locks && query.projection.as_ref().is_none_or(is_plain_projection)
 }
@@ -178,9 +178,9 @@ fn of_either_version(query: &Query, ns: &Namespace, filter: Document) -> Documen
     find
 }
 
-/// What such a query shows of a document that somebody holds, if it shows the same of both
-/// versions: then it does not matter what became of who holds it. (What he writes later, he writes
-/// after the document was fetched.)
+/// Returns what such a query shows of a document that a transaction holds, if it shows the same of
+/// both versions: then the fate of the holder does not matter. (What the holder writes later, it
+/// writes after the document was fetched.)
 fn answer_of_both(query: &Query, stored: &RawDocument, lock: &LockState) -> Result<Option<RawDocumentBuf>> {
     if lock.insert || lock.remove {
         return Ok(None);
@@ -248,7 +248,8 @@ pub(crate) async fn by_ids(core: &Core, ns: &Namespace, query: &Query) -> Result
     Ok(Some(Documents::at_hand(shown)))
 }
 
-/// Can the answers be told of any version, and would another version stand at the same place?
+/// Returns true if the answers can be picked from any version, and another version would stand at
+/// the same place.
 fn stays_in_place(query: &Query) -> bool {
     let by_id = query.sort.as_ref().is_none_or(|sort| sort.keys().all(|field| field == "_id"));
     by_id && shows_either_version(query) && is_only_id(&query.filter)

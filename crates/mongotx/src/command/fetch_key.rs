@@ -1,17 +1,17 @@
 //! A document that a query names by a key of a unique index: fetched as it is stored, together with
-//! whatever has that key in a version that is not the stored document's own. One `find`, where
-//! nothing is locked; a lock is looked into when there is one.
+//! every document that has that key in its other version. One `find`, where nothing is locked; a
+//! lock is looked into when there is one.
 //!
-//! 1. Ask for the documents whose safe version has the key, and the pending ones whose unsafe
-//!    version has it.
-//! 2. Nothing of it is locked: that is the answer. Nothing is found: the longer way, which looks
-//!    for what is pending before it looks for the rest.
-//! 3. Otherwise ask for the statuses of those that hold locks, *after* the documents were fetched.
-//!    Of each document the version that they make visible is answered, if it has the key.
+//! 1. Read the documents whose safe version has the key, and the pending ones whose unsafe version
+//!    has it.
+//! 2. None of them is locked: they are the answer. None is found: the longer way, which looks for
+//!    pending documents before it looks for the rest.
+//! 3. Otherwise read the statuses of those that hold locks, *after* the documents were fetched. The
+//!    answer is, of each document, the version that they make visible, if it has the key.
 //!
-//! A transaction that was committed when it was asked, and not known to be when the documents were
-//! fetched, may have written more in between; one that was finished may have moved the key: both
-//! make the query ask again.
+//! A transaction that was committed when its status was read, and not known to be when the
+//! documents were fetched, may have written more in between; one that was finished may have moved
+//! the key: in both cases the query reads again.
 
 use std::collections::HashSet;
 
@@ -116,8 +116,8 @@ fn answer(query: &Query, visible: impl Iterator<Item = RawDocumentBuf>) -> Resul
             None => return Ok(None),
         }
     }
-    // Several were not there at one moment. That none is has to be asked in two steps: one that
-    // moves from one version to the other while the two are looked for may be missed in both.
+    // Several documents did not have the key at one moment. That none has it takes two reads: a
+    // document that moves from one version to the other between them may be missed in both.
     Ok((answer.len() == 1).then(|| Documents::at_hand(answer)))
 }
 

@@ -1,4 +1,4 @@
-//! `findAndModify`: the first document in the order asked for is changed, and shown as it was or as
+//! `findAndModify`: the first document in the requested order is changed, and shown as it was or as
 //! it is.
 //!
 //! A sort is a promise about *which* document it is: a locked one is never passed over for one
@@ -46,7 +46,7 @@ use crate::{
 #[derive(Clone, Debug, Default, PartialEq)]
 #[non_exhaustive]
 pub struct Modified {
-    /// The document, as it was or as it is, whichever was asked for.
+    /// The document as it was or as it is, by the command's option.
     pub value: Option<Document>,
     /// True when a document matched, and was changed or removed.
     pub matched: bool,
@@ -103,8 +103,8 @@ async fn needs_transaction(core: &Core, ns: &Namespace, command: &FindAndModify)
     }
 }
 
-/// Outside a transaction: one command, if no order is asked for or one `_id` is named; otherwise
-/// the first in order is looked for and then changed, if it is still free and still matches.
+/// Outside a transaction: one command, if it has no order or names one `_id`; otherwise the first
+/// in order is read and then changed, if it is still free and still matches.
 async fn outside(core: &Core, ns: &Namespace, command: &FindAndModify) -> Result<Modified> {
     let query = command.query();
     let pinned = query.pinned_id(core, ns).await?.is_some();
@@ -329,8 +329,8 @@ async fn one(
     Ok(Some(before))
 }
 
-/// A projection that the server may refuse and has not been asked about. What is shown afterwards
-/// must not be refused afterwards.
+/// True: a projection that the server may refuse and has not seen yet. A document that is shown by
+/// a later command must not be refused then.
 struct Unprobed(bool);
 
 impl Unprobed {

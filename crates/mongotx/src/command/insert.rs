@@ -1,8 +1,9 @@
 //! `insert`: inside a transaction each document is stored with an unsafe version only.
 //!
-//! A duplicate `_id` is asked about: committed, or inserted by this transaction, is the server's
-//! duplicate-key error; removed by this transaction is revived; an active rival's is a conflict; a
-//! leftover is repaired, and the insert is sent again.
+//! A duplicate `_id` is looked up. Of a document that is committed, or inserted by this
+//! transaction: the server's duplicate-key error. Of one that this transaction has removed: it is
+//! revived. Of an active rival's: a conflict. Of a leftover: it is repaired, and the insert is sent
+//! again.
 
 use std::{slice, sync::Arc};
 
@@ -157,8 +158,8 @@ pub(crate) async fn one(core: &Core, tx: &mut Transaction, ns: &Namespace, docum
 /// A document that was stored as pending.
 struct Put {
     before: Before,
-    /// Whether it is known that no other document has one of its keys, so that nothing has to be
-    /// asked.
+    /// True if it is known that no other document has one of its keys, so that no read has to find
+    /// out.
     is_compared: bool,
 }
 

@@ -1,11 +1,11 @@
 //! One file per MongoDB command: the one place where each gets its transactional meaning.
 //!
-//! Every command takes the transaction it runs in, or none. Outside a transaction, a plain read is
-//! answered by what is committed, a write of one document is one conditional command on a clean
-//! document, and a write of several is a transaction of its own ([`implicit`]). Several writes of
-//! one document each may share a command ([`each`]). [`commit`] ends a transaction with a decision;
-//! [`events`] are commands in it, too, and leave what change streams tell. [`validation`] asks what
-//! was read again before a decision, or [`ahead`] of it, behind the last insert.
+//! Every command takes the transaction it runs in, or none. Outside a transaction, a plain read
+//! sees what is committed, a write of one document is one conditional command on a clean document,
+//! and a write of several is a transaction of its own ([`implicit`]). Several writes of one
+//! document each may share a command ([`each`]). [`commit`] ends a transaction with a decision;
+//! [`events`] are commands in it, too, and leave the events of change streams. [`validation`] reads
+//! again before a decision, or [`ahead`] of it, behind the last insert.
 //!
 //! Below the commands stands what they share, so that none of them uses one that uses it: reads by
 //! isolation level ([`committed`], and on it [`repeatable`] and [`validated`]), the [`plan`] of a

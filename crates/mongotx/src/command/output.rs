@@ -4,8 +4,8 @@
 //! server's own. Locks that come after that are lost with the collection, as when it is dropped.
 //!
 //! `$merge` must not write over locked documents: the pipeline is run without it, and each result
-//! is applied as an update or an insert outside a transaction is, waiting for locks. The server is
-//! asked first what it says to the stage.
+//! is applied as an update or an insert outside a transaction is, waiting for locks. The server
+//! checks the stage first.
 
 use std::sync::Arc;
 

@@ -1,10 +1,9 @@
-//! Queries in the view of a transaction with writes of its own, or of who meets committed documents
-//! that cannot be finished ([`crate::coordinator::finishing::repairs`]): each document is mapped to
-//! its visible version first, then everything goes on as asked.
+//! Queries in the view of a transaction with writes of its own, or of a reader that meets committed
+//! documents that cannot be finished ([`crate::coordinator::finishing::repairs`]): each document is
+//! mapped to its visible version first, then the rest of the query follows.
 //!
-//! An order by distance is an index's, so the two versions are asked each through its own index,
-//! and merged. For words see
-//! [`text`].
+//! An order by distance comes from an index, so each version is read through an index of its own,
+//! and the two answers are merged. For words see [`text`].
 
 use bson::{Document, doc};
 use sd2v::{
@@ -59,7 +58,7 @@ pub(crate) fn command(own: Option<&Visible>, ns: &Namespace, query: &Query) -> R
     Ok(aggregation(ns, pipeline, query))
 }
 
-/// Order, place and shape, as asked.
+/// Stages for the query's order, place and shape.
 fn tail_of(query: &Query) -> Result<Vec<Document>> {
     let mut tail = Vec::new();
     if let Some(sort) = query.sort.as_ref().filter(|sort| !query.is_fetch() && !sort.is_empty()) {

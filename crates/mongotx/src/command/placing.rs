@@ -2,11 +2,11 @@
 //! one command (decision 0041).
 //!
 //! 1. One `update` command: for each document an upsert that matches nothing, and behind them the
-//!    question of [`crate::coordinator::locking::unique`], which other documents have one of their
+//!    check of [`crate::coordinator::locking::unique`], which other documents have one of their
 //!    keys in a safe version: statements that change nothing and count what they match. The server
-//!    carries them out in their order, so the question comes after the placing.
+//!    carries them out in their order, so the check comes after the placing.
 //! 2. No more were counted than were placed: no other document has the keys. Otherwise, and where
-//!    the question was not carried out, it is asked as ever, which shows the other documents.
+//!    the check was not carried out, the usual check follows, which shows the other documents.
 
 use bson::{Document, doc};
 use protocol::TxId;
@@ -68,8 +68,8 @@ pub(crate) async fn place_compared(
         Err(refused) if refused.kind() == ErrorKind::Invalid => return Ok(None),
         answer => answer?,
     };
-    // Upserts count among the matches, and are listed in the answer: of a server that does
-    // otherwise the question is asked separately.
+    // Upserts count among the matches, and are listed in the answer: with a server that does
+    // otherwise the check is a command of its own.
     let is_alone = usize::try_from(answer.n) == Ok(stored.len()) && !answer.upserted.is_empty();
     let failed = if answer.errors.is_empty() { None } else { Some(answer.errors.swap_remove(0)) };
     Ok(Some(match failed {

@@ -32,7 +32,7 @@ use crate::{
     options::Namespace,
 };
 
-/// Documents of a first batch for which no size was asked.
+/// Documents of a first batch of no given size.
 const FIRST_BATCH: usize = 101;
 
 /// A pipeline on collections, views replaced, and which versions it sees.
@@ -210,7 +210,8 @@ impl Plan {
         Ok(probes)
     }
 
-    /// Several collections, asked by one command.
+    /// Returns true if nothing is pending in the several collections of the pipeline, by one
+    /// command.
     async fn nothing_is_pending(&self, core: &Core) -> Result<bool> {
         if self.mapped.reads.len() < 2 {
             return Ok(false);

@@ -13,8 +13,8 @@ use crate::{
     options::Namespace,
 };
 
-/// The document of this `_id`: one `find` of bytes, unless somebody holds the document or the `_id`
-/// may match in another way than by its value. Then it is any query.
+/// The document of this `_id`: one `find` of bytes. Where a transaction holds the document, or the
+/// `_id` may match in another way than by its value, it is read like any other query.
 #[tracing::instrument(name = "mongotx.find", level = "debug", skip_all, fields(%ns))]
 pub(crate) async fn fetch(core: &Core, ns: &Namespace, id: RawBsonRef<'_>) -> Result<Option<RawDocumentBuf>> {
     let collection = core.catalog.look_up(ns).await?;

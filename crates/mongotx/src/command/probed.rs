@@ -21,7 +21,7 @@ use crate::{
     options::Namespace,
 };
 
-/// Transactions with pending documents of which one command tells.
+/// Limit of transactions with pending documents that one command lists.
 pub(crate) const MAX_WRITERS: usize = 90;
 
 /// The `find` that answers the writers of pending documents, up to one more than are looked into.
@@ -97,13 +97,13 @@ pub(crate) async fn ask(
 
 /// A query behind its probes.
 pub(crate) struct Command {
-    /// As one pipeline.
+    /// The command as one pipeline.
     pub(super) piped: Document,
     /// As two `find`s, which the server carries out one after the other: which transactions have
     /// something pending, and the answer.
     pub(super) apart: Option<[Document; 2]>,
     /// The same behind a look for the writers of everything that is pending in the collection. It
-    /// is asked first.
+    /// is sent first.
     pub(super) behind_all: Option<(Box<Self>, Arc<WideProbes>)>,
 }
 
@@ -214,11 +214,11 @@ async fn ask_piped(core: &Core, ns: &Namespace, command: Document) -> Result<Opt
     Ok(Some((writers, answer)))
 }
 
-/// What two commands in one write have answered.
+/// Answers of two commands in one write.
 enum Apart {
     /// The writers of what is pending, and the answer behind it.
     Answered(Vec<TxId>, Box<Documents>),
-    /// The first one tells of more documents, or writers, than are looked into.
+    /// The first one lists more documents, or writers, than are looked into.
     TooMany,
     /// They cannot be sent together.
     NotSent,

@@ -1,4 +1,4 @@
-//! A query as a pipeline: as it was asked, and in the view of a reader that sees unsafe versions.
+//! A query as a pipeline: as it was written, and in the view of a reader that sees unsafe versions.
 
 use bson::{Document, doc};
 use protocol::TxId;
@@ -14,8 +14,8 @@ use crate::{
     options::Namespace,
 };
 
-/// The command in the view of a transaction with writes of its own: mapped first, then everything
-/// as asked.
+/// The command in the view of a transaction with writes of its own: mapped first, then the rest of
+/// the command.
 pub(crate) fn own_command(own: Option<&Visible>, ns: &Namespace, query: &Query) -> Result<Document> {
     let command = as_aggregate(query)?;
     let stages = mapped_stages(own, ns, &command)?;

@@ -22,7 +22,7 @@ pub(crate) struct Rematches {
 }
 
 impl Rematches {
-    /// Nothing matches. An error: the duplicate that was met before is a real one.
+    /// Called when no document matches. An error: the duplicate that was met before is a real one.
     pub(crate) fn may_insert(&mut self, filter: &Document) -> Result<()> {
         let Some(refused) = self.refused.take() else { return Ok(()) };
         let was_sought = refused.duplicate_key().is_some_and(|key| demands_only(filter, &key.value));

@@ -35,8 +35,8 @@ use crate::{
 /// Scratch collections that this process has made.
 static MADE: AtomicU64 = AtomicU64::new(0);
 
-/// The documents as asked. (`own`: `None` when there is nothing that only its writer sees, but the
-/// query reads whole documents.)
+/// The documents of the query. (`own`: `None` when there is nothing that only its writer sees, but
+/// the query reads whole documents.)
 pub(crate) async fn find(
     core: &Core,
     own: Option<&Visible>,

@@ -1,17 +1,18 @@
-//! Reads that are asked again together: in one write or one command a database ([`super::asking`]).
+//! Reads that a validation sends again together: in one write or one command for each database
+//! ([`super::asking`]).
 //!
-//! | read | its part | who answers for it |
+//! | read | its part | it counts if |
 //! | --- | --- | --- |
-//! | by `_id`s | the documents as they are stored | their lock fields: nobody else holds one of them, or at snapshot who does is active after the answer |
+//! | by `_id`s | the documents as they are stored | their lock fields: no other transaction holds one of them, or, at snapshot, the holder is active after the answer |
 //! | fields by one `_id` | those fields, and the unsafe version of the document | its lock, likewise; or its two versions answer the same |
-//! | by one `_id` at serializable | the document as it is stored, whole | its lock: nobody else holds it, or its two versions answer the same |
+//! | by one `_id` at serializable | the document as it is stored, whole | its lock: no other transaction holds it, or its two versions answer the same |
 //! | by a key of a unique index | the documents that have it in any version, as they are stored | the same, and those of this client that are committed |
-//! | any other `find` | is something pending that it could have to see? Then: the safe versions that match | nothing is |
-//! | which document is the first in an order | the same, once for all such reads of a collection, of documents that could come before it | nothing is |
+//! | any other `find` | a probe for pending documents that it might see, then the safe versions that match | the probe finds none |
+//! | which document is the first in an order | the same, once for all such reads of a collection, of documents that could come before it | the probe finds none |
 //!
-//! A part is asked when what stands before it was answered (of an answer of many documents, the
-//! first ones were). Parts for which nobody answers, and those whose answer is another one than it
-//! was, are left to be asked by themselves: what that tells is what counts.
+//! A part is read when the part before it was answered (of an answer of many documents, the first
+//! ones). Parts whose answer does not count, and those with another answer than before, are left to
+//! be read by themselves: the result of that decides.
 
 use std::{
     collections::{BTreeMap, HashMap, HashSet},
@@ -41,10 +42,10 @@ use crate::{
     options::Namespace,
 };
 
-/// The most reads that one command asks again.
+/// Limit of reads that one command sends again.
 const TOGETHER: usize = 64;
 
-/// One or several reads that are asked again by the same stages of a pipeline.
+/// One or several reads that are sent again by the same stages of a pipeline.
 pub(crate) enum Part<'a> {
     /// Documents of a collection, by their `_id`s.
     Points(&'a Namespace, Vec<&'a Point>),
@@ -68,20 +69,20 @@ impl<'a> Part<'a> {
     }
 }
 
-/// Outcome of asking together.
+/// Result of reading together: the parts that are left.
 pub(crate) struct Left<'a> {
     pub(crate) parts: Vec<Part<'a>>,
-    /// A look that began when the answers were there; nothing was asked behind it.
+    /// A look that began when the answers were there; nothing was read behind it.
     pub(crate) look: Option<Arc<ChangeLook>>,
 }
 
-/// How a part is asked.
+/// Form in which a part is read.
 #[derive(Default)]
 struct Asked {
     /// Condition of pending documents, if these have to be known before.
     pending: Option<Document>,
-    /// The documents that matter, if what is pending of them is asked for together with those of
-    /// other parts.
+    /// The documents that matter, if one probe looks for the pending ones among them and among
+    /// those of other parts.
     matter: Option<Document>,
     answer: Vec<Document>,
     /// For whatever has a key, or the `_id`, in any version; whole.
@@ -89,7 +90,7 @@ struct Asked {
 }
 
 impl Asked {
-    /// Do the documents of the answer tell themselves who holds them?
+    /// Returns true if the documents of the answer show by their locks who holds them.
     fn is_told_by_locks(&self) -> bool {
         self.pending.is_none() && self.matter.is_none()
     }
@@ -98,23 +99,23 @@ impl Asked {
 /// What the server has answered to one of the reads, as far as it is known to be current.
 #[derive(Default)]
 struct Answer {
-    /// Its documents are as they are stored, so that their locks tell who holds them.
+    /// Its documents are as they are stored, so that their locks show who holds them.
     has_locks: bool,
     /// They are whole, and of those that others see the ones that have a key, or the `_id`, are the
     /// answer.
     is_by_key: bool,
-    /// Somebody else may be changing what it reads, so it has to be asked by itself.
+    /// Another transaction may be changing what it reads, so it has to be read by itself.
     is_open: bool,
     digest: Digest,
     /// Documents that others hold, with these: as they were before, if those are active still.
     held: Vec<(TxId, RawDocumentBuf)>,
-    /// The digests of the documents, where each of them is compared; `None`: nobody answers for
-    /// this one.
+    /// The digests of the documents, where each of them is compared; `None`: the document's visible
+    /// version is not known.
     documents: HashMap<OwnKey, Option<Digest>>,
 }
 
-/// Asks reads again together. It has the whole client, because what it asks is decided by the
-/// commands that the reads were made with, and these take it.
+/// Sends reads again together. It has the whole client, because the commands that the reads were
+/// made with decide how they are sent, and these take it.
 pub(super) struct Together<'a> {
     core: &'a Core,
 }
@@ -124,11 +125,11 @@ impl<'c> Together<'c> {
         Self { core }
     }
 
-    /// Asks again what can be asked together. The parts that are left have to be asked by
+    /// Reads again what can be read together. The parts that are left have to be read by
     /// themselves.
     ///
     /// `looks`: a look at the change stamps is wanted behind all of it. `leading`: this write goes
-    /// before all of it; nothing is asked where that cannot be.
+    /// before all of it; nothing is read where that cannot be.
     pub(crate) async fn ask_together<'a>(
         &self,
         tx: &Transaction,
@@ -159,7 +160,7 @@ impl<'c> Together<'c> {
                 asked = rest;
             }
         }
-        // Parts that are asked by themselves are asked later.
+        // Parts that are read by themselves are read later than the look.
         let look = look.filter(|_| looks && left.is_empty());
         Ok(Left { parts: left, look })
     }
@@ -191,7 +192,7 @@ impl<'c> Together<'c> {
         Left { parts: parts.into_iter().zip(answers).filter_map(undecided).collect(), look }
     }
 
-    /// `None`: it has to be asked by itself.
+    /// Form of a part's read. `None`: it has to be read by itself.
     async fn asked(&self, tx: &Transaction, part: &Part<'_>) -> Result<Option<Asked>> {
         if self.core.catalog.look_up(part.ns()).await?.has_collation {
             return Ok(None);
@@ -215,7 +216,7 @@ impl<'c> Together<'c> {
         if let Some(answer) = self.fetched(&entry.ns, query).await? {
             return Ok(Some(Asked { answer, ..Asked::default() }));
         }
-        // That there was nothing is asked in two steps.
+        // That there was no document takes two reads.
         if entry.witness.digest().documents > 0 && fetch_key::is_for_this_way(self.core, &entry.ns, query).await? {
             let answer = vec![doc! {"$match": fetch_key::in_any_version(&query.filter)}];
             return Ok(Some(Asked { answer, is_by_key: true, ..Asked::default() }));
@@ -229,8 +230,8 @@ impl<'c> Together<'c> {
         Ok(Some(Asked { pending: Some(pending), answer, ..Asked::default() }))
     }
 
-    /// Asks once for everything that is pending and matters to one of several parts, before the
-    /// first of them. Answers, by the place of that one, which they are.
+    /// Sends one probe for everything that is pending and matters to one of several parts, before
+    /// the first of them. Returns, by the place of that one, the places of those parts.
     async fn share_pending(
         &self,
         tx: &Transaction,
@@ -311,10 +312,11 @@ impl<'c> Together<'c> {
         Ok((answers, look.filter(|_| !has_asked)))
     }
 
-    /// Who holds a document and is active after it was fetched was so before: others see it as if
-    /// it were not held; at serializable he is in the way. Who was committed before it was fetched
-    /// has left it as it is. Nobody needs to be asked about whose two versions answer the same.
-    /// Answers whether anybody was asked about.
+    /// Looks up the holders of the documents that were found held. A holder that is active after
+    /// the fetch was active before: others see the document as if it were not held; at serializable
+    /// it is a rival in the way. A holder that was committed before the fetch has left the document
+    /// as it is. The holder's status does not matter where both versions answer the same. Returns
+    /// true if a status was read.
     async fn settle_held(
         &self,
         tx: &Transaction,
@@ -360,7 +362,7 @@ impl<'c> Together<'c> {
     }
 }
 
-/// The steps in which all parts are asked, in their order.
+/// The steps that read all parts, in their order.
 fn steps(parts: &[Part<'_>], asked: Vec<Asked>) -> Vec<asking::Step> {
     let mut steps = Vec::new();
     for (place, (part, asked)) in parts.iter().zip(asked).enumerate() {
@@ -371,8 +373,8 @@ fn steps(parts: &[Part<'_>], asked: Vec<Asked>) -> Vec<asking::Step> {
     steps
 }
 
-/// What of a document that is asked for by its `_id` shows the fields in question, the unsafe
-/// version, the lock and the `_id`. `None`: all of it has to be looked at.
+/// Projection for a document that is read by its `_id`: the fields in question, the unsafe version,
+/// the lock and the `_id`. `None`: the whole document has to be fetched.
 fn both_versions(query: &Query) -> Option<Document> {
     let shown = query.projection.as_ref().filter(|_| fetch_key::is_answered_here(query))?;
     let is_shown = |value: &Bson| !matches!(value, Bson::Boolean(false) | Bson::Int32(0) | Bson::Int64(0));
@@ -407,8 +409,9 @@ impl Answer {
         }
     }
 
-    /// A document that somebody holds, if the read is answered the same whether or not he commits:
-    /// then he is not in the way. (What he writes later, he writes after this.) False: it is not.
+    /// Takes a document that a transaction holds, if the read is answered the same whether or not
+    /// the holder commits: then it is not in the way. (What the holder writes later, it writes
+    /// after this.) False: the answers differ.
     fn take_either(&mut self, part: &Part<'_>, stored: &RawDocument, lock: &LockState) -> Result<bool> {
         let Some(pending) = document::unsafe_version(stored).filter(|_| !lock.insert && !lock.remove) else {
             return Ok(false);
@@ -428,7 +431,7 @@ impl Answer {
         Ok(is_same)
     }
 
-    /// The version of a document that others see; `None`: nobody answers for it.
+    /// Takes the version of a document that others see; `None`: that version is not known.
     fn take(&mut self, part: &Part<'_>, stored: &RawDocument, visible: Option<Version>) -> Result<()> {
         let shown = match visible {
             Some(Version::Absent) => return Ok(()),

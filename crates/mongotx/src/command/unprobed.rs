@@ -1,9 +1,10 @@
 //! Queries without a probe: of a client that is alone, and whose own transactions have left nothing
-//! in the collections that it asks (decision 0066). The server gets the user's query of safe
-//! versions, and nothing before it. A query for what is going to be written is no such one.
+//! in the collections that they read (decision 0066). The server gets the user's query of safe
+//! versions, and nothing before it. A query that selects documents to be written always has a
+//! probe.
 //!
-//! `None` everywhere: the query has to be asked with a probe, because there is no permit, or it was
-//! over when the answer came, or the server refuses the query, which the long way says in the
+//! `None` everywhere: the query has to be sent with a probe, because there is no permit, or it was
+//! over when the answer came, or the server refuses the query, which the long way reports in the
 //! user's terms.
 
 use bson::{Bson, Document, doc};
@@ -16,8 +17,9 @@ use crate::{
     options::Namespace,
 };
 
-/// Can a query be one, as far as its collection has no say in it? To be asked first: nothing is
-/// sent for that. Where it cannot, because there is no lease, it counts for taking one.
+/// Returns true if a query can be sent without a probe, apart from the state of its collection. To
+/// be called first: it sends nothing. Where it returns false because there is no lease, the query
+/// counts as demand for one.
 pub(super) fn may(core: &Core, ns: &Namespace, query: &Query) -> bool {
     !query.is_for_locks && !query.sees_lock_fields() && core.unprobed.may_be_unprobed(ns, &query.terms)
 }
@@ -43,7 +45,7 @@ pub(super) async fn run(core: &Core, ns: &Namespace, query: &Query, tail: &[Docu
     .await
 }
 
-/// The answer to a query as it was asked.
+/// The answer to a query in the user's own words.
 pub(super) async fn find(core: &Core, ns: &Namespace, query: &Query) -> Result<Option<Documents>> {
     ask(core, &[ns], || query.to_find(ns, safe(core, query))).await
 }

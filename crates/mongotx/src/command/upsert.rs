@@ -74,7 +74,7 @@ fn check_key(at: &Address, demanded: &Document) -> Result<()> {
     if shard::same(at.key(), demanded) { Ok(()) } else { Err(shard::refused_change(demanded, at.key()).into()) }
 }
 
-/// True: its unique values are still to be asked about.
+/// Returns true if the unique values of the new document are still to be checked.
 async fn place(
     core: &Core,
     tx: &mut Transaction,

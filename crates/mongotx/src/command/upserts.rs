@@ -1,10 +1,10 @@
-//! Upserts of a bulk that name their documents by `_id`: which of the documents are there is asked
-//! once for all (decision 0063). Those that are there are changed together with the other updates
-//! of the bulk ([`super::bulk`]), and those that are not are inserted together.
+//! Upserts of a bulk that name their documents by `_id`: one query finds out which of the documents
+//! are there (decision 0063). Those that are there are changed together with the other updates of
+//! the bulk ([`super::bulk`]), and those that are not are inserted together.
 //!
-//! Nothing rests on the answer. The update of a document that is gone matches nothing, and the
-//! insert of one that has come is a duplicate: either ends the command of several there, and that
-//! upsert goes alone ([`super::upsert`]), as one that names no `_id` does.
+//! No correctness rests on the answer. The update of a document that is gone matches nothing, and
+//! the insert of one that has come is a duplicate: either ends the command of several there, and
+//! that upsert goes alone ([`super::upsert`]), as one that names no `_id` does.
 
 use std::collections::{HashMap, HashSet};
 
@@ -48,14 +48,15 @@ const MOST_STOPS: usize = 4;
 #[derive(Default)]
 pub(super) struct Presence {
     by_place: HashMap<usize, bool>,
-    /// No question was asked yet about upserts from this place on.
+    /// Upserts from this place on were not looked up yet.
     asked: usize,
     /// Number of commands of several inserts that have ended early.
     stops: usize,
 }
 
 impl Presence {
-    /// Is the document of this upsert there? `None`: that was not asked, or the upsert goes alone.
+    /// Returns true if the document of this upsert is there. `None`: that was not looked up, or the
+    /// upsert goes alone.
     pub(super) fn is_there(&self, place: usize) -> Option<bool> {
         self.by_place.get(&place).copied()
     }
@@ -72,7 +73,7 @@ impl Presence {
     }
 
     /// Notes that a command of several inserts has ended early. From the fourth one on, the inserts
-    /// that were asked about go one by one.
+    /// that were looked up go one by one.
     pub(super) fn note_stop(&mut self) {
         self.stops += 1;
         if self.stops >= MOST_STOPS {
@@ -80,8 +81,8 @@ impl Presence {
         }
     }
 
-    /// Asks about the upserts among the next writes, the first of which has this place in the bulk,
-    /// unless it has asked about them or there are fewer than two.
+    /// Looks up the documents of the upserts among the next writes, the first of which has this
+    /// place in the bulk, unless they were looked up before or there are fewer than two.
     pub(super) async fn ask(
         &mut self,
         core: &Core,

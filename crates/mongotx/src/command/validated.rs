@@ -4,13 +4,13 @@
 //! | read | what is noted |
 //! | --- | --- |
 //! | of one whole document by its `_id` | the document's digest |
-//! | of collections to which the transaction has written nothing | the command, and a digest of its answer; where it has found a document for each key of a unique index that it allows, which these are |
+//! | of collections to which the transaction has written nothing | the command, and a digest of its answer; where it has found a document for each key of a unique index that it allows, their `_id`s |
 //! | a list of documents with their `_id`s, of a collection that it has written to | the same of those that are not its own |
 //! | any other of such collections, or one that answers by chance | in place of the command, the documents of others that matter to it ([`Bracket`]) |
 //! | of some fields of a few documents by their `_id`s | the command, a digest, and the documents: a lock that finds them as they were settles it |
 //! | of a document that is its own, or that the statement itself locks | nothing: the lock keeps it |
 //!
-//! [`super::validation`] asks all of it again.
+//! [`super::validation`] reads all of it again.
 
 use bson::{Bson, Document, RawDocument, RawDocumentBuf, doc};
 
@@ -36,7 +36,7 @@ use crate::{
 
 /// Times that an answer and what went into it are read because the collections changed in between.
 const BRACKETS: usize = 16;
-/// Those that are disturbed before quiet is asked for.
+/// Number of disturbed attempts before quiet is requested.
 const DISTURBED: usize = 3;
 /// Own documents that one filter names.
 const MAX_EXCLUDED: usize = 5_000;
@@ -53,7 +53,7 @@ fn id_of(document: &RawDocument) -> Option<Bson> {
     Bson::try_from(document.get("_id").ok()??).ok()
 }
 
-/// `find`.
+/// `find` at snapshot and serializable.
 pub(crate) async fn find(core: &Core, tx: &mut Transaction, ns: &Namespace, query: &Query) -> Result<Documents> {
     core.quiet.give_quiet(tx).await;
     let query = &bound(core, query).await?;
@@ -97,8 +97,9 @@ async fn keys_allowed(core: &Core, ns: &Namespace, query: &Query) -> Result<usiz
     Ok(core.catalog.look_up(ns).await?.keys_allowed(&query.filter).unwrap_or(0))
 }
 
-/// A query that was asked, and read to its end, before the transaction wrote to the collection:
-/// another answer than then could not be committed.
+/// The result of a query that was sent before, and read to its end, when the transaction had not
+/// yet written to the collection: with another answer than then the transaction could not be
+/// committed.
 async fn repeated(core: &Core, ns: &Namespace, found: Documents, before: Digest) -> Result<Documents> {
     let found = at_hand(core, found).await?;
     match Digest::of(found.iter().map(AsRef::as_ref)) == before {
@@ -132,7 +133,7 @@ async fn find_pinned(core: &Core, tx: &mut Transaction, ns: &Namespace, query: &
 }
 
 /// The first few documents, if none of them is the transaction's own: then they are the first of
-/// the others, too, which can be asked for again. `None`: not such a query, or answer.
+/// the others, too, which can be read again. `None`: another kind of query, or of answer.
 async fn find_first_of_others(
     core: &Core,
     tx: &mut Transaction,
@@ -183,7 +184,8 @@ pub(crate) async fn addresses(
     committed::parse_addresses(found, &key, limit).await
 }
 
-/// Which document others would find first: a query that can be asked again, if there is one.
+/// The query for the document that others would find first, if there is such a query that can be
+/// sent again.
 pub(crate) async fn first_of_others(
     core: &Core,
     tx: &Transaction,
@@ -195,9 +197,9 @@ pub(crate) async fn first_of_others(
     Ok((of_others.limit == 1).then_some(of_others))
 }
 
-/// A write has changed the document that was the first, as far as it could see, when
-/// [`first_of_others`] was asked, and looked like this before. It is the transaction's own: what
-/// comes behind it is of no consequence.
+/// Notes a read for a write that has changed the first document that it could see when
+/// [`first_of_others`] was called; the document looked like `before` then. It is the transaction's
+/// own: what comes behind it in the order is of no consequence.
 pub(crate) fn note_first(
     core: &Core,
     tx: &mut Transaction,
@@ -238,7 +240,7 @@ pub(crate) async fn note_nothing(core: &Core, tx: &mut Transaction, ns: &Namespa
     tx.reads.note(Entry { pinned, ..nothing }, core.options.max_documents)
 }
 
-/// `count`, exactly.
+/// `count` at snapshot and serializable, exactly.
 pub(crate) async fn count(core: &Core, tx: &mut Transaction, ns: &Namespace, query: &Query) -> Result<u64> {
     core.quiet.give_quiet(tx).await;
     let query = &bound(core, query).await?;
@@ -261,7 +263,7 @@ pub(crate) async fn count(core: &Core, tx: &mut Transaction, ns: &Namespace, que
     }
 }
 
-/// `distinct`.
+/// `distinct` at snapshot and serializable.
 pub(crate) async fn distinct(
     core: &Core,
     tx: &mut Transaction,
@@ -392,7 +394,7 @@ fn is_equal_by_bytes(id: &Bson) -> bool {
     !matches!(id, Bson::String(_) | Bson::Symbol(_) | Bson::Document(_) | Bson::Array(_))
 }
 
-/// An answer that cannot be asked for again in the same words, because it shows what the
+/// An answer that cannot be compared with the same command sent again, because it shows what the
 /// transaction has written, or rests on chance. Between two looks at the change stamps that agree,
 /// it and the documents that matter to it are read: these are noted in its place, and at one moment
 /// they were what the answer was made of.
@@ -414,7 +416,7 @@ impl<'a> Bracket<'a> {
         Self { core, matter, own, stamps, look: None, left: BRACKETS }
     }
 
-    /// Before the answer is asked for.
+    /// Call before the command is sent: takes the first look.
     async fn open(&mut self, tx: &Transaction) -> Result<()> {
         if self.look.is_none() {
             self.look = Some(self.core.looks.first_look(tx, &self.stamps).await?);
@@ -422,7 +424,7 @@ impl<'a> Bracket<'a> {
         Ok(())
     }
 
-    /// After it was given. False: it has to be asked for again.
+    /// Call after it was answered. False: it has to be sent again.
     async fn close(&mut self, tx: &mut Transaction) -> Result<bool> {
         let mut entries = Vec::new();
         for ((ns, query), own) in self.matter.iter().zip(&self.own) {
@@ -510,8 +512,8 @@ pub(crate) async fn settle_as_read(
         tx.reads.settle_as_read(as_read);
         return Ok(());
     }
-    // The bytes alone may differ: so the server is asked whether the answer is still the same. If
-    // it is, the commit asks once more.
+    // The bytes alone may differ: so another read finds out whether the answer is still the same.
+    // If it is, the commit reads once more.
     for entry in tx.reads.entries_of(as_read) {
         if !Validation::of(core).is_as_read(tx, entry).await? {
             return Err(lost(tx, changed(ns, entry.pinned.as_ref())));

@@ -2,8 +2,8 @@
 //!
 //! 1. Look at the change stamps of the collections that were read. (A look that is remembered will
 //!    do: [`crate::coordinator::validating::looks`].)
-//! 2. Ask everything again that is not the transaction's own, as if by somebody who has written
-//!    nothing ([`super::united`]). An answer differs: a conflict.
+//! 2. Read everything again that is not the transaction's own, as a transaction would that has
+//!    written nothing ([`super::united`]). An answer differs: a conflict.
 //! 3. Look again. The same stamps: between the two looks no transaction was decided that has
 //!    written there, so the answers are those of one moment, which is after the last lock was
 //!    taken. One document by its `_id` may have been disturbed: the moment is that at which it was
@@ -12,10 +12,10 @@
 //!    behind it, in the same write.
 //!
 //! If nothing is left but what the transaction holds and one document beside it, reading these once
-//! *is* one moment. (In quiet it looks all the same: see below.) Is it the latest one? The evidence
-//! of a commit that holds locks shows that. At serializable, who holds none looks all the same
-//! where several servers keep the data: a primary that was cut off does not know what the others
-//! have, and answers no look.
+//! *is* one moment. (In quiet it looks all the same: see below.) That it is the latest moment is
+//! shown by the evidence of a commit that holds locks. At serializable, a transaction that holds
+//! none looks all the same where several servers keep the data: a primary that was cut off does not
+//! know what the others have, and answers no look.
 //!
 //! At serializable, besides: no rival that is not decided may hold a document that matters to a
 //! read, because it is about to change it. A transaction without locks waits for it, one with locks
@@ -68,7 +68,7 @@ use crate::{
 
 /// Times that everything is read again because the collections changed in between.
 const ROUNDS: usize = 16;
-/// Rounds that are disturbed before quiet is asked for.
+/// Number of disturbed rounds before quiet is requested.
 const DISTURBED: usize = 3;
 /// Rounds that are left when quiet has run out.
 const ROUNDS_WITHOUT_QUIET: usize = 3;
@@ -81,13 +81,14 @@ const SHORTEST_WAIT: Duration = Duration::from_millis(100);
 /// Times that a document is fetched again because its writer finished between two commands.
 const FETCHES: usize = 64;
 
-/// Everything that the transaction has read, divided.
+/// Everything that the transaction has read, divided into what is read again and what is taken for
+/// unchanged.
 struct ToAsk<'a> {
-    /// It is asked for again.
+    /// Reads that are sent again.
     parts: Vec<Part<'a>>,
-    /// Change stamps of that.
+    /// Change stamps of those reads.
     asked: Tags,
-    /// What that rests on which is taken for unchanged.
+    /// Stamps and fields on which the reads rest that are taken for unchanged.
     unasked: Rests,
 }
 
@@ -121,8 +122,8 @@ impl<'a> ToAsk<'a> {
     }
 }
 
-/// How long ahead of the commit the question may be asked. What others commit in between comes
-/// behind the transaction: an application expects that of commits that overlap.
+/// Longest time between a validation ahead and the commit for which it counts. What others commit
+/// in between comes behind the transaction: an application expects that of commits that overlap.
 const LONGEST_AHEAD: Duration = Duration::from_secs(1);
 
 /// At serializable, the rivals that are not decided and hold what was read.
@@ -135,8 +136,8 @@ struct Again {
     look: Option<Arc<ChangeLook>>,
 }
 
-/// Validates what transactions have read. It has the whole client, because what was read is asked
-/// again by the commands that have read it, and these take it.
+/// Validates what transactions have read. It has the whole client, because the commands that have
+/// read something read it again, and these take it.
 pub(crate) struct Validation<'a> {
     core: &'a Core,
 }
@@ -183,8 +184,8 @@ impl<'c> Validation<'c> {
         Ok(())
     }
 
-    /// Has what was asked ahead shown that all that the transaction has read was so at one moment,
-    /// and is that still behind everything that it has done?
+    /// Returns true if the validation ahead has shown that all that the transaction has read was so
+    /// at one moment, and if that moment is still behind everything that it has done.
     fn is_validated_ahead(&self, tx: &mut Transaction) -> bool {
         let is_soon = |ahead: &Ahead| ahead.asked.elapsed() < LONGEST_AHEAD;
         let ahead = tx.ahead.take().filter(|ahead| ahead.reads == tx.reads.changes() && is_soon(ahead));
@@ -199,7 +200,7 @@ impl<'c> Validation<'c> {
         }
     }
 
-    /// What has to be asked for again, as far as can be said now, and what seems unchanged.
+    /// Divides what has to be read again, as far as that is known now, from what seems unchanged.
     fn to_ask<'a>(&self, tx: &'a Transaction, since: Option<&Since>) -> ToAsk<'a> {
         let (last, known) = (self.core.looks.last(), RefCell::<HashMap<(Tag, Fields), bool>>::default());
         let seems_one = |since: &Since, rest: &(Tag, Fields), last: &ChangeLook| {
@@ -254,7 +255,7 @@ impl<'c> Validation<'c> {
             };
             let changed = first.map_or(Some(Tags::new()), |first| first.changed_at(&later, &stamps));
             let is_unchanged = self.is_still_unchanged(since.as_ref(), &unasked, &later);
-            // What was not asked for has been the same all the time.
+            // Collections that were not read again have been the same all the time.
             let of_asked = |mut changed: Tags| {
                 changed.retain(|tag| asked.contains(tag));
                 changed
@@ -265,7 +266,7 @@ impl<'c> Validation<'c> {
                 return Ok(());
             }
             if !is_unchanged {
-                // From now on everything is asked.
+                // From now on everything is read again.
                 since = None;
                 self.core.server.counters.add(&self.core.server.counters.validations_unasked_in_vain, 1);
                 look = Some(self.core.looks.as_first(later, tx));
@@ -315,7 +316,7 @@ impl<'c> Validation<'c> {
         Ok(())
     }
 
-    /// Step 2: asks all of this again: together what can be, the rest some commands at a time.
+    /// Step 2: reads all of this again: together what can be, the rest some commands at a time.
     /// Rivals that may not be passed by end it. `looks`: a look behind it is wanted.
     async fn read_again(&self, tx: &Transaction, parts: Vec<Part<'_>>, looks: bool) -> Result<Again> {
         let left = Together::of(self.core).ask_together(tx, parts, looks, None).await?;
@@ -330,8 +331,8 @@ impl<'c> Validation<'c> {
         Ok(Again { rivals, look: left.look })
     }
 
-    /// Sends a write, and behind it steps 2 and 3. It is answered if nothing is left to be asked
-    /// by itself.
+    /// Sends a write, and behind it steps 2 and 3. Returns their result if nothing is left to be
+    /// read by itself.
     pub(crate) async fn ask_behind(
         &self,
         tx: &Transaction,
@@ -438,8 +439,9 @@ impl<'c> Validation<'c> {
         Ok(rivals)
     }
 
-    /// Would the answer be the same if this rival were committed? Asked of one document only: of
-    /// several, each rival could leave the answer as it is, and all of them together not.
+    /// Returns true if the answer would be the same if this rival were committed. Only for reads of
+    /// one document: of several, each rival could leave the answer as it is, and all of them
+    /// together not.
     async fn is_same_to(&self, rival: TxId, entry: &Entry) -> Result<bool> {
         let (Read::Find(query), Some(_)) = (&entry.read, &entry.pinned) else { return Ok(false) };
         if query.terms.find_only.is_some() {

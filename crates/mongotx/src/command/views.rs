@@ -1,5 +1,5 @@
-//! The server's views: replaced by what they are on before anything else is asked, because a view
-//! would show stored documents through a pipeline that is not mapped.
+//! The server's views: replaced by what they are on before any other command is sent, because a
+//! view would show stored documents through a pipeline that is not mapped.
 
 use std::collections::BTreeMap;
 
@@ -19,9 +19,9 @@ const MAX_NAMES: usize = 1_000;
 pub(crate) struct Resolved {
     pub(crate) ns: Namespace,
     pub(crate) pipeline: Vec<Document>,
-    /// How its strings compare; `None`: as the collection's default says.
+    /// Collation of its strings; `None`: the collection's default.
     pub(crate) collation: Option<Document>,
-    /// Whether its strings compare otherwise than by their bytes.
+    /// True if its strings compare otherwise than by their bytes.
     pub(crate) collated: bool,
 }
 

@@ -1,6 +1,7 @@
-//! Where many documents are pending: a probe for the writers of all of them, before it is asked
-//! what of that matters (decision 0065). Among many documents that match, or many that are pending,
-//! the server has to look at each; the index on pending documents tells of each writer in one step.
+//! A probe for collections with many pending documents: it finds the writers of all of them, before
+//! another probe looks for those that matter (decision 0065). Among many documents that match, or
+//! many that are pending, the server has to look at each; the index on pending documents finds each
+//! writer in one step.
 
 use std::sync::Arc;
 
@@ -46,9 +47,9 @@ pub(super) async fn is_for_everything_in_crowd(
     Ok(is_crowded && core.pending.pending_filter(ns, &Document::new(), me).await? == *pending)
 }
 
-/// The condition for everything that is pending, if its writers are to be looked for, and whoever
-/// counts what came of it (decision 0065). The index on pending documents tells of each in one
-/// step.
+/// The condition for everything that is pending, if its writers are to be looked for, and the
+/// counters of what came of that (decision 0065). The index on pending documents finds each writer
+/// in one step.
 pub(crate) async fn wide_probe(
     core: &Core,
     ns: &Namespace,

@@ -144,7 +144,7 @@ pub(crate) enum Modify {
     Delete(Box<DeleteCommand>),
 }
 
-/// A `findAndModify` command.
+/// A `findAndModify` command, as the application gives it.
 #[derive(Clone, Debug)]
 pub(crate) struct FindAndModify {
     pub(crate) modify: Modify,

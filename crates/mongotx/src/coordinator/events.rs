@@ -1,6 +1,6 @@
-//! This client's change streams: the sequence that numbers their events, who waits for them, and
-//! which of them are removed. What events tell, and how they are written and read, is in
-//! `crate::command::events`.
+//! This client's change streams: the sequence that numbers their events, the readers that wait for
+//! them, and which of them are removed. The content of events, and how they are written and read,
+//! is in `crate::command::events`.
 
 use std::sync::{
     Arc, Weak,
@@ -38,7 +38,7 @@ pub(crate) struct Events {
     kept: u64,
     /// The client's runtime, in which old events are removed.
     runtime: Handle,
-    /// Itself, for that.
+    /// Reference to itself, for the task that removes old events.
     this: Weak<Self>,
 }
 

@@ -111,7 +111,7 @@ impl<'a, T> Find<'a, T> {
         self
     }
 
-    /// Asks for the keys of the index that is used, in place of the documents.
+    /// Returns the keys of the index that is used, in place of the documents.
     ///
     /// ```no_run
     /// # use bson::doc;
@@ -124,7 +124,7 @@ impl<'a, T> Find<'a, T> {
         self
     }
 
-    /// Asks for each document with `$recordId`, the number under which the server stores it.
+    /// Returns each document with `$recordId`, the number under which the server stores it.
     ///
     /// ```no_run
     /// # use bson::doc;

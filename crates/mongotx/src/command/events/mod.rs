@@ -2,13 +2,13 @@
 //! 0048).
 //!
 //! A transaction that changes a watched collection writes its events as documents of its own, in
-//! [`EVENTS`], when its commit is asked for and before it is validated:
+//! [`EVENTS`], when its commit is requested and before it is validated:
 //!
-//! 1. Fetch what it holds there: the two versions of each document are what its event tells
+//! 1. Fetch what it holds there: its event is made from the two versions of each document
 //!    ([`told`]).
-//! 2. Take numbers: lock the document [`SEQUENCE`] and increment it. Others who commit changes of
-//!    watched collections wait there until this one is decided, so numbers have no gaps, and their
-//!    order agrees with that of the commits.
+//! 2. Take numbers: lock the document [`SEQUENCE`] and increment it. Other transactions that commit
+//!    changes of watched collections wait there until this one is decided, so numbers have no gaps,
+//!    and their order agrees with that of the commits.
 //! 3. Insert the events, by their numbers.
 //!
 //! [`read`] reads them in order. The oldest are removed where there are more than

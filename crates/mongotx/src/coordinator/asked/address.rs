@@ -10,7 +10,7 @@ use sd2v::shard::{self, ShardKey};
 
 use crate::{coordinator::asked::terms::Terms, error::Result};
 
-/// Address of one document.
+/// Address of one document: its `_id` and its shard key.
 #[derive(Clone, Debug)]
 pub(crate) struct Address {
     pub(crate) id: Bson,

@@ -62,7 +62,7 @@ impl Fields {
         Self::of(all.map(|all| all.into_iter().flatten().collect()))
     }
 
-    /// Those of either.
+    /// The fields of either; if one is [`Self::All`], all.
     pub(crate) fn and(&self, other: &Self) -> Self {
         match (self, other) {
             (Self::Of(some), Self::Of(more)) if some != more => {

@@ -1,4 +1,4 @@
-//! What the application asks, as values: which documents, in which words, and what is to change.
+//! The application's requests as values: which documents, in which words, and what is to change.
 //! Nothing here sends a command.
 //!
 //! | file | content |

@@ -12,7 +12,7 @@ pub(crate) enum OwnKey {
 
 impl OwnKey {
     pub(crate) fn of(id: &Bson) -> Self {
-        /// Doubles from here on do not tell whole numbers apart.
+        /// From here on, doubles cannot represent every whole number.
         const EXACT: f64 = 9_007_199_254_740_992.0;
         match id {
             Bson::Int32(number) => Self::Whole((*number).into()),

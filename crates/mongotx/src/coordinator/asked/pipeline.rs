@@ -1,11 +1,11 @@
-//! An aggregation pipeline with its options, as the application asks it.
+//! An aggregation pipeline with its options, as the application writes it.
 
 use bson::{Bson, Document, doc};
 
 use super::terms::Terms;
 use crate::options::Namespace;
 
-/// An `aggregate`, as the application asks it.
+/// An `aggregate`, as the application writes it.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct AggregateCommand {
     pub(crate) pipeline: Vec<Document>,
@@ -20,7 +20,7 @@ impl AggregateCommand {
         Self { pipeline, terms, batch_size: None, allow_disk_use: true, comment: None }
     }
 
-    /// These stages with everything else as asked. A namespace without a collection is the
+    /// These stages with all other options of the command. A namespace without a collection is the
     /// database.
     pub(crate) fn to_command(&self, ns: &Namespace, pipeline: Vec<Document>) -> Document {
         let of: Bson = if ns.coll.is_empty() { 1.into() } else { ns.coll.as_str().into() };

@@ -1,4 +1,4 @@
-//! A query, as the application asks it, and what its filter says about `_id`s.
+//! A query, as the application writes it, and what its filter says about `_id`s.
 
 use std::borrow::Cow;
 
@@ -15,7 +15,7 @@ use crate::{
     options::Namespace,
 };
 
-/// A `find`, as the application asks it.
+/// A `find`, as the application writes it.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Query {
     pub(crate) filter: Document,
@@ -25,7 +25,7 @@ pub(crate) struct Query {
     pub(crate) limit: u64,
     pub(crate) projection: Option<Document>,
     pub(crate) batch_size: Option<u32>,
-    /// Whether the documents found are going to be locked: then pending ones are better finished
+    /// True if the documents found are going to be locked: then pending ones are better finished
     /// than shown as they are.
     pub(crate) is_for_locks: bool,
     pub(crate) terms: Terms,
@@ -84,8 +84,7 @@ impl Query {
         !shows_keys && self.projection.as_ref().is_none_or(shows_id)
     }
 
-    /// # Errors
-    /// What cannot be asked inside MongoTx, by name.
+    /// # Errors Names the condition or option that MongoTx does not support.
     pub(crate) fn check(&self) -> Result<()> {
         filter::check_filter(&self.filter)?;
         if let Some(projection) = &self.projection {
@@ -103,7 +102,7 @@ impl Query {
         pinned_id(core, ns, &self.filter, &self.terms).await
     }
 
-    /// `find` on stored documents, with everything but the filter as asked.
+    /// `find` on stored documents, with this filter and the query's other options.
     pub(crate) fn to_find(&self, ns: &Namespace, filter: Document) -> Document {
         let mut find = doc! {"find": &ns.coll, "filter": filter};
         if let Some(sort) = self.sort.as_ref().filter(|sort| !sort.is_empty()) {

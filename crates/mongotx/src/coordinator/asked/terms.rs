@@ -17,7 +17,7 @@ pub(crate) struct Terms {
     pub(crate) collation: Option<Document>,
     pub(crate) variables: Option<Document>,
     pub(crate) hint: Option<Bson>,
-    /// How old the answer of a read may be; none: it is the latest.
+    /// Highest age of a read's answer; `None`: the answer is the latest.
     pub(crate) staleness: Option<Duration>,
     /// Options that only the server's `find` has.
     pub(crate) find_only: Option<FindOnly>,
@@ -41,7 +41,7 @@ pub(crate) struct FindOnly {
 }
 
 impl FindOnly {
-    /// The first option that is asked for.
+    /// Name of the first option that is set.
     pub(crate) fn name(&self) -> &'static str {
         match self {
             Self { min: Some(_), .. } => "min",

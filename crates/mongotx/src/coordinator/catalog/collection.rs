@@ -38,7 +38,7 @@ pub(crate) struct Collection {
     /// So many documents are pending that queries had better ask its mirrored indexes for them.
     pub(super) crowded: bool,
     wide_probes: Arc<WideProbes>,
-    /// Whether pending documents are found by an index.
+    /// True if pending documents are found by an index.
     has_pending_index: bool,
     /// The validator as it is stored.
     pub(super) validator: Option<Document>,
@@ -49,7 +49,7 @@ pub(crate) struct Collection {
 /// Content of the change events of a watched collection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Watch {
-    /// The changed fields only.
+    /// Events hold the changed fields only.
     Changes,
     /// Besides, the documents as they were before, and as they are afterwards.
     WithImages,

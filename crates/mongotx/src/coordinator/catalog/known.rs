@@ -1,7 +1,7 @@
 //! Results of look-ups of collections, and the commands that may be working by them.
 //!
 //! Before a unique index is made, the result of this client's last look-up is forgotten, and then
-//! every command that still works by it is waited for: also one that has asked the server before
+//! every command that still works by it is waited for: also one that has sent its look-up before
 //! and has no answer yet, and one that holds a result forgotten long ago.
 
 use std::{
@@ -30,7 +30,7 @@ struct State {
     handed_out: HashMap<Namespace, Vec<Weak<Collection>>>,
     /// For each group of collections, how often one was forgotten.
     forgotten: [u64; GROUPS],
-    /// What was asked for up to this moment does not count any more.
+    /// Look-ups that were sent up to this moment do not count any more.
     outdated: Option<Moment>,
 }
 
@@ -65,7 +65,7 @@ impl Known {
         counts.then(|| Arc::clone(found))
     }
 
-    /// What was asked for up to this moment does not count any more.
+    /// Look-ups that were sent up to this moment do not count any more.
     pub(super) fn outdate(&self, at: Moment) {
         let mut state = self.state();
         if state.outdated.is_none_or(|outdated| at.is_after(outdated)) {
@@ -73,7 +73,7 @@ impl Known {
         }
     }
 
-    /// The server is about to be asked.
+    /// Notes that a look-up is about to be sent.
     pub(super) fn begin(&self, ns: &Namespace) -> Begun {
         Begun { at: Moment::now(), forgotten: self.state().forgotten[self.group(ns)] }
     }
@@ -106,8 +106,8 @@ impl Known {
         Some(found)
     }
 
-    /// Forgets the collection, so that the next look-up asks the server. Returns the results by
-    /// which commands may still be working.
+    /// Forgets the collection, so that the next look-up reads from the server. Returns the results
+    /// by which commands may still be working.
     pub(super) fn forget(&self, ns: &Namespace) -> Vec<Weak<Collection>> {
         let mut state = self.state();
         let group = self.group(ns);

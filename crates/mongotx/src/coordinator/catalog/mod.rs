@@ -72,8 +72,8 @@ pub(crate) const NO_SUCH_COLLECTION: i32 = 26;
 /// Number of MongoDB's error code `CommandNotSupportedOnView`.
 const NOT_ON_A_VIEW: i32 = 166;
 
-/// The collections of one client, as it knows them. It sends what it asks and changes by itself,
-/// and knows nothing of transactions but the numbers of their clients.
+/// The collections of one client, as it knows them. It sends its own commands, and knows nothing of
+/// transactions but the numbers of their clients.
 pub(crate) struct Catalog {
     server: Arc<Server>,
     /// Name of the database with the records of clients.
@@ -135,7 +135,7 @@ impl Catalog {
         special::never_written(ns, &self.tx_database)
     }
 
-    /// Refuses a write for the collection's name, before anything is asked.
+    /// Refuses a write for the collection's name, before any command is sent.
     pub(crate) fn check_written(&self, ns: &Namespace, in_transaction: bool) -> Result<()> {
         if let Some(reason) = self.never_written(ns) {
             return Err(Error::unsupported(format!("{ns} cannot be written to: {reason}")));
@@ -210,14 +210,14 @@ impl Catalog {
         }
     }
 
-    /// What was asked for up to this moment does not count any more: others have changed indexes
-    /// before, without a notice that still tells (decision 0071).
+    /// Look-ups that were sent up to this moment do not count any more: others have changed indexes
+    /// before, without a notice that still shows it (decision 0071).
     pub(crate) fn outdate(&self, at: Moment) {
         self.known.outdate(at);
     }
 
-    /// Forgets the collection, so that the next look-up asks the server. Returns the results by
-    /// which commands may still be working.
+    /// Forgets the collection, so that the next look-up reads from the server. Returns the results
+    /// by which commands may still be working.
     pub(crate) fn forget(&self, ns: &Namespace) -> Vec<Weak<Collection>> {
         if let Ok(mut indexed) = self.indexed.lock() {
             indexed.remove(ns);
@@ -332,8 +332,8 @@ async fn inspect(server: &Server, ns: &Namespace) -> Result<Option<(Document, Ve
     Ok(Some((info, indexes)))
 }
 
-/// Are many documents pending? Then each query asks a mirrored index, which costs it a little when
-/// nothing is.
+/// Returns true if many documents are pending. Then each query also searches a mirrored index,
+/// which costs it a little when nothing is pending.
 async fn is_crowded(server: &Server, ns: &Namespace) -> Result<bool> {
     let pending = doc! {sd2v::names::WRITER: {"$exists": true}};
     let counted = server.run_command(&ns.db, doc! {"count": &ns.coll, "query": pending, "limit": CROWD}).await?;

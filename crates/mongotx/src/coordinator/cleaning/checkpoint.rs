@@ -42,7 +42,7 @@ use crate::{
     options::{ClientOptions, Layout, Namespace},
 };
 
-/// How often the hold is renewed.
+/// Interval between two renewals of the hold.
 const BEAT: Duration = Duration::from_secs(2);
 /// How long steps 2 to 4 may take, besides what live owners need.
 const SETTLING: Duration = Duration::from_secs(60);
@@ -59,7 +59,7 @@ type Decided = HashMap<ClientId, Arc<Stamps>>;
 /// The decisions that the records show.
 struct ToldDecided {
     stamps: Decided,
-    /// Everything that they have decided is finished.
+    /// True if everything that they have decided is finished.
     are_closed: bool,
 }
 
@@ -91,7 +91,7 @@ pub struct Settled {
     pub collections: BTreeSet<Namespace>,
 }
 
-/// How a checkpoint has ended.
+/// End of a checkpoint.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Ended {
@@ -300,7 +300,7 @@ impl Checkpoints {
 }
 
 /// Renews the hold; once there is something to compare with, looks whether anything was decided.
-/// Tells why it has ended too early.
+/// Sends the reason why it has ended too early.
 async fn keep(
     checkpoints: Arc<Checkpoints>,
     (hold, by): (Hold, ObjectId),
@@ -318,7 +318,7 @@ async fn keep(
             Err(error) => break format!("{}: {error}", lapsed()),
         }
         let before = settled.borrow().clone();
-        // An error: the next look tells; the last one has to.
+        // An error: the next look finds out; the last one has to.
         if let Some(before) = before
             && let Ok(Some(reason)) = checkpoints.disturbed(&before).await
         {

@@ -1,4 +1,4 @@
-//! Leftovers that nobody waits for, and the pause in which there are none.
+//! Leftovers that no transaction waits for, and the pause in which there are none.
 //!
 //! | file | content |
 //! | --- | --- |

@@ -47,7 +47,7 @@ const ROUNDS: usize = 1_000;
 /// Passes over one client's collections.
 const PASSES: usize = 4;
 
-/// Results of a sweep.
+/// Counts of a sweep's work.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Swept {

@@ -257,8 +257,8 @@ impl TxLog for PublishedLog {
             for id in ids.iter().filter(|id| status(id).is_none()) {
                 strangers::check_tag(&self.server, &self.ns.db, id.client).await?;
             }
-            // A record that is gone: finished, or an orphan of one that is. The document tells when
-            // it is fetched again.
+            // A record that is gone: finished, or an orphan of one that is. The document, fetched
+            // again, shows which.
             Ok(ids.iter().map(|id| status(id).unwrap_or(TxStatus::Finished)).collect())
         })
     }

@@ -51,15 +51,15 @@ const MOMENT: Duration = Duration::from_millis(100);
 /// Documents that a transaction has locked in one collection.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Held {
-    /// Addresses of write-locked documents.
+    /// Addresses of the write-locked documents.
     pub(crate) written: Vec<Address>,
-    /// Addresses of read-locked documents.
+    /// Addresses of the read-locked documents.
     pub(crate) read: Vec<Address>,
     /// How many of the write-locked ones are known to have been.
     pub(crate) own: usize,
-    /// Whether some of them were inserted.
+    /// True if some of them were inserted.
     pub(crate) inserts: bool,
-    /// Whether some of them were removed.
+    /// True if some of them were removed.
     pub(crate) removes: bool,
 }
 
@@ -206,7 +206,7 @@ impl Finisher {
         self.until_over(over).await;
     }
 
-    /// The same, without waiting.
+    /// Makes the finisher finish what is left in a collection soon, without waiting for it.
     pub(crate) fn urge(&self, ns: &Namespace) {
         self.desk().ask(|backlog| drop(backlog.ask_for(ns)));
     }

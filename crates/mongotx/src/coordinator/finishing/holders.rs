@@ -11,7 +11,7 @@ use crate::{coordinator::log::txlog::TxLog, error::Result};
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Holder {
     pub(crate) status: TxStatus,
-    /// Whether it was committed before the fetch was sent: then the unsafe version that was fetched
+    /// True if it was committed before the fetch was sent: then the unsafe version that was fetched
     /// is the committed one.
     pub(crate) had_committed: bool,
 }
@@ -24,7 +24,7 @@ impl Holder {
     }
 }
 
-/// Tells of holders of documents what became of them.
+/// Finds the statuses of the holders of documents.
 pub(crate) struct Holders {
     log: Arc<dyn TxLog>,
     finisher: Finisher,
@@ -35,8 +35,8 @@ impl Holders {
         Self { log, finisher }
     }
 
-    /// Of holders of documents that were fetched after `by_now`. The records are asked only about
-    /// those of which this client does not know that it has committed them.
+    /// Holders of documents that were fetched after `by_now`. The records are read only for those
+    /// of which this client does not know that it has committed them.
     pub(crate) async fn of(&self, ids: impl IntoIterator<Item = TxId>, by_now: ByNow) -> Result<HashMap<TxId, Holder>> {
         let when = |id: TxId| (id, self.finisher.when_committed(id, by_now));
         let (known, unknown): (Vec<_>, Vec<_>) = ids.into_iter().map(when).partition(|(_, when)| when.is_some());

@@ -3,10 +3,11 @@
 //!
 //! `begin` writes nothing. `ensure_started` allocates the number before the first prepared write.
 //! `finish` hands what is held to the finisher, once the transaction is committed
-//! (`crate::command::commit`). `roll_back` tells the log, then undoes what is held.
+//! (`crate::command::commit`). `roll_back` records the outcome in the log, then undoes what is
+//! held.
 //!
-//! [`standing`] says whether a transaction still stands when a statement has its answer, [`parked`]
-//! keeps transactions between two statements and ends those that are left idle.
+//! [`standing`] checks whether a transaction still stands when a statement has its answer,
+//! [`parked`] keeps transactions between two statements and ends those that are left idle.
 
 pub(crate) mod parked;
 pub(crate) mod standing;

@@ -30,7 +30,8 @@ use crate::{
     error::{Error, ErrorKind, Result},
 };
 
-/// How long the reaper sleeps when nothing is listed: it is woken by the first that is.
+/// Time that the reaper sleeps when nothing is listed: the first transaction that is listed wakes
+/// it.
 const NOTHING_LISTED: Duration = Duration::from_secs(3_600);
 /// How long it sleeps at least between two looks at all that are listed.
 const SHORTEST_SLEEP: Duration = Duration::from_millis(10);

@@ -1,19 +1,19 @@
-//! Has a rival asked for a record of this client's? Each durable read of a record leaves its time
-//! there; the client's own reads do, too, and are no rival's.
+//! Finds out whether a rival has read a record of this client's durably. Each durable read of a
+//! record leaves its time there; so do the client's own reads, which do not count.
 
 use std::collections::HashMap;
 
 use bson::DateTime;
 use protocol::ClientId;
 
-/// When each record was asked for.
+/// Time of the last durable read of each record.
 pub(super) type Times = HashMap<ClientId, DateTime>;
 
 /// The times in this client's records, as far as it knows them.
 #[derive(Default)]
 pub(super) struct Asked {
-    /// Time at which each record was asked for last. `None`: it had not been asked for when it was
-    /// looked at.
+    /// Time of the last durable read of each record. `None`: there had been none when the record
+    /// was looked at.
     seen: HashMap<ClientId, Option<DateTime>>,
     /// Own reads that were begun.
     begun: u64,
@@ -49,9 +49,9 @@ impl Asked {
         Looking { begun: self.begun, is_alone: self.begun == self.ended }
     }
 
-    /// The records of these clients were looked at. True if a rival has asked since the last look.
-    /// What a record said when it was looked at first was long past; what an own read may have
-    /// changed meanwhile is taken for that.
+    /// The records of these clients were looked at. Returns true if a rival has read one durably
+    /// since the last look. The time that the first look at a record shows does not count; a change
+    /// that an own read may have made meanwhile is taken for that read's.
     pub(super) fn looked(&mut self, look: &Looking, clients: &[ClientId], found: &Times) -> bool {
         self.seen.retain(|client, _| clients.contains(client));
         let is_conclusive = look.is_alone && look.begun == self.begun;

@@ -11,7 +11,7 @@
 //! | [`shared`] | connections and records that all parts use; registering, and reading records |
 //! | [`slot`] | one live record: the state machine, and the transactions that wait for it |
 //! | [`writer`] | the task that sends the writes of one record |
-//! | [`asked`] | whether a rival has asked for a record of this client's |
+//! | [`asked`] | whether a rival has read a record of this client's |
 
 mod asked;
 mod shared;
@@ -57,7 +57,7 @@ const ROTATE_AT: usize = 1_000;
 const MAX_LEASES: usize = 8;
 /// Decided statuses of other clients' transactions that are remembered.
 const CACHED_STATUSES: usize = 10_000;
-/// How long a decision of the same client is waited for before the record is asked.
+/// Time that a decision of the same client is waited for before the record is read.
 const DECISION_WAIT: Duration = Duration::from_secs(1);
 
 /// How often a transaction tries to begin while connections break, and the pause between two

@@ -49,7 +49,7 @@ pub(crate) type Epoch = Arc<AtomicU64>;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Flagged {
     pub(super) client: ClientId,
-    /// Name of the lease.
+    /// Name of the read lease.
     pub(super) by: ObjectId,
 }
 
@@ -182,7 +182,8 @@ impl Shared {
         self.answered_epoch().filter(|_| self.recorder.is_bound())
     }
 
-    /// From now on the server is asked about this client's transactions, as about anybody's.
+    /// From now on the statuses of this client's transactions are read from the server, like those
+    /// of any other client.
     pub(super) fn forget(&self, client: ClientId) {
         if let Ok(mut slots) = self.by_client.write() {
             slots.remove(&client);
@@ -195,8 +196,8 @@ impl Shared {
         self.read_lease.lose();
     }
 
-    /// Whether a checkpoint keeps clients from registering now. If one did a moment ago, the server
-    /// is not asked again.
+    /// Returns true if a checkpoint keeps clients from registering now. If one did a moment ago,
+    /// the server is not queried again.
     pub(super) async fn is_held(&self) -> Result<bool> {
         let held_at = || self.held_at.lock().unwrap_or_else(PoisonError::into_inner);
         if held_at().is_some_and(|at| at.elapsed() < HELD_PAUSE / 2) {
@@ -235,8 +236,8 @@ impl Shared {
         Ok(Some(Slot::new(client, lease_ms, ns.clone(), Born { since, registered })))
     }
 
-    /// Waits until no other client reads without probes: each that asks now sees this record.
-    /// Before that no transaction of the record may lock anything.
+    /// Waits until no other client reads without probes: each that looks for open records from now
+    /// on sees this one. Before that no transaction of the record may lock anything.
     pub(super) async fn outwait_readers(&self, slot: &Slot) -> Result<()> {
         let wait = async || {
             let own_lease = self.reader().map(|reader| reader.by);

@@ -37,7 +37,7 @@ const MAX_WAITING: usize = 10_000;
 
 pub(crate) struct Slot {
     pub(crate) client: ClientId,
-    /// When the record was acknowledged.
+    /// Time at which the record was acknowledged.
     pub(super) registered: Instant,
     /// No other client reads without probes: transactions may lock documents.
     pub(super) readers_are_gone: OnceCell<()>,
@@ -61,7 +61,7 @@ struct State {
     held: HashMap<Seq, Instant>,
     /// Length of the last quiet that was met in the record.
     length: Length,
-    /// When they are tried again.
+    /// Time at which the transactions held back are tried again.
     again: Option<Instant>,
     /// The change stamps that were acknowledged.
     stamps: Stamps,
@@ -70,16 +70,16 @@ struct State {
     /// A statement has found the record fenced or gone.
     is_suspected: bool,
     last_write: Instant,
-    /// When the write that is under way was composed.
+    /// Time at which the write that is under way was composed.
     composed: Instant,
-    /// When the last write that was acknowledged was composed: the record's sign of life is no
-    /// older.
+    /// Time at which the last write that was acknowledged was composed: the record's sign of life
+    /// is no older.
     alive: Instant,
     retiring: bool,
     closed: bool,
 }
 
-/// The writer's next action.
+/// Next action of the record's writer.
 pub(super) enum Todo {
     /// Send this record write, which also lists these collections.
     Write(RecordWrite, Vec<Namespace>),
@@ -98,7 +98,7 @@ pub(super) struct Asks {
     pub(super) heard: Heard,
 }
 
-/// Answer to a transaction that asked to be committed.
+/// Answer to a transaction that has requested its commit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Answer {
     Committed,
@@ -123,7 +123,7 @@ pub(super) enum Refusal {
 pub(super) struct Born {
     /// Before it was sent: its sign of life is no older.
     pub(super) since: Instant,
-    /// After it was acknowledged.
+    /// Time after the record was acknowledged.
     pub(super) registered: Instant,
 }
 
@@ -194,7 +194,7 @@ impl Slot {
                 settled.await;
             }
         };
-        // A caller that has waited for too long asks the record.
+        // A caller that has waited for too long reads the record.
         let _ = tokio::time::timeout(limit, settled).await;
     }
 

@@ -181,7 +181,8 @@ async fn in_time<T>(deadline: Instant, answer: impl Future<Output = Result<T>>) 
     tokio::time::timeout_at(deadline.into(), answer).await.unwrap_or_else(late)
 }
 
-/// Nothing can be decided in this record any more; let rivals know without waiting for the lease.
+/// Fences the record, in which no decision is possible any more, so that rivals know without
+/// waiting for the lease.
 async fn abandon(shared: &Shared, slot: &Slot) {
     shared.lose(slot.client);
     tracing::warn!(client = %slot.client, "the client record is lost; a new one follows");
@@ -219,7 +220,7 @@ async fn send(
 
 /// The rules of a record write about quiet in the record.
 struct Quiet {
-    /// Whether the write waits until quiet is over.
+    /// True if the write waits until quiet is over.
     is_patient: bool,
     /// Conditions of the transactions in the group that have to be validated again after it.
     conditions: Conditions,
@@ -263,8 +264,8 @@ fn pipeline(write: &RecordWrite, names: &[Namespace], changed: &BTreeSet<Tag>, q
 }
 
 /// The write concern of a record write. Where several servers keep the data every write of the
-/// owner waits for the majority, whatever was asked: others act on a decision as soon as it is
-/// known, and its evidence must be of the same line of primaries.
+/// owner waits for the majority, whatever concern the commit has: others act on a decision as soon
+/// as it is known, and its evidence must be of the same line of primaries.
 fn write_concern(nodes: &Nodes, concern: Concern) -> Option<Document> {
     Some(match concern {
         _ if nodes.are_several() => nodes.durable(),

@@ -6,10 +6,10 @@
 //! | when so many documents have come together | [`TOGETHER`] |
 //! | when nothing was left there for so long | the client's `finish_delay` |
 //! | when more and more is left there, and the first of it has waited longer than that | [`BUSY`] times as long; as long, if [`SEVERAL`] transactions have left something |
-//! | at once | if a caller asks, if something of it was rolled back or is read-locked, when the
-//! client ends, and for a second when rivals have met what waited |
+//! | at once | if a caller waits for it, if something of it was rolled back or is read-locked, when the client ends, and for a second when rivals have met what waited |
 //!
-//! A collection is finished by one flight at a time: what comes meanwhile goes with the next.
+//! A collection is finished by one flight at a time: documents that come meanwhile go with the next
+//! one.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -66,7 +66,7 @@ pub(super) struct Flight {
     /// The collection, if it is the one flight of that.
     lane: Option<Namespace>,
     pub(super) parts: Vec<Part>,
-    /// Whether a caller waits for it.
+    /// True if a caller waits for the flight.
     pub(super) is_urgent: bool,
     over: Arc<AtomicBool>,
     large: usize,
@@ -116,7 +116,7 @@ pub(super) enum Next {
     TryAgain(Vec<Part>),
     /// Sleep until this time, or until something comes.
     Sleep(Option<Instant>),
-    /// Nothing waits and nothing new will come: the task ends.
+    /// No document waits and no transaction will come any more: the task ends.
     End,
 }
 
@@ -126,7 +126,7 @@ pub(super) struct Backlog {
     eager_until: Option<Instant>,
     /// Time of the last look whether rivals have met what waits.
     looked: Option<Instant>,
-    /// Whether such a look is under way.
+    /// True if such a look is under way.
     is_looking: bool,
     lanes: HashMap<Namespace, Lane>,
     at_once: Vec<Flight>,
@@ -211,7 +211,7 @@ impl Backlog {
         wakes
     }
 
-    /// How long a document waits, as things are.
+    /// Current delay between the arrival of a document and its flight.
     fn delay(&self, now: Instant) -> Duration {
         if self.eager_until.is_some_and(|until| now < until) { Duration::ZERO } else { self.delay }
     }

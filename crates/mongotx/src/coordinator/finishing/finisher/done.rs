@@ -11,7 +11,7 @@ use super::{ByNow, When};
 /// the records.
 pub(super) const MAX_DONE: usize = 1_024;
 
-/// When a committed transaction was open: handed over, and not finished.
+/// Period in which a committed transaction was open: handed over, and not finished.
 #[derive(Clone, Copy)]
 struct Done {
     /// Number of transactions that had been handed over with it.

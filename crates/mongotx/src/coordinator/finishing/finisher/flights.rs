@@ -34,9 +34,9 @@ pub(super) async fn dispatch(desk: Arc<Desk>) {
     }
 }
 
-/// Finds out whether rivals have asked this client's record about holders of documents (a rival
-/// that reads a document by its `_id` finishes nothing). The look goes on when no caller waits for
-/// it: stopped half-way, it would take its connection along.
+/// Finds out whether rivals have read this client's record for the status of a document's holder (a
+/// rival that reads a document by its `_id` finishes nothing). The look goes on when no caller
+/// waits for it: stopped half-way, it would take its connection along.
 fn look_for_rivals(desk: &Arc<Desk>) -> JoinHandle<()> {
     let looking = Arc::clone(desk);
     tokio::spawn(async move {
@@ -112,7 +112,7 @@ async fn finish_parts(desk: &Arc<Desk>, parts: Vec<Part>) {
 /// has not been answered proves nothing: the record of `id` would be given up for it, with whatever
 /// else is open in it.
 pub(super) async fn epoch_before(log: &dyn TxLog, id: TxId) -> u64 {
-    // The first answer over a connection tells nothing of the epoch that began with it.
+    // The first answer over a connection shows nothing about the epoch that began with it.
     for _ in 0..2 {
         let epoch = log.answered_epoch();
         if epoch != 0 {

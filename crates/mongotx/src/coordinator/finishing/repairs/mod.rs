@@ -1,5 +1,6 @@
-//! Repairs: what is done about a rival's lock. Its fate is asked for; what is decided is repaired,
-//! and a rival that is not is left to whoever met it, who waits ([`super::patience`]) or fails.
+//! Repairs of documents with a rival's lock. The rival's status is read; what is decided is
+//! repaired. A rival that is not decided is left to the transaction that met it, which waits
+//! ([`super::patience`]) or fails.
 //!
 //! | file | content |
 //! | --- | --- |

@@ -2,7 +2,7 @@
 //! a rule they have arrived too late, and are rolled back. A backup that was put back without the
 //! records of its time looks the same, and there the transaction may be committed. So nothing is
 //! undone silently: what an orphan's document was to become is kept first, durably, and `mongotx
-//! doctor` tells of it. See decision 0045.
+//! doctor` reports it. See decision 0045.
 
 use bson::{Bson, Document, RawDocumentBuf, doc};
 use protocol::{Decided, TxId, TxStatus, id::stored_hash};

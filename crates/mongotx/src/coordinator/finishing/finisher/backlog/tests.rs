@@ -44,7 +44,7 @@ fn land(backlog: &mut Backlog, flight: &Flight) {
     backlog.ended(flight);
 }
 
-/// When the next flight is due.
+/// Time at which the next flight is due.
 fn due(backlog: &mut Backlog, now: Instant) -> Option<Instant> {
     match backlog.next(now) {
         Next::Sleep(until) => until,
