@@ -143,7 +143,8 @@ impl Client {
     /// # Ok(()) }
     /// ```
     ///
-    /// # Errors [`ErrorKind::Unavailable`] when the server cannot be reached.
+    /// # Errors
+    /// [`ErrorKind::Unavailable`] when the server cannot be reached.
     pub async fn outcome(&self, id: TxId) -> Result<Fate> {
         self.core.log.fate(id).await
     }

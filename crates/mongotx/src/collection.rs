@@ -341,8 +341,9 @@ impl<T> Collection<T> {
     ///
     /// After a dropped future each of the writes may be done.
     ///
-    /// # Errors [`crate::ErrorKind::Unavailable`] when the server cannot be reached, or the kind of
-    /// the collection cannot be looked up: nothing was done. All other errors are in the result.
+    /// # Errors
+    /// [`crate::ErrorKind::Unavailable`] when the server cannot be reached, or the kind of the
+    /// collection cannot be looked up: nothing was done. All other errors are in the result.
     pub async fn write_first(&self, models: &[WriteModel], ordered: bool) -> Result<FirstWrites> {
         each::run(&self.core, &self.namespace, &WriteModel::to_operations(models), ordered).await
     }

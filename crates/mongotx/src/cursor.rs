@@ -35,7 +35,7 @@ impl<T: DeserializeOwned + 'static> Cursor<T> {
     /// ```
     ///
     /// # Errors
-    /// [`crate::ErrorKind::Unavailable`] when the server cannot be asked for more documents: run
+    /// [`crate::ErrorKind::Unavailable`] when the server cannot be reached for more documents: run
     /// the query again. [`crate::ErrorKind::Invalid`] when a document is not a `T`.
     pub async fn next(&mut self) -> Result<Option<T>> {
         self.documents.next_as().await.transpose()

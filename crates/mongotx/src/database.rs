@@ -76,8 +76,8 @@ impl Database {
 
     /// The server's plan for a MongoDB command (`find`, `aggregate`, `count`, `distinct`, `update`,
     /// `delete`, `findAndModify`) as it is written, in its own terms. It is the plan on the
-    /// documents that are committed; what MongoTx sends for such a command may be more:
-    /// [`crate::collection::Find::explain`] and [`Aggregate::explain`] tell.
+    /// documents that are committed; what MongoTx sends for such a command may be more: see
+    /// [`crate::collection::Find::explain`] and [`Aggregate::explain`].
     ///
     /// `verbosity`: none for an `aggregate` with the option `explain`.
     ///

@@ -60,7 +60,7 @@ pub enum ErrorKind {
     /// another client rolled it back. It is not committed: run it again, and keep it shorter if
     /// that happens often.
     Expired,
-    /// The server did not answer, and what was asked may have happened. Ask
+    /// The server did not answer, and the command may have been carried out. Call
     /// [`crate::Client::outcome`] with [`Error::transaction`] before anything is run again; outside
     /// a transaction, read the documents.
     Indeterminate,

@@ -67,28 +67,28 @@ counters! {
     /// Queries that were answered without a probe for pending documents, because the client was
     /// alone and held a read lease.
     unprobed,
-    /// Queries that were sent so, and asked again with a probe: the lease was over when the answer
+    /// Queries that were sent so, and sent again with a probe: the lease was over when the answer
     /// came.
     unprobed_in_vain,
-    /// Times that a validation has asked for several things that were read, together.
+    /// Commands or writes by which a validation has read several things again together.
     validation_questions,
-    /// Times that a validation has asked everything again because it could have changed while it
-    /// was asked: others have decided, or the client has begun a connection, so that the answers
-    /// may have come from two server processes.
+    /// Times that a validation has read everything again because it could have changed meanwhile:
+    /// others have decided, or the client has begun a connection, so that the answers may have come
+    /// from two server processes.
     validations_disturbed,
-    /// Validations that have asked for nothing again: nothing had changed what was read.
+    /// Validations that have read nothing again: nothing had changed what was read.
     validations_unasked,
     /// Validations that took something for unchanged which the later look did not show to be.
     validations_unasked_in_vain,
     /// Looks at the change stamps that were sent behind such a question, in the same write, and
     /// that a validation has rested on.
     looks_behind,
-    /// Validations that have rested on what was asked behind the transaction's last insert, in the
-    /// same write.
+    /// Validations that have rested on reads sent behind the transaction's last insert, in the same
+    /// write.
     validated_ahead,
     /// Requests for quiet, made by transactions that had failed their validation repeatedly.
     quiets,
-    /// Decisions held back because another transaction had asked for quiet.
+    /// Decisions held back because another transaction had requested quiet.
     held_back,
     /// Transactions that were validated again because a serializable reader had passed them by.
     validated_again,

@@ -55,10 +55,9 @@ pub enum Layout {
     #[default]
     ClientRecord,
     /// For benchmarks, and outside of what versions promise: one record per transaction, inserted
-    /// at its first write and removed at its end, as in section 4.1 of paper 000. Outcomes cannot
-    /// be asked for after the end, a transaction's lease is not extended while it runs, and, as
-    /// published, a server that is killed while documents are being finished can lose half of a
-    /// commit.
+    /// at its first write and removed at its end, as in section 4.1 of paper 000. Outcomes are not
+    /// kept after the end, a transaction's lease is not extended while it runs, and, as published,
+    /// a server that is killed while documents are being finished can lose half of a commit.
     #[doc(hidden)]
     Published,
 }
@@ -120,8 +119,8 @@ pub struct TransactionOptions {
     /// Isolation level. Default: the client's.
     pub isolation: Option<Isolation>,
     /// Write concern of the commit: what the server waits for before it answers. Default: the
-    /// journal. On a replica set it waits for the journals of a majority at least, whatever is
-    /// asked: with less, half of a commit could be lost.
+    /// journal. On a replica set it waits for the journals of a majority at least, whatever is set
+    /// here: with less, half of a commit could be lost.
     pub concern: Concern,
     /// Time that a write (and a repeatable read) waits for another transaction that holds its
     /// document, before it fails with a conflict. Default: zero, it fails at once.
@@ -215,13 +214,13 @@ pub struct ClientOptions {
     /// Whether the client looks for locks of dead clients when it starts and every few leases.
     /// Default: yes.
     pub sweep: bool,
-    /// Whether the client sends its queries without a look for what other clients have committed
+    /// True if the client sends its queries without a look for what other clients have committed
     /// and not finished, while it is the only one of its deployment. It makes sure of that by a
     /// lease of one second, which rests on the clocks of its machine: where a virtual machine may
-    /// be stopped in such a way that its clocks stop with it, say no. A client that comes waits
-    /// until the lease is over, two seconds at most, before its first transaction locks anything.
-    /// What a transaction at snapshot or serializable has read is asked again at its commit,
-    /// without the lease. Default: yes.
+    /// be stopped in such a way that its clocks stop with it, set this to false. A client that
+    /// connects waits until the lease is over, two seconds at most, before its first transaction
+    /// locks anything. What a transaction at snapshot or serializable has read is read again at its
+    /// commit, without the lease. Default: true.
     pub read_lease: bool,
     /// Whether commands that are sent are counted, by name ([`crate::Metrics::commands`]). For that
     /// the driver decodes each of its commands and answers once more, so a gateway does without.

@@ -68,9 +68,9 @@ impl Session {
         Self { core, defaults, state: State::Idle, attempts: Attempts::default() }
     }
 
-    /// How the last transactions of this session have ended, to be handed to another session with
-    /// [`Session::after`]: one that has lost its validation twice in a row asks its rivals for
-    /// quiet.
+    /// Record of how the last transactions of this session have ended, to be handed to another
+    /// session with [`Session::after`]: one that has lost its validation twice in a row requests
+    /// quiet of its rivals.
     ///
     /// ```no_run
     /// # async fn example(client: mongotx::Client, session: mongotx::Session) -> mongotx::Result<()> {
@@ -135,7 +135,7 @@ impl Session {
     /// client sees all of it.
     ///
     /// If the future is dropped after the commit was sent, the transaction may or may not be
-    /// committed; its id tells.
+    /// committed; [`crate::Client::outcome`] finds out by its id.
     ///
     /// ```no_run
     /// # use bson::doc;
@@ -148,9 +148,9 @@ impl Session {
     ///
     /// # Errors
     /// [`ErrorKind::Conflict`], [`ErrorKind::Expired`], [`ErrorKind::Unavailable`]: not committed;
-    /// run the transaction again. [`ErrorKind::Indeterminate`]: ask [`crate::Client::outcome`] with
-    /// [`Error::transaction`] before anything is run again. [`ErrorKind::Closed`]: no transaction
-    /// is open.
+    /// run the transaction again. [`ErrorKind::Indeterminate`]: call [`crate::Client::outcome`]
+    /// with [`Error::transaction`] before anything is run again. [`ErrorKind::Closed`]: no
+    /// transaction is open.
     pub async fn commit(&mut self) -> Result<()> {
         match std::mem::replace(&mut self.state, State::Idle) {
             State::Open(parking) => self.core.commit(*parking.take()?).await,
@@ -306,8 +306,8 @@ impl Session {
 
     /// Runs `body` in a transaction and commits it; runs it again as long as that makes sense:
     /// after errors labelled `TransientTransactionError`, with a growing pause, up to the client's
-    /// retry limit. A commit whose outcome is unknown is asked about; it is never run again before
-    /// that is known.
+    /// retry limit. The outcome of a commit that was not answered is looked up; the body is never
+    /// run again before that is known.
     ///
     /// The future of an async closure that borrows cannot be proven `Send` by today's compilers:
     /// where that is needed (`tokio::spawn`), use [`Session::run_transaction`].

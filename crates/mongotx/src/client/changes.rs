@@ -24,7 +24,8 @@ pub struct Changes<'a> {
 impl Changes<'_> {
     /// Position behind all events that are committed now.
     ///
-    /// # Errors [`ErrorKind::Unavailable`] when the server cannot be reached.
+    /// # Errors
+    /// [`ErrorKind::Unavailable`] when the server cannot be reached.
     pub async fn now(&self) -> Result<Position> {
         EventReader::of(self.core).last_position().await
     }

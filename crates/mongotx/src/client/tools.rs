@@ -95,7 +95,8 @@ impl Client {
     /// # Ok(()) }
     /// ```
     ///
-    /// # Errors [`ErrorKind::Unavailable`] when the server cannot be reached.
+    /// # Errors
+    /// [`ErrorKind::Unavailable`] when the server cannot be reached.
     pub async fn kill(&self, id: TxId) -> Result<Fate> {
         let fate = self.core.log.kill(id).await?;
         if fate == Fate::RolledBack {
@@ -351,14 +352,16 @@ impl Client {
     /// # Ok(()) }
     /// ```
     ///
-    /// # Errors [`ErrorKind::Unavailable`] when the server cannot be reached.
+    /// # Errors
+    /// [`ErrorKind::Unavailable`] when the server cannot be reached.
     pub async fn cannot_lock(&self, namespace: &Namespace) -> Result<Option<String>> {
         Ok(self.core.catalog.look_up(namespace).await?.unlockable.clone())
     }
 
     /// Returns true if changes of this collection leave events for change streams.
     ///
-    /// # Errors [`ErrorKind::Unavailable`] when the server cannot be reached.
+    /// # Errors
+    /// [`ErrorKind::Unavailable`] when the server cannot be reached.
     pub async fn is_watched(&self, namespace: &Namespace) -> Result<bool> {
         Ok(self.core.catalog.look_up(namespace).await?.watch.is_some())
     }

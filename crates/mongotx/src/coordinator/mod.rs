@@ -6,7 +6,7 @@
 //!
 //! | folder | types | concern |
 //! | --- | --- | --- |
-//! | [`asked`], [`stored`] | | what the application asks; how things are stored |
+//! | [`asked`], [`stored`] | | the application's requests; how things are stored |
 //! | [`stamps`] | | change stamps, as values and as this client's memory |
 //! | [`server`] | [`Server`] | commands, as they are sent; the doors to documents |
 //! | [`log`] | [`TxLog`], [`Records`] | decisions about status; the records of clients |
@@ -19,8 +19,8 @@
 //! | [`schema`] | [`Schema`] | changes of collections and indexes that wait for transactions |
 //! | [`read_set`] | | what a transaction has read, to be validated |
 //! | [`transaction`] | | a transaction, and what is known of it until it ends |
-//! | [`validating`] | [`Looks`], [`Unchanged`], [`QuietReader`] | what nothing has changed; quiet for a reader that loses again and again |
-//! | [`lifecycle`] | [`Lifecycle`], [`Standings`], [`Reaper`] | begin, finish and roll back; whether a transaction still stands; the idle ones |
+//! | [`validating`] | [`Looks`], [`Unchanged`], [`QuietReader`] | reads that nothing has changed; quiet for a reader that loses again and again |
+//! | [`lifecycle`] | [`Lifecycle`], [`Standings`], [`Reaper`] | begin, finish and roll back; checks that a transaction still stands; the idle ones |
 //! | [`locking`] | [`Locking`], [`Locator`], [`ReadLocks`], [`Uniqueness`] | prepared writes, read locks, unique values |
 //! | [`expiry`] | [`Expiries`] | TTL indexes: what the server may be about to remove |
 //! | [`events`] | [`Events`] | numbers and waiters of change streams |

@@ -12,10 +12,10 @@
 //! - [`direct`]: outside transactions, and the records of transactions. What is outside
 //!   transactions is counted, and other clients have notice of it ([`plain`]).
 //!
-//! [`documents`] asks about single documents.
+//! [`documents`] reads the state of single documents.
 //!
-//! What [`guarded`] asks a server with is in a collection of its own, which no transaction writes
-//! to.
+//! [`guarded`] tries a server out with documents in a collection of its own, which no transaction
+//! writes to.
 
 pub(crate) mod direct;
 mod documents;
@@ -153,11 +153,11 @@ pub(crate) struct Server {
     hook: Option<Arc<dyn StepHook>>,
     /// Rises with every connection that the driver begins, and that is begun and made beside it.
     connections: Arc<AtomicU64>,
-    /// How many servers keep the data.
+    /// Number of servers that keep the data.
     pub(crate) nodes: Arc<Nodes>,
     /// Whether the server was seen to refuse updates of documents that are held.
     trust: Trust,
-    /// What the client writes outside transactions.
+    /// Writes of this client outside transactions.
     pub(crate) plain: Arc<Plain>,
 }
 
@@ -269,7 +269,7 @@ impl Server {
     }
 
     /// A command of a live transaction or of none, judged by the collection's validator unless the
-    /// application has it bypassed. Repairs are never asked for it: they judge, and go on where a
+    /// application has it bypassed. Repairs take no such option: they judge, and go on where a
     /// document breaks the validator.
     fn judged_as_asked(command: &mut Document) {
         let can_bypass = command.keys().next().is_some_and(|name| JUDGED.contains(&name.as_str()));
@@ -285,7 +285,7 @@ impl Server {
         }
     }
 
-    /// The documents that `find` or `aggregate` answers, fetched as the caller asks for them.
+    /// The documents that `find` or `aggregate` answers, fetched as the caller needs them.
     pub(crate) async fn cursor(self: &Arc<Self>, db: &str, command: Document) -> Result<Stream> {
         let Some(mut line) = self.line().await? else {
             return Ok(Stream::Driver(Box::new(self.driver_cursor(db, command).await?)));
@@ -400,7 +400,7 @@ pub(crate) async fn in_time<T>(answer: impl IntoFuture<Output = mongodb::error::
     }
 }
 
-/// The answer, unless what it tells of may be lost again: only this server has it yet, and it may
+/// The answer, unless its effects may be lost again: only this server has them yet, and it may
 /// cease to be the primary.
 fn kept(answer: Document) -> Result<Document> {
     match answer.get_document("writeConcernError") {
@@ -464,7 +464,7 @@ fn refused_command(code: i32, message: &str, details: Option<&Document>) -> Erro
         .with_info(details.and_then(|details| details.get_document("errInfo").ok().map(validator::explain)))
 }
 
-/// Codes of a server that is not the primary and has not begun with what it was asked.
+/// Codes of a server that is not the primary and has not begun to carry out the command.
 const REFUSED_AT_ONCE: [i32; 4] = [10_058, 10_107, 13_435, 13_436];
 
 fn refused_by_server(code: i32, message: &str) -> Error {

@@ -41,7 +41,7 @@ mod tests;
 
 pub(crate) use self::claim::{Claim, Claimed};
 
-/// Documents of a transaction of which it is asked whether others wait for them.
+/// Limit of a transaction's documents for a check whether other transactions wait for them.
 const FEW: usize = 64;
 
 /// Committed transactions that one statement names, to take over what they have left.

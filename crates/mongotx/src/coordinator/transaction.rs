@@ -68,7 +68,7 @@ pub(crate) struct Transaction {
     pub(crate) seen: SeenKeys,
     /// Results of the attempts before this one.
     pub(crate) attempts: Attempts,
-    /// The quiet that it has asked for.
+    /// The quiet that it has requested.
     pub(crate) quiet: Option<Quiet>,
     /// Whether the statement at hand replaces documents as a whole.
     replacing: bool,
@@ -76,7 +76,7 @@ pub(crate) struct Transaction {
     pub(crate) ahead: Option<Ahead>,
     /// Event that is expected behind the last write.
     pub(crate) expected: Option<Expected>,
-    /// When it began, for what nothing has changed since.
+    /// The moment at which it began, for reads that nothing has changed since.
     pub(crate) base: Option<Base>,
     /// Its decision was sent: what became of it only the log knows.
     pub(crate) is_deciding: bool,
@@ -153,7 +153,7 @@ impl Transaction {
         if self.has_written_anything() { self.options.concern } else { Concern::Acknowledged }
     }
 
-    /// Has it asked for quiet that has not ended?
+    /// Returns true if it has requested quiet that has not ended.
     pub(crate) fn is_in_quiet(&self) -> bool {
         self.is_serializable() && self.quiet.as_ref().is_some_and(Quiet::stands)
     }
@@ -172,7 +172,8 @@ impl Transaction {
         self.own_view.store(true, SeqCst);
     }
 
-    /// Was it, since that was last asked?
+    /// Returns true if something was answered from its own writes since the last
+    /// [`Self::take_own_view`].
     pub(crate) fn has_own_view(&self) -> bool {
         self.own_view.load(SeqCst)
     }
@@ -182,8 +183,8 @@ impl Transaction {
         std::mem::take(self.own_view.get_mut())
     }
 
-    /// The statement that begins replaces documents as a whole, or does not: change streams tell
-    /// the two apart.
+    /// The statement that begins replaces documents as a whole, or does not: change streams
+    /// distinguish the two.
     pub(crate) fn note_replacing(&mut self, replacing: bool) {
         self.replacing = replacing;
     }

@@ -89,7 +89,7 @@ impl Database {
     ///
     /// # Errors
     /// The server's: 48 (NamespaceExists), 73 (InvalidNamespace), 72 (InvalidOptions);
-    /// [`crate::ErrorKind::Unsupported`] for a validator that could not be asked of uncommitted
+    /// [`crate::ErrorKind::Unsupported`] for a validator that cannot be evaluated on uncommitted
     /// versions.
     pub fn create_collection(&self, name: &str) -> CreateCollection<'_> {
         CreateCollection { database: self, ns: Namespace::new(&self.name, name), options: Document::new() }
@@ -97,7 +97,7 @@ impl Database {
 
     /// Changes options of a collection or a view, or with the option `index` those of an index:
     /// `hidden`, `expireAfterSeconds`. Takes effect at once, as in [`Database::create_collection`];
-    /// what transactions have written before is not judged by a new validator. Answers what was
+    /// a new validator does not judge what transactions have written before. Returns what was
     /// changed of the index: `hidden_old`, `hidden_new`, `expireAfterSeconds_old`, …
     ///
     /// ```no_run
@@ -109,7 +109,7 @@ impl Database {
     /// # Errors
     /// The server's: 26 (NamespaceNotFound), 27 (IndexNotFound), 72 (InvalidOptions);
     /// [`crate::ErrorKind::Unsupported`] for an index that is to become unique, and for a validator
-    /// that could not be asked of uncommitted versions.
+    /// that cannot be evaluated on uncommitted versions.
     pub fn modify_collection(&self, name: &str) -> ModifyCollection<'_> {
         ModifyCollection { database: self, ns: Namespace::new(&self.name, name), options: Document::new() }
     }

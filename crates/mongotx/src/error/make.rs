@@ -1,4 +1,5 @@
-//! How the library makes errors, adds details to them, and asks what they mean for a transaction.
+//! How the library makes errors, adds details to them, and finds out what they mean for a
+//! transaction.
 
 use std::{fmt, sync::Arc};
 
@@ -162,7 +163,8 @@ impl Error {
         self
     }
 
-    /// Is it the `_id` that another document has? (Servers that do not tell the index: it may be.)
+    /// Returns true if another document has the `_id`. (Of servers that do not name the index: if
+    /// that may be.)
     pub(crate) fn is_duplicate_id(&self) -> bool {
         let of_id = |duplicate: &DuplicateKey| !duplicate.pending && duplicate.pattern.keys().eq(["_id"]);
         self.is_duplicate_key() && self.0.duplicate.as_ref().is_none_or(of_id)

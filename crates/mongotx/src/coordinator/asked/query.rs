@@ -84,7 +84,8 @@ impl Query {
         !shows_keys && self.projection.as_ref().is_none_or(shows_id)
     }
 
-    /// # Errors Names the condition or option that MongoTx does not support.
+    /// # Errors
+    /// Names the condition or option that MongoTx does not support.
     pub(crate) fn check(&self) -> Result<()> {
         filter::check_filter(&self.filter)?;
         if let Some(projection) = &self.projection {

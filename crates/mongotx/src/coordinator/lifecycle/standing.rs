@@ -1,11 +1,11 @@
-//! Does a transaction still stand? One that was fenced, killed, or robbed of its prepared writes by
-//! a server that was killed cannot be committed any more, and would read on without its own writes:
-//! its next statement fails.
+//! Checks that a transaction still stands. One that was fenced, killed, or robbed of its prepared
+//! writes by a server that was killed cannot be committed any more, and would read on without its
+//! own writes: its next statement fails.
 //!
-//! Asked when a statement has its answer, because what is asked before vouches for nothing that was
-//! read afterwards:
+//! The check comes when a statement has its answer, because an earlier one vouches for nothing that
+//! was read afterwards:
 //!
-//! | what could have happened | what tells | commands |
+//! | what could have happened | what shows it | commands |
 //! | --- | --- | --- |
 //! | the record is lost, or the server was replaced, and the client knows | the log ([`Standing::Lost`]); before a statement, too | none |
 //! | fenced while the client stood still | no sign of life was acknowledged for most of the lease: a look at the record | none as a rule |
@@ -24,7 +24,7 @@ use crate::{
     error::{Error, ErrorKind, Result},
 };
 
-/// Tells whether transactions still stand.
+/// Checks that transactions still stand.
 pub(crate) struct Standings {
     server: Arc<Server>,
     log: Arc<dyn TxLog>,

@@ -2,10 +2,10 @@
 //!
 //! Each statement takes its lock if and only if it matches (a removal, the first of two) or changes
 //! its document (the only one of a change). So if the totals are those of a command that has done
-//! everything, it has. Otherwise the server was asked which documents are held. Of two statements
-//! the second matches what the first has locked, unless it was refused, or others have ended the
-//! transaction in between: the matches show that. Which documents were *modified* the totals tell
-//! only if all were, or none, or if all that are held count.
+//! everything, it has. Otherwise another read has found out which documents are held. Of two
+//! statements the second matches what the first has locked, unless it was refused, or others have
+//! ended the transaction in between: the matches show that. The totals show which documents were
+//! *modified* only if all were, or none, or if all that are held count.
 
 use crate::coordinator::server::WriteAnswer;
 
@@ -38,8 +38,8 @@ pub(crate) struct Done {
     pub(crate) modified: usize,
     /// No document after them is held.
     pub(super) is_all_that_is_held: bool,
-    /// The documents that were held were given back, because their numbers were not to be told:
-    /// sent together again, they would be given back again.
+    /// The documents that were held were given back, because the totals do not show which ones were
+    /// modified: sent together again, they would be given back again.
     pub(crate) is_unclear: bool,
     /// All that were sent are done, and no others because the command had no room for them.
     pub(crate) is_full: bool,
@@ -51,7 +51,7 @@ impl Done {
     }
 }
 
-/// Outcome, if everything was done. `None`: which documents are held has to be asked.
+/// Outcome, if everything was done. `None`: a read has to find out which documents are held.
 pub(super) fn of_all(ways: &[Way], answer: &WriteAnswer) -> Option<Done> {
     let (n, modified) = totals(answer);
     if !answer.errors.is_empty() {
@@ -98,7 +98,8 @@ fn totals(answer: &WriteAnswer) -> (usize, usize) {
     (number(answer.n), number(answer.modified))
 }
 
-/// Do all have one statement each? There the number of those that match tells nothing.
+/// Returns true if all have one statement each. Then the number of statements that match shows
+/// nothing.
 fn is_short(ways: &[Way]) -> bool {
     !ways.contains(&Way::InTwo)
 }

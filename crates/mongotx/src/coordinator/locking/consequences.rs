@@ -21,9 +21,9 @@ use crate::{
 pub(crate) struct Consequences {
     /// Unique indexes whose values it may change.
     pub(super) touched: Vec<Unique>,
-    /// Whether it may change the shard key.
+    /// True if it may change the shard key.
     pub(super) may_move: bool,
-    /// Whether it may change what a text index holds.
+    /// True if it may change what a text index holds.
     pub(super) worded: bool,
     pub(super) key: ShardKey,
 }

@@ -56,17 +56,17 @@ const BATCH_BYTES: usize = 4 * 1024 * 1024;
 pub(crate) struct Each<'a> {
     pub(crate) target: Target<'a>,
     pub(crate) change: Change<'a>,
-    /// What the document was read to be. The short form demands it.
+    /// Content that the transaction has read of the document. The short form demands it.
     pub(crate) as_read: Option<Demanded>,
 }
 
-/// How many statements a change takes.
+/// Number of statements that a change takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Form {
     /// As few statements as the changes allow.
     Short,
     /// Two: some of the documents may have what they are to be given already, which one statement
-    /// does not tell from a document that it must not change.
+    /// cannot distinguish from a document that it must not change.
     InTwo,
 }
 
@@ -163,8 +163,8 @@ impl Locking {
         let collection = self.catalog.admit_writes(ns, me).await?;
         let (mut count, mut seen) = (0, HashSet::new());
         for each in all.iter().take(BATCH) {
-            // Of two that may name the same document, the answer would not tell which has changed
-            // it.
+            // If two documents may be the same one, the answer would not show which statement has
+            // changed it.
             let id = &each.target.at.id;
             let simple = each.target.terms.is_plain() && tx.is_untouched(ns, id) && seen.insert(coarse_key(id));
             if !simple || !self.is_all_there_is(&collection, each).await? {
@@ -294,7 +294,7 @@ fn in_two(Each { target, change, .. }: &Each<'_>, me: TxId) -> Result<Option<Sta
     })
 }
 
-/// How much of one command is taken.
+/// Room in one command: the bytes of it that are taken.
 #[derive(Default)]
 struct Room {
     bytes: usize,

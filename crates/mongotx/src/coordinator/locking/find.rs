@@ -2,15 +2,15 @@
 //! shown by one `findAndModify`, which answers which document it was (decision 0037).
 //!
 //! What is locked this way is clean, or left by a committed transaction of the same client, and
-//! matches in the version that everybody sees. That is an answer as good as any other, where no
-//! order is asked for and the transaction's own view of the collection is everybody's; where one
-//! value is demanded of each field of a unique index, it is the only one. If nothing was locked,
-//! the result is open: the document may be the transaction's own, or a rival's, and the caller goes
-//! the long way.
+//! matches in the version that all clients see. That is an answer as good as any other, where the
+//! query has no order and the transaction's own view of the collection is the same as that of
+//! others; where one value is demanded of each field of a unique index, it is the only one. If
+//! nothing was locked, the result is open: the document may be the transaction's own, or a rival's,
+//! and the caller goes the long way.
 //!
-//! Where an order is asked for, the statement finds the first document that others show, locked or
+//! Where the query has an order, the statement finds the first document that others show, locked or
 //! not, and locks it if it is free. Another one may have become the first by a commit that is not
-//! finished. Transactions that are validated ask at their commit whether it was the first; the
+//! finished. Transactions that are validated check at their commit that it was the first; the
 //! others select it.
 //!
 //! Until the answer is there it is unknown which document may be locked. If it never comes, the
@@ -150,8 +150,8 @@ impl Locking {
     }
 }
 
-/// Is it asked in words that mean the same of stored documents, and need no index of a certain
-/// kind?
+/// Returns true if the query means the same on stored documents, and needs no index of a certain
+/// kind.
 fn is_plain(query: &Query) -> bool {
     let plain_terms = query.terms.is_plain() && query.terms.hint.is_none() && query.skip == 0;
     plain_terms && !has_special(&query.filter) && !sees_lock_fields(&query.filter)

@@ -1,5 +1,5 @@
-//! A document that is found by any of its fields and locked by one statement: what of it is asked
-//! for, and what is found.
+//! A document that is found by any of its fields and locked by one statement: the fields of it that
+//! are requested, and what is found.
 
 use bson::{Document, doc};
 use sd2v::names::WRITER;
@@ -10,10 +10,10 @@ use crate::coordinator::asked::address::Address;
 /// A document that was found, locked and changed.
 pub(crate) struct Found {
     pub(crate) at: Address,
-    /// As it was and as it is, where that was asked for.
+    /// The document as it was and as it is, if the caller needs it.
     pub(crate) shown: Option<Shown>,
-    /// Whether it is the first, in the order asked for, of the documents that others see: the
-    /// caller notes that as a read.
+    /// True if it is the first, in the query's order, of the documents that others see: the caller
+    /// notes that as a read.
     pub(crate) is_first: bool,
 }
 

@@ -1,4 +1,4 @@
-//! Where a document is: the address that commands about it name.
+//! Addresses of documents, which commands about single documents name.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use crate::{
     options::Namespace,
 };
 
-/// Finds addresses of documents.
+/// Finds the address of the document with an `_id`.
 pub(crate) struct Locator {
     server: Arc<Server>,
     catalog: Arc<Catalog>,

@@ -2,12 +2,12 @@
 //! changed by a second, in the order in which they were selected.
 //!
 //! 0. Where one statement can lock a document and change it, the same statement does so for all of
-//!    a batch. If not all of the batch is changed, the server is asked which documents are; the
-//!    others go on with 1.
+//!    a batch. If not all of the batch is changed, a read finds out which documents are; the others
+//!    go on with 1.
 //! 1. Lock and copy whatever is clean and still matches, of a batch; if it is to be removed, lock
 //!    and mark it, and that is all.
-//! 2. If not all of the batch is locked now, the server is asked which documents are. The others
-//!    take the way of single documents, which finds out why.
+//! 2. If not all of the batch is locked now, a read finds out which documents are. The others take
+//!    the way of single documents, which finds out why.
 //! 3. Change the locked ones, a statement each, so that a statement that the server refuses stops
 //!    exactly where it would without MongoTx.
 
@@ -184,7 +184,8 @@ impl Locking {
             true => LockCondition::default(),
             false => lock_condition(targets.filter)?,
         };
-        // A filter that would see this transaction's own read locks is asked of the copies only.
+        // A filter that would see this transaction's own read locks is evaluated on the copies
+        // only.
         let read_locked = tx.has_read_locks(targets.ns);
         let ask_copies = read_locked && sees_lock_fields(&rest);
         let safe_rest = if ask_copies { Document::new() } else { guard_filter(&rest) };
@@ -241,7 +242,7 @@ impl Locking {
             if !answer.errors.is_empty() {
                 return Err(answer.errors.swap_remove(0).1);
             }
-            // Less than all: which ones does not matter enough to be asked.
+            // Less than all: a read to find out which ones does not pay.
             if removal && usize::try_from(answer.n) == Ok(changed.len()) {
                 tx.note_locked(targets.ns, &changed, true);
             }

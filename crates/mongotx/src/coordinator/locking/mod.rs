@@ -8,7 +8,7 @@
 //! | [`shown`] | the same by one `findAndModify`, which shows the document |
 //! | [`find`], [`found`] | finds the document, too, by any of its fields |
 //! | [`by_key`] | documents that several want by another key than their `_id` |
-//! | [`each`], [`answered_each`] | several documents, each with a change of its own; what the answer tells |
+//! | [`each`], [`answered_each`] | several documents, each with a change of its own; what the answer shows |
 //! | [`many`] | many documents, with the same change |
 //! | [`consequences`] | what has to be examined once a change is made |
 //! | [`locate`] | which address the document with an `_id` has |
@@ -64,7 +64,7 @@ pub(crate) struct Locking {
 }
 
 impl Locking {
-    /// Claims the document among this client's transactions. `None`: the server has to be asked.
+    /// Claims the document among this client's transactions. `None`: the server decides.
     async fn claim<'c>(
         &self,
         claims: &'c Claims,

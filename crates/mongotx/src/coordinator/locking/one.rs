@@ -85,7 +85,8 @@ impl Locking {
         };
         let mut left = match &claim {
             Some(claim) => claim.left(),
-            // The server tells whether the document matches, so it does not wait in turn.
+            // The server checks whether the document matches, so this transaction does not wait for
+            // its turn.
             None => claims.as_ref().filter(|_| none).and_then(|all| all.left_at(target.ns, id_key(&target.at.id))),
         };
         let before = match none {
@@ -175,7 +176,8 @@ impl Locking {
         let read_locked = own_lock > OwnReadLock::None;
         let owned = tx.may_hold(target.ns, &target.at.id);
         if plain_demands(target.filter).is_none() {
-            // A filter that cannot be asked is refused before the document counts as held.
+            // A filter that cannot be evaluated on unsafe versions is refused before the document
+            // counts as held.
             rewrite_filter(&target.condition()?.rest)?;
         }
         let hold = if matches!(change, Change::Remove) { Hold::Remove } else { Hold::Change };

@@ -32,7 +32,7 @@ pub(crate) struct Target<'a> {
     pub(crate) at: &'a Address,
     pub(crate) filter: &'a Document,
     pub(crate) terms: &'a Terms,
-    /// Whether it was selected just now because it matches.
+    /// True if it was selected just now because it matches.
     pub(crate) chosen: bool,
 }
 
@@ -62,8 +62,8 @@ impl Target<'_> {
         wanted && self.terms.is_plain() && !tx.may_hold(self.ns, &self.at.id)
     }
 
-    /// The condition on a clean document, or on one that `left` has left, which is taken over: that
-    /// is asked of its unsafe version.
+    /// The condition on a clean document, or on one that `left` has left, which is taken over:
+    /// there it is a condition on the unsafe version.
     pub(crate) fn safe_or_left(&self, condition: &LockCondition, left: Option<TxId>) -> Result<Document> {
         let Some(left) = left.filter(|_| !is_only_id(self.filter)) else { return Ok(self.safe(condition)) };
         let (safe, taken) = (guard_filter(&condition.rest), rewrite_filter(&condition.rest)?);

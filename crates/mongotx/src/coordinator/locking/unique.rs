@@ -1,20 +1,20 @@
 //! Unique indexes between pending and committed values (decision 0006).
 //!
 //! The server keeps committed values apart from each other, and, in the mirrored index, pending
-//! ones. A pending value against a committed one is asked about *after* it has been placed:
+//! ones. A pending value is compared with the committed ones *after* it has been placed:
 //!
 //! 1. Place the value. If the mirrored index refuses it, the next step depends on the other value's
 //!    transaction. This one: a duplicate. A decided one: repair it, try again. An active rival:
 //!    wait, or a conflict.
-//! 2. Which other documents have it in their safe versions? One that is locked by this transaction
-//!    is changing it: no matter. A clean one: a duplicate, and what was placed is taken back. A
-//!    rival's: repair it, or wait for it, and ask again.
+//! 2. Find the other documents that have it in their safe versions. One that is locked by this
+//!    transaction is about to change it and does not count. A clean one: a duplicate, and what was
+//!    placed is taken back. A rival's: repair it, or wait for it, and read again.
 //!
-//! The question of 2 is asked once for all that a statement has placed, and for all indexes
-//! together, those with a collation apart; only where a document is found, one after the other. A
-//! few inserts take it along in the command that places them (`crate::command::placing`).
+//! One read does 2 for all that a statement has placed, and for all indexes together, those with a
+//! collation apart; only where a document is found, one read for each. A few inserts take it along
+//! in the command that places them (`crate::command::placing`).
 //!
-//! The other order would let a value in between the question and the placing.
+//! The other order would let a value in between the read and the placing.
 
 use std::sync::Arc;
 
@@ -49,7 +49,7 @@ use crate::{
 const ROUNDS: usize = 256;
 /// Documents of others that can have the keys of one document: more arrays are not looked at.
 const MAX_RIVALS: usize = 10_000;
-/// Documents whose keys are asked about in one command.
+/// Documents whose keys one command checks.
 const BATCH: usize = 1_000;
 /// Conditions in one question: those of documents whose keys cannot be put together.
 const CONDITIONS: usize = 200;
@@ -365,7 +365,7 @@ impl Uniqueness {
         Ok(())
     }
 
-    /// State of a document before this transaction writes to it again; asked only where the write
+    /// State of a document before this transaction writes to it again; read only where the write
     /// may have to be taken back.
     pub(crate) async fn before(&self, tx: &Transaction, ns: &Namespace, at: &Address) -> Result<Before> {
         let (Some(me), true) = (tx.id(), tx.may_hold(ns, &at.id)) else { return Ok(Before::Safe) };
@@ -379,7 +379,7 @@ impl Uniqueness {
     }
 }
 
-/// The holder of the lock. A rival's status is asked when its lock is cleared.
+/// The holder of the lock. A rival's status is read when its lock is cleared.
 fn holder(lock: &LockState, me: TxId) -> Holder {
     Holder::of(lock.writer, me, |_| TxStatus::Active)
 }

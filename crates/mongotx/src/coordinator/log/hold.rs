@@ -50,7 +50,7 @@ impl Hold {
         Self { ns: Namespace::new(tx_database, CHECKPOINT) }
     }
 
-    /// Whether a hold stands now.
+    /// Returns true if a hold stands now.
     ///
     /// # Errors
     /// [`ErrorKind::Unsupported`] when clients of a later stored format are to be alone here.

@@ -56,8 +56,8 @@ const LOOK_BATCH: i32 = 4_000;
 /// Number of MongoDB's error `MaxTimeMSExpired`.
 const MAX_TIME_EXPIRED: i32 = 50;
 
-/// How long a client whose lease has expired is given to show that it is alive: this part of the
-/// lease, and no longer than [`LONGEST_GRACE`], because whoever asks waits for it.
+/// Time that a client whose lease has expired is given to show that it is alive: this part of the
+/// lease, and no longer than [`LONGEST_GRACE`], because the rival that met it waits for it.
 const GRACES_OF_LEASE: u32 = 20;
 const LONGEST_GRACE: Duration = Duration::from_millis(500);
 
@@ -72,18 +72,18 @@ pub(crate) struct StoredRecord {
     pub(crate) record: ClientRecord,
     pub(crate) expired: bool,
     pub(crate) closed: bool,
-    /// Time at which a client asked for it durably last.
+    /// Time at which a client last read the record durably.
     pub(crate) asked_at: Option<DateTime>,
     pub(crate) lease_ms: i64,
     pub(crate) silent_ms: i64,
     pub(crate) namespaces: Vec<Namespace>,
     pub(crate) about: Option<About>,
-    /// The quiet that was asked for last.
+    /// The quiet that was set last.
     pub(crate) quiet: Option<StoredQuiet>,
 }
 
 impl StoredRecord {
-    /// Is its lease over, and has nobody fenced it?
+    /// Returns true if its lease is over and it is not fenced yet.
     pub(crate) fn is_to_be_fenced(&self) -> bool {
         self.expired && !self.record.fenced && !self.closed
     }
@@ -221,9 +221,9 @@ impl Records {
         told_by(&server.collect_raw(&self.ns.db, find, 100_000).await?)
     }
 
-    /// The command that asks for the change stamps: [`Records::changes`].
+    /// The command that reads the change stamps: [`Records::changes`].
     pub(crate) fn ask_for_changes(&self, server: &Server, known: &Closed) -> Document {
-        // Clients that were asked for quiet have some, too. One condition, and no paths in the
+        // Records in which quiet was set have some, too. One condition, and no paths in the
         // projection: that halves the server's work.
         let mut filter = doc! {"changes": {"$exists": true}};
         let known: Vec<Bson> = known.clients().map(|client| object_id(client).into()).collect();
@@ -237,8 +237,8 @@ impl Records {
         find
     }
 
-    /// Asks all open records for quiet, except those that another reader has asked before. Durably:
-    /// a transaction whose record was asked, and that is not decided, has to be validated again.
+    /// Sets quiet in all open records, except those that hold the quiet of another reader. Durably:
+    /// a transaction that is not decided has to be validated again if its record holds the quiet.
     /// The name of the quiet before it is kept.
     pub(crate) async fn ask_for_quiet(
         &self,
@@ -259,8 +259,8 @@ impl Records {
         server.write_records(&self.ns, command).await?.ok().map(drop)
     }
 
-    /// Ends the quiet of this name. It is kept until another reader asks, for transactions that
-    /// were validated before.
+    /// Ends the quiet of this name. It is kept until another reader sets its own, for transactions
+    /// that were validated before.
     pub(crate) async fn end_quiet(&self, server: &Server, by: ObjectId) -> Result<()> {
         let statement = doc! {"q": {"quiet.by": by}, "u": {"$set": {"quiet.over": true}}, "multi": true};
         server.write_records(&self.ns, update(&self.ns, statement)).await?.ok().map(drop)
@@ -341,7 +341,7 @@ impl Records {
         }
     }
 
-    /// Time at which a client has asked durably for each of these records last.
+    /// Time at which a client last read each of these records durably.
     pub(crate) async fn asked_at(&self, server: &Server, clients: &[ClientId]) -> Result<HashMap<ClientId, DateTime>> {
         let ids: Vec<Bson> = clients.iter().map(|client| object_id(*client).into()).collect();
         let mut find = doc! {"find": &self.ns.coll, "filter": {"_id": {"$in": ids}}, "projection": {"askedAt": 1}};
@@ -425,7 +425,7 @@ fn note_changes(stored: &RawDocument, told: &mut Told) -> Option<()> {
     }
     match stored.get(NOTICE).ok()? {
         Some(RawBsonRef::Boolean(false)) => told.over.push(client),
-        // Whatever it says. It is asked for again, until it is over.
+        // A notice that is not over, whatever it names. It is read again, until it is over.
         Some(going_on) => {
             told.notices.insert(client, Scope::parse(going_on));
             return Some(());

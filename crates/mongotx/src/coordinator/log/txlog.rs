@@ -34,7 +34,7 @@ pub enum Fate {
     Committed,
     /// Not committed, and never will be: the transaction may be run again.
     RolledBack,
-    /// Nothing is stored about it: it never existed, or it ended longer ago than outcomes are kept
+    /// No record is stored of it: it never existed, or it ended longer ago than outcomes are kept
     /// (30 minutes), or its client keeps its record in another database.
     Unknown,
 }
@@ -112,23 +112,23 @@ pub(crate) trait TxLog: Send + Sync {
     /// to be closed.
     fn changes<'a>(&'a self, known: &'a Closed) -> BoxFuture<'a, Result<Told>>;
 
-    /// The command that asks for them, with its database, for whoever sends it together with
+    /// The command that reads them, with its database, for a caller that sends it together with
     /// others; [`super::records::told_by`] reads its answer. `None`: there is no such command.
     fn ask_for_changes(&self, known: &Closed) -> Option<(&str, Document)>;
 
     /// The change stamps with these names that this client's own records have acknowledged.
     fn own_changes(&self, tags: &Tags) -> Changes;
 
-    /// Asks every open record for quiet where these change stamps would be set.
+    /// Sets quiet, in every open record, where these change stamps would be set.
     fn ask_for_quiet(&self, by: ObjectId, tags: Vec<Bson>, length: Length) -> BoxFuture<'_, Result<()>>;
 
-    /// The quiet that was asked for by this name is over.
+    /// Ends the quiet of this name.
     fn end_quiet(&self, by: ObjectId) -> BoxFuture<'_, Result<()>>;
 
     /// The last quiet in the record of this transaction of which the client knows that it is over.
     fn heard_of(&self, id: TxId) -> Option<ObjectId>;
 
-    /// Is there an open record of another client? (`true` where that cannot be asked.)
+    /// Returns true if there is an open record of another client, or if that cannot be found out.
     fn others_are_there(&self) -> BoxFuture<'_, Result<bool>> {
         Box::pin(async { Ok(true) })
     }
@@ -140,8 +140,9 @@ pub(crate) trait TxLog: Send + Sync {
         Box::pin(async { Ok(false) })
     }
 
-    /// Is there no open record of another client, and does that record still say so? The server is
-    /// asked after this call has begun, so that the time before it counts.
+    /// Returns true if there is no open record of another client, and that record still holds the
+    /// flag. The read is sent after this call has begun, so that the lease counts from the time
+    /// before it.
     fn is_sole_reader(&self, _by: ObjectId) -> BoxFuture<'_, Result<bool>> {
         Box::pin(async { Ok(false) })
     }
@@ -177,15 +178,15 @@ pub(crate) trait TxLog: Send + Sync {
     /// server that is killed comes back with it.
     fn statuses<'a>(&'a self, ids: &'a [TxId]) -> BoxFuture<'a, Result<Vec<TxStatus>>>;
 
-    /// Is none of these transactions decided? Asked after this call began, and of no consequence
-    /// for anybody: nobody is fenced, nothing is made durable, nobody is waited for. False: one is,
-    /// or it cannot be said.
+    /// Returns true if none of these transactions is decided, by a read that is sent after this
+    /// call has begun and has no effect on others: it fences no client, makes nothing durable, and
+    /// waits for no transaction. False: one is decided, or that cannot be found out.
     fn are_active<'a>(&'a self, ids: &'a [TxId]) -> BoxFuture<'a, Result<bool>> {
         Box::pin(async move { Ok(self.statuses(ids).await?.iter().all(|status| *status == TxStatus::Active)) })
     }
 
-    /// Whether another client has asked durably, since the last call, for the fate of transactions
-    /// of this client. If so, it has met documents that they have left locked.
+    /// Returns true if another client has read durably, since the last call, the status of
+    /// transactions of this client. If so, it has met documents that they have left locked.
     fn was_asked(&self) -> BoxFuture<'_, Result<bool>> {
         Box::pin(async { Ok(false) })
     }

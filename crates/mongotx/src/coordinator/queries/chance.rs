@@ -1,4 +1,4 @@
-//! Expressions whose value is not the same when they are asked again: the time, which is bound at
+//! Expressions that have another value each time they are evaluated: the time, which is bound at
 //! the first answer, and chance.
 
 use std::borrow::Cow;

@@ -1,8 +1,8 @@
-//! What a query has to do about pending documents before it reads the versions that all see.
+//! The treatment of pending documents before a query reads the versions that all see.
 //!
 //! | file | content |
 //! | --- | --- |
-//! | [`chance`] | expressions that have another value when they are asked again |
+//! | [`chance`] | expressions that have another value each time they are evaluated |
 //! | [`pending`] | repairs what the query would have to see |
 //! | [`read_lease`] | queries of a client that is alone, which need no look for what is pending |
 

@@ -26,7 +26,7 @@ pub(crate) struct Demanded {
 }
 
 impl AsRead {
-    /// What these reads have read of the document. `None`: none of them has kept it.
+    /// Content that these reads have seen of the document. `None`: none of them has kept it.
     pub(in crate::coordinator) fn of<'a>(id: &Bson, reads: impl Iterator<Item = &'a Witness>) -> Option<Self> {
         let key = OwnKey::of_simple(id)?;
         // An answer that is still being read may get more documents.

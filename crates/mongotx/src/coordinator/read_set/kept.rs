@@ -11,7 +11,7 @@ use crate::coordinator::asked::{own_key::OwnKey, query::Query};
 /// Documents of one answer, and bytes of all of them.
 const MOST_DOCUMENTS: usize = 64;
 const MOST_BYTES: usize = 16 * 1024;
-/// Fields of a document.
+/// Limit of fields of one document.
 const MOST_FIELDS: usize = 16;
 /// Answers that one transaction keeps.
 pub(super) const MOST_ANSWERS: usize = 64;

@@ -43,7 +43,7 @@ pub(crate) enum Read {
 }
 
 impl Read {
-    /// The command as a validation asks it: with a probe, whatever lease its client holds.
+    /// The command as a validation sends it: with a probe, whatever lease its client holds.
     pub(crate) fn probed(&self) -> Self {
         let mut read = self.clone();
         let terms = match &mut read {
@@ -130,7 +130,7 @@ impl ReadSet {
         self.points.iter().filter(|(_, points)| !points.is_empty())
     }
 
-    /// Number of reads.
+    /// Number of reads that the transaction has noted.
     pub(crate) fn count(&self) -> usize {
         self.count + self.entries.len()
     }

@@ -1,5 +1,5 @@
-//! What is remembered of the answer to a read: a digest of it, and where that helps the documents
-//! that it rests on.
+//! Witness of the answer to a read: a digest of it, and where that helps the documents that it
+//! rests on.
 
 use std::{
     collections::HashSet,
@@ -17,7 +17,7 @@ use crate::{coordinator::asked::own_key::OwnKey, error::Result};
 pub(crate) struct Digest {
     pub(crate) documents: u64,
     sum: u64,
-    /// Whether the answer was read to its end.
+    /// True if the answer was read to its end.
     pub(crate) complete: bool,
 }
 

@@ -8,9 +8,10 @@
 //! | this one | creating collections, and changing their options |
 //! | [`indexes`] | creating indexes |
 //! | [`unlocked`] | waiting until nothing in a collection is locked |
-//! | [`writers`] | waiting for everybody who writes by what was known before |
+//! | [`writers`] | waiting for all writers that work by an older look-up |
 //!
-//! [`super::catalog`] knows the collections, and changes what nobody has to wait for.
+//! [`super::catalog`] knows the collections, and makes the changes that need not wait for
+//! transactions.
 
 mod indexes;
 mod unlocked;

@@ -1,9 +1,9 @@
 //! The server process that may be sent updates which it has to refuse where the document is held
-//! ([`sd2v::unheld`], decision 0047): one that was seen to refuse them, for documents in every
-//! state, and to change all others as they have to be changed.
+//! ([`sd2v::unheld`], decision 0047): a process that was seen to refuse them, for documents in
+//! every state, and to change all others as they have to be changed.
 //!
-//! A connection leads to one process, which has said which one it is when the connection began. The
-//! answer is about that process: another one, started later or elsewhere, is asked anew.
+//! A connection leads to one process, which has sent its id when the connection began. The verdict
+//! is about that process: another one, started later or elsewhere, is tried out anew.
 
 use std::{
     sync::{
@@ -22,12 +22,12 @@ use super::{
 };
 use crate::{coordinator::stored::own_collections::GUARDS, document, error::Result};
 
-/// A server that did not do as it should, or could not be asked, is asked again after this time.
+/// Time after which a server is tried out again that did not do as it should, or did not answer.
 const PAUSE: Duration = Duration::from_secs(60);
 /// Documents that an interrupted client has left are removed after this time.
 const LEFT_MS: i64 = 60 * 60 * 1_000;
 
-/// The verdict about the server process that was asked last.
+/// The verdict about the server process that was tried out last.
 #[derive(Default)]
 pub(super) struct Trust {
     known: Mutex<Option<Known>>,
@@ -49,7 +49,7 @@ enum Verdict {
 }
 
 impl Trust {
-    /// `None`: it has to be asked.
+    /// The verdict about this process. `None`: it has to be tried out.
     fn of(&self, process: ObjectId) -> Option<bool> {
         let known = self.known().filter(|known| known.process == process)?;
         match known.verdict {

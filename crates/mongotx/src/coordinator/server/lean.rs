@@ -1,10 +1,10 @@
 //! Connections of this library's own to a deployment that is one server: no other task stands
 //! between a caller and the server.
 //!
-//! The official driver finds the server and says whether it may be written to; it is asked when a
+//! The official driver finds the server and checks that it takes writes; it does so when a
 //! connection cannot be made, and waits as long as its options say. Where several servers keep the
-//! data, or the server wants to be spoken to in another way than `mongowire` knows, all commands go
-//! over the driver.
+//! data, or the server demands a protocol that `mongowire` does not know, all commands go over the
+//! driver.
 
 use std::{
     sync::{
@@ -30,7 +30,7 @@ use crate::{
 
 /// As many as the driver's pool has by default.
 const MOST: usize = 10;
-/// How long an unused connection is kept.
+/// Time that an unused connection is kept.
 const IDLE: Duration = Duration::from_secs(60);
 /// As long as the driver waits by default for a server that can be used.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -41,7 +41,7 @@ const LONGEST_PAUSE: Duration = Duration::from_millis(500);
 
 /// The use of a pool of connections, which decides how many there may be.
 pub(crate) enum Purpose {
-    /// Everything: as many as the options say.
+    /// All commands on data: as many connections as the options say.
     Data,
     /// The records of clients: one, which stays.
     Records,
@@ -101,8 +101,8 @@ impl Lean {
         Self { counters: counters.cloned(), ..self }
     }
 
-    /// A connection. `None`: several servers keep the data now, and the driver has to be asked.
-    /// Nothing was sent after an error.
+    /// A connection. `None`: several servers keep the data now, and commands have to go over the
+    /// driver. Nothing was sent after an error.
     pub(crate) async fn line(&self) -> Result<Option<Line<'_>>> {
         let deadline = Instant::now() + self.patience;
         let mut backoff = Backoff::new(FIRST_PAUSE, LONGEST_PAUSE);
@@ -132,8 +132,8 @@ impl Lean {
         }
     }
 
-    /// The connection is there that was since `begun` was `number`: what it was asked last was
-    /// answered.
+    /// Returns true if the connection is there that was when `begun` was `number`: its last command
+    /// was answered.
     pub(super) fn is_kept_since(&self, number: u64) -> bool {
         self.pool.has_idle() && self.begun.load(SeqCst) == number
     }
@@ -167,7 +167,7 @@ impl Lean {
                 self.follow(&hello);
                 Ok(())
             }
-            // The driver's own connections may be as old as these: it has to be asked again.
+            // The driver's own connections may be as old as these: it has to try again.
             Ok(Err(error)) if error.kind() == ErrorKind::Unavailable && Instant::now() < deadline => Ok(()),
             Ok(Err(error)) if error.kind() != ErrorKind::Unavailable => Err(error),
             // The fault of the connection says more than that there is no server.
@@ -195,7 +195,7 @@ pub(crate) struct Line<'a> {
 }
 
 impl Line<'_> {
-    /// The server process at the other end; `None`: it does not tell.
+    /// The server process at the other end; `None`: the server does not send its id.
     pub(super) fn process(&self) -> Option<ObjectId> {
         self.lent.greeting().process_id
     }
@@ -341,7 +341,7 @@ impl<'a> Batch<'a> {
     }
 }
 
-/// Database and collection of an answer's cursor, which need not be those that were asked.
+/// Database and collection of an answer's cursor, which need not be those of the command.
 pub(super) fn collection_of(answer: &RawDocument) -> Result<(String, String)> {
     let cursor = answer.get_document("cursor").map_err(|_| unreadable())?;
     let (db, coll) = cursor.get_str("ns").ok().and_then(|ns| ns.split_once('.')).ok_or_else(unreadable)?;

@@ -59,7 +59,7 @@ pub(crate) enum Doubt {
 
 /// The answer to a prepared write that shows the document.
 pub(crate) enum Told {
-    /// The document, or those fields of it that were asked for: locked by this write, or by another
+    /// The document, or the requested fields of it: locked by this write, or by another
     /// transaction.
     Found(Document),
     /// The write has matched nothing, and changed nothing.

@@ -1,12 +1,13 @@
 //! Plain writes: writes outside transactions, which set no change stamp (decision 0068).
 //!
 //! Validations of this client see them in its memory ([`OwnChanges`]), from before each is sent
-//! until its outcome is known. Those of other clients see that there may be any by a *notice*: a
-//! document in the collection of client records, of the shape that looks at the change stamps take
-//! for a closed record. It names the collections that were written to of late, and is stored before
-//! the first plain write to one is sent, and again where the last one is [`RENEWED_AFTER`] old.
-//! Nobody removes it but the server, by the index on `closedAt`. It says that it is over when the
-//! client has made no plain write for a while, or is shut down (decisions 0070 and 0071).
+//! until its outcome is known. Validations of other clients see by a *notice* that there may be
+//! some: a document in the collection of client records, of the shape that looks at the change
+//! stamps take for a closed record. It names the collections that were written to of late, and is
+//! stored before the first plain write to one is sent, and again where the last one is
+//! [`RENEWED_AFTER`] old. Only the server removes it, by the index on `closedAt`. The client marks
+//! it as over when the client has made no plain write for a while, or is shut down (decisions 0070
+//! and 0071).
 //!
 //! It is stored wherever the data are: another client may know of fewer servers than this one. No
 //! notice is needed for writes to MongoTx's own collections, which no validation takes for
@@ -57,7 +58,7 @@ pub(crate) struct Plain {
     own: Arc<OwnChanges>,
     /// Collection of the client records.
     home: Namespace,
-    /// Whether validations of others heed notices: in the layout of this client they do.
+    /// True if validations of others heed notices: in the layout of this client they do.
     is_heeded: bool,
     given: Mutex<Given>,
     /// Held by who stores one; the last attempt, if that has failed.
@@ -69,7 +70,7 @@ pub(crate) struct Plain {
 pub(crate) struct Admitted(Option<Changing>);
 
 impl Admitted {
-    /// It is sent now. `None`: it need not be counted.
+    /// Takes the change out, because the write is sent now. `None`: it need not be counted.
     fn send(mut self) -> Option<Changing> {
         self.0.take()
     }
@@ -108,8 +109,8 @@ impl Plain {
         self.given().is_own(notice)
     }
 
-    /// Notices that can be ended, if no plain write was made for so long. To be called while nobody
-    /// stores one.
+    /// Notices that can be ended, if no plain write was made for so long. To be called while no
+    /// task stores one.
     fn take_over(&self, quiet: Duration) -> Vec<ObjectId> {
         // Looked at while the notices are held: a write that begins counts before it makes sure of
         // its notice.
@@ -118,7 +119,7 @@ impl Plain {
 }
 
 impl Server {
-    /// What this client is changing.
+    /// The changes that this client is making.
     pub(crate) fn own_changes(&self) -> &Arc<OwnChanges> {
         &self.plain.own
     }

@@ -1,4 +1,4 @@
-//! The answer of a query, read batch by batch as the caller asks for more.
+//! The answer of a query, read batch by batch as the caller needs more.
 
 use std::{collections::VecDeque, ops::Range, sync::Arc};
 
@@ -71,8 +71,8 @@ impl Stream {
     }
 }
 
-/// A cursor that is asked for more over any connection to the server. Dropped, it is closed at the
-/// server.
+/// A cursor that fetches its next batch over any connection to the server. Dropped, it is closed at
+/// the server.
 pub(crate) struct LeanCursor {
     server: Arc<Server>,
     runtime: Handle,

@@ -8,17 +8,17 @@ use tokio::time::{Instant, timeout_at};
 use super::{Claims, table::Key};
 use crate::{options::Namespace, waiting};
 
-/// How long a caller that is not ready to wait for a rival waits for one that is about to let go,
-/// or has not got the document yet: a few answers of the server. After that the server is asked.
+/// Time that a caller that is not ready to wait for a rival waits for one that is about to let go,
+/// or has not got the document yet: a few answers of the server. After that the server decides.
 pub(super) const MOMENT: Duration = Duration::from_millis(100);
 
-/// Result of a claim.
+/// Result of a claim on a document.
 pub(crate) enum Claimed<'a> {
-    /// No other transaction of this client tries it now. The flag tells whether others had to be
-    /// waited for.
+    /// No other transaction of this client tries it now. The flag is true if this one had to wait
+    /// for others.
     Alone(Claim<'a>, bool),
     /// This transaction of the same client holds it and is not about to let go; or waits for the
-    /// one that asks.
+    /// one that claims.
     Rival(TxId),
     /// The wait took too long: ask the server.
     Ask,

@@ -57,7 +57,7 @@ pub(super) struct Next {
 /// A transaction that holds documents.
 pub(super) struct Owner {
     pub(super) id: TxId,
-    /// Whether its documents will be free within moments.
+    /// True if its documents will be free within moments.
     pub(super) ending: AtomicBool,
 }
 

@@ -44,7 +44,7 @@ pub(crate) struct Changes(pub(crate) HashMap<ClientId, Arc<Stamps>>);
 #[derive(Debug, Default)]
 pub(crate) struct Told {
     pub(crate) changes: Changes,
-    /// The records that are asked for quiet, and by whom.
+    /// The records in which quiet is set, each with the quiet's name.
     pub(crate) quiet: HashMap<ClientId, ObjectId>,
     /// The closed ones among the records.
     pub(crate) closed: Vec<ClientId>,
@@ -59,7 +59,7 @@ pub(crate) struct Told {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Closed {
     records: HashMap<ClientId, ClosedRecord>,
-    /// A moment by which every notice that is known to be over was told to be.
+    /// A moment by which a look had found over every notice that is known to be.
     over_since: Option<Moment>,
     /// Whether notices that are over were too many to be remembered.
     is_full: bool,
@@ -82,8 +82,8 @@ impl Closed {
         self.records.keys().copied()
     }
 
-    /// With those that a look has found besides, which was sent at `asked`; without those that were
-    /// removed since.
+    /// These records, those that a look sent at `asked` has found closed besides, and without those
+    /// that the server has removed since.
     fn with(&self, told: &Told, asked: Moment) -> Self {
         let is_there = |found: Moment| found.until(asked) < CLOSED_FOR;
         let mut all = self.clone();
@@ -108,7 +108,7 @@ impl Closed {
 }
 
 impl Closed {
-    /// Room for a notice: a record that has decided something is told again, if it has to be.
+    /// Makes room for a notice: a record that has decided something is read again, if need be.
     fn make_room(&mut self) {
         if self.records.len() >= MOST_CLOSED {
             let record = self.records.iter().find(|(_, record)| !record.is_notice).map(|(client, _)| *client);
@@ -153,7 +153,7 @@ pub(crate) struct ChangeLook {
 
 impl ChangeLook {
     /// A look that was sent at `asked`; the connections that there were then, and when it was
-    /// answered. It has not asked for the records that were known to be closed.
+    /// answered. It has not read the records that were known to be closed.
     pub(crate) fn new(
         asked: Moment,
         [before, after]: [Connections; 2],
@@ -162,7 +162,7 @@ impl ChangeLook {
         told: Told,
     ) -> Self {
         let closed = known.with(&told, asked);
-        // Of what was known: a record that is forgotten as too old by now was not asked for either.
+        // Of what was known: a record that is forgotten as too old by now was not read either.
         let known_over = known.records.iter().filter(|(_, record)| record.is_notice).map(|(client, _)| *client);
         let over = told.over.iter().copied().chain(known_over).collect();
         let Told { mut changes, quiet, notices, .. } = told;
@@ -175,7 +175,7 @@ impl ChangeLook {
         &self.closed
     }
 
-    /// The name of the quiet that this client's record is asked for, if there is one.
+    /// The name of the quiet in this client's record, if there is one.
     pub(crate) fn quiet_of(&self, client: ClientId) -> Option<ObjectId> {
         self.quiet.get(&client).copied()
     }
@@ -188,26 +188,26 @@ impl ChangeLook {
         self.asked.is_after(other.asked)
     }
 
-    /// How long ago it was sent.
+    /// Time since it was sent.
     pub(crate) fn age(&self) -> Duration {
         self.asked.elapsed()
     }
 
-    /// Could somebody else have written outside transactions, in what one of these names stands
-    /// for, between the sending of this look and that of the later one? `is_own`: whether a notice
-    /// is this client's own.
+    /// Returns true if another client may have written outside transactions, in what one of these
+    /// names stands for, between the sending of this look and that of the later one. `is_own`:
+    /// whether a notice is this client's own.
     pub(crate) fn may_be_written_around(&self, later: &Self, tags: &Tags, is_own: impl Fn(ObjectId) -> bool) -> bool {
         let concerns = |scope: &Scope| tags.iter().any(|tag| scope.concerns(*tag));
         let going_on = self.notices.iter().chain(&later.notices);
         let going_on = going_on.filter(|(_, scope)| concerns(scope)).map(|(notice, _)| notice);
-        // Of those that are over, what they were about is known only if this look has told it.
+        // The collections of a notice that is over are known only if this look has read the notice.
         let elsewhere = |notice: &&ClientId| self.notices.get(notice).is_some_and(|scope| !concerns(scope));
         let over = later.over.difference(&self.over).filter(|notice| !elsewhere(notice));
         going_on.chain(over).any(|notice| !is_own(ObjectId::from_bytes(notice.0)))
     }
 
-    /// A moment by which each notice that is over by this look was told to be: what was asked for
-    /// later shows everything that was written under them.
+    /// A moment by which a look had found over each notice that is over by this look: reads sent
+    /// later show everything that was written under them.
     pub(crate) fn over_since(&self) -> Option<Moment> {
         self.closed.over_since
     }
@@ -399,11 +399,11 @@ mod tests {
         assert!(!may(&elsewhere, &look_at_notices(&elsewhere, &[], &[7])), "and over now");
         let over = look_at_notices(&going_on, &[], &[1]);
         assert!(may(&none, &over), "it has come and gone");
-        // It is not asked for any more.
+        // The next look does not read it any more.
         let after = look_at_notices(&over, &[], &[]);
         assert!(may(&going_on, &after) && may(&none, &after));
         assert!(!may(&over, &after) && !may(&after, &after));
-        // A look that forgets it, as too old by now, has not asked for it.
+        // A look that forgets it, as too old by now, has not read it.
         let later = after.asked.later(CLOSED_FOR, CLOSED_FOR);
         let forgets = ChangeLook::new(later, [(1, 1), (1, 1)], false, after.closed(), Told::default());
         assert!(forgets.closed().clients().next().is_none() && may(&none, &forgets) && !may(&after, &forgets));
@@ -433,7 +433,7 @@ mod tests {
         assert_eq!(Closed::default().with(&many, Moment::now()).clients().count(), MOST_CLOSED);
     }
 
-    /// A look that is told that these notices are over, and nothing else.
+    /// A look that finds these notices over, and nothing else.
     fn told_over(before: &ChangeLook, over: std::ops::Range<u16>) -> ChangeLook {
         let over: Vec<ClientId> = over.map(client).collect();
         let told = Told { closed: over.clone(), over, ..Told::default() };

@@ -8,7 +8,7 @@
 //! | [`notice`] | collections in which a client says that it writes outside transactions |
 //! | [`own_changes`] | stamps and fields that this client is changing |
 //! | [`base`] | when a transaction began, as far as stamps tell |
-//! | [`quiet`] | a reader's request that nothing is decided for a moment |
+//! | [`quiet`] | a reader's request that no transaction is decided for a moment |
 //! | [`moment`] | moments by two clocks, which only err to the safe side |
 
 pub(crate) mod base;

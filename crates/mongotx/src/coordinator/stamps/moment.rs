@@ -15,7 +15,7 @@ impl Moment {
         Self { steady: Instant::now(), wall: SystemTime::now() }
     }
 
-    /// By the clock that has gone further since.
+    /// Time since then, by the clock that has gone further.
     pub(crate) fn elapsed(self) -> Duration {
         self.until(Self::now())
     }
@@ -26,13 +26,13 @@ impl Moment {
         later.steady.saturating_duration_since(self.steady).max(wall)
     }
 
-    /// By the clock that nobody sets, and that may stop while the machine is suspended: for what
-    /// must not be taken for older than it is.
+    /// Time since then, by the clock that is never set, and that may stop while the machine is
+    /// suspended: for what must not be taken for older than it is.
     pub(crate) fn steadily_elapsed(self) -> Duration {
         self.steady.elapsed()
     }
 
-    /// By the clock that does not go back.
+    /// Returns true if this moment is later, by the clock that does not go back.
     pub(crate) fn is_after(self, other: Self) -> bool {
         self.steady > other.steady
     }

@@ -1,4 +1,4 @@
-//! What a notice says: the collections in which a client writes outside transactions (decision
+//! Content of a notice: the collections in which a client writes outside transactions (decision
 //! 0068). [`crate::coordinator::server::plain`] has who stores notices, and when.
 //!
 //! It is the value of [`crate::coordinator::stored::own_collections::NOTICE`] in a document among
@@ -21,7 +21,7 @@ pub(crate) enum Scope {
 }
 
 impl Scope {
-    /// By what a notice says that is not over.
+    /// Content of a notice that is not over.
     pub(crate) fn parse(stored: RawBsonRef<'_>) -> Self {
         let collection = |name: RawBsonRef<'_>| Tag::parse(name.as_str()?).filter(|tag| *tag == tag.of_whole());
         let listed = stored.as_array().map(|list| list.into_iter().map(|name| collection(name.ok()?)).collect());

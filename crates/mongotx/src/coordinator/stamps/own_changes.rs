@@ -1,12 +1,12 @@
-//! What this client itself is changing: which change stamps' names ([`super::tag`]) were touched
-//! since a moment. In memory only.
+//! Memory of this client's own changes: which change stamps' names ([`super::tag`]) were touched
+//! since a moment.
 //!
-//! A change is counted from before it is sent until its outcome is known. One whose outcome nobody
-//! learns, because its future was dropped or its answer stayed out, may arrive later at the same
-//! server process: a decision counts as long as that process lives, a plain write for half an hour
-//! at most. Decisions of transactions are counted by the stamps that they set and the fields that
-//! they change (decision 0069), and plain writes by the stamps of a whole collection and as changes
-//! of all fields.
+//! A change is counted from before it is sent until its outcome is known. One whose outcome the
+//! client does not learn, because its future was dropped or its answer stayed out, may arrive later
+//! at the same server process: a decision counts as long as that process lives, a plain write for
+//! half an hour at most. Decisions of transactions are counted by the stamps that they set and the
+//! fields that they change (decision 0069), and plain writes by the stamps of a whole collection
+//! and as changes of all fields.
 
 use std::{
     collections::HashMap,
@@ -36,11 +36,11 @@ pub(crate) struct Mark(u64);
 enum Touched {
     /// Those of these names, and of each these fields.
     Some(Vec<(Tag, Fields)>),
-    /// Those of any collection.
+    /// The documents of any collection.
     Any,
 }
 
-/// What is known of some changes.
+/// State of the changes of one name.
 #[derive(Clone, Copy, Debug, Default)]
 struct Known {
     /// Number of changes that are under way.
@@ -54,7 +54,7 @@ struct Known {
 /// How long after it was lost a plain write may still arrive: a notice covers it for less.
 const LONGEST_LATE: Duration = Duration::from_secs(30 * 60);
 
-/// A change whose outcome nobody knows.
+/// A change whose outcome the client will not learn.
 #[derive(Clone, Copy, Debug)]
 struct Lost {
     /// The server process that it was sent to, if that is known.
@@ -130,7 +130,7 @@ struct State {
     known: HashMap<Tag, ByFields>,
     /// Changes that may have touched any collection.
     any: Known,
-    /// All plain writes.
+    /// All plain writes together.
     plain: Known,
     /// The moment before which names may have been forgotten.
     forgotten: u64,
@@ -218,8 +218,8 @@ impl OwnChanges {
         plain.open == 0 && plain.lost.is_none_or(|lost| !lost.concerns(process))
     }
 
-    /// Has this client left everything as it was since a moment, as far as these stamps tell, each
-    /// for what rests on these fields?
+    /// Returns true if this client has left everything as it was since a moment, as far as these
+    /// stamps show, each for what rests on these fields.
     pub(crate) fn are_none<'a>(&self, of: impl IntoIterator<Item = &'a (Tag, Fields)>, since: Mark) -> bool {
         let (process, state, mut of) = (self.nodes.process(), self.state(), of.into_iter());
         if state.forgotten > since.0 || state.any.is_changed(since, process) {

@@ -1,26 +1,27 @@
-//! Quiet for a reader that has lost its validation again and again: for a moment nothing is decided
-//! where it reads.
+//! Quiet for a reader that has lost its validation again and again: for a moment no transaction is
+//! decided where it reads.
 //!
-//! 1. It asks every open record, by one command, to take no decision that sets one of these change
-//!    stamps, until a moment that is soon by the server's clock. One reader at a time has a
-//!    record's ear.
+//! 1. It writes into every open record, by one command, that no decision may set one of these
+//!    change stamps until a moment that is soon by the server's clock. A record holds the quiet of
+//!    one reader at a time.
 //! 2. An owner whose decision is refused for that leaves out the transactions in question and sends
 //!    the others; it tries again a little later ([`crate::coordinator::decisions::client_record`]).
-//! 3. The reader ends it when its validation has come to its end, before it waits for anybody, and
+//! 3. The reader ends it when its validation has come to its end, before it waits for a rival, and
 //!    before its own first lock.
 //!
 //! The reader's part, 1 and 3, is in [`crate::coordinator::validating::quiet_reader`].
 //!
-//! What was read is validated all the same. A record that does not hear of it (made meanwhile, or
-//! asked by somebody else), a reader that dies, a clock that jumps cost time and no more.
+//! What was read is validated all the same. A record that does not hold the quiet (it was made
+//! meanwhile, or holds another reader's), a reader that dies, or a clock that jumps costs time and
+//! no more.
 //!
 //! A read that takes longer than its quiet is disturbed all the same. The next one of its session
 //! is twice as long, and the one after that four times. The owner of a record heeds it for as long,
 //! and half a second more (decision 0064).
 //!
 //! A serializable reader in quiet need not wait for rivals that hold what it has read, if its
-//! second look shows that their records are asked by it still: a decision at serializable demands
-//! that no quiet was asked for where it writes, or that it was over when its own validation began
+//! second look shows that their records still hold its quiet: a decision at serializable demands
+//! that no quiet was set where it writes, or that it was over when its own validation began
 //! ([`Heard`], [`Conditions`]). Otherwise the transaction is validated again, and what it has read
 //! may not have been changed by then. Clocks decide when quiet is to end, but it is over when the
 //! record says so.
@@ -43,10 +44,10 @@ use super::{
 };
 use crate::{error::Result, numbers::as_i64};
 
-/// Validations that a session loses one after the other before its next transaction asks for quiet.
+/// Validations that a session loses one after the other before its next transaction requests quiet.
 const PATIENCE: u32 = 2;
 
-/// How long a reader has quiet.
+/// Time for which a reader has quiet.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Length {
     doublings: u32,
@@ -79,8 +80,8 @@ impl Length {
         self.times(shortest.min(lease / Self::LEASES))
     }
 
-    /// How long a decision heeds readers who ask for quiet, one after the other, if the last one
-    /// has asked for so much.
+    /// Time for which a decision heeds the quiet of readers, one after the other, if the last one
+    /// has requested this length.
     pub(crate) fn longest_held(self) -> Duration {
         self.longest(Duration::MAX) + Duration::from_millis(500)
     }
@@ -99,9 +100,9 @@ impl Length {
     }
 }
 
-/// How the last transactions of a session have ended: a session that has lost its validation
-/// several times in a row is given quiet. A program that makes a new session for each attempt hands
-/// this on, with [`crate::Session::after`].
+/// Record of how the last transactions of a session have ended: a session that has lost its
+/// validation several times in a row is given quiet. A program that makes a new session for each
+/// attempt hands this on, with [`crate::Session::after`].
 #[derive(Clone, Debug, Default)]
 pub struct Attempts(Arc<Mutex<Lost>>);
 
@@ -155,15 +156,15 @@ impl Attempts {
     }
 }
 
-/// Quiet that a transaction has asked for. Dropped, it ends in the background.
+/// Quiet that a transaction has requested. Dropped, it ends in the background.
 pub(crate) struct Quiet {
     by: ObjectId,
     /// The change stamps that are not to be set.
     stamps: Tags,
     ends: Weak<QuietEnd>,
-    /// When it runs out.
+    /// Time at which it runs out.
     until: Instant,
-    /// Whether it had run out when it was ended.
+    /// True if it had run out when it was ended.
     has_run_out: bool,
     /// The record's answer to the request for quiet has come.
     is_asked: bool,
@@ -171,7 +172,7 @@ pub(crate) struct Quiet {
 }
 
 impl Quiet {
-    /// Quiet of this name that is about to be asked for.
+    /// Quiet of this name that is about to be requested.
     pub(in crate::coordinator) fn new(by: ObjectId, stamps: Tags, ends: Weak<QuietEnd>, longest: Duration) -> Self {
         let until = Instant::now() + longest;
         Self { by, stamps, ends, until, has_run_out: false, is_asked: false, is_over: false }
@@ -201,7 +202,7 @@ impl Quiet {
         self.is_asked.then_some(self.by)
     }
 
-    /// Whether quiet was granted and has not ended.
+    /// Returns true if quiet was granted and has not ended.
     pub(crate) fn stands(&self) -> bool {
         self.is_asked && !self.is_over
     }
@@ -236,7 +237,7 @@ impl Heard {
 /// Conditions on the record of the transactions in a group that have to be validated again after a
 /// quiet that they have not heard of.
 ///
-/// Names only advance: a quiet that was asked for is the last one, or the one before it, or
+/// Names only advance: a quiet that was set is the last one in the record, or the one before it, or
 /// forgotten together with these. So a group that has heard of neither, [`Verdict::Deaf`], is never
 /// decided as it is, nor is a late copy of its decision.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -305,14 +306,14 @@ impl Conditions {
     }
 }
 
-/// Whether there is, or was last, to be quiet where one of these stamps is set. If quiet was never
-/// asked for, the intersection is null.
+/// Condition on a record: one of these stamps would be set where its quiet is, or was last. If
+/// quiet was never set, the intersection is null.
 pub(crate) fn disturbs(changed: &BTreeSet<Tag>) -> Document {
     let changed: Vec<String> = changed.iter().map(Tag::to_string).collect();
     doc! {"$gt": [{"$size": {"$ifNull": [{"$setIntersection": ["$quiet.tags", changed]}, []]}}, 0]}
 }
 
-/// Quiet as a record tells of it.
+/// Quiet as a record holds it.
 #[derive(Clone, Debug)]
 pub(crate) struct StoredQuiet {
     pub(crate) by: ObjectId,
@@ -321,14 +322,14 @@ pub(crate) struct StoredQuiet {
     pub(crate) is_over: bool,
     /// The quiet whose place it has taken.
     before: Option<ObjectId>,
-    /// How long it may last.
+    /// Longest time for which it may last.
     pub(crate) length: Length,
     /// Whether it should be over by the time at which the record was read (if it was read durably).
     pub(crate) is_late: bool,
 }
 
 impl StoredQuiet {
-    /// The quiet in a record. `None`: none was asked for yet.
+    /// The quiet in a record. `None`: none was set yet.
     pub(crate) fn of(record: &Document) -> Option<Self> {
         let quiet = record.get_document("quiet").ok()?;
         let tags = quiet.get_array("tags").into_iter().flatten().filter_map(|tag| Tag::parse(tag.as_str()?));
@@ -360,9 +361,9 @@ impl Drop for Quiet {
 
 /// Ends quiet, also in the background. The client's own, so that nothing is ended after it.
 pub(crate) struct QuietEnd {
-    /// Tells the records.
+    /// Writes the end of a quiet into the records.
     tell: Box<dyn Fn(ObjectId) -> BoxFuture<'static, Result<()>> + Send + Sync>,
-    /// The client's runtime.
+    /// The client's runtime, for ends in the background.
     runtime: Handle,
 }
 

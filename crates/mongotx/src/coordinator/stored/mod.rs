@@ -1,4 +1,4 @@
-//! How documents are stored: names of collections and fields, the version of the format, and the
+//! Form of stored documents: names of collections and fields, the version of the format, and the
 //! number of servers that keep them.
 //!
 //! | file | content |

@@ -13,14 +13,14 @@ use std::sync::{
 
 use bson::{Bson, Document, doc, oid::ObjectId};
 
-/// How long one write waits for the majority. A primary that has lost it steps down much earlier.
+/// Time that one write waits for the majority. A primary that has lost it steps down much earlier.
 const LONGEST_WAIT_MS: i32 = 30_000;
 
 /// Server processes that are remembered. More than this many restarts, and an early one would not
 /// be known again.
 const MAX_PROCESSES: usize = 64;
 
-/// Whether several servers keep the data.
+/// Number of servers that keep the data: one, or several.
 #[derive(Debug, Default)]
 pub(crate) struct Nodes {
     /// Set once and for all: a set of one may be given more members while the client runs.
@@ -35,7 +35,7 @@ pub(crate) struct Nodes {
 enum Processes {
     /// One after the other, the last one last.
     InTurn(Vec<ObjectId>),
-    /// Some server tells no id, or one answers again that another had replaced: a proxy asks
+    /// A server sends no id, or one answers again that another had replaced: a proxy leads to
     /// several of them.
     Unknown,
 }

@@ -4,19 +4,19 @@ use bson::{Document, doc};
 
 use crate::options::Namespace;
 
-/// Records of clients.
+/// Collection of the client records.
 pub(crate) const TXS: &str = "txs";
 /// Field of a document among them that is the notice of a client's plain writes, and no record.
 pub(crate) const NOTICE: &str = "plain";
-/// How long outcomes can be asked for after a client is gone.
+/// Time for which outcomes are kept after a client is gone.
 pub(crate) const RETENTION_SECONDS: i64 = 30 * 60;
-/// Collection of change events.
+/// Collection of the events of change streams.
 pub(crate) const EVENTS: &str = "events";
-/// Collection of documents that a server is asked with what it does, for the time of the question.
+/// Collection of documents with which a server is tried out, for the time of the trial.
 pub(crate) const GUARDS: &str = "guards";
 /// Collection of the versions that orphans were to become.
 pub(crate) const ORPHANS: &str = "orphans";
-/// The pause of all decisions that a checkpoint has asked for.
+/// The pause of all decisions for a checkpoint.
 pub(crate) const CHECKPOINT: &str = "checkpoint";
 /// Databases of client records, in a database that every client finds.
 pub(crate) const DEPLOYMENT: &str = "deployment";

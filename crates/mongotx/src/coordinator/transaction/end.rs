@@ -1,4 +1,5 @@
-//! The end of a transaction, as it is told to the finisher and to the others of its client.
+//! The end of a transaction: the job for the finisher, and the signal to the client's other
+//! transactions.
 
 use protocol::Decided;
 

@@ -1,7 +1,7 @@
 //! Forecast of whether a transaction commits right behind an insert, from what came behind the
 //! inserts like it: into the same collection, after as many reads and writes.
 //!
-//! Nothing rests on it. A wrong one costs the server a question that nobody needed
+//! No correctness rests on it. A wrong one costs the server reads that are not needed
 //! (`crate::command::ahead`).
 
 use std::{
@@ -15,7 +15,7 @@ use std::{
 
 use crate::options::Namespace;
 
-/// Kinds of inserts that are told apart; others share a place with one of them.
+/// Number of kinds of inserts that are distinguished; others share a place with one of them.
 const PLACES: usize = 256;
 /// A commit is expected after so many in a row.
 const EXPECTED: u8 = 2;

@@ -1,7 +1,7 @@
 //! The documents that a transaction holds, or may hold.
 //!
 //! Every document is noted *before* the command that may lock it is sent. Where only the answer
-//! tells which one it is, it is noted that there may be one that is not known
+//! shows which one it is, it is noted that there may be one that is not known
 //! ([`Transaction::hold_unknown`]).
 
 use std::collections::{HashMap, HashSet};
@@ -42,7 +42,7 @@ pub(super) struct HeldSet {
     own: HashMap<OwnKey, usize>,
     /// Of these, those that were replaced as a whole when they became so.
     replaced: HashSet<OwnKey>,
-    /// How many collections it came to before this one.
+    /// Number of collections that the transaction came to before this one.
     place: usize,
     inserts: bool,
     removes: bool,
@@ -70,7 +70,7 @@ impl HeldSet {
     }
 }
 
-/// How a document is held.
+/// Way in which a document is held.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Hold {
     Insert,
@@ -244,7 +244,7 @@ impl Transaction {
         }
     }
 
-    /// How many documents of this collection are its own.
+    /// Number of documents of this collection that are its own.
     pub(crate) fn count_own(&self, ns: &Namespace) -> usize {
         self.held.get(ns).map_or(0, |held| held.own.len())
     }

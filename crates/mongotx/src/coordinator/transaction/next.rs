@@ -9,7 +9,7 @@ use crate::coordinator::transaction::forecast::Guess;
 /// All that the transaction has read was so at one moment, behind its last lock.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Ahead {
-    /// When that was asked.
+    /// Time at which the reads were sent.
     pub(crate) asked: Instant,
     /// Number of changes of the read set by then.
     pub(crate) reads: u64,

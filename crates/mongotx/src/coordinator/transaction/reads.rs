@@ -84,10 +84,10 @@ impl Transaction {
         are_one(self.loose_reads())
     }
 
-    /// Was what it has read of one moment, if of its change stamps only these have changed while it
-    /// was asked for again? One document may have been disturbed: the moment is that at which it
-    /// was asked for. At serializable only if there is nothing else: rivals of the rest were looked
-    /// for before that moment.
+    /// Returns true if what it has read was of one moment, if of its change stamps only these have
+    /// changed while it was read again. One document may have been disturbed: the moment is that at
+    /// which it was read again. At serializable only if nothing else was read: rivals of the rest
+    /// were looked for before that moment.
     pub(crate) fn is_of_one_moment(&self, changed: &Tags) -> bool {
         let disturbed = || self.loose_reads().filter(|read| read.stamps.iter().any(|tag| changed.contains(tag)));
         match self.is_serializable() {

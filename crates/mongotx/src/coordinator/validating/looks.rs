@@ -1,12 +1,14 @@
-//! Looks at the change stamps: shared by those who need one at the same time, and remembered.
+//! Looks at the change stamps: shared by transactions that need one at the same time, and
+//! remembered.
 //!
-//! Who needs a look while another is under way waits for the next one, with everybody else who
-//! comes meanwhile: a look that is already under way may have passed by what they have to see. If
-//! one of them holds what other transactions of this client wait for when it asks, the next look
-//! begins at once. Such a transaction sends its look behind what it asks again, in the same write,
-//! where all of that is sent so: the server begins the look when it has answered. It is shared with
-//! no other. The last one is remembered. With what the own record has acknowledged since, it is a
-//! first look as good as a new one, and costs no command.
+//! A transaction that needs a look while another is under way waits for the next one, with all
+//! others that come meanwhile: a look that is already under way may have passed by what they have
+//! to see. If one of them holds what other transactions of this client wait for when it comes, the
+//! next look begins at once. Such a transaction sends its look behind the reads of its validation,
+//! in the same write, where all of them are sent so: the server begins the look when it has
+//! answered them. That look is shared with no other transaction. The last look is remembered. With
+//! what the own record has acknowledged since, it is a first look as good as a new one, and costs
+//! no command.
 
 use std::{
     pin::Pin,
@@ -82,7 +84,7 @@ impl State {
 #[derive(Clone)]
 struct NextLook {
     look: SharedLook,
-    /// Told when it is to begin without waiting.
+    /// Notified when it is to begin without waiting.
     at_once: Arc<Notify>,
 }
 
@@ -120,18 +122,18 @@ impl Drop for Driven {
         if let Some(look) = self.look.take().filter(|_| self.is_polled)
             && let Ok(runtime) = Handle::try_current()
         {
-            // Its answer is remembered; nobody here wants it.
+            // Its answer is remembered; no caller here waits for it.
             runtime.spawn(look.map(drop));
         }
     }
 }
 
-/// When a look begins.
+/// Time at which a look begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Begin {
-    /// When the one that is under way has ended: who comes meanwhile shares it.
+    /// When the look that is under way has ended: transactions that come meanwhile share this one.
     InTurn,
-    /// Now: others wait for whoever asks.
+    /// Now: others wait for the transaction that needs it.
     AtOnce,
 }
 
@@ -182,8 +184,8 @@ impl Looks {
 async fn turn_after(before: Option<SharedLook>, at_once: Arc<Notify>) {
     let Some(before) = before else { return };
     tokio::select! {
-        // Its answer is for the callers that asked before, and so is its error. A connection that
-        // swallows it stops no other caller.
+        // Its answer is for the earlier callers, and so is its error. A connection that swallows it
+        // stops no other caller.
         _ = tokio::time::timeout(LONGEST_WAIT, Driven::new(before)) => {}
         () = at_once.notified() => {}
     }
@@ -234,7 +236,7 @@ fn connections(server: &Server, log: &dyn TxLog) -> (u64, u64) {
     (server.connections(), log.epoch())
 }
 
-/// The look before what is asked again.
+/// The look before the reads of a validation.
 pub(crate) struct FirstLook {
     look: Arc<ChangeLook>,
     /// Stamps that the client's own records have acknowledged since.
@@ -267,7 +269,7 @@ async fn told_at_once(look: Result<Stream>) -> Result<Option<Told>> {
     told_by(&found).map(Some)
 }
 
-/// When a look for this transaction begins.
+/// Time at which a look for this transaction begins.
 pub(crate) fn begin_for(tx: &Transaction) -> Begin {
     match tx.is_wanted() {
         true => Begin::AtOnce,
@@ -403,7 +405,7 @@ mod tests {
         assert!(future::poll_immediate(&mut first).await.is_none());
         drop(first);
         answer.send(()).expect("the look goes on");
-        // Nobody polls it here.
+        // No task polls it here.
         let answered = async {
             while look.peek().is_none() {
                 tokio::task::yield_now().await;

@@ -1,4 +1,4 @@
-//! The reader's side of [`crate::coordinator::stamps::quiet`]: when its transaction asks for quiet,
+//! The reader's side of [`crate::coordinator::stamps::quiet`]: when its transaction requests quiet,
 //! and when that ends (steps 1 and 3).
 
 use std::{sync::Arc, time::Duration};
@@ -19,7 +19,7 @@ use crate::{
     steps::Step,
 };
 
-/// Asks for quiet, and ends it, for transactions that read.
+/// Requests quiet, and ends it, for transactions that read.
 pub(crate) struct QuietReader {
     server: Arc<Server>,
     log: Arc<dyn TxLog>,

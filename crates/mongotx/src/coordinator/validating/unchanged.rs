@@ -1,4 +1,4 @@
-//! What nothing has changed since it was read is not read again by a validation (decision 0068).
+//! A validation does not read again what no write has changed since it was read (decision 0068).
 //!
 //! A transaction at snapshot remembers when it began: the last look at the change stamps, and the
 //! moment in what this client itself changes. At its commit a later look is taken, with all locks
@@ -20,8 +20,8 @@
 //! 6. The answer was found by a query, and was not taken on trust ([`Entry::is_answered`]).
 //!
 //! 2 is more than that the stamps are the same: answers that a read lease has allowed
-//! ([`crate::coordinator::queries::read_lease`]), which rest on clocks, are right as well where
-//! nobody else has ever decided anything.
+//! ([`crate::coordinator::queries::read_lease`]), which rest on clocks, are right as well where no
+//! other client has ever decided anything.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -61,9 +61,9 @@ pub(crate) type Rests = HashSet<(Tag, Fields)>;
 /// A look behind questions that were sent with a write, and were answered as before.
 pub(crate) struct Behind {
     pub(crate) later: Arc<ChangeLook>,
-    /// Change stamps of what was asked.
+    /// Change stamps of the reads that were sent.
     pub(crate) asked: Tags,
-    /// What that rests on which seemed unchanged.
+    /// Stamps and fields on which the reads rest that seemed unchanged.
     pub(crate) unasked: Rests,
 }
 
@@ -91,7 +91,7 @@ impl Unchanged {
     /// more notices are over than are remembered, or several servers keep the data.
     pub(crate) fn base(&self) -> Option<Base> {
         let own = self.server.own_changes().now();
-        // The look was answered before what is read from here on is asked for.
+        // The look was answered before the transaction's reads from here on are sent.
         let look = self.looks.last().filter(|look| self.server.is_bound() && !look.forgets_notices())?;
         Some(Base { look, own })
     }
@@ -115,8 +115,8 @@ impl Unchanged {
         Since { base, traceless, indexed }
     }
 
-    /// Is everything that rests on this as it was, as far as this later look and the client's own
-    /// memory tell?
+    /// Returns true if everything that rests on this is as it was, as far as this later look and
+    /// the client's own memory show.
     pub(crate) fn is_unchanged(&self, since: &Since, rests: &Rests, later: &ChangeLook) -> bool {
         let stamps: Tags = rests.iter().map(|(tag, _)| *tag).collect();
         let (before, known) = (&since.base.look, self.log.own_changes(&stamps));

@@ -46,10 +46,10 @@ use crate::{
 /// commands.
 const ROUNDS: usize = 16;
 
-/// Result of [`Pending::settle_pending`].
+/// Result of [`Pending::settle_pending`]: what was pending, and what stays so.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Settled {
-    /// Whether something was pending at first.
+    /// True if something was pending at first.
     pub(crate) was_pending: bool,
     /// Committed transactions with documents that the server refuses to finish: their unsafe
     /// versions are the latest.
@@ -150,7 +150,8 @@ impl Pending {
             let committed = self.finisher.unfinished(ns, of(TxStatus::Committed)).await;
             let unfinished = self.finish_pending(ns, &decided(&committed, TxStatus::Committed)).await?;
             self.roll_pending(ns, &decided(&of(TxStatus::RolledBack), TxStatus::RolledBack), false).await?;
-            // Finished when asked: gone when looked for again, or an orphan.
+            // Finished when its status was read: the lock is gone when looked for again, or an
+            // orphan's.
             let finished = of(TxStatus::Finished);
             let orphans: Vec<TxId> =
                 finished.iter().filter(|writer| finished_before.contains(writer)).copied().collect();

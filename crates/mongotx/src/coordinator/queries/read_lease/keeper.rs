@@ -156,8 +156,8 @@ impl Keeper {
     }
 }
 
-/// Do others of this deployment keep their records in another database, and are there now? They
-/// must not, and are told so when their locks are met.
+/// Returns true if other clients of this deployment keep their records in another database, and are
+/// there now. They must not, and get an error when a transaction meets their locks.
 async fn has_others_elsewhere(client: &Unprobed) -> Result<bool> {
     for database in strangers::noted_databases(&client.server).await? {
         let is_elsewhere = database != client.options.tx_database;

@@ -1,12 +1,12 @@
 //! The read lease: a client that is alone sends queries without a probe (decision 0066).
 //!
-//! What other clients have decided and not finished has to be looked for before a query. Where a
-//! client is the only one, all of that is its own, and known to it. While it holds a read lease, a
+//! Before a query, a client has to look for what other clients have decided and not finished. Where
+//! it is the only client, all of that is its own, and known to it. While it holds a read lease, a
 //! client that registers waits before it locks anything, for longer than the lease is held.
 //!
 //! 1. The client's record says that it may hold a lease: newcomers see that.
-//! 2. The client asks whether any other record is open. If there is none, the lease is held for
-//!    [`state::LENGTH`] from the moment at which it asked, and renewed by asking again
+//! 2. The client reads which other records are open. If none is, the lease is held for
+//!    [`state::LENGTH`] from the moment at which it sent the read, and renewed by reading again
 //!    ([`keeper`]).
 //! 3. Each collection is settled once in a lease and a server process: from then on nothing is
 //!    pending there that is decided, but for what this client has decided itself.
@@ -82,7 +82,7 @@ impl Unprobed {
         self.read_lease.deciding(collections)
     }
 
-    /// Lets the lease go: nobody knows what became of a decision.
+    /// Ends the lease: the outcome of a decision is not known.
     pub(crate) fn lose_lease(&self) {
         self.read_lease.lose();
     }
@@ -111,7 +111,7 @@ impl Unprobed {
         }
         let permit = self.read_lease.permit(collections, process);
         // A transaction that is decided is handed to the finisher before it counts as being decided
-        // no more: so the finisher is asked last.
+        // no more: so the finisher is checked last.
         let is_clean = !collections.iter().any(|ns| self.finisher.has_committed(ns));
         permit.filter(|_| is_clean)
     }
@@ -135,7 +135,7 @@ impl Unprobed {
         is_believed
     }
 
-    /// Step 3.
+    /// Step 3 of the read lease: settles the collection if need be. True: it is settled.
     async fn is_settled_for_lease(&self, ns: &Namespace, process: ObjectId) -> bool {
         let settling = match self.read_lease.may(ns, process) {
             May::Ask => return true,

@@ -12,7 +12,7 @@ use tokio::sync::Notify;
 use super::decisions::Decisions;
 use crate::{backoff::Backoff, coordinator::stamps::moment::Moment, options::Namespace};
 
-/// How long the lease is held after the moment at which the client asked whether it is alone.
+/// Time that the lease is held after the client sent the read that shows that it is alone.
 pub(super) const LENGTH: Duration = Duration::from_secs(1);
 /// How long a lease is kept that no query uses.
 const IDLE: Duration = Duration::from_secs(5);
@@ -46,8 +46,8 @@ pub(crate) struct Permit {
     decisions: u64,
 }
 
-/// A transaction that is being decided. Where nobody says what has become of it, because its task
-/// was stopped for instance, its collections are probed from then on.
+/// A transaction that is being decided. If it is dropped without an outcome, because its task was
+/// stopped for instance, its collections are probed from then on.
 pub(crate) struct Deciding {
     lease: Arc<ReadLease>,
     written: Vec<Namespace>,
@@ -72,7 +72,8 @@ pub(crate) struct ReadLease {
 struct State {
     /// Number of the last lease: it rises when one begins, is lost, or has run out.
     lease: u64,
-    /// The moment at which the client asked whether it is alone, while it holds a lease.
+    /// The moment at which the client sent the read that shows that it is alone, while it holds a
+    /// lease.
     held: Option<Moment>,
     /// Times of the first and the last renewal of the leases that one task has held.
     renewed: Option<(Instant, Instant)>,
@@ -91,8 +92,8 @@ struct State {
 
 /// Knowledge about one collection in this lease.
 enum Collection {
-    /// It was settled in this server process. With the time before which it is not asked without a
-    /// probe, and the pause after that.
+    /// The collection was settled in this server process. With the time before which queries of it
+    /// have probes, and the pause after that.
     Settled(ObjectId, Option<(Instant, Backoff)>),
     /// It could not be, and is left alone until then.
     Unsettled(Instant),
@@ -107,7 +108,7 @@ struct Demand {
     is_kept: bool,
     /// No attempt is made before.
     not_before: Option<Instant>,
-    /// The last pause.
+    /// Length of the last pause.
     pause: Duration,
 }
 
@@ -135,7 +136,7 @@ impl Demand {
     }
 }
 
-/// Whether the client holds a lease.
+/// State of the lease, for a query.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Lease {
     Held,
@@ -144,10 +145,10 @@ pub(super) enum Lease {
     Absent,
 }
 
-/// Whether a collection may be asked without a probe.
+/// Permission to read a collection without a probe.
 pub(super) enum May<'a> {
     Not,
-    /// It has to be settled before.
+    /// The collection has to be settled before.
     Settle(Settling<'a>),
     Ask,
 }
@@ -227,9 +228,9 @@ impl ReadLease {
         May::Settle(Settling { lease: self, ns: ns.clone(), number: state.lease, process, outcome: None })
     }
 
-    /// A query of a collection is asked, where this client has left something or not. True: that is
-    /// to be finished now. It is not for the very first query that meets something, which may be
-    /// the only one, and not again within a short time.
+    /// Notes a query of a collection; `has_left`: this client has left something there. Returns
+    /// true if that is to be finished now: not for the very first query that meets something, which
+    /// may be the only one, and not again within a short time.
     pub(super) fn meets(&self, ns: &Namespace, has_left: bool) -> bool {
         let mut state = self.state();
         state.used = Some(Instant::now());
@@ -292,8 +293,8 @@ impl ReadLease {
         (!state.is_closed).then_some(state.lease)
     }
 
-    /// The client was alone when it was asked for at `asked`. Answers the number of the lease: one
-    /// that had run out is another one. `None`: it was lost.
+    /// The client was alone by a read that was sent at `asked`. Returns the number of the lease:
+    /// one that had run out gets a new number. `None`: it was lost.
     pub(super) fn renew(&self, lease: u64, asked: Moment) -> Option<u64> {
         let mut state = self.state();
         if state.lease != lease || state.is_closed {

@@ -129,7 +129,7 @@ fn others(own: &[ClientId]) -> Document {
 /// A client that has registered, and may not lock anything yet.
 pub(crate) struct Newcomer {
     pub(crate) client: ClientId,
-    /// When its record was acknowledged.
+    /// Time at which its record was acknowledged.
     pub(crate) since: Instant,
     /// Name of the last lease of its own, which may stand in records that it has replaced.
     pub(crate) own_lease: Option<ObjectId>,

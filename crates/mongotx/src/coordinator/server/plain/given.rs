@@ -47,7 +47,7 @@ struct GoingOn {
 /// How long a client waits with the end of its notices.
 struct Patience {
     quiet: Duration,
-    /// When some were ended, and none was needed since.
+    /// Time at which some were ended, if none was needed since.
     ended: Option<Moment>,
 }
 
@@ -69,7 +69,7 @@ impl Patience {
     }
 }
 
-/// When plain writes were last made, by their collections; `None`: in any.
+/// Times at which plain writes were last made, by their collections; `None`: in any.
 #[derive(Default)]
 struct Written(HashMap<Option<Tag>, Moment>);
 
