@@ -30,7 +30,7 @@ const LIMIT: Duration = Duration::from_secs(60);
 /// Commands between two looks at the clock.
 const STEP: u64 = 16;
 
-/// The client under measurement.
+/// Client whose reads are measured.
 #[derive(Clone, Copy)]
 enum Side {
     Raw,
@@ -121,7 +121,7 @@ impl Clients {
         Self { port: server.port(), pool, library, driver }
     }
 
-    /// Asks until the time is over; answers how often.
+    /// Sends reads until the time is over; returns their number.
     async fn ask(&self, side: Side, id: i32, until: Instant) -> u64 {
         let mut asked = 0;
         let mut raw = Raw::connect(self.port, id).await;

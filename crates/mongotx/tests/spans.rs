@@ -1,7 +1,7 @@
 //! Spans: what a subscriber sees of a transaction.
 //!
-//! One test, alone in its process: a subscriber of one test is not asked about what others were the
-//! first to reach.
+//! One test, alone in its process: a subscriber of one test does not get the spans that other tests
+//! were the first to reach.
 
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 

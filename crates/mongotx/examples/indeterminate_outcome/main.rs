@@ -1,9 +1,9 @@
-//! What to do when the answer to a commit is lost: ask what became of the transaction, and only
+//! What to do when the answer to a commit is lost: look up the outcome of the transaction, and only
 //! then act.
 //!
-//! The client talks to the server through a relay that can be told to lose messages. First it loses
-//! the answer to a commit, then the commit itself. Both look the same to the client,
-//! `Indeterminate`; another client learns the truth by the transaction's id.
+//! The client is connected to the server through a relay that can lose messages. First it loses the
+//! answer to a commit, then the commit itself. Both look the same to the client, `Indeterminate`;
+//! another client learns the truth by the transaction's id.
 //!
 //! ```sh
 //! cargo run -p mongotx --example indeterminate_outcome [mongodb://HOST:PORT]
@@ -29,13 +29,13 @@ async fn main() -> Result<(), Box<dyn Error>> {
     run(&store.uri).await
 }
 
-/// Loses an answer and a commit, and asks about both.
+/// Loses an answer and a commit, and looks up both outcomes.
 pub(crate) async fn run(uri: &str) -> Result<(), Box<dyn Error>> {
-    // Asks about outcomes, over a connection that loses nothing.
+    // Looks up outcomes, over a connection that loses nothing.
     let witness = Client::connect(uri).await?;
     let orders: Collection = witness.database("mongotx_example_outcome").collection("orders");
     orders.drop().await?;
-    // A commit asks the server nothing about a collection that it knows: only the commit itself is
+    // A commit needs no look-up of a collection that the client knows: only the commit itself is
     // lost.
     orders.insert_one(&doc! {"_id": 0, "item": "pen"}).await?;
 

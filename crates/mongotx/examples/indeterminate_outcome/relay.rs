@@ -1,5 +1,5 @@
-//! A relay between a client and a server that loses what it is told to lose. Connections stay open:
-//! to the client a lost message looks like a slow network.
+//! A relay between a client and a server that loses chosen messages. Connections stay open: to the
+//! client a lost message looks like a slow network.
 
 use std::{error::Error, sync::Arc};
 

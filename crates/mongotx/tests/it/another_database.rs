@@ -1,5 +1,5 @@
 //! Clients of one deployment that keep their records in different databases, and locks whose record
-//! is not there although it must be: nobody repairs what somebody else may still commit.
+//! is not there although it must be: no client repairs what another one may still commit.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 

@@ -28,7 +28,7 @@ async fn keyed(client: &Client, count: i32) -> Collection<Document> {
     coll
 }
 
-/// Everything is asked once that is asked once.
+/// Makes all look-ups that a client makes once.
 async fn warm_up(client: &Client, coll: &Collection<Document>) {
     coll.find(doc! {"n": 5}).await.unwrap().try_collect().await.unwrap();
     let mut session = begun(client);
@@ -388,7 +388,7 @@ async fn key_that_another_document_has_by_now_is_found_there() {
     assert_eq!(n_of(&coll, 1).await, 2);
 }
 
-/// The command has locked a document, and its sender has not been told which one.
+/// The command has locked a document, and its answer, which names the document, is lost.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_an_answer_that_was_lost_had_locked_is_free_again_when_the_transaction_has_ended() {
     let server = testkit::shared_standalone().await.unwrap();
@@ -442,7 +442,7 @@ async fn until_clean(client: &Client, coll: &Collection<Document>, name: &str) {
     }
 }
 
-/// At a level that is validated, whether it was the first is asked at the commit.
+/// At a level that is validated, the commit checks that it was the first.
 #[tokio::test]
 async fn the_first_in_an_order_is_taken_by_one_command_and_was_the_first() {
     let client = connect(ClientOptions { isolation: Isolation::Snapshot, ..options() }).await;

@@ -65,7 +65,7 @@ async fn transfer(world: &World, client: &Client, n: u64) -> mongotx::Result<()>
     session.commit().await
 }
 
-/// Clients that transfer from one collection to the other until they are told to stop.
+/// Clients that transfer from one collection to the other until they are stopped.
 struct Crew {
     stop: Arc<AtomicBool>,
     done: Arc<AtomicU64>,

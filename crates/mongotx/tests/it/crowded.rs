@@ -75,7 +75,7 @@ async fn first(coll: &Collection<Document>, group: i32) -> Vec<i32> {
     found.try_collect().await.unwrap().iter().map(|one| one.get_i32("_id").unwrap()).collect()
 }
 
-/// How many documents match, as the drivers' `countDocuments` asks.
+/// Number of documents that match, by the command of the drivers' `countDocuments`.
 async fn sum(coll: &Collection<Document>, filter: Document) -> i32 {
     let stages = [doc! {"$match": filter}, doc! {"$group": {"_id": 1, "n": {"$sum": 1}}}];
     let counted = coll.aggregate(stages).await.unwrap().try_collect().await.unwrap();
@@ -114,8 +114,8 @@ enum First {
     Sum,
 }
 
-/// Committed, and not finished: changed so that it is the first, inserted, and removed. Who asks
-/// first meets it.
+/// Committed, and not finished: changed so that it is the first, inserted, and removed. The first
+/// reader meets it.
 async fn see_what_is_not_finished(first_asked: First) {
     let crowd = Crowd::new().await;
     let gate = Gate::before(&[Step::BeforeFinish]);

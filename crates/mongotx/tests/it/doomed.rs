@@ -125,7 +125,7 @@ async fn open_all(client: &Client, coll: &Collection<Document>) -> Vec<(Statemen
     open
 }
 
-/// Everything that they hold becomes a rival's.
+/// A rival changes every document that the transactions held.
 async fn take_over(coll: &Collection<Document>) {
     for statement in ALL {
         let id = statement.id();
@@ -153,8 +153,8 @@ fn judge(
     (!right).then_some(shown)
 }
 
-/// Every statement is told what has happened, and no commit succeeds. The last is tried only where
-/// `commits`: it may have to wait for what the test holds.
+/// Every statement fails with one of these kinds of errors, unless it is `unnoticed`, and no commit
+/// succeeds. Commits are tried only where `commits`: they may have to wait for what the test holds.
 async fn all_fail(
     coll: &Collection<Document>,
     open: Vec<(Statement, Session)>,
@@ -234,7 +234,8 @@ async fn a_transaction_whose_server_was_replaced_is_told_so_by_its_next_statemen
     all_fail(&coll, open, &[ErrorKind::Expired, ErrorKind::Unavailable], &[], true).await;
 }
 
-/// No sign of life falls due for minutes, so only what the statement has met tells the client.
+/// No sign of life falls due for minutes, so that the client can learn of the fence only by what
+/// the statement has met.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_client_that_has_met_its_own_fence_takes_a_new_record_at_once() {
     let server = testkit::shared_standalone().await.unwrap();

@@ -1,5 +1,5 @@
-//! `$expr` is asked of documents as the application wrote them: never of a document that only waits
-//! to be inserted, nor with the locks beside its fields.
+//! `$expr` is evaluated on documents as the application wrote them: never on a document that only
+//! waits to be inserted, nor with the locks beside its fields.
 
 use bson::{Document, doc};
 use mongotx::{Client, Collection, Isolation, Session, TransactionOptions};

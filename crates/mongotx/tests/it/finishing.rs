@@ -152,8 +152,8 @@ async fn read_by_id_fetches_again_what_was_committed_meanwhile() {
     assert_eq!(reader.await.unwrap(), Some(doc! {"_id": 1, "n": 3}));
 }
 
-/// A document that was committed before it was fetched, and is finished before its status is asked,
-/// is known to have been committed.
+/// A document that was committed before it was fetched, and is finished before the status of its
+/// writer is read, is known to have been committed.
 #[tokio::test]
 async fn read_by_id_asks_nobody_about_what_is_finished_meanwhile() {
     let gate = Gate::before(&[Step::BeforeStatus]);
@@ -171,14 +171,14 @@ async fn read_by_id_asks_nobody_about_what_is_finished_meanwhile() {
     assert_eq!(lazy.commands_of(read).await, only([("find", 1), ("update", 1)]), "the document, and its finishing");
 }
 
-/// A client that asks for its own record durably, as it does when it meets a lock of a transaction
+/// A client that reads its own record durably, as it does when it meets a lock of a transaction
 /// that it has finished, is no rival of itself: what it commits goes on waiting for others.
 #[tokio::test]
 async fn a_client_that_asks_for_its_own_record_does_not_become_quick() {
     let lazy = Lazy::new().await;
     let looked = async |n: i32| {
-        // Enough for a command that was not asked for: only before such a one the client looks
-        // whether rivals have asked.
+        // Enough for a flight that no caller waits for: only before such a flight the client looks
+        // whether rivals have read its record.
         let mut session = lazy.begun();
         let some = doc! {"_id": {"$gt": 100}};
         lazy.coll.update_many(some, doc! {"$set": {"n": n}}).session(&mut session).await.unwrap();
@@ -402,12 +402,11 @@ async fn rivals_that_read_by_id_make_the_owner_quick() {
         updates(&lazy).await - before
     };
     let together = counted(&[1, 2, 3, 4, 5]).await;
-    // Each reading meets a lock, asks the record, and the next commit that is finished learns of
-    // it.
+    // Each read meets a lock, reads the record, and the next commit that is finished learns of it.
     until("the owner to be quick", async || {
         lazy.commit(&[6]).await;
         assert!(theirs.find_one(doc! {"_id": 6}).await.unwrap().is_some());
-        // Nothing asks for it to be finished.
+        // No caller waits for it to be finished.
         until("it to be finished", async || (lazy.locked().await == 0).then_some(())).await;
         let alone = counted(&[7, 8, 9, 10, 11]).await;
         (alone > together).then_some(())

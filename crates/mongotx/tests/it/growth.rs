@@ -44,7 +44,8 @@ async fn increase(client: Client, coll: Collection<Document>, id: i32, left: Arc
     committed
 }
 
-/// The largest record ever seen, and the most of them, until told to stop.
+/// Returns the size of the largest record ever seen, in bytes, and the highest number of records,
+/// when it is stopped.
 async fn watch(world: World, stop: Arc<AtomicBool>) -> (usize, usize) {
     let (mut bytes, mut records) = (0, 0);
     while !stop.load(SeqCst) {

@@ -15,7 +15,7 @@ const LEASE: Duration = Duration::from_secs(2);
 /// More than the numbers of one record.
 const OTHERS: i32 = 1_050;
 
-/// How many leases it lives through: `MONGOTX_LEASES=n`.
+/// Number of leases it lives through: `MONGOTX_LEASES=n`.
 fn leases() -> i64 {
     env::var("MONGOTX_LEASES").map_or(4, |leases| leases.parse().unwrap())
 }
@@ -71,7 +71,7 @@ async fn transaction_lives_as_long_as_its_client_renews_the_lease() {
     world.drop().await;
 }
 
-/// When the client's record was written last, in milliseconds.
+/// Time at which the client's record was written last, in milliseconds.
 async fn beat(world: &World, client: String) -> i64 {
     let records = world.raw().await.database(&world.tx_db()).collection::<Document>("txs");
     let id = bson::oid::ObjectId::parse_str(client).unwrap();

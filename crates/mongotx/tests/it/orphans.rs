@@ -174,8 +174,8 @@ async fn lock_of_another_shape_is_corruption_and_left_alone() {
     assert!(stored.iter().all(|document| !is_clean(document)));
 }
 
-/// Nothing is undone silently: a backup that was put back without the records of its time has locks
-/// like these.
+/// No write is undone silently: a backup that was put back without the records of its time has
+/// locks like these.
 #[tokio::test]
 async fn what_they_were_to_become_is_kept() {
     let (scene, ids) = Scene::set_up().await;

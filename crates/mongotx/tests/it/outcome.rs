@@ -1,5 +1,5 @@
-//! Honest outcomes (P9): any client that asks by an id gets the truth, before and after the owner
-//! is gone.
+//! Honest outcomes (P9): any client that looks up an id gets the true outcome, before and after the
+//! owner is gone.
 
 use crate::common;
 
@@ -134,7 +134,8 @@ async fn unknown_and_malformed_ids_are_called_so() {
     assert_eq!("070707070707070707070707.1".parse(), Ok(id));
 }
 
-/// The answer of a commit is lost: the server stands still from the moment it was asked.
+/// The answer of a commit is lost: the server stands still from the moment at which the commit is
+/// sent.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn commit_without_an_answer_is_indeterminate_in_time_and_told_later() {
     let server = testkit::Server::standalone().await.unwrap();

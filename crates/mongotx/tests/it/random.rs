@@ -14,7 +14,7 @@ impl Random {
         self.0.random_range(0..limit)
     }
 
-    /// A number in `from..=to`.
+    /// A random number in `from..=to`.
     pub(crate) fn between(&mut self, from: i32, to: i32) -> i32 {
         self.0.random_range(from..=to)
     }

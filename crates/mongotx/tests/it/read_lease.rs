@@ -1,7 +1,7 @@
 //! Queries of a client that is alone (decision 0066): that they need no probe, and show what they
 //! would show with one, whoever commits, comes, is paused or is killed.
 //!
-//! Each test has a server of its own: on the shared one nobody is alone.
+//! Each test has a server of its own: on the shared one no client is alone.
 
 use std::{
     process::{Child, ChildStdin, Stdio},
@@ -16,7 +16,7 @@ use testkit::{Server, ServerOptions, again, heard, report};
 use crate::quiet::{self, Gate};
 
 const LIMIT: Duration = Duration::from_secs(60);
-/// This stays unfinished for as long as a test needs it, if nobody wants it.
+/// Time for which a document stays unfinished, as long as a test needs it, if no client wants it.
 const UNFINISHED: Duration = Duration::from_secs(10);
 /// Documents `{_id, k: _id, n: 0}` of the collection, with an index by `k`.
 const ALL: i32 = 20;
@@ -48,7 +48,7 @@ impl Reader {
         Self { client, coll }
     }
 
-    /// Asks until queries go without a probe.
+    /// Reads until queries go without a probe.
     async fn alone(self) -> Self {
         until_unprobed(&self.client, &self.coll).await;
         self
@@ -152,8 +152,8 @@ async fn what_the_client_has_committed_is_seen_at_once() {
     }
 }
 
-/// The server has decided, and the client does not know it yet. Who reads the document by its `_id`
-/// is told by the record; what he has seen stays so.
+/// The server has decided, and the client does not know it yet. A reader of the document by its
+/// `_id` learns it from the record; what it has seen stays so.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_is_being_decided_is_not_hidden_again() {
     let server = started().await;
@@ -185,7 +185,7 @@ async fn until_unprobed_elsewhere(client: &Client) {
     until_unprobed(client, &elsewhere).await;
 }
 
-/// A newcomer commits as soon as it can, and leaves its documents locked. The reader asks all the
+/// A newcomer commits as soon as it can, and leaves its documents locked. The reader reads all the
 /// time.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_a_newcomer_commits_is_seen_at_once() {
@@ -252,7 +252,7 @@ async fn a_reader_that_is_gone_is_waited_for() {
     assert_eq!(said().await, 0, "nobody waits for it again");
 }
 
-/// Nobody knows for how long the client of such a record may read without probes.
+/// The test does not know for how long the client of such a record may read without probes.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_field_that_cannot_be_read_is_waited_for() {
     let server = started().await;
@@ -320,7 +320,7 @@ async fn a_record_that_is_replaced_does_not_end_the_lease() {
         flagged.map(|record| record.get_document("readLease").unwrap().get_object_id("by").unwrap()).next()
     };
     let (name, begun) = (flagged().await, Instant::now());
-    // Another collection: what is rolled back is in nobody's way.
+    // Another collection: what is rolled back is in no transaction's way.
     let elsewhere = client.database(&testkit::unique_db("elsewhere")).collection::<Document>("docs");
     while records(&server).await.len() < 2 {
         assert!(begun.elapsed() < LIMIT, "the record is not replaced");
@@ -364,8 +364,8 @@ async fn a_query_that_is_answered_otherwise_than_before_is_a_conflict() {
     }
 }
 
-/// Asks until queries go without a probe. The record that was lost with the server before has to be
-/// closed for that, by a sweep.
+/// Reads until queries go without a probe. The record that was lost with the server before has to
+/// be closed for that, by a sweep.
 async fn swept(client: &Client, coll: &Collection<Document>) {
     let (before, begun) = (client.metrics().unprobed, Instant::now());
     while client.metrics().unprobed == before {

@@ -57,8 +57,8 @@ fn documents() -> Vec<Document> {
     (0..12).map(|id| doc! {"_id": id, "a": id % 4, "s": texts[id as usize % 4]}).collect()
 }
 
-/// Of the documents 0 and 1, and a new one, somebody is writing versions for which most scripts
-/// fail; 2 and 3 are committed and not finished.
+/// Of the documents 0 and 1, and a new one, an open transaction is writing versions for which most
+/// scripts fail; 2 and 3 are committed and not finished.
 async fn scene() -> Scene {
     let server = testkit::shared_standalone().await.unwrap();
     let world = World::new(&server.uri(), "where");

@@ -1,4 +1,5 @@
-//! Reads that may be a little old: one command, no lock, no waiting, and never older than asked.
+//! Reads that may be a little old: one command, no lock, no waiting, and never older than the
+//! limit.
 
 use std::{sync::Arc, time::Duration};
 

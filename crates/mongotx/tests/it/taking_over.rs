@@ -95,7 +95,7 @@ async fn rollback_after_taking_over_leaves_what_the_first_committed() {
     assert_eq!(world.stored().await[0], doc! {"_id": 1, "n": 11});
 }
 
-/// Conditions besides the `_id` are asked of the version that the first transaction has made.
+/// Conditions besides the `_id` are evaluated on the version that the first transaction has made.
 #[tokio::test]
 async fn update_by_id_and_values_takes_over_what_has_them() {
     let world = left().await;

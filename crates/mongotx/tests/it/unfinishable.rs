@@ -47,7 +47,7 @@ struct Scene {
     other: Client,
 }
 
-/// How old what is read may be.
+/// Allowed age of what is read.
 const HOUR: Duration = Duration::from_secs(3_600);
 
 /// Committed and acknowledged: documents 1 (not finishable) and 2; 3 was never touched.

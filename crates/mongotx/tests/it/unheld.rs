@@ -91,7 +91,7 @@ impl Stage {
         all.iter().map(is_guarded).collect()
     }
 
-    /// How often a server was asked.
+    /// Number of times that a server was tried out.
     async fn asked(&self) -> usize {
         self.seen(&self.options.tx_database, "insert", "guards").await.len()
     }
@@ -242,7 +242,7 @@ async fn a_server_that_lets_one_reserved_field_pass_is_sent_the_condition_in_the
     }
 }
 
-/// `guards` is a view: the server cannot be asked.
+/// `guards` is a view: the server cannot be tried out.
 #[tokio::test]
 async fn a_server_that_cannot_be_asked_is_sent_the_condition_in_the_filter() {
     let server = testkit::shared_standalone().await.unwrap();
@@ -265,7 +265,7 @@ impl Stage {
     }
 }
 
-/// Another process answers at the same place: it is asked, too.
+/// Another process answers at the same place: it is tried out, too.
 #[tokio::test]
 async fn a_server_that_was_started_again_is_asked_again() {
     let server = Server::standalone().await.unwrap();
@@ -320,7 +320,7 @@ async fn messages_that_arrive_late_change_nothing_that_is_held() {
         };
         assert!(rival.flush(LIMIT).await);
         assert_eq!(stage.all_stored().await, [doc! {"_id": 1, "n": expected}], "{held:?}, after {before} commands");
-        // The next client asks anew, and the guard is used in the end.
+        // The next client tries it out anew, and the guard is used in the end.
         increase(&stage.coll, 1).await.unwrap();
         stage.watch(&stage.coll.namespace().db).await;
         increase(&stage.coll, 1).await.unwrap();

@@ -1,7 +1,8 @@
-//! Who waits for whom, for how long, and what the one who does not get through is told.
+//! Waits of transactions for each other: their length, and the error of the one that does not get
+//! through.
 //!
-//! Who goes first is decided by the tests: a rival ends its transaction when the counter of waits
-//! says that the other one has met it.
+//! The tests decide the order: a rival ends its transaction when the counter of waits shows that
+//! the other one has met it.
 
 use crate::quiet;
 

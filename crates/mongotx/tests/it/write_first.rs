@@ -1,5 +1,5 @@
-//! `write_first`: several writes outside transactions by one command, each by itself. Whatever
-//! holds a document is told apart from a document that is not there, and nothing that is held is
+//! `write_first`: several writes outside transactions by one command, each by itself. The result
+//! distinguishes a document that is held from one that is not there, and nothing that is held is
 //! changed.
 
 use std::{collections::BTreeMap, sync::Arc};

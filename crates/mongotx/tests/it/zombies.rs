@@ -24,8 +24,8 @@ use common::{
 const LEASE_MS: u64 = 500;
 const AT_A_TIME: usize = 6;
 
-/// The steps that the scenario reaches, the first and the last time each; unless all are asked for,
-/// one of these, at every other step.
+/// The steps that the scenario reaches, the first and the last time each; without
+/// `MONGOTX_CRASH_ALL`, one of these, at every other step.
 async fn steps_of(scenario: Scenario, uri: &str) -> Vec<(Step, usize)> {
     let (world, hook) = (World::new(uri, "plan"), Hook::counting());
     scenario.set_up(&world).await;
@@ -105,7 +105,7 @@ fn is_stopped(pid: u32) -> bool {
     std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default().contains(") T ")
 }
 
-/// By the server's clock.
+/// Returns true if all clients have ended, by the server's clock.
 async fn all_ended(rival: &Client) -> bool {
     rival.clients().await.unwrap().iter().all(|record| record.expired || record.fenced || record.closed)
 }

@@ -26,7 +26,7 @@ async fn refusals_name_the_stage_and_the_transaction_goes_on() {
         assert_eq!(error.kind(), kind, "{error}");
         assert!(error.to_string().contains(name), "{error}");
     }
-    // Under a collation an _id does not tell documents apart.
+    // Under a collation, different documents may have equal `_id`s.
     let join = doc! {"$lookup": {"from": "b", "localField": "to", "foreignField": "_id", "as": "x"}};
     let coll = world.coll("a");
     let collated = coll.aggregate([join]).collation(doc! {"locale": "en", "strength": 1});

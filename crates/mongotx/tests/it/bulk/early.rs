@@ -130,8 +130,8 @@ async fn what_comes_after_a_locked_document_is_given_back() {
     assert_eq!(numbers(&client, &coll).await, [2, 12, 12, 1, 1, 1]);
 }
 
-/// The second does not match: the others are sent together again, and nobody is asked whether the
-/// transaction still holds them.
+/// The second does not match: the others are sent together again, without a read that checks
+/// whether the transaction still holds them.
 #[tokio::test]
 async fn what_comes_after_a_document_that_does_not_match_is_sent_together() {
     let (client, coll, mut session) = place().await;
@@ -148,7 +148,8 @@ async fn what_comes_after_a_document_that_does_not_match_is_sent_together() {
     };
     let sent = quiet::commands_of(&client, bulk).await;
     // All four; what was locked behind the second is given back; the second alone, in one statement
-    // and in two; the last two. Which are held is asked once, and then why the second is not.
+    // and in two; the last two. One read finds out which are held, and another why the second is
+    // not.
     let expected = BTreeMap::from([("update".to_owned(), 5), ("find".to_owned(), 2)]);
     assert_eq!(sent, expected);
     session.commit().await.unwrap();

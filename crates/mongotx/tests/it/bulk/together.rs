@@ -126,7 +126,7 @@ async fn change_that_is_refused_behind_its_lock_is_not_made() {
         let done = refused.progress().unwrap();
         let expected = if ordered { 2 } else { 4 };
         assert_eq!((done.matched, done.modified), (expected, expected));
-        // Nobody holds what stands behind it.
+        // No transaction holds what stands behind it.
         if ordered {
             theirs.update_one(doc! {"_id": 4}, doc! {"$inc": {"n": 1}}).await.unwrap();
         }
@@ -136,8 +136,9 @@ async fn change_that_is_refused_behind_its_lock_is_not_made() {
     }
 }
 
-/// A rival holds the third document. What has stayed as it was stands on both sides of it, so that
-/// the totals do not tell what stands in front: all of it is given back, and made one by one.
+/// A rival holds the third document. Documents that stay as they were stand on both sides of it, so
+/// that the totals do not show which ones stand in front: all of it is given back, and made one by
+/// one.
 #[tokio::test]
 async fn numbers_that_the_totals_do_not_tell_are_found_out() {
     for (before, behind, modified) in [(1, 5, 2), (5, 1, 2), (1, 1, 1), (5, 5, 3)] {

@@ -118,8 +118,8 @@ async fn one_document_that_is_named_twice_is_upserted_and_then_changed() {
     }
 }
 
-/// What the bulk has inserted since it has asked is changed and not inserted again, and is still
-/// the transaction's when the bulk stops.
+/// Documents that the bulk has inserted since its query are changed and not inserted again, and are
+/// still the transaction's when the bulk stops.
 #[tokio::test]
 async fn documents_that_the_bulk_itself_inserts_are_changed() {
     let insert = |id: i32| WriteModel::InsertOne { document: doc! {"_id": id, "n": 5} };
@@ -192,8 +192,8 @@ impl Between {
         Self { gate, client, coll, others }
     }
 
-    /// Upserts these in a transaction, and writes as another client when they were asked about.
-    /// Answers the numbers that are there in the end, too.
+    /// Upserts these in a transaction, and writes as another client behind its query for them. Also
+    /// returns the numbers that are there in the end.
     async fn upsert(&self, all: [i32; 3], others: impl Future<Output = ()>) -> (BulkWriteResult, Vec<i32>) {
         let mut session = self.client.session();
         session.begin().unwrap();
@@ -232,7 +232,7 @@ async fn a_document_that_goes_after_the_question_is_inserted() {
 
 /// Documents that several clients upsert by bulks.
 const SHARED: usize = 16;
-/// Bulks of each client.
+/// Number of bulks of each client.
 const ROUNDS: usize = 16;
 /// Attempts at one bulk, rivals being in the way of the others.
 const ATTEMPTS: usize = 1_000;

@@ -1,4 +1,4 @@
-//! Many writers, and somebody who watches: what is told, applied to an empty copy, is the
+//! Many writers, and a reader of their events: the events, applied to an empty copy, give the
 //! collection.
 
 use std::{
@@ -35,8 +35,8 @@ async fn accounts(place: &Watched) -> Position {
 }
 
 /// A transfer in a transaction, now and then given up, or a note by a single write, which another
-/// one changes or removes. Whatever goes wrong goes wrong: it is told or not, as it was done or
-/// not.
+/// one changes or removes. Errors are ignored: a write has an event if it was done, and none
+/// otherwise.
 async fn write(client: &Client, db: &str, random: &mut StdRng) {
     let database = client.database(db);
     let (accounts, notes) = (database.collection::<Document>("accounts"), database.collection::<Document>("notes"));
@@ -73,7 +73,7 @@ async fn write(client: &Client, db: &str, random: &mut StdRng) {
     }
 }
 
-/// Reads on until `is_over` and nothing more comes. Each event is told once, in the order of the
+/// Reads on until `is_over` and nothing more comes. Each event comes once, in the order of the
 /// numbers ([`Copy::apply`] looks at both).
 async fn watch(client: Client, mut position: Position, is_over: Arc<AtomicBool>) -> Vec<Event> {
     let mut all = Vec::new();

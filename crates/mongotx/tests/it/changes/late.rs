@@ -47,7 +47,7 @@ impl Scene {
         session
     }
 
-    /// Whether the document is there. Its event is if it is.
+    /// Returns true if the document is there. Its event must be there if it is.
     async fn is_there_with_its_event(&self, id: i32, position: mongotx::Position) -> bool {
         self.proxy.hold_nothing();
         assert!(self.client.flush(LIMIT).await, "not everything could be finished");

@@ -63,7 +63,7 @@ async fn from_the_switch_on_every_write_is_told() {
     place.coll("a").delete_one(doc! {"_id": 1}).await.unwrap();
     assert_eq!(place.kinds_since(before).await, ["update 0", "delete 1"]);
     let _ = start;
-    // Switching it on once more waits for nobody, and switching it off ends it.
+    // Switching it on once more waits for no transaction, and switching it off ends it.
     place.ours.modify_collection("a").option(IMAGES, on()).await.unwrap();
     place.ours.modify_collection("a").option(IMAGES, doc! {"enabled": false}).await.unwrap();
     let before = place.now().await;
@@ -71,8 +71,8 @@ async fn from_the_switch_on_every_write_is_told() {
     assert!(place.since(before).await.is_empty());
 }
 
-/// A transaction that has locked before the switch, and whose client asks nobody any more, cannot
-/// commit behind it without an event.
+/// A transaction that has locked before the switch, and whose client looks up nothing any more,
+/// cannot commit behind it without an event.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn the_switch_waits_for_what_is_locked() {
     let options = ClientOptions { write_wait: Duration::from_millis(500), ..crate::quiet::at_read_committed() };

@@ -134,7 +134,7 @@ async fn what_cannot_be_told_is_not_done() {
     assert_eq!(place.stored("a").await, [doc! {"_id": 1, "v": 2}]);
 }
 
-/// A write that is refused, and one that nobody may know of, leave no event.
+/// Writes to a collection that is not watched leave no event.
 #[tokio::test]
 async fn writes_to_other_collections_leave_none() {
     let place = Watched::with("told_others", ClientOptions { ..crate::quiet::options() }).await;

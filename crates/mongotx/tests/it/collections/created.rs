@@ -1,3 +1,6 @@
+//! Collections made and changed with options: validators, expiry, kinds of collections, and what is
+//! refused. They are listed as a plain server lists them.
+
 use std::time::Duration;
 
 use bson::{Bson, Document, doc};

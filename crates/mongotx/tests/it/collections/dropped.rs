@@ -1,3 +1,6 @@
+//! Dropping a collection: it waits for locks, forgets what the client knew, and is refused for
+//! records of clients and for the storage of time series.
+
 use bson::doc;
 use mongotx::{ErrorKind, IndexModel};
 

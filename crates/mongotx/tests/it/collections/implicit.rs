@@ -1,3 +1,5 @@
+//! Collections that the first write of a transaction makes: they stay when it is rolled back.
+
 use bson::{Document, doc};
 use mongotx::{ErrorKind, IndexModel, Session};
 

@@ -4,8 +4,7 @@
 //! | --- | --- |
 //! | [`hooks`] | something happens when a client reaches a step for the nth time |
 //! | [`world`] | surroundings of a case: a server, a database and a `txs` of its own |
-//! | [`scenario`] | the work of the client that is to be broken, and both states its documents may
-//! be in |
+//! | [`scenario`] | the work of the client that is to be broken, and both states its documents may be in |
 //! | [`ghost`] | clients that die in this process and leave their locks |
 //! | [`worker`] | the same client as a process of its own |
 //! | [`verify`] | the properties P1, P3, P7, P9 and P10, checked through other clients |

@@ -17,7 +17,7 @@ pub(crate) enum Scenario {
     /// Updates in two collections, an insert, a removal, by a session that has lost twice and is
     /// given quiet.
     Several,
-    /// Updates of one document.
+    /// Updates of one document in one transaction.
     Single,
     /// Repeatable read: read locks, then two writes, one of them on a document it has read.
     Repeatable,

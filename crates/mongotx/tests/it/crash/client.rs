@@ -1,5 +1,5 @@
 //! The client's process dies (SIGKILL) at each step that its scenario reaches, the first or the
-//! last time it reaches it. Unless all are asked for, at every other step of each scenario.
+//! last time it reaches it. Without `MONGOTX_CRASH_ALL`, at every other step of each scenario.
 
 use std::os::unix::process::ExitStatusExt;
 

@@ -83,8 +83,8 @@ async fn killed_between_writes_with_a_sign_of_life_between_commits_without_a_hol
     scene.add_one(&mut session, 1).await.unwrap();
     crash(&scene.server).await;
     let writes = scene.client.metrics().record_writes;
-    // A client that stood still while the server was away gives the record up, and cannot tell it
-    // that.
+    // A client that stood still while the server was away gives the record up, and cannot write
+    // that into the record.
     const GIVEN_UP: Duration = Duration::from_secs(25);
     until("signs of life, or the end of the record", async || {
         let records = scene.client.clients().await.unwrap();

@@ -31,8 +31,8 @@ pub(crate) async fn crash(server: &Server) {
 /// nor is how often a step is reached: an earlier time will do then.
 const LIVES: usize = 20;
 
-/// The first and the last time at which each step is reached; unless all are asked for, the first
-/// or the last one of every third step, in turns.
+/// The first and the last time at which each step is reached; without `MONGOTX_CRASH_ALL`, the
+/// first or the last one of every third step, in turns.
 async fn crash_everywhere(scenario: Scenario) {
     let server = forgetful_server().await;
     let are_all_asked_for = std::env::var_os("MONGOTX_CRASH_ALL").is_some();

@@ -2,8 +2,8 @@
 //! written plainly.
 //!
 //! Two databases hold the collections `c` and `d`. Before each few pipelines both are changed in
-//! the same way: plainly; by a rival that has committed and not finished; by the transaction that
-//! asks; or, in one of them only, by a rival that is still active.
+//! the same way: plainly; by a rival that has committed and not finished; by the reading
+//! transaction; or, in one of them only, by a rival that is still active.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -29,7 +29,7 @@ use crate::differential::{
 };
 use crate::random::Random;
 
-/// How the documents got into their state.
+/// Way in which the documents got into their state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Change {
     Plain,
@@ -41,7 +41,7 @@ enum Change {
 const ROUNDS: usize = 3;
 const PIPELINES: usize = 8;
 
-/// Nothing is finished before the test is over.
+/// Keeps every document from being finished before the test is over.
 struct Unfinished(Semaphore);
 
 impl StepHook for Unfinished {
@@ -163,7 +163,7 @@ impl Sequence {
         Ok(self.tally)
     }
 
-    /// Changes both databases; answers the session of the transaction that asks.
+    /// Changes both databases; returns the session of the reading transaction.
     async fn change(
         &mut self,
         change: Change,

@@ -1,5 +1,5 @@
-//! When two answers are the same: to the byte, the order of fields included, but for what the
-//! server makes anew (ObjectIds, the current date).
+//! Comparison of two answers: they are the same to the byte, the order of fields included, but for
+//! what the server makes anew (ObjectIds, the current date).
 
 use bson::{Bson, Document, doc, oid::ObjectId};
 

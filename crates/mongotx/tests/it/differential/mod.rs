@@ -30,7 +30,7 @@ fn number_from(variable: &str) -> Option<u64> {
     std::env::var(variable).ok()?.parse().ok()
 }
 
-/// Sequences of consecutive seeds, or the one that is asked for.
+/// Compares sequences of consecutive seeds, or the one of the seed that is given.
 async fn compare_sequences(test: &str, runs: u64, options: ClientOptions, plan: Plan) {
     let server = testkit::shared_standalone().await.unwrap();
     let client = Client::connect_with(&server.uri(), options).await.unwrap();

@@ -3,9 +3,9 @@
 //! 1. Both collections get the same documents and indexes.
 //! 2. Groups of operations, each outside transactions or in one: every answer is compared, and
 //!    after every write the whole view.
-//! 3. At the end of a transaction nobody outside has seen anything of it. It is committed, and the
-//!    stored collections are equal; or it is rolled back, and the stored collection is what it was.
-//!    The plain one is then put back.
+//! 3. At the end of a transaction no reader outside has seen anything of it. It is committed, and
+//!    the stored collections are equal; or it is rolled back, and the stored collection is what it
+//!    was. The plain one is then put back.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -26,7 +26,7 @@ use crate::differential::{
 };
 use crate::random::Random;
 
-/// Contents of a sequence.
+/// Size and kind of a sequence.
 #[derive(Clone, Debug)]
 pub(crate) struct Plan {
     pub(crate) groups: usize,

@@ -24,7 +24,7 @@ async fn records(world: &World) -> mongodb::Collection<Document> {
     world.raw().await.database(&world.tx_db()).collection("txs")
 }
 
-/// From now on the client's record is one of version 2, that nobody has heard of for an hour.
+/// Makes the client's record one of version 2, without a sign of life for an hour.
 async fn make_later(world: &World, id: TxId) {
     let hour_ago = DateTime::from_millis(DateTime::now().timestamp_millis() - 3_600_000);
     let later = doc! {"$set": {"format": 2, "changes": {"00000000": 1_i64}, "beat": hour_ago}};
@@ -47,7 +47,7 @@ async fn free(world: &World) {
     free.insert_many((1..=3).map(|id| doc! {"_id": id, "n": 0})).await.unwrap();
 }
 
-/// Content of the record, without the time at which it was asked for.
+/// Content of the record, without the time at which it was last read durably.
 async fn said(world: &World, id: TxId) -> Document {
     let mut record =
         records(world).await.find_one(doc! {"_id": ObjectId::from_bytes(id.client.0)}).await.unwrap().unwrap();
@@ -114,7 +114,7 @@ async fn what_was_read_is_not_validated_beside_a_later_format() {
     world.drop().await;
 }
 
-/// A reader that loses again and again asks all clients for quiet: but for those of a later format.
+/// A reader that loses again and again sets quiet in all records but those of a later format.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn quiet_is_not_asked_of_a_client_of_a_later_format() {
     let (world, id) = world_with_later("format_quiet").await;

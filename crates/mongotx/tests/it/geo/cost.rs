@@ -31,7 +31,7 @@ async fn near_is_two_commands_when_nothing_is_pending() {
     assert_eq!(commands(&mut scene, false).await, 2);
     assert_eq!(commands(&mut scene, true).await, 2);
     scene.write_own(random).await;
-    // The write has made an index: what is known of the collection is asked again, once.
+    // The write has made an index: the client looks the collection up again, once.
     commands(&mut scene, true).await;
     assert_eq!(commands(&mut scene, true).await, 3, "and a look at the own record");
     scene.end().await;

@@ -1,11 +1,11 @@
 //! Queries by place, compared with what the test computes itself: in the view of a transaction with
-//! writes of its own and of somebody outside, while rivals are active, committed and not finished,
+//! writes of its own and of a reader outside, while rivals are active, committed and not finished,
 //! or dead.
 //!
 //! - `earth`: distances. `view`: the documents as each may see them, and the brute-force answer.
 //!   `queries`: random ones.
-//! - `world`: a collection with everybody at work on it. `compare`: finds. `stage`: the `$geoNear`
-//!   stage.
+//! - `world`: a collection with all these transactions at work on it. `compare`: finds. `stage`:
+//!   the `$geoNear` stage.
 //! - `writes`: updates and deletes of what is nearest. `cost`: commands and indexes used.
 
 mod compare;

@@ -5,14 +5,14 @@ use bson::{Document, doc};
 use crate::geo::earth::Point;
 use crate::random::Random;
 
-/// Kind of the index.
+/// Kind of the geospatial index.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Kind {
     Sphere,
     Plane,
 }
 
-/// Unit of the distances.
+/// Unit in which the query measures distances.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Measure {
     Metres,

@@ -24,7 +24,7 @@ pub(crate) struct Scene {
     pub(crate) client: Client,
     pub(crate) coll: Collection<Document>,
     pub(crate) session: Session,
-    /// Documents that are committed.
+    /// Documents as they are committed.
     pub(crate) committed: View,
     /// Documents that the session sees.
     pub(crate) own: View,

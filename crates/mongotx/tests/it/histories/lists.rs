@@ -10,7 +10,7 @@ use txcheck::lists::{End, Lists, Op, Recorder};
 use super::{Member, assert_clean, crew, step_aside};
 use crate::random::Random;
 
-/// Number of lists.
+/// Number of lists in the collection.
 const KEYS: i64 = 3;
 
 struct Run {

@@ -1,4 +1,4 @@
-//! Several clients at once, in an order that nobody decides: what a serial interleaving of whole
+//! Several clients at once, in an order that no test decides: what a serial interleaving of whole
 //! operations cannot show are races between two commands of one operation. The judges look at what
 //! happened, whatever it was.
 //!
@@ -35,7 +35,7 @@ use crate::{quiet, random::Random};
 const ENOUGH: usize = 40;
 const LIMIT: Duration = Duration::from_secs(90);
 
-/// How long a run goes on.
+/// Duration of a run.
 fn seconds() -> Duration {
     let asked = std::env::var("MONGOTX_HISTORIES_SECONDS").ok();
     Duration::from_secs(asked.map_or(2, |seconds| seconds.parse().expect("MONGOTX_HISTORIES_SECONDS is no number")))

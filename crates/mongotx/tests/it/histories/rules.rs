@@ -1,5 +1,5 @@
-//! Rules that hold whoever was faster: counters that miss no acknowledged step, somebody always on
-//! call, one document for each unique value.
+//! Rules that hold whichever client was faster: counters that miss no acknowledged step, at least
+//! one doctor on call, one document for each unique value.
 
 use std::{
     future::Future,

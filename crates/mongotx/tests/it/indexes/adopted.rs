@@ -1,3 +1,6 @@
+//! Indexes that were made without MongoTx: the first write of a transaction stores them in the form
+//! that transactions need.
+
 use bson::{Document, doc};
 use mongodb::{IndexModel, options::IndexOptions};
 

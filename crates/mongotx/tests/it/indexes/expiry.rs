@@ -1,3 +1,6 @@
+//! TTL indexes: the server removes a document only when no transaction holds it.
+//! `outlived.rs` has the race of the two.
+
 use std::time::Duration;
 
 use bson::{DateTime, doc};

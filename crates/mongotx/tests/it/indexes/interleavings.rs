@@ -3,7 +3,7 @@
 //!
 //! The test keeps the book itself: what is committed, and what each open transaction would make of
 //! it. A duplicate is answered only where the book has one; what commits is unique and is all
-//! there; a transaction that nobody can be in the way of is not refused.
+//! there; a transaction that no rival can be in the way of is not refused.
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 

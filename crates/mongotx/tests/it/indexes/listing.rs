@@ -1,3 +1,5 @@
+//! Listing, hints and refusals of indexes: as on a plain server, whatever MongoTx stores for them.
+
 use std::{collections::BTreeSet, time::Duration};
 
 use bson::{Document, doc};

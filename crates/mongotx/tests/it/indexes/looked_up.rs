@@ -8,9 +8,9 @@ use mongotx::{Client, Collection, IndexModel};
 use super::assert_duplicate;
 use crate::{common::LIMIT, late::proxy::Proxy, quiet};
 
-/// A client has asked the server which indexes there are, and has no answer yet, when a unique one
+/// A client has sent the command that lists the indexes, and has no answer yet, when a unique one
 /// is made by another client that finds no record with the collection. Then it begins to write
-/// there: by the indexes of now, whatever it is still told of the ones before.
+/// there: by the indexes of now, whatever the answer says of the ones before.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_answer_from_before_the_index_does_not_count_after_it() {
     let server = testkit::shared_standalone().await.unwrap();

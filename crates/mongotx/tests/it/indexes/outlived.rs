@@ -2,7 +2,7 @@
 //! the server's fail points.
 //!
 //! The monitor has found the document while it was free, meets a conflict when it removes it, and
-//! stands still until it is told to look again.
+//! stands still until the fail point lets it look again.
 
 use std::time::Duration;
 

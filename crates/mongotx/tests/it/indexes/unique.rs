@@ -1,3 +1,7 @@
+//! Unique indexes between pending and committed values: duplicates, conflicts, exchanges, and
+//! arrays, partial, sparse and collated indexes. `interleavings.rs` has every order of short
+//! transactions.
+
 use bson::{Document, doc};
 use mongotx::{ErrorKind, IndexModel};
 

@@ -1,3 +1,5 @@
+//! Validators of collections: a write that breaks one fails at the write, not at the commit.
+
 use bson::{Document, doc};
 use mongotx::ErrorKind;
 

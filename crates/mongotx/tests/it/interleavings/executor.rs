@@ -13,7 +13,7 @@ use mongotx::{
 };
 use txcheck::{Executor, Item, Log, Refused, Tx, Value};
 
-/// How a write is written.
+/// Form in which a write is made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Form {
     /// `$push` and `$set`: lock, copy and change in two statements.
@@ -106,7 +106,7 @@ pub(crate) struct Run<'a> {
 }
 
 impl<'a> Run<'a> {
-    /// Stores the initial items.
+    /// Stores the initial items, and opens a session for each client.
     pub(crate) async fn start(
         clients: &'a Clients,
         number: usize,

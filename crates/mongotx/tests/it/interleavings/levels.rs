@@ -106,7 +106,8 @@ pub(crate) async fn all_anomalies(levels: &[Isolation], texts: &[&str], begins: 
     found
 }
 
-/// Lists of more interleavings run in the hardest setting only, unless all of them are asked for …
+/// Lists of more interleavings run in the hardest setting only, without `MONGOTX_INTERLEAVINGS_ALL`
+/// …
 const LONG: usize = 20;
 /// … and of lists of more than these every eighth is enough.
 const VERY_LONG: usize = 60;

@@ -28,7 +28,7 @@ const AT_A_TIME: usize = 8;
 /// Both arrivals of every command, in place of one after the other in turn.
 const ALL: &str = "MONGOTX_LATE_ALL";
 
-/// When the held command arrives.
+/// Time at which the held command arrives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Arrival {
     BeforeCommit,
@@ -44,7 +44,7 @@ fn documents() -> Vec<Document> {
     some.chain([doc! {"_id": FIRST, "n": 1, "k": 1_000}]).collect()
 }
 
-/// Surroundings of one operation.
+/// Proxy, clients and collections of one operation.
 struct Place {
     operation: Operation,
     proxy: Proxy,

@@ -139,7 +139,7 @@ impl Operation {
         }
     }
 
-    /// Whether another transaction holds document 2.
+    /// Returns true if another transaction holds document 2.
     pub(super) fn meets_rival(self) -> bool {
         matches!(
             self,

@@ -196,7 +196,7 @@ impl Shared {
         }
     }
 
-    /// Whether the client gets it.
+    /// Notes an answer of the server. Returns true if the client gets it.
     fn note_answer(&self, message: &[u8]) -> bool {
         let state = self.state.lock().unwrap();
         let answers_it = state.request == number(message, 8);

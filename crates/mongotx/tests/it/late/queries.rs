@@ -1,4 +1,4 @@
-//! Queries that are asked by two `find`s in one write: which transactions have something pending,
+//! Queries that are sent as two `find`s in one write: which transactions have something pending,
 //! and the answer (decision 0058).
 
 use std::net::SocketAddr;
@@ -9,7 +9,7 @@ use mongotx::{Client, ClientOptions, Collection, Session, Step};
 use super::{LIMIT, proxy::Proxy};
 use crate::quiet::{self, Gate};
 
-/// Pending documents that the first of them tells of.
+/// Limit of pending documents that the first of them lists.
 const TOLD: i32 = 90;
 
 /// `_id`s of the documents whose `n` is this, in their order.
@@ -38,7 +38,7 @@ async fn commits_and_never_finishes(coll: &Collection<Document>, id: i32) -> Cli
     client
 }
 
-/// More documents are pending than the question tells of, and some of the others are decided.
+/// More documents are pending than the probe lists, and some of the others are decided.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_is_decided_is_seen_behind_more_pending_documents_than_are_told_of() {
     let reader = quiet::connect(quiet::options()).await;
@@ -56,7 +56,7 @@ async fn what_is_decided_is_seen_behind_more_pending_documents_than_are_told_of(
     assert_eq!(found(&coll, 2).await.len(), 93);
 }
 
-/// The future is dropped when the first one is answered, and the second one is on its way: nobody
+/// The future is dropped when the first one is answered, and the second one is on its way: no query
 /// takes its answer for another one's.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn query_that_is_dropped_between_its_two_answers_disturbs_no_other() {

@@ -1,5 +1,5 @@
-//! A validation whose second question takes long, while values come back: the answers are those
-//! that were read, and of no one moment all the same. Only the looks at the change stamps can tell.
+//! A validation whose second read takes long, while values come back: the answers are those that
+//! were read, and of no one moment all the same. Only the looks at the change stamps can show that.
 
 use std::net::SocketAddr;
 

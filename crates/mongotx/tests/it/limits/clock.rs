@@ -8,8 +8,8 @@ use mongotx::ErrorKind;
 use crate::common::{ghost, until, world::World};
 use crate::limits::Scene;
 
-/// The server's clock may not be moved here, so it is asked: what it says before and after enclose
-/// every stored time.
+/// The server's clock may not be moved here, so the test reads it: its times before and after
+/// enclose every stored time.
 async fn server_now(world: &World) -> bson::DateTime {
     let hello: Document = world.raw().await.database("admin").run_command(doc! {"hello": 1}).await.unwrap();
     *hello.get_datetime("localTime").unwrap()

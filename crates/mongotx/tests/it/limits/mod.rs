@@ -48,7 +48,7 @@ impl Scene {
         self.world.collection(&other, "a").find_one(doc! {"_id": id}).await.unwrap()
     }
 
-    /// Nothing of any transaction is left in the documents.
+    /// Checks that no lock or other metadata of any transaction is left in the documents.
     pub(crate) async fn assert_clean(&self, what: &str) {
         assert!(self.client.flush(common::LIMIT).await);
         common::until(&format!("{what}: clean documents"), async || {

@@ -1,4 +1,4 @@
-//! Reserved names are refused wherever they could be written or asked for, with an error that names
+//! Reserved names are refused wherever they could be written or read, with an error that names
 //! them.
 
 use bson::{Bson, Document, doc};

@@ -132,8 +132,8 @@ async fn update_of_a_document_that_cannot_double_is_refused_and_loses_nothing() 
         let error = scene.a.find_one_and_update(doc! {"_id": id}, pushed).session(&mut session).await.unwrap_err();
         assert_too_large(&error);
         let small = doc! {"_id": id, "n": 1};
-        // A replacement needs no copy of what it replaces, if the library can tell; either way
-        // nothing is lost.
+        // A replacement needs no copy of what it replaces, if the library knows its size; either
+        // way nothing is lost.
         let replaced = scene.a.replace_one(doc! {"_id": id}, &small).session(&mut session).await;
         replaced.as_ref().err().into_iter().for_each(assert_too_large);
         session.rollback().await.unwrap();

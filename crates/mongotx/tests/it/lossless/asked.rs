@@ -1,4 +1,4 @@
-//! A server's command, asked through the library's methods, and its answer in the form of
+//! A server's command, sent through the library's methods, and its answer in the form of
 //! [`testkit::lookalikes::told`].
 
 use bson::{Bson, Document, RawDocumentBuf, doc};
@@ -41,7 +41,7 @@ macro_rules! within {
     };
 }
 
-/// Asks for what the command says.
+/// Carries out the command through the library.
 pub(super) async fn ask<T: Kind>(coll: &Collection<T>, session: Option<&mut Session>, command: &Document) -> Document {
     let name = command.keys().next().unwrap().as_str();
     let done = match name {
@@ -159,8 +159,8 @@ async fn delete<T: Kind>(
     Ok(doc! {"n": deleted as i32})
 }
 
-/// The document, once decoded by its type and once as `in_full` has it: each command is asked one
-/// way, by its fields.
+/// The document, once decoded by its type and once as `in_full` has it: each command goes one way,
+/// by its fields.
 async fn modify<T: Kind>(
     coll: &Collection<T>,
     session: Option<&mut Session>,

@@ -1,4 +1,4 @@
-//! The same commands, sent to the server as they are and asked through the library.
+//! The same commands, sent to the server as they are and through the library.
 
 use bson::{Bson, Document, RawDocumentBuf, doc, rawdoc};
 use mongotx::{Client, Isolation, TransactionOptions};
@@ -19,7 +19,7 @@ async fn plainly(db: &mongodb::Database, command: &Document) -> Document {
             other => panic!("{command}: {other:?}"),
         },
     };
-    // The library tells what was refused, and no counts beside it.
+    // The library reports what was refused, and no counts beside it.
     if answer.contains_key("refused") {
         answer.remove("nModified");
     }

@@ -3,12 +3,11 @@
 //!
 //! | file | content |
 //! | --- | --- |
-//! | [`asked`] | a server's command, asked through the library's methods |
-//! | [`compare`] | the same commands, sent to the server and asked through the library: same answers, same stored bytes |
+//! | [`asked`] | a server's command, sent through the library's methods |
+//! | [`compare`] | the same commands, sent to the server and through the library: same answers, same stored bytes |
 //! | [`fuzz`] | the same with random documents |
 //! | [`structs`] | an application's own types: as the official driver reads and writes them |
-//! | [`unreadable`] | documents that a `Document` cannot hold: text that is not UTF-8, a field that
-//! is there twice |
+//! | [`unreadable`] | documents that a `Document` cannot hold: text that is not UTF-8, a field that is there twice |
 
 mod asked;
 mod compare;

@@ -37,8 +37,9 @@ pub(crate) async fn connect(options: ClientOptions) -> Client {
     Client::connect_with(&server.uri(), options).await.unwrap()
 }
 
-/// A server beside the shared one, for tests whose clients ask for quiet: all clients of a server
-/// are asked, and who hears of it late is validated again. Others count what that costs.
+/// A server beside the shared one, for tests whose clients request quiet: it concerns all clients
+/// of a server, and a transaction that hears of it late is validated again. Other tests count what
+/// that costs.
 pub(crate) async fn server_apart() -> &'static Server {
     static APART: OnceCell<Server> = OnceCell::const_new();
     APART.get_or_try_init(|| ServerOptions::standalone().in_memory().start()).await.unwrap()
@@ -73,10 +74,10 @@ pub(crate) async fn commands_of<T>(client: &Client, work: impl Future<Output = T
     after
 }
 
-/// Answer of `work`, and how often its validations have asked for several things together.
-/// (Their commands are `find`s, as looks are, of which there are more or fewer by chance. A
-/// validation that was disturbed asks again, and so does a commit beside which others have had
-/// quiet, both by chance: the questions of one round are counted.)
+/// Result of `work`, and the number of times that its validations have read several things
+/// together. (Their commands are `find`s, as looks are, of which there are more or fewer by chance.
+/// A validation that was disturbed reads again, and so does a commit beside which others have had
+/// quiet, both by chance: the times of one round are counted.)
 pub(crate) async fn questions_of<T>(client: &Client, work: impl Future<Output = T>) -> (T, u64) {
     let before = client.metrics();
     let done = work.await;

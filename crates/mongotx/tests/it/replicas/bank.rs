@@ -26,7 +26,7 @@ use crate::common::{until, verify::assert_documents_clean, world::World};
 const ACCOUNTS: i32 = 6;
 const CLIENTS: i32 = 4;
 const BALANCE: i32 = 100;
-/// How long, in seconds, unless `MONGOTX_REPLICAS` says otherwise.
+/// Length of the run in seconds, unless `MONGOTX_REPLICAS` says otherwise.
 const SECONDS: u64 = 12;
 
 /// The answer of a client about one transfer.
@@ -186,7 +186,7 @@ async fn check(world: &World, told: &[Told]) {
     assert_documents_clean(world, "replica bank").await;
 }
 
-/// P9: what can be asked for later.
+/// P9: outcomes that can be looked up later.
 async fn fates(client: &Client, told: &[Told]) -> BTreeMap<i32, Fate> {
     let mut fates = BTreeMap::new();
     for one in told {

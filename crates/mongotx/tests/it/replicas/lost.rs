@@ -59,8 +59,9 @@ impl StepHook for Both {
     }
 }
 
-/// The decision reaches the primary alone, which steps down before anybody has it. The owner
-/// finishes nothing, as if it had died: what it was told counts, and what a rival finds.
+/// The decision reaches the primary alone, which steps down before any other member has it. The
+/// owner finishes nothing, as if it had died: what counts is the result that it got, and what a
+/// rival finds.
 async fn decision_that_is_lost(concern: Concern) {
     let set = set().await;
     let world = World::new(&set.uri(), "lost_decision");
@@ -83,7 +84,7 @@ async fn decision_that_is_lost(concern: Concern) {
     until_has(old, &world.tx_db(), "txs", doc! {"committed": id.seq as i64}).await;
     set.fail_over_to(next).await.unwrap();
     set.heal().await;
-    // The owner asks the new primary, and may send it the decision again.
+    // The owner reads from the new primary, and may send it the decision again.
     let told = commit.await.unwrap();
     let other = world.client(1_000).await;
     let fate = until("a fate", async || other.kill(id).await.ok()).await;
@@ -104,7 +105,7 @@ async fn nor_is_one_that_was_to_wait_for_the_majority() {
 }
 
 /// A has to take the second write back, and closes all its connections for that, which would be
-/// noticed. The client was told before that the write may be lost.
+/// noticed. The client has had an error before, that the write may be lost.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn primary_a_then_b_then_a_again_is_no_half_commit() {
     let set = set().await;
@@ -139,10 +140,10 @@ async fn primary_a_then_b_then_a_again_is_no_half_commit() {
     world.drop().await;
 }
 
-/// Here the second write is lost with B. A never hears of it: it has nothing to take back, so it
+/// Here the second write is lost with B. A never receives it: it has nothing to take back, so it
 /// closes no connection, and the record is written over the one from before. Nothing there shows
-/// that B was primary in between, as the commit of another transaction tells, whose one write was
-/// kept: the lost write itself must not be taken for done.
+/// that B was primary in between. The commit of another transaction, whose one write was kept,
+/// proves that it was: the lost write itself must not be taken for done.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn primary_a_then_b_then_a_again_over_the_same_connections_is_no_half_commit() {
     let set = set().await;
@@ -157,11 +158,11 @@ async fn primary_a_then_b_then_a_again_over_the_same_connections_is_no_half_comm
     panic!("the connection to A was made anew each time, so nothing was tried");
 }
 
-/// Answers whether the record was written over the connection from before.
+/// Returns true if the record was written over the connection from before.
 ///
 /// 1. A: two transactions write a document each, which all members have.
-/// 2. B, which nobody follows: the first transaction writes another document. Its client is held
-///    before it hears of that.
+/// 2. B, which no other member follows: the first transaction writes another document. Its client
+///    is held before it hears of that.
 /// 3. A: it goes on, and both commit.
 async fn a_to_b_to_a(set: &Turn, world: &World) -> bool {
     // The third lock is answered, or not, before A is primary again, and the client hears of it

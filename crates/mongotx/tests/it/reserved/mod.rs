@@ -1,5 +1,5 @@
-//! Nothing stores a field with a reserved name: every way to write, with names that only the server
-//! learns, out of the application's own nested data.
+//! Reserved names are refused in every way to write, with names that only the server learns, out of
+//! the application's own nested data.
 //!
 //! | file | what |
 //! | --- | --- |

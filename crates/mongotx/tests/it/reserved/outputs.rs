@@ -1,3 +1,6 @@
+//! `$out` and `$merge` with reserved names in their results: both are refused, and the target stays
+//! as it was.
+
 use bson::{Bson, Document, doc};
 
 use super::{NAMES, Place, assert_refused, value_of};

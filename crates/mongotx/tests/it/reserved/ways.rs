@@ -1,3 +1,6 @@
+//! Writes of every form that would bring a reserved name to the top level: all are refused. Nested
+//! fields of such names are the application's own.
+
 use bson::{Document, doc};
 use mongotx::{Error, Modification, Session, WriteModel};
 

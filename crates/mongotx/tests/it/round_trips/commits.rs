@@ -48,7 +48,8 @@ async fn read_only_transaction_at_read_committed_is_its_reads() {
     assert!(client.flush(LIMIT).await);
 }
 
-/// The record's writer is held at its first decision until everybody has asked for a commit.
+/// The record's writer is held at its first decision until all transactions have requested their
+/// commit.
 #[tokio::test]
 async fn commits_of_32_at_a_time_share_two_record_writes_and_two_to_finish() {
     let (decision, finish) = (Gate::before(&[Step::BeforeDecision]), Gate::before(&[Step::BeforeFinish]));

@@ -121,7 +121,7 @@ async fn fields_that_a_rival_leaves_as_they_are_are_read_and_validated_without_i
     }
 }
 
-/// A rival that changes what is shown, inserts or removes it is asked about.
+/// The status of a rival that changes what is shown, inserts or removes it is read.
 #[tokio::test]
 async fn fields_that_a_rival_changes_are_those_of_the_version_that_counts() {
     let (rivals, theirs) = warm(quiet::options()).await;

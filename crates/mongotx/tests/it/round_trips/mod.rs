@@ -1,4 +1,4 @@
-//! How many commands each case costs: the table "Round trips to reach" of the protocol.
+//! Number of commands that each case costs: the table "Round trips to reach" of the protocol.
 //!
 //! Counted by the driver's command monitoring, which feeds `client.metrics().commands`; one test
 //! compares that with what the server itself has counted. Registration and look-ups that are made

@@ -155,7 +155,7 @@ async fn read_by_a_unique_key_beside_own_writes_is_one_command() {
     };
     assert_eq!(cost(&client, others).await, 1);
     // An answer from its own writes, and an empty one, take a look at the transaction's record; an
-    // empty one is asked for in two steps besides.
+    // empty one takes two reads besides.
     for (k, n, commands) in [(1, Some(2), 2), (77, None, 3)] {
         let own = async {
             let found = coll.find_one(doc! {"k": k}).session(&mut session).await.unwrap();

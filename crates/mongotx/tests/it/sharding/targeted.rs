@@ -10,7 +10,7 @@ use crate::sharding::{
     wire::Wire,
 };
 
-/// Writes in every way there is. Where a filter names no key, it is asked for.
+/// Writes in every way there is. Where a filter names no key, the library reads it.
 async fn write_everything(place: &Place, client: &Client, session: &mut Session) {
     let coll = place.collection(client);
     let plus = doc! {"$inc": {"n": 1}};

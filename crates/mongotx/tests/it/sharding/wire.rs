@@ -41,11 +41,11 @@ fn targeted_kind(entry: &Document) -> Option<String> {
     let command = entry.get_document("command").unwrap();
     let conditions = ["q", "filter", "query"].into_iter().filter_map(|place| command.get_document(place).ok());
     let named: Vec<&Document> = conditions.filter(|condition| names_id(condition)).collect();
-    // Who has something pending is asked for beside a query, and behind a router as a part of it.
+    // The probe for pending documents comes beside a query, and behind a router as a part of it.
     if command.get_document("projection").is_ok_and(|shown| shown == &doc! {"_xTxId": 1, "_id": 0}) {
         return None;
     }
-    // The place of a document is asked for by its `_id` alone.
+    // The place of a document is read by its `_id` alone.
     let asks_where = command.get_document("projection").is_ok_and(|shown| shown.contains_key("owner.id"));
     for condition in &named {
         assert!(is_targeted(condition) || asks_where, "without the key: {condition} in {entry}");

@@ -1,3 +1,5 @@
+//! Capped collections: read everywhere, written outside transactions only.
+
 use bson::{Document, doc};
 use mongotx::Isolation;
 

@@ -1,3 +1,5 @@
+//! Clustered collections, with and without expiry, and those with a default collation.
+
 use bson::{Document, doc};
 use mongotx::{ErrorKind, IndexModel, Isolation};
 

@@ -1,3 +1,6 @@
+//! Time series: read everywhere, written outside transactions only; their buckets are not written
+//! at all.
+
 use bson::{DateTime, Document, doc};
 use mongotx::Isolation;
 

@@ -1,3 +1,6 @@
+//! The server's own collections and databases, and the records of clients: read, and not written in
+//! transactions.
+
 use bson::{Document, doc};
 use mongotx::{ErrorKind, Isolation};
 

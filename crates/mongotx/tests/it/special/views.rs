@@ -1,3 +1,5 @@
+//! A view that MongoTx has made: read, and not written.
+
 use bson::{Document, doc};
 use mongotx::Isolation;
 

@@ -1,4 +1,4 @@
-//! Random text searches.
+//! Random text searches, compared with the same ones on a plain copy of the documents.
 
 use bson::{Document, doc};
 use futures_util::TryStreamExt;

@@ -88,8 +88,8 @@ async fn what_is_refused_is_refused_by_name() {
     scene.end().await;
 }
 
-/// An update that is refused for its filter has written nothing: the same filter can still be asked
-/// of what everybody sees.
+/// An update that is refused for its filter has written nothing: the same filter still works in a
+/// read of the committed documents.
 #[tokio::test]
 async fn a_filter_that_no_update_can_ask_leaves_the_transaction_without_writes() {
     let random = &mut Random::of_seed(830);

@@ -1,6 +1,6 @@
-//! What a transaction has read is asked again behind its insert, in the same write, where the
-//! commit is expected next, and others of its client wait or none runs (decision 0061). The commit
-//! rests on that if it does come next, and asks again if anything else has.
+//! What a transaction has read is read again behind its insert, in the same write, where the commit
+//! is expected next, and others of its client wait or none runs (decision 0061). The commit rests
+//! on that if it does come next, and reads again if anything else has.
 
 use std::{future::IntoFuture, time::Duration};
 
@@ -28,14 +28,14 @@ struct Place {
     inserted: Collection<Document>,
 }
 
-/// Outcome of one transaction.
+/// Outcome and counts of one transaction.
 struct Ended {
     inserted: Result<()>,
     /// The answer to its commit, or to its rollback where the insert was refused.
     committed: Result<()>,
     /// Number of questions about what it has read, from the insert on.
     asked: u64,
-    /// Whether it was asked behind the insert what was read.
+    /// True if its reads were sent again behind the insert.
     is_asked_behind: bool,
     /// Validations that have rested on that.
     ahead: u64,
@@ -127,8 +127,9 @@ impl Place {
         Ended { inserted, committed, asked, is_asked_behind, ahead }
     }
 
-    /// Whether a transaction for which nobody waits asks behind its insert of `id`, and its commit
-    /// rests on that. `has_sibling`: another transaction of its client runs, and has written.
+    /// Returns true if a transaction that no other waits for sends its reads again behind its
+    /// insert of `id`, and its commit rests on that. `has_sibling`: another transaction of its
+    /// client runs, and has written.
     async fn asks_unwanted(&self, id: i32, has_sibling: bool) -> bool {
         let (mut session, mut sibling) = (self.begun(), self.begun());
         let found = self.read.find(doc! {"n": 1}).session(&mut session).await.unwrap();
@@ -250,7 +251,7 @@ async fn write_behind_the_insert_makes_the_commit_ask_again() {
     assert_conflict(&place, ended).await;
 }
 
-/// `validate` is of now: what was asked ahead of it does not count at the commit any more.
+/// `validate` is of now: a validation ahead of it does not count at the commit any more.
 #[tokio::test]
 async fn commit_behind_a_validation_asks_again() {
     let behind = async |place: &Place, session: &mut Session| {
@@ -261,7 +262,8 @@ async fn commit_behind_a_validation_asks_again() {
     assert_conflict(&place, ended).await;
 }
 
-/// After something else has come next, two commits have to come before it is asked again.
+/// After something else has come next, two commits have to come before reads are sent behind an
+/// insert again.
 #[tokio::test]
 async fn nothing_is_asked_behind_an_insert_that_others_did_not_end_with() {
     let more = async |place: &Place, session: &mut Session| place.change(3, session).await.unwrap();

@@ -1,5 +1,5 @@
 //! Documents that were read by their `_id`s and are locked afterwards, as they were read: the lock
-//! makes sure of that, and the commit asks nothing (decision 0062).
+//! makes sure of that, and the commit reads nothing again (decision 0062).
 
 use std::time::Duration;
 
@@ -39,7 +39,7 @@ async fn stage() -> (Client, Collection<Document>, Collection<Document>) {
     (client, coll, others)
 }
 
-/// What is read of the documents. `gone` is never there.
+/// Projection of the documents that are read. `gone` is never there.
 fn shown() -> Document {
     doc! {"n": 1, "s": 1, "t": 1, "f": 1, "gone": 1}
 }
@@ -208,7 +208,7 @@ async fn what_no_statement_of_a_bulk_demands_is_asked_again() {
     }
 }
 
-/// Values that an expression cannot tell from others are asked for at the commit.
+/// Values that an expression cannot distinguish from others are read again at the commit.
 #[tokio::test]
 async fn values_that_the_lock_cannot_compare_are_asked_again() {
     let values = [doc! {"a": 1}.into(), Bson::from(vec![1, 2]), Bson::Null, 0.0.into()];

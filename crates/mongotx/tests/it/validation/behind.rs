@@ -84,7 +84,8 @@ async fn look_behind_questions_of_two_databases_does_not_count() {
     assert_eq!(looks_behind(&client, reader).await, 0);
 }
 
-/// Another client holds a document: whether it still does is asked when the answer is there.
+/// Another client holds a document: the read that checks whether it still does comes when the
+/// answer is there.
 #[tokio::test]
 async fn look_before_somebody_was_asked_about_does_not_count() {
     let client = quiet::connect(quiet::options()).await;
@@ -100,7 +101,7 @@ async fn look_before_somebody_was_asked_about_does_not_count() {
     holder.rollback().await.unwrap();
 }
 
-/// Another client holds a document that a query has to see: the query is asked by itself.
+/// Another client holds a document that a query has to see: the query is sent by itself.
 #[tokio::test]
 async fn look_before_a_part_that_is_left_does_not_count() {
     let client = quiet::connect(quiet::options()).await;

@@ -27,8 +27,9 @@ async fn stage() -> (Client, Client, Collection<Document>) {
 }
 
 /// Reads everything but `m` of two documents, the first by this filter, and writes the third while
-/// a rival holds the first. The answer to the commit, its questions, and its aggregations: a read
-/// that is asked by itself is one. (How many looks there are is a matter of time.)
+/// a rival holds the first. Returns the answer to the commit, the number of its joint reads, and
+/// that of its aggregations: a read that is sent by itself is one. (How many looks there are is a
+/// matter of time.)
 async fn commit_beside(by: Document, shown: Document, change: Option<Document>) -> (mongotx::Result<()>, Asked) {
     let (client, rival, coll) = stage().await;
     let mut reader = begun(&client);
@@ -63,7 +64,7 @@ async fn rival_that_changes_another_field_costs_nothing() {
     }
 }
 
-/// Everything but `m`, said in two ways.
+/// Projections of everything but `m`, in two forms.
 const SHOWN: [fn() -> Document; 2] = [|| doc! {"n": 1, "k": 1}, || doc! {"m": 0}];
 
 #[tokio::test]
@@ -85,7 +86,8 @@ async fn rival_that_changes_what_was_read_is_in_the_way() {
     }
 }
 
-/// A document that a rival has locked is shown by one command, whatever fields of it are asked for.
+/// A document that a rival has locked is shown by one command, whatever fields of it the query
+/// shows.
 #[tokio::test]
 async fn fields_of_a_document_that_a_rival_holds_are_one_command() {
     let (client, rival, coll) = stage().await;
@@ -102,8 +104,8 @@ async fn fields_of_a_document_that_a_rival_holds_are_one_command() {
     writer.rollback().await.unwrap();
 }
 
-/// Who has found documents and changed one of them asks no more at the commit than who has changed
-/// another.
+/// A transaction that has found documents and changed one of them reads no more at the commit than
+/// one that has changed another.
 #[tokio::test]
 async fn what_the_reader_holds_itself_costs_nothing() {
     for isolation in [Isolation::Snapshot, Isolation::Serializable] {
@@ -123,7 +125,7 @@ async fn what_the_reader_holds_itself_costs_nothing() {
                 let commit = async { reader.commit().await.unwrap() };
                 let (sent, questions) = quiet::questions_of(&client, quiet::commands_of(&client, commit)).await;
                 if is_warm {
-                    // A read that is asked by itself is an aggregation.
+                    // A read that is sent by itself is an aggregation.
                     asked.push((questions, sent.get("aggregate").copied()));
                 }
                 assert!(client.flush(std::time::Duration::from_secs(60)).await);

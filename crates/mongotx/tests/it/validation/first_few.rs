@@ -1,5 +1,5 @@
 //! The first few of an order, in a transaction that has inserted documents there: as many of the
-//! others' are asked again at the commit, and no more.
+//! others' are read again at the commit, and no more.
 
 use std::time::Duration;
 

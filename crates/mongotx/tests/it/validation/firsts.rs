@@ -43,7 +43,7 @@ impl Stage {
             (1..=6).map(|id| doc! {"_id": id, "k": id * direction, "n": 1, "m": 1}).collect();
         coll.insert_many(&documents).await.unwrap();
         let stage = Self { client, rival, unfinished, coll, sort };
-        // Everything is asked once that is asked once.
+        // Makes all look-ups that a client makes once.
         for isolation in LEVELS {
             let mut session = begun(&stage.client, isolation);
             stage.take(&mut session, 1).await;
@@ -58,8 +58,8 @@ impl Stage {
         assert_eq!(first.await.unwrap().unwrap().get_i32("_id").unwrap(), id);
     }
 
-    /// Takes the first two, and commits after the rival has written. What the commit answers, and
-    /// how many questions it has asked.
+    /// Takes the first two, and commits after the rival has written. Returns the commit's answer,
+    /// and the number of its joint reads.
     async fn commit_beside(
         &self,
         isolation: Isolation,
@@ -91,8 +91,8 @@ impl Stage {
         if is_committed {
             rival.commit().await.unwrap();
         }
-        // (How many looks there are is a matter of time: the last one may be good for another.)
-        // What is asked by itself is an aggregation.
+        // (How many looks there are is a matter of time: the last one may be good for another.) A
+        // read that is sent by itself is an aggregation.
         let mut committed = Ok(());
         let commit = async { committed = session.commit().await.map(drop) };
         let (sent, asked) = quiet::questions_of(&self.client, quiet::commands_of(&self.client, commit)).await;

@@ -150,7 +150,7 @@ async fn one(clients: &(Client, Client), isolation: Isolation, read: &Read, writ
 }
 
 /// Every kind of read beside every rival, in transactions that write so: at the two levels in
-/// turns, unless both are asked for.
+/// turns; with `MONGOTX_KINDS_ALL`, at both.
 async fn all_kinds(writes: Writes) {
     let clients = (quiet::connect(quiet::options()).await, quiet::connect(quiet::options()).await);
     let are_both_asked_for = std::env::var_os("MONGOTX_KINDS_ALL").is_some();

@@ -5,14 +5,14 @@
 //! | --- | --- |
 //! | [`reads`] | the kinds of reads, each with what makes it another and what does not |
 //! | [`kinds`] | each of them in a transaction that has written nothing, before, afterwards, or both |
-//! | [`ahead`] | questions that are sent with a transaction's last insert |
+//! | [`ahead`] | reads that are sent again with a transaction's last insert |
 //! | [`as_read`] | what was read and is locked afterwards, as it was read |
 //! | [`audits`] | readers of everything beside writers that are never all decided |
 //! | [`fields`] | of a document that a rival holds, fields that it does not change |
 //! | [`firsts`] | the first document of an order, beside what is held before it and behind it |
 //! | [`losers`] | transactions that lose again and again are given quiet |
 //! | [`overlapping`] | commits that run at the same time, and documents that change twice |
-//! | [`unasked`] | what nothing has changed, which is not asked again |
+//! | [`unasked`] | what nothing has changed, which is not read again |
 
 mod ahead;
 mod as_read;

@@ -1,4 +1,4 @@
-//! The kinds of reads.
+//! The kinds of reads that the tests of validation run.
 
 use bson::{Document, doc};
 use futures_util::future::BoxFuture;
@@ -16,7 +16,7 @@ type Run = for<'a> fn(&'a Collection<Document>, &'a mut Session) -> BoxFuture<'a
 pub(crate) struct Read {
     pub(crate) name: &'static str,
     pub(crate) run: Run,
-    /// Whether it shows every document in the range.
+    /// True if it shows every document in the range.
     pub(crate) shows_range: bool,
 }
 

@@ -1,4 +1,4 @@
-//! Random filters.
+//! Random filters for the differential tests.
 
 use bson::{Bson, Document, Regex, doc};
 

@@ -1,9 +1,9 @@
 //! Random documents, filters, updates and operations, so small a world that they meet each other
 //! often.
 //!
-//! What the server does not promise is not asked: which document a write of one picks among several
-//! (such filters name an `_id`, or come with a sort that ends in `_id`), and skip and limit without
-//! an order.
+//! No operation depends on what the server does not promise: which document a write of one picks
+//! among several (such filters name an `_id`, or come with a sort that ends in `_id`), and skip and
+//! limit without an order.
 
 pub(crate) mod expressions;
 pub(crate) mod filters;

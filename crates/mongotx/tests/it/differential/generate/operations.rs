@@ -146,8 +146,7 @@ impl Operations {
         let field =
             *self.random.pick(&["a", "n", "s", "t", "d", "d.x", "d.t", "l.k", "l", "_id", "none", "t.0", "a.x"]);
         // The order of the documents decides which of several values that are equal under a
-        // collation is shown, and whether 1 or 1.0 is: these fields are asked for without a
-        // collation.
+        // collation is shown, and whether 1 or 1.0 is: queries of these fields have no collation.
         let mut query = Query { filter: filters::filter(&mut self.random), ..Query::default() };
         if self.indexes.iter().any(|keys| keys.contains_key(field)) {
             // From an index alone the server answers null for documents without the field:

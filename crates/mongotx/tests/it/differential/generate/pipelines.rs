@@ -288,8 +288,8 @@ impl Draft<'_> {
         self.unique = false;
     }
 
-    /// In a filter it would be left to the server which condition is asked first, and before other
-    /// stages whether what fails is needed at all.
+    /// In a filter the server would decide which condition is evaluated first, and before other
+    /// stages whether the part that fails is needed at all.
     fn risk(&mut self) {
         if self.depth > 0 {
             return;

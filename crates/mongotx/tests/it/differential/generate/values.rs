@@ -1,4 +1,4 @@
-//! Random values and documents.
+//! Random values and documents for the differential tests.
 
 use bson::{Binary, Bson, DateTime, Decimal128, Document, Regex, Timestamp, doc, oid::ObjectId, spec::BinarySubtype};
 

@@ -1,7 +1,7 @@
-//! A client as a process of its own: it carries out the transactions that it is told, several at a
-//! time, until nobody tells it any more, and says how each has ended. At some steps of the
-//! protocol, mostly at those of a commit, it kills or stops itself: blows from outside fall between
-//! two commands too rarely.
+//! A client as a process of its own: it carries out the transactions that its input names, several
+//! at a time, until the input ends, and reports the outcome of each. At some steps of the protocol,
+//! mostly at those of a commit, it kills or stops itself: blows from outside fall between two
+//! commands too rarely.
 
 use std::{
     io::{BufRead, Write},
@@ -210,7 +210,7 @@ impl Member {
         signal::cont(self.child.id()).unwrap();
     }
 
-    /// Tells it nothing any more, and waits until it has ended. It ends as it should, unless it was
+    /// Closes its input, and waits until it has ended. It ends without an error, unless it was
     /// killed.
     pub(super) async fn leave(mut self) {
         drop(self.input.lock().unwrap().take());

@@ -3,8 +3,8 @@
 //! read them. The histories are judged as all others are; what a killed process was about is in
 //! doubt: it is there as a whole, or not at all.
 //!
-//! The test plans, writes down and tells the processes what to do, so that the order of what it has
-//! written down is true.
+//! The test plans each transaction, writes it down and then sends it to the process, so that the
+//! order of what it has written down is true.
 
 mod member;
 mod words;

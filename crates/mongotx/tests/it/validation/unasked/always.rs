@@ -1,4 +1,4 @@
-//! What is asked for at each commit, whatever has changed.
+//! Reads that each commit sends again, whatever has changed.
 
 use std::time::Instant;
 

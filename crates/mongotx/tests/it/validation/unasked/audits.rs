@@ -53,7 +53,7 @@ async fn move_money(client: &Client, coll: &Collection<Document>, stop: &AtomicB
     }
 }
 
-/// What a transaction has read, if it was committed: the numbers in these documents, in this order.
+/// Numbers that a transaction has read in these documents, in this order, if it was committed.
 async fn audit(client: &Client, coll: &Collection<Document>, ids: [i32; 2], by_key: bool) -> Option<[i32; 2]> {
     let (mut session, mut found) = (begun(client, Isolation::Snapshot), [0; 2]);
     for (id, found) in ids.into_iter().zip(&mut found) {

@@ -114,7 +114,7 @@ async fn decisions_that_are_not_about_fields_are_asked_for() {
     assert_eq!(stage.commit(session).await, CONFLICT, "an upsert");
 }
 
-/// Which documents match may depend on anything in them.
+/// The set of matching documents may depend on any field.
 #[tokio::test]
 async fn counts_by_chance_rest_on_whole_documents() {
     let stage = Stage::start().await;
@@ -161,7 +161,7 @@ impl Stage {
         session.commit().await.unwrap();
     }
 
-    /// Such a transaction is committed beside a change, and has asked nothing again.
+    /// Such a transaction is committed beside a change, and has read nothing again.
     async fn unasked_beside(&self, change: impl AsyncFn()) {
         let transaction = async || {
             let session = self.reading_keys(None).await;
@@ -172,7 +172,7 @@ impl Stage {
     }
 
     /// Such transactions are committed, beside a change that leaves what they have read as it is,
-    /// and each has asked again.
+    /// and each has read again.
     async fn always_asked_beside(&self, change: impl AsyncFn()) {
         for _ in 0..3 {
             let session = self.reading_keys(None).await;

@@ -1,4 +1,4 @@
-//! What nothing has changed is not asked again at the commit (decision 0068), and everything that
+//! What nothing has changed is not read again at the commit (decision 0068), and everything that
 //! may have been changed is.
 //!
 //! | file | content |
@@ -6,7 +6,7 @@
 //! | [`own`] | changes of the same client, decided or plain |
 //! | [`fields`] | changes of the same client to fields that nothing was read of (decision 0069) |
 //! | [`others`] | plain writes and decisions of other clients, and the notices of plain writes |
-//! | [`always`] | what is asked for whatever has changed |
+//! | [`always`] | what is read again whatever has changed |
 //! | [`audits`] | sums beside writers of the same client, which are of one moment |
 //!
 //! Each test has a server of its own: on the shared one others write all the time.
@@ -78,14 +78,14 @@ impl Stage {
         }
     }
 
-    /// Such transactions are committed, and each has asked again.
+    /// Such transactions are committed, and each has read again.
     async fn always_asked(&self, transaction: impl AsyncFn() -> Session) {
         for _ in 0..5 {
             assert_eq!(self.commit(transaction().await).await, ASKED);
         }
     }
 
-    /// Commits, and answers whether it was committed, and whether nothing was asked again.
+    /// Commits; returns whether it was committed, and whether nothing was read again.
     async fn commit(&self, mut session: Session) -> (bool, bool) {
         let before = self.client.metrics().validations_unasked;
         let committed = session.commit().await;

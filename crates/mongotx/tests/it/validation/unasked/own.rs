@@ -95,7 +95,7 @@ async fn what_this_client_has_changed_itself_is_seen() {
     assert_eq!(stage.commit(session).await, CONFLICT, "drop");
 }
 
-/// Which documents share a bucket depends on their `_id`s: not all of these do.
+/// The `_id`s decide which documents share a bucket: not all of these do.
 #[tokio::test]
 async fn decisions_about_other_documents_are_no_matter_to_those_read_by_id() {
     let stage = Stage::start().await;
@@ -120,7 +120,7 @@ impl Stage {
     }
 }
 
-/// Nobody learns what became of it, and it may still arrive.
+/// The client does not learn its outcome, and it may still arrive.
 #[tokio::test]
 async fn a_plain_write_that_is_given_up_may_arrive_at_any_time() {
     let stage = Stage::start().await;

@@ -1,3 +1,5 @@
+//! Tests of [`super`], with documents that no server holds: which documents fly, and when.
+
 use bson::Bson;
 use protocol::{ClientId, Decided};
 
