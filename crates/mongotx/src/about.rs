@@ -39,7 +39,7 @@ impl About {
         stored
     }
 
-    /// From a record. What is not as it should be is not there.
+    /// The description in a client record. Parts that are missing or malformed are left out.
     pub(crate) fn of(record: &Document) -> Option<Self> {
         let stored = record.get_document("about").ok()?;
         let text = |field| stored.get_str(field).ok().map(shortened);

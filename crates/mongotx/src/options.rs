@@ -20,7 +20,7 @@ pub enum Isolation {
     /// No dirty writes, no dirty reads; every read sees the latest committed documents. Readers
     /// never wait or abort.
     ReadCommitted,
-    /// As read committed; besides, a document that was read does not change until the transaction
+    /// Read committed, and besides, a document that was read does not change until the transaction
     /// ends. Readers take read locks.
     RepeatableRead,
     /// All that a transaction that commits has read was so at one moment, and no other transaction
@@ -28,7 +28,7 @@ pub enum Isolation {
     /// take no locks; the commit reads again what was read.
     #[default]
     Snapshot,
-    /// As snapshot; besides, the transactions that commit have an order in which they could have
+    /// Snapshot, and besides, the transactions that commit have an order in which they could have
     /// run one after the other, and it agrees with real time. A commit waits for, or gives way to,
     /// transactions that are about to change what it has read.
     Serializable,
@@ -132,7 +132,7 @@ pub struct TransactionOptions {
     /// is rolled back. Default: none.
     pub max_life: Option<Duration>,
     /// The transaction is rolled back by its client when it has a number (it has written, or read
-    /// at repeatable read) and no statement was sent in it for so long; its next statement fails
+    /// at repeatable read) and no statement was sent in it for this time; its next statement fails
     /// with [`crate::ErrorKind::Expired`]. Reading on in an open cursor is no statement. Default:
     /// the client's.
     pub idle_limit: Option<Duration>,
@@ -200,13 +200,13 @@ pub struct ClientOptions {
     pub commit_timeout: Duration,
     /// Longest time for which `with_transaction` runs a transaction again. Default: 120 seconds.
     pub retry_limit: Duration,
-    /// How long the documents of a committed transaction stay locked so that those of several
-    /// transactions are made free by one command: until nothing was committed in their collection
-    /// for so long, and four times as long at most. They are made free at once when 64 of a
-    /// collection have come together, or when anybody of this client wants them: for a query that
-    /// has to see them, or a write that cannot take them over. Others that meet them have to ask
-    /// what became of them, which costs them commands; once they have, nothing stays locked for a
-    /// second. Zero to 10 seconds; 50 milliseconds.
+    /// Time that the documents of a committed transaction stay locked so that one command makes
+    /// those of several transactions free: until nothing was committed in their collection for this
+    /// time, and four times as long at most. They are made free at once when 64 of a collection
+    /// have come together, or when another transaction of this client needs them: for a query that
+    /// has to see them, or a write that cannot take them over. Other clients that meet them have to
+    /// look up the outcome, which costs them commands; once one has, nothing stays locked for a
+    /// second. Zero to 10 seconds; default: 50 milliseconds.
     pub finish_delay: Duration,
     /// Number of documents that one transaction may hold, and one repeatable read may lock.
     /// Default: 100,000.
@@ -222,9 +222,9 @@ pub struct ClientOptions {
     /// locks anything. What a transaction at snapshot or serializable has read is read again at its
     /// commit, without the lease. Default: true.
     pub read_lease: bool,
-    /// Whether commands that are sent are counted, by name ([`crate::Metrics::commands`]). For that
+    /// True if commands that are sent are counted, by name ([`crate::Metrics::commands`]). For that
     /// the driver decodes each of its commands and answers once more, so a gateway does without.
-    /// Default: yes.
+    /// Default: true.
     pub count_commands: bool,
     /// The shard keys of collections, as dotted paths: every command about a document of theirs
     /// carries its values, and they cannot be changed in a transaction. On a router (`mongos`) keys

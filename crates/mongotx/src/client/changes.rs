@@ -54,7 +54,7 @@ impl Changes<'_> {
         EventReader::of(self.core).event_at(position).await
     }
 
-    /// Waits until there is an event behind the position, for so long at most. False: there is
+    /// Waits until there is an event behind the position, until the limit at most. False: there is
     /// none.
     ///
     /// # Errors

@@ -165,8 +165,8 @@ impl Client {
         Ok(found.into_iter().map(ClientInfo::from).collect())
     }
 
-    /// Some of the clients whose records are not closed, at most `limit`, those first that were
-    /// silent for the longest time. Records that cannot be read are left out.
+    /// Some of the clients whose records are not closed, at most `limit`, those first that have
+    /// been silent for the longest time. Records that cannot be read are left out.
     ///
     /// # Errors
     /// [`ErrorKind::Unavailable`]; [`ErrorKind::Unsupported`] when a client writes in a later
@@ -258,7 +258,7 @@ impl Client {
     }
 
     /// Repairs every document of a collection whose transaction is decided, or whose client is
-    /// dead. Answers how many are free now.
+    /// dead. Returns the number of documents that are free now.
     ///
     /// ```no_run
     /// # async fn example(client: mongotx::Client, accounts: mongotx::Collection) -> mongotx::Result<()> {

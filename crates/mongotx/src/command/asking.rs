@@ -22,7 +22,7 @@ const BATCH: i32 = 1_000;
 const MOST_TOGETHER: usize = 32;
 /// The longest that the server works on a question behind a write, in milliseconds.
 const LONGEST_BEHIND_A_WRITE_MS: i32 = 200;
-/// In the answer of a pipeline: the number of the part that a document is of.
+/// Field of an answer by a pipeline: the number of the part that the document belongs to.
 const PART: &str = "p";
 /// The document itself; without it, the probe has found something.
 const DOCUMENT: &str = "d";
@@ -50,7 +50,7 @@ impl Step {
         Self { part, coll: coll.to_owned(), asks: Asks::Answer(stages) }
     }
 
-    /// The same as a `find`; `None`: it has stages that a `find` does not know, or understands
+    /// The step as a `find`; `None`: it has stages that a `find` does not know, or understands
     /// otherwise.
     fn find(&self, batch: i32) -> Option<Document> {
         let stages = match &self.asks {

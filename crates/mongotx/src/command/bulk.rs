@@ -40,7 +40,8 @@ struct Statement<'a> {
 }
 
 /// The filter and the change of an update or removal that can go with others, or of an upsert whose
-/// document is there. It may say that it is of many documents: what names one can be of no more.
+/// document is there. It may be a statement for many documents: one that names one document changes
+/// no more.
 fn statement_of(operation: &Operation, is_there: bool) -> Option<Statement<'_>> {
     match operation {
         Operation::Update(command) if command.may_go_together() || is_there => {
@@ -292,7 +293,7 @@ async fn named(core: &Core, tx: &Transaction, ns: &Namespace, command: &Statemen
     if let Some(id) = query::named_id(core, ns, command.filter, command.terms).await? {
         return Ok(Some(Named::Id(id)));
     }
-    // Its own documents may have other keys than those that everybody sees.
+    // The transaction's own documents may have other keys than those that all clients see.
     if !is_values(command.filter) || tx.has_new_keys(ns) {
         return Ok(None);
     }

@@ -1,9 +1,9 @@
 //! A write of one document outside a transaction: one conditional command on a clean document.
 //!
 //! 1. Send the user's statement with the condition that the document has no lock.
-//! 2. Something matched: done. Nothing matched: if a locked document could have, repair what is
-//!    decided, wait for what is not (as MongoDB's own writes do, up to the client's limit), and go
-//!    to 1.
+//! 2. A document matched: done. None matched: if a locked document could have, repair it if its
+//!    transaction is decided, otherwise wait for it (as MongoDB's own writes do, up to the client's
+//!    limit), and go to 1.
 //!
 //! The command is sent once; an answer that is lost is an indeterminate outcome, as it is with a
 //! plain driver whose server cannot retry writes.
@@ -33,7 +33,7 @@ const ATTEMPTS: usize = 64;
 /// Result of looking for locks between a write outside transactions and the documents that it could
 /// match.
 pub(crate) enum Obstacle {
-    /// There is none, and no document matches.
+    /// No lock is in the way, and no document matches.
     None,
     /// The lock was removed: try again.
     Cleared,
@@ -141,8 +141,8 @@ impl<'a> Attempts<'a> {
         Self { upsert, ..self }
     }
 
-    /// After an attempt that matched nothing: is there reason for another? False: no document
-    /// matches.
+    /// Called after an attempt that matched nothing. Returns true if there is reason for another;
+    /// false: no document matches.
     pub(crate) async fn again(&mut self) -> Result<bool> {
         let Self { core, ns, filter, terms, upsert, patience, left } = self;
         if *left == 0 {

@@ -9,7 +9,7 @@
 //!    that is taken. The server names the statements that have failed, and has not begun with those
 //!    behind one of an ordered command.
 //! 3. A statement that is not named is carried out. One that may have met a lock has changed
-//!    nothing, and is left to the caller, who sends it alone. All others that are named are
+//!    nothing, and is left to the caller, which sends it alone. All others that are named are
 //!    refused, as they would be alone.
 //!
 //! The command is sent once. If it is not answered, each of its statements may be carried out.

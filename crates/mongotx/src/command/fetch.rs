@@ -96,7 +96,7 @@ pub(crate) async fn by_id(
     let only_id = is_only_id(&query.filter);
     let either = only_id && shows_either_version(query);
     let fetch = if either { of_either_version(query, ns, filter) } else { query.to_find(ns, filter) };
-    // Who was committed before the document was fetched the last time.
+    // Holders that were committed before the document was fetched the last time.
     let mut committed = None;
     for _ in 0..FETCHES {
         let by_now = core.finisher.by_now();

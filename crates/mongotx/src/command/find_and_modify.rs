@@ -290,9 +290,9 @@ async fn free_one(
     Ok(Some(command.shown(picks, shown)))
 }
 
-/// This document, if it still matches: in one command where that can be done and shown; otherwise
-/// changed and then looked at, or locked first, by a change that changes nothing, and looked at
-/// before it is changed.
+/// Changes and shows this document, if it still matches: by one command where that is possible;
+/// otherwise it is changed and then read, or locked first, by a change that changes nothing, and
+/// read before it is changed.
 async fn one(
     core: &Core,
     tx: &mut Transaction,

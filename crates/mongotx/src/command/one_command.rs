@@ -32,7 +32,8 @@ use crate::{
     options::Namespace,
 };
 
-/// Transactions that this client has committed, and not finished, whose versions one command shows.
+/// Limit of transactions that this client has committed, and not finished, whose versions one
+/// command shows.
 const MAX_SHOWN: usize = 40;
 /// Times that a query is sent which shows these.
 const SHOWN_AGAIN: usize = 3;
@@ -102,8 +103,8 @@ pub(crate) async fn find_own(core: &Core, ns: &Namespace, query: &Query, me: TxI
     }
 }
 
-/// The same for a transaction that has only removed documents of the collection: it sees what
-/// everybody sees but for those, so that order and limit are the indexes' business.
+/// The same for a transaction that has only removed documents of the collection: it sees what all
+/// clients see but for those documents, so that indexes answer order and limit.
 pub(crate) async fn find_unremoved(core: &Core, ns: &Namespace, query: &Query, me: TxId) -> Result<Option<Documents>> {
     let Some(tail) = tail_of(query)? else { return Ok(None) };
     if !is_answered_by_aggregation(core, ns, query).await? {
@@ -223,7 +224,7 @@ async fn behind_probe(
     after_probe(core, ns, query, me, answer).await
 }
 
-/// The same without having anything finished before.
+/// The command behind a probe, without finishing any documents before.
 async fn after_probe(
     core: &Core,
     ns: &Namespace,

@@ -27,8 +27,8 @@ use crate::{
 /// NoQueryExecutionPlans: an order by distance without an index.
 const NO_PLAN: i32 = 291;
 
-/// The documents in the view of who sees `own` unsafe versions. (`None`: there are none, but query
-/// or projection read whole documents.)
+/// The documents in the view of a transaction that sees `own` unsafe versions. (`None`: there are
+/// none, but query or projection read whole documents.)
 pub(crate) async fn find(core: &Core, own: Option<&Visible>, ns: &Namespace, query: &Query) -> Result<Documents> {
     query.terms.check_mapped()?;
     if !has_special(&query.filter) {

@@ -23,13 +23,13 @@ use crate::{
 /// less.
 const MOST: usize = 16;
 const MOST_BYTES: usize = 64 * 1024;
-/// The most statements of one command that ask who has a key.
+/// Limit of statements in one command that find who has a key.
 const QUESTIONS: usize = 4;
 
 /// Results of placing documents, in their order.
 #[derive(Default)]
 pub(crate) struct Placing {
-    /// So many of the first were placed.
+    /// Number of the first documents that were placed.
     pub(crate) done: usize,
     /// Error of the next document, which was not placed.
     pub(crate) refused: Option<Error>,

@@ -1,8 +1,8 @@
-//! An answer behind its probes, and what stands before it: who has something pending that matters.
+//! An answer behind its probes, which find the transactions with pending documents that matter.
 //!
 //! Without a mark, nothing relevant was pending when the answer began, so the safe versions are the
 //! latest. With marks, the statuses of these transactions are read *after* the answer: if all are
-//! active still, the safe versions were the latest then. Otherwise the answer is thrown away.
+//! active still, the safe versions were the latest then. Otherwise the answer is dropped.
 
 use std::sync::Arc;
 
@@ -113,7 +113,7 @@ impl Command {
         Self { behind_all: Some((Box::new(all.into()), looks)), ..self }
     }
 
-    /// The pipeline, for whoever explains it.
+    /// The pipeline, for an explanation.
     pub(crate) fn into_pipeline(self) -> Document {
         self.piped
     }
@@ -128,7 +128,7 @@ impl From<Document> for Command {
 /// Is there anything decided before the answer?
 pub(super) enum Marked {
     No(Box<Documents>),
-    /// These, which this client has committed.
+    /// These transactions, which this client has committed.
     ByOwn(Vec<TxId>),
     ByOthers,
 }
@@ -148,7 +148,8 @@ pub(super) async fn unless_marked(core: &Core, ns: &Namespace, command: &Command
     unless_decided(core, ns, command, sees).await
 }
 
-/// The answer, if none of the writers before it is decided. (One who is need not matter.)
+/// The answer, if none of the writers before it is decided. (A decided one need not matter to the
+/// query.)
 async fn if_all_are_active(core: &Core, ns: &Namespace, command: &Command, sees: &[TxId]) -> Result<Option<Documents>> {
     let asked = match &command.apart {
         Some(apart) => ask_apart(core, ns, apart).await?,
@@ -220,11 +221,11 @@ enum Apart {
     Answered(Vec<TxId>, Box<Documents>),
     /// The first one lists more documents, or writers, than are looked into.
     TooMany,
-    /// They cannot be sent together.
+    /// The two commands cannot be sent together.
     NotSent,
 }
 
-/// The same as [`ask_piped`], by two commands.
+/// Sends the probe and the answer as [`ask_piped`] does, by two commands.
 async fn ask_apart(core: &Core, ns: &Namespace, [probe, answer]: &[Document; 2]) -> Result<Apart> {
     let both = [(ns.db.as_str(), probe), (ns.db.as_str(), answer)];
     let Some(answers) = core.server.cursors_together(&both).await? else { return Ok(Apart::NotSent) };

@@ -57,8 +57,8 @@ pub(crate) fn skip_and_limit(query: &Query) -> Vec<Document> {
     skip.into_iter().chain(limit).collect()
 }
 
-/// The stages after which the documents are those that match in the view of who sees `own` unsafe
-/// versions, exactly as the application wrote them.
+/// The stages after which the documents are those that match in the view of a transaction that sees
+/// `own` unsafe versions, exactly as the application wrote them.
 pub(crate) fn visible_pipeline(own: Option<&Visible>, filter: &Document) -> Vec<Document> {
     let visible = own.map_or(&[][..], Visible::writers);
     let mut pipeline = vec![view::select(filter, visible)];

@@ -45,7 +45,7 @@ const OTHER_NAME: i32 = 85;
 /// Result of an attempt to freeze the collections.
 enum Frozen {
     Yes,
-    /// Not frozen, because a document was locked.
+    /// The collection was not frozen, because a document was locked.
     Locked,
 }
 

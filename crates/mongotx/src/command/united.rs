@@ -308,7 +308,7 @@ impl<'c> Together<'c> {
             // A document that moves between its versions meanwhile may be missed in both.
             answer.is_open |= answer.is_by_key && answer.digest.documents == 0;
         }
-        // A look that is older than an answer about who is active proves less than the model knows.
+        // A look that is older than the reading of statuses proves less than the model knows.
         Ok((answers, look.filter(|_| !has_asked)))
     }
 
@@ -333,7 +333,7 @@ impl<'c> Together<'c> {
                 if !is_known && is_whole && answer.take_either(part, &stored, &lock)? {
                     continue;
                 }
-                // At serializable it does not matter who is active: he is in the way.
+                // At serializable every holder is in the way, active or not.
                 if is_known || !tx.is_serializable() {
                     asked.insert(holder);
                 }
@@ -351,7 +351,7 @@ impl<'c> Together<'c> {
                 TxStatus::Committed => is_whole,
                 TxStatus::RolledBack | TxStatus::Finished => false,
             });
-            // Those who were unknown have failed this already.
+            // Holders whose commit was not known have failed this check already.
             if status.is_none() && is_whole && was_known && answer.take_either(part, &stored, &lock)? {
                 continue;
             }

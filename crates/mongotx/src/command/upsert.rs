@@ -96,8 +96,8 @@ async fn place(
     }
 }
 
-/// Inserts a document whose `_id` is in use, which reports that, or brings a document back that the
-/// transaction has removed.
+/// Inserts a document whose `_id` is in use: the insert reports that, or brings a document back
+/// that the transaction has removed.
 async fn insert_built_aside(
     core: &Core,
     tx: &mut Transaction,

@@ -194,7 +194,7 @@ pub(super) async fn insert_together(
     Ok(Inserted { ids: at.into_iter().take(done).map(|at| at.id).collect(), is_next_refused })
 }
 
-/// So many of the first documents were inserted.
+/// Returns the number of the first documents that were inserted.
 fn inserted(answer: &WriteAnswer, at: &[Address], ns: &Namespace) -> Result<usize> {
     let done = answer.errors.first().map_or(at.len(), |(place, _)| *place);
     let is_in_order = answer.upserted.iter().map(|(place, _)| *place).eq(0..done);

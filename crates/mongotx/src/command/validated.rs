@@ -458,7 +458,7 @@ impl<'a> Bracket<'a> {
     }
 }
 
-/// All documents of an answer.
+/// Reads all documents of an answer into memory.
 async fn at_hand(core: &Core, found: Documents) -> Result<Vec<RawDocumentBuf>> {
     let limit = core.options.max_documents;
     let found = found.all_raw(limit.saturating_add(1)).await?;

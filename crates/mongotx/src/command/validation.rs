@@ -302,7 +302,7 @@ impl<'c> Validation<'c> {
     }
 
     async fn wait_or_give_way(&self, tx: &mut Transaction, rivals: &Rivals, patience: &mut Patience) -> Result<()> {
-        // They may be some of those who are kept from deciding.
+        // They may be some of those that the quiet keeps from deciding.
         self.core.quiet.end_quiet(tx).await;
         let Some(rival) = rivals.first().copied() else { return Ok(()) };
         let may_wait = tx.id().is_none_or(|me| me < rival);
@@ -411,7 +411,7 @@ impl<'c> Validation<'c> {
         Err(Error::new(ErrorKind::Unavailable, message))
     }
 
-    /// The documents as they are stored, and who holds them.
+    /// Reads the documents as they are stored, with their holders.
     async fn fetch_points(&self, ns: &Namespace, points: &[&Point]) -> Result<HashMap<OwnKey, Stored>> {
         let ids: Vec<Bson> = points.iter().map(|point| point.id.clone()).collect();
         let find = doc! {"find": &ns.coll, "filter": {"_id": {"$in": ids}}};
@@ -486,7 +486,7 @@ impl<'c> Validation<'c> {
     }
 }
 
-/// Would the document be the same if who holds it were committed?
+/// Returns true if the document would be the same if its holder were committed.
 fn would_be_same(found: Option<&Stored>, point: &Point) -> bool {
     let changed = found.and_then(|(raw, _)| document::unsafe_version(raw));
     let is_removed = found.is_some_and(|(raw, _)| !matches!(raw.get(REMOVE), Ok(None)));

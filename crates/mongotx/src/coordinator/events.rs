@@ -22,7 +22,7 @@ use crate::{
 
 /// The `_id` of the document that gives events their numbers.
 pub(crate) const SEQUENCE: &str = "sequence";
-/// Old events are removed once for so many new ones.
+/// Number of new events after which old ones are removed.
 const TRIM_EVERY: i64 = 1_000;
 
 /// Positions, limits and waiters of this client's change streams.

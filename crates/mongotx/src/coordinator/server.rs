@@ -174,7 +174,7 @@ impl Server {
         Self { driver, lean, counters, hook, connections, nodes, trust: Trust::default(), plain }
     }
 
-    /// Another number than before: something may have been answered by another server process.
+    /// Number that rises when commands may reach another server process than before.
     pub(crate) fn connections(&self) -> u64 {
         self.connections.load(SeqCst)
     }
@@ -326,9 +326,8 @@ impl Server {
         }
     }
 
-    /// Of bytes: the driver's cursor of documents reads them through serde, which takes objects for
-    /// what they look like (see
-    /// [`document`]).
+    /// A cursor of bytes: the driver's cursor of documents reads them through serde, which takes
+    /// objects for what they look like (see [`document`]).
     async fn driver_cursor(&self, db: &str, mut command: Document) -> Result<Cursor<RawDocumentBuf>> {
         scoped::add_comment(&mut command);
         Ok(in_time(self.driver.database(db).run_cursor_command(command)).await?.with_type())
@@ -339,7 +338,7 @@ impl Server {
         self.collect_raw(db, command, limit).await?.iter().map(|raw| document::parse(raw)).collect()
     }
 
-    /// As [`Server::collect`], but the documents are bytes.
+    /// Collects the documents as [`Server::collect`] does, as bytes.
     pub(crate) async fn collect_raw(&self, db: &str, command: Document, limit: usize) -> Result<Vec<RawDocumentBuf>> {
         if let Some(line) = self.line().await? {
             return line.collect(db, &command, limit).await;
@@ -378,8 +377,8 @@ impl Server {
     }
 }
 
-/// The longest that anybody waits for one answer: a server that stands still, or a network that
-/// swallows packets, breaks no connection.
+/// The longest wait for one answer: a server that stands still, or a network that swallows packets,
+/// breaks no connection.
 const LONGEST_ANSWER: Duration = Duration::from_secs(300);
 
 /// The longest that this task waits for one answer.

@@ -1,21 +1,21 @@
 //! Documents that transactions of *this client* hold. A transaction that wants one of them gets a
-//! conflict, or waits in turn, without asking the server; two of them that would wait for each
-//! other are found at once.
+//! conflict, or waits in turn, without a command to the server; two of them that would wait for
+//! each other are found at once.
 //!
-//! This knowledge is no more than a short cut: a lock is what the server stores. A document that is
-//! unknown here may be locked, and one that is known may be free (another client has rolled its
-//! holder back): then the wait ends with the caller's patience, as it would in front of the server.
-//! This table decides only that a transaction waits, or gets a conflict.
+//! This knowledge is no more than a short cut: the server's documents decide who holds a lock. A
+//! document that is unknown here may be locked, and one that is known may be free (another client
+//! has rolled its holder back): then the wait ends with the caller's patience, as it would in front
+//! of the server. This table decides only that a transaction waits, or gets a conflict.
 //!
 //! [`table`] is what is known, [`claim`] the wait for a turn; here is what a transaction keeps of
 //! it.
 //!
 //! 1. Before the first prepared write of a document by its `_id`: [`Siblings::claim`]. One
 //!    transaction at a time tries.
-//! 2. The server says that it is locked: the claim is kept ([`Claim::keep`]) until the
-//!    transaction's documents are finished. It says anything else, or the future is dropped: the
+//! 2. The server's answer shows that it is locked: the claim is kept ([`Claim::keep`]) until the
+//!    transaction's documents are finished. With any other answer, or if the future is dropped, the
 //!    claim goes to the next that waits. A write that names no `_id` claims nothing: its document
-//!    becomes known when the server has said which one is locked ([`Claims::took`]).
+//!    becomes known by the server's answer ([`Claims::took`]).
 //! 3. The commit is answered: what it holds goes to the next that wants it ([`Claims::leave`]),
 //!    together with the name of the transaction that left it ([`Claim::left`]), whose lock is still
 //!    there until it is finished (decision 0012).
@@ -72,7 +72,8 @@ impl fmt::Debug for Claims {
     }
 }
 
-/// Does anybody wait for what a transaction keeps until it is finished?
+/// State of the documents that a transaction keeps until it is finished: whether others wait for
+/// them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Left {
     Unwanted,

@@ -78,7 +78,7 @@ pub(crate) struct Transaction {
     pub(crate) expected: Option<Expected>,
     /// The moment at which it began, for reads that nothing has changed since.
     pub(crate) base: Option<Base>,
-    /// Its decision was sent: what became of it only the log knows.
+    /// True if its decision was sent: from then on only the log knows its outcome.
     pub(crate) is_deciding: bool,
 }
 

@@ -69,7 +69,7 @@ pub(crate) struct Recorded {
     /// The descriptions of its watched collections: a client that switches change streams on for
     /// one waits for those that go by an older description.
     _known: Vec<Arc<Collection>>,
-    /// Its numbers, if it has any.
+    /// Numbers of the events, the first and the last, if there are any.
     numbers: Option<(i64, i64)>,
 }
 
@@ -215,7 +215,7 @@ impl<'c> EventLog<'c> {
 }
 
 impl Recorded {
-    /// Those of these numbers alone.
+    /// The events with these numbers, and no others.
     pub(super) fn numbered(numbers: (i64, i64)) -> Self {
         Self { numbers: Some(numbers), ..Self::default() }
     }

@@ -37,7 +37,7 @@ impl Address {
         Self { any: true, ..Self::bare(Bson::Null) }
     }
 
-    /// Of a document: as it is stored, or one of its versions.
+    /// Address of a document: as it is stored, or one of its versions.
     pub(crate) fn of(document: &Document, key: &ShardKey) -> Result<Self> {
         let id = document.get("_id").cloned().unwrap_or(Bson::Null);
         Ok(Self::new(id, key.of(document)?))

@@ -21,7 +21,7 @@ pub(crate) enum Fields {
 }
 
 impl Fields {
-    /// None: a lock changes nothing that is read.
+    /// No fields: a lock changes nothing that is read.
     pub(crate) fn none() -> Self {
         Self::Of(Arc::default())
     }

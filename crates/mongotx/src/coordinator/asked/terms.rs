@@ -68,8 +68,8 @@ impl FindOnly {
 }
 
 impl Terms {
-    /// With a hint that the server knows: a unique index is stored under another name and with one
-    /// more field.
+    /// These terms, with a hint that the server knows: a unique index is stored under another name
+    /// and with one more field.
     pub(crate) async fn resolved(&self, core: &Core, ns: &Namespace) -> Result<Cow<'_, Self>> {
         let Some(hint) = &self.hint else { return Ok(Cow::Borrowed(self)) };
         Ok(match core.catalog.look_up(ns).await?.stored_hint(hint) {

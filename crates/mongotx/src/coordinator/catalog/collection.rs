@@ -35,7 +35,8 @@ pub(crate) struct Collection {
     pub(crate) uniques: Vec<Unique>,
     /// The unique indexes whose build is complete: during a build, older documents may share a key.
     pub(super) made: Vec<Unique>,
-    /// So many documents are pending that queries had better ask its mirrored indexes for them.
+    /// True if so many documents are pending that queries had better search the mirrored indexes
+    /// for them.
     pub(super) crowded: bool,
     wide_probes: Arc<WideProbes>,
     /// True if pending documents are found by an index.

@@ -13,8 +13,8 @@ use std::{
 use super::{Collection, FRESH, MAX_CACHED};
 use crate::{coordinator::stamps::moment::Moment, options::Namespace};
 
-/// Collections are counted together in so many groups: one that is forgotten costs others of its
-/// group another look.
+/// Number of groups that collections are counted in: a collection that is forgotten costs others of
+/// its group another look-up.
 const GROUPS: usize = 256;
 
 #[derive(Default)]

@@ -60,7 +60,7 @@ use crate::{
 
 /// How long what is known of a collection is trusted.
 pub(crate) const FRESH: Duration = Duration::from_secs(10);
-/// More pending documents than this are many.
+/// Number of pending documents from which on a collection is crowded.
 const CROWD: i64 = 100;
 /// How long a query waits for the index on pending documents.
 const MOMENT: Duration = Duration::from_millis(500);
@@ -86,8 +86,8 @@ pub(crate) struct Catalog {
     /// until which queries wait for it, and a channel that reports the end.
     indexed: Arc<Mutex<HashMap<Namespace, Option<Build>>>>,
     /// Id of the client whose record was last seen to name the collection. A unique index is made
-    /// after asking the records which clients to wait for: a look-up from before the record named
-    /// the collection does not count.
+    /// after a read of the records, which shows the clients to wait for: a look-up from before the
+    /// record named the collection does not count.
     enlisted: Mutex<HashMap<Namespace, ClientId>>,
     /// The client's runtime: what is built there goes on though the caller's has ended.
     runtime: Handle,
@@ -233,9 +233,9 @@ impl Catalog {
         self.known.forget_database(db);
     }
 
-    /// Sees to it that pending documents of `ns` are found by index, and waits a moment for it at
-    /// most: without it the same query scans the collection. False when nothing can be pending
-    /// there: there is no such collection, or it is the server's own or a time series.
+    /// Makes sure that pending documents of `ns` are found by an index, and waits a moment for it
+    /// at most: without it the same query scans the collection. False when nothing can be pending
+    /// there: the collection does not exist, or it is the server's own or a time series.
     pub(crate) async fn ensure_pending_index(&self, ns: &Namespace) -> Result<bool> {
         let known = self.indexed.lock().ok().and_then(|indexed| indexed.get(ns).cloned());
         if let Some(build) = known {
@@ -258,8 +258,8 @@ impl Catalog {
         Ok(true)
     }
 
-    /// The same for a collection that was made just now, to its end: it must not be made once more
-    /// by a build that comes late, if it is dropped again.
+    /// Builds that index on a collection that was made just now, and waits for its end: a build
+    /// that comes late must not make the collection again after it was dropped.
     pub(crate) async fn index_new(&self, ns: &Namespace) {
         index_pending(&self.server, ns, &self.indexed).await;
     }
@@ -310,7 +310,7 @@ fn refused(ns: &Namespace, reason: &str) -> Error {
     Error::unsupported(format!("transactions cannot write to {ns}: {reason}"))
 }
 
-/// The indexes as they are stored; `None` when there is no such collection.
+/// The indexes as they are stored; `None` when the collection does not exist.
 pub(crate) async fn list_stored(server: &Server, ns: &Namespace) -> Result<Option<Vec<Document>>> {
     match server.collect(&ns.db, doc! {"listIndexes": &ns.coll, "cursor": {}}, 1_000).await {
         Ok(indexes) => Ok(Some(indexes)),

@@ -1,5 +1,5 @@
-//! Changing options of a collection and of its indexes: `collMod`. Who has to wait for writers
-//! afterwards does ([`crate::coordinator::schema`]).
+//! Changing options of a collection and of its indexes: `collMod`. Waiting for writers afterwards,
+//! where that is needed, is in [`crate::coordinator::schema`].
 //!
 //! An index is changed where the option is stored: `hidden` on the index that answers queries, the
 //! expiry on the one by which the server removes unlocked documents ([`sd2v::index`]). An index
@@ -72,7 +72,7 @@ impl Catalog {
         Ok(answer)
     }
 
-    /// Of an index whose expiry is stored beside it, or is to be.
+    /// Changes the expiry of an index, which is stored beside it, or is to be.
     async fn change_expiry(&self, ns: &Namespace, index: &Index, seconds: i64) -> Result<Document> {
         let name = match index.expiring() {
             Some(stored) => stored,

@@ -1,5 +1,5 @@
-//! Collections in which transactions can lock nothing, and why: the server's own, MongoTx's own,
-//! and those whose documents are not stored one by one or not kept.
+//! Collections in which transactions can lock nothing, each with the reason: the server's own,
+//! MongoTx's own, and those whose documents are not stored one by one or not kept.
 
 use bson::Document;
 

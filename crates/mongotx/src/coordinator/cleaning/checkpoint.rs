@@ -13,7 +13,8 @@
 //!    otherwise the hold has lapsed already, and again from 2. The hold is renewed, and each time
 //!    the stamps have to be the same: nothing was decided. So a hold that has lapsed, for whatever
 //!    reason, is noticed.
-//! 6. At the end the same once more, and whether a message that came late has locked a document.
+//! 6. At the end the stamps are compared once more, and it is checked that no message that came
+//!    late has locked a document.
 
 use std::{
     collections::{BTreeSet, HashMap},

@@ -57,7 +57,7 @@ pub(crate) struct PublishedLog {
 
 impl PublishedLog {
     pub(crate) fn new(server: Arc<Server>, lanes: Vec<Lane>, tx_database: &str) -> Self {
-        // Only who uses the other layout would judge its age.
+        // Its age would matter only to a client of the other layout.
         let made = ClientId(ObjectId::new().bytes()).made();
         let client = ClientId::compose(made, database_tag(tx_database), rand::random());
         Self { server, lanes, ns: Namespace::new(tx_database, TXS), client, next: AtomicU64::new(1) }

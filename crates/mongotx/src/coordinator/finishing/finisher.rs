@@ -123,7 +123,7 @@ impl Finisher {
         }
     }
 
-    /// Waits until there is room for what another commit leaves that holds so many documents.
+    /// Waits until there is room for the documents of another commit that holds this many.
     ///
     /// # Errors
     /// [`ErrorKind::Unavailable`] after `limit`.
@@ -174,9 +174,9 @@ impl Finisher {
         self.desk().until(limit, Backlog::is_idle).await
     }
 
-    /// Finishes what those of these transactions that wait here for that have left in a collection,
-    /// waits a few answers of the server, and leaves those whose documents there are not known to
-    /// be clean.
+    /// Finishes what these transactions have left in a collection, of those that wait here to be
+    /// finished. Waits a few answers of the server, and returns the transactions whose documents
+    /// there are not known to be clean.
     pub(crate) async fn unfinished(&self, ns: &Namespace, mut ids: Vec<TxId>) -> Vec<TxId> {
         let desk = self.desk();
         let here = desk.backlog().ask_in(ns, &ids);
@@ -236,9 +236,9 @@ impl Finisher {
         self.desk().backlog().has_committed(ns)
     }
 
-    /// Whom this client has committed by now that may have left something in this collection: the
-    /// unsafe versions in documents that they hold from now on are the latest. `None`: they are
-    /// more than `most`.
+    /// Transactions that this client has committed by now and that may have left something in this
+    /// collection: the unsafe versions in documents that they hold from now on are the latest.
+    /// `None`: they are more than `most`.
     pub(crate) fn committed_in(&self, ns: &Namespace, most: usize) -> Option<Vec<TxId>> {
         self.desk().backlog().committed_in(ns, most)
     }
@@ -280,7 +280,7 @@ impl Finisher {
 pub(crate) enum When {
     /// Before the moment in question, or at it.
     Before,
-    /// After the moment in question.
+    /// The transaction was committed after that moment.
     Since,
 }
 

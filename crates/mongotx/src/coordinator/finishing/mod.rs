@@ -6,8 +6,8 @@
 //! | [`roll`] | rolls any number of documents forward or back by one command |
 //! | [`finisher`] | the owner's: many transactions in one command, a moment after the decision |
 //! | [`repairs`] | a rival's: what decided transactions have left |
-//! | [`holders`] | what became of who held a document when it was fetched |
-//! | [`patience`] | what a rival that is not decided is worth: waiting, then a conflict |
+//! | [`holders`] | statuses of the transactions that held a document when it was fetched |
+//! | [`patience`] | waiting for a rival that is not decided, then a conflict |
 
 pub(crate) mod finisher;
 pub(crate) mod holders;

@@ -23,7 +23,7 @@ pub(crate) struct Patience {
     limit: Duration,
     backoff: Backoff,
     noticed: bool,
-    /// The rival that was waited for last, for those who look on: as long as this one is patient.
+    /// The rival that was waited for last, shown to observers as long as this one waits.
     shown: Option<(TxId, Shown)>,
 }
 

@@ -19,7 +19,7 @@ use crate::{
 };
 
 /// Rolls forward what these committed transactions hold of `who`; `deletes`: some were removed.
-/// Answers how many.
+/// Returns the number of documents.
 pub(crate) async fn forward(
     server: &Server,
     ns: &Namespace,

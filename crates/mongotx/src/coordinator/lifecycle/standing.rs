@@ -35,7 +35,7 @@ impl Standings {
         Self { server, log }
     }
 
-    /// Before a statement: is it known to be lost?
+    /// Called before a statement: fails if the transaction is known to be lost.
     pub(crate) fn check_standing(&self, tx: &Transaction) -> Result<()> {
         match tx.started {
             Some(started) if self.log.standing(started) == Standing::Lost => {
@@ -47,7 +47,8 @@ impl Standings {
         }
     }
 
-    /// After a statement's answer: did the transaction stand when that was made?
+    /// Called after a statement was answered: fails if the transaction did not stand when the
+    /// answer was made.
     pub(crate) async fn vouch(&self, tx: &mut Transaction) -> Result<()> {
         let Some(started) = tx.started else { return Ok(()) };
         self.check_standing(tx)?;

@@ -32,11 +32,11 @@ impl Way {
 /// Outcome of several prepared writes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Done {
-    /// So many of the first documents are locked, and changed as they were to be.
+    /// Number of the first documents that are locked, and changed as they were to be.
     pub(crate) count: usize,
-    /// So many of these have been modified, or removed.
+    /// Number of these that have been modified, or removed.
     pub(crate) modified: usize,
-    /// No document after them is held.
+    /// True if no document after them is held.
     pub(super) is_all_that_is_held: bool,
     /// The documents that were held were given back, because the totals do not show which ones were
     /// modified: sent together again, they would be given back again.

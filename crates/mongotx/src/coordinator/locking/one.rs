@@ -118,7 +118,8 @@ impl Locking {
                 Ok(Some(applied)) => {
                     match (claim.take(), &claims) {
                         (Some(claim), _) => claim.keep(),
-                        // Tried before without luck, say: others are to know who holds it by now.
+                        // Tried before without the lock, perhaps: others are to know who holds it
+                        // by now.
                         (None, Some(claims)) if applied.locked => claims.took(target.ns, id_key(&target.at.id)),
                         (None, _) => {}
                     }
@@ -287,7 +288,8 @@ impl Locking {
             let gone = condition.text.is_some() && !self.safe_matches(target, target.safe(&condition)).await?;
             return Ok(if gone { Look::NoMatch } else { Look::TryAgain });
         };
-        // An active rival is in the way only of who would change the document as it stands.
+        // An active rival is in the way only of a transaction that would change the document as it
+        // stands.
         let matches =
             !lock.insert && (rest.is_empty() || sees_lock_fields(&rest) || self.safe_matches(target, rest).await?);
         Ok(if matches { Look::Rival(rival) } else { Look::NoMatch })

@@ -135,9 +135,9 @@ pub(super) fn taken_over(
     Ok(None)
 }
 
-/// Lock and change in one, where that is provably the same. `left`: a committed transaction whose
-/// lock may be taken over. `as_read`: conditions of an update besides, under which the document is
-/// as it was read; a removal and a mere lock do not demand them.
+/// Statement that locks and changes in one, where that is provably the same. `left`: a committed
+/// transaction whose lock may be taken over. `as_read`: conditions of an update besides, under
+/// which the document is as it was read; a removal and a mere lock do not demand them.
 pub(super) fn statement_of(
     target: &Target<'_>,
     change: &Change<'_>,

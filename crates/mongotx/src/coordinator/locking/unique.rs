@@ -51,13 +51,13 @@ const ROUNDS: usize = 256;
 const MAX_RIVALS: usize = 10_000;
 /// Documents whose keys one command checks.
 const BATCH: usize = 1_000;
-/// Conditions in one question: those of documents whose keys cannot be put together.
+/// Limit of conditions in one check: those of documents whose keys cannot be put together.
 const CONDITIONS: usize = 200;
 
 /// State of a document before this transaction's last write to it.
 #[derive(Clone, Debug)]
 pub(crate) enum Before {
-    /// There was no such document.
+    /// The document did not exist.
     Absent,
     /// Removed by this transaction itself.
     Removed,

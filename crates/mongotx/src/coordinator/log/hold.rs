@@ -7,7 +7,7 @@
 //! | field | type | meaning |
 //! | --- | --- | --- |
 //! | `_id` | string | `hold` |
-//! | `by` | ObjectId | who holds |
+//! | `by` | ObjectId | the checkpoint that holds |
 //! | `since` | date | when the hold began, by the server's clock |
 //! | `until` | date | until then, unless it is renewed, by the server's clock |
 //! | `over` | bool | it was ended before that |
@@ -36,7 +36,7 @@ use crate::{
 /// `_id` of the collection's only document.
 const HOLD: &str = "hold";
 
-/// A hold ends by itself when it was not renewed for so long: its holder may be dead.
+/// Time after which a hold ends by itself if it was not renewed: its holder may be dead.
 pub(crate) const LIFE: Duration = Duration::from_secs(10);
 
 /// Access to the hold of one deployment.

@@ -89,7 +89,7 @@ impl StoredRecord {
     }
 }
 
-/// Client records in `<tx_database>.txs`, seen by anybody.
+/// Client records in `<tx_database>.txs`, as any client can read and write them.
 #[derive(Clone)]
 pub(crate) struct Records {
     pub(crate) ns: Namespace,
@@ -266,7 +266,7 @@ impl Records {
         server.write_records(&self.ns, update(&self.ns, statement)).await?.ok().map(drop)
     }
 
-    /// The quiet of this name is over in one record, whose owner has waited for long enough.
+    /// Ends the quiet of this name in one record, whose owner has waited for long enough.
     pub(crate) async fn lift_quiet(&self, server: &Server, client: ClientId, by: ObjectId) -> Result<()> {
         let statement = doc! {"q": {"_id": object_id(client), "quiet.by": by}, "u": {"$set": {"quiet.over": true}}};
         server.write_records(&self.ns, update(&self.ns, statement)).await?.ok().map(drop)

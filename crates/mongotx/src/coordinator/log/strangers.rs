@@ -42,8 +42,8 @@ fn hex(tag: DatabaseTag) -> String {
     tag.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// Notes that clients of this deployment keep their records in `database`. Who may not write there
-/// does without: then the errors of others name no database.
+/// Notes that clients of this deployment keep their records in `database`. A client that may not
+/// write there does without: then the errors of others name no database.
 pub(crate) async fn note_database(server: &Server, database: &str) {
     let statement = doc! {
         "q": {"_id": database},

@@ -158,14 +158,14 @@ pub(crate) trait TxLog: Send + Sync {
     /// The connection epoch now; see `protocol::recorder`.
     fn epoch(&self) -> u64;
 
-    /// The same; 0, which is no epoch of any connection, if the connection has not been answered:
-    /// then it proves nothing about what is done meanwhile.
+    /// The connection epoch; 0, which is no epoch of any connection, if the connection has not been
+    /// answered: then it proves nothing about what is done meanwhile.
     fn answered_epoch(&self) -> u64 {
         self.epoch()
     }
 
-    /// No document carries its locks any more. `epoch` is [`TxLog::answered_epoch`] before the
-    /// first of them was finished.
+    /// Notes that no document carries the transaction's locks any more. `epoch` is
+    /// [`TxLog::answered_epoch`] before the first of them was finished.
     fn clean(&self, id: TxId, epoch: u64) -> BoxFuture<'_, ()>;
 
     /// Everything that was acknowledged before is durable when this returns, if the epoch that it

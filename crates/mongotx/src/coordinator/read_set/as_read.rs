@@ -1,4 +1,4 @@
-//! Documents as a transaction has read them, kept so that who locks one finds out whether it is
+//! Documents as a transaction has read them, kept so that a later lock of one shows whether it is
 //! still so: then nothing is left to validate of it at the commit (decision 0062).
 //!
 //! A write that shows the document before its change is compared with what was read; one that shows

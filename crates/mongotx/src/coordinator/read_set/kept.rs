@@ -30,7 +30,7 @@ pub(crate) struct KeptAnswer {
 }
 
 impl KeptAnswer {
-    /// For the answer to this query. `None`: documents of this query are not kept.
+    /// Place for the answer to this query. `None`: documents of this query are not kept.
     pub(crate) fn of(query: &Query) -> Option<Self> {
         let terms = &query.terms;
         let is_plain =
@@ -45,7 +45,7 @@ impl KeptAnswer {
         fits.then(|| Self { fields, named, documents: HashMap::new(), bytes: 0, locked: HashSet::new() })
     }
 
-    /// With one more document of the answer. `None`: it has become too much, or unclear.
+    /// The answer with one more document. `None`: it has become too large, or unclear.
     pub(super) fn with(mut self, document: &RawDocument) -> Option<Self> {
         self.bytes += document.as_bytes().len();
         if self.bytes > MOST_BYTES || self.has_all() {

@@ -5,7 +5,7 @@
 //! | file | content |
 //! | --- | --- |
 //! | [`witness`] | what is remembered of an answer |
-//! | [`kept`], [`as_read`] | documents as they were read, for who locks one |
+//! | [`kept`], [`as_read`] | documents as they were read, for a later lock of one |
 //! | [`seen_keys`] | where documents are that were read by other keys than their `_id`s |
 
 pub(crate) mod as_read;
@@ -65,7 +65,7 @@ pub(crate) struct Entry {
     /// Of the documents that match, the answer depends on those that fulfil this condition; `None`:
     /// on all.
     pub(crate) ahead: Option<Document>,
-    /// The answer is that of the documents other than the first so many that the transaction had
+    /// Number of own documents that the answer leaves out: the first ones that the transaction had
     /// made its own.
     pub(crate) own: usize,
     pub(crate) witness: Witness,
@@ -141,7 +141,7 @@ impl ReadSet {
         self.count as u64 + of_entries.sum::<u64>()
     }
 
-    /// Another number than before: reads were noted since, or settled.
+    /// Number that rises when a read is noted or settled.
     pub(crate) fn changes(&self) -> u64 {
         self.changes
     }

@@ -25,12 +25,12 @@ pub(crate) struct Digest {
 static HASH: LazyLock<RandomState> = LazyLock::new(RandomState::new);
 
 impl Digest {
-    /// Of the answer to a `count`.
+    /// Digest of the answer to a `count`.
     pub(crate) fn of_count(counted: u64) -> Self {
         Self::of([&*rawdoc! {"n": counted as i64}])
     }
 
-    /// Of the answer to a `distinct`.
+    /// Digest of the answer to a `distinct`.
     pub(crate) fn of_values(values: &[Bson]) -> Result<Self> {
         let documents: Vec<RawDocumentBuf> = values
             .iter()
@@ -44,7 +44,7 @@ impl Digest {
         self.sum = self.sum.wrapping_add(HASH.hash_one(document.as_bytes()));
     }
 
-    /// Of an answer that is at hand.
+    /// Digest of an answer that is in memory.
     pub(crate) fn of<'a>(documents: impl IntoIterator<Item = &'a RawDocument>) -> Self {
         let mut digest = Self { complete: true, ..Self::default() };
         documents.into_iter().for_each(|document| digest.add(document));
@@ -59,7 +59,8 @@ pub(crate) struct Witness(Arc<Mutex<Seen>>);
 #[derive(Debug, Default)]
 pub(super) struct Seen {
     pub(super) digest: Digest,
-    /// So many documents answer the query if there are that many: it names a key of each.
+    /// Number of documents that are the whole answer if the query finds that many: it names a key
+    /// of each.
     keys: usize,
     /// Documents that were seen, as long as they may be the only ones.
     documents: HashSet<OwnKey>,
@@ -75,7 +76,8 @@ impl Witness {
         Self(Arc::new(Mutex::new(Seen { digest, ..Seen::default() })))
     }
 
-    /// Of a query that shows the `_id`s of documents, and allows so many keys of a unique index.
+    /// Witness of a query that shows the `_id`s of documents, and allows this many keys of a unique
+    /// index.
     pub(crate) fn of_keys(keys: usize) -> Self {
         let keys = if keys <= MOST_KEYS { keys } else { 0 };
         Self(Arc::new(Mutex::new(Seen { keys, ..Seen::default() })))

@@ -1,4 +1,4 @@
-//! Waiting for everybody who writes to a collection by what was known of it before.
+//! Waiting for all writers that work by what was known of a collection before.
 //!
 //! 1. This client's commands, by their hold on the look-up that they work by; other clients, if a
 //!    record names the collection, as long as a look-up is trusted. A record that is to name the
@@ -27,8 +27,8 @@ use crate::{
 };
 
 impl Schema {
-    /// Both steps. `everybody`: also for clients that may write there outside transactions only,
-    /// and have no record.
+    /// Waits for writers by both steps. `everybody`: also for clients that may write there outside
+    /// transactions only, and have no record.
     pub(super) async fn wait_for_writers(&self, ns: &Namespace, everybody: bool) -> Result<()> {
         let mut patience = Patience::new(self.options.write_wait.max(FRESH * 2));
         let old = self.catalog.forget(ns);

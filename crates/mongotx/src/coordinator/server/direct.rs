@@ -28,7 +28,7 @@ pub(super) fn is_write(command: &Document) -> bool {
     command.keys().next().is_some_and(|name| WRITES.contains(&name.as_str()))
 }
 
-/// The collection whose documents a command may change; `None`: it may be any.
+/// The collection whose documents a command may change; `None`: any collection.
 fn written(db: &str, command: &Document) -> Option<Namespace> {
     /// Commands about a collection that bear its name.
     const OF_ONE: [&str; 5] = ["create", "createIndexes", "dropIndexes", "collMod", "drop"];
@@ -84,8 +84,9 @@ fn matches_nothing(command: &Document) -> bool {
     }
 }
 
-/// As `command::probe` makes it: an `_id` that no document has, and something else. A filter that
-/// the application has sent has conditions for the lock beside it.
+/// Returns true if the filter is one that `command::probe` makes: an `_id` that no document has,
+/// and something else. A filter that the application has sent has conditions for the lock beside
+/// it.
 fn is_nowhere(filter: &Document) -> bool {
     let all = filter.get_array("$and").ok().filter(|all| all.len() == 2 && filter.len() == 1);
     let first = all.and_then(|all| all.first()?.as_document());
@@ -230,7 +231,7 @@ impl Server {
         self.send_kept(&ns.db, command).await
     }
 
-    /// The same for `insert`, `update` and `delete`.
+    /// Writes to the records by `insert`, `update` or `delete`.
     pub(crate) async fn write_records(&self, ns: &Namespace, command: Document) -> Result<WriteAnswer> {
         WriteAnswer::parse_write(&self.run_on_records(ns, command).await?)
     }
@@ -295,7 +296,7 @@ fn judge(name: &str, answer: Document) -> Result<WriteAnswer> {
     Ok(written)
 }
 
-/// The same of several statements: where some have failed, what the others have done may be lost
+/// The answer to several statements: where some have failed, what the others have done may be lost
 /// again, too.
 fn judge_several(name: &str, answer: Document) -> Result<WriteAnswer> {
     let concern_error = answer.get_document("writeConcernError").ok().cloned();

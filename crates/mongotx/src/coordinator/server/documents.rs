@@ -1,5 +1,5 @@
-//! Questions about single documents as they are stored: where one is, who holds it, and what the
-//! transaction that holds it has made of it.
+//! Reads about single documents as they are stored: their place, their holder, and their unsafe
+//! version.
 
 use std::collections::HashSet;
 

@@ -34,8 +34,8 @@ const MOST: usize = 10;
 const IDLE: Duration = Duration::from_secs(60);
 /// As long as the driver waits by default for a server that can be used.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// How long to wait where the driver has found the server, and it can not be used all the same:
-/// doubled each time.
+/// Pause after the driver has found the server, and it cannot be used nevertheless: doubled each
+/// time.
 const FIRST_PAUSE: Duration = Duration::from_millis(5);
 const LONGEST_PAUSE: Duration = Duration::from_millis(500);
 
@@ -63,7 +63,7 @@ pub(crate) struct Lean {
 }
 
 impl Lean {
-    /// None is made yet. `hello`: what the server has said to the driver. `begun`: see
+    /// A pool without a connection. `hello`: the server's answer to the driver. `begun`: see
     /// [`Pool::new`]. `None`: these options, or this server, are for the driver.
     pub(crate) fn new(
         options: &DriverOptions,
@@ -95,7 +95,7 @@ impl Lean {
         })
     }
 
-    /// The same, which counts commands here.
+    /// The pool, with these counters for its commands.
     #[must_use]
     pub(crate) fn counted(self, counters: Option<&Arc<Counters>>) -> Self {
         Self { counters: counters.cloned(), ..self }
@@ -235,7 +235,7 @@ impl Line<'_> {
             Err(Failure::TooLong { .. }) => return Ok(None),
             answers => answers,
         };
-        // Those too whose answers were lost.
+        // Also the commands whose answers were lost.
         if let Some(counters) = &self.lean.counters {
             let names = commands.iter().filter_map(|(_, command)| command.keys().next());
             names.for_each(|name| counters.count_command(name));

@@ -61,7 +61,7 @@ pub(crate) struct Plain {
     /// True if validations of others heed notices: in the layout of this client they do.
     is_heeded: bool,
     given: Mutex<Given>,
-    /// Held by who stores one; the last attempt, if that has failed.
+    /// Held by the task that stores one; the last attempt, if that has failed.
     storing: AsyncMutex<Option<(Moment, Error)>>,
 }
 
@@ -109,7 +109,7 @@ impl Plain {
         self.given().is_own(notice)
     }
 
-    /// Notices that can be ended, if no plain write was made for so long. To be called while no
+    /// Notices that can be ended, if no plain write was made for this time. To be called while no
     /// task stores one.
     fn take_over(&self, quiet: Duration) -> Vec<ObjectId> {
         // Looked at while the notices are held: a write that begins counts before it makes sure of
@@ -170,7 +170,8 @@ impl Server {
                 Some(ns) => self.plain.own.writing(ns),
                 None => self.plain.own.changing_any(),
             }));
-            // It counts before the notice is made sure of: who says that all is over sees it.
+            // The write counts before its notice is made sure of: a task that is about to end
+            // notices sees it.
             if !self.needs_notice(ns, COVERS) {
                 return Ok(admitted);
             }
@@ -205,7 +206,7 @@ impl Server {
         is_needed && !self.plain.given().has_notice(ns.map(Tag::of), age)
     }
 
-    /// For a write that takes long.
+    /// Renews the notice for a write that takes long.
     async fn renew_notice(&self, ns: Option<&Namespace>) {
         self.plain.given().note_write(ns.map(Tag::of));
         if self.needs_notice(ns, RENEWED_AFTER) {
@@ -229,7 +230,7 @@ impl Server {
         if !self.needs_notice(ns, RENEWED_AFTER) {
             return Ok(());
         }
-        // Who has waited for an attempt shares its failure.
+        // A write that has waited for an attempt shares its failure.
         if let Some((_, error)) = failed.as_ref().filter(|(at, _)| at.is_after(came)) {
             return Err(error.clone());
         }
@@ -291,7 +292,7 @@ impl Server {
             tokio::time::sleep(QUIET_INTERVAL).await;
             let Some(server) = server.upgrade() else { return };
             let quiet = server.plain.given().quiet();
-            // Who stores one is about to write.
+            // A task that stores a notice is about to write: then none is ended.
             let over = server.plain.storing.try_lock().map(|_storing| server.plain.take_over(quiet));
             if let Err(error) = server.end(over.unwrap_or_default()).await {
                 tracing::debug!(%error, "the notice of writes outside transactions could not be ended yet");

@@ -20,7 +20,7 @@ impl Server {
         if answer.breaks_validator() { self.prepare(ns, Self::unjudged(command)).await } else { Ok(answer) }
     }
 
-    /// The same for statements that remove documents.
+    /// Repairs by statements that remove documents.
     pub(crate) async fn repair_by_delete(
         &self,
         ns: &Namespace,

@@ -1,5 +1,5 @@
-//! The table of [`super::Siblings`]: who holds each document, who waits for it, and what committed
-//! transactions have left. Nothing here waits: [`super::claim`] does.
+//! The table of [`super::Siblings`]: the holder of each document, the transactions that wait for
+//! it, and what committed ones have left. Nothing here waits: [`super::claim`] does.
 
 use std::{
     collections::{HashMap, VecDeque},
@@ -90,7 +90,7 @@ impl Table {
         Ok(Some(comes))
     }
 
-    /// Does the owner of this document, or whom it waits for, and so on, wait for `me`?
+    /// Returns true if the owner of this document waits for `me`, directly or through others.
     fn would_wait_for(&self, key: &Key, me: TxId) -> bool {
         let mut next = self.places.get(key);
         // No longer than there are transactions that wait.

@@ -11,8 +11,8 @@
 //! One about many sets `<tag>*`, which stands for all buckets.
 //!
 //! A closed record decides nothing any more, so its stamps stay as they are until it is removed. A
-//! look does not ask for records that an earlier look has found closed, but takes their stamps
-//! over: clients that have ended cost the others nothing.
+//! look does not read records that an earlier look has found closed, but takes their stamps over:
+//! clients that have ended cost the others nothing.
 
 use std::{
     collections::{HashMap, HashSet},

@@ -37,7 +37,7 @@ impl Moment {
         self.steady > other.steady
     }
 
-    /// The moment at which the clocks will have gone so much further.
+    /// The moment at which both clocks will have gone further by these times.
     #[cfg(test)]
     pub(crate) fn later(self, steady: Duration, wall: Duration) -> Self {
         Self { steady: self.steady + steady, wall: self.wall + wall }

@@ -1,5 +1,5 @@
 //! Content of a notice: the collections in which a client writes outside transactions (decision
-//! 0068). [`crate::coordinator::server::plain`] has who stores notices, and when.
+//! 0068). [`crate::coordinator::server::plain`] stores notices.
 //!
 //! It is the value of [`crate::coordinator::stored::own_collections::NOTICE`] in a document among
 //! the client records: a list of collections, by the names of their change stamps; or `true`, which

@@ -97,9 +97,9 @@ impl Known {
 struct ByFields(Vec<(Fields, Known)>);
 
 impl ByFields {
-    /// For changes of these fields. Of too many different ones, for changes of all. A set that has
-    /// got no place of its own gets none as long as one of its changes is open, so each change is
-    /// counted out where it was counted in.
+    /// State of the changes of these fields; if there are too many sets of fields, of the changes
+    /// of all. A set that has got no place of its own gets none as long as one of its changes is
+    /// open, so each change is counted out where it was counted in.
     fn of(&mut self, fields: &Fields) -> &mut Known {
         let has_place = |all: &Self, fields: &Fields| all.0.iter().position(|(some, _)| some == fields);
         let fields = match has_place(self, fields) {

@@ -24,7 +24,7 @@
 //! that no quiet was set where it writes, or that it was over when its own validation began
 //! ([`Heard`], [`Conditions`]). Otherwise the transaction is validated again, and what it has read
 //! may not have been changed by then. Clocks decide when quiet is to end, but it is over when the
-//! record says so.
+//! record shows it.
 
 use std::{
     collections::BTreeSet,
@@ -54,8 +54,8 @@ pub(crate) struct Length {
 }
 
 impl Length {
-    /// Doublings of the longest. With more, those who are held back would keep others waiting for
-    /// longer than these have time: see decision 0064.
+    /// Doublings of the longest. With more, transactions that are held back would keep others
+    /// waiting for longer than their limits: see decision 0064.
     const LONGEST: u32 = 2;
     /// Milliseconds of the shortest, and at most this part of a record's lease.
     const SHORTEST_MS: i64 = 500;
@@ -218,7 +218,7 @@ impl Quiet {
 /// Of what quiet in its record a transaction that is to be decided has heard.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Heard {
-    /// Of any: nothing that it has read has to be validated again.
+    /// Of any quiet: nothing that it has read has to be validated again.
     Any,
     /// These were over when its validation began, or are its own.
     These(Vec<ObjectId>),
@@ -318,9 +318,10 @@ pub(crate) fn disturbs(changed: &BTreeSet<Tag>) -> Document {
 pub(crate) struct StoredQuiet {
     pub(crate) by: ObjectId,
     tags: Tags,
-    /// The quiet has ended; it stays in the record for those who began to validate before that.
+    /// The quiet has ended; it stays in the record for transactions that began to validate before
+    /// that.
     pub(crate) is_over: bool,
-    /// The quiet whose place it has taken.
+    /// Name of the quiet whose place it has taken.
     before: Option<ObjectId>,
     /// Longest time for which it may last.
     pub(crate) length: Length,

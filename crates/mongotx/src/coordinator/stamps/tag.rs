@@ -26,7 +26,7 @@ pub(crate) type Tags = HashSet<Tag>;
 /// The documents of the collection that a tag is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 enum Part {
-    /// All documents of the collection: nothing is added to its digits.
+    /// All documents of the collection: the digits stand alone.
     Whole,
     /// Documents in the bucket of this number: `0` to `f` is added.
     Bucket(u8),

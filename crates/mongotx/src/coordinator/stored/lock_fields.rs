@@ -1,4 +1,4 @@
-//! The fields of a stored document that say who holds it.
+//! The fields of a stored document that show its holder.
 
 use bson::{Document, doc};
 use sd2v::{

@@ -67,7 +67,8 @@ impl Processes {
 }
 
 impl Nodes {
-    /// This epoch ends when the set grows: what was written before waited for one server only.
+    /// Registers an epoch that ends when the set grows: what was written before waited for one
+    /// server only.
     pub(crate) fn ends(&self, epoch: &Arc<AtomicU64>) {
         if let Ok(mut epochs) = self.epochs.lock() {
             epochs.push(Arc::clone(epoch));
@@ -148,7 +149,7 @@ impl Nodes {
     }
 
     /// Lets an index be built when the majority has built it: the default is to wait for every
-    /// member, also for those that are away. One server knows no such option.
+    /// member, also for those that are away. A single server refuses the option.
     pub(crate) fn with_quorum(&self, create_indexes: &mut Document) {
         if self.are_several() {
             create_indexes.insert("commitQuorum", "majority");

@@ -38,7 +38,7 @@ pub fn is_own_collection(name: &str) -> bool {
     [TXS, EVENTS, GUARDS, CHECKPOINT, DEPLOYMENT, ORPHANS].contains(&name) || OF_GATEWAYS.contains(&name)
 }
 
-/// Does it hold records of clients or gateways, whose writes nothing counts?
+/// Returns true if it holds records of clients or gateways, whose writes are not counted.
 pub(crate) fn holds_records(ns: &Namespace, tx_database: &str) -> bool {
     ns.db == tx_database && is_own_collection(&ns.coll)
 }

@@ -17,7 +17,7 @@ use crate::options::Namespace;
 
 /// Number of kinds of inserts that are distinguished; others share a place with one of them.
 const PLACES: usize = 256;
-/// A commit is expected after so many in a row.
+/// Number of commits in a row after which another is expected.
 const EXPECTED: u8 = 2;
 
 /// For each kind of insert, the number of commits in a row that came right behind one.
@@ -30,8 +30,8 @@ impl Default for Forecast {
 }
 
 impl Forecast {
-    /// The forecast for an insert into `ns` by a transaction that has made so many reads, and holds
-    /// so many documents.
+    /// The forecast for an insert into `ns` by a transaction that has made `reads` reads, and holds
+    /// `held` documents.
     pub(crate) fn after(self: &Arc<Self>, ns: &Namespace, reads: usize, held: usize) -> Guess {
         // The same in every process, so that a run can be repeated.
         let mut hasher = DefaultHasher::new();

@@ -260,7 +260,7 @@ impl Transaction {
         self.was_own(ns, id, usize::MAX)
     }
 
-    /// The same of what identifies a document.
+    /// Returns true if the document with this key is its own.
     pub(crate) fn has_made_own(&self, ns: &Namespace, document: &OwnKey) -> bool {
         self.held.get(ns).is_some_and(|held| held.own.contains_key(document))
     }

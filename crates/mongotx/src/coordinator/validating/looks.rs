@@ -51,7 +51,7 @@ const LONGEST_WAIT: Duration = Duration::from_millis(100);
 
 type SharedLook = Shared<BoxFuture<'static, Result<Arc<ChangeLook>>>>;
 
-/// Looks at the change stamps of all records, for everybody in this client.
+/// Looks at the change stamps of all records, for all transactions of this client.
 pub(crate) struct Looks {
     server: Arc<Server>,
     log: Arc<dyn TxLog>,

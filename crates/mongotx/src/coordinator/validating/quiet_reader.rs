@@ -39,7 +39,8 @@ impl QuietReader {
         Self { server, log, ends, lease }
     }
 
-    /// Before a transaction reads: has its session lost too often?
+    /// Called before a transaction reads: sets quiet if its session has lost its validation too
+    /// often.
     pub(crate) async fn give_quiet(&self, tx: &mut Transaction) {
         if tx.quiet.is_none()
             && tx.id().is_none()
@@ -50,7 +51,7 @@ impl QuietReader {
         }
     }
 
-    /// Without it the transaction goes on all the same.
+    /// Sets quiet for the transaction. Where that fails, the transaction goes on without it.
     pub(crate) async fn ask_for_quiet(&self, tx: &mut Transaction, stamps: &Tags) {
         if tx.quiet.is_some() {
             return;
@@ -71,7 +72,8 @@ impl QuietReader {
         self.server.at(Step::AfterQuiet).await;
     }
 
-    /// Others may decide again. To be called before the transaction waits for anybody.
+    /// Ends the quiet, so that others may decide again. To be called before the transaction waits
+    /// for a rival.
     pub(crate) async fn end_quiet(&self, tx: &mut Transaction) {
         if let Some(quiet) = &mut tx.quiet {
             quiet.end(&self.ends).await;

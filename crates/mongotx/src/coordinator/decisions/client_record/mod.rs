@@ -150,9 +150,9 @@ impl ClientRecordLog {
         }
     }
 
-    /// Their records. What they say besides "active" is made durable first: who acts on it changes
-    /// documents, and a server that is killed must not come back with those changes and without the
-    /// reason for them.
+    /// Reads the records of these transactions. Any status besides "active" is made durable first:
+    /// a client that acts on it changes documents, and a server that is killed must not come back
+    /// with those changes and without the reason for them.
     async fn ask_records(&self, ids: &[TxId]) -> Result<HashMap<ClientId, StoredRecord>> {
         let Shared { server, records, .. } = &*self.shared;
         let mut clients: Vec<ClientId> = ids.iter().map(|id| id.client).collect();
@@ -328,8 +328,8 @@ impl TxLog for ClientRecordLog {
             if !records.flag_reader(server, slot.client, by).await? {
                 return Ok(false);
             }
-            // The record before goes on saying it: who looks at all records, one after the other,
-            // is not to miss both.
+            // The flag stays in the record before: a newcomer that looks at all records, one after
+            // the other, must not miss both.
             *self.shared.reader() = Some(now);
             Ok(true)
         })
@@ -340,7 +340,7 @@ impl TxLog for ClientRecordLog {
             let Shared { server, records, .. } = &*self.shared;
             loop {
                 let (own, reader) = (self.shared.own(), *self.shared.reader());
-                // A record that was given up is another client's to everybody.
+                // A record that was given up counts as another client's, for this client as well.
                 let Some(reader) = reader.filter(|reader| own.contains(&reader.client) && reader.by == by) else {
                     return Ok(false);
                 };

@@ -55,9 +55,9 @@ pub(super) struct Flagged {
 
 /// Connections, records and limits that the slots and their writers share.
 pub(crate) struct Shared {
-    /// For everything but record writes.
+    /// Connections for everything but record writes.
     pub(super) server: Arc<Server>,
-    /// For record writes alone: one connection.
+    /// One connection, for record writes alone.
     pub(super) recorder: Server,
     pub(super) epoch: Epoch,
     /// The last epoch in which a command over that connection was answered.
@@ -112,7 +112,7 @@ impl Shared {
         }
     }
 
-    /// Runs to its end, in a task of its own, what goes over the connection for record writes: a
+    /// Runs a command over the connection for record writes to its end, in a task of its own: a
     /// command whose future is dropped half-way breaks its connection, and with that epoch
     /// everything that the client has open would be rolled back.
     pub(super) async fn to_its_end<T: Send + 'static>(
@@ -148,7 +148,7 @@ impl Shared {
         self.asked.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The clients whose records are this one's.
+    /// The clients whose records are this client's.
     pub(super) fn own(&self) -> Vec<ClientId> {
         let registering = *self.registering();
         let slots = self.by_client.read().unwrap_or_else(PoisonError::into_inner);
@@ -163,8 +163,8 @@ impl Shared {
         self.reader.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// As [`Records::read_durably`]. The read of a record of this client's own is not taken for
-    /// that of a rival.
+    /// Reads a record as [`Records::read_durably`] does. The read of a record of this client's own
+    /// is not taken for that of a rival.
     pub(super) async fn read_durably(&self, over: &Server, client: ClientId) -> Result<Option<StoredRecord>> {
         if self.slot(client).is_none() {
             return self.records.read_durably(over, client).await;

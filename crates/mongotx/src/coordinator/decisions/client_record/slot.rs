@@ -1,4 +1,5 @@
-//! One live record: the state machine, who waits for it, and what it still has to say.
+//! One live record: the state machine, the transactions that wait for it, and the writes that it
+//! still has to make.
 
 use std::{
     collections::{BTreeSet, HashMap, HashSet},
@@ -30,7 +31,7 @@ use crate::{
     options::Namespace,
 };
 
-/// How long those who are held back are left out before they are tried again.
+/// Time for which held-back transactions are left out before they are tried again.
 const HOLD: Duration = Duration::from_millis(5);
 /// Commits that may wait at a time.
 const MAX_WAITING: usize = 10_000;
@@ -39,7 +40,7 @@ pub(crate) struct Slot {
     pub(crate) client: ClientId,
     /// Time at which the record was acknowledged.
     pub(super) registered: Instant,
-    /// No other client reads without probes: transactions may lock documents.
+    /// Set when no other client reads without probes any more: transactions may lock documents.
     pub(super) readers_are_gone: OnceCell<()>,
     lease: Duration,
     state: Mutex<State>,
@@ -83,9 +84,9 @@ struct State {
 pub(super) enum Todo {
     /// Send this record write, which also lists these collections.
     Write(RecordWrite, Vec<Namespace>),
-    /// Nothing until woken, or until so much time has passed.
+    /// Nothing until woken, or until this time has passed.
     Sleep(Duration),
-    /// All is finished and said: the record can retire.
+    /// All transactions are finished and the record shows it: it can retire.
     Retire,
     /// The record cannot be used any more.
     Stop,
@@ -102,7 +103,7 @@ pub(super) struct Asks {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Answer {
     Committed,
-    /// A reader has had quiet meanwhile: the transaction has to validate once more.
+    /// A reader has had quiet meanwhile: the transaction has to be validated again.
     ValidateAgain,
 }
 
@@ -115,13 +116,13 @@ pub(super) enum Refusal {
     Held(usize),
     /// This many transactions are withdrawn from the write, to be validated again.
     Withdrawn(usize),
-    /// This quiet has lasted for too long: the writer ends it first.
+    /// This quiet has lasted too long: the writer ends it first.
     Lift(ObjectId),
 }
 
 /// Times of a new record.
 pub(super) struct Born {
-    /// Before it was sent: its sign of life is no older.
+    /// Time before the record was sent: its sign of life is no older.
     pub(super) since: Instant,
     /// Time after the record was acknowledged.
     pub(super) registered: Instant,
@@ -473,7 +474,7 @@ impl State {
         kept
     }
 
-    /// They are left out for a while.
+    /// Leaves these transactions out of decisions for a while.
     fn hold(&mut self, held: Vec<Seq>) -> Refusal {
         let count = held.len();
         self.recorder.hold(held);

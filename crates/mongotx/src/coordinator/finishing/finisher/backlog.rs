@@ -3,8 +3,8 @@
 //!
 //! | documents left in a collection are finished | |
 //! | --- | --- |
-//! | when so many documents have come together | [`TOGETHER`] |
-//! | when nothing was left there for so long | the client's `finish_delay` |
+//! | when this many documents have come together | [`TOGETHER`] |
+//! | when no document was left there for this long | the client's `finish_delay` |
 //! | when more and more is left there, and the first of it has waited longer than that | [`BUSY`] times as long; as long, if [`SEVERAL`] transactions have left something |
 //! | at once | if a caller waits for it, if something of it was rolled back or is read-locked, when the client ends, and for a second when rivals have met what waited |
 //!
@@ -34,8 +34,8 @@ use crate::{backoff::Backoff, options::Namespace};
 pub(super) const TOGETHER: usize = 64;
 /// How much longer than the delay a document waits where others come all the while.
 const BUSY: u32 = 4;
-/// Transactions that have left something in a collection: of more than these, not all are named by
-/// who takes documents over.
+/// Transactions that have left something in a collection: of more than these, a transaction that
+/// takes documents over does not name all.
 const SEVERAL: usize = 16;
 /// How long nothing waits when rivals have met what did.
 const EAGER: Duration = Duration::from_secs(1);
@@ -46,7 +46,7 @@ const UNNOTICED: Duration = Duration::from_millis(5);
 const LOOKS: Duration = Duration::from_millis(100);
 /// Documents that may wait: more make commits wait of transactions that are not large.
 pub(super) const MAX_WAITING: usize = 1_000;
-/// A transaction that holds so many documents of one collection has a flight of its own.
+/// Number of documents of one collection from which on a transaction has a flight of its own.
 pub(super) const LARGE: usize = 1_000;
 /// Documents of such transactions that may be under way: more make commits of large transactions
 /// wait.
@@ -349,7 +349,7 @@ impl Backlog {
         self.refused.push(part);
     }
 
-    /// Keeps the parts that the server has refused once more, for a later attempt.
+    /// Keeps the parts that the server has refused again, for a later attempt.
     pub(super) fn keep_again(&mut self, left: Vec<Part>, now: Instant) {
         let fresh = || Backoff::new(REFUSED_PAUSE.0, REFUSED_PAUSE.1);
         let mut backoff = self.again.map_or_else(fresh, |(_, backoff)| backoff);
@@ -426,8 +426,8 @@ impl Backlog {
         self.has_left_refused || self.refused_in.contains(ns) || self.committed.contains_key(ns)
     }
 
-    /// Is there room for what a transaction leaves that holds so many documents? Small ones do not
-    /// wait for large ones, whose documents may take minutes.
+    /// Returns true if there is room for the documents of a transaction that holds this many. Small
+    /// ones do not wait for large ones, whose documents may take minutes.
     pub(super) fn has_room(&self, documents: usize) -> bool {
         self.waiting < MAX_WAITING && (documents < LARGE || self.large < MAX_LARGE)
     }

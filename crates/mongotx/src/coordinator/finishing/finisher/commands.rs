@@ -71,7 +71,7 @@ pub(super) async fn finish_all(server: &Server, all: &[Whose<'_>]) -> Result<usi
 }
 
 /// Finishes what one transaction has left, as many documents at a time as a statement names: all of
-/// them together would take their memory once more.
+/// them together would take as much memory again.
 async fn finish_large(server: &Server, Whose { id, committed, held }: &Whose<'_>) -> Result<usize> {
     let mut finished = 0;
     for (ns, held) in *held {

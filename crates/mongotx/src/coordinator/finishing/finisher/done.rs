@@ -7,8 +7,8 @@ use protocol::TxId;
 
 use super::{ByNow, When};
 
-/// Number of transactions remembered. A fetch that takes longer than finishing so many has to ask
-/// the records.
+/// Number of transactions remembered. A fetch that takes longer than finishing this many has to
+/// read the records.
 pub(super) const MAX_DONE: usize = 1_024;
 
 /// Period in which a committed transaction was open: handed over, and not finished.

@@ -148,7 +148,7 @@ async fn finish_apart(desk: &Desk, parts: Vec<Part>) {
     }
 }
 
-/// Tries once more to finish the parts that the server has refused, each by itself.
+/// Tries again to finish the parts that the server has refused, each by itself.
 async fn try_again(desk: Arc<Desk>, parts: Vec<Part>) {
     let mut left = Vec::new();
     for part in parts {

@@ -23,7 +23,7 @@ pub(super) struct Work {
     unclean: AtomicUsize,
     /// The connection epoch before the first of its documents was finished.
     epoch: AtomicU64,
-    /// All of its documents are clean.
+    /// Set when all of its documents are clean.
     clean: AtomicBool,
 }
 

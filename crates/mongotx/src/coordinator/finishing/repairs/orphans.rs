@@ -43,7 +43,7 @@ impl Repairs {
     }
 
     /// Keeps what some of the documents that match and that these writers hold were to become.
-    /// Answers their `_id`s; none: there is no such document.
+    /// Returns their `_id`s; none: no such document is there.
     pub(super) async fn keep_orphans(&self, ns: &Namespace, who: &Document, writers: &[TxId]) -> Result<Vec<Bson>> {
         let held: Vec<Bson> = writers.iter().map(|writer| tx_id_to_bson(*writer)).collect();
         let held = doc! {"$and": [who.clone(), {WRITER: {"$in": held}}]};
@@ -65,7 +65,7 @@ impl Repairs {
         Ok(ids)
     }
 
-    /// Keeps an orphan. Keeping it once more changes nothing.
+    /// Keeps an orphan. Keeping it again changes nothing.
     async fn keep(&self, orphan: Document) -> Result<()> {
         let home = Namespace::new(&self.tx_database, ORPHANS);
         let name = orphan.get("_id").cloned().unwrap_or(Bson::Null);
@@ -109,7 +109,7 @@ impl Orphan {
         Ok(Self { ns: ns.to_string(), id, writer, write, becomes })
     }
 
-    /// As it is kept, under a name that everybody gives it.
+    /// The orphan as it is kept, under a name that is the same for every client that keeps it.
     fn into_document(self) -> Document {
         let Self { ns, id, writer, write, becomes } = self;
         let place = doc! {"ns": &ns, "id": id.clone()};

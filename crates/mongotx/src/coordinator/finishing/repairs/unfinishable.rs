@@ -46,8 +46,7 @@ impl Repairs {
         )
     }
 
-    /// For a write: is one of the documents that these transactions cannot finish among those that
-    /// it means?
+    /// Refuses a write that means one of the documents that these transactions cannot finish.
     ///
     /// # Errors
     /// The one of [`Repairs::unfinishable`], for the first of them.

@@ -1,8 +1,8 @@
 //! Pending documents that a query could have to see.
 //!
-//! 1. Whose unfinished documents are there, of which the safe or the unsafe version matches? One
+//! 1. Find the transactions whose unfinished documents match in the safe or the unsafe version. One
 //!    command, answered from the index on `_xTxId`; empty when nothing is pending.
-//! 2. What became of these transactions? Read *after* 1, so that an active one's safe version is
+//! 2. Read the statuses of these transactions *after* 1, so that an active one's safe version is
 //!    the latest committed.
 //! 3. Committed ones are finished, dead ones undone; active ones stay.
 //!
@@ -264,7 +264,7 @@ impl Pending {
     }
 }
 
-/// All of these have the status.
+/// These transactions, as decided by this status.
 fn decided(writers: &[TxId], status: TxStatus) -> Vec<Decided> {
     writers.iter().filter_map(|writer| Decided::by_status(*writer, status)).collect()
 }

@@ -24,13 +24,13 @@ use crate::{
 
 /// Pause between two renewals: a lease outlives one that fails.
 const RENEWAL: Duration = Duration::from_millis(400);
-/// For how long renewals may fail.
+/// Time for which renewals may fail.
 const PATIENCE: Duration = Duration::from_secs(10);
 /// Pauses between attempts to let the record say it no more, the first and the longest, and how
 /// often that is tried.
 const UNFLAG_PAUSE: (Duration, Duration) = (Duration::from_millis(200), Duration::from_secs(10));
 const UNFLAG_TRIED: usize = 12;
-/// So many renewals lie between two looks for records in other databases.
+/// Number of renewals between two looks for records in other databases.
 const ELSEWHERE: u32 = 25;
 
 /// Takes the lease and keeps it, in the background. `ns`: a collection for the record of a client

@@ -16,7 +16,7 @@ use crate::{backoff::Backoff, coordinator::stamps::moment::Moment, options::Name
 pub(super) const LENGTH: Duration = Duration::from_secs(1);
 /// How long a lease is kept that no query uses.
 const IDLE: Duration = Duration::from_secs(5);
-/// So many probed queries within [`WINDOW`] are worth a lease.
+/// Number of probed queries within [`WINDOW`] that are worth a lease.
 const WORTH: u32 = 200;
 const WINDOW: Duration = Duration::from_secs(5);
 /// Pauses before another attempt, twice as long each time that a lease was not held for longer than
@@ -28,8 +28,8 @@ const BUSY: (Duration, Duration) = (Duration::from_millis(20), Duration::from_se
 /// Pause between two times that what is left in a collection is finished for queries: what is
 /// committed meanwhile is finished together.
 const FINISHING: Duration = Duration::from_millis(10);
-/// A collection that could not be settled is left alone for so long, and one that was given up
-/// while it was settled.
+/// Time for which a collection that could not be settled is left alone, and one whose settling was
+/// given up.
 const UNSETTLED: Duration = Duration::from_secs(10);
 const GIVEN_UP: Duration = Duration::from_secs(1);
 /// The most collections that are remembered.
@@ -64,7 +64,7 @@ impl Deciding {
 #[derive(Default)]
 pub(crate) struct ReadLease {
     state: Mutex<State>,
-    /// Wakes the task that keeps the lease, and who waits for its end.
+    /// Wakes the task that keeps the lease, and the tasks that wait for its end.
     changed: Notify,
 }
 
@@ -106,7 +106,7 @@ struct Demand {
     queries: u32,
     /// A task takes or keeps a lease.
     is_kept: bool,
-    /// No attempt is made before.
+    /// Time before which no attempt is made.
     not_before: Option<Instant>,
     /// Length of the last pause.
     pause: Duration,
@@ -126,7 +126,7 @@ impl Demand {
         self.is_kept
     }
 
-    /// A task has ended that has held leases for so long.
+    /// Notes the end of a task that has held leases for this time.
     fn ended(&mut self, held: Duration, now: Instant) {
         let pause = match held > self.pause {
             true => PAUSE.0,

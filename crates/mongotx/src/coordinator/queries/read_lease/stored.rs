@@ -23,12 +23,13 @@ use crate::{
 
 const FIELD: &str = "readLease";
 const NAME: &str = "readLease.by";
-/// A newcomer waits for so many lengths of a lease: the clocks of two machines may run at
-/// different speeds.
+/// Lengths of a lease that a newcomer waits: the clocks of two machines may run at different
+/// speeds.
 const WAITED_LENGTHS: u32 = 2;
 /// The longest lease that is waited for: no client writes a longer one.
 const LONGEST_LEASE: Duration = Duration::from_secs(10);
-/// For how long a closed record counts. A sweep may have closed it while its client held the lease.
+/// Seconds for which a closed record counts. A sweep may have closed it while its client held the
+/// lease.
 const CLOSED_SECONDS: i64 = 60;
 /// Pause between two looks of a newcomer.
 const POLL: Duration = Duration::from_millis(50);

@@ -18,7 +18,7 @@ const MOST_QUIET: Duration = COVERS;
 /// Collections that a notice names. Where more were written to of late, it is about all.
 const MOST_NAMED: usize = 16;
 /// Notices of one client that may still be there: those of the last half hour, and some that were
-/// given up and arrived all the same.
+/// given up and arrived nevertheless.
 const MOST_KEPT: usize = 256;
 /// How long after it was sent a notice may arrive that was given up.
 const LONGEST_LATE: Duration = Duration::from_secs(30 * 60);
@@ -29,7 +29,7 @@ pub(super) struct Given {
     /// The last one that is stored: when it was sent, and what it is about.
     last: Option<(Moment, Scope)>,
     written: Written,
-    /// Those that this client has sent.
+    /// Notices that this client has sent.
     notices: Vec<ObjectId>,
     /// Those of them that go on, as far as is known.
     going_on: Vec<GoingOn>,
@@ -58,8 +58,8 @@ impl Default for Patience {
 }
 
 impl Patience {
-    /// Another notice is needed: others remember each one that was ended, so a client that writes
-    /// every now and then waits longer the next time.
+    /// Notes that another notice is needed: others remember each one that was ended, so a client
+    /// that writes every now and then waits longer the next time.
     fn renewed(&mut self) {
         let Some(ended) = self.ended.take() else { return };
         self.quiet = match ended.elapsed() < RENEWED_AFTER {
@@ -84,7 +84,7 @@ impl Written {
         self.0.insert(collection, Moment::now());
     }
 
-    /// Has none been made for so long?
+    /// Returns true if no plain write was made for this time.
     fn are_quiet(&self, time: Duration) -> bool {
         self.0.values().all(|at| at.steadily_elapsed() >= time)
     }
@@ -98,7 +98,7 @@ impl Written {
 }
 
 impl Given {
-    /// A plain write is about to be made: whoever stores the next notice names its collection.
+    /// Notes that a plain write is about to be made: the next notice names its collection.
     pub(super) fn note_write(&mut self, collection: Option<Tag>) {
         self.written.note(collection);
     }
@@ -109,8 +109,8 @@ impl Given {
         self.written.of_late()
     }
 
-    /// Is there a notice about this collection, or about any, that was sent more lately than so
-    /// long ago?
+    /// Returns true if there is a notice about this collection, or about any, that was sent less
+    /// than this time ago.
     pub(super) fn has_notice(&self, collection: Option<Tag>, age: Duration) -> bool {
         self.last.as_ref().is_some_and(|(sent, scope)| sent.elapsed() < age && scope.covers(collection))
     }
@@ -155,8 +155,8 @@ impl Given {
         self.patience.quiet
     }
 
-    /// Notices that can be ended, if all plain writes are over and none was made for so long. What
-    /// is written from here on needs another one.
+    /// Notices that can be ended, if all plain writes are over and none was made for this time.
+    /// Writes from here on need another one.
     pub(super) fn take_over(&mut self, quiet: Duration, are_over: impl FnOnce() -> bool) -> Vec<ObjectId> {
         if self.going_on.is_empty() || !self.written.are_quiet(quiet) || !are_over() {
             return Vec::new();
@@ -166,8 +166,8 @@ impl Given {
         self.going_on.iter().map(|one| one.notice).collect()
     }
 
-    /// These have ended that were there. If some were not, those may still arrive whose storing was
-    /// given up.
+    /// Notes that these notices have ended. Unless `were_all_there`, a notice whose storing was
+    /// given up may still arrive.
     pub(super) fn ended(&mut self, over: &[ObjectId], were_all_there: bool) {
         let may_arrive = |one: &GoingOn| !were_all_there && !one.is_stored && one.sent.elapsed() < LONGEST_LATE;
         let has_ended = |one: &GoingOn| over.contains(&one.notice) && !may_arrive(one);
