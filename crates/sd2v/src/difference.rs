@@ -106,8 +106,8 @@ pub fn difference(before: &Document, after: &Document) -> Option<Difference> {
     is_same(&Bson::Document(told), &Bson::Document(after.clone())).then_some(found)
 }
 
-/// To the byte: numbers of other types are other values, and so are documents whose fields have
-/// another order.
+/// Returns true if the two values are the same to the byte: numbers of other types are other
+/// values, and so are documents whose fields have another order.
 pub fn is_same(one: &Bson, other: &Bson) -> bool {
     let bytes = |value: &Bson| doc! {"": value.clone()}.to_vec();
     matches!((bytes(one), bytes(other)), (Ok(one), Ok(other)) if one == other)

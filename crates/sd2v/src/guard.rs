@@ -1,5 +1,5 @@
-//! The guard of everything that writes: no field with a reserved name may get to the top level of a
-//! stored document.
+//! The guard of all statements that write: no field with a reserved name may get to the top level
+//! of a stored document.
 //!
 //! Names that stand in a statement are refused before it is sent ([`crate::update::Update::check`],
 //! [`crate::stored::check_document`]). What only the server knows (`$replaceWith` of a field,
@@ -7,7 +7,7 @@
 //! the last stage of every pipeline that writes, and fails with words that [`refused_field`] knows.
 //! A statement that fails stores nothing.
 //!
-//! | who writes | guarded by |
+//! | statement | guarded by |
 //! | --- | --- |
 //! | an update pipeline outside transactions | [`guarded`]: its last stage |
 //! | one in a transaction, on the unsafe version | [`crate::update::rewrite_update`]: every new root |

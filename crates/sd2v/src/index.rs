@@ -5,10 +5,10 @@
 //! | any | itself | answers queries on safe versions |
 //! | unique | `_mongotx_unique.NAME`: the key with [`crate::names::SLOT`] as its last field, instead of itself | documents that wait to be inserted all lack the field; documents of one transaction may exchange values |
 //! | TTL | itself without the expiry, and `_mongotx_ttl.NAME`, which holds unlocked documents only | the server must not remove what a transaction holds |
-//! | unique, `2d`, `2dsphere`, hashed, of several fields; any other that asks for it | besides, `_mongotx_unsafe.NAME`: the same on `_unsafe.FIELD` | the server refuses at the write what it would refuse when the document is finished; queries on unsafe versions |
+//! | unique, `2d`, `2dsphere`, hashed, of several fields; any other on request | besides, `_mongotx_unsafe.NAME`: the same on `_unsafe.FIELD` | the server refuses at the write what it would refuse when the document is finished; queries on unsafe versions |
 //!
 //! - `form`: from one to the other, and back for listings.
-//! - `unique`: which values a document has in a unique index, and who else has them.
+//! - `unique`: which values a document has in a unique index, and which others have them.
 //! - `frozen`: indexes that keep locks out while a collection is renamed.
 //! - `expiry`: which documents a TTL index removes.
 //! - `plan`: the answer to an `explain`, with the application's indexes in it.

@@ -40,7 +40,7 @@ pub fn refused_change(key: &Document, other: &Document) -> Error {
     Error::Invalid { code: 66, message }
 }
 
-/// A refusal of an upsert whose filter does not say where the document is to be inserted.
+/// A refusal of an upsert whose filter does not demand one value of each field of the shard key.
 pub fn refused_upsert(key: &ShardKey) -> Error {
     let fields: Vec<&str> = key.fields().collect();
     let message = format!("the filter of an upsert must demand one value of each field of the shard key: {fields:?}");

@@ -85,8 +85,8 @@ pub fn lockable_by(writer: TxId, own: OwnReadLock) -> Document {
     free
 }
 
-/// The condition that a document has no lock at all, and no other metadata that would say whose it
-/// is: what a write outside a transaction demands.
+/// The condition that a document has no lock at all, and no other metadata that would make it a
+/// transaction's: a write outside a transaction demands this.
 pub fn unlocked() -> Document {
     [WRITER, READERS, INSERT, REMOVE, UNSAFE, SLOT]
         .map(|name| (name.to_owned(), doc! {"$exists": false}.into()))
@@ -277,7 +277,7 @@ pub fn undo_delete(query: Document, writers: &[Decided]) -> RepairStatement {
 }
 
 /// Takes the safe version of a document that the writer has locked, where the server may be about
-/// to remove it: it has expired for everybody else, and without its date the server leaves the
+/// to remove it: it has expired for all other readers, and without its date the server leaves the
 /// document alone. Rolled back, it goes. `kept`: what stays of it, the fields of the shard key.
 pub fn outlive(who: Document, writer: TxId, is_over: Document, kept: &[&str]) -> Document {
     let held =

@@ -97,8 +97,8 @@ fn locks_of(stored: &Document, corrupt: &dyn Fn(&'static str, &Bson) -> Error) -
     Ok(LockState { writer, readers, insert: flag(INSERT)?, remove: flag(REMOVE)? })
 }
 
-/// The application's view of one version, without reserved fields; `None` where there is no such
-/// version.
+/// The application's view of one version, without reserved fields; `None` where the document has no
+/// such version.
 pub fn extract(mut stored: Document, version: Version) -> Option<Document> {
     match version {
         Version::Absent => None,

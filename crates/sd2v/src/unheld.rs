@@ -114,7 +114,7 @@ impl Samples {
         Self(samples.into_iter().enumerate().map(sample).collect())
     }
 
-    /// All samples, to be inserted.
+    /// The documents of all samples, to be inserted.
     pub fn documents(&self) -> &[Document] {
         &self.0
     }

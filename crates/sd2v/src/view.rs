@@ -1,10 +1,10 @@
 //! Aggregation stages that turn stored documents into the versions that a transaction may see.
 //!
-//! The caller says whose unsafe versions are visible: its own transaction and, if it likes,
-//! committed ones that are not finished yet. Everything else shows its safe version. The stages
-//! come in this order: [`select`] (which the server can answer from indexes), [`map`], then the
-//! user's own filter, sort and so on, unchanged, because after the map the documents look exactly
-//! as the application wrote them.
+//! The caller names the transactions whose unsafe versions are visible: its own and, optionally,
+//! committed ones that are not finished yet. All other documents show their safe versions. The
+//! stages come in this order: [`select`] (which the server can answer from indexes), [`map`], then
+//! the user's own filter, sort and so on, unchanged, because after the map the documents look
+//! exactly as the application wrote them.
 
 use bson::{Bson, Document, doc};
 use protocol::TxId;
@@ -64,8 +64,8 @@ pub fn pending_filter(filter: &Document, mine: Option<TxId>, two_indexes: bool) 
     Ok(doc! {"$or": [{"$and": [filter, locked.clone()]}, {"$and": [rewritten, locked, changed]}]})
 }
 
-/// The stages that find whose documents are pending, from a [`pending_filter`]: each transaction
-/// once, under `_id`. Where any pending document will do, `mine` may be among them.
+/// The stages that find the transactions with pending documents, from a [`pending_filter`]: each
+/// transaction once, under `_id`. Where any pending document will do, `mine` may be among them.
 pub fn writers(pending: Document) -> Vec<Document> {
     let writer = format!("${WRITER}");
     if pending.len() == 1 && pending.contains_key(WRITER) {

@@ -23,7 +23,7 @@ pub(crate) fn head(path: &str) -> &str {
     path.split_once('.').map_or(path, |(head, _)| head)
 }
 
-/// The same path within the unsafe version.
+/// The path within the unsafe version.
 pub(crate) fn prefixed(path: &str) -> String {
     format!("{UNSAFE}.{path}")
 }

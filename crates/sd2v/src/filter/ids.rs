@@ -73,7 +73,7 @@ pub fn equality_id(filter: &Document) -> Option<Bson> {
     equality_ids(filter).into_iter().next()
 }
 
-/// All the equalities on `_id`; the server refuses more than one.
+/// Values of all equalities on `_id`; the server refuses more than one.
 pub(crate) fn equality_ids(filter: &Document) -> Vec<Bson> {
     equalities(filter, "_id")
 }

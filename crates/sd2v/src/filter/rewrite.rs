@@ -1,4 +1,5 @@
-//! The same condition on the unsafe version: each field of the document gets the prefix `_unsafe.`.
+//! Rewrites a filter into the same condition on the unsafe version: each field of the document gets
+//! the prefix `_unsafe.`.
 //!
 //! A rewritten filter can match a document that has no unsafe version (`{a: null}` does); the
 //! sender also demands that the write lock is present.

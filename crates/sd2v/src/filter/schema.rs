@@ -45,7 +45,8 @@ fn refuse(name: &str) -> Result<(), Error> {
     if name.contains('.') { Ok(()) } else { path::refuse_reserved(name, AT) }
 }
 
-/// The same schema for the unsafe version. What is not a document stays, for the server to refuse.
+/// The schema rewritten for the unsafe version. A value that is not a document stays, for the
+/// server to refuse.
 pub(super) fn rewrite(schema: &Bson) -> Bson {
     match schema {
         Bson::Document(schema) => {

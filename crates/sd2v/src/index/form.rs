@@ -123,7 +123,7 @@ impl Index {
         self.spec.contains_key("expireAfterSeconds").then(|| self.stored_name.clone())
     }
 
-    /// The stored index to be made so that its documents expire after so many seconds.
+    /// The stored index to be made so that its documents expire after `seconds` seconds.
     pub fn to_expire(&self, seconds: i64) -> Document {
         let mut spec = self.spec.clone();
         spec.insert("expireAfterSeconds", seconds);
@@ -280,7 +280,7 @@ fn ttl_spec(spec: &Document) -> Document {
     }
 }
 
-/// The same index on unsafe versions: of documents that have one.
+/// The index on unsafe versions: of documents that have one.
 fn mirror_spec(spec: &Document) -> Result<Document, Error> {
     let mut mirror = spec.clone();
     for option in ["v", "ns", "sparse", "expireAfterSeconds", "hidden", "background", "textIndexVersion"] {

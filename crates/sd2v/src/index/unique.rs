@@ -1,4 +1,5 @@
-//! A unique constraint: which values a document has in it, and the question who else has them.
+//! A unique constraint: the values that a document has in it, and the condition for other documents
+//! that have them.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -8,11 +8,11 @@ use crate::{error::Error, visible::Visible};
 /// The documents that a pipeline begins with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Opening {
-    /// All documents of the collection.
+    /// The stages begin with all documents of the collection.
     Documents,
     /// The documents near a point: `$geoNear`.
     Near,
-    /// With those that a text search finds: `$match` with `$text`.
+    /// The documents that a text search finds: `$match` with `$text`.
     Text,
     /// Something else than documents of the collection.
     NoDocuments,

@@ -12,7 +12,7 @@ pub enum Shape {
     Everything,
     /// The listed fields, and `_id` unless it is excluded.
     Inclusive,
-    /// All but the listed fields; also a projection that only slices arrays.
+    /// Shows all but the listed fields; also a projection that only slices arrays.
     Exclusive,
 }
 

@@ -23,7 +23,7 @@ pub fn hide_score() -> Document {
     doc! { "$unset": UNSAFE }
 }
 
-/// As [`as_stages`], with scores from the field.
+/// Stages of the projection, as [`as_stages`] makes them, with scores from the field.
 ///
 /// # Errors
 /// As [`as_stages`]; [`Error::Unsupported`] for a projection that reads the document as a whole,

@@ -108,8 +108,8 @@ pub fn fuse(
     Some(lock_if(rawdoc! { "$and": conditions }, values, writer, over))
 }
 
-/// As [`fuse`], without a change: locks a clean document, or one that one of `over` has left, for
-/// `writer`. The document is modified if and only if it was locked.
+/// Locks without a change, in the form of [`fuse`]: locks a clean document, or one that one of
+/// `over` has left, for `writer`. The document is modified if and only if it was locked.
 pub fn fuse_lock(writer: TxId, over: &[TxId]) -> RawArrayBuf {
     lock_if(clean().clone().into_expression(), RawDocumentBuf::new(), writer, over)
 }

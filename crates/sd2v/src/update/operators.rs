@@ -9,7 +9,7 @@ use bson::{Bson, Document};
 
 use crate::expression::path;
 
-/// The same operators on the unsafe version.
+/// The operators rewritten for the unsafe version.
 pub(super) fn rewrite(operators: &Document) -> Document {
     operators.iter().map(|(operator, targets)| (operator.clone(), rewrite_targets(operator, targets))).collect()
 }

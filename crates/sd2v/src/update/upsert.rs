@@ -186,7 +186,7 @@ fn inserting(update: &Update, id: &Bson, writer: &Bson) -> Result<Bson, Error> {
     }
 }
 
-/// The operators, setting `_insert` too, and once more what the filter gives already: were its
+/// The operators, which also set `_insert` and the fields that the filter gives already: were its
 /// equalities lost (a filter that the server finds unsatisfiable), the document would have no
 /// owner. A `$setOnInsert` that is no document stays, for the server to refuse.
 fn marking(mut operators: Document, id: &Bson, writer: &Bson) -> Document {
