@@ -1,8 +1,8 @@
 //! Transactions that are not active any more.
 //!
-//! What a decided transaction has left in documents is finished or undone by anybody, any number of
-//! times and at any time: a message about it that arrives late does what was to be done anyway.
-//! Nothing of that holds for an active transaction, which may have changed the document again since
+//! What a decided transaction has left in documents is finished or undone by any client, any number
+//! of times and at any time: a message about it that arrives late does what was to be done anyway.
+//! None of this holds for an active transaction, which may have changed the document again since
 //! the message was sent. So the statements of repairs take [`Decided`] writers only.
 
 use crate::{id::TxId, status::TxStatus};

@@ -6,7 +6,7 @@
 //!
 //! - [`id`]: what names a transaction.
 //! - [`status`]: the fate of a transaction, read from a client record.
-//! - [`decided`]: transactions whose leftovers anybody may repair.
+//! - [`decided`]: transactions whose leftovers any client may repair.
 //! - [`lock`]: which version of a document a reader may see, whether a writer is admitted, how a
 //!   leftover is repaired.
 //! - [`recorder`]: the owner's side of the client record: stamps, group commit, the low-water mark.

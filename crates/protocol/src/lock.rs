@@ -1,13 +1,14 @@
-//! The locks of one stored document: which version may be read, who may write, what a repair does.
+//! The locks of one stored document: the version that may be read, the admission of writers, the
+//! effect of a repair.
 
 use crate::{id::TxId, status::TxStatus};
 
 /// The metadata of a stored document (paper 000, section 4.2).
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct LockState {
-    /// `_xTxId`: who holds the write lock.
+    /// `_xTxId`: the transaction that holds the write lock.
     pub writer: Option<TxId>,
-    /// `_sTxIds`: who holds read locks.
+    /// `_sTxIds`: the transactions that hold read locks.
     pub readers: Vec<TxId>,
     /// `_insert`: the document has no safe version yet.
     pub insert: bool,
@@ -22,7 +23,7 @@ pub enum Version {
     Safe,
     /// The sub-document `_unsafe`: what the writer has changed and not finished.
     Unsafe,
-    /// None: inserted and not committed, or removed and committed.
+    /// No version: inserted and not committed, or removed and committed.
     Absent,
 }
 
@@ -49,7 +50,7 @@ pub enum Encounter {
     FetchAgain,
 }
 
-/// Says how to treat the write lock of a document whose writer has `status`; the status must be
+/// Returns how to treat the write lock of a document whose writer has `status`; the status must be
 /// read *after* the document. Departs from figure 7 of paper 000, whose lines 16-22 are the wrong
 /// way round.
 pub fn meet_writer(lock: &LockState, status: TxStatus) -> Encounter {

@@ -16,7 +16,7 @@
 //! 3. The next write decides it, together with all other transactions that have evidence (group
 //!    commit). Under load the decision of one group is the evidence of the next; alone, a cheap
 //!    stamp that waits for no journal comes first.
-//! 4. Its documents are finished by the caller, who then reports [`Recorder::note_clean`].
+//! 4. Its documents are finished by the caller, which then reports [`Recorder::note_clean`].
 //! 5. A later write is evidence, as in 2, that the server has not lost a finished document since;
 //!    only the one after it raises `low` above the number. (A document that a restart locks again
 //!    under a number below `low` would be taken for an orphan, and half of a commit rolled back.)

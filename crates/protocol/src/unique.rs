@@ -2,8 +2,8 @@
 //! the value.
 //!
 //! A transaction first *places* a value (it becomes pending, which the mirrored index may refuse),
-//! then *checks* which other documents have it in their safe version. Whom it meets on either way
-//! decides how it goes on.
+//! then *checks* which other documents have it in their safe version. The holder that it meets on
+//! either way decides how it goes on.
 
 use crate::{id::TxId, status::TxStatus};
 
