@@ -89,7 +89,7 @@ enum Holder {
     Fences(Vec<usize>),
     /// The holder is about to sweep.
     Sweeps,
-    /// No record is open any more.
+    /// No record is open any more: documents may be copied.
     Settled,
     /// Decisions are noted, by records that were all closed.
     Noted(Vec<u8>),

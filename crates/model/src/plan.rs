@@ -144,7 +144,7 @@ impl Plan {
         first.filter(|_| self.enlists).map_or(u8::MAX, |(doc, _)| 1 << doc)
     }
 
-    /// The same plan with this rule broken.
+    /// Returns this plan with the rule broken.
     pub fn broken(mut self, mutation: Mutation) -> Self {
         self.mutation = Some(mutation);
         self

@@ -78,9 +78,9 @@ pub struct Doc {
 pub enum Prepared {
     /// The document is locked and prepared.
     Done,
-    /// Another transaction holds a lock on it.
+    /// The document does not exist.
     Locked,
-    /// There is no such document.
+    /// The document does not exist.
     NotThere,
     /// The document to be inserted is there.
     Duplicate,
@@ -226,7 +226,7 @@ impl Data {
         self.records[client_index(client)].as_ref().map(|stored| &stored.record)
     }
 
-    /// Sets `fenced`; false if there is no such record.
+    /// Sets `fenced`; false if the record does not exist.
     pub fn fence(&mut self, client: usize) -> bool {
         let stored = self.records[client].as_mut();
         stored.map(|stored| stored.record.fenced = true).is_some()

@@ -274,7 +274,8 @@ impl State {
         self.now - self.missed
     }
 
-    /// The holder hears who the server is, over the connection that carries its next command.
+    /// The holder learns the id of the server's process, over the connection that carries its next
+    /// command.
     pub fn greet_holder(&mut self) {
         self.holder.process = self.process;
     }

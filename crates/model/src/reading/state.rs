@@ -121,8 +121,8 @@ pub fn run_of(tx: TxId) -> usize {
 }
 
 impl Doc {
-    /// Marks that `me` sees: of its own version, or of the latest committed one. `None` if there is
-    /// no such document.
+    /// Marks that `me` sees: of its own version, or of the latest committed one. `None` if the
+    /// document does not exist.
     pub fn seen_by(&self, me: Option<TxId>, statuses: &[TxStatus]) -> Option<Marks> {
         let version = visible_version(&self.lock, me, |tx| statuses[run_of(tx)])?;
         match version {

@@ -63,7 +63,7 @@ pub struct Sent {
     pub length: usize,
 }
 
-/// All members of the replica set.
+/// The members of the replica set, and the entry that is safe.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Members {
     /// The members of the set, by index.

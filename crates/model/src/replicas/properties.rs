@@ -39,7 +39,7 @@ fn is_over(state: &State) -> bool {
     !state.owner.alive || state.owner.step == Step::Over
 }
 
-/// Not vacuous: the transaction can commit, and every process come to its end.
+/// Not vacuous: the transaction can commit, and every process can come to its end.
 pub fn commits(_: &ReplicasModel, state: &State) -> bool {
     state.owner.told == Some(Told::Committed) && state.owner.step == Step::Over
 }

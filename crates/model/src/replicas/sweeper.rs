@@ -12,8 +12,8 @@
 //! rival that meets one locked document takes step 4 alone.
 //!
 //! Step 3 reads the newest data of the majority. Older data that contain the barrier would do as
-//! well: a document that they show as locked is repaired once more, and no committed transaction
-//! can lock a document after the fence.
+//! well: a document that they show as locked is repaired again, and no committed transaction can
+//! lock a document after the fence.
 
 use protocol::{
     TxStatus,

@@ -40,7 +40,7 @@ pub enum Breakage {
     EndedBeforeKnown,
     /// Plain writes are sent under a notice that was ended.
     EndForgotten,
-    /// A notice that is over by the later look is no matter.
+    /// A notice that is over by the later look does not count.
     EndIgnored,
     /// The client uses what it knows of a collection, however early it has looked that up.
     CatalogFromBeforeEnd,

@@ -30,7 +30,7 @@ pub struct Server {
     pub over: [u8; 2],
     /// Documents that the server removes by an index when their time has come.
     pub expires: Docs,
-    /// Those that it has removed.
+    /// Documents that the server has removed by the index.
     pub expired: Docs,
     /// Number of times that the server was restarted.
     pub process: u8,

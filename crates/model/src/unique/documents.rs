@@ -43,7 +43,7 @@ impl Stored {
         Self { safe: Some(value), slot: None, lock: None }
     }
 
-    /// The same document with another unsafe version.
+    /// Returns this document with another unsafe version, locked by `tx`.
     pub fn locked(self, tx: usize, pending: Pending) -> Self {
         Self { lock: Some(Lock { tx, pending }), ..self }
     }

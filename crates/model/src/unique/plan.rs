@@ -42,7 +42,7 @@ pub enum End {
     /// The transaction commits at its end.
     #[default]
     Commit,
-    /// Its user rolls it back.
+    /// The transaction's user rolls it back.
     RollBack,
 }
 
@@ -96,7 +96,7 @@ impl Plan {
         self.breakage == Some(breakage)
     }
 
-    /// The same plan with this rule broken.
+    /// Returns this plan with the rule broken.
     pub fn broken(mut self, breakage: Breakage) -> Self {
         self.breakage = Some(breakage);
         self

@@ -57,7 +57,7 @@ impl Command {
         Self { query, own, phase, scanned, by_key, found: 0, pending: 0, rivals: 0, active: 0, decided: 0 }
     }
 
-    /// The same read from its beginning.
+    /// The read from its beginning.
     #[must_use]
     pub fn again(self) -> Self {
         let phase = if self.query.point { Phase::Fetching } else { Phase::Probing(0) };

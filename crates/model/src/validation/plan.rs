@@ -124,7 +124,7 @@ impl Plan {
         self.breakage == Some(breakage)
     }
 
-    /// The same plan with this rule broken.
+    /// Returns this plan with the rule broken.
     pub fn broken(mut self, breakage: Breakage) -> Self {
         self.breakage = Some(breakage);
         self

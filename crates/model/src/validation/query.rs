@@ -13,7 +13,7 @@ pub const ZERO: Values = 1;
 pub const ONE: Values = 2;
 /// The set of both values.
 pub const ANY: Values = 3;
-/// No value: the document is absent.
+/// The empty set: the document is absent.
 pub const ABSENT: Values = 0;
 
 /// The document with this value.
@@ -26,7 +26,7 @@ pub fn value(docs: Docs, doc: usize) -> Values {
     docs >> (2 * doc) & ANY
 }
 
-/// All documents that have the value 0.
+/// Bits of all documents that have the value 0.
 const ZEROS: Docs = 0b0101_0101;
 
 fn lowest(docs: Docs) -> Docs {
@@ -90,12 +90,12 @@ impl Query {
     }
 
     /// Returns true if the result is one document with the key. Two documents cannot have had the
-    /// key at one moment, so they are no such answer.
+    /// key at one moment, so two are not the answer.
     fn has_found_key(&self, result: Docs) -> bool {
         self.key && result.count_ones() == 1
     }
 
-    /// The same query, of other documents only.
+    /// The query without these documents.
     pub fn without(self, docs: Docs) -> Self {
         Self { bits: self.bits & !docs, ..self }
     }
@@ -111,7 +111,7 @@ pub struct Written {
 }
 
 impl Written {
-    /// These documents with what was written.
+    /// These documents, with the transaction's own writes in place of theirs.
     pub fn over(&self, docs: Docs) -> Docs {
         docs & !self.docs | self.values
     }

@@ -15,7 +15,7 @@
 //!
 //! A document by its `_id` is fetched with its lock; if it is locked, 3 follows. The unsafe version
 //! that was fetched before the writer was decided is never the answer: the writer may have changed
-//! it once more before its commit.
+//! it again before its commit.
 
 use protocol::TxStatus;
 

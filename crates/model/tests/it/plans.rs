@@ -40,7 +40,7 @@ pub(crate) fn sent_together() -> Plan {
     }
 }
 
-/// The same plan while the server restarts.
+/// Lock writes of two documents in one command, while the server restarts.
 pub(crate) fn sent_together_restart() -> Plan {
     let together = TxPlan { together: true, ..updates(0, &[0, 1]) };
     Plan {
@@ -113,7 +113,7 @@ pub(crate) fn taken_over_from_rivals() -> Plan {
     Plan { name: "taken_over_from_rivals", docs: vec![true], txs, faults: faults(|f| f.kills = 1), ..Plan::default() }
 }
 
-/// The same plan while the server restarts.
+/// The plan of taking over, while the server restarts.
 pub(crate) fn taken_over_restart() -> Plan {
     Plan {
         name: "taken_over_restart",
@@ -136,8 +136,8 @@ pub(crate) fn found_by_key() -> Plan {
     }
 }
 
-/// The same plan with an earlier transaction of the same client, whose unfinished documents it
-/// takes over.
+/// The plan of a document found by its key, with an earlier transaction of the same client, whose
+/// unfinished documents it takes over.
 pub(crate) fn found_by_key_and_taken_over() -> Plan {
     let mut txs = taking_over(&[0], &[0, 1], false);
     txs[1].by_key = true;
@@ -298,7 +298,7 @@ pub(crate) fn group_quiet_gives_up() -> Plan {
     Plan { name: "group_quiet_gives_up", faults, ..group_quiet() }
 }
 
-/// The same plan while the server restarts.
+/// The plan `group_quiet` while the server restarts.
 pub(crate) fn group_quiet_restart() -> Plan {
     Plan { name: "group_quiet_restart", faults: faults(|f| (f.quiets, f.server_crashes) = (1, 1)), ..group_quiet() }
 }
@@ -401,8 +401,8 @@ pub(crate) fn enlisting() -> Plan {
     }
 }
 
-/// The same plan while the server restarts: the collections in a record are as volatile as its
-/// stamps.
+/// The plan `enlisting` while the server restarts: the collections in a record are as volatile as
+/// its stamps.
 pub(crate) fn enlisting_restart() -> Plan {
     let faults = faults(|f| (f.server_crashes, f.expiries, f.client_deaths) = (2, 1, 1));
     Plan { name: "enlisting_restart", faults, ..enlisting() }

@@ -109,7 +109,7 @@ mod plans {
         }
     }
 
-    /// The same plan at repeatable read.
+    /// The plan `doomed` at repeatable read.
     pub(super) fn doomed_reader() -> Plan {
         Plan {
             name: "doomed_reader",

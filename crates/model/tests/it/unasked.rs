@@ -1,5 +1,5 @@
-//! What nothing has changed is not read again, and a commit is of one moment all the same; and each
-//! deliberate breakage is found.
+//! Validations that do not read again what nothing has changed: a commit is of one moment
+//! nevertheless, and each deliberate breakage is found.
 
 use model::unasked::{BOTH, Breakage, Plan, X, Y, explore};
 

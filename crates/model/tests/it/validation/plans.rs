@@ -42,7 +42,7 @@ pub(super) fn values_come_back() -> Plan {
     }
 }
 
-/// The same plan in two collections, one of which is changed once more by itself.
+/// The plan `values_come_back` in two collections, one of which is changed again by itself.
 pub(super) fn two_points() -> Plan {
     let mut plan = values_come_back();
     plan.name = "two_points";
@@ -253,8 +253,8 @@ pub(super) fn counters() -> Plan {
     Plan { name: "counters", docs: docs(&[ZERO]), txs: vec![counter(0), counter(1)], ..Plan::default() }
 }
 
-/// The same plan with scans; one transaction sets the document to the value that the other has
-/// read.
+/// The plan `counters` with scans; one transaction sets the document to the value that the other
+/// has read.
 pub(super) fn scanned_counters() -> Plan {
     Plan {
         name: "scanned_counters",
@@ -345,7 +345,8 @@ pub(super) fn disturbed_after_rivals() -> Plan {
     }
 }
 
-/// The same plan; transactions that ask for quiet do so before their validation.
+/// Returns the plan with quiet requested before the validation, where it is requested before the
+/// first read.
 pub(super) fn asked_late(mut plan: Plan) -> Plan {
     plan.txs.iter_mut().filter(|tx| tx.asks == Asks::First).for_each(|tx| tx.asks = Asks::Last);
     plan
@@ -509,12 +510,12 @@ pub(super) fn single_writes_come_back() -> Plan {
     }
 }
 
-/// The same plan; scans ask for statuses before they read safe versions.
+/// Returns the plan with scans that read statuses before safe versions.
 pub(super) fn one_by_one(plan: Plan) -> Plan {
     Plan { one_by_one: true, ..plan }
 }
 
-/// The same plan; clients remember looks.
+/// Returns the plan with clients that remember looks.
 pub(super) fn remembered(plan: Plan) -> Plan {
     Plan { remembered: true, ..plan }
 }
