@@ -12,8 +12,8 @@ pub struct TooMany {
     pub limit: usize,
 }
 
-/// Every order: each is a list of transactions (0, 1, …) whose turn it is. Always the same ones in
-/// the same sequence, the first being one transaction after the other.
+/// Every order: each is a list of transactions (0, 1, …) in the order of their turns. Always the
+/// same orders in the same sequence; in the first, one transaction follows the other.
 ///
 /// # Errors
 /// [`TooMany`]: there is no choosing among them, because a choice would be silent about what it left out.

@@ -22,7 +22,7 @@ pub type Lists = BTreeMap<u64, Vec<u64>>;
 /// One operation on a list.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Op {
-    /// This value at its end.
+    /// An append of this value to the end of a list.
     Append(u64, u64),
     /// A read of a list, with the values it has shown; `None` before it was carried out.
     Read(u64, Option<Vec<u64>>),

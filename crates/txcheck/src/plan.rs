@@ -51,7 +51,7 @@ pub type Plan = Vec<Op>;
 /// Why a plan cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ParseError {
-    /// Not a word of the table above.
+    /// The word is not in the table above.
     #[error("{0:?} is not a step; steps are R(A) W(A,B) U(A) I(A) D(A) P() C A")]
     Word(String),
     /// The plan does not end with `C` or `A`, or has one of them before its end.

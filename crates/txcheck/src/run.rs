@@ -117,8 +117,8 @@ pub(crate) mod tests {
     use super::*;
     use crate::{interleave::interleavings, plan::parse_plans};
 
-    /// No isolation at all: everybody writes in place, rolling back does nothing. T9's steps are
-    /// refused.
+    /// A store without isolation: all transactions write in place, and rolling back does nothing.
+    /// The steps of the transaction `refuse` are refused.
     #[derive(Default)]
     pub(crate) struct InPlace {
         pub(crate) items: BTreeMap<Item, Log>,

@@ -4,8 +4,8 @@
 //! | edge | from | to |
 //! | --- | --- | --- |
 //! | write | the writer of a version | the writer of the next version of the same item |
-//! | read | the writer of a version | who read it |
-//! | anti | who read a version | the writer of the next version |
+//! | read | the writer of a version | the reader of it |
+//! | anti | the reader of a version | the writer of the next version |
 //!
 //! An anti-dependency of an item that was not there when it was looked for is one on a predicate.
 

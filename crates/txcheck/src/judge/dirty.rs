@@ -37,7 +37,7 @@ fn dirty_writes(history: &History, item: Item, report: &mut Report) {
     }
 }
 
-/// Not committed when it was read: P1. Never committed: G1a too.
+/// Reports P1 if the version was not committed when it was read, and G1a too if it never was.
 fn dirty_reads(history: &History, look: &Look<'_>, report: &mut Report) {
     let Look { tx, at, item, .. } = *look;
     for writer in dirty_writers(history, look) {
@@ -50,7 +50,7 @@ fn dirty_reads(history: &History, look: &Look<'_>, report: &mut Report) {
     }
 }
 
-/// The others whose writes, or whose deletion, the read shows.
+/// The other transactions whose writes, or whose deletion, the read shows.
 fn dirty_writers(history: &History, look: &Look<'_>) -> Vec<Tx> {
     if let Some(log) = look.found {
         return log.iter().filter_map(|value| value.writer()).filter(|writer| *writer != look.tx).collect();

@@ -59,7 +59,7 @@ pub enum Anomaly {
     Phantom,
     /// Write skew through a predicate.
     G2,
-    /// Not the latest committed version.
+    /// The version is not the latest committed one.
     StaleRead,
     /// A transaction does not see what it has written itself.
     MissedOwnWrite,
@@ -120,7 +120,7 @@ impl Report {
         self.0.contains_key(&anomaly)
     }
 
-    /// All that were found, and where.
+    /// All anomalies that were found, each with an example.
     pub fn iter(&self) -> impl Iterator<Item = (Anomaly, &str)> {
         self.0.iter().map(|(anomaly, example)| (*anomaly, example.as_str()))
     }
@@ -130,7 +130,7 @@ impl Report {
     }
 }
 
-/// All anomalies of a history.
+/// Finds all anomalies of a history.
 pub fn judge(history: &History) -> Report {
     let mut report = Report::default();
     dirty::judge(history, &mut report);

@@ -40,8 +40,8 @@ fn changed_reads(history: &History, item: Item, tx: Tx, report: &mut Report) {
     }
 }
 
-/// An item that was read, written over by another transaction, and then written by its reader all
-/// the same.
+/// An item that was read, written over by another transaction, and then written by its reader
+/// nevertheless.
 fn lost_updates(history: &History, versions: &Versions, tx: Tx, report: &mut Report) {
     let Some(own) = versions.list.iter().position(|version| version.writer == Some(tx)) else { return };
     let reads = looks(history, versions.item).filter(|look| look.tx == tx && look.found.is_some());

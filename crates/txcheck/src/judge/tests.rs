@@ -56,7 +56,7 @@ impl Hand {
         self.add(tx, Event::Aborted)
     }
 
-    /// With these logs in the end.
+    /// Judges the history, with these logs in the end.
     fn judged(mut self, last: &[(char, &[u32])]) -> Vec<Anomaly> {
         self.0.last = last.iter().map(|(item, log)| (Item(*item), values(log))).collect();
         judge(&self.0).iter().map(|(anomaly, _)| anomaly).collect()

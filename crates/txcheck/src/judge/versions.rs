@@ -48,7 +48,7 @@ pub(super) fn looks(history: &History, item: Item) -> impl Iterator<Item = Look<
     })
 }
 
-/// The writes of an item: who, where, and what; `None` is a deletion.
+/// The writes of an item: transaction, place in the history, and value; `None` is a deletion.
 pub(super) fn writes(history: &History, item: Item) -> impl Iterator<Item = (Tx, usize, Option<Value>)> {
     history.events.iter().enumerate().filter_map(move |(at, (tx, event))| match event {
         Event::Wrote(written, value) | Event::Inserted(written, value) if *written == item => {
