@@ -83,7 +83,7 @@ impl ReplicaSet {
         told_in_the_end(next, doc! {"configureFailPoint": FAIL_POINT, "mode": "alwaysOn"}).await.map(drop)
     }
 
-    /// All take over what they have missed.
+    /// Lets all members replicate what they have missed.
     ///
     /// # Errors
     /// As [`ReplicaSet::stop_replication`].

@@ -1,4 +1,4 @@
-//! Folders whose data lies in memory instead of on a disk.
+//! A folder whose data lies in memory instead of on a disk.
 
 use std::path::{Path, PathBuf};
 

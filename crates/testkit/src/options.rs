@@ -77,7 +77,8 @@ impl ServerOptions {
     }
 
     /// Keeps the data in memory where the machine has plenty of it: the journal costs nothing then,
-    /// and what is killed finds its data again all the same. No server that is measured should.
+    /// and a server that is killed finds its data again nevertheless. Not for servers that are
+    /// measured.
     #[must_use]
     pub fn in_memory(mut self) -> Self {
         self.in_memory = true;

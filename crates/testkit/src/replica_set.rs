@@ -27,7 +27,7 @@ pub struct ReplicaSet {
 }
 
 impl ReplicaSet {
-    /// Starts a replica set of so many nodes, at least one and at most seven, and waits until one
+    /// Starts a replica set of `nodes` nodes, at least one and at most seven, and waits until one
     /// is primary and the others have its data.
     ///
     /// # Errors
@@ -59,13 +59,13 @@ impl ReplicaSet {
     async fn initiate(&self, client: &Client) -> Result<(), Error> {
         let members = self.members.iter().zip(0..);
         let members = members.map(|(member, id)| Bson::from(doc! {"_id": id, "host": host(member)}));
-        // All replicate from the primary, and hear soon who that is and how far the others are.
-        // With the defaults, every write to the majority takes two seconds while a member stands
-        // still, and that is found after ten.
+        // All members replicate from the primary, and learn soon which one that is and how far the
+        // others are. With the defaults, every write to the majority takes two seconds while a
+        // member stands still, and that is found after ten.
         let mut settings = doc! {"chainingAllowed": false, "heartbeatTimeoutSecs": 2, "heartbeatIntervalMillis": 250};
         if self.is_breakable() {
             // A new primary whose replication is stopped would wait for ever for what the old one
-            // has besides, if it hears of that in time.
+            // has besides, if it learns of that in time.
             settings.insert("catchUpTimeoutMillis", 0);
         }
         let config = doc! {"_id": REPLICA_SET, "members": members.collect::<Vec<Bson>>(), "settings": settings};

@@ -49,8 +49,8 @@ fn killed_parent_server_and_folder_gone() {
     assert!(gone, "mongod {pid} or {dbpath} is left");
 }
 
-/// Not running is also what ended and was not waited for: who waits for an orphan is not ours to
-/// say.
+/// A process that has ended and was not waited for counts as not running: the test does not decide
+/// which process waits for an orphan.
 fn is_running(pid: u32) -> bool {
     let state = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
     signal::exists(pid) && !state.contains(") Z ")

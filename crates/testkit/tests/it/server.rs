@@ -46,7 +46,7 @@ async fn replica_set_native_transaction_committed() {
     let found = client.database("t").collection::<Document>("c").find_one(doc! { "_id": 1 }).await.unwrap();
     assert!(found.is_some());
 
-    // Once more after a crash: it comes back as primary, with what it committed.
+    // Again after a crash: it comes back as primary, with what it committed.
     server.kill().unwrap();
     server.restart().await.unwrap();
     let client = server.client().await.unwrap();
