@@ -76,7 +76,7 @@ impl CommandError {
         Self { code, message: message.into(), labels: Vec::new() }
     }
 
-    /// The same error with one more label.
+    /// Adds one more label to the error.
     #[must_use]
     pub fn label(mut self, label: &'static str) -> Self {
         self.labels.push(label);

@@ -12,7 +12,7 @@ use crate::{scram, settings::Address, wire::WireError};
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Failure {
-    /// All connections were in use for as long as anybody waits. Nothing was sent.
+    /// All connections were in use until the wait for one was over. Nothing was sent.
     #[error("all {most} connections to the server are in use, and none was free within {wait:?}")]
     Busy {
         /// The pool's limit of connections, all of which are in use.

@@ -1,4 +1,4 @@
-//! Connections to one server, opened when they are needed, kept for those who come next.
+//! Connections to one server, opened when they are needed, and kept for the next commands.
 
 use std::{
     ops::{Deref, DerefMut},

@@ -1,4 +1,4 @@
-//! `hello`: who is there, on both sides.
+//! The first exchange of a connection: `hello` with the client's name, and the server's answer.
 
 use bson::{RawDocumentBuf, cstr, oid::ObjectId, rawdoc};
 

@@ -241,7 +241,7 @@ impl Connection {
         Ok(())
     }
 
-    /// Reads until at least so many bytes of the answer are there. Memory is taken as they come.
+    /// Reads until at least `bytes` bytes of the answer are there. Memory is taken as they come.
     async fn read_to(&mut self, bytes: usize) -> Result<(), Failure> {
         while self.answer.len() < bytes {
             let left = (bytes - self.answer.len()).max(READ_BYTES);

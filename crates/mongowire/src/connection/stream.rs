@@ -19,8 +19,8 @@ use crate::settings::{Address, Settings};
 
 /// Idle time after which a keep-alive probe is sent to the peer, as MongoDB does.
 const KEEPALIVE: Duration = Duration::from_secs(120);
-/// Memory is taken as bytes come, beginning with so much: a header that announces 48 MB costs
-/// nothing yet.
+/// First capacity, in bytes, of the memory for a message, which grows as bytes come: a header that
+/// announces 48 MB costs nothing yet.
 pub(super) const FIRST_BYTES: usize = 64 * 1024;
 
 pub(crate) enum Stream {
@@ -64,7 +64,8 @@ async fn shake_hands(tls: &TlsConnector, host: &str, stream: TcpStream) -> io::R
     Ok(Stream::Tls(Box::new(tls.connect(name, stream).await?)))
 }
 
-/// Small messages at once, and signs of life. A socket that takes neither works all the same.
+/// Sets the socket's options: small messages are sent at once, and keep-alive probes are on. A
+/// socket that takes neither option works nevertheless.
 pub fn prepare(stream: &TcpStream) {
     let keepalive = TcpKeepalive::new().with_time(KEEPALIVE);
     let socket = SockRef::from(stream);

@@ -163,7 +163,8 @@ pub fn encode(reply: &RawDocument, request_id: i32, response_to: i32, form: Form
     }
 }
 
-/// The same message, compressed. One that cannot be is left as it is, which every peer understands.
+/// Compresses a message. One that cannot be compressed is left as it is, which every peer
+/// understands.
 pub fn compress(message: &[u8], compressor: Compressor) -> Vec<u8> {
     compressed::encode(message, compressor).unwrap_or_else(|| message.to_vec())
 }

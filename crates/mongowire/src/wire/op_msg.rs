@@ -17,7 +17,7 @@ use crate::{
 
 /// A CRC-32C of everything before it ends the message.
 pub const CHECKSUM_PRESENT: u32 = 1;
-/// No answer is wanted; in an answer: another one follows.
+/// The sender wants no answer; in an answer: another one follows.
 pub const MORE_TO_COME: u32 = 1 << 1;
 /// The client takes several answers.
 pub const EXHAUST_ALLOWED: u32 = 1 << 16;
@@ -29,7 +29,7 @@ const CHECKSUM_BYTES: usize = 4;
 const LEAST_DOCUMENT_BYTES: usize = 5;
 /// Length, and a name of no letters.
 const LEAST_SEQUENCE_BYTES: usize = 5;
-/// More document sequences than any command has.
+/// Limit of document sequences: more than any command has.
 const MAX_SEQUENCES: usize = 16;
 
 /// Reads the request in the payload of an `OP_MSG`.
@@ -151,7 +151,7 @@ pub struct Command<'a> {
     pub sequences: &'a [Sequence],
 }
 
-/// Writes a command in the place of what was in `message`, whose memory is used again.
+/// Writes a command into `message` in place of its old content, and uses its memory again.
 pub fn encode_command(command: &Command<'_>, message: &mut Vec<u8>) {
     let Command { request_id, database, body, appended, sequences } = *command;
     message.clear();

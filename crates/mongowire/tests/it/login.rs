@@ -8,8 +8,8 @@ use testkit::ServerOptions;
 
 use crate::{LIMIT, settings};
 
-/// A server with a user for each mechanism, and one for both. `localhost exception`: the first user
-/// may be made by anybody.
+/// A server with a user for each mechanism, and one for both. `localhost exception`: any client may
+/// make the first user.
 async fn server() -> testkit::Server {
     let server = ServerOptions::standalone().start().await.unwrap();
     let admin = server.client().await.unwrap().database("admin");

@@ -96,7 +96,7 @@ async fn a_closed_pool_gives_none() {
     assert!(matches!(pool.get().await, Err(Failure::Closed)));
 }
 
-/// Whoever uses a pool in a runtime that ends leaves its connections usable for others.
+/// A pool that is used in a runtime that ends leaves its connections usable for others.
 #[test]
 fn connections_outlive_the_runtime_of_whoever_used_them_first() {
     let long = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
