@@ -17,9 +17,9 @@ use tokio::{
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Loses {
     Nothing,
-    /// From the client to the server.
+    /// Messages from the client to the server.
     Requests,
-    /// From the server to the client.
+    /// Messages from the server to the client.
     Answers,
 }
 
@@ -50,7 +50,7 @@ impl Relay {
         &self.uri
     }
 
-    /// From now on these messages are lost.
+    /// Loses these messages from now on.
     pub(crate) fn lose(&self, loses: Loses) {
         self.loses.send_replace(loses);
     }

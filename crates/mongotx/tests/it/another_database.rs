@@ -122,7 +122,7 @@ async fn lock_younger_than_records_are_kept_is_no_orphan() {
     world.drop().await;
 }
 
-/// The id of a client that was made so long ago.
+/// The id of a client of this age.
 fn id_of_age(id: TxId, age: Duration) -> TxId {
     let then = SystemTime::now().duration_since(UNIX_EPOCH).unwrap() - age;
     let mut bytes = id.client.0;

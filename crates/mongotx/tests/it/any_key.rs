@@ -195,7 +195,8 @@ async fn a_document_that_a_rival_holds_is_a_conflict_by_its_key() {
     assert_eq!((n_of(&coll, 2).await, n_of(&coll, 33).await), (11, 2));
 }
 
-/// A client whose finished documents are held back, its collection, and who opens the gate.
+/// A client whose finished documents are held back, its collection, and the gate that lets them be
+/// finished.
 async fn left_unfinished() -> (Client, Collection<Document>, Arc<Gate>) {
     let gate = Gate::before(&[Step::BeforeFinish]);
     let client = connect(ClientOptions { hook: Some(gate.clone()), ..options() }).await;

@@ -1,5 +1,5 @@
 //! Checkpoints: copies of the databases as they are stored, made while one holds, are of one moment
-//! and have no locks; whoever dies, joins or wakes meanwhile. (With processes that are killed:
+//! and have no locks, even if clients die, join or wake meanwhile. (With processes that are killed:
 //! `mongotx-cli`, `tests/it/checkpoint.rs`.)
 
 use std::{
@@ -209,8 +209,8 @@ async fn open_transactions_are_rolled_back_and_told_so() {
     assert_eq!(checkpoint.end().await.unwrap().broken, None);
 }
 
-/// The client has seen no checkpoint before it inserted its record, and decides nothing all the
-/// same.
+/// The client has seen no checkpoint before it inserted its record, and decides nothing
+/// nevertheless.
 #[tokio::test]
 async fn who_registers_meanwhile_waits() {
     let world = world("checkpoint_joins").await;

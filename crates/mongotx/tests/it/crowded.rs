@@ -161,7 +161,7 @@ async fn sums_of_a_crowd_show_what_is_committed_and_not_finished() {
     see_what_is_not_finished(First::Sum).await;
 }
 
-/// One who is decided does not matter to the query: what does is looked for.
+/// A decided writer elsewhere does not matter to the query: the query looks for those that do.
 #[tokio::test]
 async fn who_is_decided_elsewhere_is_no_obstacle() {
     let crowd = Crowd::new().await;

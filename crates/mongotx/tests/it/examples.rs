@@ -19,7 +19,7 @@ use std::{error::Error, time::Duration};
 /// The longest that an example may take.
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// Runs an example against the server for tests whose clients ask for quiet.
+/// Runs an example against the server for tests whose clients request quiet.
 async fn check(example: impl AsyncFnOnce(&str) -> Result<(), Box<dyn Error>>) {
     let uri = crate::quiet::server_apart().await.uri();
     tokio::time::timeout(LIMIT, example(&uri)).await.expect("an example that ends").unwrap();

@@ -18,7 +18,7 @@ async fn one_and_a_pending_one(isolation: Isolation) -> (Collection<Document>, S
     (coll, session)
 }
 
-/// Each fails where `t` is missing.
+/// Expressions each of which fails where `t` is missing.
 fn risky(n: i32) -> [Document; 3] {
     let is_in = doc! {"$expr": {"$in": [n, "$t"]}};
     [is_in.clone(), doc! {"$or": [is_in.clone(), {"none": 1}]}, doc! {"$nor": [{"$nor": [is_in]}]}]

@@ -1,5 +1,5 @@
-//! The documents of committed transactions are finished together, and at once for whoever wants
-//! them (decision 0038).
+//! The documents of committed transactions are finished together, and at once for a caller that
+//! needs them (decision 0038).
 
 use crate::{common::until, quiet};
 
@@ -14,7 +14,7 @@ use mongotx::{Client, ClientOptions, Collection, ErrorKind, Isolation, Session, 
 use quiet::{Gate, connect, options, through};
 
 const LIMIT: Duration = Duration::from_secs(60);
-/// Nothing is finished because it has waited for so long.
+/// A `finish_delay` that no test waits for.
 const LONGEST: Duration = Duration::from_secs(10);
 
 fn longest() -> ClientOptions {

@@ -1,6 +1,6 @@
-//! No bookkeeping grows (P7, P11): after 100,000 transactions there is one small record and clean
-//! documents; a record stays small while a long transaction keeps its numbers, and when most
-//! transactions are rolled back.
+//! Stored bookkeeping does not grow (P7, P11): after 100,000 transactions there is one small record
+//! and clean documents; a record stays small while a long transaction keeps its numbers, and when
+//! most transactions are rolled back.
 
 use crate::common;
 

@@ -78,7 +78,7 @@ async fn transaction_left_idle_is_rolled_back_and_says_so() {
     world.drop().await;
 }
 
-/// Neither a transaction without locks is rolled back, nor one whose own limit is longer.
+/// Transactions without locks are not rolled back, nor those whose own limit is longer.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn idle_limit_is_for_transactions_with_locks_and_can_be_longer_for_one() {
     let (world, _) = scene("may_idle").await;

@@ -12,7 +12,7 @@ use mongotx::{Client, ClientOptions, ErrorKind};
 use crate::common::{until, verify::is_clean, world::World};
 
 const LEASE: Duration = Duration::from_secs(2);
-/// More than the numbers of one record.
+/// Number of the other transactions: more than one record lists.
 const OTHERS: i32 = 1_050;
 
 /// Number of leases it lives through: `MONGOTX_LEASES=n`.

@@ -116,7 +116,7 @@ async fn writers_outside_transactions_roll_them_back() {
         }
         assert_eq!(a.delete_one(doc! {"_id": 3}).await.unwrap(), 0, "{id}");
         assert_eq!(a.update_one(doc! {"n": 99}, doc! {"$inc": {"n": 1}}).await.unwrap().matched_count, 0, "{id}");
-        // The insert may not have been in anybody's way.
+        // The insert may not have been in any client's way.
         client.repair_collection(a.namespace()).await.unwrap();
         scene.assert_rolled_back("written outside a transaction").await;
         scene.plant(id).await;

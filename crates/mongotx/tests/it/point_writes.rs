@@ -1,6 +1,6 @@
 //! `insert_one_raw`, `update_by_id_raw` and `delete_by_id_raw`: they do what `insert_one`,
-//! `update_one` (`replace_one`) and `delete_one` do to the same document, whatever that is, and
-//! whoever holds it.
+//! `update_one` (`replace_one`) and `delete_one` do to the same document, whatever the `_id` is,
+//! and whichever transaction holds the document.
 
 use std::{sync::Arc, time::Duration};
 
@@ -137,7 +137,7 @@ async fn free_documents_become_the_same() {
     }
 }
 
-/// The rival's decision stands, and his document is not finished: everybody finishes it first.
+/// The rival's decision stands, and its document is not finished: every client finishes it first.
 #[tokio::test]
 async fn documents_that_are_decided_are_finished_first() {
     let gate = Gate::before(&[Step::BeforeFinish]);
@@ -236,7 +236,7 @@ async fn a_write_of_a_free_document_is_one_command() {
     assert_eq!(sent.await.into_iter().collect::<Vec<_>>(), [one("delete"), one("insert"), one("update")]);
 }
 
-/// As by every other insert: what could not be read again as it is stored is refused.
+/// Refused, as by every other insert: a document that could not be read again as it is stored.
 #[tokio::test]
 async fn a_field_that_is_there_twice_is_refused_by_name() {
     let (_client, coll) = stage(quiet::options()).await;

@@ -1,5 +1,5 @@
-//! `find_by_id_raw`: the document that `find_one` finds by the same `_id`, whatever that is, and
-//! whoever holds it.
+//! `find_by_id_raw`: the document that `find_one` finds by the same `_id`, whatever the `_id` is,
+//! and whichever transaction holds the document.
 
 use std::sync::Arc;
 

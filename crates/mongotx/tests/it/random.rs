@@ -9,7 +9,7 @@ impl Random {
         Self(StdRng::seed_from_u64(seed))
     }
 
-    /// Less than `limit`, which is not zero.
+    /// A random number below `limit`, which is not zero.
     pub(crate) fn below(&mut self, limit: usize) -> usize {
         self.0.random_range(0..limit)
     }

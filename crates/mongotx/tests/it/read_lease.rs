@@ -1,5 +1,5 @@
 //! Queries of a client that is alone (decision 0066): that they need no probe, and show what they
-//! would show with one, whoever commits, comes, is paused or is killed.
+//! would show with one, when other clients commit, come, are paused or are killed.
 //!
 //! Each test has a server of its own: on the shared one no client is alone.
 
@@ -223,8 +223,8 @@ async fn records(server: &Server) -> Vec<Document> {
     found
 }
 
-/// Without a word: its record says for good that it may hold a lease. It is waited for, but not
-/// for long; and where the record is closed, only once.
+/// A reader that ends without a message leaves a record with the flag of a lease. Newcomers wait
+/// for it, but not for long; and where the record is closed, only once.
 #[tokio::test]
 async fn a_reader_that_is_gone_is_waited_for() {
     let server = started().await;
@@ -448,7 +448,7 @@ impl Paused {
         self.heard.lock().unwrap().clone()
     }
 
-    /// The same, once it has its lease.
+    /// Starts the reader, and waits until it has its lease.
     async fn start_and_lease(server: &Server, coll: &Collection<Document>) -> Self {
         let reader = Self::start(server, coll);
         reader.until("the reader takes no lease", |heard| heard.iter().any(|(unprobed, _)| *unprobed > 50)).await;

@@ -1,5 +1,5 @@
 //! Read locks of repeatable reads, where a rival comes or goes between two commands of one
-//! operation. Who goes first is decided by gates.
+//! operation. Gates decide the order.
 
 use bson::{Document, doc};
 use mongotx::{Client, ClientOptions, Collection, ErrorKind, Isolation, Session, Step, TransactionOptions};
@@ -33,7 +33,7 @@ impl Scene {
         Self { readers: through(&reader, &rivals), session, gate, rival, rivals }
     }
 
-    /// The same, and the gate stays open.
+    /// The scene of [`Scene::held_at`] with a gate that stays open.
     async fn free() -> Self {
         let scene = Self::held_at(Step::BeforeReadLock).await;
         scene.gate.open();

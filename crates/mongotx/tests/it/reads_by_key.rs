@@ -1,5 +1,5 @@
-//! Reads of one document by a key of a unique index: one `find`, whoever has locked what, of the
-//! version that is to be seen.
+//! Reads of one document by a key of a unique index: one `find` of the version that is to be seen,
+//! whatever transactions have locked.
 
 use std::{
     sync::{

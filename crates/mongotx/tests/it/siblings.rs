@@ -22,8 +22,8 @@ struct Siblings {
     second: Session,
 }
 
-/// Two sessions of one client; the first has written document 1, the second, which is ready to wait
-/// so long, document 2.
+/// Two sessions of one client; the first has written document 1, the second, which waits for locks
+/// for `wait` at most, document 2.
 async fn two(wait: Duration) -> Siblings {
     let client = connect(options()).await;
     let coll = collection(&client, 3).await;

@@ -1,4 +1,4 @@
-//! The first things anybody does: insert, update, read, commit, roll back, conflict.
+//! The first steps of every application: insert, update, read, commit, roll back, conflict.
 
 use bson::{Document, doc};
 use mongotx::{Client, Collection, ErrorKind, Fate, Session};

@@ -148,8 +148,8 @@ async fn bulk_and_read_for_update_take_over() {
     assert_eq!(numbers, [11, 16, 12]);
 }
 
-/// A statement that cannot take a document over is done all the same: the writer finishes what it
-/// meets, as it would for a stranger.
+/// A statement that cannot take a document over is done nevertheless: the writer finishes what it
+/// meets, as it does for another client's transaction.
 #[tokio::test]
 async fn what_cannot_be_taken_over_is_finished_first() {
     let world = left().await;

@@ -145,7 +145,7 @@ async fn an_insert_of_an_id_that_is_held_is_left_and_a_duplicate_is_refused() {
     drop(client);
 }
 
-/// Committed and not finished: what everybody sees of it is not yet in its place.
+/// Committed and not finished: the version that all clients see is not yet in its place.
 #[tokio::test]
 async fn what_is_decided_and_not_finished_is_left() {
     let gate = Gate::before(&[Step::BeforeFinish]);
@@ -161,8 +161,8 @@ async fn what_is_decided_and_not_finished_is_left() {
     gate.open();
 }
 
-/// Without an order, too: the second one would be carried out before the first, if that one is
-/// left.
+/// Writes without an order, too: the second one would be carried out before the first, if the first
+/// is left.
 #[tokio::test]
 async fn writes_of_one_document_are_not_sent_together_without_an_order() {
     let client = quiet::connect(quiet::options()).await;

@@ -93,7 +93,7 @@ async fn safe_views_use_the_index_and_do_not_sort_with_and_without_pending_docum
 }
 
 /// After an own write the safe part of a sorted top still comes from the index; its few documents
-/// are sorted once more.
+/// are sorted again.
 #[tokio::test]
 async fn own_view_of_a_sorted_top_uses_the_index() {
     let world = indexed().await;

@@ -64,7 +64,8 @@ impl World {
     }
 }
 
-/// In both collections: document 1 gets `n: 11`, document 2 goes, document 4 comes with `n: 40`.
+/// Changes both collections: document 1 gets `n: 11`, document 2 goes, document 4 comes with `n:
+/// 40`.
 async fn change(world: &World, of: impl Fn(&World, &str) -> Collection<Document>, session: &mut Session) {
     for name in ["a", "b"] {
         let coll = of(world, name);

@@ -7,7 +7,7 @@ use mongotx::{ClientOptions, Session, Step};
 
 use crate::aggregate::{World, all, begun, change};
 
-/// Its name, its stages, and two answers.
+/// Name of a case, its stages, its answer on the documents as they were, and on the changed ones.
 type Case = (&'static str, Vec<Document>, Vec<Document>, Vec<Document>);
 
 /// Pipelines on `a`, each with what it answers of the documents as they were, and of the changed

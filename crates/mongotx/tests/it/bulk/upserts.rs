@@ -1,5 +1,5 @@
-//! Upserts by `_id` of a bulk: those whose documents are there are one command, and those whose
-//! documents are not are another.
+//! Upserts by `_id` of a bulk: one command changes the documents that are there, and another
+//! inserts those that are not.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -153,7 +153,7 @@ async fn an_id_that_the_update_gives_counts_where_the_filter_cannot_match() {
     assert_eq!(numbers(&client, &coll).await, [1; 7]);
 }
 
-/// Each of these is refused; a command of all that are left is not sent again for each.
+/// Each of these upserts is refused; a command of all that are left is not sent again for each.
 #[tokio::test]
 async fn upserts_that_are_refused_one_after_the_other_are_not_sent_again_and_again() {
     let (client, coll, mut session) = place().await;
@@ -183,7 +183,7 @@ struct Between {
 }
 
 impl Between {
-    /// With the documents 1 to `count`.
+    /// The scene with the documents 1 to `count`.
     async fn new(count: i32) -> Self {
         let gate = quiet::Gate::before(&[Step::BeforeLock]);
         let client = quiet::connect(ClientOptions { hook: Some(gate.clone()), ..quiet::options() }).await;
@@ -241,7 +241,7 @@ const ATTEMPTS: usize = 1_000;
 #[derive(Default)]
 struct Counted {
     added: i64,
-    /// Those that were removed with their documents.
+    /// Increments that were removed with their documents.
     removed: i64,
 }
 

@@ -20,7 +20,8 @@ impl Copy {
         copy
     }
 
-    /// Each event has to fit: what is inserted is not there yet, what is changed or deleted is.
+    /// Applies an event, which has to fit: an inserted document must not be there yet, a changed or
+    /// deleted one must.
     pub(crate) fn apply(&mut self, event: &Event) {
         if let Some(last) = self.last {
             assert_eq!((event.position.era, event.position.number), (last.era, last.number + 1), "{event:?}");

@@ -1,5 +1,5 @@
 //! Commits of watched changes of which one command after the other is held in the network: the
-//! change and its event are there together, or neither is, whoever has stopped waiting meanwhile.
+//! change and its event are there together, or neither is, even if the caller has stopped waiting.
 
 use std::{
     net::SocketAddr,

@@ -108,7 +108,7 @@ impl Gate {
         reached.expect("the step was not reached in time").unwrap().forget();
     }
 
-    /// Lets everybody pass from now on.
+    /// Lets all callers pass from now on.
     pub(crate) fn open(&self) {
         self.open.add_permits(1_000);
     }

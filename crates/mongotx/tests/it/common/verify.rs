@@ -45,7 +45,7 @@ pub(crate) struct Case<'a> {
 }
 
 impl Case<'_> {
-    /// All of them. The broken client is dead, or has shut down.
+    /// Makes all checks. The broken client is dead, or has shut down.
     pub(crate) async fn check_all(&self) {
         let (one, other) = (self.world.client(1_000).await, self.world.client(1_000).await);
         let state = self.world.state(&one).await;

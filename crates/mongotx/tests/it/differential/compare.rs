@@ -75,7 +75,8 @@ fn same_code(plain: Option<i32>, ours: Option<i32>) -> bool {
 
 type Key = Option<(String, Option<String>)>;
 
-/// Of writes of one document only: among several, each has a key of its own.
+/// Returns true if the keys match: only for writes of one document, because among several each has
+/// a key of its own.
 fn same_keys(plain: &Key, ours: &Key) -> bool {
     match (plain, ours) {
         (Some((index, Some(value))), Some((our_index, Some(our_value)))) => (index, value) == (our_index, our_value),

@@ -1,13 +1,14 @@
 //! Differential tests: the same random operations through the plain driver and through MongoTx give
 //! the same answers, the same errors and the same stored documents.
 //!
-//! `MONGOTX_DIFF_SEED=n` runs the sequence of one seed, `MONGOTX_DIFF_RUNS=n` so many per test
-//! instead of the default.
+//! `MONGOTX_DIFF_SEED=n` runs the sequence of one seed, `MONGOTX_DIFF_RUNS=n` this number of
+//! sequences per test instead of the default.
 //!
-//! - `generate`: the operations. `operation`: what they are.
-//! - `subject`, `plain`, `ours`: who carries them out. `compare`: when two answers are the same.
-//! - `aggregation`: random pipelines. `sequence`: the order of things. Differences that are meant
-//!   are listed in `docs/differences.md` and shown in `tests/differences.rs`.
+//! - `generate`: random operations. `operation`: their types.
+//! - `subject`, `plain`, `ours`: the two sides that carry them out. `compare`: comparison of
+//!   answers.
+//! - `aggregation`: random pipelines. `sequence`: one sequence of operations. Differences that are
+//!   meant are listed in `docs/differences.md` and shown in `tests/differences.rs`.
 
 #![expect(clippy::unwrap_used, reason = "a test")]
 

@@ -61,14 +61,14 @@ impl Plain {
         self.0.clone_with_type()
     }
 
-    /// All documents that are stored.
+    /// Reads all documents that are stored.
     pub(crate) async fn all(&self) -> Vec<Document> {
         let found: Vec<RawDocumentBuf> =
             self.raw().find(doc! {}).sort(doc! {"_id": 1}).await.unwrap().try_collect().await.unwrap();
         found.into_iter().map(parsed).collect()
     }
 
-    /// As a command: the driver's method reads values through serde.
+    /// Sends `distinct` as a command: the driver's method reads values through serde.
     async fn distinct(&self, field: &str, query: &Query) -> Done {
         let mut distinct = doc! {"distinct": self.0.name(), "key": field, "query": query.filter.clone()};
         if let Some(collation) = &query.terms.collation {

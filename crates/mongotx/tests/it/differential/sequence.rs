@@ -229,7 +229,7 @@ impl Sequence {
     }
 }
 
-/// Some of those that refuse nothing.
+/// Some of the indexes that refuse nothing.
 fn plain_indexes(random: &mut Random) -> Vec<Document> {
     let keys = operations::indexes().into_iter().filter(|_| random.chance(35));
     keys.map(|key| doc! {"key": key}).collect()

@@ -28,7 +28,7 @@ pub(crate) enum Answer {
         code: Option<i32>,
         writes: Vec<(usize, i32)>,
         message: String,
-        /// Of a duplicate key: the index, and the key where it is one simple value.
+        /// Index of a duplicate key, and the key where it is one simple value.
         duplicate: Option<(String, Option<String>)>,
     },
     /// MongoTx says by name that it cannot do this: no difference, and nothing was done.

@@ -96,7 +96,7 @@ async fn compare_places(kind: Kind, isolation: Isolation, seeds: std::ops::Range
             scene.let_rivals_in(random).await;
         }
         for round in 0..6 {
-            // Repeatable reads stand in the way of those who write, and wait for them.
+            // Repeatable reads block writers, and wait for them.
             if read_committed || round == 0 {
                 scene.commit_unfinished(random).await;
             }

@@ -1,5 +1,5 @@
-//! A collection with a geospatial index, and everybody at work on it: who is active, who is
-//! committed and not finished, who is dead, and the transaction whose view is tested.
+//! A collection with a geospatial index, and transactions at work on it: active ones, committed and
+//! unfinished ones, those of dead clients, and the one whose view is tested.
 
 use bson::{Bson, Document, doc};
 use mongotx::{Client, Collection, Isolation, Session, Step, TransactionOptions};
@@ -13,7 +13,7 @@ use crate::{
     random::Random,
 };
 
-/// Documents at first; their `_id` modulo five says who may write them.
+/// Number of documents at first; their `_id` modulo five decides which transaction may write them.
 const DOCUMENTS: i32 = 60;
 const LEASE_MS: u64 = 60_000;
 

@@ -54,15 +54,15 @@ impl End {
         Self { asked, limit: asked + LIMIT }
     }
 
-    /// Is it over, with so many transactions acknowledged?
+    /// Returns true if the run is over, with this number of transactions acknowledged.
     fn is_reached(self, committed: usize) -> bool {
         let now = Instant::now();
         now >= self.limit || now >= self.asked && committed >= ENOUGH
     }
 }
 
-/// After so many refusals in a row. Transactions that have all read what all of them want to write
-/// are in each other's way until one of them is alone.
+/// Pauses after this number of refusals in a row. Transactions that have all read what all of them
+/// want to write are in each other's way until one of them is alone.
 async fn step_aside(refusals: u32, random: &mut Random) {
     let most = 10 << refusals.min(6);
     tokio::time::sleep(Duration::from_millis(random.below(most) as u64)).await;
@@ -74,7 +74,7 @@ struct Member {
     coll: Collection<Document>,
 }
 
-/// So many clients and one empty collection.
+/// Returns `count` clients and one empty collection.
 async fn crew(count: usize) -> Vec<Member> {
     let patient = || ClientOptions { write_wait: Duration::from_secs(300), ..quiet::options() };
     let mut crew: Vec<Member> = Vec::new();

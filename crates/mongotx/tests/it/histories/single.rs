@@ -86,7 +86,7 @@ impl Target {
     }
 }
 
-/// Each client does `one`; answers the result of each.
+/// Each client runs `one`; returns the result of each.
 async fn at_once<T: Send + 'static, Fut: Future<Output = T> + Send + 'static>(
     targets: &[Target],
     one: impl Fn(usize, Target) -> Fut,
@@ -123,8 +123,8 @@ async fn upserts_of_a_unique_value_are_all_carried_out() {
     on_both(true, |targets| async move {
         at_once(&targets, |nth, target| async move {
             for turn in 0..EACH {
-                // The same values for everybody, in the same order: all of them are there to see
-                // each inserted.
+                // The same values for all clients, in the same order: every client tries to insert
+                // each value.
                 let filter = if (nth + turn as usize).is_multiple_of(2) {
                     doc! {"k": turn}
                 } else {

@@ -32,7 +32,7 @@ use mongotx::{Client, Collection, Error, Session};
 pub(crate) struct Place {
     pub(crate) client: Client,
     pub(crate) coll: Collection<Document>,
-    /// The same collection by the plain driver.
+    /// The collection by the plain driver.
     pub(crate) plain: mongodb::Collection<Document>,
     pub(crate) db: mongodb::Database,
 }

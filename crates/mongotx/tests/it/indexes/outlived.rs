@@ -73,7 +73,7 @@ impl Place {
         self.admin.run_command(wait).await.unwrap();
     }
 
-    /// The monitor has found this expired document, and is about to look at it once more.
+    /// The monitor has found this expired document, and is about to look at it again.
     async fn found_by_the_monitor(&self, document: Document) {
         let on = doc! {"mode": "alwaysOn"};
         let passes = self.fail_point("hangTTLMonitorBetweenPasses", on.clone()).await;
@@ -174,7 +174,7 @@ async fn commit_that_fails_leaves_expired_documents_to_their_end() {
     assert_eq!(place.stored("no date").await.as_ref(), Some(&several[3]));
 }
 
-/// No index removes anything there: a locked document that is deleted is gone, and the others are
+/// No index removes documents there: a locked document that is deleted is gone, and the others are
 /// whole.
 #[tokio::test]
 async fn locked_document_that_vanishes_keeps_nobody_from_the_others() {

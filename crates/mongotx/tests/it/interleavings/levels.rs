@@ -51,7 +51,7 @@ pub(crate) async fn check(level: Isolation, texts: &[&str], shown: &[Anomaly]) {
     compare(level, texts, shown, all_anomalies(&vec![level; texts.len()], texts, Begins::Anybody).await);
 }
 
-/// The same for a ring of transactions, in which it does not matter who begins.
+/// Checks a ring of transactions, in which it does not matter which one begins.
 pub(crate) async fn check_ring(level: Isolation, texts: &[&str], shown: &[Anomaly]) {
     compare(level, texts, shown, all_anomalies(&vec![level; texts.len()], texts, Begins::First).await);
 }
@@ -114,8 +114,8 @@ const VERY_LONG: usize = 60;
 const STRIDE: usize = 8;
 
 /// Every setting; the hardest one only for the long lists, and where read committed, whose reads
-/// and writes they are, has been through all of them: the clients know of each other what is
-/// stored, and meet what is not finished.
+/// and writes they are, has been through all of them: the clients know of each other only what is
+/// stored, and meet unfinished documents.
 fn settings_for(orders: usize, levels: &[Isolation]) -> &'static [Setting] {
     let is_long = orders > LONG && !are_all_asked_for();
     if is_long || levels.iter().all(|level| level.validates()) { &[Setting::SlowFinish] } else { &Setting::ALL }

@@ -1,5 +1,5 @@
-//! A look at the change stamps that the network swallows: who shares the looks of the client is not
-//! kept waiting by it, nor by the future that was dropped while it waited for its answer.
+//! A look at the change stamps that the network swallows: it keeps no other transaction of the
+//! client waiting, nor does the future that was dropped while it waited for the answer.
 
 use std::{future::IntoFuture, net::SocketAddr};
 

@@ -10,7 +10,7 @@ use crate::limits::Scene;
 
 /// A lease that no pause of the machine outlasts.
 const LONG_MS: u64 = 10_000;
-/// One whose end is waited for.
+/// A lease whose end a test waits for.
 const SHORT_MS: u64 = 2_000;
 
 async fn scene_with_gate(step: Step, nth: usize, lease_ms: u64) -> (Scene, Gate) {

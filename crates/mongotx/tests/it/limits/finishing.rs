@@ -1,4 +1,4 @@
-//! A committed transaction that the server does not let anybody finish.
+//! A committed transaction that the server lets no client finish.
 
 use bson::{Document, doc};
 use mongotx::{Client, Collection, Fate, Step};
@@ -39,7 +39,7 @@ async fn one_that_cannot_be_finished_does_not_hold_up_the_others() {
         stored.iter().all(|document| is_clean(document) != is_refused(document)).then_some(())
     })
     .await;
-    // Committed it is, for everybody, and it is finished when that is possible.
+    // It is committed for all readers, and it is finished when that is possible.
     let other = world.client(1_000).await;
     let theirs = world.collection(&other, "a");
     assert_eq!(theirs.find_one(doc! {"_id": 1}).await.unwrap(), Some(doc! {"_id": 1, "u": 3}));

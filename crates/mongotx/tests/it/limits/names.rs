@@ -31,7 +31,7 @@ fn updates(field: &str) -> Vec<Document> {
     ]
 }
 
-/// In a transaction, and outside one.
+/// Checks each write in a transaction, and outside one.
 #[tokio::test]
 async fn reserved_names_are_refused_everywhere() {
     let scene = Scene::set_up().await;

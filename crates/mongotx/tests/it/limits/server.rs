@@ -1,5 +1,5 @@
-//! A server that is not there: at the start, in the middle of a transaction, for longer than
-//! anybody waits.
+//! A server that is not there: at the start, in the middle of a transaction, for longer than any
+//! client waits.
 
 use std::time::{Duration, Instant};
 
@@ -10,8 +10,8 @@ use testkit::Server;
 use crate::common::{LIMIT, until, world::World};
 use crate::limits::Scene;
 
-/// A client of this server that looks for it only so long. At first it may take longer: on a slow
-/// machine several times.
+/// A client that looks for this server for `selection_ms` milliseconds only. At first that may not
+/// be enough: on a slow machine it connects several times.
 async fn impatient(server: &Server, selection_ms: u64, options: ClientOptions) -> Client {
     let uri = format!("{}&serverSelectionTimeoutMS={selection_ms}", server.uri());
     until("the server is found", async || Client::connect_with(&uri, options.clone()).await.ok()).await
@@ -69,8 +69,8 @@ async fn server_that_dies_in_a_transaction_is_unavailable_and_labelled() {
     assert_eq!(scene.seen(2).await, Some(doc! {"_id": 2, "n": 0}));
 }
 
-/// Longer than anybody tries to finish what was committed: it is finished all the same, and the
-/// record is closed.
+/// The server is away for longer than a client tries to finish what was committed: it is finished
+/// nevertheless, and the record is closed.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn commit_while_the_server_is_away_ends_in_time() {
     let server = Server::standalone().await.unwrap();

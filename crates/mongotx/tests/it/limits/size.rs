@@ -9,7 +9,7 @@ use crate::limits::Scene;
 const MB: usize = 1024 * 1024;
 const LARGEST: usize = 16 * MB;
 
-/// A document of exactly so many bytes.
+/// A document of exactly `bytes` bytes.
 fn document_of(id: i32, bytes: usize) -> Document {
     let empty = doc! {"_id": id, "n": 0, "fill": ""}.to_vec().unwrap().len();
     doc! {"_id": id, "n": 0, "fill": "x".repeat(bytes - empty)}
@@ -21,8 +21,8 @@ fn assert_too_large(error: &Error) {
     assert!(error.to_string().len() < 2_000, "the message holds the document");
 }
 
-/// After a refusal the transaction goes on: what it wrote before and what it writes then is
-/// committed.
+/// Checks that the transaction goes on after a refusal: what it wrote before and what it writes
+/// then is committed.
 async fn goes_on(scene: &Scene, mut session: Session) {
     scene.a.update_one(doc! {"_id": 2}, doc! {"$inc": {"n": 1}}).session(&mut session).await.unwrap();
     session.commit().await.unwrap();

@@ -46,7 +46,7 @@ pub(super) async fn check_outside<T: Kind>(client: &Client, driver: &mongodb::Cl
     }
 }
 
-/// The same in three transactions: the first inserts, then one meets documents that are committed,
+/// Compares in three transactions: the first inserts, then one meets documents that are committed,
 /// and one those that it has written itself.
 pub(super) async fn check_inside<T: Kind>(
     client: &Client,
@@ -109,8 +109,8 @@ async fn raw_documents_in_transactions_at_repeatable_read() {
     inside::<RawDocumentBuf>("lossless_rr", Isolation::RepeatableRead).await;
 }
 
-/// Stored documents are read as they are, whoever stored them, also where the driver cannot read
-/// them into documents.
+/// Stored documents are read as they are, even where another program stored them and the driver
+/// cannot read them into documents.
 #[tokio::test]
 async fn stored_documents_stay_readable() {
     let (client, driver, name) = world("lossless_stored").await;

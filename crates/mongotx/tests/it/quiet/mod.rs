@@ -1,5 +1,5 @@
 //! Clients that send nothing of their own accord, and a gate at one step of the protocol, for tests
-//! that count commands or decide who goes first.
+//! that count commands or decide an order.
 
 #![allow(dead_code, reason = "each test program uses a part of it")]
 
@@ -26,7 +26,7 @@ pub(crate) fn at_read_committed() -> ClientOptions {
     ClientOptions { isolation: Isolation::ReadCommitted, finish_delay, ..ClientOptions::default() }
 }
 
-/// No sweeps, and a lease so long that no sign of life falls due.
+/// Options without sweeps, and with a lease so long that no sign of life falls due.
 pub(crate) fn options() -> ClientOptions {
     ClientOptions { sweep: false, lease: Duration::from_secs(600), ..at_read_committed() }
 }
@@ -98,7 +98,7 @@ pub(crate) async fn collection(client: &Client, count: i32) -> Collection<Docume
     coll
 }
 
-/// The same collection through another client.
+/// The collection through another client.
 pub(crate) fn through(client: &Client, coll: &Collection<Document>) -> Collection<Document> {
     client.database(&coll.namespace().db).collection(&coll.namespace().coll)
 }

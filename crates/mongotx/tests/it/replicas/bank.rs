@@ -4,7 +4,7 @@
 //! An account is `{_id, n, log: [transfer]}`. Afterwards: the sum is kept, every transfer is in
 //! both lists of its accounts once or in none, an acknowledged one is there and a refused one is
 //! not (P1, P3); outcomes agree with the lists (P9); there is an order of all transfers that every
-//! list keeps; whoever comes gets at every account (P10); nothing is left over (P7).
+//! list keeps; a new client reaches every account (P10); nothing is left over (P7).
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -87,7 +87,7 @@ fn others<'a>(set: &'a Turn, primary: &Server) -> Vec<&'a Server> {
     set.members().iter().filter(|member| member.port() != primary.port()).collect()
 }
 
-/// One after the other, for so long.
+/// Breaks the members, one way after the other, for this time.
 async fn break_it(set: &Turn, time: Duration) {
     let begun = Instant::now();
     for round in 0.. {

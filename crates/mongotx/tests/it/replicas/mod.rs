@@ -47,7 +47,8 @@ pub(crate) async fn set() -> Turn {
     let start = || async { ReplicaSet::start_with(3, &ReplicaSet::breakable()).await };
     let set = Turn(SET.get_or_try_init(start).await.unwrap(), turn);
     set.heal().await;
-    // A member that was taken back by the test before may need a minute to find whom to follow.
+    // A member that was taken back by the test before may need a minute to find the primary that it
+    // follows.
     tokio::time::timeout(LONGEST_CATCH_UP, set.until_all_have_a_mark("between_tests")).await.expect("all follow");
     set
 }

@@ -91,7 +91,7 @@ async fn stopped(still: Still) {
     }
     let (n, third) = (i32::from(fate == Fate::Committed), i32::from(still == Still::WhileOthersCommit));
     assert_eq!(seen(&world, &rival).await, [n, n, third], "P1, P3: told {told:?}, and it is {fate:?}");
-    // P10: nothing stands in anybody's way.
+    // P10: no lock is in any client's way.
     let all = world.collection(&rival, "a");
     let added = until("the locks to go", async || all.update_many(doc! {}, doc! {"$inc": {"n": 1}}).await.ok()).await;
     assert_eq!(added.matched_count, 3);

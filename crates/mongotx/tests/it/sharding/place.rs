@@ -20,7 +20,7 @@ pub(crate) fn at(region: i32, owner: i32) -> Document {
     doc! {"region": region, "owner.id": owner}
 }
 
-/// The same and an `_id`.
+/// A filter that demands this key and this `_id`.
 pub(crate) fn one(id: i32, region: i32, owner: i32) -> Document {
     let mut filter = doc! {"_id": id};
     filter.extend(at(region, owner));
@@ -44,7 +44,7 @@ impl Place {
         Self { db, uri: server.uri(), tx_database: testkit::unique_db(&format!("{name}_tx")) }
     }
 
-    /// The same place, for another thread.
+    /// A copy of the place, for another thread.
     pub(crate) fn clone_of(place: &Self) -> Self {
         Self { db: place.db.clone(), uri: place.uri.clone(), tx_database: place.tx_database.clone() }
     }

@@ -1,4 +1,5 @@
-//! Every command about a known document carries the key, whoever sends it.
+//! Every command about a known document carries the shard key, whichever part of the library sends
+//! it.
 
 use std::time::Duration;
 

@@ -60,9 +60,9 @@ impl Place {
         place
     }
 
-    /// The outcome of a transaction that inserts `id`, with a question behind the insert. There is
-    /// none if a connection was begun since the last look, which the test does not decide: then
-    /// everything is done once more, at another place.
+    /// The outcome of a transaction that inserts `id`, with its reads sent again behind the insert.
+    /// They are not if a connection was begun since the last look, which the test does not decide:
+    /// then everything is done again, at another place.
     async fn asks_behind(
         id: i32,
         before: impl AsyncFn(&Place, &mut Session),
@@ -194,7 +194,7 @@ async fn lone_transaction_asks_behind_its_insert() {
     panic!("nothing was asked behind an insert, {ATTEMPTS} times");
 }
 
-/// Those who commit at the same time share a look.
+/// Transactions that commit at the same time share a look.
 #[tokio::test]
 async fn transaction_beside_another_one_asks_at_its_commit() {
     let place = Place::new().await;

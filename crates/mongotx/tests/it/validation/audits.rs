@@ -35,13 +35,13 @@ async fn transfer(coll: &Collection<Document>, session: &mut Session, random: &m
     session.commit().await
 }
 
-/// Without quiet, a sum of so many documents is never of one moment.
+/// Without quiet, a sum of all these documents is never of one moment.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn audit_gets_through_beside_eight_writers() {
     gets_through_beside_eight_writers(Isolation::Snapshot).await;
 }
 
-/// At serializable there is always one of them who is not decided.
+/// At serializable there is always one of the writers that is not decided.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn serializable_audit_gets_through_beside_eight_writers() {
     gets_through_beside_eight_writers(Isolation::Serializable).await;

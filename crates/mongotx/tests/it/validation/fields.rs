@@ -1,5 +1,5 @@
-//! At serializable, who has read some fields of a document does not wait for a rival that is about
-//! to change others of them.
+//! At serializable, a transaction that has read some fields of a document does not wait for a rival
+//! that is about to change others.
 
 use bson::{Document, doc};
 use mongotx::{Client, Collection, ErrorKind, IndexModel, Isolation, Session, TransactionOptions};

@@ -1,5 +1,5 @@
-//! Who takes the first document of an order depends on what could come before it, and on nothing
-//! behind it.
+//! Taking the first document of an order depends on the documents that could come before it, and on
+//! none behind it.
 
 use std::{sync::Arc, time::Duration};
 

@@ -15,7 +15,7 @@ enum Writes {
     /// A document beside what is read, before or after the read.
     Before,
     After,
-    /// A document of the range, before the read and once more after it.
+    /// A document of the range, before the read and again after it.
     Within,
 }
 

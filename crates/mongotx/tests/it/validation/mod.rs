@@ -8,7 +8,7 @@
 //! | [`ahead`] | reads that are sent again with a transaction's last insert |
 //! | [`as_read`] | what was read and is locked afterwards, as it was read |
 //! | [`audits`] | readers of everything beside writers that are never all decided |
-//! | [`fields`] | of a document that a rival holds, fields that it does not change |
+//! | [`fields`] | fields that a rival does not change, of a document that it holds |
 //! | [`firsts`] | the first document of an order, beside what is held before it and behind it |
 //! | [`losers`] | transactions that lose again and again are given quiet |
 //! | [`overlapping`] | commits that run at the same time, and documents that change twice |

@@ -64,8 +64,8 @@ async fn write_skew_of_commits_that_overlap_is_forbidden_at_serializable() {
     assert!(refused.contains_label("TransientTransactionError"));
 }
 
-/// Between the fetch of a document that a rival has locked and the question what became of the
-/// rival, that one changes it once more and commits.
+/// Between the fetch of a document that a rival has locked and the reading of the rival's status,
+/// the rival changes it again and commits.
 async fn read_between(change: Document) -> (Option<Document>, Option<Document>) {
     let (gate, _client, coll) = gated(Step::BeforeStatus, 1).await;
     let rival = quiet::connect(quiet::options()).await;

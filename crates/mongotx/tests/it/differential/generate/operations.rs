@@ -293,7 +293,7 @@ impl Operations {
         Delete { filter, many, terms }
     }
 
-    /// Not too many documents at a time: something should be left.
+    /// A filter of not too many documents at a time: some should be left.
     fn few(&mut self) -> (Document, Terms) {
         let (filter, terms) = self.filtered();
         if self.random.chance(15) {

@@ -29,7 +29,7 @@ pub(crate) fn source(random: &mut Random) -> &'static str {
 struct Draft<'a> {
     random: &'a mut Random,
     stages: Vec<Document>,
-    /// Each document has another `_id`.
+    /// True if each document has another `_id`.
     unique: bool,
     depth: usize,
     /// True when no further stage may follow.
@@ -50,7 +50,7 @@ fn draft(random: &mut Random, depth: usize, most: usize) -> Vec<Document> {
     draft.stages
 }
 
-/// Without a collection of its own.
+/// A pipeline without a collection of its own.
 pub(crate) fn on_documents(random: &mut Random) -> Vec<Document> {
     let mut draft = Draft { random, stages: Vec::new(), unique: false, depth: 0, complete: false };
     let made = draft.documents();

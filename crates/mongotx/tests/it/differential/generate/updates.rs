@@ -110,8 +110,8 @@ fn pushed(random: &mut Random) -> Bson {
     push.into()
 }
 
-/// At least one: whether pushing nothing counts as a change depends on the indexes (difference
-/// D13).
+/// Values to push, at least one: whether pushing nothing counts as a change depends on the indexes
+/// (difference D13).
 fn each(random: &mut Random) -> Vec<Bson> {
     let mut values = random.several(2, tag);
     values.push(tag(random));

@@ -143,7 +143,7 @@ async fn serve(
     }
 }
 
-/// Such a process, seen by its test. Dropped, it is killed.
+/// A process of this kind, as its test sees it. Dropped, it is killed.
 pub(super) struct Member {
     child: Child,
     input: Mutex<Option<ChildStdin>>,

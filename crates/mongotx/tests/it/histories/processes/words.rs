@@ -56,7 +56,7 @@ pub(super) fn end_in(words: &str) -> Option<End> {
     }
 }
 
-/// Whatever is said is understood.
+/// Checks that all words are read as they were written.
 pub(super) fn check() {
     let done = vec![Op::Append(1, 5), Op::Read(2, None), Op::Read(2, Some(vec![])), Op::Read(3, Some(vec![4, 5]))];
     for end in [End::Committed(done), End::Refused, End::Unknown] {
