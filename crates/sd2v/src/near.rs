@@ -20,7 +20,7 @@ const ROUNDING: f64 = 1e-9;
 const SHAPES: [&str; 6] =
     ["LineString", "Polygon", "MultiPoint", "MultiLineString", "MultiPolygon", "GeometryCollection"];
 
-/// Whether it is one of the operators that sort by distance.
+/// Returns true if it is one of the operators that sort by distance.
 pub(crate) fn is_near_operator(operator: &str) -> bool {
     matches!(operator, "$near" | "$nearSphere" | "$geoNear")
 }

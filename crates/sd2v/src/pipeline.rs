@@ -89,7 +89,7 @@ pub struct Mapped {
     pub stages: Vec<Document>,
     /// Collections that the stages read, each once, the one of the command first.
     pub reads: Vec<Read>,
-    /// Whether they may stand in a `$unionWith` of the command's collection.
+    /// True if they may stand in a `$unionWith` of the command's collection.
     pub stands_in_union: bool,
     /// Collections with a `$geoNear` for which [`Sources::geo_fields`] has no answer: to be mapped
     /// again with one.

@@ -1,9 +1,9 @@
-//! Documents and updates that are bytes still: may they go to the server as they are, outside
-//! transactions?
+//! Checks of documents and updates that are bytes still: they may go to the server as they are,
+//! outside transactions.
 //!
-//! What is said here is a sufficient condition, quick to check. Whatever does not meet it is read
-//! into a `Document` and judged by
-//! [`crate::stored::check_document`] or [`crate::update::Update::check`], which have the errors.
+//! Each check is a sufficient condition, and quick. Whatever does not meet it is read into a
+//! `Document` and judged by [`crate::stored::check_document`] or [`crate::update::Update::check`],
+//! which have the errors.
 
 use bson::{RawBsonRef, RawDocument, RawDocumentBuf, raw::cstr, rawdoc};
 
@@ -12,13 +12,14 @@ use crate::{
     names::{ABSENT, RESERVED},
 };
 
-/// Has the document no reserved field at its top level? False for bytes that are no fields, too.
+/// Returns true if the document has no reserved field at its top level. False for bytes that are no
+/// fields, too.
 pub fn is_storable(document: &RawDocument) -> bool {
     names(document).all(|name| name.is_some_and(|name| !RESERVED.contains(&name)))
 }
 
-/// Does the update name all that it changes, nothing reserved and nothing that begins with `$`
-/// among it? A pipeline does not, and neither does `$rename`, which has a name as a value.
+/// Returns true if the update names all that it changes, nothing reserved and nothing that begins
+/// with `$` among it. A pipeline does not, and neither does `$rename`, which has a name as a value.
 pub fn is_plain_update(update: &RawDocument) -> bool {
     match names(update).next() {
         Some(Some(first)) if first.starts_with('$') => update.iter().all(|operator| match operator {

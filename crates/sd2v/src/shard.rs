@@ -23,7 +23,7 @@ impl ShardKey {
     }
 }
 
-/// Are these the same values?
+/// Returns true if the two keys have the same values.
 pub fn same(key: &Document, other: &Document) -> bool {
     key.len() == other.len()
         && key.iter().zip(other).all(|((field, value), (at, other))| field == at && equal(value, other))

@@ -57,7 +57,7 @@ impl ShardKey {
         Ok(Self { fields: kept.into() })
     }
 
-    /// Is there no key (but perhaps the `_id`)?
+    /// Returns true if there is no key (but perhaps the `_id`).
     pub fn is_empty(&self) -> bool {
         self.fields.is_empty()
     }

@@ -57,7 +57,7 @@ fn ids_in(ids: &[Decided]) -> Bson {
     }
 }
 
-/// Does the writer itself have a read lock on the document that it is about to lock?
+/// Read lock of the writer itself on the document that it is about to lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum OwnReadLock {
     /// The writer has no read lock on the document.
@@ -108,7 +108,7 @@ fn failing() -> Document {
     doc! {"$expr": {"$toInt": {"$concat": ["MongoTx: locked by ", {"$type": format!("${WRITER}")}]}}}
 }
 
-/// Is it [`unlocked_or_failing`], perhaps with other conditions?
+/// Returns true if it is [`unlocked_or_failing`], perhaps with other conditions.
 pub fn is_unlocked_or_failing(filter: &Document) -> bool {
     let either = filter.get_array("$or").ok().map(Vec::as_slice);
     matches!(either, Some([Bson::Document(free), Bson::Document(held)]) if *free == unlocked() && *held == failing())

@@ -30,8 +30,8 @@ fn guard() -> Document {
     RESERVED.iter().map(|name| ((*name).to_owned(), format!("{ID}.{name}").into())).collect()
 }
 
-/// May the document with this `_id` be updated so? It stands for itself in a filter, and has no
-/// fields.
+/// Returns true if the document with this `_id` may be updated so: the `_id` stands for itself in a
+/// filter, and has no fields.
 pub fn has_no_fields(id: RawBsonRef<'_>) -> bool {
     matches!(
         id,
@@ -79,7 +79,8 @@ pub fn guarded_raw(update: &RawDocument) -> Option<RawDocumentBuf> {
     Some(guarded)
 }
 
-/// Is it a statement of `updates` that names an `_id` and nothing else, with the guard?
+/// Returns true if it is a statement of `updates` that names an `_id` and nothing else, with the
+/// guard.
 pub fn is_guarded(statement: &Document) -> bool {
     let update = statement.get("u").and_then(Bson::as_document);
     let is_point = statement.get("q").and_then(Bson::as_document).is_some_and(|filter| {
@@ -142,7 +143,7 @@ impl Samples {
         self.0.iter().enumerate().filter(|(_, sample)| is_held(sample)).map(|(place, _)| place).collect()
     }
 
-    /// Is this what they have to be after these updates?
+    /// Returns true if the samples are what they have to be after these updates.
     pub fn are_as_they_should_be(&self, found: &[Document]) -> bool {
         let expected = |sample: &Document| {
             let mut sample = sample.clone();

@@ -13,7 +13,7 @@ use crate::{
 
 /// The deepest that documents in the server's words are looked into: deeper than it stores any.
 const DEEPEST: usize = 220;
-/// How the server begins with a query that it cannot plan, and how it goes on with the reason.
+/// Beginning of the server's words about a query that it cannot plan, and of the reason in them.
 const QUERY: (&str, &str) = ("error processing query: ", "planner returned error");
 
 /// A message of the server without stored documents, rewritten queries, and the names of stored

@@ -10,7 +10,7 @@ pub(crate) fn is_operator(key: &str) -> bool {
     key.starts_with('$')
 }
 
-/// Whether what stands under this operator is a value, not an expression.
+/// Returns true if what stands under this operator is a value, not an expression.
 pub(crate) fn is_quoted(key: &str) -> bool {
     matches!(key, "$literal" | "$const")
 }
@@ -37,9 +37,9 @@ fn map_fields(fields: &Document, map: &dyn Fn(&str) -> Option<Bson>, depth: usiz
     mapped.collect()
 }
 
-/// Whether the expression reads the document as a whole (`$$ROOT`, `$$CURRENT`), so that on a
-/// stored document it would see the reserved fields beside the user's. Deeper than 200 levels the
-/// answer is yes.
+/// Returns true if the expression reads the document as a whole (`$$ROOT`, `$$CURRENT`), so that on
+/// a stored document it would see the reserved fields beside the user's. Deeper than 200 levels the
+/// answer is true.
 pub fn sees_whole_document(expr: &Bson) -> bool {
     sees_whole(expr, 0)
 }
@@ -75,7 +75,7 @@ pub(crate) fn hide_field_of_root(expr: &Bson, field: &'static str) -> Result<Bso
     map_strings(expr, &hidden, 0)
 }
 
-/// Whether a `$let` or an `as` gives `CURRENT` another meaning.
+/// Returns true if a `$let` or an `as` gives `CURRENT` another meaning.
 fn binds_current(expr: &Bson, depth: usize) -> Result<bool, Error> {
     let depth = path::deeper(depth)?;
     let mut children: Box<dyn Iterator<Item = &Bson>> = match expr {

@@ -71,8 +71,8 @@ fn check_condition(condition: &Bson, depth: usize) -> Result<(), Error> {
     Ok(())
 }
 
-/// Whether the filter has `$expr` anywhere (but for what was `$where`): the server allows none in
-/// an upsert.
+/// Returns true if the filter has `$expr` anywhere (but for what was `$where`): the server allows
+/// none in an upsert.
 pub fn has_expression(filter: &Document) -> bool {
     has(filter, 0)
 }
@@ -84,9 +84,9 @@ fn has(filter: &Document, depth: usize) -> bool {
     })
 }
 
-/// Whether the filter's answer for the *safe* version of a locked document could be disturbed by
-/// the reserved fields beside it: it reads the whole document in `$expr`, or counts or enumerates
-/// its fields in `$jsonSchema`.
+/// Returns true if the filter's answer for the *safe* version of a locked document could be
+/// disturbed by the reserved fields beside it: it reads the whole document in `$expr`, or counts or
+/// enumerates its fields in `$jsonSchema`.
 ///
 /// Such a filter is only to be trusted on clean documents, or behind a stage that takes the
 /// reserved fields away.

@@ -5,8 +5,8 @@ use bson::{Bson, Document};
 use super::{equalities, is_conjunction};
 use crate::expression::path;
 
-/// Does the filter demand a field besides `_id`, so that a document that has none cannot match?
-/// `false` when that is not plain to see.
+/// Returns true if the filter demands a field besides `_id`, so that a document that has none
+/// cannot match. `false` when that is not plain to see.
 ///
 /// Seen are values, `$eq`, `$gt`, `$gte`, `$lt`, `$lte`, `$in` and `$exists: true` on a field, at
 /// the top level or within `$and`. A null, a pattern, a document, an array, and the smallest and
@@ -46,8 +46,8 @@ pub(crate) fn demanded_values<'a>(filter: &Document, fields: impl Iterator<Item 
     fields.map(value).collect()
 }
 
-/// How many values at most the filter allows in this field, each of which no document has that
-/// lacks the field. `None`: that is not plain to see.
+/// Highest number of values that the filter allows in this field, each of which no document has
+/// that lacks the field. `None`: that is not plain to see.
 pub(crate) fn allowed_values(filter: &Document, field: &str) -> Option<usize> {
     if equalities(filter, field).iter().any(is_present) {
         return Some(1);

@@ -27,7 +27,7 @@ pub fn pinned_ids(filter: &Document) -> Option<Vec<Bson>> {
     operands.iter().filter_map(Bson::as_document).find_map(|operand| pin(operand.get("_id")?))
 }
 
-/// Whether the filter is a list of ids and nothing else.
+/// Returns true if the filter is a list of ids and nothing else.
 pub fn is_only_id(filter: &Document) -> bool {
     filter.len() == 1 && filter.get("_id").and_then(pin).is_some()
 }
@@ -85,8 +85,8 @@ pub(crate) fn equalities(filter: &Document, field: &str) -> Vec<Bson> {
     found
 }
 
-/// Does the filter demand this key and nothing else: for each of its fields one value, which is
-/// this one?
+/// Returns true if the filter demands this key and nothing else: for each of its fields one value,
+/// which is this one.
 pub fn demands_only(filter: &Document, key: &Document) -> bool {
     let is_demanded =
         |(field, value): (&String, &Bson)| matches!(&equalities(filter, field)[..], [one] if equal(one, value));

@@ -77,7 +77,7 @@ fn take_apart(filter: &Document, parts: &mut Parts, depth: usize) -> Result<Docu
     Ok(rest)
 }
 
-/// Whether the filter has an order by distance or `$text`.
+/// Returns true if the filter has an order by distance or `$text`.
 pub fn has_special(filter: &Document) -> bool {
     filter.iter().any(|(key, value)| is_special_entry(key, value, 0))
 }

@@ -39,7 +39,7 @@ fn not_found(message: String) -> Error {
     Error::Invalid { code: NOT_FOUND, message }
 }
 
-/// Whether one of the indexes can answer a query by distance on this field.
+/// Returns true if one of the indexes can answer a query by distance on this field.
 pub fn has_geo_index(indexes: &[Document], field: &str) -> bool {
     let is_geo = |index: &Document| {
         index.get_document("key").is_ok_and(|key| matches!(key.get_str(field), Ok("2d" | "2dsphere")))

@@ -25,7 +25,8 @@ pub fn pending_index() -> Document {
     doc! {"key": {WRITER: 1}, "name": PENDING_INDEX, "sparse": true}
 }
 
-/// Whether the stored index of this name finds pending documents only, and no committed version.
+/// Returns true if the stored index of this name finds pending documents only, and no committed
+/// version.
 pub fn is_of_pending(stored_name: &str) -> bool {
     stored_name == PENDING_INDEX || stored_name.starts_with(MIRROR)
 }
@@ -41,7 +42,7 @@ pub struct Index {
     pub mirrored: bool,
     /// True if its expiry spares locked documents.
     guarded: bool,
-    /// Whether only MongoTx's parts are stored, and the index itself is missing (or not yet made).
+    /// True if only MongoTx's parts are stored, and the index itself is missing (or not yet made).
     partial: bool,
 }
 
@@ -73,7 +74,7 @@ impl Index {
         self.spec.get_document("key").cloned().unwrap_or_default()
     }
 
-    /// Is the index itself there, and not only its mirror?
+    /// Returns true if the index itself is there, and not only its mirror.
     pub fn is_stored(&self) -> bool {
         !self.partial
     }
@@ -87,8 +88,8 @@ impl Index {
         (is_true(&self.spec, "unique") && !self.is_id()).then(|| Unique::of(&self.spec))
     }
 
-    /// Is there another stored index with the same key pattern, so that the pattern alone does not
-    /// say which is meant?
+    /// Returns true if there is another stored index with the same key pattern, so that the pattern
+    /// alone does not show which one is meant.
     pub fn has_twin(&self) -> bool {
         self.guarded
     }
@@ -105,7 +106,8 @@ impl Index {
         names
     }
 
-    /// Has it this key pattern, its fields in this order, numbers compared by their values?
+    /// Returns true if it has this key pattern, its fields in this order, numbers compared by their
+    /// values.
     pub fn has_key(&self, key: &Document) -> bool {
         let own = self.key();
         let is_same = |((field, kind), (other, asked)): ((&String, &Bson), (&String, &Bson))| {
@@ -135,7 +137,7 @@ impl Index {
         format!("{MIRROR}{}", self.name())
     }
 
-    /// Is it stored so that transactions may write to the collection?
+    /// Returns true if it is stored so that transactions may write to the collection.
     pub fn is_adopted(&self) -> bool {
         let mirror = !needs_mirror(&self.spec) || self.mirrored;
         let unique = self.unique().is_none() || self.stored_name != self.name();
@@ -163,7 +165,7 @@ pub fn shown_key(stored: &Document) -> (Document, bool) {
     (shown.collect(), mirrored)
 }
 
-/// Has the stored index of this name the slot as its last field?
+/// Returns true if the stored index of this name has the slot as its last field.
 pub fn has_slot(stored_name: &str) -> bool {
     stored_name.starts_with(UNIQUE)
 }
@@ -187,7 +189,8 @@ fn direction(kind: &Bson) -> Option<f64> {
     }
 }
 
-/// Would the server refuse some documents for this index, and so must hear of unsafe versions?
+/// Returns true if the server would refuse some documents for this index, so that it must see
+/// unsafe versions.
 fn needs_mirror(spec: &Document) -> bool {
     let Ok(key) = spec.get_document("key") else { return false };
     if !can_mirror(key) || key.keys().eq(["_id"]) {

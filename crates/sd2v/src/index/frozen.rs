@@ -30,13 +30,14 @@ pub fn freeze(attempt: ObjectId) -> [Document; 2] {
     [written, read]
 }
 
-/// Is the stored index of this name one of those that hold while a collection is renamed?
+/// Returns true if the stored index of this name is one of those that hold while a collection is
+/// renamed.
 pub fn holds_while_renamed(stored_name: &str) -> bool {
     stored_name.starts_with(RENAMING)
 }
 
-/// Does the server refuse a lock, or to make the indexes, because of them? Their refusals end with
-/// the lock, or name its field.
+/// Returns true if the server refuses a lock, or to make the indexes, because of them. Their
+/// refusals end with the lock, or name its field.
 pub fn is_frozen(code: i32, message: &str) -> bool {
     match code {
         NO_SHAPE => {

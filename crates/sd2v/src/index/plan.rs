@@ -57,7 +57,7 @@ fn drop_slot(key: &mut Document) {
     }
 }
 
-/// Whether a plan uses an index that the application has not made.
+/// Returns true if a plan uses an index that the application has not made.
 fn uses_own_index(plan: &Bson) -> bool {
     match plan {
         Bson::Document(stage) => {

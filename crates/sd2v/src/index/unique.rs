@@ -46,9 +46,9 @@ impl Unique {
         fields
     }
 
-    /// Does the filter demand one whole key of it, so that at most one document matches? `false`
-    /// where that is not plain to see: paths, of which an array of documents has several, and
-    /// strings that a collation makes equal.
+    /// Returns true if the filter demands one whole key of it, so that at most one document
+    /// matches. `false` where that is not plain to see: paths, of which an array of documents has
+    /// several, and strings that a collation makes equal.
     pub fn is_pinned_by(&self, filter: &Document) -> bool {
         self.pinned_key(filter).is_some()
     }
@@ -59,14 +59,14 @@ impl Unique {
         if self.is_plain() { demanded_values(filter, self.key.keys()) } else { None }
     }
 
-    /// How many whole keys of it the filter allows at most: each document that matches has at least
-    /// one of them, and no other has that. `None`: that is not plain to see.
+    /// Highest number of whole keys of it that the filter allows: each document that matches has at
+    /// least one of them, and no other has that. `None`: that is not plain to see.
     pub fn keys_allowed(&self, filter: &Document) -> Option<usize> {
         let each = |keys: usize, path: &String| keys.checked_mul(allowed_values(filter, path)?);
         if self.is_plain() { self.key.keys().try_fold(1, each) } else { None }
     }
 
-    /// Is it of fields at the top, compared by their bytes, of every document?
+    /// Returns true if it is of fields at the top, compared by their bytes, of every document.
     pub fn is_plain(&self) -> bool {
         let whole = self.collation.is_none() && self.partial.is_none() && !self.key.is_empty();
         // Of a value on a map, other kinds of index hold what is near it.
@@ -142,7 +142,8 @@ impl Unique {
         if self.sparse && self.key.len() == 1 { Missing::Ignored } else { Missing::Null }
     }
 
-    /// Do the two versions have the same keys, so that the index has checked the one already?
+    /// Returns true if the two versions have the same keys, so that the index has checked the one
+    /// already.
     pub fn same_keys(&self, left: &Document, right: &Document) -> bool {
         let same = |path: &str| left.get(path) == right.get(path);
         self.fields().iter().all(|path| same(path.split('.').next().unwrap_or(path)))

@@ -130,9 +130,9 @@ impl Mapper<'_> {
         Ok(())
     }
 
-    /// May a `$lookup` by a field stay as it is, with what is MongoTx's taken out of its result?
-    /// The server has a quicker way for one without a pipeline. (An `$unwind` behind it is one with
-    /// it, and saves its array: it is not parted.)
+    /// Returns true if a `$lookup` by a field may stay as it is, with MongoTx's fields taken out of
+    /// its result. The server has a quicker way for one without a pipeline. (An `$unwind` behind it
+    /// is one with it, and saves its array: it is not parted.)
     fn can_clean_up(&self, from: &str, lookup: &Document, next: Option<&Document>) -> bool {
         let Ok(field) = lookup.get_str("as") else { return false };
         let plain = !lookup.contains_key("pipeline") && !lookup.contains_key("let") && !field.contains('.');

@@ -1,5 +1,5 @@
-//! Whether the reserved fields of stored documents could come to light in a pipeline: in its
-//! output, or in an expression that reads the document as a whole.
+//! Pipelines in which the reserved fields of stored documents could come to light: in its output,
+//! or in an expression that reads the document as a whole.
 
 use bson::{Bson, Document};
 
@@ -20,8 +20,8 @@ enum Passage {
     Shows,
 }
 
-/// Could reserved fields surface in these stages, or behind them? What comes out at the end of an
-/// answer does not count: the client takes it away.
+/// Returns true if reserved fields could surface in these stages, or behind them. Fields at the end
+/// of an answer do not count: the client takes them away.
 pub(super) fn surfaces(stages: &[Document], is_answer: bool) -> bool {
     surfaces_at(stages, is_answer, 0)
 }

@@ -1,4 +1,4 @@
-//! Whether a projection lists what it returns or what it leaves out.
+//! The shape of a projection: it lists what it returns, or what it leaves out.
 
 use bson::{Bson, Document};
 

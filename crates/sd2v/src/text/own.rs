@@ -18,7 +18,7 @@ pub fn find_text_index(indexes: &[Document]) -> Option<&Document> {
     indexes.iter().find(|index| index.contains_key("textIndexVersion"))
 }
 
-/// Whether the index covers every field, those that MongoTx stores among them.
+/// Returns true if the index covers every field, those that MongoTx stores among them.
 pub fn is_on_every_field(index: &Document) -> bool {
     index.get_document("weights").is_ok_and(|weights| weights.contains_key("$**"))
 }

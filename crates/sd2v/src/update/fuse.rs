@@ -68,7 +68,7 @@ impl Change<'_> {
     }
 }
 
-/// Can [`fuse`] make one statement of the update?
+/// Returns true if [`fuse`] can make one statement of the update.
 pub fn can_fuse(update: &Update) -> bool {
     changes_of(update).is_some()
 }

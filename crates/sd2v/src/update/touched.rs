@@ -9,8 +9,8 @@ use crate::{
     shard::{ShardKey, same},
 };
 
-/// Whether the update may change one of these fields, compared by the first component of each path.
-/// Yes, if unknown.
+/// Returns true if the update may change one of these fields, compared by the first component of
+/// each path. True, if unknown.
 pub fn touches(update: &Update, fields: &[&str]) -> bool {
     let heads: Vec<&str> = fields.iter().map(|field| head(field)).collect();
     match update {
@@ -39,7 +39,8 @@ pub fn touches_stored(update: &Update, fields: &[&str]) -> bool {
 }
 
 impl ShardKey {
-    /// Whether this update may change the shard key's values `key` of a document. Yes, if unknown.
+    /// Returns true if this update may change the shard key's values `key` of a document. True, if
+    /// unknown.
     pub fn may_be_changed(&self, update: &Update, key: &Document) -> bool {
         let fields: Vec<&str> = self.fields().collect();
         match update {

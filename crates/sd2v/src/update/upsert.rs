@@ -83,8 +83,8 @@ fn refuse_computed_id(stages: &[Document]) -> Result<(), Error> {
     }
 }
 
-/// Whether the filter holds a condition that no document can meet: the server drops such a filter,
-/// and an upsert takes no equalities from it.
+/// Returns true if the filter holds a condition that no document can meet: the server drops such a
+/// filter, and an upsert takes no equalities from it.
 fn is_never(filter: &Document, depth: usize) -> Result<bool, Error> {
     let depth = path::deeper(depth)?;
     filter.iter().try_fold(false, |found, (key, value)| {
