@@ -91,22 +91,22 @@ pub fn visible_version(lock: &LockState, me: Option<TxId>, status: impl FnOnce(T
     })
 }
 
-/// May `me` take the write lock as the document stands? The lock step itself must ask this of the
-/// state it changes, atomically, never of a state that was read before (figure 7 and section 4.4 of
-/// paper 000 leave it open).
+/// Returns true if `me` may take the write lock as the document stands. The lock step itself must
+/// check this on the state that it changes, atomically, never on a state that was read before
+/// (figure 7 and section 4.4 of paper 000 leave it open).
 pub fn admits_writer(lock: &LockState, me: TxId) -> bool {
     lock.writer.is_none_or(|writer| writer == me) && lock.readers.iter().all(|reader| *reader == me)
 }
 
-/// May `me` take a read lock as the document stands?
+/// Returns true if `me` may take a read lock as the document stands.
 pub fn admits_reader(lock: &LockState, me: TxId) -> bool {
     lock.writer.is_none_or(|writer| writer == me)
 }
 
-/// Whether a document that `me` has read before still carries a lock of `me`. Without it `me` must
-/// not go on: the lock was removed because `me` had been ended, or lost with the server, and the
-/// document may have changed since. This also holds for a writer that would take the write lock of
-/// a document without one.
+/// Returns true if a document that `me` has read before still carries a lock of `me`. Without it
+/// `me` must not go on: the lock was removed because `me` had been ended, or lost with the server,
+/// and the document may have changed since. This also holds for a writer that would take the write
+/// lock of a document without one.
 pub fn keeps_read_lock(lock: &LockState, me: TxId) -> bool {
     lock.writer == Some(me) || lock.readers.contains(&me)
 }
@@ -124,9 +124,9 @@ pub enum Unlocked {
     Gone,
 }
 
-/// Why is a document not read-locked that `me` has just tried to lock? `lock` is the document's,
-/// fetched after the attempt; `None` if it is not there. Only that means removed: that no rival
-/// holds it now does not.
+/// Returns the reason why a document is not read-locked that `me` has just tried to lock. `lock` is
+/// the document's, fetched after the attempt; `None` if it is not there. Only then is it removed:
+/// that no rival holds it now does not show that.
 pub fn why_unlocked(lock: Option<&LockState>, me: TxId) -> Unlocked {
     match lock {
         None => Unlocked::Gone,

@@ -152,8 +152,8 @@ impl Recorder {
         }
     }
 
-    /// Is a decision about it under way? Then the server may know more than the owner: others may
-    /// have read it.
+    /// Returns true if a decision about it is under way. Then the server may know more than the
+    /// owner: others may have read it.
     pub fn is_being_decided(&self, seq: Seq) -> bool {
         self.under_way().any(|write| write.decides.contains(&seq))
     }
@@ -169,14 +169,14 @@ impl Recorder {
         self.stamp
     }
 
-    /// Whether a transaction that is not held back waits for its decision, or for the evidence that
-    /// it needs.
+    /// Returns true if a transaction that is not held back waits for its decision, or for the
+    /// evidence that it needs.
     pub fn has_waiting(&self) -> bool {
         self.waiting.iter().any(|waiting| !waiting.proven || !self.held.contains(&waiting.seq))
     }
 
-    /// May a write be applied still that was bound to a connection which is lost? Then the next one
-    /// is a barrier.
+    /// Returns true if a write may still be applied that was bound to a connection which is lost.
+    /// Then the next one is a barrier.
     pub fn has_unanswered(&self) -> bool {
         self.unanswered.is_some()
     }
@@ -197,7 +197,7 @@ impl Recorder {
         self.held.retain(|seq| !withdrawn.contains(seq));
     }
 
-    /// Is a transaction left out of decisions for now?
+    /// Returns true if a transaction is left out of decisions for now.
     pub fn has_held(&self) -> bool {
         !self.held.is_empty()
     }
@@ -223,8 +223,8 @@ impl Recorder {
         self.phases.len() + self.aborted_in_trace
     }
 
-    /// In this connection epoch, will the record be given up because documents were finished in an
-    /// earlier one (step 5)? Then it is of no use to new transactions.
+    /// Returns true if, in this connection epoch, the record will be given up because documents
+    /// were finished in an earlier one (step 5). Then it is of no use to new transactions.
     pub fn is_outlived(&self, epoch: u64) -> bool {
         self.phases.values().any(|phase| match phase {
             Phase::CommittedClean(clean) => !clean.proven && !clean.since.is_proven_over(epoch),
@@ -232,7 +232,7 @@ impl Recorder {
         })
     }
 
-    /// Is this record of no more use?
+    /// Returns true if this record is of no more use.
     pub fn is_lost(&self) -> bool {
         self.lost
     }

@@ -83,7 +83,7 @@ pub fn status_where_kept(record: Option<&ClientRecord>, seq: Seq, kept_here: boo
     if kept_here { Ok(status_of(record, seq)) } else { Err(ForeignClient) }
 }
 
-/// May a rival roll back `seq` alone (`killed`)? Only while nothing is decided.
+/// Returns true if a rival may roll back `seq` alone (`killed`): only while it is not decided.
 pub fn may_kill(record: &ClientRecord, seq: Seq) -> bool {
     status_of(Some(record), seq) == TxStatus::Active
 }

@@ -36,7 +36,8 @@ impl Phase {
         matches!(self, Self::CommittedClean(_) | Self::RolledBackClean)
     }
 
-    /// May `low` rise above it, by a write that is sent over this connection or not at all?
+    /// Returns true if `low` may rise above it, by a write that is sent over this connection or not
+    /// at all.
     pub(super) fn may_leave(&self, connection: Option<u64>) -> bool {
         match self {
             Self::RolledBackClean => true,

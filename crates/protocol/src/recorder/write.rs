@@ -36,8 +36,8 @@ impl From<u64> for Since {
 }
 
 impl Since {
-    /// Does a write that is acknowledged over the connection of this number prove that nothing was
-    /// lost since?
+    /// Returns true if a write that is acknowledged over the connection of this number proves that
+    /// nothing was lost since.
     pub(super) fn is_proven_over(self, connection: u64) -> bool {
         self.answered && connection == self.epoch
     }
