@@ -34,7 +34,7 @@ use crate::{
     state::{Pump, State, Step, Told},
 };
 
-/// Whether this client has a step to take for its record.
+/// Returns true if this client has a step to take for its record.
 pub fn has_step(plan: &Plan, state: &State, client: usize) -> bool {
     let this = &state.clients[client];
     match &this.pump {
@@ -44,7 +44,7 @@ pub fn has_step(plan: &Plan, state: &State, client: usize) -> bool {
     }
 }
 
-/// Whether the client holds decisions back and can try them again.
+/// Returns true if the client holds decisions back and can try them again.
 pub fn has_held(state: &State, client: usize) -> bool {
     let this = &state.clients[client];
     this.alive && this.pump != Pump::Gone && this.recorder.has_held()
@@ -55,7 +55,7 @@ fn wants_to_write(state: &State, client: usize) -> bool {
     this.recorder.has_waiting() || this.recorder.has_unanswered() || this.enlisting != 0 || has_news(state, client)
 }
 
-/// Whether the next write, or the one after it, would bring news to the record.
+/// Returns true if the next write, or the one after it, would bring news to the record.
 fn has_news(state: &State, client: usize) -> bool {
     let this = &state.clients[client];
     let mut recorder = this.recorder.clone();

@@ -33,7 +33,7 @@ pub fn epoch(plan: &Plan, state: &State, t: usize) -> u64 {
     if unchecked { 0 } else { state.clients[plan.txs[t].client].epoch }
 }
 
-/// Whether the connection has been answered, as far as the transaction's client knows.
+/// Returns true if the connection has been answered, as far as the transaction's client knows.
 pub fn answered(plan: &Plan, state: &State, t: usize) -> bool {
     let has_answer = state.clients[plan.txs[t].client].process.is_some();
     has_answer || plan.has(Mutation::OpenConnectionTaken)
@@ -110,7 +110,7 @@ pub fn go_on(plan: &Plan, state: &mut State, t: usize, done: usize) {
     }
 }
 
-/// Whether the last look at documents that may expire comes after `done` writes.
+/// Returns true if the last look at documents that may expire comes after `done` writes.
 fn is_due(plan: &Plan, t: usize, done: usize) -> bool {
     plan.expires && !plan.has(Mutation::NotOutlived) && done == writes_before(plan, t)
 }

@@ -80,7 +80,7 @@ fn lock_late(plan: &Plan, state: &mut State, t: usize, write: usize) {
     course::abort(plan, state, t);
 }
 
-/// Whether the client is about to send a decision that the server may refuse.
+/// Returns true if the client is about to send a decision that the server may refuse.
 pub fn may_be_refused(state: &State, client: usize) -> bool {
     let this = &state.clients[client];
     let decides = || this.recorder.clone().next_write(true).is_some_and(|write| !write.decides.is_empty());
@@ -155,8 +155,8 @@ pub fn stranger(plan: &Plan, state: &mut State, doc: usize) {
     }
 }
 
-/// Whether a write outside transactions may give this document a forged lock of transaction `t`.
-/// Such a write demands a clean document, and the transaction must not be active.
+/// Returns true if a write outside transactions may give this document a forged lock of transaction
+/// `t`. Such a write demands a clean document, and the transaction must not be active.
 pub fn may_forge(plan: &Plan, state: &State, doc: usize, t: usize) -> bool {
     let stored = &state.server.now.docs[doc];
     let is_clean = stored.stored && stored.lock == LockState::default();
@@ -191,7 +191,7 @@ pub fn restart(plan: &Plan, state: &mut State) {
     }
 }
 
-/// Whether the client's answer can be lost, because it was sent before a restart.
+/// Returns true if the client's answer can be lost, because it was sent before a restart.
 pub fn may_lose_answer(state: &State, client: usize) -> bool {
     matches!(state.clients[client].pump, Pump::Answered(_, boot) if boot < state.server.boot)
 }

@@ -23,7 +23,7 @@ use crate::{
     state::{Meeting, State, Step, Sweep, Task},
 };
 
-/// Whether the document has a lock that neither its owner nor a sweep will remove.
+/// Returns true if the document has a lock that neither its owner nor a sweep will remove.
 pub fn may_look(plan: &Plan, state: &State, doc: usize) -> bool {
     let writer = state.server.now.docs[doc].lock.writer;
     state.janitor.is_none() && writer.is_some_and(|tx| is_left(plan, state, tx))
@@ -41,17 +41,17 @@ pub fn look(state: &mut State, doc: usize) {
     state.janitor = meeting::fetch(&state.server.now, doc).map(Task::Meeting);
 }
 
-/// Whether the client's record has to be fenced because its lease is not renewed any more.
+/// Returns true if the client's record has to be fenced because its lease is not renewed any more.
 pub fn may_fence(state: &State, client: usize) -> bool {
     state.is_leaseless(client) && is_unfenced(state, client)
 }
 
-/// Whether the client has a record that is not fenced.
+/// Returns true if the client has a record that is not fenced.
 pub fn is_unfenced(state: &State, client: usize) -> bool {
     state.server.now.records[client].as_ref().is_some_and(|stored| !stored.record.fenced)
 }
 
-/// Whether the client has a fenced record that can be swept.
+/// Returns true if the client has a fenced record that can be swept.
 pub fn may_scan(plan: &Plan, state: &State, client: usize) -> bool {
     let record = state.server.now.records[client].as_ref();
     let expired = plan.has(Mutation::SweepListBeforeFence) && may_expire(state, client);

@@ -80,8 +80,8 @@ pub fn proceed(plan: &Plan, state: &mut State, meeting: Meeting) -> Next {
     }
 }
 
-/// Whether the document fits the repair apart from its holder: a repair demands that the document
-/// waits, or does not wait, to be inserted or removed.
+/// Returns true if the document fits the repair apart from its holder: a repair demands that the
+/// document waits, or does not wait, to be inserted or removed.
 fn fits(repair: Repair, lock: &LockState) -> bool {
     match repair {
         Repair::ReplaceWithUnsafe => !lock.remove,

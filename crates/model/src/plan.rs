@@ -25,18 +25,18 @@ pub struct TxPlan {
     pub writes: Vec<(usize, Op)>,
     /// True if all lock writes are sent in one command.
     pub together: bool,
-    /// Whether each update of such a command is two statements: one locks and copies the document,
+    /// True if each update of such a command is two statements: one locks and copies the document,
     /// the next changes the copy.
     pub in_two: bool,
     /// The write of such a command whose change the server refuses the first time, after the lock.
     pub change_refused: Option<usize>,
-    /// Whether the transaction takes documents over from transactions of the same client that are
+    /// True if the transaction takes documents over from transactions of the same client that are
     /// committed and not finished.
     pub takes_over: bool,
-    /// Whether the documents are found by other fields than their `_id`s, so that the client knows
+    /// True if the documents are found by other fields than their `_id`s, so that the client knows
     /// them only from the answers to its lock writes.
     pub by_key: bool,
-    /// Whether a unique index refuses the last write the first time, after the lock. The write is
+    /// True if a unique index refuses the last write the first time, after the lock. The write is
     /// then taken back and tried again.
     pub refused: bool,
 }
@@ -109,14 +109,14 @@ pub struct Plan {
     pub reads: Vec<Read>,
     /// Number of faults of each kind that may happen.
     pub faults: Faults,
-    /// Whether the trace of aborted numbers below `low` has no room, so that numbers are forgotten
+    /// True if the trace of aborted numbers below `low` has no room, so that numbers are forgotten
     /// at once.
     pub prune_trace: bool,
-    /// Whether each document stands for a collection of its own, which a record has to list before
+    /// True if each document stands for a collection of its own, which a record has to list before
     /// a document is locked there. At the start each record lists the first collection that its
     /// client writes to.
     pub enlists: bool,
-    /// Whether decisions are bound to the connection that writes the record (decision 0039).
+    /// True if decisions are bound to the connection that writes the record (decision 0039).
     /// Otherwise each decision takes a stamp before it.
     pub bound: bool,
     /// True if there is a TTL index. If so, every document that is there at the start has a date.

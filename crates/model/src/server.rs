@@ -62,7 +62,7 @@ pub struct Doc {
     pub pending: Option<Marks>,
     /// Read and write locks on the document.
     pub lock: LockState,
-    /// Whether the safe version has the date that it had at the start.
+    /// True if the safe version has the date that it had at the start.
     pub dated: bool,
     /// Auxiliary: whether the document has been deleted from outside.
     pub deleted: bool,
@@ -348,7 +348,7 @@ pub struct Server {
 }
 
 impl Server {
-    /// Whether the document has a safe version whose date is over.
+    /// Returns true if the document has a safe version whose date is over.
     pub fn is_expired(&self, doc: usize) -> bool {
         let stored = &self.now.docs[doc];
         stored.stored && stored.dated && self.over >> doc & 1 == 1

@@ -76,7 +76,7 @@ pub struct Run {
     pub missed: u8,
     /// True if that connection had been answered by then.
     pub answered: bool,
-    /// Whether one of the transaction's writes has been refused after it had locked.
+    /// True if one of the transaction's writes has been refused after it had locked.
     pub refused: bool,
     /// One bit for each answered lock write, if the documents are known from the answers alone.
     pub known: u8,
@@ -217,7 +217,7 @@ pub struct Reader {
     pub next: usize,
     /// State of the present read.
     pub step: ReadStep,
-    /// Whether a query in one command is run again by its phases, because of a mark.
+    /// True if a query in one command is run again by its phases, because of a mark.
     pub long_way: bool,
     /// One bit for each transaction that the read must see: acknowledged or seen before it began.
     pub must: u8,

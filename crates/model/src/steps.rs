@@ -35,7 +35,7 @@ impl ProtocolModel {
         meeting::active_holder(&self.plan, state, meeting)
     }
 
-    /// Whether the janitor has to wait until a client without a lease is fenced.
+    /// Returns true if the janitor has to wait until a client without a lease is fenced.
     fn must_fence(&self, state: &State) -> bool {
         let holder = self.active_holder(state, Actor::Janitor);
         holder.is_some_and(|tx| state.is_leaseless(crate::server::client_index(tx.client)))
@@ -61,7 +61,7 @@ impl ProtocolModel {
         }
     }
 
-    /// Whether any process can take a step without a fault.
+    /// Returns true if any process can take a step without a fault.
     pub fn has_progress(&self, state: &State) -> bool {
         let mut actions = Vec::new();
         self.progress(state, &mut actions);

@@ -39,7 +39,7 @@ pub fn has_step(plan: &Plan, state: &State, t: usize) -> bool {
     }
 }
 
-/// Whether the record lists the collection of this write, as far as its owner knows.
+/// Returns true if the record lists the collection of this write, as far as its owner knows.
 fn is_listed(plan: &Plan, state: &State, t: usize, i: usize) -> bool {
     state.clients[plan.txs[t].client].listed >> plan.txs[t].writes[i].0 & 1 == 1
 }

@@ -26,8 +26,8 @@ pub fn steps(plan: &Plan, state: &State, actions: &mut Vec<Action>) {
     }
 }
 
-/// Whether the transaction keeps plain queries of the collection away: it may be decided, and is
-/// not known to be finished as a whole.
+/// Returns true if the transaction keeps plain queries of the collection away: it may be decided,
+/// and is not known to be finished as a whole.
 pub fn is_unfinished(plan: &Plan, state: &State, collection: usize) -> bool {
     let wrote = state.transactions[OWN].collections.contains(&collection);
     wrote

@@ -17,13 +17,13 @@ pub struct Plan {
     pub sweeps: bool,
     /// The collections of the two documents of the holder's own transaction, if it has one.
     pub own: Option<[usize; 2]>,
-    /// Whether the answer to the holder's decision may be lost for good.
+    /// True if the answer to the holder's decision may be lost for good.
     pub lost_answers: bool,
     /// Budget of restarts of the server.
     pub restarts: u8,
     /// Number of ticks that the holder's clock may miss.
     pub missed_ticks: u8,
-    /// Whether a query that counts must show what the newcomer had decided when the query was
+    /// True if a query that counts must show what the newcomer had decided when the query was
     /// carried out, and not only when it was sent.
     pub strict: bool,
     /// The rule that is broken on purpose.

@@ -55,13 +55,13 @@ impl Transaction {
         (0..2).filter(move |document| collections[*document] == collection)
     }
 
-    /// Whether a plain query of the collection does not show all of the transaction, although it is
-    /// decided.
+    /// Returns true if a plain query of the collection does not show all of the transaction,
+    /// although it is decided.
     pub fn is_missed(&self, collection: usize) -> bool {
         self.decided && self.documents(collection).any(|document| !self.finished[document])
     }
 
-    /// Whether a plain query of the collection shows some of the transaction.
+    /// Returns true if a plain query of the collection shows some of the transaction.
     pub fn is_shown(&self, collection: usize) -> bool {
         self.decided && self.documents(collection).any(|document| self.finished[document])
     }
@@ -98,7 +98,7 @@ pub enum Task {
 pub struct List {
     /// Time of its sending by the holder's clock.
     pub sent: u8,
-    /// Whether the flagged record was the holder's own when the list was sent.
+    /// True if the flagged record was the holder's own when the list was sent.
     pub owns: bool,
     /// The answer: whether the holder is alone.
     pub alone: Option<bool>,
@@ -122,9 +122,9 @@ pub struct Query {
     pub collection: usize,
     /// The server's process that was known when it was sent.
     pub process: u8,
-    /// Whether the lease's period is still that in which it was sent.
+    /// True if the lease's period is still that in which it was sent.
     pub same_period: bool,
-    /// What users knew of each transaction when it was sent.
+    /// Knowledge of users about each transaction when it was sent.
     pub known: [Known; 2],
     /// Answer of the query, if the server has carried it out.
     pub answer: Option<Answer>,
@@ -156,9 +156,9 @@ pub struct Holder {
     pub query: Option<Query>,
     /// The newest process of the server that is known.
     pub process: u8,
-    /// Whether a command that takes the flag away is under way and forgotten.
+    /// True if a command that takes the flag away is under way and forgotten.
     pub stray: bool,
-    /// Whether the record was given up, because the outcome of a decision is unknown.
+    /// True if the record was given up, because the outcome of a decision is unknown.
     pub gave_up: bool,
 }
 
@@ -232,7 +232,7 @@ pub struct State {
     pub newcomer: Newcomer,
     /// Number of newcomers that have come.
     pub newcomers: u8,
-    /// Whether a command of an earlier newcomer that takes the present flag away is under way.
+    /// True if a command of an earlier newcomer that takes the present flag away is under way.
     pub late_unflag: bool,
     /// Answer of the newcomer's last look, while that is under way: whether the flag was there.
     pub found: bool,

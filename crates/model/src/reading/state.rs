@@ -56,7 +56,7 @@ pub struct Run {
     pub op: usize,
     /// Server process in which the transaction took its first lock.
     pub boot: Option<u8>,
-    /// Whether the statement skipped a document that it should have locked.
+    /// True if the statement skipped a document that it should have locked.
     pub skipped: bool,
     /// One bit for each statement that was to write and found no document.
     pub missed: u8,
@@ -213,7 +213,7 @@ impl State {
         }
     }
 
-    /// Whether the document has a lock of a decided transaction.
+    /// Returns true if the document has a lock of a decided transaction.
     pub fn is_left(&self, doc: usize) -> bool {
         self.now.docs[doc].holders().any(|tx| self.statuses[run_of(tx)] != TxStatus::Active)
     }

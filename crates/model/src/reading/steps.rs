@@ -34,7 +34,7 @@ impl ReadingModel {
         actions.extend((0..self.plan.docs).filter(|doc| state.is_left(*doc)).map(Action::Clean));
     }
 
-    /// Whether any process can take a step without a fault.
+    /// Returns true if any process can take a step without a fault.
     pub fn has_progress(&self, state: &State) -> bool {
         let mut actions = Vec::new();
         self.progress(state, &mut actions);

@@ -48,7 +48,7 @@ pub struct Member {
     pub log: Vec<Entry>,
     /// Newest term that the member has heard of.
     pub term: u8,
-    /// Whether the member takes itself for the primary of that term.
+    /// True if the member takes itself for the primary of that term.
     pub primary: bool,
 }
 
@@ -113,7 +113,7 @@ impl Members {
         (answer, Sent { member: m, term: member.term, length: member.log.len() })
     }
 
-    /// Whether a majority has acknowledged the command to the primary.
+    /// Returns true if a majority has acknowledged the command to the primary.
     pub fn is_acknowledged(&self, sent: Sent) -> bool {
         let primary = &self.all[sent.member];
         let has = |other: &Member| other.log.len() >= sent.length && other.log[sent.length - 1].term == sent.term;
@@ -121,7 +121,8 @@ impl Members {
         primary.primary && primary.term == sent.term && others.into_iter().any(|(_, other)| has(other))
     }
 
-    /// Whether the sender may stop waiting, because a newer primary makes this one step down.
+    /// Returns true if the sender may stop waiting, because a newer primary makes this one step
+    /// down.
     pub fn is_outdated(&self, sent: Sent) -> bool {
         self.newest_term() > sent.term
     }

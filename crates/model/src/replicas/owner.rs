@@ -27,7 +27,7 @@ use crate::{
     state::Told,
 };
 
-/// Whether a command of the transaction is about to be sent.
+/// Returns true if a command of the transaction is about to be sent.
 pub fn is_writing(state: &State) -> bool {
     state.owner.alive && matches!(state.owner.step, Step::Registering | Step::Writing(_) | Step::Cleaning(_))
 }
@@ -125,7 +125,7 @@ fn tell(owner: &mut Owner, told: Told) {
     owner.step = if told == Told::Indeterminate { Step::Over } else { Step::Cleaning(0) };
 }
 
-/// Whether a command for the record is about to be sent.
+/// Returns true if a command for the record is about to be sent.
 pub fn is_recording(state: &State) -> bool {
     let owner = &state.owner;
     owner.alive
@@ -136,7 +136,7 @@ pub fn is_recording(state: &State) -> bool {
         }
 }
 
-/// Whether the next write, or the one after it, would bring news to the record.
+/// Returns true if the next write, or the one after it, would bring news to the record.
 fn has_news(owner: &Owner) -> bool {
     let mut recorder = owner.recorder.clone();
     let mut is_new = || {

@@ -20,9 +20,9 @@ pub struct Faults {
 pub struct Plan {
     /// Name of the plan, for messages.
     pub name: &'static str,
-    /// Whether it begins when both documents are locked on every member, and commit is requested.
+    /// True if it begins when both documents are locked on every member, and commit is requested.
     pub locked: bool,
-    /// Whether the owner's record is not there at the start and is inserted first.
+    /// True if the owner's record is not there at the start and is inserted first.
     pub registers: bool,
     /// Number of faults of each kind that may happen.
     pub faults: Faults,

@@ -120,7 +120,7 @@ pub enum Task {
 pub struct Sweeper {
     /// Task of the rival, if it has one.
     pub task: Option<Task>,
-    /// Whether the task is about one document, without a sweep.
+    /// True if the task is about one document, without a sweep.
     pub alone: bool,
     /// The newest term that has answered it.
     pub known: u8,

@@ -34,8 +34,8 @@ fn is_leaseless(state: &State) -> bool {
     !state.owner.alive || state.owner.pump == Pump::Gone
 }
 
-/// Whether a rival may begin a sweep by the data of primary `m`. `Some(true)`: only because a
-/// living owner's lease may be found expired.
+/// Returns `Some` if a rival may begin a sweep by the data of primary `m`. `Some(true)`: only
+/// because a living owner's lease may be found expired.
 pub fn may_begin(state: &State, m: usize) -> Option<bool> {
     let stored = state.members.data(m).records[0].as_ref()?;
     match stored.record.fenced || is_leaseless(state) {

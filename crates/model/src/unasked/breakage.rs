@@ -44,9 +44,9 @@ pub enum Breakage {
     EndIgnored,
     /// The client uses what it knows of a collection, however early it has looked that up.
     CatalogFromBeforeEnd,
-    /// What is known of a collection counts from the answer, not from the question.
+    /// Knowledge of a collection counts from the answer, not from the question.
     CatalogFromAnswer,
-    /// What the server may remove is taken for unchanged like anything else.
+    /// Documents that the server may remove are taken for unchanged like any other.
     ExpiryIgnored,
     /// A plain write counts when it is answered, not from its sending.
     PlainFromAnswer,

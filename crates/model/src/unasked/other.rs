@@ -54,12 +54,12 @@ fn is_due(plan: &Plan, state: &State, doc: usize) -> bool {
     !plan.has(Breakage::NoticeAfterWrite) || (0..plan.their_plain.len()).any(is_written)
 }
 
-/// Whether the client knows what has become of each of its plain writes.
+/// Returns true if the client knows what has become of each of its plain writes.
 fn is_known(state: &State) -> bool {
     state.other.written.iter().filter(|written| **written).count() == state.other.sent.0
 }
 
-/// Whether the client may say that a notice is over.
+/// Returns true if the client may say that a notice is over.
 fn may_end(plan: &Plan, state: &State, doc: usize) -> bool {
     let is_posted = matches!(state.other.notices[doc], Notice::Posted(_));
     is_posted && !state.other.ending[doc] && (is_known(state) || plan.has(Breakage::EndedBeforeKnown))

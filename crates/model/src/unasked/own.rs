@@ -61,7 +61,7 @@ fn change(state: &mut State, own: Own) -> &mut Change {
     }
 }
 
-/// Whether a change counts as one that is being made.
+/// Returns true if a change counts as one that is being made.
 fn is_counted(plan: &Plan, own: Own, change: Change) -> bool {
     let is_decision = matches!(own, Own::Decision(_));
     let (from_answer, forgets) = if is_decision {
@@ -84,7 +84,8 @@ pub fn is_changing(plan: &Plan, state: &State, doc: usize) -> bool {
     decisions.chain(plain).any(|(own, change)| is_counted(plan, own, *change) && docs(plan, own)[doc])
 }
 
-/// Whether the client has changed the document since the transaction began, or changes it now.
+/// Returns true if the client has changed the document since the transaction began, or changes it
+/// now.
 pub fn has_changed(plan: &Plan, state: &State, doc: usize) -> bool {
     state.tx.changed[doc] || is_changing(plan, state, doc)
 }

@@ -17,9 +17,9 @@ pub const BOTH: Docs = [true, true];
 pub struct Plan {
     /// Name of the plan, for reports of explorations.
     pub name: &'static str,
-    /// Whether the transaction locks a third document when it has read.
+    /// True if the transaction locks a third document when it has read.
     pub locks: bool,
-    /// Whether the later look is sent together with the questions, behind them.
+    /// True if the later look is sent together with the reads, behind them.
     pub together: bool,
     /// Number of looks that the client sends besides those of the transaction.
     pub looks: u8,
@@ -27,13 +27,13 @@ pub struct Plan {
     pub decisions: &'static [Docs],
     /// The documents of the client's own plain writes, one after the other.
     pub plain: &'static [usize],
-    /// Whether outcomes of own plain writes and decisions may stay unknown.
+    /// True if outcomes of own plain writes and decisions may stay unknown.
     pub losses: bool,
     /// Documents that each transaction of the other client writes.
     pub their_decisions: &'static [Docs],
     /// The documents of the other client's plain writes.
     pub their_plain: &'static [usize],
-    /// Whether these make indexes by which the server removes documents, and change no values.
+    /// True if these make indexes by which the server removes documents, and change no values.
     pub expires: bool,
     /// Number of its notices that the other client may end, and follow by new ones.
     pub their_ends: u8,

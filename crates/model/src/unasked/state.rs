@@ -18,7 +18,7 @@ pub struct Server {
     pub values: [u8; 2],
     /// Values that the documents have after a restart.
     pub journaled: [u8; 2],
-    /// What a read shows that misses the last decision, while there may be one.
+    /// Values that a read shows which misses the last decision, while there may be one.
     pub before: Option<[u8; 2]>,
     /// The stamps of the client's own record: the number of decisions about each document.
     pub own: [u8; 2],
@@ -83,10 +83,10 @@ pub enum Change {
     Lost(Message),
 }
 
-/// What the client knows of the collection of a document.
+/// Knowledge of the client about the collection of a document.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Known {
-    /// Whether the server removes the document when its time has come.
+    /// True if the server removes the document when its time has come.
     pub expires: bool,
     /// Number of notices that were over in the last look that was answered before the look-up was
     /// sent.
@@ -186,11 +186,11 @@ pub struct Transaction {
     pub to_ask: Docs,
     /// The first look for the documents that are read again.
     pub before: Option<Look>,
-    /// What own changes had left unchanged when the later look was sent.
+    /// Documents that own changes had left unchanged when the later look was sent.
     pub unchanged: Docs,
-    /// Whether what it has read was so at a moment since its lock.
+    /// True if what it has read was so at a moment since its lock.
     pub since_lock: bool,
-    /// Whether it was so at a moment since its validation has begun.
+    /// True if it was so at a moment since its validation has begun.
     pub since_validation: bool,
 }
 
@@ -249,7 +249,8 @@ impl State {
         }
     }
 
-    /// Whether the transaction is committed or has failed, and nothing of interest can follow.
+    /// Returns true if the transaction is committed or has failed, and nothing of interest can
+    /// follow.
     pub fn is_over(&self) -> bool {
         self.tx.phase == Phase::Failed || self.is_committed()
     }

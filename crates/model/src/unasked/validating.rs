@@ -62,8 +62,9 @@ fn is_same(plan: &Plan, first: &Look, later: &Look, doc: usize) -> bool {
         && (first.theirs[doc] == later.theirs[doc] || plan.has(Breakage::StampsIgnored))
 }
 
-/// Whether a notice is over since the first look that may have named the document: what a notice
-/// was about that is over is known only if the first look has found it while it went on.
+/// Returns true if a notice is over since the first look that may have named the document: the
+/// documents of a notice that is over are known only if the first look has found it while it went
+/// on.
 fn has_ended(plan: &Plan, first: &Look, later: &Look, doc: usize) -> bool {
     let ended = |doc: usize| later.over[doc].saturating_sub(first.over[doc]);
     let of_another = ended(1 - doc) > first.notices[1 - doc];

@@ -56,7 +56,7 @@ pub struct TxPlan {
     /// True if the transaction survives a duplicate: the statement is taken back, and the next one
     /// follows.
     pub goes_on: bool,
-    /// Whether this is a write outside transactions, which takes the same steps unless that is
+    /// True if this is a write outside transactions, which takes the same steps unless that is
     /// broken on purpose.
     pub outside: bool,
 }
@@ -81,10 +81,10 @@ pub struct Plan {
     pub txs: Vec<TxPlan>,
     /// Number of faults of each kind that may happen.
     pub faults: Faults,
-    /// Whether the janitor also repairs documents of decided transactions whose owners are about to
+    /// True if the janitor also repairs documents of decided transactions whose owners are about to
     /// clean them.
     pub eager_janitor: bool,
-    /// Whether no transaction blocks another, so that none may fail.
+    /// True if no transaction blocks another, so that none may fail.
     pub must_commit: bool,
     /// The rule that is broken on purpose.
     pub breakage: Option<Breakage>,

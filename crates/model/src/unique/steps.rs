@@ -52,7 +52,7 @@ impl UniqueModel {
         }
     }
 
-    /// Whether any process can take a step without a fault.
+    /// Returns true if any process can take a step without a fault.
     pub fn has_progress(&self, state: &State) -> bool {
         let mut actions = Vec::new();
         self.progress(state, &mut actions);

@@ -30,7 +30,7 @@ pub struct Command {
     pub(super) own: bool,
     pub(super) phase: Phase,
     pub(super) scanned: bool,
-    /// Whether the documents found have the key, in one of two looks.
+    /// True if the documents found have the key, in one of two looks.
     pub(super) by_key: bool,
     pub(super) found: Docs,
     /// The unsafe version of the one document.

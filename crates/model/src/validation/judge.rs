@@ -22,7 +22,7 @@ pub fn committed(plan: &Plan, state: &mut State, t: usize) {
     }
 }
 
-/// Whether the answers of a transaction are true if these documents were committed.
+/// Returns true if the answers of a transaction are true if these documents were committed.
 fn is_told(run: &Run, docs: Docs) -> bool {
     run.answers.iter().all(|answer| answer.query.answer(answer.own.over(docs)) == answer.result)
 }
@@ -41,9 +41,9 @@ fn decided(state: &State) -> u8 {
     state.now.records.iter().fold(0, |all, record| all | record.committed)
 }
 
-/// Whether the remaining transactions can run one after the other and end in the values that are
-/// committed now. The order must put no transaction before one that had ended before it began, and
-/// the answers of those at serializable must be true in it.
+/// Returns true if the remaining transactions can run one after the other and end in the values
+/// that are committed now. The order must put no transaction before one that had ended before it
+/// began, and the answers of those at serializable must be true in it.
 fn has_order(plan: &Plan, state: &State, left: u8, docs: Docs) -> bool {
     if left == 0 {
         return docs == state.now.history[state.latest()].docs;

@@ -103,10 +103,10 @@ pub struct Plan {
     /// True if the older transaction waits for write locks. Otherwise every transaction that meets
     /// one gives way at once.
     pub lock_waits: bool,
-    /// Whether at serializable a rival that does not change the answer of a read by `_id` is passed
+    /// True if at serializable a rival that does not change the answer of a read by `_id` is passed
     /// by.
     pub refined: bool,
-    /// Whether the first look of a validation is the last one that the client remembers, with the
+    /// True if the first look of a validation is the last one that the client remembers, with the
     /// stamps that the client's own record has acknowledged since. Otherwise each validation looks
     /// anew.
     pub remembered: bool,

@@ -22,7 +22,7 @@ use super::{
     transaction::Step,
 };
 
-/// Whether this transaction must ask for quiet at this time.
+/// Returns true if this transaction must request quiet at this time.
 pub fn is_wanted(plan: &Plan, state: &State, t: usize, now: Asks) -> bool {
     plan.txs[t].asks == now && !state.runs[t].has_asked && !plan.writers().is_empty()
 }
@@ -76,7 +76,7 @@ pub fn look(state: &mut State, t: usize, which: usize, record: usize) {
     }
 }
 
-/// Whether all rivals that were met must be validated again before their decisions.
+/// Returns true if all rivals that were met must be validated again before their decisions.
 pub fn covers(plan: &Plan, state: &State, t: usize) -> bool {
     let run = &state.runs[t];
     let is_asked = |rival: usize| run.asked >> plan.txs[rival].client & 1 == 1;

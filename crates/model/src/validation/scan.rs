@@ -168,7 +168,7 @@ impl Command {
     }
 }
 
-/// Whether a query reads documents of collections to which the transaction has written.
+/// Returns true if a query reads documents of collections to which the transaction has written.
 pub fn is_own_view(plan: &Plan, state: &State, t: usize, query: Query) -> bool {
     plan.collections(query.bits) & plan.collections(state.runs[t].own.docs) != 0
 }

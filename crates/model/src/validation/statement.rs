@@ -58,8 +58,8 @@ fn first(docs: u8) -> usize {
     docs.trailing_zeros() as usize
 }
 
-/// Whether the transaction waits for the holder of its next document: older ones wait, younger ones
-/// give way.
+/// Returns true if the transaction waits for the holder of its next document: older ones wait,
+/// younger ones give way.
 fn waits_for_locks(plan: &Plan, state: &State, t: usize) -> bool {
     let holder = state.now.docs[first(state.runs[t].to_lock)].pending;
     let is_younger = holder.is_some_and(|(rival, _)| rival > t);
@@ -225,7 +225,8 @@ fn lock(plan: &Plan, state: &mut State, t: usize) {
     }
 }
 
-/// Whether the statement matches a document with this value, and the document's value after it.
+/// Returns true if the statement matches a document with this value, and the document's value after
+/// it.
 fn effect(op: Op, now: Values) -> (bool, Values) {
     match op {
         Op::Write(_, new) => (now != ABSENT, new),

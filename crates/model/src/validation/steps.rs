@@ -41,7 +41,7 @@ impl ValidationModel {
         actions.extend((0..state.now.docs.len()).filter(|doc| state.is_left(&self.plan, *doc)).map(Action::Clean));
     }
 
-    /// Whether any process can take a step without a fault or a single write.
+    /// Returns true if any process can take a step without a fault or a single write.
     pub fn has_progress(&self, state: &State) -> bool {
         let mut actions = Vec::new();
         self.progress(state, &mut actions);

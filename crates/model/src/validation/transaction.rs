@@ -110,12 +110,12 @@ pub struct Run {
     pub part: Docs,
     /// Rivals that were found active (remembered only if that is broken on purpose).
     pub known: u8,
-    /// Whether it was validated before its last write, which happens only if that is broken on
+    /// True if it was validated before its last write, which happens only if that is broken on
     /// purpose.
     pub early: bool,
-    /// Whether a write has been sent with a question behind it, which comes next.
+    /// True if a write has been sent with reads behind it, which come next.
     pub asks_ahead: bool,
-    /// Whether all was valid behind its last write, and nothing was read since.
+    /// True if all was valid behind its last write, and nothing was read since.
     pub is_valid_ahead: bool,
     /// True if it was decided on the reads ahead of the commit.
     pub rests_on_ahead: bool,
@@ -131,7 +131,7 @@ pub struct Run {
     pub heard: Option<usize>,
     /// True if it was valid beside active rivals.
     pub has_passed_by: bool,
-    /// Whether its decision was refused, so that it was validated again.
+    /// True if its decision was refused, so that it was validated again.
     pub was_refused: bool,
     /// Its stamp, once it has one.
     pub stamp: u8,

@@ -283,7 +283,7 @@ fn docs_of(plan: &Plan, entry: &Entry) -> Docs {
     if plan.has(Breakage::ScanComparedAsKeys) { as_if_by_keys.depends_on(entry.result) } else { entry.docs() }
 }
 
-/// Whether the looks are equal for all documents that were read, except for one that may be
+/// Returns true if the looks are equal for all documents that were read, except for one that may be
 /// disturbed.
 fn is_undisturbed(plan: &Plan, state: &State, t: usize, goal: Goal) -> bool {
     let run = &state.runs[t];

@@ -27,7 +27,7 @@ fn tx(ops: &[Op]) -> TxPlan {
     TxPlan { ops: ops.to_vec(), ..TxPlan::default() }
 }
 
-/// Would a server with transactions run these statements one after the other?
+/// Returns true if a server with transactions could run these statements one after the other.
 fn is_possible(docs: &[Option<Value>], ops: &[Op]) -> bool {
     let mut docs = docs.to_vec();
     ops.iter().all(|op| {
