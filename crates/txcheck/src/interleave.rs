@@ -31,7 +31,7 @@ pub fn interleavings(plans: &[Plan], limit: usize) -> Result<Vec<Vec<usize>>, To
     Ok(all)
 }
 
-/// Does one transaction follow the other, with nothing in between?
+/// Returns true if one transaction follows the other, with nothing in between.
 pub fn is_serial(order: &[usize]) -> bool {
     let changes = order.windows(2).filter(|pair| pair[0] != pair[1]).count();
     let mut present = order.to_vec();
