@@ -39,7 +39,7 @@ impl ReplicaSet {
         parameters.fold(set, |options, parameter| options.arg("--setParameter").arg(parameter))
     }
 
-    /// Can its replication be stopped?
+    /// Returns true if its replication can be stopped.
     pub(crate) fn is_breakable(&self) -> bool {
         self.members().iter().any(|member| member.options().args.iter().any(|arg| arg == TEST_COMMANDS))
     }

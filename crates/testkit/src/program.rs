@@ -2,7 +2,7 @@
 
 use std::{process::Output, thread::sleep, time::Duration};
 
-/// How often a condition is looked at, and how long in all: minutes, on a slow machine.
+/// Interval between two looks at a condition, and their number: minutes in all, for a slow machine.
 const LOOK: Duration = Duration::from_millis(100);
 const LOOKS: u32 = 1_200;
 

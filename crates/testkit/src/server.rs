@@ -18,10 +18,11 @@ use crate::{locate, ready, signal};
 
 /// The name of every replica set that is started.
 pub(crate) const REPLICA_SET: &str = "rs0";
-/// How often a start is tried again when the port was taken between the look and the use.
+/// Number of times that a start is tried again when the port was taken between the look and the
+/// use.
 const PORT_ATTEMPTS: usize = 10;
 const PORT_PAUSE: Duration = Duration::from_millis(200);
-/// How long mongod may take to end by itself after SIGTERM.
+/// Longest time that mongod may take to end by itself after SIGTERM.
 const STOP_LIMIT: Duration = Duration::from_secs(20);
 const STOP_POLL: Duration = Duration::from_millis(20);
 
@@ -277,8 +278,8 @@ impl Launch {
     }
 }
 
-/// Whether mongod ended because another process listens on its port: its own exit code for network
-/// errors.
+/// Returns true if mongod ended because another process listens on its port: its own exit code for
+/// network errors.
 fn is_port_taken(error: &Error) -> bool {
     const NET_ERROR: i32 = 48;
     matches!(error, Error::Died { status, .. } if status.code() == Some(NET_ERROR) && status.signal().is_none())
