@@ -10,7 +10,7 @@ use bson::{RawBsonRef, RawDocument};
 
 use crate::error::{CommandError, code};
 
-/// How deeply documents and arrays may be nested, as in MongoDB.
+/// Depth to which documents and arrays may be nested, as in MongoDB.
 pub(crate) const MAX_DEPTH: usize = 200;
 
 /// Checks a document that came from outside, with everything nested in it.

@@ -84,7 +84,8 @@ pub enum Why {
 }
 
 impl Failure {
-    /// May the command have been carried out? False only where it is certain that it was not.
+    /// Returns true if the command may have been carried out. False only where it is certain that
+    /// it was not.
     pub fn is_maybe_done(&self) -> bool {
         matches!(self, Self::Lost(_) | Self::Late(_) | Self::Garbled(_) | Self::OutOfStep)
     }

@@ -119,7 +119,7 @@ impl Pool {
         Ok(Lent { pool: self, connection: Some(connection), generation, is_new, _permit: permit })
     }
 
-    /// Whether the pool holds an idle connection whose last command was answered.
+    /// Returns true if the pool holds an idle connection whose last command was answered.
     pub fn has_idle(&self) -> bool {
         !self.state().idle.is_empty()
     }

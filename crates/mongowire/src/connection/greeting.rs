@@ -20,7 +20,7 @@ pub struct Greeting {
     pub process_id: Option<ObjectId>,
     /// True if the server accepts writes (`isWritablePrimary`).
     pub is_writable: bool,
-    /// Whether the server is a router (`mongos`), or says that it is one.
+    /// True if the server is a router (`mongos`), or says that it is one.
     pub is_router: bool,
     /// The replica set that it is a member of.
     pub set_name: Option<String>,

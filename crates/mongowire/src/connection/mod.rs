@@ -108,7 +108,7 @@ impl Connection {
         !self.busy && self.stream.is_quiet()
     }
 
-    /// Whether the last command was answered, so that the connection can be used again.
+    /// Returns true if the last command was answered, so that the connection can be used again.
     pub(crate) fn is_answered(&self) -> bool {
         !self.busy
     }

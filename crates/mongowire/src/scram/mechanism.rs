@@ -49,7 +49,7 @@ impl Mechanism {
         self.key_bytes() - 4
     }
 
-    /// How often a new password is hashed, as in MongoDB.
+    /// Number of times that a new password is hashed, as in MongoDB.
     pub fn iterations(self) -> u32 {
         match self {
             Self::ScramSha1 => 10_000,
