@@ -105,8 +105,8 @@ pub fn exact(raw: &RawDocument) -> Result<Document> {
     })
 }
 
-/// Does it become the same bytes again when it is read into a `Document` and written, fields of
-/// documents in it included? True is said of documents that hold what BSON's encoding allows to be
+/// Returns true if it becomes the same bytes again when it is read into a `Document` and written,
+/// embedded documents included. Also true for documents that hold what BSON's encoding allows to be
 /// written in several ways (a boolean that is 2).
 pub(crate) fn is_exact(raw: &RawDocument) -> bool {
     first_odd(raw, true).is_none()
@@ -177,7 +177,7 @@ fn is_place(name: &str, place: usize) -> bool {
     name.parse() == Ok(place) && (name.len() == 1 || !name.starts_with(['0', '+']))
 }
 
-/// Is there anything of MongoTx's in it?
+/// Returns true if it holds a field of MongoTx's.
 ///
 /// # Errors
 /// 22 (InvalidBSON) for bytes that are no fields.
@@ -190,7 +190,7 @@ pub(crate) fn has_reserved(raw: &RawDocument) -> Result<bool> {
     Ok(false)
 }
 
-/// Are these documents, in none of which is anything of MongoTx's?
+/// Returns true if these are documents, none of which holds a field of MongoTx's.
 pub(crate) fn have_nothing_reserved(documents: &RawArray) -> bool {
     documents
         .into_iter()

@@ -99,7 +99,7 @@ struct Inner {
     info: Option<Document>,
     unfinishable: bool,
     frozen: bool,
-    /// Whether the command may have been carried out in spite of the error.
+    /// True if the command may have been carried out in spite of the error.
     maybe_done: bool,
     unreplicated: Option<Unreplicated>,
     source: Option<Arc<dyn std::error::Error + Send + Sync>>,

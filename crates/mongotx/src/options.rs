@@ -187,10 +187,10 @@ pub struct ClientOptions {
     /// clients may roll back its undecided transactions. Signs of life come three times as often.
     /// Default: 10 seconds.
     pub lease: Duration,
-    /// How long a transaction that may hold locks can be left without a statement before the client
-    /// rolls it back: see [`TransactionOptions::idle_limit`]. The client's signs of life are for
-    /// all of its transactions, so that the lease does not end for one that is forgotten. 60
-    /// seconds.
+    /// Time that a transaction that may hold locks can be left without a statement before the
+    /// client rolls it back: see [`TransactionOptions::idle_limit`]. The client's signs of life are
+    /// for all of its transactions, so that the lease does not end for one that is forgotten.
+    /// Default: 60 seconds.
     pub idle_limit: Duration,
     /// Time that a write outside a transaction waits for a transaction that holds its document.
     /// Default: 20 seconds.
@@ -211,8 +211,8 @@ pub struct ClientOptions {
     /// Number of documents that one transaction may hold, and one repeatable read may lock.
     /// Default: 100,000.
     pub max_documents: usize,
-    /// Whether the client looks for locks of dead clients when it starts and every few leases.
-    /// Default: yes.
+    /// True if the client looks for locks of dead clients when it starts and every few leases.
+    /// Default: true.
     pub sweep: bool,
     /// True if the client sends its queries without a look for what other clients have committed
     /// and not finished, while it is the only one of its deployment. It makes sure of that by a
@@ -232,8 +232,8 @@ pub struct ClientOptions {
     pub shard_keys: HashMap<Namespace, Vec<String>>,
     /// The collections that are watched. Every client of a deployment must have the same value.
     pub change_streams: ChangeStreams,
-    /// How many events of watched collections are kept, of all collections together: a million.
-    /// Older ones are removed.
+    /// Number of events of watched collections that are kept, of all collections together. Older
+    /// ones are removed. Default: a million.
     pub change_events: u64,
     /// Clock from which change events get their times. Default: the machine's clock.
     pub clock: Option<Arc<dyn Clock>>,

@@ -75,7 +75,7 @@ pub(crate) fn commented(command: &RawDocument) -> bson::error::Result<Option<Raw
     Ok(Some(commented))
 }
 
-/// Whether what the task writes is not to be judged by validators.
+/// Returns true if validators are not to judge what the task writes.
 pub(crate) fn bypasses_validation() -> bool {
     BYPASSES_VALIDATION.try_with(|bypasses| *bypasses).unwrap_or(false)
 }
@@ -85,7 +85,7 @@ pub(crate) async fn with_longest_answer<F: Future>(limit: Duration, work: F) -> 
     LONGEST_ANSWER.scope(limit, work).await
 }
 
-/// How long the task waits for one answer, if that was set.
+/// Longest wait of the task for one answer, if that was set.
 pub(crate) fn longest_answer() -> Option<Duration> {
     LONGEST_ANSWER.try_with(|limit| *limit).ok()
 }

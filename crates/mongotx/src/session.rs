@@ -285,7 +285,7 @@ impl Session {
         done
     }
 
-    /// A command has failed: does that end the transaction?
+    /// Notes that a command has failed, which may end the transaction.
     pub(crate) async fn note_error(&mut self, error: Error) -> Error {
         let State::Open(parking) = &self.state else { return error };
         let error = error.for_transaction(parking.id());

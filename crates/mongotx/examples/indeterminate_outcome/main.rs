@@ -1,5 +1,5 @@
-//! What to do when the answer to a commit is lost: look up the outcome of the transaction, and only
-//! then act.
+//! Handling of a commit whose answer is lost: look up the outcome of the transaction, and only then
+//! act.
 //!
 //! The client is connected to the server through a relay that can lose messages. First it loses the
 //! answer to a commit, then the commit itself. Both look the same to the client, `Indeterminate`;

@@ -169,7 +169,7 @@ async fn examine(driver: &mongodb::Client, nodes: &Nodes) -> Result<Document> {
     Ok(hello)
 }
 
-/// Whether the server is a router, where collections may have shard keys.
+/// Returns true if the server is a router, where collections may have shard keys.
 fn is_router(hello: &Document) -> bool {
     hello.get_str("msg").is_ok_and(|msg| msg == "isdbgrid")
 }

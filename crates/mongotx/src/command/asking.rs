@@ -35,7 +35,7 @@ pub(super) struct Step {
 }
 
 enum Asks {
-    /// Is there a document that this filter matches?
+    /// A probe for a document that this filter matches.
     Probe(Document),
     /// The documents that these stages answer.
     Answer(Vec<Document>),
@@ -103,7 +103,7 @@ pub(super) fn as_find(coll: &str, stages: &[Document]) -> Option<Document> {
 const FIND_ORDER: [(&str, &str); 5] =
     [("$match", "filter"), ("$sort", "sort"), ("$skip", "skip"), ("$limit", "limit"), ("$project", "projection")];
 
-/// Does it say of fields whether they are there, and nothing else?
+/// Returns true if the projection says of fields whether they are shown, and nothing else.
 pub(super) fn is_flags(projection: &Document) -> bool {
     let is_flag = |value: &Bson| matches!(value, Bson::Boolean(_) | Bson::Int32(_) | Bson::Int64(_));
     projection.iter().all(|(name, value)| is_flag(value) && !name.contains('$'))

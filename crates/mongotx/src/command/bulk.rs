@@ -184,13 +184,13 @@ async fn inside(
 struct Together {
     /// Number of operations that were carried out: each of these has matched its document.
     done: usize,
-    /// How many of these have modified it, or removed it.
+    /// Number of these that it has modified or removed.
     modified: usize,
     /// They are not to be sent together again.
     is_unclear: bool,
     /// There was no room for the next one, which needs no question.
     is_full: bool,
-    /// How many could have been, as far as was to be seen.
+    /// Number of operations that one command could have carried out, as far as was to be seen.
     named: usize,
 }
 
@@ -275,7 +275,7 @@ async fn upserted_together(
     Ok(inserted.ids)
 }
 
-/// How an update or removal names the one document that it can match.
+/// The way in which an update or removal names the one document that it can match.
 enum Named {
     Id(Bson),
     /// Named by a value for each field of a unique index, and perhaps for other fields. The `_id`
@@ -349,7 +349,7 @@ async fn located(core: &Core, ns: &Namespace, filters: Vec<&Document>) -> Result
     core.server.collect(&ns.db, find, count).await
 }
 
-/// Does the document have the values that the filter demands?
+/// Returns true if the document has the values that the filter demands.
 fn has_values(document: &Document, filter: &Document) -> bool {
     filter
         .iter()

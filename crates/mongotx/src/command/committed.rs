@@ -93,7 +93,8 @@ pub(crate) async fn find(core: &Core, tx: Option<&Transaction>, ns: &Namespace, 
     Ok(Documents::at_hand(found))
 }
 
-/// Does the query ask for one key of a unique index, so that it finds one document at most?
+/// Returns true if the query demands one key of a unique index, so that it finds one document at
+/// most.
 async fn is_pinned(core: &Core, ns: &Namespace, query: &Query) -> Result<bool> {
     let shown_id = query.projection.as_ref().and_then(|projection| projection.get("_id"));
     let is_computed = matches!(shown_id, Some(Bson::Document(_) | Bson::String(_) | Bson::Array(_)));
@@ -101,7 +102,7 @@ async fn is_pinned(core: &Core, ns: &Namespace, query: &Query) -> Result<bool> {
     Ok(plain && !is_computed && core.catalog.look_up(ns).await?.is_pinned_by(&query.filter))
 }
 
-/// Is it a document to which the transaction has written nothing?
+/// Returns true if the transaction has written nothing to the document.
 fn is_of_others(tx: &Transaction, ns: &Namespace, document: &RawDocument) -> bool {
     let id = document.get("_id").ok().flatten().and_then(|id| Bson::try_from(id).ok());
     id.is_some_and(|id| !tx.may_hold(ns, &id) && !tx.is_own(ns, &id))

@@ -45,7 +45,7 @@ pub(crate) async fn run(
     }
 }
 
-/// Does each deletion leave an event?
+/// Returns true if each deletion leaves an event.
 pub(super) async fn is_watched(core: &Core, ns: &Namespace) -> Result<bool> {
     Ok(core.catalog.look_up(ns).await?.watch.is_some())
 }

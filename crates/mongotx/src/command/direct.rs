@@ -92,8 +92,8 @@ async fn clear_the_way(
     Ok(Obstacle::Waited)
 }
 
-/// A document that was locked when the write was tried? It may be free now, or locked by the next
-/// rival: the next attempt meets whatever it is.
+/// Looks for a matching document, which was locked when the write was tried. It may be free now, or
+/// locked by the next rival: the next attempt meets that.
 async fn unlocked_match(core: &Core, ns: &Namespace, filter: &Document, terms: &Terms) -> Result<Obstacle> {
     let matching = view::without_pending_inserts(filter);
     let mut find = doc! {"find": &ns.coll, "filter": matching, "projection": {"_id": 1}};

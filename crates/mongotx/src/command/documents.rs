@@ -83,7 +83,7 @@ impl Documents {
         }))
     }
 
-    /// Is it known that nothing is left?
+    /// Returns true if it is known that nothing is left.
     fn is_over(&self) -> bool {
         self.ready.is_empty() && self.live.as_ref().is_none_or(Stream::is_over)
     }

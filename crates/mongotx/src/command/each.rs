@@ -51,7 +51,7 @@ const NOT_BEGUN: [i32; 12] = [2, 9, 13, 14, 16, 18, 59, 72, 73, 10_334, 40_414, 
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct FirstWrites {
-    /// How many of the writes were dealt with, from the first on. Zero: the first one has to be
+    /// Number of the writes that were dealt with, from the first on. Zero: the first one has to be
     /// carried out alone.
     pub taken: usize,
     /// Sum of the results of the writes that were carried out.

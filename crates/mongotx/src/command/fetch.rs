@@ -189,7 +189,7 @@ fn answer_of_both(query: &Query, stored: &RawDocument, lock: &LockState) -> Resu
     Ok(unsafe_answer(query, stored)?.filter(|changed| *changed == safe))
 }
 
-/// What such a query shows of the unsafe version of a document, if it has one.
+/// Returns what such a query shows of the unsafe version of a document, if it has one.
 fn unsafe_answer(query: &Query, stored: &RawDocument) -> Result<Option<RawDocumentBuf>> {
     let Some(changed) = document::unsafe_version(stored) else { return Ok(None) };
     match query.projection.as_ref().filter(|projection| !projection.is_empty()) {

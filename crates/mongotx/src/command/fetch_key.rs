@@ -136,13 +136,14 @@ pub(super) fn answered(query: &Query, visible: RawDocumentBuf) -> Result<Option<
     })))
 }
 
-/// Is it a query for this way?
+/// Returns true if the query can go this way.
 pub(super) async fn is_for_this_way(core: &Core, ns: &Namespace, query: &Query) -> Result<bool> {
     let may_be = is_answered_here(query) && core.catalog.shard_key(ns).await?.is_empty();
     Ok(may_be && core.catalog.look_up(ns).await?.is_pinned_by(&query.filter))
 }
 
-/// Whether a whole document is enough to answer the query without the server ([`answered`]).
+/// Returns true if a whole document is enough to answer the query without the server
+/// ([`answered`]).
 pub(super) fn is_answered_here(query: &Query) -> bool {
     let terms = &query.terms;
     let plain = query.skip == 0 && terms.is_plain() && terms.hint.is_none() && terms.staleness.is_none();
@@ -162,7 +163,7 @@ pub(super) fn in_any_version(filter: &Document) -> Document {
     doc! {"$or": [filter.clone(), pending]}
 }
 
-/// Does the filter demand plain values of fields at the top, and nothing else?
+/// Returns true if the filter demands plain values of fields at the top, and nothing else.
 pub(crate) fn is_values(filter: &Document) -> bool {
     filter.iter().all(|(field, value)| {
         let is_plain = !matches!(
@@ -177,8 +178,8 @@ pub(crate) fn is_values(filter: &Document) -> bool {
     })
 }
 
-/// Has the document these values? `None`: only the server knows whether they are equal, or a field
-/// has several.
+/// Returns true if the document has these values. `None`: only the server knows whether they are
+/// equal, or a field has several.
 fn has_values(document: &RawDocument, filter: &Document) -> Result<Option<bool>> {
     for (field, wanted) in filter {
         let Some(value) = document.get(field)?.map(Bson::try_from).transpose()? else { return Ok(Some(false)) };

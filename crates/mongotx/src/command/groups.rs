@@ -1,5 +1,5 @@
-//! How a pipeline counts documents and gathers the values of a field: its last stages, and what is
-//! in the groups that it answers.
+//! Pipelines that count documents or gather the values of a field: their last stages, and the
+//! content of the groups that they answer.
 
 use bson::{Bson, Document, doc};
 

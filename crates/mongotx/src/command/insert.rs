@@ -255,7 +255,8 @@ fn has_same_strings(one: &Bson, other: &Bson) -> bool {
     }
 }
 
-/// Was it a leftover, now repaired, that had the `_id`? False: the `_id` is taken.
+/// Returns true if the insert can be tried again: the leftover that had the `_id` is repaired, or
+/// its holder was waited for. False: the `_id` is taken.
 async fn way_is_free(
     core: &Core,
     ns: &Namespace,
@@ -391,8 +392,8 @@ impl Batch {
         Ok(!self.ordered)
     }
 
-    /// Are the documents that were just inserted unique? False: stop here; what was inserted behind
-    /// a duplicate, where the order counts, is taken back.
+    /// Returns true if the documents that were just inserted are unique. False: stop here; what was
+    /// inserted behind a duplicate, where the order counts, is taken back.
     async fn check_batch(
         &mut self,
         core: &Core,

@@ -37,7 +37,7 @@ fn is_ascending(direction: &Bson) -> Option<bool> {
     }
 }
 
-/// Does a comparison with the value say of all values of its type what the order says of them?
+/// Returns true if a comparison with the value orders all values of its type as a sort does.
 fn is_comparable(value: &Bson) -> bool {
     match value {
         Bson::Double(number) => !number.is_nan(),

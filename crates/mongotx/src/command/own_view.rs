@@ -121,7 +121,8 @@ fn near_pipeline(
     Ok((stage, pipeline))
 }
 
-/// Is it the user's index that is missing, or the one on unsafe versions?
+/// Replaces the error of the server for a missing index where only the one on unsafe versions is
+/// missing.
 async fn without_plan(core: &Core, ns: &Namespace, stage: &GeoNear, error: Error) -> Error {
     let list = doc! {"listIndexes": &ns.coll, "cursor": {}};
     let Ok(indexes) = core.server.collect(&ns.db, list, 1_000).await else { return error };

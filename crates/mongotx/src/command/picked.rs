@@ -77,7 +77,7 @@ pub(crate) fn is_plain_projection(projection: &Document) -> bool {
     })
 }
 
-/// Does it name the fields that are shown, whatever their depth? The server may refuse it.
+/// Returns true if it names the fields that are shown, at any depth. The server may refuse it.
 fn is_inclusion(projection: &Document) -> bool {
     let is_shown = |(name, value): (&String, &Bson)| flag(value) == Some(true) && !name.contains('$');
     projection.get("_id").is_none_or(|id| flag(id).is_some()) && others(projection).all(is_shown)
@@ -89,7 +89,7 @@ fn picked(document: Document, projection: &Document) -> Document {
     document.into_iter().filter(|(name, _)| is_picked(name)).collect()
 }
 
-/// Does a plain projection show the field with this name?
+/// Returns a function that is true for the names of fields that a plain projection shows.
 pub(crate) fn is_picked(projection: &Document) -> impl Fn(&str) -> bool {
     let names_wanted = others(projection).next().or_else(|| projection.iter().next());
     let names_wanted = names_wanted.is_some_and(|(_, value)| flag(value).unwrap_or(true));

@@ -73,8 +73,8 @@ impl Plan {
         Ok(plan)
     }
 
-    /// The server would ask which index a `$geoNear` without `key` means: the application's, or the
-    /// one on unsafe versions?
+    /// Finds the field of each `$geoNear` without `key`, and maps the pipeline again: the server
+    /// could not decide between the index of the application and the one on unsafe versions.
     async fn find_geo_fields(&mut self, core: &Core) -> Result<()> {
         let asked = std::mem::take(&mut self.mapped.without_geo_field);
         for collection in &asked {
@@ -99,7 +99,7 @@ impl Plan {
         self.mapped.reads.iter().map(|read| (self.namespace(&read.collection), self.condition(read))).collect()
     }
 
-    /// Does it show what the transaction has written?
+    /// Returns true if it shows what the transaction has written.
     pub(crate) fn sees_own(&self) -> bool {
         !self.sources.written.is_empty()
     }

@@ -97,8 +97,8 @@ pub(crate) async fn delete(core: &Arc<Core>, ns: &Namespace, id: RawBsonRef<'_>)
     .await
 }
 
-/// May the collection be written to, and is a write of one document one command, because no unique
-/// index counts pending values?
+/// Returns true if a write of one document is one command here: the collection may be written to,
+/// and no unique index counts pending values.
 async fn is_quick(core: &Core, ns: &Namespace) -> Result<bool> {
     core.catalog.check_written(ns, false)?;
     Ok(!core.catalog.look_up(ns).await?.needs_transaction(None))
@@ -110,7 +110,7 @@ fn first_id(document: &RawDocument) -> Option<RawBsonRef<'_>> {
     (name.as_str() == "_id").then_some(id)
 }
 
-/// Whether the value stands for itself in a filter, and is no condition.
+/// Returns true if the value stands for itself in a filter, and is no condition.
 fn is_value(id: RawBsonRef<'_>) -> bool {
     matches!(
         id,

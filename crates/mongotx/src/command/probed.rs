@@ -125,7 +125,8 @@ impl From<Document> for Command {
     }
 }
 
-/// Is there anything decided before the answer?
+/// Answer of a probed command: whether a decided transaction has something pending before the
+/// answer.
 pub(super) enum Marked {
     No(Box<Documents>),
     /// These transactions, which this client has committed.

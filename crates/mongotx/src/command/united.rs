@@ -96,7 +96,7 @@ impl Asked {
     }
 }
 
-/// What the server has answered to one of the reads, as far as it is known to be current.
+/// Answer of the server to one of the reads, as far as it is known to be current.
 #[derive(Default)]
 struct Answer {
     /// Its documents are as they are stored, so that their locks show who holds them.

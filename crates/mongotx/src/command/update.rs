@@ -74,7 +74,7 @@ pub(crate) async fn run(
     }
 }
 
-/// Does the update, or the document that it may insert, touch a unique index?
+/// Returns true if the update, or the document that it may insert, touches a unique index.
 pub(crate) async fn needs_transaction(core: &Core, ns: &Namespace, command: &UpdateCommand) -> Result<bool> {
     let update = (!command.upsert).then_some(&command.update);
     Ok(core.catalog.look_up(ns).await?.needs_transaction(update))
@@ -207,7 +207,7 @@ pub(crate) async fn write_first(
     .for_transaction(tx.id()))
 }
 
-/// Has the transaction read the document?
+/// Returns true if the transaction has read the document.
 fn has_read(tx: &Transaction, target: &Target<'_>) -> bool {
     let (ns, id) = (target.ns, &target.at.id);
     tx.reads.point(ns, id).is_some() || tx.reads.as_read(ns, id).is_some()

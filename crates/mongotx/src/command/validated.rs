@@ -88,8 +88,8 @@ pub(crate) async fn find(core: &Core, tx: &mut Transaction, ns: &Namespace, quer
     Ok(Documents::at_hand(found))
 }
 
-/// How many documents are the whole answer of the query if it finds that many: one for each key of
-/// a unique index that it allows. 0: any number may be.
+/// Number of documents that are the whole answer of the query if it finds that many: one for each
+/// key of a unique index that it allows. 0: any number may be.
 async fn keys_allowed(core: &Core, ns: &Namespace, query: &Query) -> Result<usize> {
     if query.skip > 0 || !query.terms.is_plain() || !query.shows_ids() {
         return Ok(0);
@@ -341,8 +341,8 @@ async fn matters_to_shown(core: &Core, tx: &Transaction, ns: &Namespace, query: 
     matters_to(core, tx, ns, &Query { limit: 0, ..query.clone() }).await
 }
 
-/// Does no document that matches stand at the same place of the order as another one? It has its
-/// `_id` in it, or with what the filter demands a key that is unique.
+/// Returns true if no two documents that match stand at the same place of the order: it contains
+/// the `_id`, or with what the filter demands a unique key.
 async fn has_one_order(core: &Core, ns: &Namespace, query: &Query) -> Result<bool> {
     let Some(sort) = &query.sort else { return Ok(false) };
     if sort.contains_key("_id") {
@@ -374,7 +374,7 @@ async fn matters_to(core: &Core, tx: &Transaction, ns: &Namespace, query: &Query
     Ok(Query { filter, limit: query.skip.saturating_add(query.limit), ..all })
 }
 
-/// Are these more, or longer, than one filter is to name?
+/// Returns true if these are more, or longer, than one filter may name.
 fn are_many(own: &[Bson]) -> Result<bool> {
     if own.is_empty() || own.len() > MAX_EXCLUDED {
         return Ok(!own.is_empty());
@@ -382,7 +382,8 @@ fn are_many(own: &[Bson]) -> Result<bool> {
     Ok(RawDocumentBuf::try_from(&doc! {"ids": own.to_vec()})?.as_bytes().len() > MAX_EXCLUDED_BYTES)
 }
 
-/// Can an `_id` of another document be equal to one of these? Strings can, under a collation.
+/// Returns true if an `_id` of another document can be equal to one of these. Strings can, under a
+/// collation.
 async fn may_equal_others(core: &Core, ns: &Namespace, query: &Query, own: &[Bson]) -> Result<bool> {
     if own.iter().all(is_equal_by_bytes) {
         return Ok(false);
@@ -402,7 +403,7 @@ struct Bracket<'a> {
     core: &'a Core,
     /// Documents that matter to the answer, by collection.
     matter: Vec<(Namespace, Query)>,
-    /// How many documents of each collection are the transaction's own.
+    /// Number of documents of each collection that are the transaction's own.
     own: Vec<usize>,
     stamps: Tags,
     look: Option<FirstLook>,

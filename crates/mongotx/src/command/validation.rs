@@ -76,7 +76,7 @@ const ROUNDS_WITHOUT_QUIET: usize = 3;
 const AT_A_TIME: usize = 8;
 /// Documents that one command fetches.
 const TOGETHER: usize = 500;
-/// How long a transaction waits, at least, for a rival that holds what it has read.
+/// Shortest time that a transaction waits for a rival that holds what it has read.
 const SHORTEST_WAIT: Duration = Duration::from_millis(100);
 /// Times that a document is fetched again because its writer finished between two commands.
 const FETCHES: usize = 64;
@@ -215,7 +215,7 @@ impl<'c> Validation<'c> {
         ToAsk::of(tx, since, seems)
     }
 
-    /// Is what seemed unchanged so, now that the later look has come?
+    /// Returns true if what seemed unchanged is so, now that the later look has come.
     pub(crate) fn is_still_unchanged(&self, since: Option<&Since>, unasked: &Rests, later: &ChangeLook) -> bool {
         unasked.is_empty() || since.is_some_and(|since| self.core.unchanged.is_unchanged(since, unasked, later))
     }
@@ -291,8 +291,8 @@ impl<'c> Validation<'c> {
         Err(Error::new(ErrorKind::Conflict, message))
     }
 
-    /// Will these rivals be validated again before they are decided? Then what was read comes
-    /// before them.
+    /// Returns true if these rivals will be validated again before they are decided. Then what was
+    /// read comes before them.
     fn passes_by(&self, tx: &Transaction, rivals: &Rivals, stamps: &Tags, look: &ChangeLook) -> bool {
         let covered = rivals.is_empty() || tx.quiet.as_ref().is_some_and(|quiet| quiet.covers(rivals, stamps, look));
         if covered {
@@ -355,7 +355,8 @@ impl<'c> Validation<'c> {
         }
     }
 
-    /// Is one document still what was read? It is the transaction's own by now.
+    /// Returns true if one document, which is the transaction's own by now, is still as it was
+    /// read.
     pub(crate) async fn check_point(&self, tx: &Transaction, ns: &Namespace, id: &Bson) -> Result<bool> {
         let Some(point) = tx.reads.point(ns, id) else { return Ok(true) };
         match self.check_points(tx, ns, &[point]).await {
@@ -364,7 +365,7 @@ impl<'c> Validation<'c> {
         }
     }
 
-    /// Would this read be answered now as it was?
+    /// Returns true if this read would be answered now as it was.
     pub(crate) async fn is_as_read(&self, tx: &Transaction, entry: &Entry) -> Result<bool> {
         Ok(self.ask_again(tx, entry).await? == entry.witness.digest())
     }

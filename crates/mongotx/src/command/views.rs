@@ -46,7 +46,7 @@ impl Resolved {
     }
 }
 
-/// Does this collation compare strings otherwise than by their bytes?
+/// Returns true if this collation compares strings otherwise than by their bytes.
 fn is_real(collation: &Document) -> bool {
     collation.get_str("locale").is_ok_and(|locale| locale != "simple")
 }
@@ -106,7 +106,7 @@ fn refuse_other_collation(name: &str, view: &ViewOptions, of_all: Option<&Docume
     Err(Error::invalid(167, format!("the view {name:?} has another collation than the command that reads it")))
 }
 
-/// Is it a view, which only a pipeline reads?
+/// Returns true if it is a view, which only a pipeline reads.
 pub(crate) async fn is_view(core: &Core, ns: &Namespace) -> Result<bool> {
     Ok(core.catalog.look_up(ns).await?.view.is_some())
 }

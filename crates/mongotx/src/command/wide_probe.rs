@@ -19,20 +19,21 @@ use crate::{
     options::Namespace,
 };
 
-/// Is it the first few of an order, or a count? Which pending documents matter to it has to be
-/// found out document by document, among many that match: that takes far longer than the answer.
+/// Returns true if it is a query for the first few of an order, or a count. The pending documents
+/// that matter to it would have to be found document by document, among many that match: that takes
+/// far longer than the answer.
 pub(super) fn wants_all_writers(query: &Query, answer: &[Document]) -> bool {
     let is_first_few = query.limit > 0 && query.sort.as_ref().is_some_and(|sort| !sort.is_empty());
     is_first_few || is_counted(answer)
 }
 
-/// Does the pipeline end with a sum?
+/// Returns true if the pipeline ends with a sum.
 pub(crate) fn is_counted(answer: &[Document]) -> bool {
     answer.last().is_some_and(|stage| stage.contains_key("$group") || stage.contains_key("$count"))
 }
 
-/// Is this the condition for everything that is pending in a crowded collection? Then its documents
-/// are those of a few writers, probably, of which each is found in one step.
+/// Returns true if this is the condition for everything that is pending in a crowded collection.
+/// Then its documents are probably those of a few writers, each of which is found in one step.
 pub(super) async fn is_for_everything_in_crowd(
     core: &Core,
     ns: &Namespace,

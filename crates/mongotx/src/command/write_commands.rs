@@ -62,18 +62,19 @@ impl UpdateCommand {
         Ok(())
     }
 
-    /// Is it a transaction of its own outside one? The server knows no order beside a condition on
-    /// locks, and takes no expression in an upsert.
+    /// Returns true if it is a transaction of its own outside one. The server knows no order beside
+    /// a condition on locks, and takes no expression in an upsert.
     pub(crate) fn needs_selection(&self) -> bool {
         has_special(&self.filter) || self.upsert && has_script(&self.filter)
     }
 
-    /// May it be sent together with others, if it names the one document that it can match?
+    /// Returns true if it may be sent together with others, provided that it names the one document
+    /// that it can match.
     pub(crate) fn may_go_together(&self) -> bool {
         !self.upsert && self.terms.hint.is_none() && self.terms.is_plain()
     }
 
-    /// Does it put a whole document in the place of another?
+    /// Returns true if it puts a whole document in the place of another.
     pub(crate) fn replaces(&self) -> bool {
         matches!(self.update, Update::Replacement(_))
     }
@@ -174,7 +175,7 @@ impl FindAndModify {
         Ok(resolved)
     }
 
-    /// Is a document to be inserted if none matches?
+    /// Returns true if a document is to be inserted if none matches.
     pub(super) fn upserts(&self) -> bool {
         matches!(&self.modify, Modify::Update(update) if update.upsert)
     }

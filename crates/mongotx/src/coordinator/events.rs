@@ -31,7 +31,7 @@ pub(crate) struct Events {
     pub(crate) ns: Namespace,
     /// The largest number that this client has committed. Callers that wait for events watch it.
     pub(crate) latest: watch::Sender<i64>,
-    /// Is the sequence known to be there?
+    /// True if the sequence is known to be there.
     pub(crate) has_sequence: AtomicBool,
     pub(crate) clock: Arc<dyn Clock>,
     /// Events that are kept: older ones are removed.

@@ -155,7 +155,7 @@ pub(crate) struct Server {
     connections: Arc<AtomicU64>,
     /// Number of servers that keep the data.
     pub(crate) nodes: Arc<Nodes>,
-    /// Whether the server was seen to refuse updates of documents that are held.
+    /// Verdict about the server: whether it was seen to refuse updates of documents that are held.
     trust: Trust,
     /// Writes of this client outside transactions.
     pub(crate) plain: Arc<Plain>,
@@ -179,8 +179,8 @@ impl Server {
         self.connections.load(SeqCst)
     }
 
-    /// Whether what is sent over one of its connections, or not at all, proves that the same server
-    /// process was there all the time (decision 0039).
+    /// Returns true if a command that is sent over one of its connections, or not at all, proves
+    /// that the same server process was there all the time (decision 0039).
     pub(crate) fn is_bound(&self) -> bool {
         self.lean.is_some() && self.nodes.is_one_process()
     }

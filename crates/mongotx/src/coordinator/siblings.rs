@@ -100,7 +100,7 @@ impl Claims {
         self.0.end();
     }
 
-    /// Does no other transaction of this client run that is able to lock documents?
+    /// Returns true if no other transaction of this client runs that is able to lock documents.
     pub(crate) fn are_alone(&self) -> bool {
         self.0.siblings.running.load(SeqCst) == 1
     }
@@ -129,8 +129,9 @@ impl Claims {
         table.left.get(ns).map_or_else(Vec::new, |left| left.iter().rev().take(MOST_LEFT).copied().collect())
     }
 
-    /// Does another transaction wait for a document that this one holds? Of one that holds many
-    /// documents that is not known: to look at all of them would keep others from the table.
+    /// Returns true if another transaction waits for a document that this one holds. Of one that
+    /// holds many documents that is not known: to look at all of them would keep others from the
+    /// table.
     pub(crate) fn is_wanted(&self) -> bool {
         let keys = self.0.keys();
         if keys.len() > FEW {

@@ -55,8 +55,8 @@ pub(crate) struct Transaction {
     /// Claims on documents that others of this client have to wait for; from the start on.
     pub(crate) claims: Option<Claims>,
     doubt: Doubt,
-    /// How many connections for data there were before the first prepared write, or when the server
-    /// was last known to be the same.
+    /// Number of connections for data that there were before the first prepared write, or when the
+    /// server was last known to be the same.
     pub(crate) connections: u64,
     /// Fields that it has changed, by collections.
     touched: HashMap<Namespace, Fields>,
@@ -70,7 +70,7 @@ pub(crate) struct Transaction {
     pub(crate) attempts: Attempts,
     /// The quiet that it has requested.
     pub(crate) quiet: Option<Quiet>,
-    /// Whether the statement at hand replaces documents as a whole.
+    /// True if the statement at hand replaces documents as a whole.
     replacing: bool,
     /// Validation ahead of the commit, behind the last write.
     pub(crate) ahead: Option<Ahead>,
@@ -114,7 +114,7 @@ impl Transaction {
         }
     }
 
-    /// Has it held documents of this collection?
+    /// Returns true if it has held documents of this collection.
     pub(super) fn has_held_in(&self, ns: &Namespace) -> bool {
         self.held.contains_key(ns)
     }
@@ -123,12 +123,12 @@ impl Transaction {
         self.started.map(|started| started.id)
     }
 
-    /// Does another transaction of this client wait for what it holds?
+    /// Returns true if another transaction of this client waits for what it holds.
     pub(crate) fn is_wanted(&self) -> bool {
         self.claims.as_ref().is_some_and(Claims::is_wanted)
     }
 
-    /// Does no other transaction of this client run that is able to lock documents?
+    /// Returns true if no other transaction of this client runs that is able to lock documents.
     pub(crate) fn is_alone(&self) -> bool {
         self.claims.as_ref().is_some_and(Claims::are_alone)
     }
@@ -137,7 +137,7 @@ impl Transaction {
         self.isolation == Isolation::RepeatableRead
     }
 
-    /// Is what it reads validated at the commit?
+    /// Returns true if what it reads is validated at the commit.
     pub(crate) fn validates(&self) -> bool {
         self.isolation.validates()
     }
@@ -178,7 +178,7 @@ impl Transaction {
         self.own_view.load(SeqCst)
     }
 
-    /// Whether it has answered from its own view since the last call.
+    /// Returns true if it has answered from its own view since the last call.
     pub(crate) fn take_own_view(&mut self) -> bool {
         std::mem::take(self.own_view.get_mut())
     }
@@ -196,7 +196,7 @@ impl Transaction {
         }
     }
 
-    /// May the next statement begin, or the commit?
+    /// Checks that the next statement, or the commit, may begin.
     pub(crate) fn check_undoubted(&self) -> Result<()> {
         if self.doubt == Doubt::Statement {
             let message = "an earlier statement of the transaction was interrupted when a part of it was done";

@@ -26,7 +26,7 @@ pub struct DuplicateKey {
     pub pattern: Document,
     /// Values of the key, by field.
     pub value: Document,
-    /// Whether the mirrored index found the key in another document's unsafe version.
+    /// True if the mirrored index found the key in another document's unsafe version.
     pub(crate) pending: bool,
 }
 

@@ -1,4 +1,4 @@
-//! How the library makes errors, adds details to them, and finds out what they mean for a
+//! The library's ways to make errors, to add details to them, and to find out what they mean for a
 //! transaction.
 
 use std::{fmt, sync::Arc};
@@ -170,18 +170,18 @@ impl Error {
         self.is_duplicate_key() && self.0.duplicate.as_ref().is_none_or(of_id)
     }
 
-    /// Did a mirrored unique index refuse it?
+    /// Returns true if a mirrored unique index refused it.
     pub(crate) fn is_pending_duplicate(&self) -> bool {
         self.is_duplicate_key() && self.0.duplicate.as_ref().is_some_and(|duplicate| duplicate.pending)
     }
 
-    /// Whether the error has the server's code for a duplicate key.
+    /// Returns true if the error has the server's code for a duplicate key.
     pub(crate) fn is_duplicate_key(&self) -> bool {
         self.0.code == Some(11000)
     }
 
-    /// Does it end the transaction in which it happens? What the server refused as invalid does
-    /// not.
+    /// Returns true if it ends the transaction in which it happens. A command that the server
+    /// refused as invalid does not.
     pub(crate) fn ends_transaction(&self) -> bool {
         !matches!(self.0.kind, ErrorKind::Invalid | ErrorKind::Unsupported)
     }

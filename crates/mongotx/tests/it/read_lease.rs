@@ -341,7 +341,8 @@ async fn a_record_that_is_replaced_does_not_end_the_lease() {
     assert_eq!(flagged().await, name, "the same lease");
 }
 
-/// What was read again and is another one ends the transaction at once, as without a lease.
+/// A query that is sent again and answered otherwise ends the transaction at once, as without a
+/// lease.
 #[tokio::test]
 async fn a_query_that_is_answered_otherwise_than_before_is_a_conflict() {
     let server = started().await;

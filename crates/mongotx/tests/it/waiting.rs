@@ -295,7 +295,7 @@ async fn of_two_that_wait_for_each_other_the_less_patient_gives_way() {
     assert_eq!((n_of(&two.others, 1).await, n_of(&two.others, 2).await), (Some(2), Some(2)));
 }
 
-/// How long a rollback takes while what comes after it is held for ever.
+/// Time of a rollback while what comes after it is held for ever.
 async fn time_of_a_rollback() -> Duration {
     let (undo, finish) = (Gate::before(&[Step::BeforeUndo]), Gate::before(&[Step::BeforeFinish]));
     let hook: Arc<dyn StepHook> = Arc::new(Both(undo.clone(), finish.clone()));

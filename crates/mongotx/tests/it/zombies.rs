@@ -137,7 +137,7 @@ fn check_end(name: &str, scenario: Scenario, end: End, decided: bool, registered
     assert!(expected.contains(&end), "{name}: {end:?}; decided: {decided}, registered: {registered}");
 }
 
-/// What the rival wrote is there, whatever the zombie did on top of it.
+/// Checks that the rival's writes are there, whatever the zombie did on top of them.
 async fn assert_nothing_lost(name: &str, world: &World, rival: &Client) {
     for coll in COLLECTIONS {
         let kept = world.collection(rival, coll).count_documents(doc! {"_id": {"$lt": 3}, "n": {"$gte": 100}}).await;

@@ -27,7 +27,7 @@ use crate::{
 const HISTORY_LOST: i32 = 286;
 /// Bytes of events that are read at a time; the last of them may be larger.
 const READ_BYTES: usize = 16 * 1024 * 1024;
-/// How often a caller that waits looks for events of other clients.
+/// Interval at which a caller that waits looks for events of other clients.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 
 /// A place in the events of a deployment: behind the one with this number.

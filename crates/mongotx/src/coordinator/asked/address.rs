@@ -16,7 +16,7 @@ pub(crate) struct Address {
     pub(crate) id: Bson,
     /// The values of the shard key; empty where there is none, or where they are not known.
     key: Document,
-    /// Whether it stands for everything that the transactions in question hold.
+    /// True if it stands for everything that the transactions in question hold.
     any: bool,
 }
 

@@ -73,7 +73,7 @@ impl Fields {
         }
     }
 
-    /// Does a change of these fields have to do with what rests on the others?
+    /// Returns true if a change of these fields matters to what rests on the others.
     pub(crate) fn meet(&self, others: &Self) -> bool {
         match (self, others) {
             (Self::Of(some), Self::Of(others)) => !some.is_disjoint(others),

@@ -44,37 +44,39 @@ impl Query {
         })
     }
 
-    /// Do filter or projection read stored documents as a whole, their locks included?
+    /// Returns true if filter or projection reads stored documents as a whole, their locks
+    /// included.
     pub(crate) fn sees_lock_fields(&self) -> bool {
         filter::sees_lock_fields(&self.filter) || self.projection.as_ref().is_some_and(projection::shows_lock_fields)
     }
 
-    /// Does the server fetch the one document and never look at the sort?
+    /// Returns true if the server fetches the one document and never looks at the sort.
     pub(crate) fn is_fetch(&self) -> bool {
         let one = |value: &Bson| !matches!(value, Bson::Document(operators) if operators.contains_key("$in"));
         let by_id = filter::is_only_id(&self.filter) && self.filter.get("_id").is_some_and(one);
         by_id && self.skip == 0 && self.terms.hint.is_none()
     }
 
-    /// Are filter and order about nothing but the `_id`, so that they say the same of both versions
-    /// of a document, which is to be shown?
+    /// Returns true if filter and order are about nothing but the `_id`, so that they mean the same
+    /// for both versions of a document, which is to be shown.
     pub(crate) fn is_by_id_alone(&self) -> bool {
         let names = self.filter.keys().chain(self.sort.iter().flat_map(Document::keys));
         !self.is_for_locks && !self.filter.is_empty() && names.into_iter().all(|name| name == "_id")
     }
 
-    /// Is its answer one document, as the application wrote it, or none, and nothing else?
+    /// Returns true if its answer is one document, as the application wrote it, or none, and
+    /// nothing else.
     pub(crate) fn is_whole_document(&self) -> bool {
         let bare = self.skip == 0 && self.projection.is_none() && self.terms.collation.is_none();
         bare && self.terms.staleness.is_none() && self.terms.find_only.is_none() && filter::is_only_id(&self.filter)
     }
 
-    /// Does it answer every document that matches, with its `_id`?
+    /// Returns true if it answers every document that matches, with its `_id`.
     pub(crate) fn lists_documents(&self) -> bool {
         self.skip == 0 && self.limit == 0 && self.shows_ids()
     }
 
-    /// Has each document of the answer its `_id`?
+    /// Returns true if each document of the answer has its `_id`.
     pub(crate) fn shows_ids(&self) -> bool {
         let shows_id = |projection: &Document| match projection.get("_id") {
             None | Some(Bson::Boolean(true)) => true,

@@ -36,7 +36,7 @@ pub(crate) struct FindOnly {
     pub(crate) max: Option<Document>,
     /// To answer the keys of the index in place of the documents.
     pub(crate) return_key: bool,
-    /// Whether the answer shows where the server stores each document.
+    /// True if the answer shows where the server stores each document.
     pub(crate) show_record_id: bool,
 }
 

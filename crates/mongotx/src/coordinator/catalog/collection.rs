@@ -23,7 +23,7 @@ pub(crate) struct Collection {
     pub(crate) unlockable: Option<String>,
     /// Why no transaction may write to it: that, or another reason.
     pub(super) refused: Option<String>,
-    /// Whether it is a time series, in which nothing is ever pending.
+    /// True if it is a time series, in which nothing is ever pending.
     pub(super) is_series: bool,
     /// Strings compare by its default collation, not by their bytes.
     pub(crate) has_collation: bool,
@@ -103,25 +103,26 @@ impl Collection {
         }
     }
 
-    /// Is everything stored in the form that transactions need?
+    /// Returns true if everything is stored in the form that transactions need.
     pub(super) fn is_adopted(&self) -> bool {
         let validated = self.validator.as_ref().is_none_or(|stored| validator::unwrap(stored).is_some());
         validated && self.indexes.iter().all(Index::is_adopted)
     }
 
-    /// Does a mirrored index find pending documents faster than the index on all of them?
+    /// Returns true if a mirrored index finds pending documents faster than the index on all of
+    /// them.
     pub(crate) fn asks_mirrors(&self, filter: &Document) -> bool {
         let leads = |index: &Index| index.key().keys().next().is_some_and(|field| filter.contains_key(field));
         self.crowded && self.indexes.iter().any(|index| index.mirrored && leads(index))
     }
 
-    /// Whether queries are to look for all writers, if many documents were pending when it was
-    /// looked up. `None` if it has no mirrored index, none on pending documents, or a collation.
+    /// The counters of looks for all writers, if many documents were pending when it was looked up.
+    /// `None` if it has no mirrored index, none on pending documents, or a collation.
     pub(crate) fn wide_probes(&self) -> Option<Arc<WideProbes>> {
         (self.crowded && self.has_pending_index && !self.has_collation).then(|| Arc::clone(&self.wide_probes))
     }
 
-    /// Has it any mirrored index?
+    /// Returns true if it has any mirrored index.
     pub(super) fn has_mirrors(&self) -> bool {
         self.indexes.iter().any(|index| index.mirrored)
     }
@@ -131,7 +132,8 @@ impl Collection {
         self.uniques.iter().filter(|unique| touches_stored(update, &unique.fields())).cloned().collect()
     }
 
-    /// Does the filter demand one key of a unique index, so that at most one document matches?
+    /// Returns true if the filter demands one key of a unique index, so that at most one document
+    /// matches.
     pub(crate) fn is_pinned_by(&self, filter: &Document) -> bool {
         self.pinned_key(filter).is_some()
     }
@@ -148,14 +150,14 @@ impl Collection {
         plain.map(|unique| unique.key.keys().cloned().collect()).collect()
     }
 
-    /// How many keys of a unique index the filter allows: of that many documents that match, each
-    /// has one, and no other document matches.
+    /// Number of keys of a unique index that the filter allows: of that many documents that match,
+    /// each has one, and no other document matches.
     pub(crate) fn keys_allowed(&self, filter: &Document) -> Option<usize> {
         if self.has_collation { None } else { self.made.iter().filter_map(|unique| unique.keys_allowed(filter)).min() }
     }
 
-    /// Must a write of one document outside a transaction be one of its own, because pending values
-    /// count, or because it leaves an event?
+    /// Returns true if a write of one document outside a transaction must be one of its own,
+    /// because pending values count, or because it leaves an event.
     pub(crate) fn needs_transaction(&self, update: Option<&Update>) -> bool {
         // If no transaction may write to it, the transaction reports that.
         self.watch.is_some()
@@ -169,12 +171,12 @@ impl Collection {
         text.try_for_each(|index| Ok(check_text_document(document, &index.spec)?))
     }
 
-    /// Has it a text index?
+    /// Returns true if it has a text index.
     pub(crate) fn has_words(&self) -> bool {
         self.indexes.iter().any(|index| index.spec.contains_key("textIndexVersion"))
     }
 
-    /// Could a text index refuse what the update makes of a document?
+    /// Returns true if a text index could refuse what the update makes of a document.
     pub(crate) fn words_touched(&self, update: &Update) -> bool {
         self.indexes.iter().any(|index| touches_stored(update, &text_fields(&index.spec)))
     }

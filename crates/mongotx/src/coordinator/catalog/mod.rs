@@ -58,11 +58,11 @@ use crate::{
     options::{ChangeStreams, ClientOptions, Namespace},
 };
 
-/// How long what is known of a collection is trusted.
+/// Time for which the look-up of a collection is trusted.
 pub(crate) const FRESH: Duration = Duration::from_secs(10);
 /// Number of pending documents from which on a collection is crowded.
 const CROWD: i64 = 100;
-/// How long a query waits for the index on pending documents.
+/// Longest wait of a query for the index on pending documents.
 const MOMENT: Duration = Duration::from_millis(500);
 const MAX_CACHED: usize = 10_000;
 /// Times that a collection is looked up because what was known of it was forgotten meanwhile.
@@ -185,8 +185,8 @@ impl Catalog {
         Err(Error::new(ErrorKind::Conflict, message))
     }
 
-    /// May transactions write to it? If they may once its indexes and its validator are stored as
-    /// they need them, that is done now.
+    /// Checks that transactions may write to the collection. If they may once its indexes and its
+    /// validator are stored as they need them, that is done now.
     pub(crate) async fn admit_writes(&self, ns: &Namespace, me: TxId) -> Result<Arc<Collection>> {
         let enlisted = self.enlisted.lock().ok().and_then(|enlisted| enlisted.get(ns).copied());
         if enlisted != Some(me.client) {

@@ -32,13 +32,13 @@ impl Shards {
         Ok(Self { declared: declared.iter().map(parse).collect::<Result<_>>()?, routed, known: Mutex::default() })
     }
 
-    /// Is it a router's deployment?
+    /// Returns true if it is a router's deployment.
     pub(crate) fn are_routed(&self) -> bool {
         self.routed
     }
 
-    /// Has no collection a key, so that a document that waits to be inserted has nothing but its
-    /// `_id`?
+    /// Returns true if no collection has a key, so that a document that waits to be inserted has
+    /// nothing but its `_id`.
     pub(crate) fn none(&self) -> bool {
         self.declared.is_empty() && !self.routed
     }

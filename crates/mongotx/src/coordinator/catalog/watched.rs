@@ -21,7 +21,7 @@ const INVALID_OPTIONS: i32 = 72;
 /// Options of collections in which transactions can lock nothing.
 const UNLOCKABLE: [&str; 3] = ["viewOn", "timeseries", "capped"];
 
-/// Do these options of a `create` or `collMod` switch change streams on?
+/// Returns true if these options of a `create` or `collMod` switch change streams on.
 pub(crate) fn switches_on(options: &Document) -> bool {
     options.get_document(IMAGES).is_ok_and(|images| images.get("enabled") == Some(&Bson::Boolean(true)))
 }
@@ -43,8 +43,8 @@ pub(crate) fn check_created(ns: &Namespace, options: &Document) -> Result<()> {
 }
 
 impl Catalog {
-    /// Whether a change of the collection's options is to switch change streams on where they are
-    /// not.
+    /// Returns true if a change of the collection's options is to switch change streams on where
+    /// they are not.
     ///
     /// # Errors
     /// 72 for a collection in which transactions can lock nothing.

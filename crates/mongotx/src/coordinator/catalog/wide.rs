@@ -1,4 +1,4 @@
-//! Whether it is worth while to look for all writers of a collection first (decision 0065).
+//! Counters that decide whether queries look for all writers of a collection first (decision 0065).
 
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
@@ -16,7 +16,7 @@ pub(crate) struct WideProbes {
 }
 
 impl WideProbes {
-    /// Is the next query to look for all writers?
+    /// Returns true if the next query is to look for all writers.
     pub(crate) fn is_next_wide(&self) -> bool {
         self.left.fetch_update(Relaxed, Relaxed, |left| left.checked_sub(1)).is_err()
     }

@@ -45,7 +45,7 @@ use crate::{
 
 /// Interval between two renewals of the hold.
 const BEAT: Duration = Duration::from_secs(2);
-/// How long steps 2 to 4 may take, besides what live owners need.
+/// Longest time of steps 2 to 4, besides what live owners need.
 const SETTLING: Duration = Duration::from_secs(60);
 /// Between two rounds of these steps.
 const PAUSE: Duration = Duration::from_millis(100);
@@ -249,7 +249,7 @@ impl Checkpoints {
         }
     }
 
-    /// Is no document locked in these collections? Repairs those that are.
+    /// Returns true if no document is locked in these collections. Repairs those that are.
     async fn unlock(&self, settled: &mut Settled) -> Result<bool> {
         let mut is_clean = true;
         for ns in &settled.collections {

@@ -43,9 +43,9 @@ use crate::{
     options::Namespace,
 };
 
-/// How long a caller waits until its documents are free.
+/// Time that a caller waits until its documents are free.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// How long a reader waits for what is being finished before it does it itself.
+/// Time that a reader waits for the finisher before it finishes a document itself.
 const MOMENT: Duration = Duration::from_millis(100);
 
 /// Documents that a transaction has locked in one collection.
@@ -55,7 +55,7 @@ pub(crate) struct Held {
     pub(crate) written: Vec<Address>,
     /// Addresses of the read-locked documents.
     pub(crate) read: Vec<Address>,
-    /// How many of the write-locked ones are known to have been.
+    /// Number of the write-locked documents that are known to have been locked.
     pub(crate) own: usize,
     /// True if some of them were inserted.
     pub(crate) inserts: bool,
@@ -225,13 +225,14 @@ impl Finisher {
         desk.until(MOMENT, |_| over.load(SeqCst)).await;
     }
 
-    /// Could a query of this collection meet what this client has committed and not finished?
+    /// Returns true if a query of this collection could meet what this client has committed and not
+    /// finished.
     pub(crate) fn has_left(&self, ns: &Namespace) -> bool {
         self.desk().backlog().has_left(ns)
     }
 
-    /// Has this client committed a transaction that has written to this collection, and not
-    /// finished all of it?
+    /// Returns true if this client has committed a transaction that has written to this collection,
+    /// and not finished all of it.
     pub(crate) fn has_committed(&self, ns: &Namespace) -> bool {
         self.desk().backlog().has_committed(ns)
     }
@@ -250,7 +251,7 @@ impl Finisher {
         self.unfinished(ns, ids).await.is_empty()
     }
 
-    /// Is something that was handed over by then not finished in this collection?
+    /// Returns true if something that was handed over by then is not finished in this collection.
     pub(crate) fn has_open(&self, ns: &Namespace, by: ByNow) -> bool {
         self.desk().backlog().has_open(ns, by)
     }
@@ -260,16 +261,16 @@ impl Finisher {
         self.desk().backlog().by_now()
     }
 
-    /// When was this transaction committed, if this client has committed it and had not finished it
-    /// at that moment? Its documents may be locked still, and do not change any more: of one that
-    /// was committed before, the unsafe version in a document that was fetched after that moment is
-    /// what it has committed, whether it has been finished since or not. `None`: that is not known
-    /// here.
+    /// Returns whether this transaction was committed before or after `by`, if this client has
+    /// committed it and had not finished it at that moment. Its documents may be locked still, and
+    /// do not change any more: of one that was committed before, the unsafe version in a document
+    /// that was fetched after that moment is what it has committed, whether it has been finished
+    /// since or not. `None`: that is not known here.
     pub(crate) fn when_committed(&self, id: TxId, by: ByNow) -> Option<When> {
         self.desk().backlog().when_committed(id, by)
     }
 
-    /// Is it known here that it was committed, and not finished, at that moment?
+    /// Returns true if it is known here that it was committed, and not finished, at that moment.
     pub(crate) fn was_committed(&self, id: TxId, by: ByNow) -> bool {
         self.when_committed(id, by) == Some(When::Before)
     }
@@ -289,12 +290,12 @@ pub(crate) enum When {
 pub(crate) struct ByNow {
     /// Number of commits that have been handed over.
     handed_over: u64,
-    /// How many of those that were committed have been finished.
+    /// Number of those that were committed and have been finished.
     finished: u64,
 }
 
 impl ByNow {
-    /// Whether the commit with this number was handed over before the moment, or since.
+    /// Returns whether the commit with this number was handed over before the moment, or since.
     fn of(self, number: u64) -> When {
         if number <= self.handed_over { When::Before } else { When::Since }
     }

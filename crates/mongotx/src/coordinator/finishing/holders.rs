@@ -17,8 +17,8 @@ pub(crate) struct Holder {
 }
 
 impl Holder {
-    /// Whether it may have been committed after the fetch, and have written to the document again
-    /// before that.
+    /// Returns true if it may have been committed after the fetch, and have written to the document
+    /// again before that.
     pub(crate) fn is_news(&self) -> bool {
         self.status == TxStatus::Committed && !self.had_committed
     }

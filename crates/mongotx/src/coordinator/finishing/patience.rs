@@ -38,7 +38,7 @@ impl Patience {
         }
     }
 
-    /// Is it the first time that something was in the way?
+    /// Returns true if it is the first time that a rival was in the way.
     pub(crate) fn notice(&mut self) -> bool {
         !std::mem::replace(&mut self.noticed, true)
     }

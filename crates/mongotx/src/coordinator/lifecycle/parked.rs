@@ -33,7 +33,7 @@ use crate::{
 /// Time that the reaper sleeps when nothing is listed: the first transaction that is listed wakes
 /// it.
 const NOTHING_LISTED: Duration = Duration::from_secs(3_600);
-/// How long it sleeps at least between two looks at all that are listed.
+/// Shortest sleep between two looks at all that are listed.
 const SHORTEST_SLEEP: Duration = Duration::from_millis(10);
 
 /// Place of a session's transaction.
@@ -107,12 +107,12 @@ impl Parking {
         }
     }
 
-    /// Is what the transaction reads validated at its commit?
+    /// Returns true if what the transaction reads is validated at its commit.
     pub(crate) fn validates(&self) -> bool {
         self.validates
     }
 
-    /// Was it left idle for too long?
+    /// Returns true if it was left idle for too long.
     pub(crate) fn is_reaped(&self) -> bool {
         matches!(&*self.place(), Place::Reaped(_))
     }

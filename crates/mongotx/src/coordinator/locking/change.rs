@@ -17,12 +17,12 @@ pub(super) fn nothing() -> Document {
 }
 
 impl Change<'_> {
-    /// Does it only lock the document?
+    /// Returns true if it only locks the document.
     pub(crate) fn is_lock(&self) -> bool {
         matches!(self, Self::Update { update: Update::Pipeline(stages), .. } if *stages == [nothing()])
     }
 
-    /// Can one statement lock a document and make the change?
+    /// Returns true if one statement can lock a document and make the change.
     pub(super) fn is_one_statement(&self) -> bool {
         match self {
             Self::Remove => true,

@@ -1,5 +1,5 @@
-//! What has to be examined once a change is made, and taken back where it does not stand: values of
-//! unique indexes, the shard key, words of text indexes.
+//! Consequences that have to be examined once a change is made, and taken back where they do not
+//! stand: values of unique indexes, the shard key, words of text indexes.
 
 use bson::Document;
 use protocol::TxId;

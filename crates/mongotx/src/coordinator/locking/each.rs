@@ -189,7 +189,7 @@ impl Locking {
         Ok((statements, is_full))
     }
 
-    /// Does nothing have to be examined once this change is made?
+    /// Returns true if nothing has to be examined once this change is made.
     async fn is_all_there_is(&self, collection: &Collection, each: &Each<'_>) -> Result<bool> {
         if let Change::Update { update: Update::Replacement(document), .. } = each.change
             && collection.check_words(document).is_err()
@@ -199,7 +199,7 @@ impl Locking {
         Ok(self.consequences(collection, &each.target, &each.change).await?.are_none())
     }
 
-    /// How many of the first were changed, none after them being held.
+    /// Returns the number of the first documents that were changed, none after them being held.
     async fn in_order(
         &self,
         tx: &mut Transaction,
@@ -301,7 +301,7 @@ struct Room {
 }
 
 impl Room {
-    /// Does the command have room for these statements as well?
+    /// Returns true if the command has room for these statements as well.
     fn takes(&mut self, statements: &Statements) -> bool {
         self.bytes += statements.all.iter().map(|one| one.as_bytes().len()).sum::<usize>();
         self.bytes <= BATCH_BYTES

@@ -25,7 +25,7 @@ pub(crate) struct Asked<'a> {
     /// No more than these fields of the stored document, the `_id` and the lock among them; `None`:
     /// all of it.
     pub(crate) fields: Option<&'a Document>,
-    /// Whether the caller can note that the document is the first that others see, and check it
+    /// True if the caller can note that the document is the first that others see, and check it
     /// again at the commit.
     pub(crate) can_note_first: bool,
 }

@@ -51,9 +51,9 @@ impl Target<'_> {
         }
     }
 
-    /// Whether the transaction has to wait for a holder of the document. It has if it wants the
-    /// document whatever that contains, or has selected it by what all see of it, and has done
-    /// nothing to it yet.
+    /// Returns true if the transaction has to wait for a holder of the document: it needs the
+    /// document whatever that contains, or has selected it by the version that all see, and has
+    /// done nothing to it yet.
     pub(crate) fn is_the_document(&self, tx: &Transaction) -> bool {
         let wanted = match self.chosen {
             true => !has_special(self.filter) && !sees_lock_fields(self.filter),

@@ -220,8 +220,8 @@ impl Uniqueness {
         Ok(None)
     }
 
-    /// Has another document than `own`, which this transaction does not hold, a key of one of these
-    /// in its safe version?
+    /// Returns true if another document than `own`, which this transaction does not hold, has a key
+    /// of one of these in its safe version.
     async fn may_have_rivals(
         &self,
         ns: &Namespace,
@@ -258,7 +258,7 @@ impl Uniqueness {
         Ok(Some(((!lock.insert).then_some(stored), changed)))
     }
 
-    /// Does a partial index hold the unsafe version?
+    /// Returns true if a partial index holds the unsafe version.
     async fn is_indexed(&self, placed: &Placed<'_>, unique: &Unique) -> Result<bool> {
         let Some(partial) = &unique.partial else { return Ok(true) };
         let filter = doc! {"$and": [placed.at.filter(), rewrite_filter(partial)?]};

@@ -47,8 +47,8 @@ use crate::{
     steps::Step,
 };
 
-/// How long the index on an almost empty collection may take: as long as the majority of the
-/// members is away.
+/// Longest time for building the index on an almost empty collection: as long as the majority of
+/// the members is away.
 const LONGEST_BUILD_MS: i32 = 30_000;
 /// Records and notices that one batch of a look brings: it is enough unless very many clients have
 /// ended within the last half hour.

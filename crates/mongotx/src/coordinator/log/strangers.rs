@@ -105,7 +105,7 @@ pub(crate) async fn server_time(server: &Server) -> Result<DateTime> {
     })
 }
 
-/// A client of which there is no record in `database`: may what carries its id be rolled back?
+/// Checks that locks of a client without a record in `database` may be rolled back.
 ///
 /// # Errors
 /// [`ErrorKind::Invalid`] when its records are elsewhere, [`ErrorKind::Corruption`] when its record

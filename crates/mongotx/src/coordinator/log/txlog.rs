@@ -71,7 +71,8 @@ pub(crate) struct Barrier {
 }
 
 impl Barrier {
-    /// Was the server the same all the while since `earlier`, and the record fenced?
+    /// Returns true if the server was the same all the while since `earlier`, and the record
+    /// fenced.
     pub(crate) fn follows(&self, earlier: &Self) -> bool {
         (self.epoch, self.fenced) == (earlier.epoch, earlier.fenced)
     }
@@ -86,11 +87,11 @@ pub(crate) trait TxLog: Send + Sync {
     /// Before the first prepared write to a further collection.
     fn enlist<'a>(&'a self, id: TxId, ns: &'a Namespace) -> BoxFuture<'a, Result<()>>;
 
-    /// Is it a live record of this client?
+    /// Returns true if it is a live record of this client.
     fn owns(&self, client: ClientId) -> bool;
 
-    /// Whether a transaction of this client can still be committed, as far as that is known without
-    /// asking the server.
+    /// Returns whether a transaction of this client can still be committed, as far as that is known
+    /// without a command.
     fn standing(&self, started: Started) -> Standing;
 
     /// An error if the transaction cannot be committed any more: its record says so, or the server

@@ -32,7 +32,7 @@ fn any(value: &Bson, is_wanted: &impl Fn(&Bson) -> bool, is_wanted_key: &impl Fn
     }
 }
 
-/// Whether the value depends on chance, or on a script.
+/// Returns true if the value depends on chance, or on a script.
 pub(crate) fn is_in(document: &Document) -> bool {
     let is_cluster_time = |value: &Bson| value.as_str().is_some_and(|text| text.starts_with("$$CLUSTER_TIME"));
     any(&Bson::Document(document.clone()), &is_cluster_time, &|key| CHANCE.contains(&key))

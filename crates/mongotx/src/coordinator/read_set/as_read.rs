@@ -13,7 +13,7 @@ use sd2v::filter::Exact;
 use super::{kept::KeptAnswer, witness::Witness};
 use crate::{coordinator::asked::own_key::OwnKey, document};
 
-/// What one document was read to be, by all reads of it that are kept.
+/// Content of one document by all reads of it that are kept.
 pub(crate) struct AsRead {
     key: OwnKey,
     reads: Vec<Witness>,
@@ -63,7 +63,8 @@ impl AsRead {
         self.reads.iter().flat_map(of).collect()
     }
 
-    /// Is this document, which shows these fields at least, byte for byte what was read?
+    /// Returns true if this document, which shows these fields at least, is byte for byte what was
+    /// read.
     pub(crate) fn is_same(&self, shown: &RawDocument) -> bool {
         self.reads.iter().all(|read| {
             let seen = read.state();

@@ -56,7 +56,7 @@ impl KeptAnswer {
         is_new.then_some(self)
     }
 
-    /// Has every `_id` of the query a document?
+    /// Returns true if every `_id` of the query has a document.
     pub(super) fn has_all(&self) -> bool {
         self.documents.len() == self.named
     }
@@ -76,7 +76,7 @@ impl KeptAnswer {
         self.locked.insert(key.clone());
     }
 
-    /// Is every document locked, as it was read?
+    /// Returns true if every document is locked, as it was read.
     pub(super) fn is_locked(&self) -> bool {
         self.has_all() && self.locked.len() == self.named
     }

@@ -86,7 +86,7 @@ impl Entry {
         }
     }
 
-    /// Does the answer depend on one document alone?
+    /// Returns true if the answer depends on one document alone.
     pub(in crate::coordinator) fn is_of_one(&self) -> bool {
         self.pinned.is_some() || self.witness.documents().is_some_and(|documents| documents.len() == 1)
     }
@@ -155,7 +155,7 @@ impl ReadSet {
         self.points().map(|(ns, _)| ns).chain(self.entries.iter().flat_map(|entry| &entry.collections))
     }
 
-    /// Has it read documents of this collection by their `_id`s?
+    /// Returns true if it has read documents of this collection by their `_id`s.
     pub(crate) fn has_points(&self, ns: &Namespace) -> bool {
         self.points.get(ns).is_some_and(|points| !points.is_empty())
     }
@@ -207,7 +207,7 @@ impl ReadSet {
         if keeping < MOST_ANSWERS { KeptAnswer::of(query) } else { None }
     }
 
-    /// What the document with this `_id` was read to be, where that is kept.
+    /// Content of the document with this `_id` as it was read, where that is kept.
     pub(crate) fn as_read(&self, ns: &Namespace, id: &Bson) -> Option<AsRead> {
         if self.kept.is_empty() {
             return None;
@@ -258,7 +258,7 @@ impl ReadSet {
         self.entries.iter().for_each(|entry| entry.witness.fix());
     }
 
-    /// How many entries there are now, to go back to.
+    /// Number of entries now, to go back to.
     pub(crate) fn mark(&self) -> usize {
         self.entries.len()
     }

@@ -89,7 +89,7 @@ impl Witness {
         self
     }
 
-    /// Is it the witness of the same answer?
+    /// Returns true if it is the witness of the same answer.
     pub(super) fn is(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.0, &other.0)
     }
@@ -122,13 +122,13 @@ impl Witness {
         self.state().digest
     }
 
-    /// Is every document of the answer locked, as it was read?
+    /// Returns true if every document of the answer is locked, as it was read.
     pub(super) fn is_locked(&self) -> bool {
         let seen = self.state();
         seen.digest.complete && seen.kept.as_ref().is_some_and(KeptAnswer::is_locked)
     }
 
-    /// Does this witness keep the documents of its answer?
+    /// Returns true if this witness keeps the documents of its answer.
     pub(super) fn keeps(&self) -> bool {
         self.state().kept.is_some()
     }

@@ -23,7 +23,7 @@ use crate::{
 /// Commands that change documents and have ways of their own.
 const WRITES: [&str; 6] = ["insert", "update", "delete", "findAndModify", "findandmodify", "bulkWrite"];
 
-/// Is it a command that changes documents?
+/// Returns true if it is a command that changes documents.
 pub(super) fn is_write(command: &Document) -> bool {
     command.keys().next().is_some_and(|name| WRITES.contains(&name.as_str()))
 }
@@ -37,8 +37,8 @@ fn written(db: &str, command: &Document) -> Option<Namespace> {
     coll.as_str().filter(|_| is_of_one).map(|coll| Namespace::new(db, coll))
 }
 
-/// Does every statement demand that its document has no lock, or that there is none, or fail where
-/// it has one?
+/// Returns true if every statement demands that its document has no lock, or does not exist, or
+/// fails where it has one.
 fn spares_locked(command: &Document) -> bool {
     let mut statements = ["updates", "deletes"].into_iter().filter_map(|list| command.get_array(list).ok()).flatten();
     let spares = |filter: &Bson| {
@@ -58,9 +58,9 @@ fn is_unlocked(filter: &Document) -> bool {
     absent(WRITER) && absent(READERS)
 }
 
-/// Does it make an empty collection that keeps its documents, or indexes by which no committed
-/// document is found? A view may show documents at once; and which documents move while an index is
-/// scanned depends on its fields, which others know ten seconds later (decision 0069).
+/// Returns true if it makes an empty collection that keeps its documents, or indexes by which no
+/// committed document is found. A view may show documents at once; and which documents move while
+/// an index is scanned depends on its fields, which others know ten seconds later (decision 0069).
 fn only_makes(command: &Document) -> bool {
     match command.keys().next().map(String::as_str) {
         Some("create") => !command.contains_key("expireAfterSeconds") && !command.contains_key("viewOn"),
@@ -72,7 +72,7 @@ fn only_makes(command: &Document) -> bool {
     }
 }
 
-/// Is it sent for the server's error, and can change no document?
+/// Returns true if it is sent for the server's error, and can change no document.
 fn matches_nothing(command: &Document) -> bool {
     let may_insert = |statement: &Document| matches!(statement.get("upsert"), Some(Bson::Boolean(true)));
     let is_nothing = |filter: Option<&Bson>| filter.and_then(Bson::as_document).is_some_and(is_nowhere);

@@ -36,8 +36,8 @@ impl Server {
         })
     }
 
-    /// Has this transaction given the document another shard key than that by which it is stored?
-    /// The inner error says so.
+    /// Returns an inner error if this transaction has given the document another shard key than
+    /// that by which it is stored.
     pub(crate) async fn refuse_changed_key(
         &self,
         ns: &Namespace,

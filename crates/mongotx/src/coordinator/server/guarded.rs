@@ -113,7 +113,7 @@ impl Server {
     }
 }
 
-/// Does the server at the other end refuse what it has to refuse, and nothing else?
+/// Returns true if the server at the other end refuses what it has to refuse, and nothing else.
 async fn ask(mut line: Line<'_>, home: &str) -> Result<bool> {
     let now = DateTime::now();
     let samples = Samples::new(ObjectId::new(), now);

@@ -76,7 +76,7 @@ pub(crate) struct Leading<'a> {
     answer: Option<Result<WriteAnswer>>,
 }
 
-/// Is it certain that the server has carried the command out, or refused it?
+/// Returns true if it is certain that the server has carried the command out, or refused it.
 fn is_answered<T>(answer: &Result<T>) -> bool {
     !answer.as_ref().is_err_and(|error| error.kind() == ErrorKind::Unavailable)
 }

@@ -50,7 +50,7 @@ const RENEWED_AFTER: Duration = Duration::from_secs(5 * 60);
 const COVERS: Duration = Duration::from_secs(10 * 60);
 /// Interval at which a client looks whether its notices can be ended.
 const QUIET_INTERVAL: Duration = Duration::from_secs(10);
-/// How long a write waits for a notice that is only renewed.
+/// Longest wait of a write for a notice that is only renewed.
 const LONGEST_RENEWAL: Duration = Duration::from_secs(10);
 
 /// The notices of one client, and what it is changing.
@@ -99,12 +99,12 @@ impl Plain {
         self.given.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Is it a collection that no validation takes for unchanged?
+    /// Returns true if it is a collection that no validation takes for unchanged.
     fn is_of_records(&self, ns: Option<&Namespace>) -> bool {
         ns.is_some_and(|ns| holds_records(ns, &self.home.db))
     }
 
-    /// Is this notice one of this client's own?
+    /// Returns true if this notice is one of this client's own.
     pub(crate) fn is_own(&self, notice: ObjectId) -> bool {
         self.given().is_own(notice)
     }
@@ -178,7 +178,8 @@ impl Server {
         }
     }
 
-    /// A write that was admitted has waited for its connection: does its notice still cover it?
+    /// Checks that the notice of a write that was admitted, and has waited for its connection,
+    /// still covers it.
     pub(super) fn check_covered(&self, ns: Option<&Namespace>) -> Result<()> {
         if !self.needs_notice(ns, COVERS) {
             return Ok(());
@@ -200,7 +201,8 @@ impl Server {
         }
     }
 
-    /// Is there no notice about this collection, or about any, that is young enough?
+    /// Returns true if there is no notice about this collection, or about any, that is young
+    /// enough.
     fn needs_notice(&self, ns: Option<&Namespace>, age: Duration) -> bool {
         let is_needed = self.plain.is_heeded && !self.plain.is_of_records(ns);
         is_needed && !self.plain.given().has_notice(ns.map(Tag::of), age)
@@ -300,8 +302,8 @@ impl Server {
         }
     }
 
-    /// What fails here, or is dropped, is done by the next call: they go on until this is
-    /// acknowledged.
+    /// Ends these notices. If that fails, or is dropped, the next call does it: they go on until
+    /// their end is acknowledged.
     async fn end(&self, over: Vec<ObjectId>) -> Result<()> {
         if over.is_empty() {
             return Ok(());

@@ -54,7 +54,7 @@ impl Stream {
         }
     }
 
-    /// Has the server sent all of the answer?
+    /// Returns true if the server has sent all of the answer.
     pub(crate) fn has_come(&self) -> bool {
         match self {
             Self::Driver(_) => false,
@@ -62,7 +62,7 @@ impl Stream {
         }
     }
 
-    /// Is it known that nothing is left?
+    /// Returns true if it is known that nothing is left.
     pub(crate) fn is_over(&self) -> bool {
         match self {
             Self::Driver(_) => false,

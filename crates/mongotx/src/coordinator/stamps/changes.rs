@@ -61,7 +61,7 @@ pub(crate) struct Closed {
     records: HashMap<ClientId, ClosedRecord>,
     /// A moment by which a look had found over every notice that is known to be.
     over_since: Option<Moment>,
-    /// Whether notices that are over were too many to be remembered.
+    /// True if notices that are over were too many to be remembered.
     is_full: bool,
 }
 
@@ -141,7 +141,7 @@ pub(crate) struct ChangeLook {
     asked: Moment,
     before: Connections,
     after: Connections,
-    /// Whether the look has waited for the majority of the members.
+    /// True if the look has waited for the majority of the members.
     by_majority: bool,
     changes: Changes,
     quiet: HashMap<ClientId, ObjectId>,
@@ -212,18 +212,18 @@ impl ChangeLook {
         self.closed.over_since
     }
 
-    /// Are more notices over than are remembered?
+    /// Returns true if more notices are over than are remembered.
     pub(crate) fn forgets_notices(&self) -> bool {
         self.closed.is_full
     }
 
-    /// Were there the same connections all the while?
+    /// Returns true if the connections were the same all the while.
     pub(crate) fn is_of(&self, now: Connections) -> bool {
         self.before == now
     }
 
-    /// Whether only the owner of these stamps has set one of these names, records that are closed
-    /// excepted.
+    /// Returns true if only the owner of these stamps has set one of these names, records that are
+    /// closed excepted.
     pub(crate) fn is_silent(&self, own: &Changes, tags: &Tags) -> bool {
         let is_open = |client: &ClientId| !self.closed.records.contains_key(client);
         let others = self.changes.0.iter().filter(|(client, _)| !own.0.contains_key(client) && is_open(client));
@@ -259,8 +259,8 @@ impl ChangeLook {
         Some(changed.map(|(_, tag)| *tag).collect())
     }
 
-    /// Have other clients than the owner of these stamps set one of these names between the sending
-    /// of this look and that of the later one? `None`: that cannot be said.
+    /// Returns true if other clients than the owner of these stamps have set one of these names
+    /// between the sending of this look and that of the later one. `None`: that is not known.
     pub(crate) fn changed_by_others(&self, later: &Self, own: &Changes, tags: &Tags, same: SameServer) -> Option<bool> {
         if !self.can_be_compared(later, same) {
             return None;
@@ -307,7 +307,7 @@ pub(crate) fn stamps_of_reads(ns: &Namespace, documents: Option<&[OwnKey]>) -> V
 mod tests {
     use super::*;
 
-    /// Does a decision about the first change what is read of the second?
+    /// Returns true if a decision about the first changes what is read of the second.
     fn disturbs(changed: Option<Vec<i64>>, read: Option<Vec<i64>>) -> bool {
         let ns = Namespace::new("d", "c");
         let keys = |documents: Option<Vec<i64>>| -> Option<Vec<OwnKey>> {

@@ -31,7 +31,7 @@ impl Scope {
         }
     }
 
-    /// Is it about what this change stamp stands for?
+    /// Returns true if it is about what this change stamp stands for.
     pub(crate) fn concerns(&self, tag: Tag) -> bool {
         match self {
             Self::All => true,
@@ -39,7 +39,7 @@ impl Scope {
         }
     }
 
-    /// Does it cover writes in this collection, or in any (`None`)?
+    /// Returns true if it covers writes in this collection, or in any (`None`).
     pub(crate) fn covers(&self, collection: Option<Tag>) -> bool {
         collection.map_or(*self == Self::All, |tag| self.concerns(tag))
     }

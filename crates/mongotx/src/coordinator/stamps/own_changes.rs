@@ -51,7 +51,7 @@ struct Known {
     lost: Option<Lost>,
 }
 
-/// How long after it was lost a plain write may still arrive: a notice covers it for less.
+/// Time after its loss in which a plain write may still arrive: a notice covers it for less.
 const LONGEST_LATE: Duration = Duration::from_secs(30 * 60);
 
 /// A change whose outcome the client will not learn.
@@ -64,7 +64,7 @@ struct Lost {
 }
 
 impl Lost {
-    /// May it still arrive at this process, or may that have been the one that it arrived at?
+    /// Returns true if it may still arrive at this process, or may have arrived at it.
     fn concerns(self, process: Option<ObjectId>) -> bool {
         let is_past = self.at.is_some_and(|at| at.steadily_elapsed() >= LONGEST_LATE);
         !is_past && (self.process.is_none() || process.is_none() || self.process == process)
@@ -92,7 +92,7 @@ impl Known {
     }
 }
 
-/// What is known of the changes of one name, by the fields that they have changed.
+/// State of the changes of one name, by the fields that they have changed.
 #[derive(Debug, Default)]
 struct ByFields(Vec<(Fields, Known)>);
 
@@ -117,7 +117,7 @@ impl ByFields {
         self.0.iter().map(|(_, known)| known)
     }
 
-    /// Have fields been changed on which something rests?
+    /// Returns true if fields have been changed on which something rests.
     fn is_changed(&self, fields: &Fields, since: Mark, process: Option<ObjectId>) -> bool {
         self.0.iter().any(|(changed, known)| changed.meet(fields) && known.is_changed(since, process))
     }
@@ -211,8 +211,8 @@ impl OwnChanges {
         Changing { process: self.nodes.process(), all: Arc::clone(self), touched, is_decision, is_known: false }
     }
 
-    /// Is no plain write under way, and none lost that could still arrive? (Other clients see
-    /// decisions by their stamps.)
+    /// Returns true if no plain write is under way, and none is lost that could still arrive.
+    /// (Other clients see decisions by their stamps.)
     pub(crate) fn are_over(&self) -> bool {
         let (process, plain) = (self.nodes.process(), self.state().plain);
         plain.open == 0 && plain.lost.is_none_or(|lost| !lost.concerns(process))

@@ -92,7 +92,7 @@ impl Length {
         doc! {"$add": ["$$NOW", {"$multiply": [2_i64.pow(self.doublings), shortest]}]}
     }
 
-    /// What a record is to hold of a quiet of this name, where these stamps are not to be set.
+    /// The field of a record for a quiet of this name, where these stamps are not to be set.
     pub(crate) fn asked(self, by: ObjectId, tags: Vec<Bson>) -> Document {
         let doublings = i64::from(self.doublings);
         let (tags, until) = (doc! {"$literal": tags}, self.until());
@@ -109,7 +109,7 @@ pub struct Attempts(Arc<Mutex<Lost>>);
 #[derive(Debug, Default)]
 struct Lost {
     in_a_row: u32,
-    /// How many of them had quiet that has run out before they had been validated.
+    /// Number of them whose quiet had run out before they had been validated.
     in_vain: u32,
     /// The change stamps of what was read by the last one.
     stamps: Tags,
@@ -134,7 +134,7 @@ impl Attempts {
         *self.state() = Lost::default();
     }
 
-    /// Has the last transaction of the session lost its validation?
+    /// Returns true if the last transaction of the session has lost its validation.
     pub(crate) fn has_lost(&self) -> bool {
         self.state().in_a_row > 0
     }
@@ -178,7 +178,7 @@ impl Quiet {
         Self { by, stamps, ends, until, has_run_out: false, is_asked: false, is_over: false }
     }
 
-    /// Was it granted, and has lasted for as long as it may?
+    /// Returns true if it was granted, and has lasted for as long as it may.
     pub(crate) fn has_run_out(&self) -> bool {
         self.has_run_out || self.stands() && Instant::now() >= self.until
     }
@@ -207,8 +207,8 @@ impl Quiet {
         self.is_asked && !self.is_over
     }
 
-    /// Does this look show that all these rivals will be validated again before they are decided,
-    /// if they change what has these stamps?
+    /// Returns true if this look shows that all these rivals will be validated again before they
+    /// are decided, if they change what has these stamps.
     pub(crate) fn covers(&self, rivals: &BTreeSet<TxId>, stamps: &Tags, look: &ChangeLook) -> bool {
         let is_asked = |rival: &TxId| look.quiet_of(rival.client) == Some(self.by);
         self.stands() && stamps.is_subset(&self.stamps) && rivals.iter().all(is_asked)
@@ -225,7 +225,7 @@ pub(crate) enum Heard {
 }
 
 impl Heard {
-    /// Has it heard of the quiet of this name?
+    /// Returns true if it has heard of the quiet of this name.
     pub(crate) fn knows(&self, by: ObjectId) -> bool {
         match self {
             Self::Any => true,
@@ -325,7 +325,7 @@ pub(crate) struct StoredQuiet {
     before: Option<ObjectId>,
     /// Longest time for which it may last.
     pub(crate) length: Length,
-    /// Whether it should be over by the time at which the record was read (if it was read durably).
+    /// True if it should be over by the time at which the record was read (if it was read durably).
     pub(crate) is_late: bool,
 }
 
@@ -345,7 +345,7 @@ impl StoredQuiet {
         })
     }
 
-    /// Does a decision that sets these stamps disturb it?
+    /// Returns true if a decision that sets these stamps disturbs it.
     pub(crate) fn is_disturbed_by(&self, changed: &[Tag]) -> bool {
         changed.iter().any(|stamp| self.tags.contains(stamp))
     }

@@ -31,9 +31,9 @@ pub(crate) fn index_of_closed() -> Document {
 /// themselves.
 const OF_GATEWAYS: [&str; 3] = ["writes", "activity", "gateways"];
 
-/// Whether a collection of this name belongs to MongoTx, where it lies in the database of the
-/// records ([`crate::ClientOptions::tx_database`]): it holds records of clients or of gateways, and
-/// no documents of the application.
+/// Returns true if a collection of this name belongs to MongoTx, where it lies in the database of
+/// the records ([`crate::ClientOptions::tx_database`]): it holds records of clients or of gateways,
+/// and no documents of the application.
 pub fn is_own_collection(name: &str) -> bool {
     [TXS, EVENTS, GUARDS, CHECKPOINT, DEPLOYMENT, ORPHANS].contains(&name) || OF_GATEWAYS.contains(&name)
 }

@@ -51,7 +51,7 @@ impl Guess {
         &self.forecast.0[self.place]
     }
 
-    /// Is a commit expected to come next?
+    /// Returns true if a commit is expected to come next.
     pub(crate) fn is_commit(&self) -> bool {
         self.place().load(Relaxed) >= EXPECTED
     }

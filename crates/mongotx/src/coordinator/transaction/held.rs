@@ -80,7 +80,7 @@ pub(crate) enum Hold {
 }
 
 impl Transaction {
-    /// Has it written to this collection?
+    /// Returns true if it has written to this collection.
     pub(crate) fn has_written(&self, ns: &Namespace) -> bool {
         self.held.get(ns).is_some_and(|held| !held.written.is_empty())
     }
@@ -89,8 +89,8 @@ impl Transaction {
         self.held.get(ns).is_some_and(|held| held.written.contains_key(&id_key(id)))
     }
 
-    /// Is it certain that the transaction has not written to this document, by whatever number of
-    /// another type its `_id` was called?
+    /// Returns true if it is certain that the transaction has not written to this document, by
+    /// whatever number of another type its `_id` was called.
     pub(crate) fn is_untouched(&self, ns: &Namespace, id: &Bson) -> bool {
         self.held.get(ns).is_none_or(|held| {
             held.written.is_empty()
@@ -208,13 +208,14 @@ impl Transaction {
         self.held_in(ns).rekeyed = true;
     }
 
-    /// Is all that it has written to in this collection removed?
+    /// Returns true if all that it has written to in this collection is removed.
     pub(crate) fn only_removed(&self, ns: &Namespace) -> bool {
         // A statement that was refused may have left a lock on a document that it has not changed.
         self.held.get(ns).is_none_or(|held| !held.inserts && !held.unknown && held.removed.len() == held.written.len())
     }
 
-    /// May a document that it has written to have a key of a unique index that it had not before?
+    /// Returns true if a document that it has written to may have a key of a unique index that it
+    /// had not before.
     pub(crate) fn has_new_keys(&self, ns: &Namespace) -> bool {
         self.held.get(ns).is_some_and(|held| held.inserts || held.rekeyed)
     }
@@ -249,13 +250,13 @@ impl Transaction {
         self.held.get(ns).map_or(0, |held| held.own.len())
     }
 
-    /// Was this document among the first `count` that became its own?
+    /// Returns true if this document was among the first `count` that became its own.
     pub(crate) fn was_own(&self, ns: &Namespace, id: &Bson, count: usize) -> bool {
         count > 0
             && self.held.get(ns).and_then(|held| held.own.get(&OwnKey::of(id))).is_some_and(|place| *place < count)
     }
 
-    /// Is this document its own?
+    /// Returns true if this document is its own.
     pub(crate) fn is_own(&self, ns: &Namespace, id: &Bson) -> bool {
         self.was_own(ns, id, usize::MAX)
     }
@@ -271,7 +272,7 @@ impl Transaction {
         held.written.values().filter(|at| held.own.contains_key(&OwnKey::of(&at.id))).map(|at| at.id.clone()).collect()
     }
 
-    /// How many documents it holds, or may hold, in all collections.
+    /// Number of documents that it holds, or may hold, in all collections.
     pub(crate) fn count_held(&self) -> usize {
         self.count
     }
@@ -296,7 +297,7 @@ impl Transaction {
         all
     }
 
-    /// Was this document replaced as a whole when it became its own?
+    /// Returns true if this document was replaced as a whole when it became its own.
     pub(crate) fn is_replaced(&self, ns: &Namespace, id: &Bson) -> bool {
         self.held.get(ns).is_some_and(|held| held.replaced.contains(&OwnKey::of(id)))
     }
@@ -361,8 +362,8 @@ fn learn(ns: &Namespace, held: &mut Address, at: &Address) -> Result<()> {
     )))
 }
 
-/// Does no other `_id` name the same document? A number equals numbers of other types, a string
-/// those that a collation makes equal.
+/// Returns true if no other `_id` names the same document. A number equals numbers of other types,
+/// a string those that a collation makes equal.
 fn is_equal_only_to_itself(id: &Bson) -> bool {
     matches!(id, Bson::ObjectId(_) | Bson::Binary(_) | Bson::Boolean(_) | Bson::DateTime(_) | Bson::Timestamp(_))
 }

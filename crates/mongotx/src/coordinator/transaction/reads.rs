@@ -26,7 +26,7 @@ enum Wanted {
 
 /// A read that others can disturb, and by what.
 struct Loose {
-    /// Whether it is a read of one document, or none.
+    /// True if it is a read of one document, or none.
     is_one: bool,
     stamps: Vec<Tag>,
 }
@@ -78,8 +78,8 @@ impl Transaction {
         self.loose_reads().flat_map(|read| read.stamps).collect()
     }
 
-    /// Is everything that is left to validate one moment by itself: what the transaction holds, and
-    /// at most one document beside it?
+    /// Returns true if everything that is left to validate is of one moment by itself: what the
+    /// transaction holds, and at most one document beside it.
     pub(crate) fn reads_one_moment(&self) -> bool {
         are_one(self.loose_reads())
     }
@@ -96,7 +96,7 @@ impl Transaction {
         }
     }
 
-    /// Has it read one document, and written nothing?
+    /// Returns true if it has read one document, and written nothing.
     pub(crate) fn only_read_one_document(&self) -> bool {
         self.id().is_none() && self.reads_one_moment()
     }

@@ -39,14 +39,14 @@ use crate::{
     error::Result,
 };
 
-/// How old a remembered look may be where other clients change the same collections: an older one
+/// Highest age of a remembered look where other clients change the same collections: an older one
 /// has probably missed something.
 const RECENT: Duration = Duration::from_millis(5);
 
 /// Looks that are under way at a time, but for those that have waited for [`LONGEST_WAIT`].
 const MOST_AT_ONCE: usize = 4;
 
-/// How long a look waits for the one before it.
+/// Time that a look waits for the one before it.
 const LONGEST_WAIT: Duration = Duration::from_millis(100);
 
 type SharedLook = Shared<BoxFuture<'static, Result<Arc<ChangeLook>>>>;
@@ -252,7 +252,7 @@ impl FirstLook {
     }
 }
 
-/// Has the server sent all of these answers?
+/// Returns true if the server has sent all of these answers.
 fn are_whole(answers: &[Result<Stream>]) -> bool {
     answers.iter().all(|answer| answer.as_ref().is_ok_and(Stream::has_come))
 }
@@ -355,7 +355,7 @@ impl Looks {
         }
     }
 
-    /// Could the remembered look agree with a later one?
+    /// Returns true if the remembered look could agree with a later one.
     fn is_still_good(&self, look: &ChangeLook, own: &Changes, tags: &Tags) -> bool {
         let same_server = match self.server.nodes.are_several() {
             true => look.is_by_majority(),

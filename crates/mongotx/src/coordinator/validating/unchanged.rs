@@ -131,12 +131,13 @@ impl Unchanged {
 }
 
 impl Since {
-    /// Does a change of this collection leave a trace?
+    /// Returns true if a change of this collection leaves a trace.
     pub(crate) fn traces(&self, ns: &Namespace) -> bool {
         !self.traceless.contains(ns)
     }
 
-    /// Does every change leave a trace that matters to this read, and was that answered?
+    /// Returns true if every change that matters to this read leaves a trace, and the read was
+    /// answered.
     pub(crate) fn traces_all_of(&self, entry: &Entry) -> bool {
         entry.is_answered && entry.collections.iter().all(|ns| self.traces(ns))
     }

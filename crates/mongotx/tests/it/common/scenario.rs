@@ -35,7 +35,7 @@ pub(crate) enum Scenario {
     Upserts,
 }
 
-/// How a life ended, if it did not break off.
+/// End of a client's life, if it did not break off.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum End {
     Committed,

@@ -11,7 +11,7 @@ use crate::common::{until, world::World};
 use crate::crash::server::{crash, forgetful_server};
 
 const LEASE_MS: u64 = 30_000;
-/// How often what may or may not be lost is tried.
+/// Number of attempts to lose what may or may not be lost.
 const ROUNDS: i32 = 4;
 
 struct Scene {

@@ -85,7 +85,7 @@ pub(crate) enum Operation {
 }
 
 impl Operation {
-    /// Is the order of the answer promised?
+    /// Returns true if the order of the answer is promised.
     pub(crate) fn is_ordered(&self) -> bool {
         let loose = |collation: &Document| collation.get_i32("strength").is_ok_and(|strength| strength < 3);
         match self {
@@ -95,8 +95,8 @@ impl Operation {
         }
     }
 
-    /// Does it change several documents by one update? Where that stops when one of them is refused
-    /// is not promised.
+    /// Returns true if it changes several documents by one update. The place where that stops when
+    /// one of them is refused is not promised.
     pub(crate) fn updates_many(&self) -> bool {
         match self {
             Self::Update(update) => update.many,

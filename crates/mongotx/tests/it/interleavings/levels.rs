@@ -34,7 +34,7 @@ const REPEATABLE: [Anomaly; 4] = [Anomaly::LostUpdate, Anomaly::NonRepeatableRea
 /// Anomalies that snapshot forbids besides.
 const SNAPSHOT: [Anomaly; 4] = [Anomaly::LostUpdate, Anomaly::NonRepeatableRead, Anomaly::GSingle, Anomaly::Phantom];
 
-/// May it not happen at this level?
+/// Returns true if the anomaly may not happen at this level.
 pub(crate) fn forbids(level: Isolation, anomaly: Anomaly) -> bool {
     let besides = match level {
         Isolation::RepeatableRead => REPEATABLE.contains(&anomaly),
@@ -147,9 +147,9 @@ async fn run_one(
     (history, report)
 }
 
-/// Was it refused for what is in the collection, or for what the runs beside this one do there?
-/// They commit all the while, and a machine that is slow enough may find them all between two
-/// looks.
+/// Returns true if it was refused for what is in the collection, or for what the runs beside this
+/// one do there. They commit all the while, and a machine that is slow enough may find them all
+/// between two looks.
 fn is_of_others(event: &Event) -> bool {
     matches!(event, Event::Refused(why) if why.contains("E11000") || why.contains("while it was validated"))
 }

@@ -78,8 +78,8 @@ impl Place {
         committed
     }
 
-    /// Whether the insert of `id` was dropped when the message after `before` others was held.
-    /// There is nothing but the insert if a connection was begun since the last look.
+    /// Returns true if the insert of `id` was dropped when the message after `before` others was
+    /// held. There is nothing but the insert if a connection was begun since the last look.
     async fn is_dropped(&self, id: i32, before: usize, is_late: bool) -> bool {
         self.get_ready(id + 1).await;
         let mut was_held = false;

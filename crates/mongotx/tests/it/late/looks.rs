@@ -50,8 +50,8 @@ async fn a_look_that_is_swallowed_or_dropped_keeps_nobody_waiting() {
     second.commit().await.unwrap();
 }
 
-/// Where others of its client wait for a transaction, its last look is sent behind the question, in
-/// the same write. What a rival decides between the two is seen.
+/// Where others of its client wait for a transaction, its last look is sent behind the reads, in
+/// the same write. A decision of a rival between the two is seen.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn decision_between_a_question_and_the_look_behind_it_is_seen() {
     let server = testkit::shared_standalone().await.unwrap();

@@ -155,7 +155,7 @@ impl Shared {
         self.stage.subscribe().wait_for(|now| *now >= stage).await.unwrap();
     }
 
-    /// Is this the one that is delayed?
+    /// Returns true if this is the message that is delayed.
     fn is_held(&self, message: &[u8]) -> bool {
         let command = command(message).filter(|(name, _)| !IDLE_TALK.contains(&name.as_str()));
         let Some((name, coll)) = command else { return false };

@@ -14,7 +14,7 @@ use crate::common::{LIMIT, hooks::Gate, until, world::World};
 
 /// Long enough that no lease ends in these tests.
 const LEASE_MS: u64 = 120_000;
-/// How often the way from A to B and back is gone at most, until the connections to A outlast it.
+/// Limit of turns from A to B and back, until the connections to A outlast one.
 const TIMES_A_TO_B_TO_A: usize = 4;
 
 /// `{_id: 1, n: 0}` and `{_id: 2, n: 0}`, on all members.

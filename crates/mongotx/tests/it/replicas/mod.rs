@@ -24,7 +24,7 @@ use tokio::sync::{Mutex, MutexGuard, OnceCell};
 
 use crate::common::{until, world::World};
 
-/// How long the members may need to follow one primary again.
+/// Longest time that the members may need to follow one primary again.
 const LONGEST_CATCH_UP: Duration = Duration::from_secs(180);
 
 static SET: OnceCell<ReplicaSet> = OnceCell::const_new();

@@ -14,7 +14,7 @@ use crate::common::{LIMIT, hooks::Gate, until, world::World};
 /// Long enough that no lease ends in these tests.
 const LEASE_MS: u64 = 120_000;
 
-/// How long the old primary stands still after the other one was elected.
+/// Time that the old primary stands still after the other one was elected.
 #[derive(Clone, Copy, PartialEq)]
 enum Still {
     /// The old primary stands still for half a second.

@@ -1,5 +1,5 @@
-//! Commands that the server received, by its profiler: is the shard key in every command about a
-//! known document?
+//! Commands that the server received, by its profiler: the shard key is in every command about a
+//! known document.
 
 use std::collections::BTreeMap;
 
@@ -18,7 +18,7 @@ impl Wire {
         Self { db: db.clone() }
     }
 
-    /// How many commands about documents that were known there were, by kind; each had the key.
+    /// Number of commands about documents that were known, by kind; each had the key.
     pub(crate) async fn targeted(&self) -> BTreeMap<String, usize> {
         self.db.run_command(doc! {"profile": 0}).await.unwrap();
         let ns = format!("{}.c", self.db.name());
@@ -63,7 +63,7 @@ fn names_id(condition: &Document) -> bool {
     })
 }
 
-/// Would a router find the whole key and the `_id` in it?
+/// Returns true if a router would find the whole key and the `_id` in it.
 fn is_targeted(condition: &Document) -> bool {
     if ["_id", "region", "owner.id"].iter().all(|field| condition.contains_key(field)) {
         return true;

@@ -1,6 +1,6 @@
-//! What a transaction has read is read again behind its insert, in the same write, where the commit
-//! is expected next, and others of its client wait or none runs (decision 0061). The commit rests
-//! on that if it does come next, and reads again if anything else has.
+//! Reads of a transaction are sent again behind its insert, in the same write, where the commit is
+//! expected next, and others of its client wait or none runs (decision 0061). The commit rests on
+//! that if it does come next, and reads again if anything else has.
 
 use std::{future::IntoFuture, time::Duration};
 

@@ -8,7 +8,7 @@ use crate::quiet;
 
 const LEVELS: [Isolation; 2] = [Isolation::Snapshot, Isolation::Serializable];
 
-/// When the transaction writes to the collection that it reads, beside what it reads.
+/// Time at which the transaction writes to the collection that it reads, beside what it reads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Writes {
     Nothing,
@@ -113,7 +113,7 @@ fn rests_on_all(rival: Rival, read: &Read, writes: Writes) -> bool {
     rival == Rival::Beside && sees_own && read.name.contains("$lookup")
 }
 
-/// Does this rival make another answer of the read?
+/// Returns true if this rival makes another answer of the read.
 fn matters(rival: Rival, read: &Read) -> bool {
     match rival {
         Rival::Nothing | Rival::Beside => false,

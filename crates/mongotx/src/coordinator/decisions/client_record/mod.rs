@@ -60,8 +60,8 @@ const CACHED_STATUSES: usize = 10_000;
 /// Time that a decision of the same client is waited for before the record is read.
 const DECISION_WAIT: Duration = Duration::from_secs(1);
 
-/// How often a transaction tries to begin while connections break, and the pause between two
-/// attempts, which grows.
+/// Number of times that a transaction tries to begin while connections break, and the pause between
+/// two attempts, which grows.
 const STARTS_TRIED: u32 = 32;
 const START_PAUSE: Duration = Duration::from_millis(5);
 

@@ -65,9 +65,9 @@ pub(crate) struct Shared {
     pub(super) records: Records,
     pub(super) commit_timeout: Duration,
     hold: Hold,
-    /// When a checkpoint was seen to hold transactions, the last time.
+    /// Time at which a checkpoint was last seen to hold transactions.
     held_at: Mutex<Option<Instant>>,
-    /// Whether the database of the records is noted in `mongotx.deployment`.
+    /// True if the database of the records is noted in `mongotx.deployment`.
     noted: AtomicBool,
     pub(super) by_client: RwLock<HashMap<ClientId, Arc<Slot>>>,
     asked: Mutex<Asked>,

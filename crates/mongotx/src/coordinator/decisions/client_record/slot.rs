@@ -107,7 +107,7 @@ pub(super) enum Answer {
     ValidateAgain,
 }
 
-/// Whether the server refused a record write because of quiet, and what follows.
+/// Reason why the server refused a record write, as far as quiet is concerned, and what follows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Refusal {
     /// The record write was refused for a reason other than quiet.
@@ -165,7 +165,7 @@ impl Slot {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// May new transactions be put into it, in this connection epoch?
+    /// Returns true if new transactions may be put into it, in this connection epoch.
     pub(super) fn is_usable(&self, rotate_at: usize, epoch: u64) -> bool {
         let state = self.state();
         !state.recorder.is_outlived(epoch)
@@ -206,8 +206,8 @@ impl Slot {
         (!state.recorder.is_being_decided(seq)).then(|| state.recorder.status(seq))
     }
 
-    /// Can the number still be committed? An eighth of the lease is left to clocks that do not run
-    /// alike.
+    /// Returns whether the number can still be committed. An eighth of the lease is left to clocks
+    /// that do not run alike.
     pub(super) fn standing(&self, seq: Seq) -> Standing {
         let state = self.state();
         match state.recorder.status(seq) {
@@ -299,8 +299,8 @@ impl Slot {
         tags.iter().filter_map(|tag| Some((*tag, *state.stamps.get(tag)?))).collect()
     }
 
-    /// Has the server refused this write because of a reader's quiet? `may_arrive`: a copy of it
-    /// was not answered.
+    /// Finds out whether the server has refused this write because of a reader's quiet.
+    /// `may_arrive`: a copy of it was not answered.
     pub(super) fn heed(&self, write: &RecordWrite, found: &StoredRecord, may_arrive: bool) -> Refusal {
         let ClientRecord { stamp, fenced, killed, .. } = &found.record;
         let is_as_demanded =
@@ -325,7 +325,7 @@ impl Slot {
         }
     }
 
-    /// Has none of these been held back for too long?
+    /// Returns true if none of these has been held back for too long.
     pub(super) fn is_patient(&self, decided: &[Seq]) -> bool {
         self.state().is_patient(decided)
     }

@@ -32,12 +32,12 @@ use crate::{backoff::Backoff, options::Namespace};
 
 /// Documents of one collection that are finished as soon as they have come together.
 pub(super) const TOGETHER: usize = 64;
-/// How much longer than the delay a document waits where others come all the while.
+/// Factor of the delay that a document waits where others come all the while.
 const BUSY: u32 = 4;
 /// Transactions that have left something in a collection: of more than these, a transaction that
 /// takes documents over does not name all.
 const SEVERAL: usize = 16;
-/// How long nothing waits when rivals have met what did.
+/// Time for which no document waits when rivals have met some that did.
 const EAGER: Duration = Duration::from_secs(1);
 /// A delay that callers hardly notice. With a delay no longer than this, no look is needed whether
 /// rivals have met what waits.
@@ -216,7 +216,8 @@ impl Backlog {
         if self.eager_until.is_some_and(|until| now < until) { Duration::ZERO } else { self.delay }
     }
 
-    /// Is it time to look whether rivals have met what waited? Then it is done now.
+    /// Returns true if it is time to look whether rivals have met what waited. The look counts as
+    /// begun then.
     pub(super) fn looks_now(&mut self, now: Instant) -> bool {
         let is_time = !self.is_looking && self.looked.is_none_or(|last| now >= last + LOOKS);
         let looks = is_time && self.delay(now) > UNNOTICED;
@@ -378,8 +379,8 @@ impl Backlog {
         here
     }
 
-    /// Is what this transaction has left in a collection, where it is known to have left something,
-    /// clean?
+    /// Returns true if the documents that this transaction has left in a collection, where it is
+    /// known to have left some, are clean.
     pub(super) fn is_clean_in(&self, ns: &Namespace, id: TxId, work: &Work) -> bool {
         self.open.get(&id).map_or_else(|| work.is_clean(), |open| !open.left.contains(ns))
     }
@@ -415,13 +416,13 @@ impl Backlog {
         self.met.insert(ns.clone(), FORESIGHT);
     }
 
-    /// Does something wait in this collection, or is it being finished?
+    /// Returns true if documents wait in this collection, or are being finished.
     pub(super) fn has_left(&self, ns: &Namespace) -> bool {
         self.lanes.contains_key(ns)
     }
 
-    /// Is a committed transaction not done that has documents of this collection, or has the server
-    /// refused to finish one?
+    /// Returns true if a committed transaction with documents of this collection is not done, or
+    /// the server has refused to finish one.
     pub(super) fn has_committed(&self, ns: &Namespace) -> bool {
         self.has_left_refused || self.refused_in.contains(ns) || self.committed.contains_key(ns)
     }
@@ -455,15 +456,15 @@ impl Backlog {
         (left.len() <= most).then_some(left)
     }
 
-    /// Is one that was handed over by that moment not done, and has documents of this collection?
-    /// Or has the server refused to finish one?
+    /// Returns true if a transaction with documents of this collection that was handed over by that
+    /// moment is not done, or the server has refused to finish one.
     pub(super) fn has_open(&self, ns: &Namespace, by: ByNow) -> bool {
         self.has_left_refused
             || self.refused_in.contains(ns)
             || self.open.values().any(|open| open.number <= by.handed_over && open.namespaces.contains(ns))
     }
 
-    /// When was it committed, if it was not finished at that moment?
+    /// Returns whether it was committed before or after the moment, if it was not finished by then.
     pub(super) fn when_committed(&self, id: TxId, by: ByNow) -> Option<When> {
         match self.open.get(&id) {
             Some(open) => open.work.committed.then(|| by.of(open.number)),

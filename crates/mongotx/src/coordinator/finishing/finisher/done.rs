@@ -44,9 +44,9 @@ impl Recent {
         self.finished
     }
 
-    /// When was it committed, if it was not finished at that moment? A lock of one that was
-    /// finished by then was written later, and does not say what it has committed: its server has
-    /// been killed since, or a message was late.
+    /// Returns whether it was committed before or after the moment, if it was not finished by then.
+    /// A lock of one that was finished by then was written later, and does not say what it has
+    /// committed: its server has been killed since, or a message was late.
     pub(super) fn when_committed(&self, id: TxId, by: ByNow) -> Option<When> {
         self.done.get(&id).filter(|done| by.finished < done.finished).map(|done| by.of(done.number))
     }

@@ -24,7 +24,7 @@ use crate::{
 /// Number of MongoDB's error code `CannotIndexParallelArrays`.
 const PARALLEL_ARRAYS: i32 = 171;
 
-/// Has the server looked at the document, and refused?
+/// Returns true if the server has looked at the document, and refused.
 pub(crate) fn is_refused(error: &Error) -> bool {
     error.kind() == ErrorKind::Invalid
 }

@@ -61,7 +61,7 @@ impl Freshness {
         self.change(ns, |known| known.seen = Some(Instant::now()));
     }
 
-    /// Is it fresh enough, and is it time to settle it again?
+    /// Returns whether it is fresh enough, and whether it is time to settle it again.
     fn look(&self, ns: &Namespace, limit: Duration) -> (bool, bool) {
         let looked = self.change(ns, |known| {
             let age = known.settled.map(|settled| settled.elapsed());

@@ -49,7 +49,7 @@ impl Decisions {
         }
     }
 
-    /// Is a transaction being decided that has written to this collection?
+    /// Returns true if a transaction is being decided that has written to this collection.
     pub(super) fn are_open(&self, ns: &Namespace) -> bool {
         self.known.get(ns).is_some_and(|known| known.open > 0)
     }

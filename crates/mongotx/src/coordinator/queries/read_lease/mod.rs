@@ -87,7 +87,8 @@ impl Unprobed {
         self.read_lease.lose();
     }
 
-    /// May a query be sent without a probe, as far as its collections have no say in it?
+    /// Returns true if a query may be sent without a probe, apart from the state of its
+    /// collections.
     pub(crate) fn may_be_unprobed(&self, ns: &Namespace, terms: &Terms) -> bool {
         let ClientOptions { read_lease, layout, .. } = *self.options;
         let is_out = terms.staleness.is_some() || terms.is_always_probed;
@@ -116,8 +117,8 @@ impl Unprobed {
         permit.filter(|_| is_clean)
     }
 
-    /// Has this client left something in the collection that it has committed? If not only one
-    /// query meets that, it is finished now, so that the next ones need no probe.
+    /// Returns true if this client has left something in the collection that it has committed. If
+    /// more than one query meets that, it is finished now, so that the next ones need no probe.
     fn has_left(&self, ns: &Namespace) -> bool {
         let has_left = self.finisher.has_committed(ns);
         if self.read_lease.meets(ns, has_left) {
@@ -126,7 +127,7 @@ impl Unprobed {
         has_left
     }
 
-    /// Is the answer to such a query, which has just come, to be believed?
+    /// Returns true if the answer to such a query, which has just come, is to be believed.
     pub(crate) fn is_believed(&self, permit: Permit, collections: &[&Namespace]) -> bool {
         let is_same_process = self.server.is_bound() && self.server.nodes.process() == Some(permit.process);
         let is_believed = self.read_lease.answers(permit, collections) && is_same_process;

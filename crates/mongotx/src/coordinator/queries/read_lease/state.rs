@@ -14,7 +14,7 @@ use crate::{backoff::Backoff, coordinator::stamps::moment::Moment, options::Name
 
 /// Time that the lease is held after the client sent the read that shows that it is alone.
 pub(super) const LENGTH: Duration = Duration::from_secs(1);
-/// How long a lease is kept that no query uses.
+/// Time that a lease is kept that no query uses.
 const IDLE: Duration = Duration::from_secs(5);
 /// Number of probed queries within [`WINDOW`] that are worth a lease.
 const WORTH: u32 = 200;
@@ -262,7 +262,7 @@ impl ReadLease {
         may.then(|| Permit { lease: state.lease, process, decisions: state.decisions.last(collections) })
     }
 
-    /// Has the permit been good all the time, now that the answer has come?
+    /// Returns true if the permit has been good all the time, now that the answer has come.
     pub(super) fn answers(&self, permit: Permit, collections: &[&Namespace]) -> bool {
         let mut state = self.state();
         if !state.is_held() || state.lease != permit.lease {
@@ -309,12 +309,12 @@ impl ReadLease {
         Some(state.lease)
     }
 
-    /// Does no query use the lease any more?
+    /// Returns true if no query uses the lease any more.
     pub(super) fn is_idle(&self) -> bool {
         self.state().used.is_none_or(|used| used.elapsed() >= IDLE)
     }
 
-    /// Is this the lease that is to be kept?
+    /// Returns true if this is the lease that is to be kept.
     pub(super) fn is_current(&self, lease: u64) -> bool {
         let state = self.state();
         state.lease == lease && !state.is_closed
@@ -324,7 +324,7 @@ impl ReadLease {
         self.state().is_closed
     }
 
-    /// What was read, or is being read, without a probe counts no more.
+    /// Ends the lease: answers without a probe that were read, or are being read, count no more.
     pub(crate) fn lose(&self) {
         self.state().lose();
         self.changed.notify_waiters();

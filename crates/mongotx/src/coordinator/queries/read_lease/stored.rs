@@ -60,14 +60,14 @@ impl Records {
         self.change(server, lost, doc! {"$unset": {FIELD: 1}}).await.map(drop)
     }
 
-    /// Is a record open that is none of these?
+    /// Returns true if a record is open that is none of these.
     pub(crate) async fn others_are_there(&self, server: &Server, own: &[ClientId]) -> Result<bool> {
         let find = doc! {"find": &self.ns.coll, "filter": others(own), "projection": {"_id": 1}};
         Ok(server.find_first(&self.ns, find).await?.is_some())
     }
 
-    /// Is none open but these, and does this one of them still say that its client may hold the
-    /// lease of this name?
+    /// Returns true if no record is open but these, and this one of them still holds the flag of
+    /// the lease of this name.
     pub(crate) async fn is_sole_reader(
         &self,
         server: &Server,

@@ -1,4 +1,4 @@
-//! What a client remembers of its notices, and of its plain writes.
+//! Memory of a client's notices, and of its plain writes.
 
 use std::{
     collections::{BTreeSet, HashMap},
@@ -20,7 +20,7 @@ const MOST_NAMED: usize = 16;
 /// Notices of one client that may still be there: those of the last half hour, and some that were
 /// given up and arrived nevertheless.
 const MOST_KEPT: usize = 256;
-/// How long after it was sent a notice may arrive that was given up.
+/// Time after its sending in which a notice may arrive that was given up.
 const LONGEST_LATE: Duration = Duration::from_secs(30 * 60);
 
 /// Notices that were given, and what the next one will be about.
@@ -44,7 +44,7 @@ struct GoingOn {
     is_stored: bool,
 }
 
-/// How long a client waits with the end of its notices.
+/// Time that a client waits with the end of its notices.
 struct Patience {
     quiet: Duration,
     /// Time at which some were ended, if none was needed since.
@@ -103,7 +103,7 @@ impl Given {
         self.written.note(collection);
     }
 
-    /// What a notice has to be about which is sent now.
+    /// Collections that a notice has to name which is sent now.
     pub(super) fn next_scope(&mut self) -> Scope {
         self.patience.renewed();
         self.written.of_late()
@@ -115,7 +115,7 @@ impl Given {
         self.last.as_ref().is_some_and(|(sent, scope)| sent.elapsed() < age && scope.covers(collection))
     }
 
-    /// Is this notice one of this client's own?
+    /// Returns true if this notice is one of this client's own.
     pub(super) fn is_own(&self, notice: ObjectId) -> bool {
         self.notices.contains(&notice)
     }
@@ -150,7 +150,7 @@ impl Given {
         self.going_on.retain(|one| one.notice != notice);
     }
 
-    /// How long no plain write must have been made before notices are ended.
+    /// Time without a plain write after which notices are ended.
     pub(super) fn quiet(&self) -> Duration {
         self.patience.quiet
     }

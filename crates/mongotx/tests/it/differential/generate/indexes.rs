@@ -4,7 +4,7 @@ use bson::{Document, doc};
 
 use crate::random::Random;
 
-/// How often each index is there, in percent, and its specification. No two have the same key.
+/// Frequency of each index in percent, and its specification. No two have the same key.
 fn candidates() -> Vec<(usize, Document)> {
     let far = i64::from(i32::MAX);
     vec![
@@ -66,7 +66,8 @@ pub(crate) fn is_unique(spec: &Document) -> bool {
     spec.get_bool("unique").unwrap_or(false)
 }
 
-/// May a query name it without losing documents, and without another that is meant by the same key?
+/// Returns true if a query may name it without losing documents, and no other index has the same
+/// key.
 pub(crate) fn may_be_hinted(spec: &Document) -> bool {
     const LOSING: [&str; 3] = ["sparse", "partialFilterExpression", "collation"];
     let ordinary = key_of(spec).iter().all(|(field, kind)| kind.as_str().is_none() && !field.contains("$**"));

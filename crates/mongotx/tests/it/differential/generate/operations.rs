@@ -370,7 +370,7 @@ fn is_refused(projection: &Option<Document>) -> bool {
     projection.as_ref().is_some_and(|projection| projection.get_i32("b").is_ok_and(|shown| shown == 0))
 }
 
-/// Do different values have a promised order?
+/// Returns true if different values have a promised order.
 fn is_exact(terms: &Terms) -> bool {
     !terms.collation.as_ref().is_some_and(|collation| collation.get_i32("strength").is_ok_and(|strength| strength < 3))
 }

@@ -17,7 +17,7 @@ async fn what_the_server_removes_by_itself_is_asked_for() {
     stage.always_asked(async || stage.reading().await).await;
 }
 
-/// What is known of the collection is older than the index, whose notice is over.
+/// The client's look-up of the collection is older than the index, whose notice is over.
 #[tokio::test]
 async fn what_the_server_removes_since_another_client_came_and_went_is_asked_for() {
     let stage = Stage::start().await;

@@ -61,7 +61,7 @@ async fn each_statement_says_which_fields_it_changes() {
     }
 }
 
-/// Which documents a scan may miss depends on the index.
+/// The index decides which documents a scan may miss.
 #[tokio::test]
 async fn an_index_that_another_client_makes_is_seen() {
     let stage = Stage::start().await;
@@ -73,7 +73,7 @@ async fn an_index_that_another_client_makes_is_seen() {
     stage.always_asked(async || stage.reading_keys(None).await).await;
 }
 
-/// What comes or goes, or is changed in a way that does not name its fields, has to do with all.
+/// Inserts and removals, and changes that do not name their fields, have to do with all fields.
 #[tokio::test]
 async fn decisions_that_are_not_about_fields_are_asked_for() {
     let stage = Stage::start().await;
@@ -125,8 +125,8 @@ async fn counts_by_chance_rest_on_whole_documents() {
     assert_eq!(stage.commit(session).await, CONFLICT);
 }
 
-/// Which the first of an answer are depends on how the server finds them, and the query does not
-/// say that there are no more.
+/// The first documents of an answer depend on the way in which the server finds them, and the query
+/// does not say that there are no more.
 #[tokio::test]
 async fn answers_that_are_cut_off_rest_on_all_fields() {
     let stage = Stage::start().await;

@@ -1,5 +1,5 @@
-//! What nothing has changed is not read again at the commit (decision 0068), and everything that
-//! may have been changed is.
+//! A commit does not read again what nothing has changed (decision 0068), and reads everything
+//! again that may have been changed.
 //!
 //! | file | content |
 //! | --- | --- |
