@@ -49,7 +49,8 @@ pub struct Index {
 /// The stored indexes to make for one of the application's.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Creation {
-    /// First: so that no transaction writes past the index while it is built.
+    /// The mirrored index, made first: so that no transaction writes past the index while it is
+    /// built.
     pub mirror: Option<Document>,
     /// Made after the mirror: the index itself, in its stored form.
     pub main: Vec<Document>,

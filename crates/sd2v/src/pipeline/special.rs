@@ -30,7 +30,7 @@ impl Opening {
         }
     }
 
-    /// Such an index has the committed versions only.
+    /// Refuses a transaction's own view: the index has committed versions only.
     pub(super) fn refuse_own(self, own: Option<&Visible>) -> Result<(), Error> {
         match self {
             Self::Text if own.is_some() => {
