@@ -25,7 +25,7 @@ pub fn steps(state: &State, actions: &mut Vec<Action>) {
     }
 }
 
-/// The first round begins. The look before the questions is the one that is remembered, with what
+/// The first round begins. The look before the reads is the one that is remembered, with what
 /// the own record has acknowledged since.
 pub fn begin(plan: &Plan, state: &mut State) {
     state.tx.traceless = catalog::traceless(plan, state);

@@ -69,7 +69,7 @@ pub enum Breakage {
     AheadOfARead,
     /// Reads that were sent ahead of the commit count although the transaction has written since.
     AheadOfAWrite,
-    /// Stamps that the client has acknowledged since the insert count as known before the question
+    /// Stamps that the client has acknowledged since the insert count as known before the reads
     /// behind it.
     AheadKnownLate,
     /// There is no look behind the reads that are sent ahead of the commit.

@@ -45,7 +45,7 @@ pub enum Level {
 /// Time at which a transaction requests quiet.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Asks {
-    /// Never: it waits for rivals, or gives way.
+    /// The transaction requests no quiet: it waits for rivals, or gives way.
     #[default]
     Never,
     /// The other client's write comes before the transaction's first read.

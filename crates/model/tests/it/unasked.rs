@@ -170,7 +170,7 @@ fn breakages_of_counting_are_found() {
 }
 
 /// The answer of the later look is needed for that only where it is sent ahead of the answers to
-/// the questions.
+/// the reads.
 #[test]
 fn memory_is_asked_behind_the_questions() {
     let together = Plan { together: true, ..MIXED };
