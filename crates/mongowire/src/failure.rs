@@ -57,7 +57,7 @@ pub enum Failure {
     /// The bytes received are no valid answer. The connection was closed.
     #[error("the server's answer cannot be understood: {0}")]
     Garbled(#[from] WireError),
-    /// An answer came to another question. The connection was closed.
+    /// An answer came to another request. The connection was closed.
     #[error("the server answers another message than was sent")]
     OutOfStep,
     /// The connection was used before, and its answer was not waited for. Nothing was sent.

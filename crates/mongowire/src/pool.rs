@@ -81,7 +81,7 @@ impl Pool {
         Arc::clone(&self.state().settings)
     }
 
-    /// From now on the server is reached so. Earlier connections are not used again.
+    /// Opens connections with these settings from now on. Earlier connections are not used again.
     pub fn move_to(&self, settings: Settings) {
         self.state().settings = Arc::new(settings);
         self.clear();

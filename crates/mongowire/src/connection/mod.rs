@@ -1,4 +1,4 @@
-//! One connection to a server: a message goes, a message comes.
+//! One connection to a server: each request has one answer, one after the other.
 //!
 //! | file | what |
 //! | --- | --- |

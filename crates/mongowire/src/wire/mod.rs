@@ -2,7 +2,7 @@
 //!
 //! A message is a [`Header`] and a payload. A reader decodes the header first, which states the
 //! size of the payload, and hands both to [`decode`]; the answer is written by [`encode`] in the
-//! [`Form`] in which the question came.
+//! [`Form`] in which the request came.
 //!
 //! | file | content |
 //! | --- | --- |
@@ -80,7 +80,7 @@ pub enum WireError {
 pub struct Form {
     /// Kind of the message that carried the request.
     pub envelope: Envelope,
-    /// The question was compressed with this.
+    /// Compressor of the request, if it was compressed.
     pub compressor: Option<Compressor>,
 }
 
