@@ -43,7 +43,7 @@ pub(crate) async fn run(uri: &str) -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// Imports batches until line `until` is there, beginning behind the last one that is. Answers how
+/// Imports batches until line `until` is there, beginning behind the last one that is. Returns how
 /// many documents it has imported.
 async fn import(
     client: &Client,

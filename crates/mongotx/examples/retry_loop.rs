@@ -47,7 +47,7 @@ pub(crate) async fn run(uri: &str) -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// Adds to the counter several times. Answers how many transactions had to be run again.
+/// Adds to the counter several times. Returns how many transactions had to be run again.
 async fn count(client: Client, counters: Collection) -> mongotx::Result<u32> {
     let mut session = client.session();
     let mut again = 0;
@@ -57,7 +57,7 @@ async fn count(client: Client, counters: Collection) -> mongotx::Result<u32> {
     Ok(again)
 }
 
-/// Runs one transaction until it is committed. Answers how many attempts failed before.
+/// Runs one transaction until it is committed. Returns how many attempts failed before.
 async fn add_with_retries(client: &Client, session: &mut Session, counters: &Collection) -> mongotx::Result<u32> {
     let mut backoff = Backoff::new(Duration::from_millis(2), Duration::from_millis(100));
     let mut failed = 0;

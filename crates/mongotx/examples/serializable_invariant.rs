@@ -45,7 +45,7 @@ pub(crate) async fn run(uri: &str) -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// Leaves if another doctor is on call. Answers whether that was so.
+/// Leaves if another doctor is on call. Returns whether that was so.
 async fn leave(client: Client, doctors: Collection, name: &'static str) -> mongotx::Result<bool> {
     let options = TransactionOptions { isolation: Some(Isolation::Serializable), ..TransactionOptions::default() };
     let mut session = client.session_with(options);

@@ -46,7 +46,7 @@ pub(crate) async fn run(uri: &str) -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// Moves `amount` from one account to another. Answers false, and changes nothing, if the first one
+/// Moves `amount` from one account to another. Returns false, and changes nothing, if the first one
 /// has less.
 ///
 /// `with_transaction` runs the body again after a conflict, so the body does nothing that it could

@@ -1,4 +1,4 @@
-//! The client: the connection to one deployment, and questions about its transactions and locked
+//! The client: the connection to one deployment, and calls about its transactions and locked
 //! documents.
 
 mod changes;
@@ -162,7 +162,7 @@ impl Client {
     }
 
     /// Waits until all writes that were acknowledged so far satisfy a write concern, given as a
-    /// document. Answers the server's `writeConcernError` if they do not (in time, where the write
+    /// document. Returns the server's `writeConcernError` if they do not (in time, where the write
     /// concern has a `wtimeout`).
     ///
     /// ```no_run
@@ -195,7 +195,7 @@ impl Client {
     }
 
     /// Waits until every document of this client's ended transactions is clean, for programs that
-    /// read the stored documents without MongoTx. Answers false when that takes longer than
+    /// read the stored documents without MongoTx. Returns false when that takes longer than
     /// `limit`.
     ///
     /// ```no_run

@@ -95,7 +95,7 @@ impl<T> Collection<T> {
 
     /// Inserts a document that is bytes; outside transactions. It does what
     /// [`Collection::insert_one`] does without a session, and takes less of the processor: a proxy
-    /// passes many documents on. Answers the `_id`, made here if the document has none.
+    /// passes many documents on. Returns the `_id`, made here if the document has none.
     ///
     /// ```no_run
     /// # use bson::doc;
@@ -158,7 +158,7 @@ impl<T> Collection<T> {
         Count::new(&self.core, &self.namespace, filter)
     }
 
-    /// Answers how many documents the collection has according to its metadata: quick, and not
+    /// Returns how many documents the collection has according to its metadata: quick, and not
     /// exact beside transactions under way.
     ///
     /// ```no_run
@@ -184,7 +184,7 @@ impl<T> Collection<T> {
         Aggregate::new(&self.core, Cow::Borrowed(&self.namespace), pipeline.into_iter().collect())
     }
 
-    /// Answers the distinct values of a field in the documents that match.
+    /// Returns the distinct values of a field in the documents that match.
     ///
     /// ```no_run
     /// # use bson::doc;
@@ -350,7 +350,7 @@ impl<T> Collection<T> {
 }
 
 impl<T: Serialize> Collection<T> {
-    /// Inserts a document. Answers its `_id`; if the document has none, the library makes an
+    /// Inserts a document. Returns its `_id`; if the document has none, the library makes an
     /// `ObjectId`.
     ///
     /// ```no_run
@@ -363,7 +363,7 @@ impl<T: Serialize> Collection<T> {
         InsertOne::new(&self.core, &self.namespace, encode(document))
     }
 
-    /// Inserts documents. Answers their `_id`s. Outside a transaction they are a transaction of
+    /// Inserts documents. Returns their `_id`s. Outside a transaction they are a transaction of
     /// their own.
     ///
     /// ```no_run

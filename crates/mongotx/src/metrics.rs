@@ -80,7 +80,7 @@ counters! {
     validations_unasked,
     /// Validations that took something for unchanged which the later look did not show to be.
     validations_unasked_in_vain,
-    /// Looks at the change stamps that were sent behind such a question, in the same write, and
+    /// Looks at the change stamps that were sent behind such reads, in the same write, and
     /// that a validation has rested on.
     looks_behind,
     /// Validations that have rested on reads sent behind the transaction's last insert, in the same

@@ -53,7 +53,7 @@ pub(crate) async fn run(uri: &str) -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// Commits over a connection that breaks in the middle. Answers the transaction's id, which the
+/// Commits over a connection that breaks in the middle. Returns the transaction's id, which the
 /// error carries.
 async fn commit_in_doubt(uri: &str, loses: Loses, number: i32) -> Result<TxId, Box<dyn Error>> {
     let relay = Relay::start(uri).await?;

@@ -148,7 +148,7 @@ fn driver_for_records(mut options: DriverOptions, epoch: &Arc<AtomicU64>) -> Res
     driver(options, epoch)
 }
 
-/// Refuses servers on which transactions would not be safe. Answers what the server says of itself.
+/// Refuses servers on which transactions would not be safe. Returns what the server says of itself.
 async fn examine(driver: &mongodb::Client, nodes: &Nodes) -> Result<Document> {
     let admin = driver.database("admin");
     let build: Document = admin.run_command(doc! {"buildInfo": 1}).await.map_err(from_driver)?;

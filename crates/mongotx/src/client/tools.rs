@@ -276,7 +276,7 @@ impl Client {
         self.repair(namespace, Document::new()).await
     }
 
-    /// Repairs the documents of a collection that have this `_id`, as a read of them would. Answers
+    /// Repairs the documents of a collection that have this `_id`, as a read of them would. Returns
     /// how many are free now.
     ///
     /// ```no_run

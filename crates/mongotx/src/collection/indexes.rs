@@ -152,7 +152,7 @@ impl IndexModel {
 }
 
 impl<T> Collection<T> {
-    /// Creates an index, and the collection if there is none; an equal index is no error. Answers
+    /// Creates an index, and the collection if there is none; an equal index is no error. Returns
     /// its name. Takes effect at once, also while the caller has a transaction open.
     ///
     /// A unique index waits for transactions under way in the collection, up to the client's
@@ -177,7 +177,7 @@ impl<T> Collection<T> {
         names.pop().ok_or_else(|| Error::invalid(67, "no index was created"))
     }
 
-    /// Creates indexes, one after the other. Answers their names.
+    /// Creates indexes, one after the other. Returns their names.
     ///
     /// ```no_run
     /// # use bson::doc;

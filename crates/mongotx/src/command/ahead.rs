@@ -28,7 +28,7 @@ use crate::{
 /// answer to the insert comes with the answers to all reads behind it.
 const MOST_DOCUMENTS: u64 = 128;
 
-/// The look before a question behind an insert, and the stamps that it is about.
+/// The look before reads behind an insert, and the stamps that it compares.
 struct LookAhead {
     first: FirstLook,
     stamps: Tags,
@@ -86,7 +86,7 @@ fn look_ahead(core: &Core, tx: &mut Transaction, ns: &Namespace) -> Option<LookA
     if !is_expected || tx.reads_one_moment() || tx.reads.documents() > MOST_DOCUMENTS {
         return None;
     }
-    // A cursor may be read to its end between here and the question.
+    // A cursor may be read to its end between here and the reads.
     tx.reads.fix();
     let stamps = tx.stamps_of_reads();
     Some(LookAhead { first: core.looks.remembered_look(tx, &stamps)?, stamps })

@@ -20,7 +20,7 @@ use crate::{
 const BATCH: i32 = 1_000;
 /// The most commands that are sent together: all of their first batches are in memory at once.
 const MOST_TOGETHER: usize = 32;
-/// The longest that the server works on a question behind a write, in milliseconds.
+/// Time limit of the server for reads behind a write, in milliseconds.
 const LONGEST_BEHIND_A_WRITE_MS: i32 = 200;
 /// Field of an answer by a pipeline: the number of the part that the document belongs to.
 const PART: &str = "p";
@@ -124,8 +124,8 @@ fn finds(steps: &[Step]) -> Option<Vec<Document>> {
     few.then(|| steps.iter().map(|step| step.find(batch)).collect()).flatten()
 }
 
-/// A question behind a write: it sees what the write has done, whatever reads are to wait for by
-/// default, and does not keep the answer to the write waiting for long.
+/// Sets the options of a read behind a write: it sees what the write has done, whatever reads are
+/// to wait for by default, and does not keep the answer to the write waiting for long.
 fn behind_a_write(question: &mut Document) {
     question.insert("readConcern", doc! {"level": "local"});
     question.insert("maxTimeMS", LONGEST_BEHIND_A_WRITE_MS);

@@ -186,9 +186,9 @@ struct Together {
     done: usize,
     /// Number of these that it has modified or removed.
     modified: usize,
-    /// They are not to be sent together again.
+    /// True if these operations are not to be sent together again.
     is_unclear: bool,
-    /// There was no room for the next one, which needs no question.
+    /// There was no room for the next one, which needs no read before.
     is_full: bool,
     /// Number of operations that one command could have carried out, as far as was to be seen.
     named: usize,
@@ -246,7 +246,7 @@ async fn first_statements(
 }
 
 /// Inserts the documents of the first upserts that are not there, as many as one command takes.
-/// Answers their `_id`s; none, if the first goes another way.
+/// Returns their `_id`s; none, if the first goes another way.
 async fn upserted_together(
     core: &Core,
     tx: &mut Transaction,

@@ -18,7 +18,7 @@ use crate::{
     options::Namespace,
 };
 
-/// Answers how many were deleted.
+/// Returns how many were deleted.
 #[tracing::instrument(name = "mongotx.delete", level = "debug", skip_all, fields(%ns))]
 pub(crate) async fn run(
     core: &Arc<Core>,

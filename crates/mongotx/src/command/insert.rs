@@ -288,8 +288,8 @@ async fn holder_of(core: &Core, ns: &Namespace, at: &Address) -> Result<Option<(
     Ok(lock.map(|lock| (at, lock)))
 }
 
-/// Several documents in a transaction. Answers their `_id`s; an error carries what was refused and
-/// how many were inserted.
+/// Inserts several documents in a transaction. Returns their `_id`s; an error carries what was
+/// refused and how many were inserted.
 pub(crate) async fn many(
     core: &Core,
     tx: &mut Transaction,

@@ -19,7 +19,7 @@ use crate::{
     options::Namespace,
 };
 
-/// Documents and their bytes: for more of them an `insert` and a question apart cost the server
+/// Documents and their bytes: for more of them an `insert` and a check apart cost the server
 /// less.
 const MOST: usize = 16;
 const MOST_BYTES: usize = 64 * 1024;

@@ -39,7 +39,7 @@ use crate::{
     options::Namespace,
 };
 
-/// Writes of the bulk that one question is about.
+/// Writes of the bulk whose documents one query looks up.
 const ASKED: usize = 500;
 /// Commands of several inserts that may end early before the inserts are sent one by one.
 const MOST_STOPS: usize = 4;
@@ -162,7 +162,7 @@ pub(super) async fn insert_together(
     for upsert in upserts {
         let Operation::Update(command) = upsert else { break };
         let Ok((id, statement)) = statement_of(command, me) else { break };
-        // Writes of the bulk before this one, since the question, may have made the document. And
+        // Writes of the bulk before this one, since the query, may have made the document. And
         // where the filter cannot match, the update says what the `_id` is.
         if !tx.is_untouched(ns, &id) || !seen.insert(coarse_key(&id)) {
             break;

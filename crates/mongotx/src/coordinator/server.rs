@@ -199,7 +199,7 @@ impl Server {
         }
     }
 
-    /// One command, and the whole answer. For the doors alone.
+    /// Sends one command, and reads the whole answer. For the doors alone.
     async fn send(&self, db: &str, command: Document) -> Result<Document> {
         let line = self.line().await?;
         self.send_by(line, db, command).await
@@ -239,8 +239,8 @@ impl Server {
         document::parse(&lean.line_since(number).await?.ask(db, command).await?)
     }
 
-    /// One command of a door. What was done and may be lost again (`writeConcernError`) counts as
-    /// unanswered.
+    /// Sends one command of a door. What was done and may be lost again (`writeConcernError`)
+    /// counts as unanswered.
     async fn send_kept(&self, db: &str, command: Document) -> Result<Document> {
         kept(self.send(db, command).await?)
     }

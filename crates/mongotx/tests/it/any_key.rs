@@ -43,7 +43,7 @@ fn begun(client: &Client) -> Session {
     session
 }
 
-/// Adds `n` to the document with key `k`; answers how many documents matched.
+/// Adds `n` to the document with key `k`; returns how many documents matched.
 async fn add(coll: &Collection<Document>, session: &mut Session, k: i32, n: i32) -> mongotx::Result<u64> {
     let done = coll.update_one(doc! {"k": k}, doc! {"$inc": {"n": n}}).session(session).await?;
     Ok(done.matched_count)

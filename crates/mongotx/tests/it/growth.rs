@@ -74,7 +74,7 @@ impl Growth {
         Self { world, client, coll }
     }
 
-    /// Runs that many transactions on that many documents; answers how many committed.
+    /// Runs that many transactions on that many documents; returns how many committed.
     async fn run(&self, transactions: usize, documents: i32) -> i32 {
         let left = Arc::new(AtomicUsize::new(transactions));
         let mut tasks = JoinSet::new();

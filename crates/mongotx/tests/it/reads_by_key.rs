@@ -212,7 +212,7 @@ async fn documents_that_were_found_by_their_keys_are_all_that_is_validated() {
             place.write(&mut session, id, doc! {"n": 1}).await;
         }
         let committed = commands_of(&place.client, async { session.commit().await.unwrap() }).await;
-        // The question is two commands: is something pending, and what is there.
+        // Reading again takes two commands: the probe, and the query.
         assert_eq!(committed["find"] > 2, looks, "{keys}: {committed:?}");
     }
 }

@@ -192,7 +192,7 @@ impl<'c> EventLog<'c> {
         Ok(Taken { era, first, time })
     }
 
-    /// Locks and changes the sequence. Answers what it was before. (Boxed: outside a transaction,
+    /// Locks and changes the sequence. Returns what it was before. (Boxed: outside a transaction,
     /// the command commits one.)
     fn change_sequence<'a>(&'a self, tx: &'a mut Transaction, update: Document) -> BoxFuture<'a, Result<Document>> {
         async move {

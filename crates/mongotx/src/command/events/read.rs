@@ -61,7 +61,7 @@ impl<'c> EventReader<'c> {
         Self { core }
     }
 
-    /// Behind all events that are committed now.
+    /// The position behind all events that are committed now.
     pub(crate) async fn last_position(&self) -> Result<Position> {
         self.core.events.ensure_sequence().await?;
         let query = Query::of(doc! {"_id": SEQUENCE}, Terms::default());

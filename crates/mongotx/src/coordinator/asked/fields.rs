@@ -15,7 +15,7 @@ const LONGEST_NAME: usize = 64;
 /// Top-level fields, by their names.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Fields {
-    /// Any field, and whether there is a document.
+    /// All fields, and the existence of the document.
     All,
     Of(Arc<BTreeSet<String>>),
 }

@@ -74,7 +74,7 @@ impl ViewOptions {
 }
 
 impl Collection {
-    /// One that is not there: it will be an ordinary one, unless its name says otherwise.
+    /// A collection that is not there: it will be an ordinary one, unless its name says otherwise.
     pub(super) fn missing(unlockable: Option<String>) -> Self {
         Self { refused: unlockable.clone(), unlockable, ..Self::default() }
     }

@@ -101,7 +101,7 @@ struct Build {
     is_over: watch::Receiver<bool>,
 }
 
-/// One of these caches: what does not fit any more is forgotten as a whole.
+/// Adds to one of these caches; a cache that is full is emptied first.
 fn remember<T>(cache: &Mutex<HashMap<Namespace, T>>, ns: &Namespace, value: T) {
     if let Ok(mut cache) = cache.lock() {
         if cache.len() >= MAX_CACHED {

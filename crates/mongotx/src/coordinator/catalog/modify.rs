@@ -25,7 +25,7 @@ const LONGEST_EXPIRY: i64 = i32::MAX as i64;
 const EXPIRY: &str = "expireAfterSeconds";
 
 impl Catalog {
-    /// Answers what was changed of an index: `expireAfterSeconds_old`, `hidden_new` and so on.
+    /// Returns what was changed of an index: `expireAfterSeconds_old`, `hidden_new` and so on.
     pub(crate) async fn modify(&self, ns: &Namespace, options: &Document) -> Result<Document> {
         let answer = self.server.run_directly(&ns.db, with_options("collMod", ns, options)?).await?;
         Ok(answer.into_iter().filter(|(field, _)| field.ends_with("_old") || field.ends_with("_new")).collect())

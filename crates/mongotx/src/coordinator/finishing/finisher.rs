@@ -279,7 +279,7 @@ impl Finisher {
 /// Time of a commit, relative to a moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum When {
-    /// Before the moment in question, or at it.
+    /// The transaction was committed before that moment, or at it.
     Before,
     /// The transaction was committed after that moment.
     Since,

@@ -38,7 +38,7 @@ pub(crate) async fn forward(
 /// them together by one.
 const FEW: usize = 1;
 
-/// Rolls forward what these committed transactions hold of these documents. Answers how many.
+/// Rolls forward what these committed transactions hold of these documents. Returns how many.
 pub(crate) async fn forward_at(
     server: &Server,
     ns: &Namespace,
@@ -56,7 +56,7 @@ pub(crate) async fn forward_at(
     forward(server, ns, &among(at), writers, deletes).await
 }
 
-/// Rolls forward what is not removed. Answers how many.
+/// Rolls forward what is not removed. Returns how many.
 pub(crate) async fn replace(server: &Server, ns: &Namespace, who: &Document, writers: &[Decided]) -> Result<i64> {
     let statement = statement::finish_replace(who.clone(), writers);
     let first = server.repair(ns, vec![statement.clone()]).await?;

@@ -38,7 +38,7 @@ const SHORTEST_SLEEP: Duration = Duration::from_millis(10);
 
 /// Place of a session's transaction.
 enum Place {
-    /// In the session, since this time.
+    /// The transaction is in the session, since this time.
     Parked(Box<Transaction>, Instant),
     /// Taken out by a statement, or to be ended.
     Out,

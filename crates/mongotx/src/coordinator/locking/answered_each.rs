@@ -12,11 +12,11 @@ use crate::coordinator::server::WriteAnswer;
 /// The statements that lock a document and change it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Way {
-    /// One that locks and changes, or does neither.
+    /// One statement that locks and changes, or does neither.
     Fused,
-    /// One that locks for removal.
+    /// One statement that locks for removal.
     Remove,
-    /// One that locks and copies, and one that changes the copy.
+    /// Two statements: one locks and copies, the other changes the copy.
     InTwo,
 }
 

@@ -235,7 +235,7 @@ impl Each<'_> {
     }
 }
 
-/// If a committed transaction may have left the document, makes its statement take it over. Answers
+/// If a committed transaction may have left the document, makes its statement take it over. Returns
 /// that transaction if the document has to be finished before.
 fn taken_over_each(
     statements: &mut Statements,

@@ -116,7 +116,8 @@ impl Locking {
         Ok(done)
     }
 
-    /// Step 0. Answers the documents that were not changed; `None`: not such a change.
+    /// Step 0. Returns the documents that were not changed; `None`: the steps 1 to 3 are needed for
+    /// all.
     async fn change_at_once(
         &self,
         tx: &mut Transaction,

@@ -60,7 +60,7 @@ impl ReadLocks {
         Self { server, catalog, repairs, options }
     }
 
-    /// Read-locks those of these documents that are there. Answers whether all of them were.
+    /// Read-locks those of these documents that are there. Returns whether all of them were.
     pub(crate) async fn lock_for_reading(
         &self,
         tx: &mut Transaction,
@@ -111,7 +111,7 @@ impl ReadLocks {
         Err(Error::new(ErrorKind::Conflict, message).for_transaction(Some(me)))
     }
 
-    /// Sends the lock, once. Answers how many documents took it.
+    /// Sends the lock, once. Returns how many documents took it.
     async fn send_read_locks(&self, tx: &mut Transaction, ns: &Namespace, at: &[Address], me: TxId) -> Result<usize> {
         tx.check_alive()?;
         let answer = self.server.send_read_lock(tx, ns, statement::lock_read(among(at), me)).await?;

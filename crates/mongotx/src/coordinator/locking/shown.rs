@@ -118,7 +118,7 @@ impl Locking {
     }
 }
 
-/// If a committed transaction may have left the document, makes the statement take it over. Answers
+/// If a committed transaction may have left the document, makes the statement take it over. Returns
 /// that transaction if the statement cannot: the document has to be finished before.
 pub(super) fn taken_over(
     statement: &mut RawDocumentBuf,

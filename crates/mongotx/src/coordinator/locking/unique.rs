@@ -45,7 +45,7 @@ use crate::{
     options::Namespace,
 };
 
-/// Retry limit for a question that keeps meeting rivals which have finished meanwhile.
+/// Retry limit for a check that keeps meeting rivals which have finished meanwhile.
 const ROUNDS: usize = 256;
 /// Documents of others that can have the keys of one document: more arrays are not looked at.
 const MAX_RIVALS: usize = 10_000;
@@ -85,7 +85,7 @@ pub(crate) struct Question {
     pub(crate) collation: Option<Document>,
 }
 
-/// The questions of step 2 for all of these documents: as few as possible.
+/// The conditions that step 2 checks for all of these documents: as few as possible.
 pub(crate) fn questions(uniques: &[&Unique], documents: &[&Document]) -> Vec<Question> {
     let (plain, collated): (Vec<&Unique>, Vec<&Unique>) =
         uniques.iter().copied().partition(|unique| unique.collation.is_none());
@@ -213,7 +213,7 @@ impl Uniqueness {
         let uniques: Vec<&Unique> = uniques.iter().collect();
         for (at, batch) in documents.chunks(BATCH).enumerate() {
             if self.may_have_rivals(ns, &uniques, batch, None, me).await? {
-                // Further questions, one by one, show which documents they are, and what to do.
+                // Further reads, one by one, show which documents they are, and what to do.
                 return Ok(Some(at * BATCH));
             }
         }

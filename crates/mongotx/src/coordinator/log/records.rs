@@ -355,7 +355,7 @@ impl Records {
     }
 
     /// Waits until everything that the server has acknowledged so far satisfies a write concern.
-    /// Answers the server's `writeConcernError` if that does not come true. Changes nothing.
+    /// Returns the server's `writeConcernError` if it is not satisfied. Changes nothing.
     pub(crate) async fn await_concern(&self, server: &Server, concern: Document) -> Result<Option<Document>> {
         // No record has such an `_id`. A write that matches nothing waits for what was written
         // last.

@@ -53,9 +53,9 @@ pub(crate) enum Standing {
 /// The connection over which a record is looked at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Look {
-    /// Any: for what others write to the record.
+    /// Over any connection: for what others write to the record.
     Plain,
-    /// The one for record writes, which notices whether the server was replaced.
+    /// Over the connection for record writes, which notices whether the server was replaced.
     AtServer,
 }
 

@@ -24,7 +24,7 @@ use crate::{
 const MAX_INDEXES: usize = 64;
 
 impl Schema {
-    /// Creates indexes: each with whether its unsafe versions are to be indexed, too. Answers their
+    /// Creates indexes: each with whether its unsafe versions are to be indexed, too. Returns their
     /// names.
     pub(crate) async fn create_indexes(&self, ns: &Namespace, specs: &[(Document, bool)]) -> Result<Vec<String>> {
         if specs.is_empty() || specs.len() > MAX_INDEXES {

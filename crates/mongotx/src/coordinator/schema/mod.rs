@@ -84,7 +84,7 @@ impl Schema {
     }
 
     /// Changes options of a collection or a view. A validator is stored as transactions need it.
-    /// Answers what was changed of an index: `expireAfterSeconds_old`, `hidden_new` and so on.
+    /// Returns what was changed of an index: `expireAfterSeconds_old`, `hidden_new` and so on.
     pub(crate) async fn modify_collection(&self, ns: &Namespace, options: &Document) -> Result<Document> {
         let will_be_watched = self.catalog.will_be_watched(ns, options).await?;
         // Until the catalog has forgotten what it knew, reads may rest on it.

@@ -219,7 +219,7 @@ impl Server {
         self.plainly(ns.as_ref(), write).await
     }
 
-    /// With the write concern that the command names.
+    /// Sends a write with the write concern that the command names.
     async fn as_asked(&self, db: &str, command: Document) -> Result<WriteAnswer> {
         let name = command.keys().next().cloned().unwrap_or_default();
         judge(&name, self.send(db, command).await.map_err(Error::or_indeterminate)?)
@@ -261,7 +261,7 @@ impl Server {
         self.write_records(ns, command).await
     }
 
-    /// Any command that changes no documents. What was done and may be lost again
+    /// Sends any command that changes no documents. What was done and may be lost again
     /// (`writeConcernError`) counts as unanswered.
     pub(crate) async fn run_command(&self, db: &str, command: Document) -> Result<Document> {
         if is_write(&command) {

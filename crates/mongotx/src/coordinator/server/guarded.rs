@@ -75,7 +75,7 @@ impl Trust {
         *self.known() = Some(Known { process, verdict });
     }
 
-    /// The right to ask, which one has at a time.
+    /// The right to try the server out, which one caller has at a time.
     fn begin(&self) -> Option<Asking<'_>> {
         (!self.is_asking.swap(true, SeqCst)).then_some(Asking(&self.is_asking))
     }
@@ -86,7 +86,7 @@ impl Trust {
     }
 }
 
-/// A question under way: the caller may be interrupted.
+/// A trial under way: the caller may be interrupted.
 struct Asking<'a>(&'a AtomicBool);
 
 impl Drop for Asking<'_> {

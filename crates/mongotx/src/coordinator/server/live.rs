@@ -34,7 +34,7 @@ pub(crate) trait Live {
     fn id(&self) -> Option<TxId>;
 
     /// A prepared write is about to be sent, which changes these fields of documents there, or
-    /// inserts or removes some (all fields). Answers what was not known before.
+    /// inserts or removes some (all fields). Returns what was not known before.
     fn sending(&mut self, ns: &Namespace, touches: &Fields) -> Doubt;
 
     /// Notes that the prepared write was answered.

@@ -33,7 +33,7 @@ pub(crate) struct Nodes {
 /// The server processes that have said that they take writes.
 #[derive(Debug)]
 enum Processes {
-    /// One after the other, the last one last.
+    /// Ids of the processes that followed each other, the latest last.
     InTurn(Vec<ObjectId>),
     /// A server sends no id, or one answers again that another had replaced: a proxy leads to
     /// several of them.

@@ -63,9 +63,9 @@ pub(crate) struct Looks {
 struct State {
     /// Number of looks that have begun.
     begun: u64,
-    /// Under way: the last one that has begun.
+    /// The last look that has begun, while it is under way.
     running: Option<SharedLook>,
-    /// About to begin when that one has ended, or at once.
+    /// The look that is about to begin when that one has ended, or at once.
     next: Option<NextLook>,
     last: Option<Arc<ChangeLook>>,
     /// Has a copy in each look that is under way.

@@ -58,7 +58,7 @@ pub(crate) struct Since {
 /// Change stamps of something that was read, each with the fields on which that rests.
 pub(crate) type Rests = HashSet<(Tag, Fields)>;
 
-/// A look behind questions that were sent with a write, and were answered as before.
+/// A look behind reads that were sent with a write, and were answered as before.
 pub(crate) struct Behind {
     pub(crate) later: Arc<ChangeLook>,
     /// Change stamps of the reads that were sent.
@@ -87,8 +87,8 @@ impl Unchanged {
         Self { server, log, catalog, looks, tx_database: tx_database.to_owned() }
     }
 
-    /// To be remembered before a transaction reads anything. `None`: no look has been answered yet,
-    /// more notices are over than are remembered, or several servers keep the data.
+    /// The beginning of a transaction, taken before it reads anything. `None`: no look has been
+    /// answered yet, more notices are over than are remembered, or several servers keep the data.
     pub(crate) fn base(&self) -> Option<Base> {
         let own = self.server.own_changes().now();
         // The look was answered before the transaction's reads from here on are sent.

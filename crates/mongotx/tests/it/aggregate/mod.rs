@@ -38,8 +38,8 @@ impl World {
         Self { client, rival, driver, db }
     }
 
-    /// With collections `a` and `b` of documents `{_id: 1, n: 10, to: 2}` to `{_id: 3, n: 30, to:
-    /// 4}`.
+    /// A world with collections `a` and `b` of documents `{_id: 1, n: 10, to: 2}` to
+    /// `{_id: 3, n: 30, to: 4}`.
     async fn filled() -> Self {
         let world = Self::new().await;
         for name in ["a", "b"] {

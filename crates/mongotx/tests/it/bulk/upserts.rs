@@ -174,7 +174,7 @@ async fn upserts_that_are_refused_one_after_the_other_are_not_sent_again_and_aga
     session.rollback().await.unwrap();
 }
 
-/// A client that stops between the question and the locks, and another one.
+/// A client that stops between its query and the locks, and another one.
 struct Between {
     gate: Arc<quiet::Gate>,
     client: Client,

@@ -16,8 +16,8 @@ pub(crate) fn same(one: &Document, other: &Document) -> bool {
     bytes(&one.clone().into()) == bytes(&other.clone().into())
 }
 
-/// Both stopped. At which of several documents, and so with which code, is not promised to an
-/// update of many.
+/// Returns true if both sides have refused the same writes. The document at which an update of many
+/// stops, and so the code, is not promised.
 pub(crate) fn both_refused(plain: &Answer, ours: &Answer) -> bool {
     let places = |answer: &Answer| match answer {
         Answer::Refused { writes, .. } => Some(writes.iter().map(|(index, _)| *index).collect::<Vec<_>>()),

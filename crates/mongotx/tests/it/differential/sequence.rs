@@ -250,7 +250,7 @@ async fn index_both(driver: &mongodb::Client, db: &str, ours: &Ours, specs: &[Do
     }
 }
 
-/// One by one; answers those that the indexes take.
+/// Inserts the documents into both, one by one; returns those that the indexes take.
 async fn insert_both(plain: &Plain, ours: &Ours, documents: Vec<Document>) -> Vec<Document> {
     let mut taken = Vec::new();
     for document in documents {
@@ -283,7 +283,7 @@ fn differs(plain: &Answer, ours: &Answer, ordered: bool, what: &str) -> Result<(
 }
 
 /// At most one document may have an id that the server made: among several, their order would be
-/// left to chance. Answers how many were deleted.
+/// left to chance. Returns how many were deleted.
 async fn remove_made_anew(subject: &mut impl Subject, view: &Answer) -> Option<u64> {
     let Answer::Documents(documents) = view else { return None };
     let made: Vec<_> = documents.iter().map(id_of).filter(compare::is_made_anew).collect();

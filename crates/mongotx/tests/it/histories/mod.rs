@@ -89,7 +89,7 @@ async fn crew(count: usize) -> Vec<Member> {
     crew
 }
 
-/// With nothing in flight every document is clean.
+/// Checks that every document is clean, with nothing in flight.
 async fn assert_clean(crew: &[Member]) {
     for Member { client, .. } in crew {
         assert!(client.flush(Duration::from_secs(120)).await);

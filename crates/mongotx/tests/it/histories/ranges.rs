@@ -102,7 +102,7 @@ async fn sums_over_documents_that_come_and_go_are_wrong_at_read_committed() {
     panic!("{ATTEMPTS} times no wrong sum was committed");
 }
 
-/// A transaction that counts a free seat takes it, by a document of its own; others get up. Answers
+/// A transaction that counts a free seat takes it, by a document of its own; others get up. Returns
 /// the most that ever were taken when a transaction counted, and how many are in the end.
 async fn most_seats_taken(isolation: Isolation) -> u64 {
     let crew = crew(4).await;

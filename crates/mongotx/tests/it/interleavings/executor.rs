@@ -27,7 +27,7 @@ pub(crate) enum Form {
 pub(crate) enum Setting {
     /// One client for all transactions.
     OneClient,
-    /// A client for each: what they know of each other is what is stored.
+    /// A client for each transaction: they know of each other only what is stored.
     ClientEach,
     /// The same, and what is committed stays unfinished for a while: the others meet it.
     SlowFinish,

@@ -1,4 +1,4 @@
-//! An insert with a question and a look behind it, in one write (decision 0061): a rival decides
+//! An insert with reads and a look behind it, in one write (decision 0061): a rival decides
 //! between them, and the future is dropped while one of them is on its way.
 
 use std::{future::IntoFuture, net::SocketAddr};
@@ -10,7 +10,7 @@ use mongotx::{Client, Collection, ErrorKind, Isolation, Result, Session, Transac
 use super::{LIMIT, proxy::Proxy};
 use crate::quiet;
 
-/// The insert, the two `find`s of the question, and the look.
+/// The insert, the two `find`s of the reads, and the look.
 const MESSAGES: usize = 4;
 const ATTEMPTS: i32 = 20;
 
@@ -120,7 +120,7 @@ async fn decision_between_the_question_behind_an_insert_and_the_look_is_seen() {
         place.proxy.hold_behind("docs", "txs");
         place.insert(103, session).await.unwrap();
     });
-    // Without a question behind the insert, the look is that of the commit.
+    // Without reads behind the insert, the look is that of the commit.
     let meanwhile = async {
         assert_eq!(tokio::time::timeout(LIMIT, place.proxy.until_held()).await.unwrap(), "find", "the look");
         let mut rival = place.rival.session();

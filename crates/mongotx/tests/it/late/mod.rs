@@ -195,7 +195,7 @@ async fn behind_proxy(name: &str) -> (World, Proxy, Client, Collection<Document>
     (world, proxy, client, coll)
 }
 
-/// Answers whether a document matched.
+/// Returns whether a document matched.
 async fn set_late(coll: &Collection<Document>, session: &mut Session, id: i32) -> mongotx::Result<bool> {
     let done = coll.update_one(doc! {"_id": id}, doc! {"$set": {"late": true}}).session(session).await?;
     Ok(done.matched_count == 1)

@@ -102,7 +102,7 @@ impl Proxy {
         self.shared.state.lock().unwrap().left = None;
     }
 
-    /// From now on no `$rename` finds this field.
+    /// Hides this field from every `$rename` from now on.
     pub(crate) fn hide_from_renames(&self, name: &'static str) {
         self.shared.state.lock().unwrap().hidden = Some(name);
     }

@@ -38,8 +38,8 @@ async fn torn_twice_in_the_same_way(isolation: Isolation) {
     set_both(&writer, &written, 2).await;
     assert_eq!(count(&read[1], &mut session).await, 1, "it has seen two moments");
     set_both(&writer, &written, 1).await;
-    // At snapshot the look and the first question pass. At serializable each question is preceded
-    // by one for rivals.
+    // At snapshot the look and the first read pass. At serializable a probe for rivals precedes
+    // each read.
     proxy.hold_after(if isolation == Isolation::Serializable { 4 } else { 2 });
     let committing = tokio::spawn(async move { session.commit().await });
     tokio::time::timeout(LIMIT, proxy.until_held()).await.unwrap();

@@ -54,7 +54,7 @@ pub(crate) async fn set() -> Turn {
 }
 
 impl Turn {
-    /// Whatever a test did to it is over.
+    /// Undoes whatever a test did to the members.
     pub(crate) async fn heal(&self) {
         for member in self.members() {
             if member.pid().is_none() {

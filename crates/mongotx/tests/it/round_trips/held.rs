@@ -72,7 +72,7 @@ async fn validation_of_fields_of_documents_that_wait_to_be_finished_is_two_comma
         session.commit().await.unwrap();
     };
     let (sent, asked) = questions_of(&client, commands_of(&client, transaction)).await;
-    // Two reads, a look before and one after the question, which is two commands in one write; a
+    // Two reads, a look before and one after the joint read, which is two commands in one write; a
     // lock and the decision.
     let finds = sent.get("find").copied().unwrap_or_default();
     assert!((5..=6).contains(&finds), "{sent:?}");

@@ -38,7 +38,7 @@ impl Place {
         Self { ours: client.database(plain.name()), client, plain }
     }
 
-    /// With a collection `c` made with these options.
+    /// A place with a collection `c` that is made with these options.
     pub(crate) async fn with(name: &str, options: Document) -> Self {
         let place = Self::new(name).await;
         let creating = place.ours.create_collection("c");

@@ -33,7 +33,7 @@ struct Ended {
     inserted: Result<()>,
     /// The answer to its commit, or to its rollback where the insert was refused.
     committed: Result<()>,
-    /// Number of questions about what it has read, from the insert on.
+    /// Number of its joint reads, from the insert on.
     asked: u64,
     /// True if its reads were sent again behind the insert.
     is_asked_behind: bool,
@@ -217,7 +217,7 @@ async fn change_before_the_question_is_a_conflict() {
     assert_conflict(&place, ended).await;
 }
 
-/// A single write outside transactions sets no stamps, so that only the question shows it.
+/// A single write outside transactions sets no stamps, so that only the reads show it.
 #[tokio::test]
 async fn single_write_before_the_question_is_a_conflict() {
     let write = async |place: &Place, _: &mut Session| {
@@ -228,7 +228,7 @@ async fn single_write_before_the_question_is_a_conflict() {
     assert_conflict(&place, ended).await;
 }
 
-/// The later read is of another moment than the question.
+/// The later read is of another moment than the reads behind the insert.
 #[tokio::test]
 async fn read_behind_the_insert_makes_the_commit_ask_again() {
     let behind = async |place: &Place, session: &mut Session| {
@@ -240,7 +240,7 @@ async fn read_behind_the_insert_makes_the_commit_ask_again() {
     assert_conflict(&place, ended).await;
 }
 
-/// The later write meets a document that was changed behind the question.
+/// The later write meets a document that was changed behind the reads.
 #[tokio::test]
 async fn write_behind_the_insert_makes_the_commit_ask_again() {
     let behind = async |place: &Place, session: &mut Session| {

@@ -1,6 +1,5 @@
-//! Looks that are sent behind a question, in the same write, by a transaction that others of its
-//! client wait for: they count if all of the question was answered before, and else another one is
-//! sent.
+//! Looks that are sent behind reads, in the same write, by a transaction that others of its client
+//! wait for: they count if all of the reads were answered before, and else another one is sent.
 
 use std::future::IntoFuture;
 

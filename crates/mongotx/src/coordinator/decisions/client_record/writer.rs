@@ -192,7 +192,7 @@ async fn abandon(shared: &Shared, slot: &Slot) {
     slot.finish_closing();
 }
 
-/// One conditional update. True when it was applied.
+/// Sends one conditional update. Returns true if it was applied.
 async fn send(
     shared: &Shared,
     slot: &Slot,

@@ -147,7 +147,7 @@ pub(super) struct Backlog {
     refused: Vec<Part>,
     /// Collections that these have documents of.
     refused_in: HashSet<Namespace>,
-    /// There were more than [`MAX_REFUSED`], in whatever collections.
+    /// True if there were more than [`MAX_REFUSED`], in whatever collections.
     has_left_refused: bool,
     again: Option<(Instant, Backoff)>,
     closed: bool,
@@ -390,7 +390,8 @@ impl Backlog {
         self.lanes.values_mut().filter_map(|lane| lane.waiting.as_mut()).for_each(|batch| batch.urgent = true);
     }
 
-    /// Nor for what is left in this collection by now. Answers what becomes true when that is done.
+    /// Makes what is left in this collection by now due at once. Returns a flag that becomes true
+    /// when that is done; `None`: nothing is left.
     pub(super) fn ask_for(&mut self, ns: &Namespace) -> Option<Arc<AtomicBool>> {
         urge(&mut self.lanes, ns);
         let lane = self.lanes.get(ns)?;

@@ -60,7 +60,7 @@ struct Side {
     deletes: bool,
 }
 
-/// Answers how many documents it has rolled forward.
+/// Returns how many documents it has rolled forward.
 pub(super) async fn finish_all(server: &Server, all: &[Whose<'_>]) -> Result<usize> {
     match all {
         [one] if one.held.iter().any(|(_, held)| held.written.len() + held.read.len() > IDS_PER_STATEMENT) => {

@@ -58,7 +58,7 @@ impl Work {
         held.iter().map(of).sum()
     }
 
-    /// A part is clean, since connection epoch `epoch`. Answers the transaction's epoch, if that
+    /// A part is clean, since connection epoch `epoch`. Returns the transaction's epoch, if that
     /// was the last part.
     pub(super) fn part_is_clean(&self, epoch: u64) -> Option<u64> {
         self.epoch.fetch_min(epoch, SeqCst);

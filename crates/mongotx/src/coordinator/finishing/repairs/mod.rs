@@ -50,7 +50,7 @@ impl Repairs {
         Self { server, log, finisher, catalog, tx_database: tx_database.to_owned() }
     }
 
-    /// Repairs what decided rivals left on a document. Answers an active rival, if there is one.
+    /// Repairs what decided rivals left on a document. Returns an active rival, if there is one.
     pub(crate) async fn clear_locks(
         &self,
         ns: &Namespace,

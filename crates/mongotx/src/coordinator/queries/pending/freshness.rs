@@ -33,7 +33,7 @@ struct Known {
     /// Time at which this client last read something that is committed and not finished: safe
     /// versions that were settled before would go back behind that.
     seen: Option<Instant>,
-    /// One is under way in the background.
+    /// A settling is under way in the background.
     refreshing: bool,
 }
 

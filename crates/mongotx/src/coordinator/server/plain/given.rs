@@ -74,7 +74,7 @@ impl Patience {
 struct Written(HashMap<Option<Tag>, Moment>);
 
 impl Written {
-    /// One is about to be made.
+    /// Notes that a plain write is about to be made.
     fn note(&mut self, collection: Option<Tag>) {
         if !self.0.contains_key(&collection) && self.0.len() > MOST_NAMED {
             // Too many to be named, with this one instead of another as well.

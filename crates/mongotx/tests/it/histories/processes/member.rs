@@ -153,7 +153,7 @@ pub(super) struct Member {
 /// The blows that it deals itself.
 pub(super) type Blows = UnboundedReceiver<Blow>;
 
-/// One transaction at a time.
+/// A part of the process that runs one transaction at a time.
 pub(super) struct Lane {
     nth: usize,
     answers: UnboundedReceiver<String>,

@@ -160,7 +160,7 @@ async fn a_database_that_another_client_drops_may_be_any() {
     stage.always_asked(async || stage.reading().await).await;
 }
 
-/// A filter that looks like the one of a question for the server's error.
+/// A filter that looks like one that is sent for the server's error.
 #[tokio::test]
 async fn the_first_of_an_order_that_is_taken_outside_a_transaction_is_seen() {
     let stage = Stage::start().await;
