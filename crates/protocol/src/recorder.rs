@@ -109,7 +109,7 @@ impl Recorder {
     }
 
     /// Step 1. `since` is the connection as it was before the first prepared write was sent.
-    /// Answers false when the number is not open (rolled back in the meantime, or never allocated).
+    /// Returns false when the number is not open (rolled back in the meantime, or never allocated).
     pub fn request_commit(&mut self, seq: Seq, concern: Concern, since: impl Into<Since>) -> bool {
         let open = self.phases.get(&seq) == Some(&Phase::Open) && !self.lost;
         if open && self.waiting.iter().all(|w| w.seq != seq) {
