@@ -28,7 +28,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
 pub(crate) async fn run(uri: &str) -> Result<(), Box<dyn Error>> {
     let options = GatewayOptions {
         uri: uri.to_owned(),
-        // Port 0 takes a free one. Only this machine can connect, so nobody has to log in.
+        // Port 0 takes a free one. Only this machine can connect, so clients need not log in.
         listen: Some(SocketAddr::from((Ipv4Addr::LOCALHOST, 0))),
         ..GatewayOptions::default()
     };

@@ -3,10 +3,7 @@
 //! client runs it. A gateway has one record, which it replaces once a second while transactions
 //! hold documents that are older than a second, and removes when there are none. No decision
 //! depends on it; a failure to write it is ignored. The record of a dead gateway shows its
-//! transactions for half an hour. A gateway has one record, which it replaces once a second while
-//! transactions hold documents that are older than a second, and removes when there are none.
-//! Nothing is decided by it; a record that cannot be written is not written. One that a dead
-//! gateway has left tells whose transactions it had, for half an hour.
+//! transactions for half an hour.
 
 use std::time::{Duration, Instant};
 
@@ -19,7 +16,7 @@ use crate::{activity::transactions::OpenTransaction, session::records::ACTIVITY,
 const YOUNG: Duration = Duration::from_secs(1);
 /// Greatest number of transactions in the record; the oldest are taken.
 const MOST: usize = 100;
-/// How long the store may take.
+/// Time limit of one write to the store.
 const LIMIT: Duration = Duration::from_secs(2);
 /// Seconds after which a record that is not replaced any more is removed.
 const KEPT_SECONDS: i32 = 30 * 60;
@@ -40,7 +37,7 @@ impl ActivityRecord {
         Self { id, database: database.to_owned(), gateway, is_there: false, is_prepared: false }
     }
 
-    /// Replaces the record, if there is something to tell, or there was.
+    /// Replaces the record if there is something to show, or if the last record showed something.
     pub(crate) async fn write(&mut self, state: &State, upstream: &Upstream) {
         let now = Instant::now();
         let mut open = state.transactions.all();
@@ -69,7 +66,7 @@ impl ActivityRecord {
         }
     }
 
-    /// Whether the server has done it.
+    /// Sends a command to the store. Answers whether the server has carried it out.
     async fn send(&self, upstream: &Upstream, command: Document) -> bool {
         let sent = timeout(LIMIT, upstream.run_document(&self.database, &command)).await;
         let is_done = matches!(&sent, Ok(Ok(reply)) if reply.is_ok());

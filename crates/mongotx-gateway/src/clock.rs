@@ -2,8 +2,8 @@
 //! send back.
 //!
 //! It orders nothing but the times of change events. A read through any gateway sees every commit
-//! that was acknowledged before the read began, so whatever time a client asks a read to come
-//! after, that time has come. Drivers merely want to have one.
+//! that was acknowledged before the read began, so any time that a client wants a read to come
+//! after has come already. Drivers only expect the fields to be there.
 
 use std::sync::Arc;
 

@@ -64,14 +64,14 @@ impl fmt::Debug for Login {
     }
 }
 
-/// Whether the gateway itself ends the connection.
+/// Whether and when the gateway itself ends the connection.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum End {
     #[default]
     Not,
     /// After the answer to the command that runs.
     AfterAnswer,
-    /// At once, without an answer.
+    /// The gateway ends the connection at once, without an answer.
     Now,
 }
 

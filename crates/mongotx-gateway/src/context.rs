@@ -167,7 +167,8 @@ impl Context {
         });
     }
 
-    /// Ends what is over, and tells the store what is open, as long as the gateway lives.
+    /// Ends expired sessions, cursors and transactions, and writes to the store what is open, as
+    /// long as the gateway lives.
     pub(crate) fn sweep_in_background(self: &Arc<Self>) {
         self.tick_in_background();
         let weak: Weak<Self> = Arc::downgrade(self);

@@ -76,7 +76,7 @@ async fn run_quickly(
     point_write::run(context, connection, request, write).await
 }
 
-/// Whether the user of the connection may run the command: asked before anything else is done with
+/// Checks whether the user of the connection may run the command, before anything else is done with
 /// it.
 fn check(
     context: &Context,
@@ -207,7 +207,7 @@ mod tests {
         size_of::<F>()
     }
 
-    /// Each connection has this room, also when nothing is asked on it.
+    /// Every connection takes this memory, also while it is idle.
     #[test]
     fn connections_carry_no_room_for_commands() {
         let bytes = future_bytes(run);

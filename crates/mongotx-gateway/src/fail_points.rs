@@ -42,7 +42,7 @@ struct FailCommand {
     app_name: Option<String>,
     /// Commands that are let through first.
     skip: u64,
-    /// How often it acts; `None`: always.
+    /// Number of times that it acts; `None`: always.
     times: Option<u64>,
     hit: Hit,
 }
@@ -50,7 +50,7 @@ struct FailCommand {
 /// Effect of a fail point on a command.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Hit {
-    /// How long the command waits before anything else.
+    /// Time that the command waits before anything else.
     pub(crate) block: Option<Duration>,
     /// The client's connection is closed.
     pub(crate) close: bool,

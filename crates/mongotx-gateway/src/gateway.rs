@@ -44,7 +44,7 @@ pub enum StartError {
     /// The connection string is not one.
     #[error("the connection string cannot be used: {0}")]
     Uri(#[from] mongodb::error::Error),
-    /// Everybody on the network could use the server, or read along.
+    /// Every host on the network could use the server, or read along.
     #[error(
         "listen: {address} can be reached from other machines: {missing}, or use an address of the loopback interface (127.0.0.1)"
     )]
@@ -60,7 +60,7 @@ pub enum StartError {
     /// A certificate cannot be used.
     #[error(transparent)]
     Tls(#[from] TlsError),
-    /// There is no listening at that address.
+    /// The address is taken, or not an address of this machine.
     #[error("listen: cannot listen on {address}: {source}")]
     Listen {
         /// Address that was to be listened on.
@@ -82,7 +82,7 @@ pub enum StartError {
         /// Error of the operating system.
         source: std::io::Error,
     },
-    /// Everybody on the network could see what goes on, and end it.
+    /// Every host on the network could see the operations of users, and end them.
     #[error(
         "web: {address} can be reached from other machines: {missing}, or use an address of the loopback interface (127.0.0.1)"
     )]
@@ -100,7 +100,7 @@ pub enum StartError {
         /// Error of the operating system.
         source: std::io::Error,
     },
-    /// There is no listening at that path.
+    /// The gateway cannot listen at that path.
     #[error("unix: cannot listen on {}: {source}", path.display())]
     Unix {
         /// Path of the socket to listen on.
@@ -236,7 +236,7 @@ impl Gateway {
         dispatch::run(&self.server.context, connection, &Arc::new(request.clone())).await
     }
 
-    /// Tells the commands that a connection has ended.
+    /// Marks a connection as ended. Those of its commands that only read end, too.
     pub async fn disconnect(&self, connection: &Connection) {
         connection.set_gone();
         crate::command::connection_closed(&self.server.context, connection).await;

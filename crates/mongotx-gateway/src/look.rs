@@ -19,10 +19,10 @@ use crate::{
     state::State,
 };
 
-/// The operations that are asked for.
+/// Which operations the caller wants to see.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Wanted<'a> {
-    /// Digest of the user whose operations they are. `None`: everybody's.
+    /// Digest of the user whose operations they are. `None`: those of all users.
     pub(crate) user: Option<&'a [u8]>,
     /// Connections on which nothing runs, too.
     pub(crate) idle_connections: bool,

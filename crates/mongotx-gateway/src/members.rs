@@ -90,9 +90,9 @@ impl Members {
         self.view.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The first looks. Afterwards it is the primary, or the primary has looked since it came and
-    /// tells drivers of it; at the latest when a primary that does not look any more may be
-    /// replaced.
+    /// Looks at the members until this gateway may take commands: it is the primary, or the primary
+    /// has looked since this gateway came and names it to drivers. Ends at the latest when a
+    /// primary that does not look any more may be replaced.
     pub(crate) async fn join(&self, upstream: &Upstream, database: &str) {
         self.look(upstream, database).await;
         let joined = self.view().seen;

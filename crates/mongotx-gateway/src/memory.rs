@@ -11,7 +11,7 @@ use std::sync::{
 
 use prometheus_client::metrics::gauge::Gauge;
 
-/// All that may be taken.
+/// Memory that all connections together may hold.
 pub(crate) struct Memory {
     limit_bytes: AtomicUsize,
     taken_bytes: AtomicUsize,
@@ -24,7 +24,7 @@ pub(crate) struct Held {
     bytes: usize,
 }
 
-/// There is not so much left.
+/// The memory that is left does not suffice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "the gateway has no memory left for this message: all connections together hold {limit_bytes} bytes, the limit (--max-memory-mib); try again"

@@ -43,9 +43,9 @@ pub struct GatewayOptions {
     /// Whether clients may make commands fail (`configureFailPoint`): for the test suites of
     /// drivers only.
     pub test_commands: bool,
-    /// How the MongoTx client works that all commands share. Its isolation is that of transactions
-    /// whose clients ask for no read concern, or for `local` or `majority`; one that asks for
-    /// `snapshot` or `linearizable` gets that, or more if this is more.
+    /// Options of the MongoTx client that all commands share. Its isolation is that of transactions
+    /// whose clients send no read concern, or `local` or `majority`; those that send `snapshot` or
+    /// `linearizable` get that level, or this one if it is stronger.
     pub client: ClientOptions,
 }
 
@@ -143,9 +143,9 @@ pub struct Limits {
 pub struct Tuning {
     /// As in [`GatewayOptions::limits`], but for the pool of connections to the server.
     pub limits: Limits,
-    /// As in [`GatewayOptions::sessions`], for sessions and cursors.
+    /// As in [`GatewayOptions::sessions`]: limits of sessions and cursors.
     pub sessions: SessionLimits,
-    /// As in [`GatewayOptions::slow`]: commands that are logged.
+    /// As in [`GatewayOptions::slow`]: time after which a command is logged.
     pub slow: Option<Duration>,
     /// As in [`GatewayOptions::lock_wait`], for later transactions.
     pub lock_wait: Duration,
@@ -185,7 +185,7 @@ pub struct SessionLimits {
     /// Time after which an unused session is removed, and an idle cursor that was opened with
     /// `noCursorTimeout`.
     pub session_timeout: Duration,
-    /// How long a transaction may be open.
+    /// Longest time that a transaction may be open.
     pub transaction_lifetime: Duration,
     /// Cursors that are open at a time. A user who has logged in has half of them at most.
     pub cursors: usize,

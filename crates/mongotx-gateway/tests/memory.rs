@@ -1,5 +1,5 @@
-//! How much memory messages can make the codec take: no more than they may have themselves,
-//! whatever they tell.
+//! Memory that messages can make the codec take: no more than a message may be large, whatever
+//! length its header claims.
 //!
 //! One test, alone in its process: it measures the peak of all that is allocated.
 

@@ -1,4 +1,5 @@
-//! Whether a user may run a command: asked before anything else is done with it.
+//! Checks whether a user may run a command. The check runs before anything else is done with the
+//! command.
 
 use std::collections::HashSet;
 
@@ -62,8 +63,9 @@ fn refuse_twice(request: &Request) -> Result<(), CommandError> {
     Ok(())
 }
 
-/// The first field, the one that names the collection of a cursor, and those that ask for more than
-/// usual: the documents of a large insert need not be read.
+/// The fields of a request that decide its privileges: the first one, the one that names the
+/// collection of a cursor, and those that need more privileges than usual. The other fields, such
+/// as the documents of a large insert, need not be read.
 fn named(request: &Request) -> Document {
     let mut named = Document::new();
     for field in [request.name(), "collection", BYPASS_VALIDATION] {

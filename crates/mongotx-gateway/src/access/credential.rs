@@ -45,7 +45,7 @@ impl Credential {
         Self { iterations, salt, stored_key: mechanism.hash(&client_key), server_key }
     }
 
-    /// Whether it is that of this password.
+    /// Whether this credential was derived from the password.
     pub(crate) fn is_of(&self, mechanism: Mechanism, user: &str, password: &str) -> bool {
         let prepared = mechanism.prepare(user, password);
         // One that cannot be costs the same work.

@@ -18,10 +18,10 @@ pub(super) const BYPASS_VALIDATION: &str = "bypassDocumentValidation";
 /// The rule by which a command's privileges are found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Access {
-    /// Anybody who can connect, as in MongoDB: what clients need to find out where they are and to
-    /// log in.
+    /// Every connection may send it, as in MongoDB: commands that clients need to learn where they
+    /// are and to log in.
     Open,
-    /// Anybody who is logged in: what touches nothing but the user's own.
+    /// Every user who is logged in: commands that touch only what is the user's own.
     Own,
     /// This privilege on the command's database.
     On(Need),
@@ -60,8 +60,8 @@ impl Access {
     }
 }
 
-/// A command whose privileges are asked for, with its rule from the table and the name that it was
-/// sent with.
+/// A command whose privileges are wanted: its rule from the table, and the name that it was sent
+/// with.
 pub(super) struct Asked<'a> {
     pub(super) access: Access,
     pub(super) name: &'a str,

@@ -52,17 +52,17 @@ pub enum Role {
 pub(crate) enum Need {
     /// To see which collections and indexes there are, and how large.
     See,
-    /// To read documents of it.
+    /// Read documents of the database.
     Read,
-    /// To change documents of it.
+    /// Change documents of the database.
     Write,
-    /// To make and drop collections and indexes.
+    /// Make and drop collections and indexes of the database.
     Define,
     /// To change how collections work, to drop the database, to look at how the server works on it.
     Manage,
     /// To look at how the gateway and the server work.
     Monitor,
-    /// Everything: only `root` has it.
+    /// Do everything: only `root` has this privilege.
     Root,
 }
 

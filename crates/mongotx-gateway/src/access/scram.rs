@@ -52,8 +52,8 @@ impl First {
     /// Reads step 1.
     ///
     /// # Errors
-    /// What is no such message, or asks for what there is not: channel bindings, extensions, acting
-    /// for another user.
+    /// A payload that is no such message, or that requests something unsupported: channel bindings,
+    /// extensions, acting for another user.
     pub(crate) fn parse(payload: &[u8]) -> Result<Self, Refused> {
         let text = text(payload)?;
         let (header, bare) = match text.get(..3) {

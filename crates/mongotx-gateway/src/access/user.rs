@@ -69,7 +69,7 @@ impl User {
         }
     }
 
-    /// Whether a role allows it.
+    /// Whether one of the user's roles grants the privilege on the database.
     pub(crate) fn may(&self, need: Need, database: &str) -> bool {
         self.roles.iter().any(|role| role.allows(need, database))
     }
@@ -84,7 +84,7 @@ impl User {
         self.may(Need::Monitor, "admin")
     }
 
-    /// Whether the user has any role there.
+    /// Whether the user has any role on the database.
     pub(crate) fn knows(&self, database: &str) -> bool {
         self.roles.iter().any(|role| role.is_about(database))
     }

@@ -37,7 +37,7 @@ const OTHERS: u32 = 0o077;
 pub struct UsersError {
     /// Path of the file.
     pub path: PathBuf,
-    /// Why not, with the line or the user.
+    /// Reason of the failure, with the line or the user that it concerns.
     pub reason: String,
 }
 
@@ -226,14 +226,14 @@ impl Users {
         self.users.remove(name).map(drop).ok_or_else(|| format!("user {name}: there is none"))
     }
 
-    /// Everybody's name and roles, in the order of databases and names.
+    /// Names and roles of all users, ordered by database and name.
     pub fn list(&self) -> impl Iterator<Item = (&UserName, &[Role])> {
         self.users.values().map(|user| (&user.name, &user.roles[..]))
     }
 
     /// The user of that name, if there is one, and what to check the password with in either case.
     pub(crate) fn find(&self, mechanism: Mechanism, name: &UserName) -> (Option<Arc<User>>, Credential) {
-        // Made for everybody: it takes the same time whether the user is there or not.
+        // Made for every name, so that a login takes the same time whether the user exists or not.
         let fake = Credential::fake(mechanism, &self.secret, &name.to_string());
         match self.users.get(name) {
             Some(user) => (Some(Arc::clone(user)), user.credential(mechanism).clone()),

@@ -129,7 +129,7 @@ impl Transactions {
         self.locked().get(&id)?.upgrade()
     }
 
-    /// All that have an id.
+    /// All open transactions that have an id.
     pub(crate) fn all(&self) -> Vec<Arc<OpenTransaction>> {
         self.locked().values().filter_map(Weak::upgrade).collect()
     }

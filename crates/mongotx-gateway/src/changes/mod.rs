@@ -3,7 +3,7 @@
 //!
 //! | file | |
 //! | --- | --- |
-//! | this one | what a client asks of a stream |
+//! | this one | the options that a client gives a stream |
 //! | [`token`] | resume tokens (pure) |
 //! | [`shape`] | events as MongoDB has them (pure) |
 //! | [`stream`] | an open stream, and its batches |
@@ -40,18 +40,18 @@ pub(crate) enum Image {
     WhenAvailable,
     /// The version that is in the event; the stream ends if there is none.
     Required,
-    /// Of an update: what the document is now.
+    /// For an update: the document as it is now.
     Lookup,
 }
 
 /// The place where a stream begins.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Start {
-    /// With what is committed from now on.
+    /// With the first transaction that commits from now on.
     Now,
     /// Behind this place. `may_be_over`: also where the stream that it is of has ended.
     After { token: Token, may_be_over: bool },
-    /// With the first event that is not earlier.
+    /// With the first event that is not earlier than this.
     At(Timestamp),
 }
 

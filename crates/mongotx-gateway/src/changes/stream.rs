@@ -24,7 +24,7 @@ use crate::{
 
 /// Events that are read at a time.
 const READ: u32 = 128;
-/// Bytes of events that the server is asked to run stages on at a time; a single one may be larger.
+/// Bytes of events on which the server runs stages in one command; a single one may be larger.
 const STAGED_BYTES: usize = 4 * 1024 * 1024;
 /// Bytes of one batch; a single event may be larger.
 const BATCH_BYTES: usize = 16 * 1024 * 1024;
@@ -36,7 +36,7 @@ pub(crate) struct ChangeStream {
     position: Position,
     /// Events that are read and not delivered.
     ready: VecDeque<(Token, RawDocumentBuf)>,
-    /// Nothing comes behind what is ready.
+    /// The stream ends behind the events that are ready.
     is_over: bool,
 }
 
@@ -133,8 +133,8 @@ impl ChangeStream {
         let token = match last {
             Some(token) if !self.ready.is_empty() || self.is_over => token,
             Some(token) if token.position == behind.position => token,
-            // Events are ready that were not asked for: the place of the last delivered one is not
-            // known here any more.
+            // Events are ready that the client did not fetch: the place of the last delivered one
+            // is not known here any more.
             None if !self.ready.is_empty() => self.ready.front().map_or(behind, |(first, _)| before(*first)),
             _ => behind,
         };

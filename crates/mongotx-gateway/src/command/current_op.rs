@@ -1,9 +1,9 @@
 //! `currentOp` and the stage `$currentOp`: commands that run at this gateway, and transactions that
-//! are open at it. Who has neither `root` nor `clusterMonitor` sees the own ones.
+//! are open at it. Users without `root` and `clusterMonitor` see their own only.
 //!
-//! What the server itself is doing is not shown: those are the gateway's own commands, on documents
-//! as they are stored. Values are taken out of the commands that are shown. What is asked for
-//! besides, a filter or further stages, the server works out.
+//! The server's operations are not shown: those are the gateway's own commands, on documents as
+//! they are stored. Values are taken out of the commands that are shown. The server applies what a
+//! client adds to that, a filter or further stages.
 
 use bson::{Binary, Bson, DateTime, Document, doc, spec::BinarySubtype};
 

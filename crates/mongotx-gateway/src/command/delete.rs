@@ -15,7 +15,7 @@ use crate::{
     session::retry::Done,
 };
 
-/// One statement of the command.
+/// One statement of a `delete`: what to remove, and how.
 struct Statement {
     filter: Document,
     multi: bool,

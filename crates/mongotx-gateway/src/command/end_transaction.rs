@@ -86,8 +86,8 @@ pub(super) async fn commit(work: &mut Work, mut ending: Ending<'_>) -> Answer<Bo
     Ok(Body::empty().with_concern_error(missed, &Mode::Plain(None)))
 }
 
-/// The failure of a commit about which nothing is known here. After a pause, for some drivers ask
-/// again at once, and for minutes.
+/// The failure of a commit whose transaction this gateway does not know. It comes after a pause,
+/// because some drivers send the commit again at once, for minutes.
 async fn unknown_here(number: i64) -> Failure {
     tokio::time::sleep(PAUSE).await;
     let message = format!(
@@ -172,7 +172,7 @@ pub(super) async fn abort(work: &mut Work, mut ending: Ending<'_>) -> Answer<Bod
     Ok(Body::empty())
 }
 
-/// One that this gateway does not hold open.
+/// Rolls back a transaction that is not open at this gateway, unless it is decided.
 async fn abort_known(work: &mut Work, client: &Client, number: i64, id: TxId) -> Answer<()> {
     let end = recovery::settle(client, id).await?;
     work.machine.learnt(number, end);

@@ -58,7 +58,7 @@ pub(super) async fn run(call: &mut Call<'_>) -> Answer<Made> {
     tally.finish(call).await.map(Made::Body)
 }
 
-/// One document of the command.
+/// One document that an `insert` adds.
 struct Insertion(Document);
 
 impl statements::Statement for Insertion {

@@ -1,8 +1,8 @@
 //! `killOp`: ends a command that runs at this gateway, by the number that `currentOp` shows. Users
 //! may end their own, and `root` those of others.
 //!
-//! A number that is none of the gateway's may be one of the server's, as its log tells them: for
-//! `root` it is passed on.
+//! A number that belongs to no command of the gateway may be an operation of the server, as the
+//! server's log shows them: for `root` the command is passed on.
 
 use bson::doc;
 

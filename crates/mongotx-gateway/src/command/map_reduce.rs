@@ -42,16 +42,16 @@ pub(super) struct MapReduce {
 
 /// Destination of the results.
 enum Out {
-    /// In the reply of the command.
+    /// The reply of the command holds the results.
     Inline,
-    /// In a collection of this name.
+    /// The results are written to a collection of this name.
     Into { how: How, db: Option<String>, collection: String },
 }
 
 /// Treatment of the documents that the target collection has already.
 #[derive(Clone, Copy)]
 enum How {
-    /// All of them are removed.
+    /// All documents of the collection are removed first.
     Replace,
     /// Documents with the key of a new result are replaced by it.
     Merge,
@@ -234,7 +234,7 @@ pub(super) async fn run(call: &mut Call<'_>) -> Answer<Body> {
     Ok(reply.into())
 }
 
-/// As the server tells what is wrong with a `mapReduce`.
+/// Gives a failed `mapReduce` the wording that the server uses for it.
 fn in_its_words(mut failure: Failure) -> Failure {
     if let Some(reason) = failure.message.strip_prefix(PIPELINE_FAILED) {
         failure.message = format!("{FAILED}{reason}");

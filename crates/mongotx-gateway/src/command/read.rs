@@ -16,11 +16,11 @@ use crate::{
     session::info::Mode,
 };
 
-/// Reads a command: the fields of its session, those that every command may carry, and its own.
-/// Commands whose own fields are the server's are not looked into.
+/// Reads a command: the fields of its session, those that every command may carry, and its own. The
+/// own fields of a command that is passed on to the server are not read.
 ///
 /// # Errors
-/// The reply that tells what is wrong with it.
+/// The error reply, if the command is not well formed.
 pub fn read(request: &Request) -> Result<(), Document> {
     let body = request.to_document().map_err(|error| Failure::from(error).to_document())?;
     read_body(request.name(), body).map_err(|failure| failure.to_document())

@@ -26,7 +26,7 @@ pub(crate) struct Command {
     pub(crate) access: Access,
     /// Part of the gateway that answers the command.
     pub(crate) route: Route,
-    /// Whether a transaction may hold it.
+    /// Whether the command may run in a transaction.
     pub(crate) in_transactions: InTransactions,
     /// The command kills sessions, its own perhaps among them.
     pub(crate) kills_sessions: bool,
@@ -48,7 +48,7 @@ pub(crate) struct Command {
 pub(crate) enum Route {
     /// `command/` answers it: it reads or writes documents, or is about transactions and sessions.
     Transactional(Run),
-    /// `handshake/` answers it: it asks the gateway about itself.
+    /// `handshake/` answers it: it is about the gateway itself.
     Local(Local),
     /// `passthrough/` sends it to the server: MongoTx need not touch it.
     Through,
@@ -61,7 +61,7 @@ pub(crate) enum Route {
 pub(crate) type Run = for<'a> fn(Arrived<'a>) -> Running<'a>;
 /// A command that is being carried out.
 pub(crate) type Running<'a> = BoxFuture<'a, Result<Reply, CommandError>>;
-/// Answers a command that asks the gateway.
+/// Answers a command that is about the gateway itself.
 pub(crate) type Local = for<'a> fn(Arrived<'a>) -> Result<Reply, CommandError>;
 
 /// A command that has arrived, for the handler that answers it.
@@ -96,7 +96,7 @@ pub(crate) enum Parse {
     Nothing,
     /// All fields but the first one, which names the command.
     Own(fn(Fields) -> Answer<()>),
-    /// All fields, with the command's name.
+    /// Reads all fields, and is given the command's name.
     Whole(fn(&str, Document) -> Answer<()>),
     /// As fields of the other command that is in them.
     Another,
@@ -219,18 +219,18 @@ impl Command {
         Ok(())
     }
 
-    /// Whether it commits or rolls back.
+    /// Whether the command commits or rolls back a transaction.
     pub(crate) fn ends_transactions(&self) -> bool {
         self.in_transactions == InTransactions::Ends
     }
 
-    /// Whether MongoTx gives it its meaning.
+    /// Whether the gateway runs the command through MongoTx.
     pub(crate) fn is_transactional(&self) -> bool {
         matches!(self.route, Route::Transactional(_))
     }
 }
 
-/// A command that the table has, under the name that was asked for.
+/// A command of the table, under the name that the client has sent.
 #[derive(Clone, Copy)]
 pub(crate) struct Known {
     /// One of its names, as the table has it: for metrics.

@@ -18,7 +18,7 @@ use crate::{
     session::retry::Done,
 };
 
-/// One statement of the command.
+/// One statement of an `update`: what to change, and how.
 struct Statement {
     filter: Document,
     update: Update,

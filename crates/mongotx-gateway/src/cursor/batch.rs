@@ -26,7 +26,7 @@ enum Source {
     Query(Box<Cursor<RawDocumentBuf>>),
     AtHand(std::vec::IntoIter<RawDocumentBuf>),
     Gathered(Gathered),
-    /// Its batches are passed on as they are.
+    /// A cursor of the server: its batches are passed on unchanged.
     Server(ServerCursor),
     /// Its batches wait for what is not committed yet.
     Changes(Box<ChangeStream>),

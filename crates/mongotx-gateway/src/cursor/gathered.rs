@@ -8,7 +8,7 @@ use crate::{
     memory::Held,
 };
 
-/// How much one answer may be.
+/// Limits of one answer that is gathered.
 pub(crate) struct Room {
     /// The reads for which there is this room, for errors.
     pub(crate) what: String,

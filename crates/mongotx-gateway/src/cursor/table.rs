@@ -69,7 +69,7 @@ impl CursorTable {
         Self { limits: RwLock::new(limits), entries: Mutex::default() }
     }
 
-    /// From now on these are its limits.
+    /// Sets the limits that hold from now on.
     pub(crate) fn limit(&self, limits: CursorLimits) {
         *self.limits.write().unwrap_or_else(PoisonError::into_inner) = limits;
     }

@@ -1,5 +1,5 @@
-//! A command that was not carried out, as the server would tell it: code, words, labels, and what
-//! else stands in the reply.
+//! A command that failed, as the server would report it: code, message, labels, and the other
+//! fields of the reply.
 //!
 //! | file | |
 //! | --- | --- |

@@ -73,8 +73,8 @@ fn key_of(duplicate: &DuplicateKey) -> Document {
 }
 
 impl Failure {
-    /// The same of a command outside a transaction: no label tells to run a transaction again, and
-    /// what is not supported has nothing to do with transactions.
+    /// The same failure outside a transaction: it has no label that makes drivers run a transaction
+    /// again, and an unsupported operation gets the code that has nothing to do with transactions.
     #[must_use]
     pub(crate) fn outside(mut self) -> Self {
         self.labels.retain(|label| ![TRANSIENT_TRANSACTION_ERROR, UNKNOWN_TRANSACTION_COMMIT_RESULT].contains(label));

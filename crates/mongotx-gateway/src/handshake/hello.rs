@@ -1,10 +1,11 @@
-//! `hello` and `isMaster`: the gateway says that it is a router (`msg: "isdbgrid"`), or a member of
-//! a replica set, if that was asked for: of one alone, or of one with other gateways (`members`).
+//! `hello` and `isMaster`: the gateway presents itself as a router (`msg: "isdbgrid"`), or, by an
+//! option, as a member of a replica set: of a set of one, or of one with other gateways
+//! (`members`).
 //!
 //! Drivers offer sessions, transactions and retryable writes to routers and send all commands to
-//! them; they neither look for other members nor dial other addresses, and they hand on the
-//! recovery token of a transaction. No `topologyVersion` is answered, so they ask again from time
-//! to time instead of waiting for news.
+//! them; they neither look for other members nor connect to other addresses, and they hand on the
+//! recovery token of a transaction. No `topologyVersion` is answered, so drivers send `hello` again
+//! from time to time instead of waiting for news.
 
 use bson::{Bson, DateTime, Document, RawBsonRef, doc, oid::ObjectId};
 
@@ -18,7 +19,7 @@ use crate::{
     wire::{Compressor, MAX_MESSAGE_BYTES},
 };
 
-/// How long a session lives without a command.
+/// Minutes that a session lives without a command.
 pub(crate) const SESSION_TIMEOUT_MINUTES: i32 = 30;
 /// The protocol of MongoDB 6.0.
 const MAX_WIRE_VERSION: i32 = 17;

@@ -50,8 +50,8 @@ fn users(context: &Context) -> Answer<Arc<Users>> {
     context.users.as_ref().map(Roster::now).ok_or_else(|| Failure::new(codes::COMMAND_NOT_SUPPORTED, text))
 }
 
-/// Adds the beginning of a login to the reply of a `hello` that asks for it, and the mechanisms if
-/// it asks for those. A login that cannot begin is left out: the client will try in the usual way,
+/// Adds the beginning of a login to the reply of a `hello` that requests one, and the mechanisms if
+/// it requests those. A login that cannot begin is left out: the client will try in the usual way,
 /// and get the error then.
 ///
 /// # Errors

@@ -55,8 +55,8 @@ pub(crate) fn start_session() -> Reply {
     session::start().into()
 }
 
-/// `getnonce`: a new one each time. It was for a way to log in that no server has any more; only
-/// old clients ask.
+/// `getnonce`: a new number each time. It belongs to a login mechanism that no server has any more;
+/// only old clients send it.
 pub(crate) fn nonce() -> Reply {
     doc! {"nonce": format!("{:016x}", rand::random::<u64>()), "ok": 1.0}.into()
 }

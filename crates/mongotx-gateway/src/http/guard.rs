@@ -102,7 +102,7 @@ pub fn check_token(headers: &HeaderMap, token: &str) -> Result<(), &'static str>
     }
 }
 
-/// Tells browsers what they must not do with an answer.
+/// Adds the headers that restrict what browsers do with an answer.
 pub fn seal(headers: &mut HeaderMap) {
     for (name, value) in &SEALS {
         headers.insert(name, HeaderValue::from_static(value));

@@ -40,7 +40,7 @@ pub struct SocketLimits {
     pub longest: Duration,
 }
 
-/// How requests on one connection are read.
+/// Limits on the requests of one connection.
 #[derive(Clone, Copy, Debug)]
 pub struct Conversation {
     /// Purpose of the connection, in the log.

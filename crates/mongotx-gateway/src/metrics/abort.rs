@@ -5,7 +5,7 @@ use crate::failure::{Failure, codes};
 /// Reason why a transaction was rolled back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum AbortReason {
-    /// The client asked for it by `abortTransaction`.
+    /// The client has sent `abortTransaction`.
     Asked,
     /// A rival held what it needed.
     Conflict,

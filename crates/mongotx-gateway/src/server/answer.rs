@@ -1,4 +1,4 @@
-//! One message to its answer.
+//! From one message of a client to the answer: reads it, runs its command, and encodes the reply.
 
 use std::{
     panic::AssertUnwindSafe,

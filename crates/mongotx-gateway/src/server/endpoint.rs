@@ -24,7 +24,7 @@ const PING_LIMIT: Duration = Duration::from_secs(2);
 /// Content type of the OpenMetrics text format.
 const METRICS_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
-/// A socket on which metrics are asked for.
+/// The socket that serves metrics over HTTP.
 pub(crate) struct Endpoint {
     listener: TcpListener,
 }
@@ -78,7 +78,7 @@ async fn answer(context: &Context, request: &Request<Incoming>) -> Answer {
     }
 }
 
-/// A ping, within its limit. The reason does not name the server: anybody may ask here.
+/// A ping, within its limit. The error does not name the server: any client may send this request.
 async fn server_answers(context: &Context) -> Result<(), &'static str> {
     let ping = rawdoc! {"ping": 1, "$db": "admin"};
     match timeout(PING_LIMIT, context.upstream.run_command("admin", &ping, &[])).await {

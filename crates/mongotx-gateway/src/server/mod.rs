@@ -119,7 +119,7 @@ impl Server {
         });
     }
 
-    /// As [`Server::admit`], with TLS in between where it is asked for.
+    /// As [`Server::admit`], with TLS in between where it is configured.
     pub(crate) fn admit_tcp(self: &Arc<Self>, stream: TcpStream, peer: Peer) {
         let Some(tls) = self.tls() else {
             return self.admit(stream, peer);

@@ -39,7 +39,7 @@ impl Audience<'_> {
     }
 }
 
-/// One line in the log.
+/// Writes one line to the log about a transaction that was rolled back.
 fn log(lsid: &Lsid, number: i64, reason: AbortReason, code: i32, shown: Option<&Snapshot>, rival: Option<&Rival>) {
     if !tracing::enabled!(tracing::Level::INFO) {
         return;

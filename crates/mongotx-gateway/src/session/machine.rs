@@ -6,7 +6,7 @@
 //! | is older | write | open | 251 | 251 | 251 |
 //! | written by it | the same write again | 117 | 251 | 251 | 251 |
 //! | open | 217 | 117 | run | commit | roll back |
-//! | in doubt | 217 | 117 | 256 | ask what became of it | roll back, or 256 |
+//! | in doubt | 217 | 117 | 256 | find out the outcome | roll back, or 256 |
 //! | committed | 217 | 117 | 256 | the same answer | 256 |
 //! | aborted | 217 | 117 | 251 | 251 | 251 |
 //!
@@ -28,7 +28,7 @@ pub(crate) enum State {
     InDoubt,
     /// The transaction with it is committed.
     Committed,
-    /// Rolled back: asked for, after an error, or because its time was over.
+    /// Rolled back: by the client, after an error, or because its time was over.
     Aborted,
 }
 

@@ -39,11 +39,11 @@ impl Records {
         self.collection.namespace().to_string()
     }
 
-    /// Once per gateway: lets the server remove records of sessions that are no longer used, if it
-    /// can.
+    /// Makes the index by which the server removes records of sessions that are no longer used, if
+    /// it can. Runs once per gateway.
     ///
     /// # Errors
-    /// If the server cannot be asked.
+    /// If the server cannot be reached.
     pub(crate) async fn prepare(&self) -> Answer<()> {
         let expire = async || {
             let index = IndexModel::new(doc! {"at": 1}).expire_after(self.timeout);
@@ -64,7 +64,7 @@ impl Records {
     /// The session's record.
     ///
     /// # Errors
-    /// When the server cannot be asked; 1 for what no gateway has stored.
+    /// If the server cannot be reached; code 1 for a record that no gateway has stored.
     pub(crate) async fn read(&self, lsid: &Lsid) -> Answer<Record> {
         let found = self.collection.find_one(doc! {"_id": id_of(lsid)}).await?;
         found.map_or_else(|| Ok(Record::default()), |stored| Record::decode(&stored))

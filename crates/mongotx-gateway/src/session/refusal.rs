@@ -5,7 +5,7 @@ use crate::failure::{Failure, codes};
 /// A command that does not fit the state of its session.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Refusal {
-    /// There is a newer number.
+    /// The session has a newer number.
     TooOld {
         /// The one that was sent.
         number: i64,

@@ -39,8 +39,8 @@ pub(crate) struct Work {
     pub(crate) machine: Machine,
     /// The newest number's transaction, while it is open.
     pub(crate) open: Option<Open>,
-    /// The newest number's transaction: what a commit that was not answered, or is asked for again,
-    /// is asked about.
+    /// The newest number's transaction. Its outcome is read from the store when a commit was not
+    /// answered or is sent again.
     pub(crate) id: Option<TxId>,
     /// API parameters of the newest transaction's first statement.
     pub(crate) api: ApiParameters,
@@ -73,7 +73,7 @@ pub(crate) struct Open {
 }
 
 impl Work {
-    /// May the client ask again for something that only this session knows?
+    /// Whether the client may still need something that only this session knows.
     pub(crate) fn is_worth_keeping(&self) -> bool {
         self.open.is_some() || !matches!(self.machine.state(), State::None | State::Aborted)
     }

@@ -1,9 +1,9 @@
 //! The table of sessions. The caller passes the time.
 //!
-//! A session is worth keeping if its client may ask about its state: an open or committed
-//! transaction, or the results of a retryable write. The others are as good as new ones, so they
-//! make room, the oldest first, before a new session is refused. A user who logs in has half of the
-//! room at most, and makes it among the user's own sessions first: no user can lock the others out.
+//! A session is worth keeping if its client may need its state: an open or committed transaction,
+//! or the results of a retryable write. The others are as good as new ones, so they make room, the
+//! oldest first, before a new session is refused. A user who logs in has half of the room at most,
+//! and makes it among the user's own sessions first: no user can lock the others out.
 
 use std::{
     collections::HashMap,
@@ -68,8 +68,8 @@ impl Slots {
         self.of_users.get(user).copied().unwrap_or(0)
     }
 
-    /// Removes some of the sessions that are not worth keeping, the oldest of them: of this user,
-    /// or of everybody. False: there are none.
+    /// Removes some of the sessions that are not worth keeping, the oldest first: of this user, or
+    /// of all users. False: there are none.
     fn evict(&mut self, user: Option<&[u8]>) -> bool {
         let is_meant = |slot: &&Arc<Slot>| user.is_none_or(|user| slot.lsid.user == user) && is_idle(slot);
         let mut idle: Vec<(Instant, Lsid)> =
@@ -86,7 +86,7 @@ impl Slots {
     }
 }
 
-/// Whether no command runs in the session, and its client has nothing to ask again.
+/// Whether no command runs in the session, and it holds no result that its client may need again.
 fn is_idle(slot: &Arc<Slot>) -> bool {
     // A running command has a reference to its session, too.
     Arc::strong_count(slot) == 1 && slot.try_check_out().is_some_and(|work| !work.is_worth_keeping())

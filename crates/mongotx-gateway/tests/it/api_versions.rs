@@ -13,7 +13,7 @@ fn strict(mut command: Document) -> Document {
     command
 }
 
-/// Asks both everything, and tells where they differ.
+/// Sends all commands to gateway and server, and shows where their replies differ.
 async fn all_same(test: &str, commands: Vec<Document>) {
     let mut pair = Pair::start(test).await;
     let mut different = Vec::new();
@@ -141,7 +141,7 @@ async fn stages_outside_the_version_are_refused_the_same() {
     all_same("api_stages", commands).await;
 }
 
-/// The server tells which commands are in which version.
+/// The server's own list says which commands are in which version.
 #[tokio::test]
 async fn commands_are_in_the_versions_that_the_server_says() {
     let client = Client::start("api_list").await;

@@ -127,7 +127,7 @@ proptest! {
     fn messages_cut_short_are_refused(command in any_command(), at in any::<prop::sample::Index>()) {
         let bytes = command.bytes();
         let cut = &bytes[HEADER_BYTES..HEADER_BYTES + at.index(bytes.len() - HEADER_BYTES)];
-        // The header tells the length that is left, as a liar would.
+        // The header gives the length that is left, as a hostile client would.
         let code = i32::from_le_bytes(bytes[12..16].try_into().unwrap());
         let refused = read(&framed(code, cut)).unwrap();
         // Only what ends between two documents of a plain message could be meant so.

@@ -97,11 +97,11 @@ async fn comments_are_of_any_type() {
     }
 }
 
-/// As the server does with its own cursors.
+/// `getMore` has a comment as it has in the server.
 #[tokio::test]
 async fn get_more_has_the_comment_of_its_query_or_its_own() {
     let (client, stored) = profiled("comments_cursor").await;
-    // More than the server answers at once, so that it has to be asked again.
+    // More than the server answers at once, so that a `getMore` follows.
     let many: Vec<Document> = (10..400).map(|n| doc! {"_id": n, "a": 0}).collect();
     client.ok(doc! {"insert": "c", "documents": many}).await;
     for own in [None, Some(Bson::from("of getMore"))] {

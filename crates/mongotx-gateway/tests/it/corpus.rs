@@ -1,5 +1,5 @@
 //! The fuzzer's corpus, replayed and changed at random without a fuzzer, a bounded number of times;
-//! and thrown at a gateway that serves somebody else meanwhile.
+//! and sent to a gateway that serves another client meanwhile.
 
 use crate::common;
 #[path = "../../../../fuzz/harness.rs"]

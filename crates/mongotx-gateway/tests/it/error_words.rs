@@ -86,7 +86,7 @@ fn without_input((ours, theirs): (String, String)) -> (String, String) {
 fn assert_same((ours, theirs): (String, String), what: &str) {
     assert_plain(&ours, what);
     assert!(!theirs.is_empty(), "{what} is not refused");
-    // Only its place tells a command of one kind from another.
+    // Only the place distinguishes one kind of command from another.
     let place = "PlanExecutor error during aggregation :: caused by :: ";
     let of = |words: &str| {
         without_tree(&words.replace(place, "").replace("Plan executor error during findAndModify :: caused by :: ", ""))

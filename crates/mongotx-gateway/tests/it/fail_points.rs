@@ -1,4 +1,4 @@
-//! Failures that the test suites of drivers ask for.
+//! Failures that the test suites of drivers order with `configureFailPoint`.
 
 use std::net::SocketAddr;
 

@@ -1,6 +1,6 @@
 //! Clients of the official driver work on the same documents through two gateways, in an order that
-//! nobody decides: lists that are judged by `adya` and by counting, and upserts of the same values.
-//! The same through the library, and more of it, is in `mongotx`'s own `histories`.
+//! is left to chance: lists that are judged by `adya` and by counting, and upserts of the same
+//! values. The same through the library, and more of it, is in `mongotx`'s own `histories`.
 //!
 //! `MONGOTX_HISTORIES_SECONDS=600 cargo test -p mongotx-gateway --test it -- histories` goes on for
 //! ten minutes a test.
@@ -41,7 +41,7 @@ async fn crew(test: &str) -> (Vec<Gateway>, Vec<(mongodb::Client, Collection<Doc
     let mut options = common::options(&server.uri(), Limits::default());
     options.client.lease = Duration::from_secs(120);
     options.client.write_wait = Duration::from_secs(120);
-    // Every level above it is asked for by its name.
+    // The levels above it are requested by their names.
     options.client.isolation = Isolation::ReadCommitted;
     let (db, mut gateways, mut crew) = (testkit::unique_db(test), Vec::new(), Vec::new());
     for _ in 0..2 {
@@ -60,7 +60,7 @@ fn values(list: &Document) -> Vec<u64> {
     list.get_array("list").unwrap().iter().map(|value| value.as_i64().unwrap() as u64).collect()
 }
 
-/// The read concerns that a client asks for, as drivers do: `local`, `snapshot` or `linearizable`.
+/// A read concern that a client sends, as drivers do: `local`, `snapshot` or `linearizable`.
 type Level = fn() -> ReadConcern;
 
 /// One client: the lists by `_id`, in sessions of its own.
@@ -165,7 +165,7 @@ impl Worker {
     }
 }
 
-/// Six clients, which ask for these levels in turn.
+/// Six clients, which use these levels in turn.
 async fn lists(levels: &[Level], model: &str) {
     let (_gateways, crew) = crew("gw_histories").await;
     for key in 0..KEYS {

@@ -25,7 +25,7 @@ async fn with_sessions(test: &str, sessions: usize) -> Client {
     Client::with_limits(testkit::unique_db(test), limits).await
 }
 
-/// A session whose transaction is committed: its client may ask for the commit again.
+/// A session whose transaction is committed: its client may send the commit again.
 async fn committed(client: &Client) -> Session {
     let session = Session::new();
     client.ok(session.first(insert())).await;
@@ -69,8 +69,8 @@ async fn where_no_session_can_make_room_the_limit_is_named_and_killing_works() {
     // Clients that end sessions, or kill them, need no room for their own.
     client.ok(Session::new().plain(doc! {"killAllSessions": []})).await;
     client.ok(Session::new().plain(find())).await;
-    // A transaction that was committed can be asked for again; one that was open is gone, and its
-    // error says so.
+    // The commit of a committed transaction can be sent again; a transaction that was open is gone,
+    // and its error says so.
     assert!(is_ok(&client.run_on("admin", first.commit()).await));
     assert_eq!(code(&client.run_on("admin", open.commit()).await), 251);
     client.ok(Session::new().plain(doc! {"endSessions": [first.lsid.clone(), last.lsid.clone()]})).await;

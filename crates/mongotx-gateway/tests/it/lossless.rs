@@ -87,7 +87,7 @@ async fn in_transactions() {
     }
 }
 
-/// With a text that is not UTF-8.
+/// A document with a text that is not UTF-8.
 fn not_utf8(id: i32) -> RawDocumentBuf {
     let mut bytes = rawdoc! {"_id": id, "a": {"b": "*****"}, "z": 1}.into_bytes();
     let place = bytes.windows(5).position(|five| five == b"*****").unwrap();
@@ -120,7 +120,7 @@ async fn what_is_read_passes_untouched_and_what_would_be_changed_is_refused() {
         assert_eq!(refused.code, 22);
         assert!(refused.message.contains(field), "{refused:?}");
     }
-    // A filter of which only a part would be asked.
+    // A filter of which the server would see only a part.
     let filter = doc! {"find": "c", "filter": {"z": {"$gt": 9}}};
     assert!(client.database(&name).run_command(filter).await.is_ok());
     let filter = rawdoc! {"find": "c", "filter": {"z": {"$gt": 1}, "z": {"$lt": 0}}};

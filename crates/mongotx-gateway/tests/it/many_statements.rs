@@ -165,8 +165,8 @@ async fn what_was_committed_just_before_is_seen_by_every_statement() {
     }
 }
 
-/// Of the `_id`s that are taken, those of committed documents are asked about together; one that
-/// waits to be inserted is waited for.
+/// The duplicates among the `_id`s of committed documents are found by one query; an `_id` whose
+/// insert is pending is waited for.
 #[tokio::test]
 async fn inserts_beside_duplicates_and_one_that_waits_to_be_inserted() {
     let client = impatient("many_inserts").await;

@@ -34,7 +34,7 @@ async fn transactions_and_commands_are_counted_by_how_they_end() {
     run_command(&gateway, "admin", one.commit()).await;
     run_command(&gateway, "admin", one.commit()).await;
     run_command(&gateway, &db, two.first(insert(2))).await;
-    // Another one in the same session, which is asked to be rolled back.
+    // Another one in the same session, which the client rolls back.
     run_command(&gateway, &db, two.first(insert(3))).await;
     run_command(&gateway, "admin", two.abort()).await;
     // A duplicate key; a session that is killed; a conflict.
@@ -93,7 +93,8 @@ async fn what_clients_send_makes_no_new_labels() {
 async fn health_is_the_servers() {
     let server = testkit::Server::standalone().await.unwrap();
     let (_gateway, address) = with_metrics(&server.uri(), Limits::default()).await;
-    // The server is given two seconds; a machine that stands still for so long is asked again.
+    // The gateway waits two seconds for the server; on a machine that stalls for longer, the
+    // request is repeated.
     soon(async { while http(address, "GET", "/healthz").await != (200, "ok\n".to_owned()) {} }).await;
     assert_eq!(http(address, "GET", "/other").await.0, 404);
     assert_eq!(http(address, "POST", "/metrics").await.0, 405);
@@ -148,7 +149,7 @@ async fn open_transactions_are_shown_to_whom_they_belong() {
     assert_eq!(only.get_document("lsid").unwrap(), &session.lsid);
     let parameters = only.get_document("transaction").unwrap().get_document("parameters").unwrap();
     assert_eq!(parameters.get_i64("txnNumber").unwrap(), 1);
-    // The command that asks is one of them.
+    // `currentOp` itself is one of them.
     let shown = client.run_on("admin", doc! {"currentOp": 1, "active": true}).await;
     assert_eq!(shown.get_array("inprog").unwrap().len(), 1, "{shown}");
     assert_eq!(code(&client.run_on("admin", doc! {"currentOp": 1, "$nonsense": 5}).await), 2);

@@ -17,7 +17,7 @@ use mongodb::{
 use mongotx_gateway::{Gateway, GatewayOptions, Limits};
 use rand::{RngExt, SeedableRng, rngs::StdRng};
 
-/// In each of two accounts, at first.
+/// Balance of each of the two accounts at first.
 const EACH: i64 = 100;
 /// Wrong totals that reads at `local` have to show.
 const TORN: usize = 8;

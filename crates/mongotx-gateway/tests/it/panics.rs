@@ -1,5 +1,5 @@
 //! A command that panics, which would be a defect, is answered with an error. Its transaction is
-//! over; everybody else goes on.
+//! over; other commands go on.
 
 use crate::common;
 

@@ -51,7 +51,7 @@ async fn what_changed_and_removed_users_have_open_ends() {
     change(&file, "bob", None);
     change(&file, "carl", Some(vec![Role::Read(db.clone())]));
     assert_eq!(gateway.reload().await.unwrap().users_changed, 2);
-    // Their connections are good for nothing any more, whatever they ask.
+    // Their connections refuse every command from now on.
     let mut codes = Vec::new();
     for (user, session) in all.iter().zip(&sessions) {
         codes.push(code(&user.run_command("admin", session.commit()).await));

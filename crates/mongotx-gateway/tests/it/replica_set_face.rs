@@ -43,7 +43,7 @@ async fn the_driver_finds_it_by_its_name_and_has_transactions() {
     }
     let of = async |id: i32| soon(coll.find_one(doc! {"_id": id})).await.unwrap().unwrap().get_i32("n").unwrap();
     assert_eq!((of(1).await, of(2).await), (0, 2));
-    // Without the set's name, and asked for directly, it is found as well.
+    // A driver finds it also without the set's name, and by a direct connection.
     for other in ["", "directConnection=true&"] {
         soon(driver(address, other).await.database("admin").run_command(doc! {"ping": 1})).await.unwrap();
     }
@@ -113,7 +113,7 @@ async fn a_commit_that_comes_to_another_gateway_may_have_been_made() {
     }
 }
 
-/// A gateway that tells others where it is.
+/// A gateway that announces its address to the other members.
 struct Member {
     gateway: Gateway,
     address: String,

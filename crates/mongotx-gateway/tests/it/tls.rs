@@ -62,7 +62,7 @@ fn uri(address: SocketAddr, ca: &Path, more: &str) -> String {
     format!("mongodb://localhost:{port}/?tls=true&tlsCAFile={ca}{more}")
 }
 
-/// One attempt, with little patience.
+/// One attempt to ping the gateway, which gives up after two seconds.
 async fn ping(address: SocketAddr, ca: &Path, more: &str) -> mongodb::error::Result<()> {
     let uri = uri(address, ca, &format!("&serverSelectionTimeoutMS=2000{more}"));
     let client = mongodb::Client::with_uri_str(uri).await?;

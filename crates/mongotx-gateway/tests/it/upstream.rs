@@ -38,8 +38,8 @@ async fn replica_set_is_reached_through_the_driver() {
     assert_eq!(refused.kind.to_string(), own.kind.to_string());
 }
 
-/// Both ask. One takes the only connection to the server, and waits: returns that one, and the
-/// answer to the other.
+/// Both connections send a command. One takes the only connection to the server, and waits: returns
+/// that one, and the answer to the other.
 async fn one_waits(mut one: Raw, mut two: Raw) -> (Raw, Document) {
     for raw in [&mut one, &mut two] {
         raw.send(&message(&build_info(), 0)).await;

@@ -133,7 +133,8 @@ async fn answers_over_the_limits_are_refused_by_their_names() {
             let words = refused.get_str("errmsg").unwrap();
             assert!(code(&refused) == 146 && words.contains(limit) && words.contains(level), "{refused}");
         }
-        // As many as there may be, and what is not asked for does not count.
+        // The largest answer that is allowed: documents that the query does not select do not
+        // count.
         let most = doc! {"find": "c", "filter": {"_id": {"$lt": 20}}, "batchSize": 50};
         assert_eq!(documents(&client.ok(at(level, most)).await, "firstBatch").len(), 20);
         for few in [doc! {"limit": 3}, doc! {"batchSize": 3, "singleBatch": true}] {

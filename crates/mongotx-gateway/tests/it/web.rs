@@ -1,4 +1,4 @@
-//! The page for operators: who may see it, what it tells, and what its buttons do.
+//! The page for operators: who may see it, what it shows, and what its buttons do.
 //! (`drivers/browser` tries it in a browser.)
 
 use crate::common;
@@ -87,7 +87,7 @@ impl Page {
         serde_json::from_str(&answered.body).unwrap()
     }
 
-    /// With the token that the page knows.
+    /// The same page, with the token that it was served with.
     async fn with_token(&self) -> Self {
         let page = self.get("/").await.body;
         let token = page.split("name=\"token\" content=\"").nth(1).unwrap().split('"').next().unwrap();
@@ -184,7 +184,7 @@ async fn what_is_in_flight_is_told_and_rolled_back_by_a_button() {
     session.commit_transaction().await.unwrap_err();
     assert_eq!(collection.count_documents(doc! {}).await.unwrap(), 0);
 
-    // The seconds come, and only those that are asked for.
+    // The state has the seconds since the one that the request names, and no others.
     let seconds = async {
         loop {
             let state = page.state().await;

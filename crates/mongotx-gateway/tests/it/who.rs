@@ -90,7 +90,7 @@ async fn who_waits_for_whom_is_shown_with_their_applications_and_queries() {
     let asked = doc! {"currentOp": 1, "appName": "first", "type": "idleSession"};
     let told = admin.run_command(asked).await.unwrap();
     assert_eq!(told.get_array("inprog").unwrap().len(), 1, "{told}");
-    // Idle connections are shown to who asks for them.
+    // Idle connections are shown on request.
     let idle = admin.aggregate([doc! {"$currentOp": {"idleConnections": true}}]).await.unwrap();
     let idle: Vec<Document> = futures_util::TryStreamExt::try_collect(idle).await.unwrap();
     assert!(idle.iter().any(|one| !one.get_bool("active").unwrap() && one.contains_key("connectionId")), "{idle:?}");

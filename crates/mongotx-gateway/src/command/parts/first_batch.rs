@@ -18,7 +18,7 @@ use crate::{
 pub(crate) struct First {
     /// Number of documents in the batch; `None`: the usual number.
     pub(crate) size: Option<usize>,
-    /// There is to be no other.
+    /// No other batch will follow.
     pub(crate) is_only: bool,
     /// Whether the cursor ends when it is not used for a while.
     pub(crate) expires: bool,
@@ -74,8 +74,8 @@ impl Call<'_> {
         open.gathered(most, room, self.context.memory.hold()).await
     }
 
-    /// Validates a validated read. Answers the moment of one at `snapshot`, which drivers ask for
-    /// again. Other commands are validated elsewhere, or not at all.
+    /// Validates a validated read. Answers the moment of a read at `snapshot`, which drivers send
+    /// with the reads that follow. Other commands are validated elsewhere, or not at all.
     ///
     /// # Errors
     /// 112 when something has changed since it was read.

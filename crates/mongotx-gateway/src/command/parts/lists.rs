@@ -12,7 +12,7 @@ pub(crate) async fn describe(call: &Call<'_>, namespace: &Namespace) -> Answer<O
     Ok(database.describe_collections(doc! {"name": &namespace.coll}).await?.pop())
 }
 
-/// Lists are answered as a whole unless a batch size is asked for.
+/// Lists are answered as a whole unless the client gives a batch size.
 pub(crate) fn everything(first: First) -> First {
     First { size: first.size.or(Some(usize::MAX)), ..first }
 }

@@ -42,7 +42,7 @@ impl Update {
         }
     }
 
-    /// Whether it is an update by a pipeline.
+    /// Whether the modification is an update by a pipeline.
     pub(crate) fn is_pipeline(&self) -> bool {
         matches!(self, Self::Change(Modification::Pipeline(_)))
     }

@@ -19,10 +19,10 @@ pub(crate) enum Explain {
     AsSent(Plan),
 }
 
-/// Asks for the plan of the command that would be sent, in as many words.
+/// Sends `explain` for the command that would be sent, at this verbosity.
 pub(crate) type Plan = for<'a, 'b> fn(&'a mut Call<'b>, Verbosity) -> BoxFuture<'a, Answer<Document>>;
 
-/// The field of an answer that tells how MongoTx runs the command.
+/// The field of an answer that says how MongoTx runs the command.
 const SENT: &str = "mongotx";
 /// Fields that are equal in two plans of one server.
 const COMMON: [&str; 3] = ["explainVersion", "serverInfo", "serverParameters"];

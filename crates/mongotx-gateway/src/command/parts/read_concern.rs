@@ -1,4 +1,5 @@
-//! `readConcern`: how fresh and how isolated a read is to be, and which commands may ask for what.
+//! `readConcern`: how fresh and how isolated a read is to be, and which commands accept which
+//! level.
 
 use bson::{Bson, Document, Timestamp};
 use mongotx::Isolation;
@@ -50,8 +51,8 @@ impl ReadConcern {
             return Err(Failure::new(codes::FAILED_TO_PARSE, "readConcern field should be an object"));
         };
         for field in concern.keys() {
-            // A read sees every commit that was acknowledged before it began: so also what those
-            // with `after` ask for.
+            // A read sees every commit that was acknowledged before it began, and so also the
+            // commits that the fields with `after` demand.
             if !["level", "afterClusterTime", "atClusterTime", "afterOpTime", "provenance"].contains(&field.as_str()) {
                 return invalid(format!("Unrecognized option in readConcern: {field}"));
             }

@@ -1,12 +1,11 @@
 //! The recovery token: the transaction's id in MongoTx, by which any gateway can find out the
 //! transaction's outcome.
 //!
-//! A commit whose answer was lost may be asked for at another gateway. There: 1. The outcome of a
-//! decided transaction is answered.
-//! 2. One that is not decided is waited for, a moment, because its own gateway may be about to
-//!    decide it. 3. Then it is
-//! killed. That is a conditional write that only one of the two can win, so what is answered is
-//! true for ever.
+//! A client whose commit was not answered may send it again to another gateway. That gateway:
+//! 1. Answers the outcome, if the transaction is decided.
+//! 2. Waits a moment, if it is not: its own gateway may be about to decide it.
+//! 3. Kills it. That is a conditional write that only one of the two gateways can win, so the
+//!    answer stays true.
 
 use std::{sync::Arc, time::Duration};
 
@@ -87,7 +86,7 @@ pub(crate) fn parse_token(token: &Document, seal: &Seal<'_>) -> Answer<Option<Tx
 /// it any more.
 ///
 /// # Errors
-/// With `UnknownTransactionCommitResult` if the server cannot be asked.
+/// With `UnknownTransactionCommitResult` if the server cannot be reached.
 pub(crate) async fn settle(client: &Client, id: TxId) -> Answer<End> {
     let unknown = |error: mongotx::Error| {
         Failure::new(codes::NETWORK_TIMEOUT, format!("the fate of {id} cannot be learned: {error}")).unknown_result()

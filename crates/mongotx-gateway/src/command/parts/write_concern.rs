@@ -1,6 +1,6 @@
-//! `writeConcern`. Every write waits for the journal; where one server keeps the data, the majority
-//! is that server. Where several do, every write waits for the majority, and for more than that
-//! where more is asked for.
+//! `writeConcern`. Every write waits for the journal. In a replica set every write waits for the
+//! majority too, and for more members if the client demands it; a standalone server is its own
+//! majority.
 
 use bson::{Bson, Document, doc};
 use mongotx::Client;
@@ -10,10 +10,10 @@ use crate::{
     fields::{as_number, type_name},
 };
 
-/// The most members that the server lets one ask for.
+/// The largest number of members that the server accepts in a write concern.
 const MOST_MEMBERS: i64 = 50;
 
-/// A write concern that a client asks for.
+/// A write concern, as a client has sent it.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct WriteConcern {
     asked: Document,

@@ -160,7 +160,7 @@ impl Tally {
         !self.is_ordered && !call.is_in_transaction()
     }
 
-    /// The reply that tells what became of all statements.
+    /// The reply with the results of all statements.
     pub(crate) async fn finish(self, call: &Call<'_>) -> Answer<Body> {
         let n = |count: u64| Bson::Int32(i32::try_from(count).unwrap_or(i32::MAX));
         let mut reply = doc! {"n": n(self.n)};

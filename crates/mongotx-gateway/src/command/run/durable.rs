@@ -7,11 +7,11 @@
 //!    this number: statements that it names are answered, not made.
 //! 2. Run the other statements in a transaction.
 //! 3. In the same one, replace the record if it is still the one of 1.
-//! 4. Commit. An answer that is lost is asked for, by the transaction's id.
+//! 4. Commit. If the answer is lost, find out the outcome by the transaction's id.
 //!
-//! Interrupted before 4 has decided, nothing was made; after that, the record tells. A conflict,
-//! and a record that is not the one of 1 any more, roll back and begin again, for as long as a
-//! write may wait.
+//! Interrupted before 4 has decided, nothing was made; after that, the record shows what was. A
+//! conflict, and a record that is not the one of 1 any more, roll back and begin again, for as long
+//! as a write may wait.
 
 use std::time::{Duration, Instant};
 

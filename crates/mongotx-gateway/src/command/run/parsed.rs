@@ -121,14 +121,14 @@ pub(super) async fn handle<H: Handler>(call: &mut Call<'_>) -> Answer<Made> {
     })
 }
 
-/// Runs a handler with what the client asks of all commands that are sent for its own: a comment,
-/// and no judgement by validators.
+/// Runs a handler with the two options that go into every command it sends: the client's comment,
+/// and the bypass of validators.
 async fn run_as_asked<H: Handler>(call: &mut Call<'_>) -> Answer<Made> {
     let (comment, bypasses) = (call.generic.comment.clone(), is_asked(call.body.get("bypassDocumentValidation")));
     if comment.is_none() && !bypasses {
         return H::run(call).await;
     }
-    // On the heap: few commands ask for either.
+    // On the heap: few commands have either option.
     let run = H::run(call).boxed();
     let run = if bypasses { mongotx::without_validation(run).boxed() } else { run };
     match comment {
@@ -137,7 +137,8 @@ async fn run_as_asked<H: Handler>(call: &mut Call<'_>) -> Answer<Made> {
     }
 }
 
-/// Like [`handle`], unless something ends the command first.
+/// Like [`handle`], unless the time limit, `killOp` or the end of the connection ends the command
+/// first.
 pub(super) async fn handle_within<H: Handler>(
     call: &mut Call<'_>,
     ends: Ends<'_, impl Future<Output = ()> + Send>,

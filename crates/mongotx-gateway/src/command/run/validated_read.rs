@@ -2,14 +2,15 @@
 //! a transaction of one.
 //!
 //! 1. Begin a transaction of its own, at the level's isolation.
-//! 2. The handler asks; `Call::first_batch` reads the answer to its end, into memory: nothing of it
-//!    is sent yet.
-//! 3. `Call::validate` commits: what was read is so at one moment, and in the answer goes a name
-//!    for that moment.
+//! 2. The handler sends its query; `Call::first_batch` reads the answer to its end, into memory:
+//!    nothing of it is sent to the client yet.
+//! 3. `Call::validate` commits: everything that was read is of one moment, and the answer carries a
+//!    name of that moment.
 //! 4. The first batch is answered. The others wait in memory until they are fetched.
 //!
-//! What has changed between 2 and 3 is a conflict: it begins again at 1, after a pause. Nothing is
-//! written, so whatever interrupts a step leaves nothing behind.
+//! If something that was read has changed between 2 and 3, that is a conflict: the read begins
+//! again at 1, after a pause. Nothing is written, so an interruption at any step leaves nothing
+//! behind.
 
 use std::time::Duration;
 

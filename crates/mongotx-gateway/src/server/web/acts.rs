@@ -1,4 +1,4 @@
-//! The actions of the page's buttons. Each is in the log, with the user who has asked for it.
+//! The actions of the page's buttons. Each is logged, with the user who clicked.
 
 use std::{collections::BTreeMap, net::SocketAddr, time::Duration};
 
@@ -16,7 +16,7 @@ const MOST_COLLECTIONS: usize = 20;
 const MOST_DOCUMENTS: usize = 500;
 const MOST_TRANSACTIONS: usize = 50;
 
-/// The user who has asked for an action, and from where.
+/// The user who clicked, and the address that the request came from.
 pub(super) struct By {
     pub(super) user: String,
     pub(super) peer: SocketAddr,

@@ -209,7 +209,7 @@ impl Desk {
     }
 }
 
-/// Whether the user may see what goes on, or, if that is asked, end what others do.
+/// Whether the user may see the page, or, if `acts`, end operations of others.
 fn check_role(user: &User, acts: bool) -> Result<(), Refusal> {
     let why = match acts {
         true if user.is_root() => return Ok(()),

@@ -2,13 +2,13 @@
 
 use maud::{DOCTYPE, Markup, html};
 
-/// How it looks, in light and in dark.
+/// The page's style sheet, for light and dark.
 pub(super) const STYLE: &str = include_str!("assets/page.css");
 /// Scripts of the page: charts, tables, and requests.
 const SCRIPTS: [&str; 3] =
     [include_str!("assets/charts.js"), include_str!("assets/tables.js"), include_str!("assets/page.js")];
 
-/// Its scripts, in one file.
+/// The page's scripts, in one file.
 pub(super) fn script() -> String {
     let inner = SCRIPTS.join("\n");
     format!("\"use strict\";\n(() => {{\n{inner}\n}})();\n")

@@ -1,6 +1,6 @@
-//! The clients that the store knows, those of other gateways among them, as JSON for the page: who
-//! is alive, and what those who are not have left. However many pages are open, the store is asked
-//! once every other second, with one command.
+//! The clients that have records in the store, those of other gateways among them, as JSON for the
+//! page: which are alive, and what the dead ones have left. The store gets one command every other
+//! second, however many pages are open.
 
 use std::time::{Duration, Instant};
 
@@ -13,7 +13,7 @@ use crate::context::Context;
 
 /// The longest time for which an answer about the store is shown again.
 const FRESH: Duration = Duration::from_secs(2);
-/// How long the store may take.
+/// Time limit of that command.
 const LIMIT: Duration = Duration::from_secs(2);
 /// The most clients that are shown, those first that were silent for the longest time.
 const MOST: usize = 100;

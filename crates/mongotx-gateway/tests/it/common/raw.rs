@@ -43,7 +43,7 @@ impl Raw {
         Some(Document::try_from(&*body).unwrap())
     }
 
-    /// Asks, and answers what is answered.
+    /// Sends a command, and returns its answer. `None`: the gateway has closed the connection.
     pub async fn ask(&mut self, command: Document) -> Option<Document> {
         self.send(&message(&command, 0)).await;
         self.answer().await

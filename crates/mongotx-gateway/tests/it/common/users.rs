@@ -11,7 +11,7 @@ use tempfile::TempDir;
 
 use super::options;
 
-/// Everybody's password is the name and this.
+/// Every user's password is the name, followed by this.
 pub const PASSWORD: &str = "'s pässwörd";
 
 /// A gateway with users `NAME@DATABASE`, each with roles separated by commas.

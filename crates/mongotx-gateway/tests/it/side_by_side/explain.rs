@@ -144,7 +144,7 @@ async fn plans_beside_a_transaction_are_of_what_is_committed() {
     assert_eq!(plan.get_document("executionStats").unwrap().get_i32("nReturned").unwrap(), 7);
 }
 
-/// A field of its own tells how MongoTx runs the command.
+/// The field `mongotx` shows how MongoTx runs the command.
 #[tokio::test]
 async fn what_is_sent_is_told_in_a_field_of_its_own() {
     let mut pair = indexed("cmp_explain_sent").await;

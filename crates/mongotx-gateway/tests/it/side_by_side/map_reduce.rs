@@ -125,8 +125,8 @@ async fn results_go_to_another_database() {
     assert_eq!(ours.get_document("result").unwrap().get_str("collection").unwrap(), "o");
 }
 
-/// `map` tells what it is given of each document: uncommitted versions and MongoTx's own fields are
-/// no part of it.
+/// `map` emits what it gets of each document: uncommitted versions and MongoTx's own fields are not
+/// part of it.
 #[tokio::test]
 async fn what_is_not_committed_is_not_mapped_and_what_is_committed_is() {
     let mut pair = Pair::start("cmp_mr_pending").await;

@@ -1,4 +1,4 @@
-// Asks the gateway once a second, as long as somebody looks, and shows what it tells.
+// Fetches the gateway's state once a second, as long as the page is visible, and shows it.
 
 const token = document.querySelector("meta[name=token]").content;
 const problem = document.getElementById("problem");

@@ -1,4 +1,4 @@
-// Tables and lists of what the gateway tells. Everything is put into the page as text.
+// Tables and lists of the gateway's state. Everything is put into the page as text.
 
 function make(name, attributes = {}, text) {
   const element = document.createElement(name);
@@ -137,7 +137,7 @@ function waitsOf(operations) {
     return line;
   };
   const roots = [...waiters.keys()].filter((id) => !byId.get(id)?.waits);
-  // Two that wait for each other are under nobody.
+  // Two transactions that wait for each other have no root.
   const shown = roots.length > 0 ? roots : [...waiters.keys()].slice(0, 1);
   return shown.map((id) => item(id, byId.get(id), byId.has(id) ? null : waiters.get(id)[0].waits, []));
 }
