@@ -25,7 +25,7 @@ enum Piece {
         cluster: String,
         epoch: Epoch,
     },
-    /// In the order of the keys.
+    /// Items in the order of their keys.
     Items(Vec<(Key, Value)>),
     End {
         items: u64,

@@ -17,7 +17,7 @@ use crate::core::{Key, KeyRange, Value};
 pub use file::BackupError;
 use file::{Reader, Writer};
 
-/// How many items are read at once.
+/// Number of items that one request reads.
 const PAGE_ITEMS: usize = 2_000;
 /// How much one transaction of a restore writes, at the most and about.
 const BATCH_ITEMS: usize = 500;
@@ -36,7 +36,7 @@ pub struct Content {
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum Failure {
-    /// The cluster did not do as it was asked.
+    /// The cluster has failed or refused a request.
     #[error(transparent)]
     Client(#[from] ClientError),
     /// The file cannot be read or written, or is damaged.

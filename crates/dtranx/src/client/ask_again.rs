@@ -1,4 +1,4 @@
-//! Asks again about a commit without an answer.
+//! Resolves a commit whose answer was lost, by sending it again.
 
 use std::time::Instant;
 
@@ -7,17 +7,17 @@ use super::outcome::Committed;
 use super::unknown::{Again, Unknown};
 
 impl Unknown {
-    /// Asks again what became of the transaction, and blocks until it is known or the time is up.
-    /// The server carries it out if it has not, once.
+    /// Sends the commit again under the same name, and blocks until its outcome is known or the
+    /// time is up. If the server has not carried the commit out, it does so now, once.
     ///
     /// # Errors
-    /// It is refused, or still unknown. A server that was restarted since cannot tell any more;
-    /// then it stays unknown, and only reading shows what happened.
+    /// It is refused, or still unknown. A server that was restarted since does not know the request
+    /// any more; then the outcome stays unknown, and only reading shows what happened.
     pub fn ask_again(self, until: Instant) -> Result<Committed> {
         pollster::block_on(self.ask_again_async(until))
     }
 
-    /// Asks again like [`Unknown::ask_again`], without blocking.
+    /// Resolves the commit like [`Unknown::ask_again`], without blocking.
     ///
     /// # Errors
     /// As for [`Unknown::ask_again`].

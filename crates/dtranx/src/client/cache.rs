@@ -5,7 +5,7 @@ use quick_cache::sync::Cache as QuickCache;
 
 use crate::core::{Current, Item, Key, TranxId, Value};
 
-/// Items by key; without room it is never asked.
+/// Items by key. Without room it holds nothing, and no lookup reaches it.
 pub(super) struct Cache {
     items: Option<QuickCache<Key, Option<Item>>>,
 }

@@ -18,7 +18,7 @@ pub(super) struct Call {
 impl Call {
     pub(super) fn start(link: &dyn Link, server: ServerId, ask: Ask, until: Instant) -> Self {
         let (tell, answer) = oneshot::channel();
-        // Nobody listens any more if the future was dropped.
+        // The receiver is gone if the future was dropped.
         link.ask(ask, until, Box::new(move |answer| drop(tell.send(answer))));
         Self { server, answer }
     }

@@ -17,15 +17,15 @@ pub enum Error {
     /// The transaction is not committed after as many attempts, or as long, as the options allow.
     #[error("not committed after {attempts} attempts: {last}")]
     GivenUp {
-        /// How many times it was tried.
+        /// Number of attempts.
         attempts: u32,
         /// Refusal of the last attempt.
         last: Refusal,
     },
-    /// The answer to the commit was lost: it may be committed. It can be asked for again.
+    /// The answer to the commit was lost: it may be committed. [`Unknown::ask_again`] finds out.
     #[error("nobody knows yet whether it is committed: {0}")]
     Unknown(Unknown),
-    /// A server could not be asked, or did not answer a read. Nothing was committed.
+    /// A server could not be reached, or did not answer a read. Nothing was committed.
     #[error("server {server}: {why}")]
     Unavailable {
         /// Id of the server that did not answer.
@@ -36,7 +36,7 @@ pub enum Error {
     /// No server of the cluster could be reached.
     #[error("no server could be reached: {why}")]
     Unreachable {
-        /// Why not the last one that was tried.
+        /// Reason of the failure at the last address.
         why: String,
     },
     /// A key, value or transaction is beyond a limit. Nothing was committed.

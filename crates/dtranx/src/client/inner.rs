@@ -64,8 +64,8 @@ impl Inner {
     }
 }
 
-/// Asks one address after the other which cluster this is. Connecting blocks, so that it has a
-/// thread of its own.
+/// Fetches the description of the cluster from the first address that answers. Connecting blocks,
+/// so it has a thread of its own.
 pub(super) async fn discover(addresses: &[SocketAddr], options: &ClientOptions) -> Result<Cluster> {
     let (tell, told) = oneshot::channel();
     let (addresses, secret, limit_ms) = (addresses.to_vec(), options.secret.clone(), options.request_ms);
@@ -73,13 +73,13 @@ pub(super) async fn discover(addresses: &[SocketAddr], options: &ClientOptions) 
         let until = Instant::now() + Duration::from_millis(limit_ms);
         let mut answer = Err(unreachable("no address was given"));
         for (at, address) in addresses.iter().enumerate() {
-            // Each has its share of the time, so that one that is silent does not keep the others
-            // from being asked.
+            // Each address has its share of the time, so that a silent server leaves time for the
+            // others.
             let now = Instant::now();
             let until = now + until.saturating_duration_since(now) / (addresses.len() - at) as u32;
             answer = SocketLink::discover(*address, secret.as_ref(), until)
                 .map_err(|why| Error::Unreachable { why: format!("{address}: {why}") });
-            // Nobody asks any more, or it is known.
+            // The future was dropped, or the cluster is known.
             if answer.is_ok() || tell.is_canceled() {
                 break;
             }

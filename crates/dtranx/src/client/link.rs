@@ -23,8 +23,8 @@ pub(crate) enum Answer {
     Silence(Ticket),
 }
 
-/// Told once, at the deadline or a little later at the latest; dropped if there is nobody to tell
-/// it any more.
+/// Receives the answer. Called once, at the deadline or a little later at the latest; dropped if no
+/// receiver is left.
 pub(crate) type Done = Box<dyn FnOnce(Answer) + Send>;
 
 /// A way to one server. Neither call blocks.

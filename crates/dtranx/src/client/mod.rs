@@ -18,10 +18,10 @@
 //! time ([`ClientOptions::request_ms`]). A client may be shared by many threads or tasks: their
 //! requests go out together.
 //!
-//! `state`, `scan` and `retry` say what a transaction is, and wait for nothing; `asynchronous` asks
-//! servers through a link (`link`, `socket`) and waits for answers (`call`, `reply`); `blocking`
-//! waits for `asynchronous`. `unknown` is a commit without an answer, `ask_again` asks for it
-//! again.
+//! `state`, `scan` and `retry` say what a transaction is, and wait for nothing; `asynchronous`
+//! sends requests to servers through a link (`link`, `socket`) and waits for answers (`call`,
+//! `reply`); `blocking` waits for `asynchronous`. `unknown` is a commit without an answer,
+//! `ask_again` sends it again.
 
 mod ask_again;
 mod asynchronous;

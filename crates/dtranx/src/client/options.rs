@@ -7,7 +7,7 @@ use crate::wire::Secret;
 pub struct ClientOptions {
     /// How long a request may take: a read, a commit.
     pub request_ms: u64,
-    /// How often `transact` tries a transaction.
+    /// Greatest number of times that `transact` tries a transaction.
     pub attempts: u32,
     /// How long `transact` goes on trying: no attempt begins later than this after the first. One
     /// that has begun is bounded by `request_ms` for each of its requests.

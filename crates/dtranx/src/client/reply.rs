@@ -7,7 +7,7 @@ use crate::core::ServerId;
 use crate::wire::Reply;
 
 impl Call {
-    /// The answer to something that may be asked twice.
+    /// The answer to a request that may be repeated.
     pub(super) async fn reply(self) -> Result<Reply> {
         let server = self.server;
         let why = match self.answer().await {

@@ -48,7 +48,7 @@ impl Retry {
         Earlier { since: self.since, kept }
     }
 
-    /// One more attempt was refused.
+    /// Notes that one more attempt was refused, and decides what follows.
     pub(super) fn refused(&mut self, refusal: Refusal) -> Next {
         self.attempts += 1;
         let advice = refusal.advice();

@@ -9,7 +9,7 @@ use super::state::TransactionState;
 use super::{Error, Result, Scanned};
 use crate::core::{Item, Key, KeyRange, LimitError, ScanRead, transaction::MAX_TRANSACTION_ITEMS};
 
-/// A scan under way: round after round all servers are asked for what is left, until there is
+/// A scan under way: round after round, a request for the rest goes to all servers, until there is
 /// enough or no more.
 pub(super) struct Scan {
     range: KeyRange,

@@ -1,5 +1,5 @@
 //! Reads and writes of a transaction, kept at the client until the commit (stage 1 of figure 3).
-//! Nothing here waits or sends: the asynchronous transaction asks for what is missing and hands the
+//! Nothing here waits or sends: the asynchronous transaction fetches what is missing and hands the
 //! answers in.
 
 use std::collections::BTreeMap;
@@ -21,7 +21,7 @@ pub(super) type Brought = BTreeMap<Key, Option<Item>>;
 /// The attempts before this one.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Earlier {
-    /// When the first one was begun.
+    /// Time at which the first attempt began.
     pub(super) since: Instant,
     /// The last one, if its locks are kept for this one.
     pub(super) kept: Option<TranxId>,
@@ -53,7 +53,7 @@ impl TransactionState {
         Ask::CommitAgain { transaction, again: Again { waited_ms, keeps: true, kept } }
     }
 
-    /// Keys of these that have to be asked for, by server, each once. Items that a refusal brought
+    /// Those of the keys that must be fetched, by server, each once. Items that a refusal brought
     /// along, or that lie in the cache, count as read from now on.
     pub(super) fn missing(&mut self, keys: &[Key], cache: &Cache, partition: &Partition) -> Vec<(ServerId, Vec<Key>)> {
         let mut missing: Vec<(ServerId, &Key)> = Vec::with_capacity(keys.len());
@@ -141,7 +141,7 @@ impl TransactionState {
         weights.into_iter().max_by_key(|(_, weight)| *weight).map_or(ServerId(0), |(server, _)| server)
     }
 
-    /// Tells the cache how the commit ended.
+    /// Updates the cache with the outcome of the commit.
     pub(super) fn settled(&self, answer: Result<Option<TranxId>, Refusal>, cache: &Cache) -> Result<Committed> {
         match answer {
             Ok(tranx) => {

@@ -17,7 +17,8 @@ pub struct Unknown {
 struct Pending {
     server: ServerId,
     link: Arc<dyn Link>,
-    /// Without it the server cannot be asked: it was restarted.
+    /// Name and number of the request. Without it the request cannot be repeated: the server was
+    /// restarted.
     ticket: Option<Ticket>,
     ask: Ask,
 }
@@ -26,7 +27,7 @@ struct Pending {
 #[derive(Debug)]
 pub(super) enum Again {
     Answer(Result<Option<TranxId>, Refusal>),
-    /// Still no answer; it may be asked again.
+    /// Still no answer; the commit may be sent again.
     Silence(Unknown),
 }
 
@@ -35,7 +36,7 @@ impl Unknown {
         Self { pending: Box::new(Pending { server, link, ticket, ask }) }
     }
 
-    /// Server that was asked to commit.
+    /// Server that the commit was sent to.
     pub(super) fn server(&self) -> ServerId {
         self.pending.server
     }

@@ -11,8 +11,8 @@ use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, getsockname, soc
 /// again.
 ///
 /// A bound port that nothing listens on, with `SO_REUSEADDR`. As long as this is not dropped, Linux
-/// gives it to no program that asks for any port and to no outgoing connection, not even to one
-/// that calls this port; but a program that names it and sets the option too, as
+/// gives it to no program that binds to any free port and to no outgoing connection, not even to
+/// one that calls this port; but a program that names it and sets the option too, as
 /// [`crate::server::Server`] does, may listen.
 #[derive(Debug)]
 pub struct HeldPort {

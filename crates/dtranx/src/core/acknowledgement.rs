@@ -3,15 +3,15 @@
 //!
 //! 1. Decisions that come together are sent together, and at once: participants hold locks until
 //!    they know. The acknowledgements of what was decided elsewhere are gathered for a moment, or
-//!    until there is a decision for the same server: nobody waits for them.
-//! 2. Commits are sent again until each participant has acknowledged them. Aborts are sent once:
-//!    whoever misses one asks.
+//!    until there is a decision for the same server: no transaction waits for them.
+//! 2. Commits are sent again until each participant has acknowledged them. Aborts are sent once: a
+//!    participant that misses one inquires.
 //! 3. Once all participants of a commit have acknowledged it, this server's own among them, it is
-//!    complete: the transaction service is told so, and the low-water mark may pass it.
+//!    complete: the transaction service gets an event, and the low-water mark may pass it.
 //!
-//! An acknowledgement may overtake the decision: a participant that asked has its answer from the
-//! transaction service. It is forgotten then, and comes again, because the decision is sent as if
-//! it were news.
+//! An acknowledgement may overtake the decision, because a participant that has inquired has its
+//! answer from the transaction service. It is dropped then, and comes again, because the decision
+//! is sent all the same.
 //!
 //! A crash forgets all of this: what is committed and perhaps not acknowledged is in the log (see
 //! `restore`).
@@ -35,7 +35,7 @@ pub(crate) struct AckService {
     waiting: BTreeMap<u64, Waiting>,
     /// The same by server, and when to send them again.
     unacknowledged: BTreeMap<ServerId, Unacknowledged>,
-    /// Complete since the transaction service was told last.
+    /// Commits that became complete since the last event to the transaction service.
     complete: Vec<u64>,
 }
 
@@ -83,7 +83,8 @@ impl AckService {
         }
     }
 
-    /// After some events: sends what is due, and tells the transaction service what is complete.
+    /// After some events: sends what is due, and reports complete commits to the transaction
+    /// service.
     pub(crate) fn settle(&mut self, turn: &mut Turn<'_>) {
         if self.send_at_ms.is_some_and(|at_ms| at_ms <= turn.now_ms) {
             self.send(turn);
@@ -110,14 +111,14 @@ impl AckService {
         self.settle(turn);
     }
 
-    /// When something has to be sent.
+    /// Time at which the next message is due.
     pub(crate) fn next_deadline_ms(&self) -> Option<u64> {
         let again = self.unacknowledged.values().map(|server| server.send_at_ms).min();
         [again, self.send_at_ms].into_iter().flatten().min()
     }
 
-    /// A commit from the log that these have not acknowledged, as far as is known. They are told at
-    /// once.
+    /// Takes over a commit from the log that these have not acknowledged, as far as is known. The
+    /// decision is sent to them at once.
     pub(crate) fn restore(&mut self, number: u64, participants: Vec<ServerId>, epoch: Epoch) {
         for server in &participants {
             self.wait_for(*server, number, 0);

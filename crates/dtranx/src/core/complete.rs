@@ -12,12 +12,12 @@ use super::message::Message;
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct Complete {
     through: u64,
-    /// Not complete although not above `through`.
+    /// Numbers up to `through` that are not complete.
     except: BTreeSet<u64>,
 }
 
 impl Complete {
-    /// Everything up to and with this number.
+    /// All numbers up to and with this one.
     pub(crate) fn through(number: u64) -> Self {
         Self { through: number, except: BTreeSet::new() }
     }
@@ -27,7 +27,7 @@ impl Complete {
         Self { through, except: except.into_iter().filter(|number| *number <= through).collect() }
     }
 
-    /// The message that tells it.
+    /// The message that announces it.
     pub(crate) fn told(&self) -> Message {
         Message::LowWater { through: self.through, incomplete: self.except.iter().copied().collect() }
     }

@@ -26,15 +26,15 @@ pub struct NodeConfig {
     pub epoch_ms: u64,
     /// How long to wait for a vote before asking again.
     pub vote_resend_ms: u64,
-    /// How often to ask for a vote before giving the transaction up.
+    /// Greatest number of vote requests before the transaction is refused.
     pub vote_attempts: u32,
     /// How long acknowledgements wait for others, or for a decision, to be sent along (section
     /// 4.5); 0 sends them at once.
     pub acknowledgement_delay_ms: u64,
     /// How long to wait for an acknowledgement before sending a decision again.
     pub decision_resend_ms: u64,
-    /// How long a participant waits for a decision before the recovery service asks for it; every
-    /// further time takes twice as long, up to [`MAX_INQUIRY_FACTOR`] times.
+    /// Time that a participant waits for a decision before the recovery service inquires; each
+    /// further wait is twice as long, up to [`MAX_INQUIRY_FACTOR`] times.
     pub inquiry_ms: u64,
     /// How many transaction numbers are reserved by one log record.
     pub number_block: u64,
@@ -55,11 +55,11 @@ pub struct NodeConfig {
     pub snapshot_hold_ms: u64,
     /// How often a snapshot is begun before it is refused.
     pub snapshot_attempts: u32,
-    /// How many clients may wait for a snapshot.
+    /// Greatest number of clients that wait for a snapshot.
     pub max_snapshots: usize,
     /// How many requests of one client are remembered, with their answers.
     pub client_window: usize,
-    /// How many clients may be connected.
+    /// Greatest number of connected clients.
     pub max_clients: usize,
     /// Step that is broken on purpose, in tests only.
     #[cfg(test)]
@@ -70,8 +70,8 @@ pub struct NodeConfig {
 pub const MAX_INQUIRY_FACTOR: u64 = 16;
 
 impl NodeConfig {
-    /// How long a transaction that asks one server after the other may hold locks before it has all
-    /// of them: half of the time that a snapshot waits for it, however many servers it asks.
+    /// Time for which a transaction that locks one server after the other may hold locks before it
+    /// has all of them: half of the time that a snapshot waits for it, on any number of servers.
     pub(crate) fn in_order_ms(&self) -> u64 {
         self.vote_resend_ms.saturating_mul(u64::from(self.vote_attempts)) / 2
     }

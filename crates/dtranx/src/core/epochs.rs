@@ -29,13 +29,13 @@ pub(crate) struct Epochs {
     usable: Epoch,
     /// Every server has been in this one or a later one.
     confirmed: Epoch,
-    /// The largest epoch of what clients were told of before it was confirmed.
+    /// The largest epoch of an answer to a client that was given before the epoch was confirmed.
     told: Epoch,
-    /// No snapshot is at the beginning of these: clients were told too early.
+    /// There is no snapshot at the beginning of these epochs: clients had answers too early.
     disturbed: Epoch,
     /// The largest epoch that was heard of.
     heard: Epoch,
-    /// Until when clients are not told of what is not confirmed.
+    /// Time until which answers of an epoch that is not confirmed are held back.
     hold_until_ms: u64,
     /// Parts that are accepted and neither applied nor aborted, by the epoch that they have at
     /// least.
@@ -56,7 +56,7 @@ impl Epochs {
         Self { now: reserved, reserved, usable: reserved, told, heard: reserved, ..Self::default() }
     }
 
-    /// In which epoch this server is.
+    /// Epoch that this server is in.
     pub(crate) fn now(&self) -> Epoch {
         self.now
     }
@@ -72,7 +72,7 @@ impl Epochs {
         self.now
     }
 
-    /// A part from the log, of which nobody knows when it was accepted.
+    /// Takes over a part from the log, for which the epoch of its acceptance is not known.
     pub(crate) fn restore(&mut self, tranx: TranxId) {
         self.pending.insert((Epoch(0), tranx));
     }
@@ -107,8 +107,8 @@ impl Epochs {
         first.map(|(_, tranx)| *tranx).filter(|_| !config.has(Flaw::SnapshotNotSettled))
     }
 
-    /// An epoch is to be entered, or clients are to be told of what took place in it. Answers what
-    /// has to be durably reserved first, if that is not under way.
+    /// An epoch is to be entered, or clients are to get answers of it. Returns the epoch that must
+    /// be durably reserved first, unless that is under way.
     pub(super) fn reserve(&mut self, config: &NodeConfig, epoch: Epoch) -> Option<Epoch> {
         (epoch > self.reserved).then(|| {
             self.reserved = Epoch(epoch.0.saturating_add(config.epoch_block.max(1) - 1));
@@ -133,8 +133,8 @@ impl Epochs {
         raised
     }
 
-    /// Every server is in this epoch. Is there a snapshot at its beginning: was no client told of
-    /// anything in it, or later, before this was known?
+    /// Every server is in this epoch. Returns whether there is a snapshot at its beginning: no
+    /// client had an answer of it, or of a later one, before this was known.
     pub(super) fn confirm(&mut self, config: &NodeConfig, epoch: Epoch) -> bool {
         if epoch > self.confirmed {
             // Snapshots of before this epoch may still be made, by other servers: they have not
@@ -149,13 +149,13 @@ impl Epochs {
         epoch > self.disturbed
     }
 
-    /// May a client be told of what took place in this epoch as far as the log is concerned: is it
-    /// durable here that this server may have been in it?
+    /// Whether a client may get an answer of this epoch as far as the log is concerned: it is
+    /// durable that this server may have been in it.
     pub(crate) fn is_reserved(&self, epoch: Epoch) -> bool {
         epoch <= self.usable
     }
 
-    /// Until when a client is not to be told of what took place in this epoch.
+    /// Time until which an answer of this epoch is held back.
     pub(crate) fn holds(&mut self, config: &NodeConfig, epoch: Epoch, now_ms: u64) -> Option<u64> {
         self.hear(config, epoch, now_ms);
         let is_held = epoch > self.confirmed && now_ms < self.hold_until_ms;
@@ -170,7 +170,7 @@ impl Epochs {
         }
     }
 
-    /// A client is told of what took place in this epoch.
+    /// Notes that a client gets an answer of this epoch.
     pub(crate) fn tell(&mut self, epoch: Epoch) {
         if epoch > self.confirmed {
             self.told = self.told.max(epoch);

@@ -28,7 +28,7 @@ pub enum CommitAnswer {
     Refused(Refusal),
     /// The request came under a client's name that this incarnation of the server did not give. It
     /// is not carried out, but an earlier copy of it may have been, before the server was
-    /// restarted: nobody knows.
+    /// restarted: its outcome cannot be known.
     Indeterminate,
 }
 
@@ -37,7 +37,7 @@ pub enum CommitAnswer {
 pub enum SnapshotAnswer {
     /// The end of this epoch: every server can be read as of then, as long as it keeps that.
     Made(Epoch),
-    /// There is none, and nothing has happened.
+    /// There is no snapshot, and nothing has happened.
     Refused(Refusal),
 }
 
@@ -45,7 +45,7 @@ pub enum SnapshotAnswer {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct CheckAnswer {
     /// The keys whose version is not the one that was read, with what they hold now. Values may be
-    /// left out of the list to keep it small; then `stale_scans` or another entry must still tell
+    /// left out of the list to keep it small; then `stale_scans` or another entry must still show
     /// that the check failed.
     pub stale: Vec<Current>,
     /// Did a scan find other keys or versions than before?
@@ -61,7 +61,7 @@ pub enum Input {
         /// Name of the client.
         client: ClientId,
     },
-    /// A connection has ended: nothing more comes from it, and nothing more can be told.
+    /// A connection has ended: nothing more comes from it, and answers to it are lost.
     ClientGone {
         /// Name of the client.
         client: ClientId,
@@ -82,7 +82,7 @@ pub enum Input {
         /// Server that was restarted.
         server: ServerId,
     },
-    /// A client wants a snapshot of all that is committed now. It may be asked for again at any
+    /// A client wants a snapshot of all that is committed now. The request may be repeated at any
     /// time.
     Snapshot {
         /// Name of the client.
@@ -135,14 +135,14 @@ pub enum Input {
 /// Command that a node gives.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Command {
-    /// To the network: may be lost.
+    /// Send to another server; the message may be lost.
     Send {
         /// The receiver: never this server itself.
         to: ServerId,
         /// Message to be sent.
         message: Message,
     },
-    /// To a client; dropped if it is gone.
+    /// Answer a client; the answer is dropped if the client is gone.
     Reply {
         /// Client that is answered.
         client: ClientId,
@@ -169,7 +169,7 @@ pub enum Command {
         ticket: LogTicket,
         /// Record to be appended.
         record: Record,
-        /// Does somebody wait for it?
+        /// Whether something waits until the record is durable.
         durable: bool,
     },
     /// To the storage: are these the versions that the keys have, and does each scan find what it
@@ -190,7 +190,7 @@ pub enum Command {
         /// The epoch in which it takes place: for whoever reads as of an earlier one, what is there
         /// now must be kept.
         epoch: Epoch,
-        /// Its writes on this server.
+        /// Writes of the transaction on this server.
         writes: Vec<Write>,
     },
     /// To the storage: make everything that was applied durable. Answered by

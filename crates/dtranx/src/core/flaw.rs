@@ -2,14 +2,15 @@
 //!
 //! Outside of tests nothing can be broken: `NodeConfig::has` is constantly false.
 
-/// One rule of the protocol, left out.
+/// One rule of the protocol that the server breaks on purpose, in tests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Flaw {
     /// A restarted participant takes only the exclusive locks of what it is in doubt about.
     ReadLocksNotRestored,
     /// A participant votes before its `Ready` record is durable.
     VoteBeforeDurable,
-    /// A client is answered, and participants told, before the `Commit` record is durable.
+    /// A client gets its answer, and participants the decision, before the `Commit` record is
+    /// durable.
     AnswerBeforeDurable,
     /// A participant acknowledges a commit before it has logged it durably.
     AcknowledgeBeforeDurable,
@@ -19,8 +20,8 @@ pub(crate) enum Flaw {
     /// The acknowledgement service counts a transaction as complete when the first participant
     /// acknowledges it.
     CompleteAtFirstAcknowledgement,
-    /// Who asks about a transaction that is decided is answered by what the acknowledgement service
-    /// has heard so far.
+    /// An inquiry about a decided transaction is answered by what the acknowledgement service has
+    /// heard so far.
     #[cfg(test)]
     InquiryDuringHandover,
     /// Numbers are given out again after a crash.
@@ -35,12 +36,13 @@ pub(crate) enum Flaw {
     VersionsNotChecked,
     /// Reads that several servers validate are not refused when they are being changed.
     ValidationIgnoresLocks,
-    /// What is validated by version alone is compared before the lock service is asked about it.
+    /// What is validated by version alone is compared before the lock service has answered about
+    /// it.
     ProbeAfterCheck,
     /// Absence is validated on several servers without locks that outlive a crash.
     AbsenceOnlyValidated,
-    /// A participant takes everything up to the last number for complete, whatever exceptions it
-    /// was told of.
+    /// A participant takes everything up to the last number for complete, and ignores the
+    /// exceptions in the message.
     ExceptionsIgnored,
     /// What a participant knows to be complete is replaced by what a coordinator says later, and
     /// after a crash knows no longer.
@@ -64,9 +66,9 @@ pub(crate) enum Flaw {
     DecisionsSentOnce,
     /// A participant takes its own epoch for the transaction's.
     EpochOfParticipant,
-    /// A participant does not enter the epoch of a commit that it is told.
+    /// A participant does not enter the epoch of a commit that it receives.
     EpochNotEntered,
-    /// A server that makes a snapshot does not ask the others which epoch they are in.
+    /// A server that makes a snapshot does not request the epochs of the others.
     EpochNotAsked,
     /// A restarted server begins with the epochs from the first one on.
     EpochsReused,
@@ -79,7 +81,7 @@ pub(crate) enum Flaw {
     SnapshotOvertakenUnnoticed,
     /// Parts of a validation may be looked at in different epochs.
     ValidationInTwoEpochs,
-    /// A server that was restarted takes itself for one that has told no client anything.
+    /// A server that was restarted acts as if no client had ever had an answer of it.
     SnapshotOverRestart,
     /// Only epochs that snapshots begin with are reserved in the log, not those that commits bring
     /// along.

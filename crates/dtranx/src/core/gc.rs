@@ -51,7 +51,7 @@ impl Gc {
         self.segments.insert(segment, summary);
     }
 
-    /// How many sealed segments there are.
+    /// Number of sealed segments.
     pub(crate) fn len(&self) -> usize {
         self.segments.len()
     }

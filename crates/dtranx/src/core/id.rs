@@ -32,8 +32,8 @@ pub struct ValidationId {
     pub number: u64,
 }
 
-/// Id of a store: a server's items and log, told apart from all others that ever were. Drawn at
-/// random when they are made.
+/// Id of a store, which is a server's items and log. Drawn at random when they are made, so that no
+/// two stores ever have the same.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct StoreId(pub [u8; 16]);
 
@@ -42,7 +42,7 @@ pub struct StoreId(pub [u8; 16]);
 pub enum WorkId {
     /// A transaction with a number of its own.
     Tranx(TranxId),
-    /// One that only reads and has none.
+    /// A transaction that only reads and has no number.
     Validation(ValidationId),
 }
 
@@ -89,10 +89,10 @@ pub struct ClientId {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct MessageId(pub u64);
 
-/// A span of the cluster's life, between two snapshots that somebody asked for. Every committed
-/// transaction takes place in one: the largest that any participant was in when it accepted its
-/// part. A snapshot is the end of an epoch: all transactions of it and of those before. Epochs are
-/// counted by the servers together, and end only when a snapshot is asked for.
+/// A span of the cluster's life, between two snapshots. Every committed transaction takes place in
+/// one: the largest that any participant was in when it accepted its part. A snapshot is the end of
+/// an epoch: all transactions of it and of those before. The servers count epochs together, and end
+/// one only when a client requests a snapshot.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Epoch(pub u64);
 
@@ -125,7 +125,7 @@ impl fmt::Display for Epoch {
 }
 
 impl StoreId {
-    /// From its 32 hexadecimal digits.
+    /// Reads an id from its 32 hexadecimal digits.
     pub fn parse(text: &str) -> Option<Self> {
         let is_hex = text.len() == 32 && text.bytes().all(|byte| byte.is_ascii_hexdigit());
         is_hex.then(|| u128::from_str_radix(text, 16).ok()).flatten().map(|id| Self(id.to_be_bytes()))

@@ -44,7 +44,7 @@ pub(crate) struct Journal {
 /// Calls between a server's own coordinator and participant, instead of messages.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Local {
-    /// As if it had come from another server.
+    /// A message of this server to itself, handled as if it had come from another server.
     Message(Message),
     /// To the participant: everything of this transaction is here.
     OnePhase { tranx: TranxId, part: Transaction, standing: Standing },
@@ -70,7 +70,7 @@ impl Journal {
 }
 
 impl Context<'_> {
-    /// Appends a record. `durable`: somebody is kept waiting.
+    /// Appends a record. `durable`: something waits until it is.
     pub(crate) fn log(&mut self, record: Record, durable: bool, wait: Option<Wait>) {
         let ticket = LogTicket(self.journal.last.0 + 1);
         self.journal.last = ticket;
@@ -85,7 +85,7 @@ impl Context<'_> {
         self.config.epoch_ms.saturating_add(self.now_ms)
     }
 
-    /// Tells another machine of this server.
+    /// Sends an event to another machine of this server.
     pub(crate) fn event(&mut self, event: Event) {
         self.out.events.push(event);
     }

@@ -1,11 +1,11 @@
 //! Events that the machines of a server send each other, and the state that each works with while
 //! it handles one.
 //!
-//! | machine | owns alone | asks |
+//! | machine | owns alone | sends requests to |
 //! | --- | --- | --- |
 //! | [`TranxService`](super::tranx_service) | votes, parts, numbers, the end of the log | all others |
 //! | [`LockService`](super::lock) | the locks | |
-//! | [`AckService`](super::acknowledgement) | who has not acknowledged what | |
+//! | [`AckService`](super::acknowledgement) | decisions and their missing acknowledgements | |
 //! | [`RecoveryService`](super::recovery_service) | what is in doubt | |
 //! | [`Gc`](super::gc) | the sealed segments | |
 //!
@@ -50,7 +50,7 @@ impl Event {
 /// Event of the transaction service.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum TranxEvent {
-    /// By the network: see [`super::Input`].
+    /// From the network: see [`super::Input`].
     ClientConnected {
         client: ClientId,
     },
@@ -65,7 +65,7 @@ pub(crate) enum TranxEvent {
         transaction: Transaction,
         again: Again,
     },
-    /// By the network: see [`super::Input`].
+    /// From the network: see [`super::Input`].
     ServerGone {
         server: ServerId,
     },
@@ -78,7 +78,7 @@ pub(crate) enum TranxEvent {
         from: ServerId,
         message: Message,
     },
-    /// By the log and the storage: see [`super::Input`].
+    /// From the log and the storage: see [`super::Input`].
     Logged {
         through: LogTicket,
     },
@@ -89,7 +89,7 @@ pub(crate) enum TranxEvent {
     Applied {
         tranx: TranxId,
     },
-    /// By the lock service: its answer.
+    /// From the lock service: its answer.
     Granted {
         work: WorkId,
     },
@@ -97,8 +97,8 @@ pub(crate) enum TranxEvent {
         work: WorkId,
         refusal: Refusal,
     },
-    /// By the acknowledgement service: these commits of this server's are acknowledged by
-    /// everybody.
+    /// From the acknowledgement service: all participants have acknowledged these commits of this
+    /// server.
     Complete {
         numbers: Vec<u64>,
     },
@@ -107,11 +107,11 @@ pub(crate) enum TranxEvent {
         tranx: TranxId,
         outcome: Outcome,
     },
-    /// By the clock: the low-water mark is to be told, and garbage to be looked for.
+    /// From the clock: announce the low-water mark, and look for garbage.
     CollectGarbage,
 }
 
-/// Event of the lock service: what it is asked for.
+/// Event of the lock service: a request to it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum LockEvent {
     /// All of these locks, at once or after a wait.
@@ -129,14 +129,14 @@ pub(crate) enum LockEvent {
 /// Event of the acknowledgement service.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum AckEvent {
-    /// A transaction of this server's is decided, a commit durably. `participants` are to be told,
-    /// but for this server, which knows; all of them are to acknowledge a commit.
+    /// A transaction of this server's is decided, a commit durably. The decision goes to the
+    /// `participants` except this server, which knows it; all of them must acknowledge a commit.
     Decided { tranx: TranxId, outcome: Outcome, participants: Vec<ServerId> },
     /// This server's part of a commit is durable and applied: its coordinator is to know.
     Done { tranx: TranxId },
     /// Another server has acknowledged these.
     Acknowledged { from: ServerId, tranxs: Vec<TranxId> },
-    /// A server asks what became of this.
+    /// A server inquires about this transaction.
     #[cfg(test)]
     Inquired { from: ServerId, tranx: TranxId },
 }
@@ -155,10 +155,10 @@ pub(crate) enum RecoveryEvent {
 /// Event of the garbage collection.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum GcEvent {
-    /// By the transaction service: the marks as they are now. Ignored while a collection is under
-    /// way.
+    /// From the transaction service: the current low-water marks. Ignored while a collection is
+    /// under way.
     Collect(GcRecord),
-    /// By the log: see [`super::Input`].
+    /// From the log: see [`super::Input`].
     Sealed { segment: SegmentId, summary: SegmentSummary },
     /// The storage has carried out [`Command::PersistStorage`].
     Persisted,
@@ -181,7 +181,7 @@ pub(crate) struct Turn<'a> {
 }
 
 impl Turn<'_> {
-    /// Tells another machine of this server.
+    /// Sends an event to another machine of this server.
     pub(crate) fn tell(&mut self, event: Event) {
         self.out.events.push(event);
     }

@@ -7,8 +7,8 @@
 //! | `Validate` | coordinator | participant | `Validated` |
 //! | `Decisions` | coordinator | participant | `Acknowledge`, of commits |
 //! | `Inquire` | participant in doubt | coordinator, then participants | `Told` |
-//! | `LowWater` | coordinator | everybody | |
-//! | `Snapshot` | server that makes a snapshot | everybody | `Snapshot` |
+//! | `LowWater` | coordinator | all servers | |
+//! | `Snapshot` | server that makes a snapshot | all servers | `Snapshot` |
 //! | `Keep` | coordinator | participant | |
 
 use serde::{Deserialize, Serialize};
@@ -43,15 +43,15 @@ pub enum Vote {
     No(Refusal),
 }
 
-/// From one server to another.
+/// A message from one server to another.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Message {
     /// The first phase: lock, check, log, vote.
     Prepare {
         /// Transaction to be prepared.
         tranx: TranxId,
-        /// Every participant, in order; with these, somebody in doubt can ask others than the
-        /// coordinator.
+        /// Every participant, in order, so that a participant in doubt can inquire of others than
+        /// the coordinator.
         participants: Vec<ServerId>,
         /// Part of the transaction that the receiver holds.
         part: Transaction,
@@ -89,17 +89,17 @@ pub enum Message {
     /// The second phase, many transactions at once (section 4.5: Batch Ack Phase). All are the
     /// sender's own.
     Decisions(Vec<(TranxId, Outcome)>),
-    /// The participant has logged these commits durably and applied them: it will never ask about
-    /// them. All are the receiver's own.
+    /// The participant has logged these commits durably and applied them: it will never inquire
+    /// about them. All are the receiver's own.
     Acknowledge(Vec<TranxId>),
-    /// Asks for the outcome of a transaction: the sender has voted yes and does not know it.
+    /// Requests the outcome of a transaction: the sender has voted yes and does not know it.
     Inquire {
-        /// Transaction that is asked about.
+        /// Transaction that the sender inquires about.
         tranx: TranxId,
     },
     /// Answers `Inquire`.
     Told {
-        /// Transaction that was asked about.
+        /// Transaction that the receiver has inquired about.
         tranx: TranxId,
         /// Outcome of the transaction; `None` if it is not decided, or the answering participant
         /// does not know it either.
@@ -121,14 +121,14 @@ pub enum Message {
         /// Transaction that is aborted.
         tranx: TranxId,
     },
-    /// How a snapshot comes about.
+    /// A step of making a snapshot.
     Snapshot(SnapshotMessage),
 }
 
 /// Between servers, about snapshots. Each may be lost, repeated and late.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum SnapshotMessage {
-    /// Asks for the receiver's epoch.
+    /// Requests the receiver's epoch.
     Ask {
         /// Life of the sender.
         by: Incarnation,
@@ -144,7 +144,7 @@ pub enum SnapshotMessage {
         /// The epoch that it was in.
         epoch: Epoch,
     },
-    /// Asks the receiver to enter this epoch.
+    /// Requests that the receiver enters this epoch.
     Raise {
         /// Epoch to be entered.
         epoch: Epoch,
@@ -161,7 +161,7 @@ pub enum SnapshotMessage {
     },
     /// Answers `Settle`.
     Settled {
-        /// Epoch that was asked about.
+        /// Epoch of the request.
         epoch: Epoch,
         /// State of the epoch at the sender.
         settlement: Settlement,

@@ -1,25 +1,26 @@
-//! The protocol, and nothing else: no input or output, no clock, no randomness, no threads.
+//! The protocol as pure code: no input or output, no clock, no randomness, no threads.
 //!
 //! Words first:
 //! - [`id`]: servers, transactions, clients, places in the log.
 //! - [`item`], [`range`], [`transaction`]: what is stored, and what a transaction read and writes.
 //! - [`partition`]: which server holds a key.
 //! - [`refusal`]: why a transaction is not committed, and what its client should do about it.
-//! - [`message`]: what servers tell each other.
-//! - [`record`]: what is in the log.
-//! - [`event`]: what a server's node is told ([`Input`]) and what it wants done ([`Command`]).
+//! - [`message`]: messages between servers.
+//! - [`record`]: records of the log.
+//! - [`event`]: events of a server's node ([`Input`]) and what it wants done ([`Command`]).
 //! - [`config`]: a node's times and limits.
 //!
-//! Then the machines, which share nothing and tell each other events (`machine`):
+//! Then the machines, which share nothing and send each other events (`machine`):
 //! - `tranx_service`: votes and decisions. In it, `complete`: which of a coordinator's numbers are
 //!   done with; `coordinator`: transactions as a whole; `participant`: one server's parts of them;
 //!   `epochs`: which epoch it is here, and [`snapshot`]: how the servers end one together;
 //!   `journal`: the end of the log; `clients`: whose requests were carried out.
-//! - `lock`: who may read and write which keys and ranges; `wanted`: which ones a transaction asks
-//!   for.
+//! - `lock`: locks on keys and ranges, and queues for them; `wanted`: the locks that a transaction
+//!   needs.
 //! - `acknowledgement`: the second phase, many transactions at once.
-//! - [`recovery`]: a node from a log, before anything runs; `recovery_service`: what others know,
-//!   while everything runs; [`resolve`]: what an operator may decide when nobody is left who knows.
+//! - [`recovery`]: a node from a log, before anything runs; `recovery_service`: inquiries about
+//!   what other servers know, while everything runs; [`resolve`]: what an operator may decide when
+//!   no server knows the outcome.
 //! - `gc`: which segments of the log may go.
 //! - [`node`]: these together, for one server.
 

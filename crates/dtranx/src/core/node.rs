@@ -1,6 +1,6 @@
-//! One server's machines together: events go in, commands come out. What the machines tell each
-//! other waits in queues, one for each pair of them, and is delivered at once ([`Node::on`]) or one
-//! at a time: then the machines are as far apart as they are on stages of their own.
+//! One server's machines together: events go in, commands come out. Events between machines wait in
+//! queues, one for each pair of machines, and are delivered at once ([`Node::on`]) or one at a
+//! time: then the machines are as far apart as they are on stages of their own.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -38,7 +38,7 @@ pub(crate) enum Machine {
     Gc,
 }
 
-/// From one machine to another.
+/// A queue from one machine to another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct Link {
     pub(crate) from: Machine,
@@ -56,19 +56,19 @@ pub struct NodeStatus {
     pub remembered: usize,
     /// Transactions that hold or wait for locks.
     pub locking: usize,
-    /// Transactions in doubt that it asks others about.
+    /// Transactions in doubt that it inquires about.
     pub asking: usize,
     /// Low-water mark of this server as a coordinator.
     pub low_water: u64,
     /// Sealed segments of the log.
     pub segments: usize,
-    /// How often something happened that must not.
+    /// Number of events that the protocol excludes.
     pub anomalies: u64,
 }
 
 impl Node {
-    /// Handles one event, and all that the machines have to tell each other because of it. `now_ms`
-    /// never goes back within one incarnation. `commands` are to be carried out in order.
+    /// Handles one event, and all events between machines that follow from it. `now_ms` never goes
+    /// back within one incarnation. `commands` are to be carried out in order.
     pub fn on(&mut self, now_ms: u64, input: Input, commands: &mut Vec<Command>) {
         self.take(now_ms, input, commands);
         loop {
@@ -77,7 +77,7 @@ impl Node {
         }
     }
 
-    /// Handles one event; what the machines tell each other because of it waits.
+    /// Handles one event; events between machines that follow from it wait.
     pub(crate) fn take(&mut self, now_ms: u64, input: Input, commands: &mut Vec<Command>) {
         match input {
             Input::Tick => self.tick(now_ms, commands),
@@ -129,7 +129,7 @@ impl Node {
         }
     }
 
-    /// When [`Input::Tick`] is due, if nothing else happens.
+    /// Time at which [`Input::Tick`] is due, if nothing else happens.
     pub fn next_deadline_ms(&self) -> Option<u64> {
         let deadlines = [
             self.tranx.next_deadline_ms(),
@@ -209,8 +209,8 @@ impl Node {
         }
     }
 
-    /// A flaw: who asks about what is decided is answered by a machine that may not have heard of
-    /// it.
+    /// A flaw: inquiries about decided transactions are answered by a machine that may not have
+    /// heard of the decision.
     #[cfg(test)]
     fn misled(&self, event: Event) -> Event {
         use super::{flaw::Flaw, machine::AckEvent, message::Message};

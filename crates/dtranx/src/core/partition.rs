@@ -9,8 +9,8 @@ use super::{id::ServerId, item::Key, range::KeyRange, transaction::Transaction};
 /// The static map from keys to servers.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Partition {
-    /// By the key's hash ([`hash`]): keys are spread evenly, a scan asks every server. The list is
-    /// in the order of the cluster's description, the same on every server and client.
+    /// By the key's hash ([`hash`]): keys are spread evenly, and a scan goes to every server. The
+    /// list is in the order of the cluster's description, the same on every server and client.
     Hash(Vec<ServerId>),
     /// By order: each server holds the keys from its own first key up to the next one's. The first
     /// first key is empty.

@@ -34,12 +34,12 @@ impl KeyRange {
         Self { start: Key::smallest(), end: None }
     }
 
-    /// From `start` up to and without `end`.
+    /// The range from `start` up to and without `end`.
     pub const fn until(start: Key, end: Key) -> Self {
         Self { start, end: Some(KeyBound::Before(end)) }
     }
 
-    /// From `start` up to and with `last`.
+    /// The range from `start` up to and with `last`.
     pub const fn through(start: Key, last: Key) -> Self {
         Self { start, end: Some(KeyBound::Through(last)) }
     }

@@ -3,12 +3,12 @@
 //!
 //! | record | by | meaning |
 //! | --- | --- | --- |
-//! | `Reserve` | coordinator | these numbers are used up, whatever becomes of them |
+//! | `Reserve` | coordinator | these numbers are used up, committed or not |
 //! | `OnePhase` | coordinator | committed; its writes are all here |
-//! | `Ready` | participant | voted yes; locks and writes as told here |
+//! | `Ready` | participant | voted yes; its locks and writes are in the record |
 //! | `Commit` | coordinator | committed; a `Ready` of the same server goes with it |
-//! | `Outcome` | participant | what it was told of somebody else's transaction, or promised a peer |
-//! | `Epochs` | everybody | this server may have been in these epochs |
+//! | `Outcome` | participant | the outcome of another coordinator's transaction, or a promise to a peer |
+//! | `Epochs` | every server | this server may have been in these epochs |
 //!
 //! No record says that a coordinator prepares or aborts: what it has reserved and not committed is
 //! aborted.
@@ -37,7 +37,7 @@ pub enum Record {
     OnePhase {
         /// Transaction of the record.
         tranx: TranxId,
-        /// Its writes: at least one.
+        /// Writes of the transaction: at least one.
         writes: Vec<Write>,
     },
     /// This server has locked and checked its part of a transaction. After a restart it takes all
@@ -65,8 +65,9 @@ pub enum Record {
         /// The epoch in which it takes place.
         epoch: Epoch,
     },
-    /// This server, a participant, knows what became of a transaction of another coordinator: it
-    /// was told, or, for `Abort`, it has promised a peer in doubt that it will never vote yes.
+    /// This server, a participant, knows the outcome of a transaction of another coordinator: it
+    /// has received it, or, for `Abort`, it has promised a peer in doubt that it will never vote
+    /// yes.
     Outcome {
         /// Transaction of the record.
         tranx: TranxId,

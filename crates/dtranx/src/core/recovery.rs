@@ -1,15 +1,15 @@
 //! Local recovery: a node from what is in the log (section 4.4 of the paper). It comes before all
-//! stages, as in the paper: each of them begins with what it finds out. What it cannot know, others
-//! are asked about while the node runs.
+//! stages, as in the paper: each of them begins with what it finds out. The node inquires of other
+//! servers about the rest while it runs.
 //!
 //! 1. The GC record: the low-water marks, and how far numbers were reserved.
 //! 2. Every record, in order. Committed writes are handed out to be applied again, in the order of
 //!    the commits: per key that is the order in which they were applied before.
 //! 3. What is `Ready` without an outcome: of this server's own coordination, aborted; at or below
 //!    its coordinator's low-water mark, aborted; otherwise in doubt: it takes its locks again, and
-//!    the coordinator is asked.
-//! 4. What this coordinator committed above its own low-water mark: the participants are told until
-//!    they acknowledge.
+//!    an inquiry goes to the coordinator.
+//! 4. What this coordinator committed above its own low-water mark: the decision goes to the
+//!    participants until they acknowledge.
 //! 5. Numbers that are reserved and not committed are aborted. New ones are reserved before any is
 //!    used.
 //!
@@ -149,7 +149,7 @@ impl Recovery {
         match self.outcomes.get(&tranx) {
             Some(Outcome::Commit(epoch)) => Known::Committed(*epoch),
             Some(Outcome::Abort) => Known::Aborted,
-            // A commit is complete only when nobody is in doubt about it.
+            // A commit is complete only when no participant is in doubt about it.
             None if self.is_complete(tranx) => Known::Aborted,
             None if self.ready.contains_key(&tranx) => Known::InDoubt,
             None => Known::NoVote,

@@ -1,10 +1,10 @@
-//! The recovery service: finds out what became of transactions that this server voted for and was
-//! not told the outcome of.
+//! The recovery service: finds out the outcomes of transactions that this server has voted yes on
+//! and has received no decision for.
 //!
-//! It asks the coordinator, and from the second time on the other participants too, with waits that
-//! double, until an answer settles the matter. After a restart it begins with everything that is in
-//! doubt by the log (global recovery); later it takes over transactions that have been in doubt for
-//! too long. A transaction that takes its course never comes here.
+//! It inquires of the coordinator, and from the second time on of the other participants too, with
+//! waits that double, until an answer settles the matter. After a restart it begins with everything
+//! that is in doubt by the log (global recovery); later it takes over transactions that have been
+//! in doubt for too long. A transaction that takes its course never comes here.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -19,7 +19,7 @@ use crate::core::{
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct RecoveryService {
     doubts: BTreeMap<TranxId, Doubt>,
-    /// When to ask about which.
+    /// Times at which inquiries are due, each with its transaction.
     timers: BTreeSet<(u64, TranxId)>,
 }
 
@@ -27,9 +27,9 @@ pub(crate) struct RecoveryService {
 struct Doubt {
     participants: Vec<ServerId>,
     ask_at_ms: u64,
-    /// How long it has waited since it asked last.
+    /// Time between the last inquiry and the next.
     wait_ms: u64,
-    /// Has the coordinator been asked?
+    /// Whether an inquiry has gone to the coordinator.
     is_repeated: bool,
 }
 
@@ -52,7 +52,7 @@ impl RecoveryService {
         }
     }
 
-    /// Asks about transactions in doubt again.
+    /// Sends the inquiries that are due.
     pub(crate) fn tick(&mut self, turn: &mut Turn<'_>) {
         let due: Vec<_> = self.timers.iter().take_while(|(at_ms, _)| *at_ms <= turn.now_ms).copied().collect();
         for timer in due {
@@ -66,12 +66,12 @@ impl RecoveryService {
         self.timers.first().map(|(at_ms, _)| *at_ms)
     }
 
-    /// How many transactions it asks about.
+    /// Number of transactions that it inquires about.
     pub(crate) fn len(&self) -> usize {
         self.doubts.len()
     }
 
-    /// A transaction that is in doubt by the log; it is asked about at once.
+    /// Takes over a transaction that is in doubt by the log; the first inquiry goes out at once.
     pub(crate) fn restore(&mut self, tranx: TranxId, participants: Vec<ServerId>) {
         self.doubts.insert(tranx, Doubt::new(participants));
         self.timers.insert((0, tranx));

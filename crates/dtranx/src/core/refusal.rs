@@ -57,7 +57,7 @@ pub enum Refusal {
         /// Key that the participant does not hold.
         key: Key,
     },
-    /// The transaction cannot be committed by anybody at any time.
+    /// The transaction exceeds a limit: it can never be committed.
     #[error("{0}")]
     Invalid(LimitError),
     /// There is no snapshot, because a server does not know in time what became of a transaction
@@ -73,7 +73,7 @@ pub enum Refusal {
     /// that it was being made.
     #[error("no snapshot: {attempts} times commits were answered while servers did not yet know of it")]
     SnapshotDisturbed {
-        /// How often it was tried.
+        /// Number of attempts.
         attempts: u32,
     },
     /// A server does not keep what a snapshot shows any more.
@@ -89,8 +89,8 @@ pub enum Refusal {
 /// Action of a client whose transaction is refused (section 3.2 of the paper).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Advice {
-    /// Commit the same transaction again after a while that doubles each time: nobody says that its
-    /// reads are stale.
+    /// Commit the same transaction again after a while that doubles each time: no server has found
+    /// its reads stale.
     RetryLater,
     /// Begin it again at once and read anew: committing it again would fail again.
     Restart,

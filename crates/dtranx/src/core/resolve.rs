@@ -1,12 +1,12 @@
 //! What an operator may decide about a transaction that is in doubt, when its coordinator is lost
 //! for good.
 //!
-//! Only the coordinator and the other participants can know the outcome. Each of them is asked by
-//! its log, or the operator says that it is lost. What any log knows stands; the operator decides
-//! only what none knows.
+//! Only the coordinator and the other participants can know the outcome. The log of each of them is
+//! read, or the operator says that it is lost. What any log knows stands; the operator decides only
+//! what none knows.
 //!
-//! The items know something, too: a participant that is told a commit does its writes while it logs
-//! the outcome, and may have been stopped with the writes done and the record lost. No later
+//! The items know something, too: a participant that receives a commit does its writes while it
+//! logs the outcome, and may have been stopped with the writes done and the record lost. No later
 //! transaction has written the keys: its record would follow the outcome in the same log. But a
 //! restart puts those keys back that earlier transactions in the log have written: one item that
 //! has the transaction's version shows that it is committed, whatever the others have.
@@ -16,9 +16,9 @@
 //! the lowest-numbered that is not lost. Where something is known, there is only one outcome left,
 //! and it may be recorded anywhere.
 //!
-//! The decision is the record that the participant would have written if it had been told the
-//! outcome ([`Record::Outcome`]). So a server that starts with it acts on it as on any other, and
-//! tells it to those participants who are in doubt and ask.
+//! The decision is the record that the participant would have written on receiving the outcome
+//! ([`Record::Outcome`]). So a server that starts with it acts on it as on any other, and answers
+//! the inquiries of participants in doubt with it.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -51,14 +51,14 @@ pub struct Doubt {
 /// State of a transaction by the log and the items of one server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Known {
-    /// It is committed, in this epoch.
+    /// The transaction is committed, in this epoch.
     Committed(Epoch),
     /// It is aborted: the log says so, or the coordinator's log has no commit of it, or it is
     /// complete although a participant is in doubt.
     Aborted,
     /// The server has voted yes, and does not know the outcome.
     InDoubt,
-    /// The server has voted yes, and has done its writes: it was told that it is committed.
+    /// The server has voted yes, and has done its writes: it had received the commit.
     Applied,
     /// The server has voted yes, and may or may not have done its writes: none of the keys that it
     /// puts shows them, and a key that it deletes is absent.
@@ -83,7 +83,7 @@ pub enum Decision {
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum Undecided {
-    /// Servers that may know the outcome were neither asked nor said to be lost.
+    /// Logs of servers that may know the outcome were neither read nor said to be lost.
     #[error("{tranx}: the outcome may be known to server {}", list(servers))]
     Unasked {
         /// Transaction in doubt.
@@ -104,7 +104,7 @@ pub enum Undecided {
     Known {
         /// Transaction in doubt.
         tranx: TranxId,
-        /// Decision that was asked for.
+        /// Decision of the operator.
         decision: Decision,
         /// Server with the log.
         server: ServerId,
@@ -211,7 +211,7 @@ pub fn records(outcomes: &BTreeMap<TranxId, Outcome>, reserved: Epoch) -> Vec<Re
 }
 
 impl Decision {
-    /// Whether this is what an outcome says.
+    /// Whether the decision and the outcome agree.
     pub const fn is(self, outcome: Outcome) -> bool {
         matches!(self, Self::Commit) == outcome.is_commit()
     }

@@ -1,9 +1,10 @@
 //! How the servers end an epoch together, so that there is a snapshot: the end of the epoch, as of
 //! which every server can be read.
 //!
-//! The server that a client asks does this, for all clients that were waiting when it began:
-//! 1. *Ask* every server in which epoch it is. The snapshot is the end of the largest of these: so
-//!    it has everything that was committed before.
+//! The server that gets a client's request does this, for all clients that were waiting when it
+//! began:
+//! 1. *Ask* every server for its epoch. The snapshot is the end of the largest of these: so it has
+//!    everything that was committed before.
 //! 2. *Raise*: every server enters the next epoch, once that is durable there. What is accepted
 //!    from now on is not in the snapshot.
 //! 3. *Settle*: every server answers when what it accepted before is applied or aborted: then the
@@ -36,7 +37,7 @@ use super::{
 /// The snapshots that this server makes, one at a time.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct Snapshots {
-    /// How often it has asked.
+    /// Number of the last request.
     last: u64,
     making: Option<Making>,
     /// Clients and requests that wait for the next snapshot.
@@ -125,7 +126,7 @@ impl Snapshots {
         }
     }
 
-    /// Asks those again who have not answered, or gives up.
+    /// Repeats the requests that were not answered, or gives up.
     pub(crate) fn tick(&mut self, ctx: &mut Context<'_>, life: Incarnation) {
         let Some(making) = self.making.as_mut().filter(|making| making.ask_at_ms <= ctx.now_ms) else { return };
         if making.asked < ctx.config.vote_attempts {
@@ -140,7 +141,7 @@ impl Snapshots {
         self.end(ctx, life, &SnapshotAnswer::Refused(refusal));
     }
 
-    /// Begins the next one, if somebody wants it and none is being made.
+    /// Begins the next snapshot, if a client waits for one and none is being made.
     fn go_on(&mut self, ctx: &mut Context<'_>, life: Incarnation) {
         if self.making.is_none() && !self.waiting.is_empty() {
             let clients = std::mem::take(&mut self.waiting);
@@ -164,7 +165,7 @@ impl Snapshots {
         making.begin_step(ctx, step, life);
     }
 
-    /// Nobody can read this one: another epoch is ended.
+    /// The snapshot is disturbed, and cannot be read: ends another epoch.
     fn begin_again(&mut self, ctx: &mut Context<'_>, life: Incarnation) {
         let Some(Making { begun, .. }) = self.making else { return };
         if begun >= ctx.config.snapshot_attempts {
@@ -260,14 +261,14 @@ fn reserve_surely(ctx: &mut Context<'_>, epoch: Epoch) {
     }
 }
 
-/// Tells those who wait for an epoch that is entered now.
+/// Answers the servers that wait for an epoch that is entered now.
 pub(super) fn raised(ctx: &mut Context<'_>) {
     for (server, epoch) in ctx.epochs.raised(ctx.config, ctx.now_ms) {
         ctx.tell(server, Message::Snapshot(SnapshotMessage::Raised { epoch }));
     }
 }
 
-/// Tells those who wait until nothing of before an epoch is undecided.
+/// Answers the servers that wait until everything accepted before an epoch is decided.
 pub(super) fn settle(ctx: &mut Context<'_>) {
     if ctx.epochs.settling.is_empty() {
         return;

@@ -14,7 +14,7 @@ pub const MAX_WAITED_MS: u32 = 120_000;
 /// A client's facts about the attempts before.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Again {
-    /// How long ago the first attempt was begun.
+    /// Milliseconds since the first attempt began.
     pub waited_ms: u32,
     /// Are the locks to be kept for one more attempt if something that was read is stale?
     pub keeps: bool,

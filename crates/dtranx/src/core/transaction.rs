@@ -24,8 +24,8 @@ pub struct Read {
 /// read: nothing may have come into it when the transaction commits.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct ScanRead {
-    /// The range: what was asked for, or, if the scan stopped at a limit, up to and with the last
-    /// key that it returned.
+    /// The range: as requested, or, if the scan stopped at a limit, up to and with the last key
+    /// that it returned.
     pub range: KeyRange,
     /// The keys that were found, in order, with their versions.
     pub found: Vec<(Key, TranxId)>,

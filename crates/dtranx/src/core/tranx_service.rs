@@ -64,7 +64,7 @@ impl TranxService {
         });
     }
 
-    /// Asks for votes again; hands over what has been in doubt for too long.
+    /// Repeats vote requests; hands over what has been in doubt for too long.
     pub(crate) fn tick(&mut self, turn: &mut Turn<'_>) {
         self.within(turn, |coordinator, participant, ctx| {
             coordinator.tick(ctx);
@@ -72,7 +72,7 @@ impl TranxService {
         });
     }
 
-    /// When something has to be done about time.
+    /// Time at which [`TranxService::tick`] is due.
     pub(crate) fn next_deadline_ms(&self) -> Option<u64> {
         let deadlines = [self.coordinator.next_deadline_ms(), self.participant.next_deadline_ms()];
         deadlines.into_iter().flatten().min()
@@ -156,7 +156,7 @@ fn logged(coordinator: &mut Coordinator, participant: &mut Participant, ctx: &mu
     }
 }
 
-/// Tells everybody what is complete, and all low-water marks to the collection of garbage.
+/// Announces what is complete to all servers, and all low-water marks to the garbage collection.
 fn collect_garbage(coordinator: &Coordinator, participant: &mut Participant, ctx: &mut Context<'_>) {
     let (me, complete) = (ctx.config.me, coordinator.complete());
     participant.completed(ctx, me, &complete);

@@ -20,7 +20,7 @@ pub(crate) struct Locks {
     pub(crate) exclusive: Vec<Key>,
 }
 
-/// How a part asks for locks.
+/// Options of a part's lock request.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct Claim {
     /// Time of the first attempt, as in [`Standing::since_ms`](crate::core::Standing::since_ms).

@@ -31,7 +31,7 @@ struct Shared {
 }
 
 enum Next {
-    /// Nobody has begun to make it.
+    /// The segment is wanted, and not begun.
     Wanted(SegmentHeader),
     /// A thread makes the segment.
     Making,
@@ -64,7 +64,8 @@ impl Ahead {
         outcome
     }
 
-    /// The next segment, made now if nobody has made it; the one behind it is wanted from now on.
+    /// The next segment, made now if it does not exist yet; the one behind it is wanted from now
+    /// on.
     ///
     /// # Errors
     /// The medium refuses, is full, or takes too long.
@@ -83,7 +84,7 @@ impl Ahead {
         Ok(segment)
     }
 
-    /// Is there one on the medium that nobody has taken?
+    /// Whether a segment is on the medium that was not taken.
     pub(super) fn is_made(&self) -> bool {
         matches!(&*self.lock(), Next::Ready(_))
     }

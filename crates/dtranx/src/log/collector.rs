@@ -19,9 +19,9 @@ use super::segment::SegmentNumber;
 pub struct SegmentInfo {
     /// Number of the segment.
     pub number: SegmentNumber,
-    /// Its size on the medium.
+    /// Size of the segment on the medium, in bytes.
     pub size_bytes: u64,
-    /// How much of it was written.
+    /// Bytes of it that were written.
     pub used_bytes: u64,
 }
 

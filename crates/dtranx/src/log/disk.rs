@@ -15,7 +15,7 @@ use super::folder::Folder;
 use super::medium::{Durability, Medium, MediumFile};
 use super::{LogError, Result};
 
-/// How much is written with zeros at once.
+/// Bytes of zeros that one call writes.
 const CLEARED_AT_ONCE: u64 = 512 << 10;
 static ZEROS: [u8; CLEARED_AT_ONCE as usize] = [0; CLEARED_AT_ONCE as usize];
 
@@ -74,7 +74,7 @@ struct DiskFile {
     bytes: u64,
     /// From here on nothing was written, neither zeros nor anything else.
     cleared_bytes: u64,
-    /// Whether there is anything to sync.
+    /// Whether something was written since the last sync.
     written: bool,
 }
 

@@ -30,8 +30,8 @@ pub enum LogError {
         /// Folder of the log.
         folder: String,
     },
-    /// An earlier write or sync has failed: nothing more is written, because nobody knows what is
-    /// on the medium.
+    /// An earlier write or sync has failed: nothing more is written, because it is not known what
+    /// is on the medium.
     #[error("{file} is not written any more, because a write or a sync of it has failed")]
     Failed {
         /// Name of the file.
@@ -139,7 +139,7 @@ pub enum LogError {
 }
 
 impl LogError {
-    /// An error of the operating system, told apart from a full medium.
+    /// An error of the operating system; a full medium has an error of its own.
     pub(super) fn io(action: &'static str, file: &str, source: io::Error) -> Self {
         Self::Io { action, file: file.to_owned(), source }
     }

@@ -21,7 +21,7 @@ const LOCK: &str = "lock";
 const LOCK_ATTEMPTS: u32 = 100;
 const LOCK_PAUSE: Duration = Duration::from_millis(10);
 
-/// A folder that exists, and that nobody else uses.
+/// A folder that exists, and that no other process uses.
 #[derive(Debug)]
 pub(super) struct Folder {
     path: PathBuf,

@@ -52,7 +52,7 @@ pub(super) struct SegmentHeader {
     pub(super) first_sequence: Option<u64>,
 }
 
-/// Why 64 bytes are not a header.
+/// Reason why 64 bytes are not a header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum BadHeader {
     Torn,

@@ -31,7 +31,7 @@ pub(super) struct LogManager {
     shared: Shared,
     current: Segment,
     next_sequence: u64,
-    /// All blocks below are durable.
+    /// All blocks below this sequence number are durable.
     durable_below: u64,
     /// Blocks with records have come since the last seal.
     is_unsealed: bool,

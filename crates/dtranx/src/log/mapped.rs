@@ -46,8 +46,8 @@ impl Mapped {
     pub(super) fn new(file: &File, length: usize) -> io::Result<Self> {
         let map = |flags| {
             // SAFETY: the kernel chooses the place, so no memory of this process is replaced. The
-            // file is the log's own and nobody shortens it; reads and writes go through this value
-            // only.
+            // file is the log's own and no process shortens it; reads and writes go through this
+            // value only.
             unsafe { mmap(ptr::null_mut(), length, ProtFlags::READ | ProtFlags::WRITE, flags, file, 0) }
         };
         let (start, synchronous) = match map(MapFlags::SHARED_VALIDATE | MapFlags::SYNC) {

@@ -7,7 +7,7 @@ use super::{LogError, Result};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Durability {
-    /// Loss of power: a disk that was told to sync, or persistent memory mapped with `MAP_SYNC`.
+    /// Loss of power: a disk that carries out syncs, or persistent memory mapped with `MAP_SYNC`.
     Power,
     /// The end of the process, however it comes, but not loss of power: persistent memory emulated
     /// by ordinary memory.
@@ -16,8 +16,8 @@ pub enum Durability {
     Nothing,
 }
 
-/// A folder of log files, which nobody else uses. Creating and removing a file is durable when the
-/// call returns.
+/// A folder of log files, which no other process uses. Creating and removing a file is durable when
+/// the call returns.
 pub trait Medium: Send + Sync {
     /// Creates a file of `bytes` zeros with all its room reserved, so that no later write can run
     /// out of room.
@@ -64,7 +64,7 @@ pub trait Medium: Send + Sync {
 
 /// An open file of a [`Medium`].
 pub trait MediumFile: Send {
-    /// Its size in bytes; it never changes.
+    /// Size of the file in bytes; it never changes.
     fn size_bytes(&self) -> u64;
 
     /// Writes all of `bytes` at `offset`; they are durable only after [`MediumFile::persist`].
@@ -73,7 +73,7 @@ pub trait MediumFile: Send {
     /// The range is not inside the file, or the operating system refuses.
     fn write(&mut self, offset: u64, bytes: &[u8]) -> Result<()>;
 
-    /// Makes everything durable that was written so far. After an error nobody knows what is.
+    /// Makes everything durable that was written so far. After an error it is not known what is.
     ///
     /// # Errors
     /// The operating system refuses.
@@ -86,7 +86,7 @@ pub trait MediumFile: Send {
     fn read(&self, offset: u64, into: &mut [u8]) -> Result<()>;
 }
 
-/// Refuses a range that is not inside the file: whoever asks for one has computed it wrongly.
+/// Refuses a range that is not inside the file: the caller has computed it wrongly.
 pub(super) fn check_range(file: &str, size_bytes: u64, offset: u64, length: usize) -> Result<()> {
     match offset.checked_add(length as u64) {
         Some(end) if end <= size_bytes => Ok(()),

@@ -28,7 +28,7 @@ pub struct Memory {
 struct Files {
     by_name: BTreeMap<String, Contents>,
     room_bytes: Option<u64>,
-    /// How many syncs there are until one fails.
+    /// Number of syncs until one fails.
     syncs_left: Option<u64>,
 }
 
@@ -77,7 +77,7 @@ impl Memory {
         }
     }
 
-    /// Changes one byte of a file behind everybody's back; `false` when there is no such byte.
+    /// Changes one byte of a file, unnoticed by its users; `false` when there is no such byte.
     pub fn damage(&self, name: &str, offset: u64) -> bool {
         let mut files = self.lock();
         let Some(contents) = files.by_name.get_mut(name) else { return false };

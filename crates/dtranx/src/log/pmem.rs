@@ -94,7 +94,7 @@ impl Medium for PersistentMemory {
 
 struct MappedFile {
     name: String,
-    /// Nothing if it has no bytes.
+    /// The mapping; `None` if the file has no bytes.
     mapped: Option<Mapped>,
     /// From where to where something was written since the last persist.
     dirty: Option<(usize, usize)>,

@@ -90,15 +90,15 @@ pub(super) struct Read {
 pub(super) struct End {
     /// The sequence that comes next.
     pub(super) sequence: u64,
-    /// How many bytes hold blocks and the header.
+    /// Bytes that hold blocks and the header.
     pub(super) used_bytes: u64,
     /// Offset of the first block that no other proves to have been durable; `used_bytes` if there
     /// is none.
     pub(super) proven_bytes: u64,
 }
 
-/// Blocks that were found, and of which nobody knows whether they are on the medium: after a sync
-/// that failed, the system shows what it could not write, and takes it for written.
+/// Blocks that were found, and may not be on the medium: after a sync that failed, the system shows
+/// what it could not write, and takes it for written.
 #[derive(Default)]
 pub(super) struct Unproven {
     name: String,
@@ -107,7 +107,7 @@ pub(super) struct Unproven {
 }
 
 impl Unproven {
-    /// Writes them once more where they are, so that the next sync tells the truth about them.
+    /// Writes the blocks once more where they are, so that the next sync covers them.
     pub(super) fn rewrite(&self, medium: &dyn Medium) -> Result<()> {
         if self.bytes.is_empty() {
             return Ok(());

@@ -17,12 +17,12 @@ use crate::core::StoreId;
 /// The longest record; a segment may be too small even for that.
 pub const RECORD_LIMIT_BYTES: usize = 16 * 1024 * 1024;
 
-/// A block is written when it has grown to this, even if nobody asks.
+/// Size at which a block is written, even if nothing waits for it.
 const BLOCK_TARGET_BYTES: usize = 64 * 1024;
 
 const SEGMENT_MIN_BYTES: u64 = 4096;
 
-/// How a log is laid out.
+/// Options of a log: its owner and the size of its segments.
 #[derive(Clone, Debug)]
 pub struct LogOptions {
     /// The server whose log it is; written into every file.
@@ -37,7 +37,7 @@ pub struct LogOptions {
 }
 
 impl LogOptions {
-    /// A log that may be new, of a store that is told from no other.
+    /// Options of a log that may be new, of a store without an id.
     pub fn new(server: u16, segment_bytes: u64) -> Self {
         Self { server, store: StoreId::default(), segment_bytes, must_exist: false }
     }
@@ -47,7 +47,7 @@ impl LogOptions {
     }
 }
 
-/// Somebody who reads a log when it is opened.
+/// Receives the records of a log when it is opened.
 pub trait LogReader {
     /// Takes the payload of the GC log, empty in a new one. Called once, before all records.
     ///
@@ -84,7 +84,7 @@ pub struct Opened {
     pub collector: Collector,
     /// The segments that were found and kept, oldest first: also those that have no whole record.
     pub segments: Vec<SegmentInfo>,
-    /// How many records were replayed.
+    /// Number of records that were replayed.
     pub records: u64,
     /// Payload of the GC log; empty in a new one.
     pub gc_payload: Vec<u8>,
@@ -134,9 +134,9 @@ impl TranxLog {
         Ok(Opened { log, collector, segments, records, gc_payload })
     }
 
-    /// Reads a log that nobody goes on with. How many segments and records there are. What is read
-    /// is durable then; if the medium is [`super::ReadOnly`], it may not be, and nothing is
-    /// changed.
+    /// Reads a log that will not be written to. Returns the numbers of its segments and records.
+    /// What is read is durable then; if the medium is [`super::ReadOnly`], it may not be, and
+    /// nothing is changed.
     ///
     /// # Errors
     /// As for [`TranxLog::read`]; it is not there.

@@ -28,12 +28,12 @@ pub(crate) struct Tx {
     pub(crate) keeps: bool,
 }
 
-/// Snapshot that a client asks for, and the keys that it then reads.
+/// Snapshot that a client requests, and the keys that it then reads.
 #[derive(Clone, Debug)]
 pub(crate) struct Snap {
     pub(crate) maker: ServerId,
     pub(crate) keys: Vec<Key>,
-    /// The client asks only after the answer to this transaction.
+    /// The client requests it only after the answer to this transaction.
     pub(crate) after: Option<usize>,
 }
 

@@ -86,8 +86,8 @@ fn leftovers(state: &State) -> Option<String> {
 /// before one that was answered before it began.
 fn not_serializable(plan: &Plan, state: &State) -> Option<String> {
     let mut committed: BTreeMap<usize, WorkId> = BTreeMap::new();
-    // What the coordinator has told a client, or has applied, or what another server has applied
-    // without a durable record of it, no log knows any more.
+    // Where an operator has decided an abort, an answer to a client, or a write that was applied
+    // without a durable record, may say otherwise: no log has those any more.
     let is_aborted = |tranx: &TranxId| state.decided.get(tranx) == Some(&Decision::Abort);
     for (tranx, at) in state.applied.iter().filter(|(tranx, _)| !is_aborted(tranx)) {
         if committed.insert(*at, (*tranx).into()).is_some() {

@@ -1,4 +1,4 @@
-//! Numbers that stages leave for whoever asks how the server is.
+//! Numbers that the stages publish, for status and metrics.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -19,7 +19,7 @@ pub(super) struct Board {
     /// 0 until the server may accept clients.
     incarnation: AtomicU64,
     next_client: AtomicU64,
-    /// From here on nothing is begun that writes.
+    /// Size of the log from which on no transaction is begun that writes, in bytes.
     pub(super) log_limit_bytes: u64,
     log_segments: AtomicU64,
     log_bytes: AtomicU64,
@@ -31,7 +31,7 @@ pub(super) struct Board {
     pub(super) locking: AtomicU64,
     pub(super) lock_waiting: AtomicU64,
     anomalies: AtomicU64,
-    /// In which epoch the server is.
+    /// Epoch that the server is in.
     epoch: AtomicU64,
     /// Bytes of what was replaced and is kept for snapshots, and the end of the first epoch that
     /// can be read.
@@ -91,8 +91,8 @@ impl Board {
         }
     }
 
-    /// Both who appends and who collects tell it: between two that meet, the older may stay until
-    /// the next change.
+    /// Both the appending and the collecting stage report it: when their reports meet, the older
+    /// one may stay until the next change.
     pub(super) fn note_space(&self, space: LogSpace) {
         self.log_segments.store(space.segments, Ordering::Relaxed);
         self.log_bytes.store(space.bytes, Ordering::Relaxed);

@@ -21,7 +21,7 @@ pub enum LogMedium {
     Disk,
     /// Persistent memory; emulated where the folder is not on a DAX file system.
     PersistentMemory,
-    /// Nothing: the server forgets everything when it ends.
+    /// No log on a medium: the server forgets everything when it ends.
     Memory,
 }
 
@@ -32,7 +32,7 @@ pub enum StorageKind {
     /// An LSM tree on a disk.
     #[default]
     Disk,
-    /// Nothing: only together with a log in memory.
+    /// No storage on a medium: only together with a log in memory.
     Memory,
 }
 
@@ -58,7 +58,7 @@ pub struct ServerConfig {
     pub log_limit_bytes: u64,
     /// The cache of items; 0: there is none.
     pub item_cache_bytes: u64,
-    /// How often garbage is collected.
+    /// Time between two collections of garbage, in milliseconds.
     pub gc_interval_ms: u64,
     /// How long a request waits for locks. Its coordinator waits for votes for two seconds.
     pub lock_wait_ms: u64,
@@ -82,17 +82,18 @@ pub struct ServerConfig {
     pub handshake_ms: u64,
     /// How long a message may take from its first byte to its last.
     pub frame_ms: u64,
-    /// How long a client may ask nothing before its connection is closed; 0: for ever.
+    /// Time without a request after which a client's connection is closed, in milliseconds; 0: for
+    /// ever.
     pub client_idle_ms: u64,
     /// For how long a snapshot can be read, from the first write after it on.
     pub snapshot_window_ms: u64,
     /// How many bytes of what is replaced are kept for snapshots.
     pub snapshot_bytes: u64,
-    /// How threads are bound to cores.
+    /// How threads are bound to cores; see [`Binding`].
     pub binding: Binding,
     /// Address on which it listens, if that is not its address in the cluster: behind a proxy.
     pub listen: Option<SocketAddr>,
-    /// Address at which Prometheus may ask.
+    /// Address of the page with metrics for Prometheus.
     pub metrics: Option<SocketAddr>,
     /// May addresses be other than the loopback interface's? Then both secrets are needed; nothing
     /// on the wire is encrypted.

@@ -18,7 +18,7 @@ pub(super) const HANDSHAKES: u64 = 32;
 const STORAGE_FILES: std::ops::RangeInclusive<u64> = 32..=900;
 /// Connections of clients, if the configuration names no number and the limit allows.
 const USUAL_CLIENTS: u64 = 4096;
-/// With fewer a server does not start.
+/// Connections of clients without which a server does not start.
 const FEWEST_CLIENTS: u64 = 8;
 
 /// Raises the soft limit of open files to the hard one, as far as the system allows, for the whole
@@ -37,7 +37,7 @@ pub(super) fn limit() -> u64 {
     getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX)
 }
 
-/// How many files the storage may keep open.
+/// Number of files that the storage may keep open.
 pub(super) fn storage_files(limit: u64) -> usize {
     (limit / 4).clamp(*STORAGE_FILES.start(), *STORAGE_FILES.end()) as usize
 }
@@ -48,8 +48,8 @@ fn left(limit: u64, servers: usize) -> u64 {
     limit.saturating_sub(RESERVE + storage_files(limit) as u64 + PER_SERVER * others + HANDSHAKES)
 }
 
-/// How many connections clients may have, in a cluster of so many servers; `asked`: what the
-/// configuration says.
+/// Number of connections that clients may have, in a cluster of so many servers; `asked`: the
+/// configured number.
 pub(super) fn client_connections(limit: u64, servers: usize, asked: Option<u32>) -> Result<usize, ConfigError> {
     let left = left(limit, servers);
     let field = "limits.client_connections".to_owned();

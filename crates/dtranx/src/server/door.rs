@@ -14,7 +14,7 @@
 //! - A repeated request is let in: an earlier copy of it may have been committed, and will be
 //!   answered so.
 //! - A repeated `Prepare` may be refused although the first one was answered with yes: as long as
-//!   the coordinator has not decided, it may abort. The participant, in doubt, asks it.
+//!   the coordinator has not decided, it may abort. The participant, in doubt, inquires.
 
 use super::board::Board;
 use crate::core::{Again, Epoch, Message, Partition, Refusal, Transaction, Vote};

@@ -126,7 +126,8 @@ impl Waiting {
         self.asked.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Adds somebody who waits; gives it back if the engine has ended or as many wait as may.
+    /// Adds a request that waits; gives its receiver back if the engine has ended or too many
+    /// requests wait.
     fn add(&self, id: u64, until: Instant, done: Done) -> Result<(), (Done, String)> {
         let mut asked = self.lock();
         if asked.is_over {
@@ -140,15 +141,15 @@ impl Waiting {
     }
 
     fn tell(&self, id: u64, answer: Answer) {
-        // Taken out first: whoever is told may ask again at once.
+        // Taken out first: the receiver may send its next request at once.
         let waiting = self.lock().by_id.remove(&id);
         if let Some((_, done)) = waiting {
             done(answer);
         }
     }
 
-    /// Forgets who has waited for too long: that tells them, too. Outside of the lock, because they
-    /// may ask again at once.
+    /// Ends the requests whose time is over: their receivers get an error. They are called without
+    /// the lock, because they may send the next request at once.
     fn expire(&self) {
         let now = Instant::now();
         let late: Vec<_> = self.lock().by_id.extract_if(|_, (until, _)| *until <= now).collect();

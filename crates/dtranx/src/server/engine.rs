@@ -28,8 +28,8 @@ use crate::storage::{History, HistoryLimits, InMemory, Lsm, LsmOptions, Storage}
 /// Internal queues: larger than what the node's limits let be under way in ordinary times; the rest
 /// waits with its sender.
 const INTERNAL_EVENTS: usize = 16 * 1024;
-/// Requests that wait to be looked at: beyond this whoever asks is refused. Clients and servers
-/// have such a queue each.
+/// Requests that wait to be handled; a request beyond this is refused. Clients and servers have
+/// such a queue each.
 const ENTRY_EVENTS: usize = 8 * 1024;
 /// Acknowledgements and answers of other servers that are queued, many transactions in each: beyond
 /// this they are sent again.

@@ -23,16 +23,16 @@ pub enum ServerError {
         /// Description of the difference.
         what: String,
     },
-    /// Its log cannot be opened.
+    /// The log of the server cannot be opened.
     #[error("the log: {0}")]
     Log(#[from] LogError),
-    /// Its storage cannot be opened.
+    /// The storage of the server cannot be opened.
     #[error(transparent)]
     Storage(#[from] StorageError),
     /// A stage failed while it ran.
     #[error(transparent)]
     Stage(#[from] StageError),
-    /// What another server has cannot be read.
+    /// The log or the items of another server cannot be read.
     #[error("server {server}, in {folder}: {source}")]
     Other {
         /// The other server.

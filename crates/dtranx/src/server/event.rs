@@ -27,20 +27,20 @@ pub(super) enum Garbage {
     MakeAhead,
 }
 
-/// To the stage that reads for clients.
+/// A read for a client, to the reading stage.
 pub(super) struct ReadFor {
     pub(super) client: ClientId,
     pub(super) id: u64,
     pub(super) ask: Ask,
 }
 
-/// To another server, for whoever has the connections.
+/// A message to another server, to the network stage.
 pub(super) struct ToServer {
     pub(super) to: ServerId,
     pub(super) message: Message,
 }
 
-/// To a client, for whoever has the connections.
+/// A message to a client, to the network stage.
 pub(super) struct ToClient {
     pub(super) client: ClientId,
     pub(super) response: Response,

@@ -4,7 +4,7 @@
 //!
 //! 1. A folder without any of these is new. The file is written first, as *new*; then log and items
 //!    are made.
-//! 2. A new store serves nobody until every other server of the cluster has welcomed it: one of
+//! 2. A new store takes no requests until every other server of the cluster has welcomed it: one of
 //!    them may know that there was another store in its place, whose data are lost. Then the file
 //!    says *in use*.
 //! 3. From then on log and items must be there, and everything must be as the file says. What
@@ -86,7 +86,7 @@ enum State {
 
 impl Identity {
     /// Reads the identity of a server's folder, or makes one for a new folder. The log's folder is
-    /// locked already: nobody else does the same.
+    /// locked already: no other process does the same.
     ///
     /// # Errors
     /// What the folder holds is something else than the configuration says; the file is damaged; it
@@ -174,7 +174,7 @@ impl Identity {
         self.others.iter().filter(is_unmet).copied().collect()
     }
 
-    /// Log and items are made. A store that waits for nobody is in use from now on.
+    /// Log and items are made. A store that waits for no other server is in use from now on.
     pub(crate) fn settle(&mut self) -> Result<(), ServerError> {
         if self.is_new && self.waits_for().is_empty() {
             self.is_new = false;

@@ -1,4 +1,5 @@
-//! Prometheus asks: a listener that answers every request with the same page, one at a time.
+//! The page for Prometheus: a listener that answers every request with the same page, one at a
+//! time.
 
 use std::fmt::Write as _;
 use std::io::{ErrorKind, Read, Write};

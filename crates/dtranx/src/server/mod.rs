@@ -27,9 +27,9 @@
 //! | Recovery | `recover` before the stages start; `recovery` asks other servers |
 //! | WAL | `wal`: appends, one sync for a batch |
 //! | Storage | `storage` checks and applies, `read` serves clients' reads: of what is not in the cache |
-//! | GCThread, GCBroadcast | `gc`: which segments may go, and whatever waits for a disk about it; `transaction` tells the marks |
+//! | GCThread, GCBroadcast | `gc`: which segments may go, and all waiting for the disk that removing them takes; `transaction` announces the low-water marks |
 //!
-//! Each of the machines of [`crate::core`] is owned by one stage; what they tell each other goes
+//! Each of the machines of [`crate::core`] is owned by one stage; their events to each other go
 //! through the stages' queues.
 
 mod board;

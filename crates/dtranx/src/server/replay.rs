@@ -10,7 +10,7 @@ type Commit = (TranxId, Vec<Write>);
 pub(super) struct Replay<A> {
     config: NodeConfig,
     apply: A,
-    /// Everything that was read so far.
+    /// State from the records that were read so far.
     pub(super) recovery: Recovery,
 }
 

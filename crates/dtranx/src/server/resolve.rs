@@ -57,7 +57,7 @@ pub struct InDoubt {
 pub struct GivenUp {
     /// The lost server.
     pub server: ServerId,
-    /// Its store; `None`: none of the others has met it, and nobody can refuse it.
+    /// Store of the server; `None`: none of the others has met it, so none can refuse it.
     pub store: Option<StoreId>,
     /// The servers that refuse the store: those whose folders are here.
     pub by: Vec<ServerId>,
@@ -87,7 +87,7 @@ struct Folder {
     medium: Arc<dyn Medium>,
 }
 
-/// What a server has, by its folder.
+/// Log and items of a server, from its folder.
 struct Evidence {
     log: Recovery,
     items: Lsm,

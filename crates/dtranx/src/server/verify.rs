@@ -26,7 +26,7 @@ pub struct Verified {
     pub misplaced: u64,
 }
 
-/// How much is scanned at once.
+/// Limit of one scan.
 const STEP: ScanLimit = ScanLimit { items: 1_000, bytes: 4 << 20 };
 
 /// Verifies identity, log and items of a server.

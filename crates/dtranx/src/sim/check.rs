@@ -1,12 +1,11 @@
-//! Whether what happened may have happened: nothing by half, nothing lost, and strict
-//! serializability.
+//! Checks that a history is possible: nothing by half, nothing lost, and strict serializability.
 //!
 //! The order of versions of each key is known: that in which they were applied first. The
 //! transactions are a graph: who wrote a version before whom, who read whose version, who read a
 //! version before whom it was replaced, and who ended before whom began. They are strictly
 //! serializable if that has no cycle.
 //!
-//! A key that was absent has no version; the time of the check tells which absence it was.
+//! A key that was absent has no version; the time of the check decides which absence it was.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -17,7 +17,7 @@ pub(crate) const MAX_RETRIES: u32 = 3;
 /// A client of the simulated cluster.
 #[derive(Debug, Default)]
 pub(crate) struct Client {
-    /// How many transactions it has yet to begin.
+    /// Number of transactions that it has yet to begin.
     pub(crate) left: usize,
     /// Count of what the client has begun, so that late answers are recognised.
     pub(crate) turn: u64,

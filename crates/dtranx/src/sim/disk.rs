@@ -125,7 +125,7 @@ impl Disk {
         Seen { version, writes: history.writes.get(key).map_or(0, Vec::len) }
     }
 
-    /// How much was applied and not persisted.
+    /// Number of writes that were applied and not persisted.
     pub(crate) fn unpersisted(&self) -> usize {
         self.unpersisted.len()
     }

@@ -96,8 +96,8 @@ impl World<'_> {
         }
     }
 
-    /// The storage answers: as if by one of several threads, so that what was asked later may be
-    /// answered before.
+    /// Answers as the storage, as if by one of several threads: a later request may be answered
+    /// first.
     fn answer(&mut self, id: ServerId, input: Input) {
         let most_us = self.hop_us();
         self.work(id, most_us, Work::Answer(input));

@@ -7,7 +7,7 @@ use crate::core::{Epoch, Key, ServerId, Transaction, TranxId, Value, WorkId};
 /// One try of a client to commit a transaction.
 #[derive(Clone, Debug)]
 pub(crate) struct Attempt {
-    /// When its first read was sent.
+    /// Time at which its first read was sent, in microseconds.
     pub(crate) begun_us: u64,
     /// Time at which its answer came.
     pub(crate) ended_us: u64,
@@ -41,7 +41,7 @@ pub(crate) struct Checked {
 /// Outcome of an attempt as its client knows it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fate {
-    /// Not answered, or by "nobody knows".
+    /// Not answered, or answered with `Indeterminate`.
     Unknown,
     Committed(WorkId),
     Refused,
@@ -65,12 +65,12 @@ pub(crate) struct History {
     pub(crate) complaints: Vec<String>,
 }
 
-/// The value that tells the attempt.
+/// The value that identifies the attempt.
 pub(crate) fn value_of(attempt: usize) -> Option<Value> {
     Value::new((attempt as u64).to_be_bytes().to_vec()).ok()
 }
 
-/// The attempt that a value tells.
+/// The attempt that a value identifies.
 pub(crate) fn attempt_of(value: &Value) -> Option<usize> {
     Some(u64::from_be_bytes(value.as_bytes().try_into().ok()?) as usize)
 }

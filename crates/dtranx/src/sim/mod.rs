@@ -1,15 +1,19 @@
 //! Whole clusters on one thread, from one seed: a network that loses, repeats and reorders, disks
-//! that lose what was not synced, servers that crash and are restarted, machines of one server that
-//! hear late what others tell them, clocks that go wrong, clients that read, scan, write and retry.
+//! that lose what was not synced, servers that crash and are restarted, events between the machines
+//! of a server that arrive late, clocks that go wrong, clients that read, scan, write and retry.
 //!
 //! Every run is checked: the committed transactions are strictly serializable, no acknowledged
 //! commit is lost, none is there by half, nothing is locked or remembered at the end, and the log
 //! is empty again.
 //!
-//! - [`simulate`]: one run. - [`options`]: how wild it is.
-//! - `world`: the loop of events. `effects`: what becomes of a node's commands. `passing`: what its
-//!   machines tell each other. `server`: a node with its disk. `client`, `turns`, `snapshots`: what
-//!   clients do. `history`, `check`: what happened, and whether it may have.
+//! - [`simulate`]: one run.
+//! - [`options`]: how wild it is.
+//! - `world`: the loop of events.
+//! - `effects`: carries out a node's commands.
+//! - `passing`: delivers events between its machines.
+//! - `server`: a node with its disk.
+//! - `client`, `turns`, `snapshots`: what clients do.
+//! - `history`, `check`: what happened, and whether it may have.
 
 mod check;
 mod client;
@@ -42,7 +46,7 @@ pub struct Report {
     pub unknown_aborted: usize,
     /// Snapshots that were made and read to their end.
     pub snapshots: usize,
-    /// How often a server crashed.
+    /// Number of crashes of servers.
     pub crashes: usize,
     /// Number of events that happened.
     pub events: u64,
@@ -68,7 +72,8 @@ pub fn simulate(seed: u64, options: &SimOptions) -> Result<Report, Failure> {
     run_cluster(seed, options, None)
 }
 
-/// The same, and tells `trace` every event and command, a line each: to look at a failure.
+/// Like [`simulate`], and calls `trace` with every event and command, a line each: to look at a
+/// failure.
 ///
 /// # Errors
 /// The property that the run has broken, with its seed.

@@ -1,4 +1,4 @@
-//! How wild a simulated run is.
+//! Options of a simulated run: its size, and how wild it is.
 
 use rand::{RngExt, SeedableRng, rngs::StdRng};
 
@@ -9,11 +9,11 @@ use crate::core::flaw::Flaw;
 /// Events of a run. Probabilities are in percent.
 #[derive(Clone, Debug)]
 pub struct SimOptions {
-    /// How many servers there are: 1 to 5.
+    /// Number of servers: 1 to 5.
     pub servers: u16,
     /// Number of clients.
     pub clients: usize,
-    /// How many transactions each client tries.
+    /// Number of transactions that each client tries.
     pub transactions: usize,
     /// How many different keys there are: 1 to 26.
     pub keys: u8,
@@ -21,7 +21,7 @@ pub struct SimOptions {
     pub loss: u32,
     /// Messages that arrive twice, the second time much later.
     pub duplication: u32,
-    /// How many times a server crashes.
+    /// Number of crashes of servers.
     pub crashes: usize,
     /// How many times two servers cannot reach each other for a while.
     pub partitions: usize,

@@ -98,7 +98,7 @@ impl Server {
         commands
     }
 
-    /// One of its machines hears what another has told it.
+    /// Delivers one event from one of its machines to another.
     pub(crate) fn pass(&mut self, now_us: u64, link: Link) -> Vec<Command> {
         let now_ms = self.now_ms(now_us);
         let mut commands = Vec::new();

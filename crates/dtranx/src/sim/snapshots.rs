@@ -1,5 +1,5 @@
-//! Clients that read snapshots: they ask any server for one, and then read every key of it, one
-//! after the other, over a long time.
+//! Clients that read snapshots: they request one from any server, and then read every key of it,
+//! one after the other, over a long time.
 
 use rand::{RngExt, seq::SliceRandom};
 

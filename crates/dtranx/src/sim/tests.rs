@@ -5,7 +5,7 @@
 use super::*;
 use crate::core::flaw::Flaw;
 
-/// Runs these seeds; what fails is told in full.
+/// Runs these seeds; panics with the first property that one of them breaks.
 fn run_seeds(seeds: std::ops::Range<u64>, options: &SimOptions) -> Report {
     let mut total = Report::default();
     for seed in seeds {
@@ -104,7 +104,7 @@ fn snapshots(keys: u8, crashes: usize) -> SimOptions {
     SimOptions { keys, crashes, clients: 8, snapshots: 40, loss: 15, duplication: 10, ..SimOptions::default() }
 }
 
-/// Some seed must notice what is broken.
+/// Fails unless some seed notices the flaw.
 fn is_noticed(flaw: Flaw, options: SimOptions) {
     let options = SimOptions { flaw: Some(flaw), ..options };
     let failure = (0..200).find_map(|seed| simulate(seed, &options).err());

@@ -135,7 +135,8 @@ impl World<'_> {
         }
     }
 
-    /// A new request to a server, over a new connection if need be; `None` if it accepts nobody.
+    /// Sends a new request to a server, over a new connection if need be; `None` if the server
+    /// accepts no connection.
     pub(super) fn request(&mut self, index: usize, id: ServerId, retries: u32) -> Option<MessageId> {
         let client = &mut self.clients[index];
         let server = self.servers.get_mut(&id)?;

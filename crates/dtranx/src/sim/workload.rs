@@ -41,7 +41,7 @@ impl Plan {
         if rng.random_ratio(1, 3) {
             puts.clear();
         }
-        // A transaction is told apart by what it puts.
+        // A transaction is identified by what it puts.
         if puts.is_empty() || rng.random_ratio(1, 3) {
             deletes.clear();
         }

@@ -17,7 +17,7 @@ use crate::core::{
 /// How long a run may take to come to rest once nothing is disturbed any more.
 const CALM_US: u64 = 20_000_000;
 
-/// How often garbage is collected.
+/// Time between two collections of garbage.
 const COLLECT_US: u64 = 40_000;
 
 /// Everything in a run: servers, clients, network and time.
@@ -30,7 +30,7 @@ pub(crate) struct World<'a> {
     pub(crate) events: u64,
     pub(crate) most_segments: usize,
     pub(super) clients: Vec<Client>,
-    /// Is told every event and command.
+    /// Called with every event and command.
     pub(super) trace: Option<&'a mut dyn FnMut(&str)>,
     pub(super) rng: StdRng,
     pub(super) now_us: u64,
@@ -41,7 +41,7 @@ pub(crate) struct World<'a> {
     pub(super) due: BTreeMap<u64, Event>,
     /// Servers that cannot reach each other, and until when.
     pub(super) cuts: BTreeMap<(ServerId, ServerId), u64>,
-    /// From when on nothing is disturbed any more.
+    /// Time from which on nothing is disturbed any more.
     pub(super) calm_from_us: u64,
 }
 
@@ -58,7 +58,7 @@ pub(crate) enum Event {
         life: u64,
         work: Work,
     },
-    /// One of a server's machines hears what another has told it.
+    /// An event from one machine of a server to another arrives.
     Pass {
         server: ServerId,
         life: u64,

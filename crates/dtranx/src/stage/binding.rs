@@ -5,12 +5,12 @@
 //! change of context; those that block (the storage on a disk, the log on a disk, the collection of
 //! garbage) have threads of their own, bound to no core.
 
-/// How threads are bound to cores.
+/// The way in which threads are bound to cores.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Binding {
     /// The scheduler moves them as it likes.
     Unpinned,
-    /// By the machine's cores: see [`layout`].
+    /// Chosen by the machine's cores: see [`layout`].
     #[default]
     Auto,
     /// By hand: for each thread, in order, its core; further threads are not bound.

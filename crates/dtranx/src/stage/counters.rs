@@ -55,7 +55,7 @@ pub struct QueueReading {
     pub length: u64,
     /// The most that were seen in it when a batch was taken.
     pub longest: u64,
-    /// How many it holds at most.
+    /// Greatest number of events that it holds.
     pub capacity: u64,
     /// Events that were refused because it was full.
     pub refused: u64,

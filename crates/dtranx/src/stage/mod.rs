@@ -1,5 +1,5 @@
-//! The runtime of the stages (SEDA, section 3.1): bounded lock-free queues, batches, threads that
-//! are told at the start which stages they run and on which core, and counters that show it all.
+//! The runtime of the stages (SEDA, section 3.1): bounded lock-free queues, batches, threads with
+//! stages and a core that are fixed at the start, and counters that show it all.
 //!
 //! **Where this differs from the paper.** An event lies in the slot of its queue: there is nothing
 //! to allocate, so the paper's pool of events is the queue itself; what hangs on an event (buffers
@@ -11,15 +11,15 @@
 //! 1. No stage waits for room. What does not fit into a queue stays with its sender ([`Outlet`]),
 //!    in order.
 //! 2. A stage that still has something to hand on takes nothing from its *entry* queue (new
-//!    requests) and does nothing that only its clock asks for, but goes on taking from its
-//!    *internal* queues (what it asked other stages for). So every stage always consumes what
-//!    others send it.
+//!    requests) and does no work that only its clock calls for, but goes on taking from its
+//!    *internal* queues (answers of other stages). So every stage always consumes what others send
+//!    it.
 //! 3. Internal events come only from admitted requests, each of which causes a bounded number.
-//!    Requests are admitted at the entry queues: whoever meets a full one is refused
-//!    ([`Inlet::offer`]) and tells its client so; a message from another server is dropped, and
-//!    sent again by its sender.
+//!    Requests are admitted at the entry queues: a request that meets a full one is refused
+//!    ([`Inlet::offer`]), and its client is answered so; a message from another server is dropped,
+//!    and sent again by its sender.
 //!
-//! By 1 and 2 nobody waits while there is anything to do; by 3 what senders keep is bounded.
+//! By 1 and 2 no stage waits while there is anything to do; by 3 what senders keep is bounded.
 
 mod binding;
 mod counters;

@@ -72,7 +72,8 @@ pub struct Outlet<E> {
 }
 
 impl<E> Outlet<E> {
-    /// Puts an event in, or keeps it until there is room. Nobody is woken before [`Outlet::flush`].
+    /// Puts an event in, or keeps it until there is room. No thread is woken before
+    /// [`Outlet::flush`].
     pub fn send(&mut self, event: E) {
         if self.kept.is_empty() {
             match self.inlet.shared.ring.push(event) {
@@ -100,7 +101,7 @@ impl<E> Outlet<E> {
         self.kept.is_empty()
     }
 
-    /// How many events wait for the stage, about.
+    /// Number of events that wait for the stage, about.
     pub fn waiting(&self) -> usize {
         self.kept.len() + self.inlet.shared.ring.len()
     }

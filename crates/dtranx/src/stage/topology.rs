@@ -1,5 +1,5 @@
-//! In which order threads take the machine's cores: neighbours in the line of stages share a
-//! package and its caches, and nobody gets the second half of a core as long as another core is
+//! The order in which threads take the machine's cores: neighbours in the line of stages share a
+//! package and its caches, and no thread gets the second half of a core as long as another core is
 //! whole.
 
 use std::collections::BTreeMap;
@@ -18,8 +18,8 @@ pub(crate) fn cores() -> Vec<usize> {
     ordered
 }
 
-/// `read` tells a number about a processor; where it cannot, each processor counts as a core of its
-/// own, of one package.
+/// `read` returns a number about a processor; where it cannot, each processor counts as a core of
+/// its own, of one package.
 fn order(ids: &[usize], read: impl Fn(usize, &str) -> Option<u64>) -> Vec<usize> {
     let mut threads: BTreeMap<(u64, u64), usize> = BTreeMap::new();
     let mut placed: Vec<_> = Vec::with_capacity(ids.len());

@@ -16,7 +16,7 @@ use super::signal::Signal;
 const SPINS: u32 = 200;
 /// The same if threads share cores: who looks in vain keeps another from its work.
 const SPINS_SHARED: u32 = 20;
-/// How long a thread sleeps at most.
+/// Longest sleep of a thread, in milliseconds.
 const LONGEST_SLEEP_MS: u64 = 100;
 
 /// A stage that cannot go on; the whole engine ends.
@@ -60,7 +60,7 @@ pub trait Stage: Send {
     }
 }
 
-/// Some stages for one thread.
+/// A thread's work: some stages.
 pub struct Worker {
     stages: Vec<(Box<dyn Stage>, Arc<StageCounter>)>,
     signal: Arc<Signal>,
@@ -136,7 +136,7 @@ impl Worker {
     }
 }
 
-/// That the engine ends, and why.
+/// The state and the reason of the engine's end.
 #[derive(Default)]
 struct Ending {
     is_set: AtomicBool,
@@ -192,7 +192,7 @@ impl Crew {
         Ok(crew)
     }
 
-    /// When the clock of the stages began.
+    /// Time at which the clock of the stages began.
     pub fn started(&self) -> Instant {
         self.started
     }

@@ -49,7 +49,7 @@ impl Cache {
                 let _ = place.insert(item.clone());
                 Ok(item)
             }
-            // Somebody else is reading it: no reason to wait.
+            // Another thread is reading it: no reason to wait.
             GuardResult::Timeout => read(),
         }
     }

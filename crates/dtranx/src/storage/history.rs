@@ -4,11 +4,11 @@
 //! For each key, what it held before the first write of each epoch. So a read as of the end of an
 //! epoch finds the first replacement after it, if there is one, and otherwise what the storage has.
 //! The order is: what is replaced is kept before the storage is written; a reader reads the storage
-//! before it looks here. So whoever finds too new a thing in the storage finds here what was there
-//! before.
+//! before it looks here. So a reader that finds too new an item in the storage finds here what was
+//! there before.
 //!
-//! Nothing is kept of epochs whose snapshots are not kept any more. In particular, nothing is as
-//! long as nobody asks for snapshots: then it is the same epoch all the time.
+//! Nothing is kept of epochs whose snapshots are not kept any more. In particular, nothing is kept
+//! as long as no client requests snapshots: then it is the same epoch all the time.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -19,7 +19,7 @@ use crate::core::{Epoch, Item, Key, KeyRange, TranxId, Write};
 
 /// How many replacements one scan looks at at the most: then it stops, as at its limit.
 const LOOK_AT: usize = 16 * 1024;
-/// How many replacements are dropped at once.
+/// Number of replacements that one call drops at most.
 const DROP_AT_ONCE: usize = 4096;
 /// Cost of a replacement beside its bytes, in bytes, about: its key is here twice.
 const ENTRY_BYTES: u64 = 160;
@@ -29,7 +29,7 @@ const ENTRY_BYTES: u64 = 160;
 pub struct HistoryLimits {
     /// For how long a snapshot can be read, from the first write after it on.
     pub window_ms: u64,
-    /// How many bytes all replacements may have.
+    /// Bytes that all replacements may have.
     pub bytes: u64,
 }
 
@@ -46,7 +46,7 @@ struct State {
     bytes: u64,
     replaced: BTreeMap<Key, VecDeque<(Epoch, Option<Item>)>>,
     epochs: BTreeMap<Epoch, Span>,
-    /// Of epochs that are not kept any more.
+    /// Keys of epochs that are not kept any more.
     leaving: Vec<(Epoch, Key)>,
 }
 
@@ -64,7 +64,7 @@ enum Why {
     Bytes,
 }
 
-/// Why a snapshot cannot be read.
+/// Reason why a snapshot cannot be read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TooOld(pub String);
 
@@ -95,8 +95,8 @@ impl History {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Keeps what these commits are going to replace: to be called before the storage is told. The
-    /// epochs are theirs, in order.
+    /// Keeps what these commits are going to replace; call it before the storage is written. The
+    /// epochs are those of the commits, in order.
     ///
     /// # Errors
     /// The storage cannot be read.
@@ -116,7 +116,7 @@ impl History {
                 if !self.lock().is_new(&write.key, *epoch) {
                     continue;
                 }
-                // Nobody else writes: what is there stays until this has been kept.
+                // No other thread writes: the item stays until this has kept it.
                 let item = storage.get(&write.key)?;
                 self.lock().keep(write.key.clone(), *epoch, item, now_ms);
             }

@@ -197,7 +197,7 @@ fn belong(about: &Keyspace, folder: &str, expected: StoreId) -> Result<()> {
 
 fn engine(folder: &str, action: &'static str, error: &fjall::Error) -> StorageError {
     let message = match error {
-        // The engine does not tell any more why: mostly for want of room.
+        // The engine does not say why any more: mostly for want of room.
         fjall::Error::Poisoned => format!("an earlier write in the background failed; {}", free(folder)),
         error => error.to_string(),
     };

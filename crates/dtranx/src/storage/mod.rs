@@ -1,12 +1,13 @@
 //! Storage of a server: ordered keys, each with a value and the version that it was written with
 //! (section 4.3).
 //!
-//! [`Lsm`] keeps it on a disk, behind a write-through cache (section 4.1); [`InMemory`] keeps it
-//! nowhere. [`History`] keeps what was replaced, for snapshots. A version is the id of the
+//! [`Lsm`] keeps it on a disk, behind a write-through cache (section 4.1); [`InMemory`] keeps it in
+//! memory. [`History`] keeps what was replaced, for snapshots. A version is the id of the
 //! transaction that wrote the item; the paper counts versions up, which would make a deleted and
 //! rewritten key look unchanged.
 //!
-//! Nothing here locks: the protocol's locks see to it that nobody writes what somebody checks.
+//! Nothing here locks: the protocol's locks ensure that no transaction writes what another one
+//! checks.
 
 mod cache;
 mod history;
@@ -88,10 +89,10 @@ pub struct Found {
     pub complete: bool,
 }
 
-/// How much a scan may return.
+/// Limits of one scan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ScanLimit {
-    /// At most so many items.
+    /// Greatest number of items.
     pub items: usize,
     /// No further item once keys and values have so many bytes.
     pub bytes: usize,
@@ -171,7 +172,7 @@ impl Comparison {
             return;
         }
         self.bytes += item.as_ref().map_or(0, |item| item.value.as_bytes().len());
-        // The first is always told: without it the check would seem to have passed.
+        // The first is always in the answer: without it the check would seem to have passed.
         if self.answer.stale.is_empty() || self.bytes <= PIGGYBACK_LIMIT_BYTES {
             self.answer.stale.push(Current { key: read.key.clone(), item });
         }

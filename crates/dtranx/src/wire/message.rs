@@ -257,8 +257,8 @@ pub struct ServerStatus {
     /// Number of these parts in doubt: voted yes for another server's transaction, and without an
     /// outcome yet. Between a vote and its outcome each part is in doubt for a moment.
     pub in_doubt: u64,
-    /// Number of these in doubt for so long that the server asks other servers, or since before its
-    /// last start.
+    /// Number of these in doubt for so long that the server inquires of other servers, or since
+    /// before its last start.
     pub asking: u64,
     /// Number of transactions that hold or wait for locks, and of probes that wait for keys to be
     /// free.

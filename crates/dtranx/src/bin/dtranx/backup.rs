@@ -61,7 +61,7 @@ pub(crate) fn backup(options: &Backup) -> Result<(), Failure> {
     is_ours.map_err(|what| Failure::Failed(format!("{}: {what}", partial.display())))?;
     let Content { items, bytes } = content?;
     file.sync_all().map_err(|error| failed(&shown, error))?;
-    // Fails if somebody has made it meanwhile, and does not replace that.
+    // Fails if another process has made the file meanwhile, and does not replace that one.
     std::fs::hard_link(&partial, &options.file).map_err(|error| failed(&shown, error))?;
     std::fs::remove_file(&partial).map_err(|error| failed(&partial.display().to_string(), error))?;
     let folder = options.file.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));

@@ -41,7 +41,7 @@ enum Medium {
 
 pub(crate) fn run_cluster(options: &ClusterOptions) -> Result<(), Failure> {
     std::fs::create_dir_all(&options.folder)?;
-    // While this process runs, nobody else gets the port of a server that has not begun to listen.
+    // While this process runs, no other program gets the port of a server that does not listen yet.
     let held = held(options)?;
     let ports = ports(options, &held)?;
     let mut servers = Vec::new();

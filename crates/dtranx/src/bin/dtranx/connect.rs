@@ -1,4 +1,4 @@
-//! How the commands for people find a cluster.
+//! Options by which the commands for people find and reach a cluster.
 
 use std::net::SocketAddr;
 use std::time::Duration;

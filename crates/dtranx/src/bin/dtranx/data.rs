@@ -1,4 +1,4 @@
-//! One key, or a range of keys.
+//! The commands that read or write one key, or read a range of keys.
 
 use clap::Args;
 use dtranx::core::{Key, KeyRange};

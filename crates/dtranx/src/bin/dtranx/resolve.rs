@@ -88,7 +88,7 @@ fn failure(error: ResolveError) -> Failure {
     }
 }
 
-/// Decisions that were asked for; a transaction has one of them.
+/// The decisions that the options give; a transaction has one of them.
 fn decisions(options: &ResolveOptions, in_doubt: &[InDoubt]) -> Result<BTreeMap<TranxId, Decision>, Failure> {
     let mut decisions = BTreeMap::new();
     let named = options.commit.iter().map(|tranx| (*tranx, Decision::Commit));

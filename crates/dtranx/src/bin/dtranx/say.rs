@@ -5,7 +5,8 @@ use std::fmt::Arguments;
 use std::io::{ErrorKind, Write, stdout};
 use std::process::exit;
 
-/// Writes a line like `println!`, and ends the command quietly when nobody reads any more.
+/// Writes a line like `println!`, and ends the command quietly when the reading end of its output
+/// is closed.
 macro_rules! say {
     ($($text:tt)*) => { crate::say::line(format_args!($($text)*)) };
 }
@@ -23,7 +24,7 @@ pub(crate) fn line(text: Arguments<'_>) {
     }
 }
 
-/// A line of a server, which goes on whether or not somebody reads it.
+/// Writes a line of a server, which goes on if its output is closed.
 pub(crate) fn tell(text: Arguments<'_>) {
     let _ = writeln!(stdout().lock(), "{text}").and_then(|()| stdout().flush());
 }

@@ -34,10 +34,10 @@ pub struct AsyncClient {
 }
 
 impl AsyncClient {
-    /// Connects to a cluster: any of the addresses tells about all of its servers.
+    /// Connects to a cluster. Each of the addresses suffices: a server describes the whole cluster.
     ///
     /// # Errors
-    /// [`crate::client::Error::Unreachable`]: none of them answers.
+    /// [`crate::client::Error::Unreachable`]: none of the addresses answers.
     pub async fn connect(addresses: &[SocketAddr], options: ClientOptions) -> Result<Self> {
         Self::of_cluster(discover(addresses, &options).await?, options)
     }

@@ -1,4 +1,4 @@
-//! Reads as of one moment, by everybody who wants to read only, however much it is.
+//! Snapshots: reads of any size as of one moment, for clients that only read.
 
 use bytes::Bytes;
 
@@ -87,8 +87,8 @@ impl AsyncSnapshot {
         Ok(self.multi_get([key]).await?.pop().flatten())
     }
 
-    /// Reads the values that several keys held, in the order of the keys. Each server is asked
-    /// once, all at the same time.
+    /// Reads the values that several keys held, in the order of the keys, with one request to each
+    /// server, all at the same time.
     ///
     /// # Errors
     /// As for [`AsyncSnapshot::get`].

@@ -1,9 +1,9 @@
 //! Transactions that are tried again ([`Retry`] says whether and when), and single operations,
 //! which are transactions too.
 //!
-//! Back-off waits with `futures-timer`: one thread for all clients of a process, started when
-//! somebody first waits, and no runtime to agree on. The links' own threads look at the time every
-//! 50 ms only, and waits begin at half a millisecond.
+//! Back-off waits with `futures-timer`: one thread for all clients of a process, started at the
+//! first wait, and no runtime to agree on. The links' own threads look at the time every 50 ms
+//! only, and waits begin at half a millisecond.
 
 use std::time::Duration;
 
@@ -33,7 +33,7 @@ impl AsyncClient {
     /// ```
     ///
     /// The future is `Send` if `body` owns what it uses (`async move`, clones); with borrowed
-    /// values the compiler cannot tell so far.
+    /// values the compiler cannot show that so far.
     ///
     /// If `body` returns an error, nothing is written; but what it has read is validated before the
     /// error is returned, as if it were committed: a reason to give up counts only if it was so at
@@ -63,7 +63,7 @@ impl AsyncClient {
                 let refusal = match tranx.commit_surely().await {
                     Ok(_) => return value,
                     Err(Error::Refused(refusal)) => refusal,
-                    // Nothing was to be written: there is nothing to ask for.
+                    // Nothing was to be written: the outcome of the commit does not matter.
                     Err(Error::Unknown(unknown)) if value.is_err() => return Err(unknown.of_reads()),
                     Err(error) => return Err(error),
                 };

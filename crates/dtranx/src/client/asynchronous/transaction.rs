@@ -1,4 +1,4 @@
-//! One transaction of the asynchronous client: asks for what its state misses, and commits it.
+//! One transaction of the asynchronous client: fetches what its state lacks, and commits it.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -15,8 +15,8 @@ use crate::client::{Committed, Error, Result, Scanned, Unknown};
 use crate::core::{CommitAnswer, Key, KeyRange, ServerId};
 use crate::wire::{Ask, Reply};
 
-/// A transaction. Dropping it is the same as [`AsyncTransaction::abort`]: nobody knows of it before
-/// the commit.
+/// A transaction. Dropping it is the same as [`AsyncTransaction::abort`]: no server knows of it
+/// before the commit.
 pub struct AsyncTransaction {
     pub(super) client: AsyncClient,
     pub(super) state: TransactionState,
@@ -33,8 +33,8 @@ impl AsyncTransaction {
         Ok(self.state.seen(&key))
     }
 
-    /// Reads the values of several keys, in the order of the keys. Each server is asked once, all
-    /// at the same time.
+    /// Reads the values of several keys, in the order of the keys, with one request to each server,
+    /// all at the same time.
     ///
     /// # Errors
     /// As for [`AsyncTransaction::get`].
@@ -123,7 +123,7 @@ impl AsyncTransaction {
         self
     }
 
-    /// Gives it up. Nobody else notices.
+    /// Aborts the transaction: drops its reads and writes. Sends nothing.
     pub fn abort(self) {}
 
     /// Commits it: everything that it read is still so, and everything that it writes is there, at
@@ -169,7 +169,8 @@ impl AsyncTransaction {
         Err(Error::Unknown(Unknown::new(server, Arc::clone(inner.link(server)?), ticket, ask)))
     }
 
-    /// Commits, and if there is no answer, asks once more for as long as a request may take.
+    /// Commits. If there is no answer, sends the commit once more, and waits for as long as a
+    /// request may take.
     pub(super) async fn commit_surely(&mut self) -> Result<Committed> {
         let unknown = match self.try_commit().await {
             Err(Error::Unknown(unknown)) => unknown,

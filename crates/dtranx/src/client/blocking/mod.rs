@@ -24,10 +24,10 @@ pub struct Client {
 }
 
 impl Client {
-    /// Connects to a cluster: any of the addresses tells about all of its servers.
+    /// Connects to a cluster. Each of the addresses suffices: a server describes the whole cluster.
     ///
     /// # Errors
-    /// [`crate::client::Error::Unreachable`]: none of them answers.
+    /// [`crate::client::Error::Unreachable`]: none of the addresses answers.
     pub fn connect(addresses: &[SocketAddr], options: ClientOptions) -> Result<Self> {
         Ok(Self { inner: block_on(AsyncClient::connect(addresses, options))? })
     }

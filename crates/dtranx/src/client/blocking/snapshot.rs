@@ -26,8 +26,8 @@ impl Snapshot {
         block_on(self.inner.get(key))
     }
 
-    /// Reads the values that several keys held, in the order of the keys. Each server is asked
-    /// once, all at the same time.
+    /// Reads the values that several keys held, in the order of the keys, with one request to each
+    /// server, all at the same time.
     ///
     /// # Errors
     /// As for [`Snapshot::get`].

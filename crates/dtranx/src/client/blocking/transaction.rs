@@ -6,8 +6,8 @@ use pollster::block_on;
 use crate::client::{AsyncTransaction, Committed, Result, Scanned};
 use crate::core::KeyRange;
 
-/// A transaction. Dropping it is the same as [`Transaction::abort`]: nobody knows of it before the
-/// commit.
+/// A transaction. Dropping it is the same as [`Transaction::abort`]: no server knows of it before
+/// the commit.
 pub struct Transaction {
     pub(super) inner: AsyncTransaction,
 }
@@ -21,8 +21,8 @@ impl Transaction {
         block_on(self.inner.get(key))
     }
 
-    /// Reads the values of several keys, in the order of the keys. Each server is asked once, all
-    /// at the same time.
+    /// Reads the values of several keys, in the order of the keys, with one request to each server,
+    /// all at the same time.
     ///
     /// # Errors
     /// As for [`Transaction::get`].
@@ -63,7 +63,7 @@ impl Transaction {
         block_on(self.inner.scan_prefix(prefix, limit))
     }
 
-    /// Gives it up. Nobody else notices.
+    /// Aborts the transaction: drops its reads and writes. Sends nothing.
     pub fn abort(self) {}
 
     /// Commits it: everything that it read is still so, and everything that it writes is there, at

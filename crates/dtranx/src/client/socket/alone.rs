@@ -1,6 +1,6 @@
-//! A request that has the connection to itself is written at once by whoever asks: nothing can
-//! gather with it, and waking the writer would cost more than the write. It never blocks: what the
-//! system does not take is left to the writer.
+//! A request that has the connection to itself is written at once by the thread that sends it:
+//! nothing can gather with it, and waking the writer would cost more than the write. The write
+//! never blocks: what the system does not take is left to the writer.
 
 use std::net::{Shutdown, TcpStream};
 use std::sync::Arc;
@@ -11,10 +11,11 @@ use rustix::net::{SendFlags, send};
 use super::Shared;
 use super::state::State;
 
-/// More is the writer's: copying it would hold up whoever asks.
+/// Largest request that is written in this way, in bytes. Copying a larger one would delay the
+/// sender: the writer does it.
 const MOST_BYTES: usize = 64 << 10;
 
-/// Bytes that are somebody's to write.
+/// Bytes that one thread has taken out of the buffer and must write.
 pub(super) struct Alone {
     stream: Arc<TcpStream>,
     bytes: Vec<u8>,

@@ -2,9 +2,9 @@
 //! under way when the connection broke are sent again over the next one, under the same name and
 //! number.
 //!
-//! A request that finds nothing else under way is written by whoever asks, which spares waking the
-//! writer (`alone`); others are left to the writer, so that those that gather while it writes go
-//! out together.
+//! A request that finds nothing else under way is written by the thread that sends it, which spares
+//! waking the writer (`alone`); others are left to the writer, so that those that gather while it
+//! writes go out together.
 
 mod alone;
 mod meet;
@@ -24,7 +24,7 @@ use crate::cluster::{Cluster, MapId, Server};
 use crate::core::ServerId;
 use crate::wire::{Ask, Caller, Hello, Response, Secret, Welcome, WireError, decode, next_frame};
 
-/// How often deadlines are looked at.
+/// Time between two looks at the deadlines.
 const TICK: Duration = Duration::from_millis(50);
 /// A request without an answer is sent again after this (section 4.2); the server knows it by its
 /// number.
@@ -76,8 +76,8 @@ impl SocketLink {
         Ok(Self { shared })
     }
 
-    /// Asks a server which cluster it is of; one that is recovering is asked again until the time
-    /// is up, and one that is slow has until then.
+    /// Fetches the description of the cluster from a server. A server that is recovering gets the
+    /// request again until the time is up, and a slow one has until then.
     pub(super) fn discover(address: SocketAddr, secret: Option<&Secret>, until: Instant) -> Result<Cluster, String> {
         let (from, nonce) = (Caller::Client(None), rand::random());
         let hello = Hello { cluster: String::new(), map: None, to: None, from, nonce };
@@ -173,7 +173,7 @@ impl Shared {
             let mut state = self.lock();
             if !state.can_write() {
                 state.writer_sleeps = true;
-                // Looked at again soon even if nobody says so.
+                // Looked at again soon, even without a wake-up.
                 drop(self.written.wait_timeout(state, TICK).unwrap_or_else(PoisonError::into_inner));
                 continue;
             }

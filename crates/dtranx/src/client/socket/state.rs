@@ -22,18 +22,18 @@ pub(super) struct State {
     pub(super) stream: Option<Arc<TcpStream>>,
     pub(super) name: Option<ClientId>,
     pub(super) next_id: u64,
-    /// When something was asked last; at first, when this was made.
+    /// Time of the last request; at first, the time when this was made.
     pub(super) asked: Option<Instant>,
     pub(super) waiting: BTreeMap<u64, Waiting>,
     pub(super) out: Vec<u8>,
-    /// Somebody has taken bytes and is writing them: others would come in between.
+    /// A thread has taken bytes and is writing them: bytes of others would come in between.
     pub(super) is_writing: bool,
     /// Requests were held back because there is too much to be written. Later ones wait behind
     /// them: a server forgets numbers in their order.
     is_behind: bool,
     /// The writer sleeps: ringing costs a system call otherwise.
     pub(super) writer_sleeps: bool,
-    /// Why it will never be connected.
+    /// Reason why the link will never be connected.
     pub(super) fatal: Option<String>,
     pub(super) last_error: String,
 }
@@ -42,10 +42,10 @@ pub(super) struct Waiting {
     pub(super) ask: Ask,
     pub(super) done: Done,
     pub(super) until: Instant,
-    /// Name under which a copy of the request was sent, here or before it was asked about again.
-    /// The copy may have been carried out: a commit must not be sent under another name.
+    /// Name under which a copy of the request was sent, by this link or before `ask_again`. The
+    /// copy may have been carried out: a commit must not be sent under another name.
     pub(super) name: Option<ClientId>,
-    /// When it was sent while it waits here.
+    /// Time at which it was sent, while it waits here.
     pub(super) sent: Option<Instant>,
     pub(super) first: FirstCopy,
 }
@@ -57,14 +57,14 @@ pub(super) struct Waiting {
 pub(super) enum FirstCopy {
     /// It was not sent, or its refusal has come.
     Gone,
-    /// It was sent, and no other.
+    /// One copy was sent, and no other.
     Alone,
     /// A further copy was sent behind it. The server may refuse the first one and carry out the
     /// other.
     Followed,
 }
 
-/// Somebody to be told, without the lock.
+/// A request that is over. Its receiver is called without the lock.
 pub(super) struct Over {
     pub(super) done: Done,
     pub(super) answer: Answer,
@@ -77,8 +77,8 @@ impl Over {
 }
 
 impl Waiting {
-    /// A request that is asked about again. The first copy may be refused yet, and further ones may
-    /// have been sent behind it.
+    /// A request that `ask_again` repeats. The first copy may still be refused, and further copies
+    /// may have been sent behind it.
     pub(super) fn again(ticket: Ticket, ask: Ask, until: Instant, done: Done) -> Self {
         Self { ask, done, until, name: Some(ticket.client), sent: None, first: FirstCopy::Followed }
     }
@@ -91,9 +91,9 @@ impl Waiting {
         Over { done: self.done, answer }
     }
 
-    /// Is this not the answer, but what became of the first copy, while a further one may be
-    /// carried out? If so, the next refusal is the answer: the server remembers it, and is asked
-    /// for it soon.
+    /// Is this an answer to the first copy, which was refused, while a further copy may be carried
+    /// out? If so, the next refusal is the answer: the server remembers it, and gets the request
+    /// again soon.
     fn is_of_first_copy(&mut self, reply: &Reply) -> bool {
         let is_refused = matches!(reply, Reply::Commit(CommitAnswer::Refused(Refusal::Overloaded { .. })));
         let is_of_first = is_refused && self.first == FirstCopy::Followed;
@@ -118,13 +118,13 @@ impl State {
         Self { next_id: 1, asked: Some(Instant::now()), ..Self::default() }
     }
 
-    /// Is there something to write, somewhere to write it, and nobody who does?
+    /// Whether there is something to write, a connection to write it to, and no thread that writes.
     pub(super) fn can_write(&self) -> bool {
         !self.out.is_empty() && self.stream.is_some() && !self.is_writing
     }
 
-    /// Is there no use in a connection now? Nothing waits, and what was asked last is so long ago
-    /// that the server would not know this client's name any more.
+    /// Whether a connection has no use now: no request waits, and the last one is so long ago that
+    /// the server would not know this client's name any more.
     pub(super) fn is_resting(&self, now: Instant) -> bool {
         let is_old = |at: Instant| now.saturating_duration_since(at) >= REST;
         self.name.is_some() && self.waiting.is_empty() && self.asked.is_none_or(is_old)
@@ -174,7 +174,7 @@ impl State {
         }
     }
 
-    /// Who waits for this answer; nobody, if it is one to a repeated request.
+    /// Takes out the request that this answers; `None` if it answers a repeated request.
     pub(super) fn answered(&mut self, response: Response) -> Option<Over> {
         let Entry::Occupied(mut waiting) = self.waiting.entry(response.id) else { return None };
         if waiting.get_mut().is_of_first_copy(&response.reply) {
@@ -208,7 +208,7 @@ pub(super) mod tests {
 
     const NAME: ClientId = ClientId { incarnation: Incarnation(1), number: 1 };
 
-    /// A commit of a value of so many bytes that nobody has sent yet.
+    /// A commit of a value of so many bytes that no copy was sent of.
     pub(in crate::client::socket) fn waiting(bytes: usize) -> Waiting {
         let write = Write { key: Key::smallest(), value: Some(Value::new(vec![7; bytes]).unwrap()) };
         let ask = Ask::Commit(Transaction { writes: vec![write], ..Transaction::default() });
@@ -236,7 +236,7 @@ pub(super) mod tests {
         assert!(!state.is_resting(asked + REST));
     }
 
-    /// A commit that was sent under the name, and is asked about again.
+    /// A commit that was sent under the name, and that `ask_again` repeats.
     fn asked_about_again() -> Waiting {
         let Waiting { ask, until, done, .. } = waiting(1);
         Waiting::again(Ticket { client: NAME, id: 1 }, ask, until, done)
@@ -294,7 +294,7 @@ pub(super) mod tests {
         assert_eq!(stranded(&mut state, NAME), []);
         assert!(state.send(1).is_none());
         assert!(!is_answered(&mut state, overloaded()), "the second copy may be carried out");
-        // What became of that one is asked for at the next look.
+        // The next look sends the second copy again.
         assert!(state.waiting[&1].sent.is_none() && state.send(1).is_none());
         assert!(is_answered(&mut state, overloaded()), "the server remembers this one");
     }
@@ -307,7 +307,7 @@ pub(super) mod tests {
         assert!(!is_answered(&mut state, overloaded()) && is_answered(&mut state, overloaded()));
     }
 
-    /// What was sent before it was asked about again, and how often, is not known any more.
+    /// How many copies were sent before `ask_again` is not known any more.
     #[test]
     fn refusal_before_the_commit_is_sent_again_may_be_of_the_first_of_several_copies() {
         let mut state = connected();
@@ -332,7 +332,7 @@ pub(super) mod tests {
         state.waiting.insert(1, waiting(1));
         assert!(state.send(1).is_none());
         state.forget_connection();
-        // Neither is one that is asked about again while there is no connection.
+        // Neither is one that `ask_again` repeats while there is no connection.
         state.waiting.insert(2, asked_about_again());
         state.waiting.insert(3, waiting(1));
         state.waiting.insert(4, Waiting { ask: Ask::Snapshot, ..asked_about_again() });

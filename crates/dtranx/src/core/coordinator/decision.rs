@@ -1,4 +1,4 @@
-//! The decision, and what is known of it until everybody has acknowledged it.
+//! The decision, and the number of a commit until all participants have acknowledged it.
 
 use super::{Coordinator, Kind, Phase};
 use crate::core::{
@@ -44,15 +44,15 @@ impl Coordinator {
         self.reply_in(ctx, running.client, CommitAnswer::Committed(tranx), epoch);
     }
 
-    /// Step 4: everybody has acknowledged these.
+    /// Step 4: all participants have acknowledged these.
     pub(crate) fn completed(&mut self, numbers: &[u64]) {
         for number in numbers {
             self.incomplete.remove(number);
         }
     }
 
-    /// A participant in doubt asks. What is not known here has no `Commit` record, or has been
-    /// acknowledged by all its participants, of which none can be in doubt then.
+    /// Answers a participant in doubt. A transaction that is not known here has no `Commit` record,
+    /// or has been acknowledged by all its participants, of which none can be in doubt then.
     pub(crate) fn inquired(&self, ctx: &mut Context<'_>, from: ServerId, tranx: TranxId) {
         let outcome = if self.running.contains_key(&tranx.number) {
             None
@@ -62,7 +62,8 @@ impl Coordinator {
         ctx.tell(from, Message::Told { tranx, outcome });
     }
 
-    /// Tells the participant on this server at once, and has the others told.
+    /// Sends the outcome to the participant on this server at once, and has the acknowledgement
+    /// service send it to the others.
     pub(super) fn tell(&self, ctx: &mut Context<'_>, tranx: TranxId, outcome: Outcome, participants: Vec<ServerId>) {
         let me = ctx.config.me;
         if participants.contains(&me) {

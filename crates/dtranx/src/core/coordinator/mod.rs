@@ -1,17 +1,17 @@
 //! A coordinator: what the server that a client picked does about the client's transaction.
 //!
-//! 1. Split the transaction among the servers that hold its keys, give it a number, and ask each
-//!    for its vote: `OnePhase` if everything is here; `Validate` if it only reads, and either one
+//! 1. Split the transaction among the servers that hold its keys, give it a number, and request the
+//!    vote of each: `OnePhase` if everything is here; `Validate` if it only reads, and either one
 //!    server holds everything or every read saw a version; `Prepare` otherwise.
-//! 2. The first no, or too long a silence: refuse it, tell the participants, be done with it.
-//!    Nothing is logged: what has no `Commit` record is aborted, for whoever asks.
+//! 2. The first no, or too long a silence: refuse it, tell the participants, forget it. Nothing is
+//!    logged: what has no `Commit` record is aborted, and inquiries are answered so.
 //! 3. All yes: it is committed at once if it was `OnePhase` or `Validate`; otherwise log `Commit`,
 //!    and once that is durable, answer the client.
 //! 4. Hand it to the acknowledgement service, which tells the participants until each has
 //!    acknowledged, and says so.
 //!
-//! Until then the number is kept here, whatever the other machines are doing: somebody in doubt who
-//! asks is told that it is committed, and the low-water mark stays below it.
+//! Until then the number is kept here, whatever the other machines are doing: an inquiry of a
+//! participant in doubt is answered with the commit, and the low-water mark stays below it.
 //!
 //! A crash before the record of step 3 is durable: aborted. After it: step 4 is resumed.
 //!
@@ -58,9 +58,9 @@ pub(crate) struct Coordinator {
     running: BTreeMap<u64, Running>,
     /// Those that are committed and not complete, with their epochs.
     incomplete: BTreeMap<u64, Epoch>,
-    /// When to ask for the votes of which transaction again.
+    /// Times at which vote requests are repeated, each with its transaction.
     vote_timers: BTreeSet<(u64, u64)>,
-    /// Those that only read, and have no number.
+    /// Transactions that only read, and have no number.
     validations: Validations,
     /// The snapshots that clients of this server want.
     snapshots: Snapshots,
@@ -108,7 +108,7 @@ enum Phase {
     Logging(Epoch),
 }
 
-/// The servers that are asked for a vote.
+/// The servers that a vote is requested from now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Asking {
     /// This one: no server that comes later in the order of asking has locked anything.
@@ -183,7 +183,7 @@ impl Coordinator {
         self.running.len() + self.incomplete.len() + reading + self.held.len()
     }
 
-    /// When something has to be done about time.
+    /// Time at which [`Coordinator::tick`] is due.
     pub(crate) fn next_deadline_ms(&self) -> Option<u64> {
         let votes = self.vote_timers.first().map(|(at_ms, _)| *at_ms);
         let held = self.held.iter().filter(|held| held.is_reserved).map(|held| held.until_ms).min();
@@ -212,7 +212,7 @@ impl Coordinator {
         self.usable = self.usable.max(through);
     }
 
-    /// Asks participants for their votes again.
+    /// Repeats vote requests that were not answered in time.
     pub(crate) fn tick(&mut self, ctx: &mut Context<'_>) {
         let due: Vec<_> = self.vote_timers.iter().take_while(|(at_ms, _)| *at_ms <= ctx.now_ms).copied().collect();
         for timer in due {

@@ -1,8 +1,8 @@
-//! Transactions that only read: who is asked whether all of it is still so, and when the client is
-//! answered.
+//! Transactions that only read: which servers check that all of it still holds, and when the client
+//! is answered.
 //!
-//! They take no number, are in no log, and nobody remembers them: what a server does not answer in
-//! time is refused. However many there are, they move no low-water mark and wait for none.
+//! They take no number, are in no log, and leave nothing behind: one that a server does not answer
+//! in time is refused. However many there are, they move no low-water mark and wait for none.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -23,7 +23,7 @@ pub(super) struct Validations {
     /// Number of validations so far.
     last: u64,
     running: BTreeMap<u64, Running>,
-    /// When to ask about which again.
+    /// Times at which requests are repeated, each with its validation.
     timers: BTreeSet<(u64, u64)>,
 }
 
@@ -53,7 +53,7 @@ impl Validations {
 }
 
 impl Coordinator {
-    /// Asks all participants. Without any, there is nothing to ask.
+    /// Sends the request to all participants. Without any, the answer is yes at once.
     pub(super) fn validate(
         &mut self,
         ctx: &mut Context<'_>,
@@ -102,7 +102,7 @@ impl Coordinator {
         }
     }
 
-    /// Asks those again who have not answered, or gives up.
+    /// Repeats the requests that were not answered, or gives up.
     pub(super) fn validate_again(&mut self, ctx: &mut Context<'_>) {
         let is_due = |(at_ms, _): &&(u64, u64)| *at_ms <= ctx.now_ms;
         let due: Vec<_> = self.validations.timers.iter().take_while(is_due).copied().collect();

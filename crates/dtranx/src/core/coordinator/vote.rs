@@ -24,7 +24,7 @@ const MAX_STALE_BYTES: usize = 4 << 20;
 const READER_LIGHT_MS: u32 = 20;
 
 impl Coordinator {
-    /// Step 1: asks the participants for their votes.
+    /// Step 1: requests the votes of the participants.
     pub(crate) fn commit(
         &mut self,
         ctx: &mut Context<'_>,
@@ -175,8 +175,8 @@ fn goes_in_order(standing: Standing) -> bool {
     standing.keeps && standing.kept.is_none()
 }
 
-/// Parts that are asked first. Keys that are written on this server are locked first: while the
-/// transaction waits for them, it holds no lock that others would wait for.
+/// Servers whose votes are requested first. Keys that are written on this server are locked first:
+/// while the transaction waits for them, it holds no lock that others would wait for.
 fn first_asked(ctx: &Context<'_>, parts: &BTreeMap<ServerId, Transaction>, standing: Standing) -> Asking {
     let writes_here = parts.get(&ctx.config.me).is_some_and(|part| !part.is_read_only());
     match parts.keys().next() {
@@ -187,7 +187,7 @@ fn first_asked(ctx: &Context<'_>, parts: &BTreeMap<ServerId, Transaction>, stand
 }
 
 impl Running {
-    /// Asks those whose turn it is.
+    /// Requests votes from the servers whose turn it is.
     fn ask(&self, ctx: &mut Context<'_>, tranx: TranxId) {
         let Phase::Voting { kind, parts, asking, .. } = &self.phase else { return };
         let is_first = matches!(asking, Asking::One(_)) && parts.len() == self.participants.len();

@@ -1,8 +1,8 @@
 //! The lock table of one server: shared and exclusive locks on keys, shared locks on ranges
 //! (section 3.2 of the paper), and the queues for them.
 //!
-//! A transaction asks once, for all its locks. Its request is granted as a whole, or waits without
-//! any lock in the queues of all its keys, ordered by age:
+//! A transaction requests all its locks at once. Its request is granted as a whole, or waits
+//! without any lock in the queues of all its keys, ordered by age:
 //! 1. A request waits while another transaction holds a conflicting lock, or an older request waits
 //!    for one.
 //! 2. A request gives way (it is refused) if an older holder or waiter blocks it, and the contested
@@ -14,7 +14,7 @@
 //!
 //! A waiting request holds no lock in this table. Locks that are kept for another attempt pass to
 //! that attempt unchanged, or are dropped. `participant` decides whether a transaction may still
-//! ask (the "faulty re-lock" of section 3.3.2).
+//! request locks (the "faulty re-lock" of section 3.3.2).
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -99,7 +99,7 @@ pub(super) struct Waiter {
     is_alone: bool,
     deadline_ms: u64,
     timer_ms: u64,
-    /// One key that blocks the waiter's ranges.
+    /// A key that blocks one of the waiter's ranges.
     pub(super) watches: Option<Key>,
 }
 
@@ -110,7 +110,7 @@ struct Probe {
 }
 
 impl LockTable {
-    /// Asks for `locks`; a repeated request changes nothing. Waits of other requests that end
+    /// Requests `locks`; a repeated request changes nothing. Waits of other requests that end
     /// because of this one are added to `over`.
     pub(super) fn acquire(
         &mut self,

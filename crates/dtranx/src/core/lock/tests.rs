@@ -53,7 +53,7 @@ fn ask_as(table: &mut LockTable, number: u64, locks: Locks, claim: Claim) -> Acq
     acquired
 }
 
-/// Asks for locks as the transaction of this number; a larger number means a younger transaction.
+/// Requests locks as the transaction of this number; a larger number means a younger transaction.
 fn ask(table: &mut LockTable, number: u64, locks: Locks) -> Acquired {
     ask_as(table, number, locks, of_age(number))
 }

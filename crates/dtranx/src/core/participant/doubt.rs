@@ -1,5 +1,5 @@
-//! Participants in doubt: answering those who ask, and handing over to the recovery service what
-//! this server is in doubt about itself.
+//! Participants in doubt: answers the inquiries of others, and hands this server's own transactions
+//! in doubt over to the recovery service.
 
 use std::collections::BTreeSet;
 
@@ -17,9 +17,9 @@ use crate::core::{
 };
 
 impl Participant {
-    /// A peer asks about another coordinator's transaction. Whoever has not voted yes may promise
-    /// never to, so that the peer need not wait for the coordinator; but a promise must outlive a
-    /// crash.
+    /// A peer inquires about another coordinator's transaction. A server that has not voted yes may
+    /// promise never to, so that the peer need not wait for the coordinator; but a promise must
+    /// outlive a crash.
     pub(crate) fn inquired(&mut self, ctx: &mut Context<'_>, peer: ServerId, tranx: TranxId) {
         let is_complete = self.is_complete(tranx);
         let outcome = match self.tranxs.get_mut(&tranx) {
@@ -60,7 +60,7 @@ impl Participant {
         }
     }
 
-    /// Step 3: from now on the recovery service asks.
+    /// Step 3: from now on the recovery service inquires.
     pub(super) fn hand_over(&mut self, ctx: &mut Context<'_>, tranx: TranxId) {
         let Some(State::Ready { held, doubt }) = self.tranxs.get_mut(&tranx) else { return };
         let Goal::Prepare { participants } = &held.goal else { return };
@@ -69,7 +69,7 @@ impl Participant {
         ctx.event(Event::Recovery(RecoveryEvent::InDoubt { tranx, participants }));
     }
 
-    /// A transaction is no longer in doubt: nobody need ask.
+    /// A transaction is no longer in doubt: inquiries about it end.
     pub(super) fn leave_doubt(&mut self, ctx: &mut Context<'_>, tranx: TranxId, doubt: Doubt) {
         match doubt {
             Doubt::Never => {}

@@ -1,11 +1,12 @@
 //! A participant: what one server does about its part of a transaction.
 //!
-//! 1. `Prepare`: ask the lock service for the locks, check the versions, log `Ready`, and vote yes
-//!    once that is durable. If anything of that fails: drop the locks and vote no.
+//! 1. `Prepare`: request the locks from the lock service, check the versions, log `Ready`, and vote
+//!    yes once that is durable. If anything of that fails: drop the locks and vote no.
 //! 2. The decision: commit logs `Outcome`, applies, drops the locks, and has the acknowledgement
 //!    service acknowledge it once both the record is durable and the writes are applied; abort
 //!    drops the locks.
-//! 3. Nothing heard since the vote: the recovery service asks, until the outcome is known.
+//! 3. No decision for too long since the vote: the recovery service inquires until the outcome is
+//!    known.
 //!
 //! A crash before the record of step 1 is durable: nothing was promised, the coordinator will miss
 //! the vote. After it: the locks are taken again and step 3 follows at once. A coordinator on the
@@ -18,7 +19,7 @@
 //! The lock service answers late: a transaction may be aborted, or complete, by then. Its state is
 //! gone, so the answer is ignored, and `Release` has been sent behind `Acquire`.
 //!
-//! Messages may come late or twice: what became of a transaction is remembered until its
+//! Messages may come late or twice: the outcome of a transaction is remembered until its
 //! coordinator says that it is complete; prepares of what is complete are ignored. An abort is
 //! remembered even if it comes before its prepare (the "faulty re-lock" of section 3.3.2).
 //!
@@ -67,12 +68,12 @@ impl Participant {
         self.anomalies
     }
 
-    /// How many transactions it remembers.
+    /// Number of transactions that it remembers.
     pub(crate) fn remembered(&self) -> usize {
         self.tranxs.len()
     }
 
-    /// When something has to be done about time.
+    /// Time at which the next doubt is due to be handed over.
     pub(crate) fn next_deadline_ms(&self) -> Option<u64> {
         self.doubts.first().map(|(at_ms, _)| *at_ms)
     }
@@ -116,7 +117,7 @@ impl Participant {
     }
 }
 
-/// Drops whatever the transaction has asked for.
+/// Drops the locks and lock requests of the transaction.
 fn release(ctx: &mut Context<'_>, tranx: TranxId) {
     ctx.event(Event::Lock(LockEvent::Release { work: tranx.into() }));
 }

@@ -1,5 +1,5 @@
-//! The second phase: what becomes of a part, told by the coordinator, by a peer, or by the
-//! low-water mark.
+//! The second phase: the outcome of a part, which comes from the coordinator, from a peer, or from
+//! the low-water mark.
 
 use super::{
     Participant,
@@ -39,7 +39,7 @@ impl Participant {
             (Outcome::Abort, Some(State::Committed(_) | State::Committing { .. })) if is_told => {}
             (Outcome::Abort, Some(State::Committed(_) | State::Committing { .. })) => self.anomalies += 1,
             (Outcome::Abort, Some(State::Promising(_))) => {}
-            // A prepare that comes after this locks in vain, until it is asked about.
+            // A prepare that comes after this locks in vain, until an inquiry ends it.
             (Outcome::Abort, None) if self.is_full(ctx) => {}
             (Outcome::Abort, _) => {
                 self.abort(ctx, tranx);
@@ -158,7 +158,7 @@ impl Participant {
         self.finish(ctx, tranx);
     }
 
-    /// Once a commit is both logged and applied: tells the coordinator.
+    /// Once a commit is both logged and applied: acknowledges it to the coordinator.
     pub(super) fn finish(&mut self, ctx: &mut Context<'_>, tranx: TranxId) {
         let Some(State::Committing { goal, epoch, is_logged: true, is_applied: true }) = self.tranxs.get(&tranx) else {
             return;

@@ -53,7 +53,7 @@ impl Participant {
         self.begin(ctx, tranx, Work { goal: Goal::OnePhase, part, keeps: standing.keeps }, standing);
     }
 
-    /// The lock service has granted what was asked.
+    /// The lock service has granted the request.
     pub(crate) fn granted(&mut self, ctx: &mut Context<'_>, tranx: TranxId) {
         let locking = take_if(&mut self.tranxs, tranx, |state| matches!(state, State::Locking(_)));
         if let Some(State::Locking(work)) = locking {

@@ -7,10 +7,10 @@ use crate::core::{
     transaction::{Transaction, Write},
 };
 
-/// How far it is with its part.
+/// Progress of one part.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) enum State {
-    /// The lock service is asked.
+    /// Waits for the lock service.
     Locking(Work),
     /// The storage compares versions; the locks are held.
     Checking(Work),
@@ -31,7 +31,7 @@ pub(super) enum State {
 /// Part of the server that finds the outcome out, if no message brings it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Doubt {
-    /// Nobody: the coordinator is this server, and will tell.
+    /// No inquiry: the coordinator is this server, and sends the decision.
     Never,
     /// No part of it until this time.
     From(u64),
@@ -59,7 +59,7 @@ pub(super) struct Work {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Held {
     pub(super) goal: Goal,
-    /// In which epoch it was accepted.
+    /// Epoch in which the part was accepted.
     pub(super) accepted: Epoch,
     pub(super) writes: Vec<Write>,
 }

@@ -10,9 +10,9 @@ use super::{
 pub(crate) struct Tally {
     /// Parts that are not voted on, or whose outcome is not known or not applied.
     pub(crate) unfinished: usize,
-    /// Of these: it has voted yes, for another server, and not been told the outcome.
+    /// Of these, those it has voted yes on for another server, without knowing the outcome.
     pub(crate) in_doubt: usize,
-    /// Of these: for so long that the recovery service asks.
+    /// Of these, those that the recovery service inquires about, because it took too long.
     pub(crate) handed_over: usize,
 }
 

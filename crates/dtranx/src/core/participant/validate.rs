@@ -14,10 +14,10 @@ use crate::core::{
     wanted::{Claim, Locks},
 };
 
-/// How far the part is.
+/// Progress of one part of a validation.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Validating {
-    /// The lock service is asked; in which epoch it began.
+    /// Waits for the lock service; the epoch in which it began.
     Locking(Transaction, Epoch),
     /// The storage compares versions.
     Checking(Transaction, Epoch),
@@ -50,7 +50,7 @@ impl Participant {
         }
     }
 
-    /// The lock service has granted what was asked.
+    /// The lock service has granted the request.
     pub(crate) fn validation_granted(&mut self, ctx: &mut Context<'_>, validation: ValidationId) {
         let Some(Validating::Locking(part, arrived)) = self.validations.remove(&validation) else { return };
         // It may have waited for a transaction of a later epoch than the one in which it arrived.
@@ -91,7 +91,7 @@ impl Participant {
         validated(ctx, validation, vote, epoch);
     }
 
-    /// Asks the lock service for the locks, or whether it is right that there are none.
+    /// Requests the locks, or has the lock service check that no other transaction holds one.
     fn lock(&mut self, ctx: &mut Context<'_>, validation: ValidationId, part: Transaction, epoch: Epoch) {
         let work = validation.into();
         if needs_locks(&part) {

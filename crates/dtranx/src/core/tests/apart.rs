@@ -1,5 +1,5 @@
-//! The machines of one node apart: what one has told another has not arrived yet when something
-//! else happens.
+//! The machines of one node apart: an event from one machine to another has not arrived yet when
+//! something else happens.
 
 use super::*;
 use crate::core::node::{Link, Machine};
@@ -10,7 +10,7 @@ const TO_ACK: Link = Link { from: Machine::Tranx, to: Machine::Ack };
 const FROM_ACK: Link = Link { from: Machine::Ack, to: Machine::Tranx };
 
 impl Rig {
-    /// An event, without what the machines have to tell each other because of it.
+    /// Handles an event, and delivers none of the events between machines that follow from it.
     fn take(&mut self, input: Input) -> Vec<Command> {
         let mut commands = Vec::new();
         self.node.take(self.now_ms, input, &mut commands);

@@ -1,4 +1,4 @@
-//! A coordinator: which way a transaction takes, who is asked and told what, what is refused.
+//! A coordinator: which way a transaction takes, the messages to its participants, its refusals.
 
 use super::*;
 
@@ -211,7 +211,7 @@ impl Rig {
     }
 }
 
-/// Servers that are asked for a vote.
+/// Servers that a vote is requested from.
 fn asked(commands: Vec<Command>) -> Vec<ServerId> {
     let is_prepare = |(to, message)| matches!(message, Message::Prepare { .. }).then_some(to);
     sent(commands).into_iter().filter_map(is_prepare).collect()

@@ -70,7 +70,7 @@ impl Rig {
         self.on(Input::Receive { from, message })
     }
 
-    /// Everything that was logged is durable.
+    /// Makes every logged record durable.
     fn flush(&mut self) -> Vec<Command> {
         self.on(Input::Logged { through: LogTicket(self.last) })
     }

@@ -1,5 +1,4 @@
-//! What a log says of a transaction that somebody is in doubt about, and what an operator may make
-//! of it.
+//! What a log says of a transaction in doubt, and what an operator may decide about it.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,4 +1,4 @@
-//! Snapshots: who is asked what, in which order, and what keeps one from being made.
+//! Snapshots: the messages and their order, and what keeps a snapshot from being made.
 
 use super::*;
 

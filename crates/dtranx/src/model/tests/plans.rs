@@ -60,8 +60,8 @@ pub(super) fn transfers_that_meet() -> Plan {
     Plan { waits_long: true, ..Plan::new(2, vec![tx(1, &[], &["1a", "2b"]), tx(2, &[], &["1a", "2b"])]) }
 }
 
-/// [`transfers_that_meet`] with a first transfer that was refused before. A retry asks the servers
-/// in order, from the first one on, wherever its coordinator is.
+/// [`transfers_that_meet`] with a first transfer that was refused before. A retry locks on one
+/// server after the other, from the first one on, wherever its coordinator is.
 pub(super) fn transfer_and_retry_that_meet(waited_ms: u32) -> Plan {
     let mut plan = transfers_that_meet();
     plan.txs[0] = Tx { waited_ms, ..keeping(plan.txs[0].clone()) };
@@ -100,7 +100,7 @@ pub(super) fn transfer_and_keeping_audit() -> Plan {
     Plan::new(2, vec![tx(1, &[], &["1a", "2b"]), audit])
 }
 
-/// One participant, on another server than its coordinator.
+/// A plan with one participant, on another server than its coordinator.
 pub(super) fn one_participant() -> Plan {
     Plan::new(2, vec![tx(1, &[], &["2b"])])
 }

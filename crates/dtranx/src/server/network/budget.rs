@@ -10,7 +10,7 @@ const ONE_CLIENT_EIGHTHS: usize = 3;
 #[derive(Debug)]
 pub(super) struct Budget {
     limit: usize,
-    /// On the way in or out.
+    /// Bytes in the buffers of connections, in both directions.
     on_the_way: usize,
     /// Of requests that are handed on and not answered.
     under_way: usize,

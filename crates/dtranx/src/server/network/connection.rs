@@ -18,7 +18,7 @@ const TURN_BYTES: usize = 1 << 20;
 const GREETING_LIMIT_BYTES: usize = 16 << 10;
 /// After so long without a byte in or out a connection keeps no buffers.
 const REST_MS: u64 = 1000;
-/// How much one call of the system reads.
+/// Bytes that one call of the system reads at most.
 pub(super) const CHUNK_BYTES: usize = 64 << 10;
 
 /// Party at the other end of a connection.
@@ -34,7 +34,7 @@ pub(super) enum Party {
     Called(ServerId, bool),
 }
 
-/// Why a connection is over.
+/// Reason why a connection is over.
 #[derive(Debug)]
 pub(super) enum Over {
     /// The other side closed it, or the network did.
@@ -56,14 +56,14 @@ pub(super) struct Connection {
     pub(super) incoming: Incoming,
     /// How many bytes of it the budget has counted.
     pub(super) counted: usize,
-    /// When a byte last came or went.
+    /// Time at which a byte last came or went.
     pub(super) active_ms: u64,
     /// Messages were left in `incoming` for the next turn.
     pub(super) is_behind: bool,
     outgoing: Vec<u8>,
     /// Up to here `outgoing` was sent.
     sent: usize,
-    /// There may be more to read.
+    /// Whether there may be more to read.
     pub(super) is_readable: bool,
     /// The other side has said that it ends, or the connection is broken: after what there is to
     /// read comes the end, of which the poll says nothing more.

@@ -25,16 +25,15 @@ use crate::wire::Doors;
 const ACCEPTED_AT_ONCE: usize = HANDSHAKES as usize / 2;
 /// When the system has no descriptor for who calls, how long to wait for one.
 const PAUSE_MS: u64 = 100;
-/// How often clocks are looked at.
+/// Time between two looks at the clocks of connections, in milliseconds.
 const HOUSEKEEPING_MS: u64 = 100;
-/// Clients that the transaction stage has not been told are gone; with more, no new ones are let
-/// in.
+/// Clients that have gone without the transaction stage knowing; with more, no new ones are let in.
 pub(super) const MOST_GONE: usize = 1024;
 /// How long a request may be under way, beside its wait for locks, before its bytes are no longer
 /// counted.
 const UNANSWERED_MS: u64 = 60_000;
 
-/// Why a connection's time is over.
+/// Reason why a connection's time is over.
 enum Overdue {
     Greeting,
     Message,
@@ -187,8 +186,8 @@ impl NetworkStage {
         self.close(token, now_ms);
     }
 
-    /// Tells who is in the middle of a request that this is not carried out, if that can be said at
-    /// once.
+    /// Answers a client in the middle of a request that the request is refused, if the answer can
+    /// be sent at once.
     fn refuse_part(&mut self, token: Token, limit: String, now_ms: u64) {
         let of_client = self.connections.get(&token).filter(|connection| matches!(connection.party, Party::Client(_)));
         let head = of_client.and_then(|connection| connection.incoming.head());

@@ -10,7 +10,7 @@ use crate::core::{ClientId, ServerId, StoreId};
 use crate::wire::{Caller, Hello, Nonce, Proof, Secret, Side, Welcome, WireError};
 
 impl NetworkStage {
-    /// Somebody who called says who it is.
+    /// Handles the hello of a caller, which says who it is.
     pub(super) fn meet(&mut self, token: Token, hello: Hello, now_ms: u64) -> Result<(), Over> {
         let Some(secret) = self.secret_for(&hello) else {
             self.answer(token, &hello, now_ms);

@@ -13,7 +13,7 @@ pub(super) const KEPT_BYTES: usize = 64 << 10;
 pub(super) enum Frame<'a> {
     /// Payload of a whole frame.
     Whole(&'a [u8]),
-    /// How its payload began. It was not damaged.
+    /// A frame that was not kept, and was not damaged: the beginning of its payload.
     Unkept(Vec<u8>),
 }
 

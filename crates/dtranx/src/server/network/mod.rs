@@ -54,7 +54,7 @@ pub(super) struct NetworkStage {
     /// Greetings that were sent to the servers that were called, and whether they have proven that
     /// they know the secret.
     greeted: HashMap<Token, (Hello, bool)>,
-    /// Why the server cannot go on.
+    /// Reason why the server cannot go on.
     failure: Option<String>,
     me: ServerId,
     window: u32,
@@ -67,7 +67,7 @@ pub(super) struct NetworkStage {
     next_token: usize,
     peers: Peers,
     sessions: Sessions,
-    /// Clients that the node must be told are gone: it had no room.
+    /// Clients that have gone and that the node does not know of yet: its queue was full.
     gone: Vec<ClientId>,
     /// Servers that have gone, of which the transaction stage has not heard.
     gone_servers: BTreeSet<ServerId>,
@@ -82,13 +82,13 @@ pub(super) struct NetworkStage {
     to_servers: Vec<ToServer>,
     to_clients: Vec<ToClient>,
     housekeeping_at_ms: u64,
-    /// Clients that were told to come later; closed once they have been told.
+    /// Clients that are refused because of the load; closed once the refusal is sent.
     closing: BTreeSet<Token>,
     /// Those who have not said who they are, the oldest first.
     strangers: BTreeSet<Token>,
     /// The connections that other servers speak over.
     callers: HashMap<ServerId, Token>,
-    /// How many connections clients may have.
+    /// Greatest number of connections of clients.
     most_clients: usize,
     /// The bytes that clients hold.
     budget: Budget,
@@ -97,7 +97,7 @@ pub(super) struct NetworkStage {
     frame_ms: u64,
     client_idle_ms: u64,
     lock_wait_ms: u64,
-    /// Nobody is accepted before then: there was no descriptor.
+    /// Time before which no connection is accepted: there was no descriptor.
     accept_at_ms: u64,
     /// When to look for requests that get no answer.
     recount_at_ms: u64,

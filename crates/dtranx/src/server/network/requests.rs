@@ -23,7 +23,7 @@ enum Heard {
     Hello(Hello),
     Proof(Proof),
     Welcome(ServerId, Welcome),
-    /// The party was told why it is refused, and is not read any more.
+    /// Nothing more is read from the party: it has got its refusal.
     Nothing,
 }
 
@@ -231,8 +231,8 @@ impl NetworkStage {
     }
 }
 
-/// Refusal of a request; none if the client had asked before: the earlier copy may be under way, so
-/// that this one is as if it were lost, and will be sent again.
+/// Refusal of a request; none if the client has sent it before: the earlier copy may be under way,
+/// so this one is treated as lost, and will be sent again.
 fn refusal(head: RequestHead, limit: String) -> Option<Response> {
     let reply = match head.kind {
         kind if kind.is_commit() && head.is_repeated => return None,

@@ -1,5 +1,5 @@
 //! Clients by name. A client whose connection broke is remembered for a while: if it comes back
-//! under its name, what it asked for before is still carried out once, and the answer is the same.
+//! under its name, its earlier requests are still carried out once, and the answers are the same.
 
 use std::collections::{HashMap, VecDeque};
 
@@ -74,7 +74,7 @@ impl Sessions {
         Some((client, bytes))
     }
 
-    /// How many bytes a client has under way.
+    /// Bytes of requests that a client has under way.
     pub(super) fn bytes(&self, client: ClientId) -> usize {
         self.clients.get(&client).map_or(0, |session| session.bytes)
     }

@@ -1,5 +1,5 @@
-//! The limits of a network stage that works alone: nobody takes what it hands on unless the test
-//! does, and the test keeps its clock.
+//! The limits of a network stage that works alone: what it hands on is taken only by the test, and
+//! the test keeps its clock.
 
 use std::io::{ErrorKind, Read, Write as _};
 use std::net::TcpStream;
@@ -57,10 +57,10 @@ impl Rig {
         Self::with_room(4096, change)
     }
 
-    /// With room for so many requests of clients.
+    /// A stage whose queue has room for so many requests of clients.
     fn with_room(entries: usize, change: impl FnOnce(&mut ServerConfig)) -> Self {
         let folder = tempfile::tempdir().unwrap();
-        // Nobody is at the other server's address.
+        // No server listens at the other server's address.
         let server = |id, port| Server { id, address: ([127, 0, 0, 1], port).into() };
         let cluster = Cluster::hashed("test", vec![server(ME, 0), server(OTHER, 1)]);
         let mut config = ServerConfig::new(cluster, ME, folder.path());
@@ -220,7 +220,7 @@ fn servers_question_is_handed_on_while_clients_requests_fill_their_queue() {
     let mut rig = Rig::with_room(4, |_| {});
     let (mut client, mut server) = (rig.client(), rig.server());
     (1..=50).for_each(|id| client.say(&commit(id, 5)));
-    // The client itself took one place, and nobody takes anything.
+    // The client itself took one place, and the test takes nothing out of the queue.
     for _ in 0..47 {
         assert_eq!(limit(&rig.response(&mut client)), "requests that wait at the server");
     }

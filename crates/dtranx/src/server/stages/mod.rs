@@ -19,7 +19,7 @@ use crate::core::machine::Event;
 /// The most events that are taken from a queue at once.
 pub(super) const BATCH: usize = 512;
 
-/// A machine tells another that its stage has no queue to.
+/// Error for an event to a machine that this stage has no queue to.
 fn unexpected(event: &Event) -> String {
     format!("an event that it cannot hand on: {event:?}")
 }

@@ -1,5 +1,5 @@
-//! The recovery stage: asks other servers about what is in doubt (section 4.4: global recovery).
-//! Local recovery comes before all stages: see `server::recover`.
+//! The recovery stage: inquires of other servers about what is in doubt (section 4.4: global
+//! recovery). Local recovery comes before all stages: see `server::recover`.
 
 use super::side::SideMachine;
 use crate::core::machine::{RecoveryEvent, Turn};

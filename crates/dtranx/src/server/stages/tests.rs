@@ -33,7 +33,7 @@ fn config() -> NodeConfig {
     NodeConfig::new(ME, Partition::Hash(vec![ME]))
 }
 
-/// Tells the transaction stage something for whatever it is told, and counts how often its time had
+/// Answers every event with an event to the transaction stage, and counts how often its time had
 /// come.
 #[derive(Default)]
 struct Echo {
@@ -100,7 +100,8 @@ struct Asked {
     at_wal: Source<Append>,
 }
 
-/// A transaction stage with room for so many requests to the lock service, and what asks it.
+/// A transaction stage with room for so many requests to the lock service, and the receiver of its
+/// requests.
 fn transaction_stage(locks: usize) -> (TransactionStage, Asked) {
     let (entry, from_entry) = of(4096);
     let (peers, from_peers) = of(8);
@@ -141,7 +142,7 @@ fn gone() -> TranxEvent {
     TranxEvent::ClientGone { client: ClientId { incarnation: Incarnation(1), number: 1 } }
 }
 
-/// Server 2 asks for a vote.
+/// Server 2 requests a vote.
 fn prepare(number: u64) -> TranxEvent {
     let write = Write { key: Key::smallest(), value: None };
     let part = Transaction { writes: vec![write], ..Transaction::default() };
@@ -173,8 +174,8 @@ fn transaction_stage_with_something_left_takes_what_it_asked_for_and_nothing_new
     assert!(stage.run(9).unwrap() == 0 && !stage.has_work());
 }
 
-/// More requests of clients wait than are taken at once; what a server asks after all of them is
-/// begun first.
+/// More requests of clients wait than are taken at once; a request of a server that came after all
+/// of them is begun first.
 #[test]
 fn servers_question_is_begun_while_a_flood_of_clients_requests_waits() {
     let (mut stage, asked) = transaction_stage(8);

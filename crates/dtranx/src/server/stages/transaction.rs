@@ -37,7 +37,7 @@ pub(in crate::server) struct TransactionStage {
     pub(in crate::server) gc_interval_ms: u64,
     pub(in crate::server) collect_at_ms: u64,
     pub(in crate::server) note_at_ms: u64,
-    /// When clients' requests were left where they are.
+    /// Time at which clients' requests were last left in their queue.
     pub(in crate::server) held_back_ms: Option<u64>,
 }
 
@@ -112,11 +112,12 @@ impl TransactionStage {
         self.tranx.on(&mut Turn { now_ms, config: &self.config, out: &mut self.out }, event);
     }
 
-    /// Hands on what is wanted. What the cache can check is checked at once: to compare versions is
-    /// quicker than to ask for it, and no stage of a lock's holder waits for another then. That is
-    /// in order although writes of others may lie in the storage's queue: a checked key that is
-    /// locked has none there, because a lock is released only after its writes are applied; and of
-    /// one that is not locked only what it held when the lock service was asked matters.
+    /// Hands on the commands. A check that the cache can answer is done at once: to compare
+    /// versions is quicker than to send the check to the storage, and no stage of a lock's holder
+    /// waits for another then. That is in order although writes of others may lie in the storage's
+    /// queue: a checked key that is locked has none there, because a lock is released only after
+    /// its writes are applied; and of a key that is not locked only what it held when the request
+    /// reached the lock service matters.
     fn hand_on(&mut self, now_ms: u64) -> Result<(), String> {
         while !self.out.commands.is_empty() {
             let (mut commands, mut checked) = (std::mem::take(&mut self.out.commands), Vec::new());
@@ -185,7 +186,7 @@ impl Stage for TransactionStage {
             }
         }
         self.batch = batch;
-        // Before anybody is told that it is entered.
+        // Before any other machine or server learns that the epoch is entered.
         self.board.enter(self.tranx.epochs.now());
         if is_clear {
             self.keep_time(now_ms);

@@ -10,7 +10,7 @@ use crate::server::board::Board;
 use crate::server::event::{Append, Garbage};
 use crate::stage::{Outlet, Source, Stage};
 
-/// How long a record that nobody waits for may wait for one that is in a hurry.
+/// Time that a record nothing waits for may wait for an urgent one, in milliseconds.
 const LAZY_MS: u64 = 5;
 
 /// How long the seal behind what was persisted last may wait for the next record before it is made

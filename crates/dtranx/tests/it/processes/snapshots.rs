@@ -205,7 +205,7 @@ fn snapshot_of_before_a_restart_is_refused_by_name_and_a_missing_server_too() {
     let asker = Client::connect(&trio.addresses()[..1], asker).unwrap();
     let asked = thread::spawn(move || {
         loop {
-            // The client may also ask the server that is away, which counts as unavailable.
+            // The request may also go to the server that is away, which counts as unavailable.
             match asker.snapshot() {
                 Err(Error::GivenUp { last: refusal, .. }) => return refusal,
                 Err(Error::Unavailable { .. }) => {}

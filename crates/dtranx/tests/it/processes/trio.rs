@@ -85,7 +85,7 @@ impl Trio {
     }
 
     /// Loses the answers of a server, cuts it off and restarts it, until requests that were under
-    /// way have lasted [`REQUEST_MS`]. Clients ask about a commit that was carried out while there
+    /// way have lasted [`REQUEST_MS`]. Clients send a commit that was carried out again while there
     /// is no connection, and the next connection is to another incarnation.
     pub(crate) fn restart_unheard(&mut self, at: usize) {
         let begun = Instant::now();

@@ -1,5 +1,5 @@
-//! Tests of a server process with few descriptors and little memory for clients, whose clients ask
-//! for more.
+//! Tests of a server process with few descriptors and little memory for clients, whose clients need
+//! more.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};

@@ -139,9 +139,9 @@ fn commit_that_is_asked_about_while_its_server_is_down_stays_unknown() {
     let committing = place.commit_without_answer();
     drop(server);
     let Err(Error::Unknown(unknown)) = committing.join().unwrap() else { panic!("there is an answer") };
-    // The client asks again while it has no connection. The next one is to the restarted server,
-    // which does not know of the first copy: a second execution would be refused, because what the
-    // transaction read was replaced by itself.
+    // The client sends the commit again while it has no connection. The next one is to the
+    // restarted server, which does not know of the first copy: a second execution would be refused,
+    // because what the transaction read was replaced by itself.
     let mut again = pin!(unknown.ask_again_async(Instant::now() + Duration::from_secs(60)));
     assert!(again.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
     place.way.swallows.store(false, Ordering::SeqCst);

@@ -20,7 +20,7 @@ const PATIENCE: Duration = Duration::from_secs(40);
 const FIRST: ServerId = ServerId(1);
 const SECOND: ServerId = ServerId(2);
 
-/// Asks for the first server's status until it satisfies the condition.
+/// Reads the first server's status until it satisfies the condition.
 fn until(client: &Client, what: &str, is_so: impl Fn(&ServerStatus) -> bool) -> ServerStatus {
     let begun = Instant::now();
     loop {

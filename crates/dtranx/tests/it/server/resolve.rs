@@ -68,7 +68,7 @@ impl Trio {
         self.folder.path().join(server.to_string())
     }
 
-    /// Folder of the lost server, which nobody but the test has.
+    /// Folder of the lost server, out of reach of all but the test.
     fn aside(&self) -> PathBuf {
         self.folder.path().join("aside")
     }
@@ -116,7 +116,7 @@ impl Trio {
         stream.write_all(&bytes).unwrap();
     }
 
-    /// Asks a server for its vote on a transaction that writes "x" under `key`.
+    /// Requests a server's vote on a transaction that writes "x" under `key`.
     fn prepare(&mut self, to: ServerId, number: u64, key: &str) {
         self.prepare_on(to, number, key, &[FIRST, THIRD]);
     }
@@ -130,7 +130,7 @@ impl Trio {
     }
 
     /// Two transactions, for both of which the first and the third server have voted. Neither runs
-    /// while the other votes: who is asked before it has voted promises an abort.
+    /// while the other votes: a server that gets an inquiry before it has voted promises an abort.
     fn two_in_doubt(&mut self) {
         for (server, key) in [(FIRST, "a"), (THIRD, "t")] {
             self.stop();
@@ -275,7 +275,7 @@ fn outcome_that_a_log_knows_stands() {
     trio.prepare(FIRST, 3, "a3");
     trio.until(FIRST, "three are in doubt", |status| status.in_doubt == 3);
     trio.end(FIRST);
-    // The third server is told two outcomes, which the first cannot ask about.
+    // The third server receives two outcomes, which the first cannot inquire about.
     trio.start(THIRD);
     let epoch = Epoch(trio.client(THIRD).status(THIRD).unwrap().epoch.0 + 5_000);
     let told = vec![(of_lost(1), Outcome::Commit(epoch)), (of_lost(2), Outcome::Abort)];
@@ -303,7 +303,7 @@ fn outcome_that_a_log_knows_stands() {
     assert_eq!((trio.get(FIRST, "a2"), trio.get(FIRST, "a3")), (None, None));
 }
 
-/// A server is told a commit, does its writes, and is stopped before it has logged the outcome.
+/// A server receives a commit, does its writes, and is stopped before it has logged the outcome.
 #[test]
 fn writes_that_are_done_without_a_record_of_it_are_a_commit() {
     let _limit = Limit::of(300, "answer of the servers");
@@ -478,7 +478,8 @@ fn command_that_fails_halfway_says_so_and_is_run_again() {
     assert_eq!(verify(&trio.config(FIRST)).unwrap().in_doubt, 1);
 }
 
-/// A log that cannot be read to its end may know more: its owner is neither asked nor lost.
+/// A log that cannot be read to its end may know more: its owner counts neither as read nor as
+/// lost.
 #[test]
 fn damaged_logs_are_named_and_nothing_is_decided_from_them() {
     let _limit = Limit::of(300, "answer of the servers");

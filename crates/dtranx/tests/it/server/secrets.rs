@@ -101,7 +101,7 @@ fn clients_and_servers_that_know_the_secrets_work_together_and_others_are_refuse
         let wrong = connect(&cluster, Some(other)).err().unwrap();
         assert!(wrong.contains("does not know the secret"), "{wrong}");
     }
-    // A client with a secret refuses a server that does not ask for one.
+    // A client with a secret refuses a server that does not demand one.
     let (open_folder, open) = (tempfile::tempdir().unwrap(), self::cluster(1));
     let _open = Server::start(&config(&open, 1, open_folder.path())).unwrap();
     let unsure = connect(&open, Some(clients())).err().unwrap();

@@ -1,6 +1,6 @@
 //! Tests of the rules for full queues (`docs/dtranx.md`), without threads and on threads. No stage
-//! waits for room. A stage with events left to send goes on taking the answers that it asked for,
-//! so that every event is handed on in the end.
+//! waits for room. A stage with events left to send goes on taking the answers to its requests, so
+//! that every event is handed on in the end.
 //!
 //! Without threads the stages run in an order that a seed gives, and a failure occurs again with
 //! the same seed. On threads the wake-ups are tested too; only the final result is known beforehand

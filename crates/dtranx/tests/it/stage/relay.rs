@@ -96,8 +96,8 @@ impl Net {
         Self::joined(&["a", "b"], &[&[1], &[0]], threads)
     }
 
-    /// The stages of a server: one asks four others, which answer it. Two of these four also get
-    /// requests from outside.
+    /// The stages of a server: one sends requests to four others, which answer it. Two of these
+    /// four also get requests from outside.
     pub(crate) fn star(threads: usize) -> Self {
         let names = ["transaction", "ack", "recovery", "lock", "storage"];
         let mut star = Self::joined(&names, &[&[1, 2, 3, 4], &[0], &[0], &[0], &[0]], threads);
