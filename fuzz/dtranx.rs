@@ -52,7 +52,7 @@ pub(crate) fn payload(bytes: &[u8]) {
     }
 }
 
-/// How many kinds of payload there are.
+/// Number of kinds of payload that [`payload`] reads.
 const KINDS: u8 = 7;
 
 fn read_as(kind: u8, payload: &[u8]) {

@@ -1,3 +1,5 @@
+//! Fuzzes the reader of a command's body and document sequences; the checks are in `harness.rs`.
+
 #![no_main]
 
 #[path = "../harness.rs"]

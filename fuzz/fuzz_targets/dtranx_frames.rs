@@ -1,3 +1,5 @@
+//! Fuzzes the reader of DTranx connections; the checks are in `dtranx.rs`.
+
 #![no_main]
 
 #[path = "../dtranx.rs"]

@@ -1,3 +1,5 @@
+//! Fuzzes the opening of DTranx's GC log; the checks are in `dtranx.rs`.
+
 #![no_main]
 
 #[path = "../dtranx.rs"]

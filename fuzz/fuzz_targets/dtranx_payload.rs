@@ -1,3 +1,5 @@
+//! Fuzzes the readers of DTranx messages and log records; the checks are in `dtranx.rs`.
+
 #![no_main]
 
 #[path = "../dtranx.rs"]

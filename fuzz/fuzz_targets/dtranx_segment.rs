@@ -1,3 +1,5 @@
+//! Fuzzes the opening of a log segment of DTranx; the checks are in `dtranx.rs`.
+
 #![no_main]
 
 #[path = "../dtranx.rs"]

@@ -1,3 +1,5 @@
+//! Fuzzes the reader of a command's fields; the checks are in `harness.rs`.
+
 #![no_main]
 
 #[path = "../harness.rs"]

@@ -1,3 +1,5 @@
+//! Fuzzes the reader of a client's message to the gateway; the checks are in `harness.rs`.
+
 #![no_main]
 
 #[path = "../harness.rs"]
