@@ -11,7 +11,7 @@ const fs = require("node:fs");
 const path = require("node:path");
 const readline = require("node:readline");
 
-// Nobody listens there: `--start-server` starts a server at once.
+// No server listens there: `--start-server` starts one at once.
 const NOBODY = "mongodb://127.0.0.1:1/?serverSelectionTimeoutMS=100";
 const LISTENING = "listening on ";
 // Lines of the gateway's log that an error shows.
@@ -76,7 +76,7 @@ class Gateway {
       child.kill("SIGKILL");
       throw error;
     }
-    // A gateway that runs keeps nobody's process alive.
+    // A gateway that runs keeps no process alive.
     for (const handle of [child, child.stdin, child.stdout, child.stderr]) handle.unref();
     return started;
   }

@@ -1,4 +1,4 @@
-//! Why a subcommand could not be carried out, in words for the person who asked.
+//! Reason why a subcommand failed, in words for the user who ran it.
 
 use std::fmt;
 
@@ -25,7 +25,7 @@ impl Failure {
         Self { message: message.into(), status: CANNOT }
     }
 
-    /// Ended by a signal: exit status 128 + its number, as shells tell it.
+    /// Ended by a signal: exit status 128 + its number, as shells report it.
     pub fn interrupted(signal: u8) -> Self {
         Self { message: "interrupted; everything that was started is gone".to_owned(), status: 128 + signal }
     }
@@ -35,7 +35,7 @@ impl Failure {
         Self { message: format!("{what}: {}", self.message), ..self }
     }
 
-    /// Tells the user, and answers the exit status.
+    /// Reports the failure to the user, and returns the exit status.
     pub fn report(&self) -> Status {
         let lines: Vec<String> = self.message.lines().map(crate::say::plain).collect();
         crate::say::warn(&format!("error: {}", lines.join("\n")));

@@ -4,7 +4,7 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use crate::failure::Failure;
 
-/// The signals that ask a program to end.
+/// The signals that request a program to end.
 pub struct Interrupts {
     interrupt: Signal,
     terminate: Signal,
@@ -13,14 +13,14 @@ pub struct Interrupts {
 }
 
 impl Interrupts {
-    /// From now on these signals do not end the process by themselves.
+    /// Catches these signals: from now on they do not end the process by themselves.
     pub fn catch() -> Result<Self, Failure> {
         let (interrupts, hang_up) = Self::catch_but_hang_up()?;
         Ok(Self { hang_up: Some(hang_up), ..interrupts })
     }
 
-    /// The same, but for the one that a terminal sends when it goes away, and that tells servers to
-    /// read their files again.
+    /// Catches these signals except the one of a terminal that goes away, by which servers read
+    /// their files again. Returns that one apart.
     pub fn catch_but_hang_up() -> Result<(Self, Signal), Failure> {
         let catch = |kind| signal(kind).map_err(|error| Failure::new(format!("cannot catch signals: {error}")));
         let (interrupt, terminate) = (catch(SignalKind::interrupt())?, catch(SignalKind::terminate())?);

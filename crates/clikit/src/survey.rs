@@ -72,7 +72,7 @@ impl Standing {
         }
     }
 
-    /// Whether no living client finishes its documents.
+    /// Whether the transaction's documents stay as they are because no living client finishes them.
     pub fn is_stuck(self) -> bool {
         !matches!(self, Self::Alive | Self::Finishing(_))
     }

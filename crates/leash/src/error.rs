@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-/// A program could not be started, asked, signalled or ended.
+/// Error of starting, watching, signalling or ending a program.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -33,7 +33,7 @@ pub enum Error {
     /// No free port was found on 127.0.0.1.
     #[error("no free port on 127.0.0.1 after {attempts} attempts")]
     NoFreePort {
-        /// How many ports were tried.
+        /// Number of ports that were tried.
         attempts: usize,
     },
     /// A program was killed and is still there.
@@ -41,7 +41,7 @@ pub enum Error {
     WillNotEnd {
         /// Id of the process that lives on.
         pid: u32,
-        /// How long it was waited for.
+        /// Time that was allowed for its end.
         limit: Duration,
     },
     /// A signal could not be sent.

@@ -6,8 +6,7 @@
 //! Then:
 //! - this process ends, in whatever way: the watchdog reads end-of-file, kills the program and
 //!   removes its folder;
-//! - the program ends first: a line through the leash tells the watchdog to go without doing
-//!   anything.
+//! - the program ends first: a line through the leash makes the watchdog go without doing anything.
 //!
 //! A death signal tied to the parent (`PR_SET_PDEATHSIG`) would not do: it fires when the starting
 //! *thread* ends.
@@ -126,7 +125,7 @@ impl Process {
         ended.map(|_| ()).ok_or(Error::WillNotEnd { pid: self.pid(), limit: SIGNAL_LIMIT })
     }
 
-    /// Asks the program to end (SIGTERM), paused or not.
+    /// Requests the program to end (SIGTERM), paused or not.
     ///
     /// # Errors
     /// [`Error::Signal`].
@@ -144,7 +143,7 @@ impl Process {
         let failed = |source| Error::Signal { signal: "SIGSTOP", pid: self.pid(), source };
         let pid = i32::try_from(self.pid()).ok().and_then(Pid::from_raw);
         let pid = pid.ok_or_else(|| failed(ErrorKind::InvalidInput.into()))?;
-        // NOWAIT: only a look, so that how the program ended can still be asked for afterwards.
+        // NOWAIT: only a look, so that the exit status stays available for a later wait.
         let look = WaitIdOptions::STOPPED | WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
         let deadline = Instant::now() + SIGNAL_LIMIT;
         while Instant::now() < deadline {
@@ -156,7 +155,7 @@ impl Process {
         Err(failed(ErrorKind::TimedOut.into()))
     }
 
-    /// Tells the watchdog to end. If it has ended before, the message goes nowhere.
+    /// Sends the watchdog the line that ends it. If it has ended before, the line is lost.
     fn release(&mut self) {
         if let Some(mut leash) = self.leash.take() {
             let _ = leash.write_all(b"released\n");

@@ -28,7 +28,7 @@ pub fn cont(pid: u32) -> Result<(), Error> {
     send(pid, Signal::CONT, "SIGCONT")
 }
 
-/// Asks a process to end (SIGTERM).
+/// Requests a process to end (SIGTERM).
 ///
 /// # Errors
 /// As [`kill`].

@@ -52,8 +52,8 @@ pub(crate) async fn run(options: AbortOptions) -> Result<Status, Failure> {
     Ok(WRONG)
 }
 
-/// Undoes everything it holds; answers how many documents it still holds, of the first that were
-/// asked about.
+/// Undoes all documents that the transaction holds; returns how many of the first ones it still
+/// holds afterwards.
 async fn undo_all(client: &Client, id: TxId) -> Result<usize, Failure> {
     for _ in 0..ROUNDS {
         if client.documents_of(id, 1).await?.is_empty() {

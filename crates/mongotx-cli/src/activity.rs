@@ -1,6 +1,6 @@
 //! Open transactions, as gateways list them in the database of the client records: user,
-//! application, host, and what was done last. Nothing rests on it. A transaction of which no
-//! gateway tells is one of an application with the library in it, or a young one.
+//! application, host, and what was done last. No decision depends on the list. A transaction that
+//! no gateway lists belongs to an application with the library in it, or is a young one.
 
 use std::collections::BTreeMap;
 

@@ -27,7 +27,7 @@ use crate::{
 
 /// The longest time for which a hold may stand.
 const LONGEST: Duration = Duration::from_secs(6 * 3600);
-/// How long a command that was asked to end may take.
+/// Time that an interrupted command gets to end by itself.
 const GRACE: Duration = Duration::from_secs(5);
 
 /// Options of the command `mongotx checkpoint`.
@@ -121,7 +121,7 @@ async fn hold_for(
     Ok(over)
 }
 
-/// Asks the command to end, and ends it if it does not.
+/// Requests the command to end, and kills it if it does not.
 async fn end(child: &mut Child) {
     if let Some(id) = child.id() {
         // The process may have ended just now.

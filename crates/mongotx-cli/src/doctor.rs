@@ -92,7 +92,7 @@ struct Finding {
     databases: Vec<String>,
     /// Records in another layout than this tool knows.
     other_records: u64,
-    /// Clients whose records are in other databases than the one asked about.
+    /// Clients whose records are in other databases than the one that is examined.
     elsewhere: BTreeMap<ClientId, String>,
     /// Dead clients whose records no sweep has closed.
     unswept: usize,

@@ -21,7 +21,7 @@ pub(crate) struct LonelyIndex {
     pub(crate) is_young: bool,
 }
 
-/// The collection of a text search, and the client that its name tells.
+/// The collection of a text search, and the client that made it, by the collection's name.
 #[derive(Clone, Debug)]
 pub(crate) struct Scratch {
     pub(crate) namespace: Namespace,

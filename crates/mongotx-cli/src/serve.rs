@@ -235,8 +235,8 @@ pub(crate) async fn run(options: ServeOptions) -> Result<Status, Failure> {
     Ok(WELL)
 }
 
-/// Waits until the other end of standard input is closed, if that is asked for. Bytes that come are
-/// dropped.
+/// Waits until the other end of standard input is closed, if that option is set. Bytes that come
+/// are dropped.
 async fn input_closed(is_asked: bool) {
     if !is_asked {
         return std::future::pending().await;

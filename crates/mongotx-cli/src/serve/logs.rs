@@ -9,7 +9,7 @@ use tracing_subscriber::{Registry, layer::SubscriberExt, reload, util::Subscribe
 
 use crate::failure::Failure;
 
-/// How much is logged, and in which form.
+/// Level and form of the log.
 #[derive(Args, Clone)]
 pub(crate) struct LogOptions {
     /// The form of the log on standard error: lines for people, or a JSON document per line

@@ -18,9 +18,9 @@ const TEST: &str = "holder::holder_process";
 /// Statement that the client makes before it waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Holds {
-    /// It writes in a transaction.
+    /// The process leaves a transaction with writes open.
     Open,
-    /// It commits, and finishes no document.
+    /// The process commits, and finishes no document.
     Committed,
 }
 
@@ -83,7 +83,7 @@ impl Holder {
     }
 }
 
-/// The process itself. Without a job it checks that every job can be told in words.
+/// The process itself. Without a job it checks that every job survives being encoded as text.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn holder_process() {
     match std::env::var(JOB).ok().and_then(|text| Job::decode(&text)) {

@@ -13,7 +13,7 @@ from queue import Empty, SimpleQueue
 
 from ._binary import binary
 
-# Nobody listens there: `--start-server` starts a server at once.
+# No server listens there: `--start-server` starts one at once.
 NOBODY = "mongodb://127.0.0.1:1/?serverSelectionTimeoutMS=100"
 LISTENING = "listening on "
 # Lines of the gateway's log that an error shows.

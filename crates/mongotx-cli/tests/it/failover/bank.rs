@@ -196,7 +196,7 @@ impl Work {
         Ok(())
     }
 
-    /// Asks until it is known what became of it.
+    /// Sends the commit until its outcome is known.
     async fn commit(&self, session: &mut ClientSession, id: &str) -> End {
         loop {
             let Err(error) = session.commit_transaction().await else { return End::Acknowledged };

@@ -46,7 +46,8 @@ fn of_a_gateway() -> Vec<Step> {
     Step::ALL.into_iter().filter(no_read_locks).collect()
 }
 
-/// Killed at one step and paused at the next, unless all are asked for.
+/// Every other step for each blow, so that the two share the steps; all of them with
+/// `MONGOTX_CRASH_ALL`.
 fn in_turns(blow: Blow) -> Vec<Step> {
     let (first, all) = (usize::from(blow == Blow::Stop), std::env::var_os("MONGOTX_CRASH_ALL").is_some());
     let steps = of_a_gateway().into_iter();

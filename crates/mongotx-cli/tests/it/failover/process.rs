@@ -73,8 +73,8 @@ impl Job {
     }
 }
 
-/// The body of the test `gateway_process`. Without a job it checks that every job can be told in
-/// words.
+/// The body of the test `gateway_process`. Without a job it checks that every job survives being
+/// encoded as text.
 pub(crate) async fn serve_or_check_words() {
     let Some(job) = std::env::var(JOB).ok().and_then(|text| Job::decode(&text)) else {
         return check_words();
