@@ -82,7 +82,7 @@ pub(crate) async fn run(command: BenchCommand) -> Result<Status, Failure> {
     .map_err(|error| Failure::new(error.to_string()))
 }
 
-/// Runs a workload. Broken data is something wrong, but no failure: the result tells.
+/// Runs a workload. Broken data does not fail the command: the result and the exit status show it.
 async fn workload(command: WorkloadCommand<RunArgs>) -> Result<Status, BenchError> {
     let (spec, args) = command.split();
     report::check(&args.output)?;

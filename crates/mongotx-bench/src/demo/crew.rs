@@ -74,7 +74,7 @@ impl Crew {
         Ok(Some(worker.name))
     }
 
-    /// Asks all workers to end and waits for them. Answers those that did not end well, and how.
+    /// Requests all workers to end and waits for them. Returns those that failed, with the reason.
     pub(super) async fn stop_all(&mut self) -> Vec<(Name, String)> {
         for worker in &mut self.workers {
             // A worker that has ended already cannot be reached; its exit status is read below.

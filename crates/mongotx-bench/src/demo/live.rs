@@ -19,7 +19,7 @@ const MOST_LINES: usize = 200;
 const MOST_SECONDS: usize = 300;
 /// How long the end of the demo waits for an open page to show it.
 const SEEN_LIMIT: Duration = Duration::from_secs(5);
-/// A page that has not asked for so long is closed.
+/// Time without a request after which a page counts as closed.
 const IS_OPEN: Duration = Duration::from_secs(5);
 
 /// Part of the demo that goes on.
@@ -85,7 +85,7 @@ struct Shown {
     /// Incarnation of each worker, and when its predecessor was killed.
     workers: BTreeMap<u32, (u32, Option<Instant>)>,
     reading: Option<Reading>,
-    /// When a page asked last, and whether one has been shown the end.
+    /// Time of a page's last request; then, whether a page has shown the end.
     asked: Option<Instant>,
     has_seen_end: bool,
 }

@@ -56,7 +56,7 @@ impl Stats {
 pub(super) enum Line {
     /// A commit has answered `Ok`.
     Done(Transfer),
-    /// There was not enough money; nothing was written.
+    /// The account did not hold enough money; nothing was written.
     Declined,
     /// All balances, read in one transaction that committed.
     Sum(i64),

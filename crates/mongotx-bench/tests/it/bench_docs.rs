@@ -9,7 +9,7 @@ use common::run_bench;
 
 const PAGE: &str = include_str!("../../../../docs/workbench.md");
 
-/// Everything of the form `--option` in a text.
+/// All options of the form `--option` in a text.
 fn options(text: &str) -> BTreeSet<String> {
     let name = |rest: &str| {
         let end = rest.find(|c: char| !(c.is_ascii_lowercase() || c == '-')).unwrap_or(rest.len());

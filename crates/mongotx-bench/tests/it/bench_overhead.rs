@@ -1,5 +1,5 @@
-//! `mongotx-bench overhead`: the operations asked for are measured on all sides, and are in the
-//! table and in the file.
+//! `mongotx-bench overhead`: the operations that its options name are measured on all sides, and
+//! are in the table and in the file.
 
 use crate::common;
 

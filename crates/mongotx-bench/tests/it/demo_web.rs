@@ -1,4 +1,4 @@
-//! `mongotx-bench demo --web`: the page's figures are the bank's, and nobody but this machine sees
+//! `mongotx-bench demo --web`: the page's figures are the bank's, and only this machine can fetch
 //! them.
 
 use crate::common;
@@ -13,7 +13,7 @@ use std::{
 use common::{mongotx_bench, run_bench, until};
 use serde_json::Value;
 
-/// How long an answer may take.
+/// Time limit of one answer.
 const LIMIT: Duration = Duration::from_secs(30);
 
 /// A demo with its page. Dropping it ends it.

@@ -12,7 +12,7 @@ use tokio::{
 use super::process::GatewayProcess;
 use crate::bench::BenchError;
 
-/// How long connecting may take.
+/// Time limit for connecting.
 const LIMIT: Duration = Duration::from_secs(60);
 
 /// Memory of a gateway at one moment.

@@ -28,7 +28,7 @@ pub(crate) struct Line {
 /// Figures of one side for one operation.
 pub(crate) struct Measured {
     pub(crate) latencies: Latencies,
-    /// How long its turns took.
+    /// Time that all turns of the side took.
     pub(crate) spent: Duration,
 }
 
@@ -74,7 +74,8 @@ pub(crate) async fn line(
     Ok(Line { operation, connections, direct, proxy, gateway })
 }
 
-/// All connections of one side ask for so long; what is under way then is waited for.
+/// One turn of a side: all its connections work for `time`; operations under way then are waited
+/// for.
 async fn turn(
     side: &Side,
     operation: Operation,
@@ -96,7 +97,7 @@ async fn turn(
     Ok(measured)
 }
 
-/// One connection's: at least one.
+/// The operations of one connection, at least one.
 async fn ask(side: &Side, operation: Operation, until: Instant, seed: u64) -> Result<Latencies, BenchError> {
     let mut random = StdRng::seed_from_u64(seed);
     let mut session = side.client.start_session().await?;

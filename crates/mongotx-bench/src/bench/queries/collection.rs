@@ -1,4 +1,4 @@
-//! The collection that is asked, and a second one to look things up in: in a database of the
+//! The collection that is queried, and a second one to look things up in: in a database of the
 //! measurement's own.
 
 use bson::{Bson, Document, doc};
@@ -9,7 +9,7 @@ use sd2v::names::RESERVED;
 
 use super::super::BenchError;
 
-/// The collection that is asked.
+/// Name of the collection that is queried.
 pub(crate) const ITEMS: &str = "items";
 /// Name of the second collection, which `$lookup` joins.
 pub(crate) const OWNERS: &str = "owners";

@@ -11,8 +11,8 @@ use super::{
 /// Number of queries of each shape.
 const QUERIES: usize = 10;
 
-/// Asks some queries of each shape on both sides, with nothing pending, and compares how many
-/// results they have.
+/// Runs some queries of each shape on both sides, with nothing pending, and compares their numbers
+/// of results.
 pub(crate) async fn answers(args: &QueriesArgs, plain: &Plain, mongotx: &MongoTx) -> Result<(), BenchError> {
     let mut random = StdRng::seed_from_u64(args.seed);
     for shape in args.shapes() {

@@ -14,17 +14,17 @@ use super::{
 
 /// Documents named in one update.
 const BATCH: usize = 1_000;
-/// How long the rollback may take.
+/// Time limit of the rollback.
 const ROLLBACK_LIMIT: Duration = Duration::from_secs(60);
-/// Far from every point that is asked for.
+/// Far from every point of the queries.
 const FAR_AWAY: (f64, f64) = (-170.0, -45.0);
 
 /// Client whose transaction holds documents while others read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, ValueEnum)]
 pub(crate) enum Holder {
-    /// Another client than the one that asks.
+    /// Another client than the one that queries.
     Another,
-    /// The client that asks, in a session of its own.
+    /// The client that queries, in a session of its own.
     Same,
 }
 
@@ -38,7 +38,7 @@ impl Holder {
     }
 }
 
-/// How many documents are held, and by whom.
+/// Number of documents that are held, and the client that holds them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Pending {
     pub(crate) count: u32,
@@ -122,7 +122,7 @@ fn new_note() -> Vec<Document> {
     vec![doc! {"$set": {"note": "held"}}]
 }
 
-/// Stages that give every queried field a value that no query asks for: numbers become negative.
+/// Stages that give every queried field a value that no query selects: numbers become negative.
 fn out_of_the_way() -> Vec<Document> {
     let negative = |field: &str| doc! {"$subtract": [-1, format!("${field}")]};
     let (longitude, latitude) = FAR_AWAY;

@@ -6,9 +6,9 @@
 //! 1. Load the documents, make the indexes, compare both sides' answers with nothing pending
 //!    ([`compare`]).
 //! 2. For each number of pending documents ([`held`]): measure every shape of query ([`measure`]),
-//!    and ask which plans the server follows ([`plans`]).
+//!    and read which plans the server follows ([`plans`]).
 //!
-//! [`shape`] is what is asked; [`side`] is who asks.
+//! [`shape`] has the queries; [`side`] has the two ways to send them.
 
 mod collection;
 mod compare;
@@ -94,7 +94,8 @@ impl QueriesArgs {
         }
     }
 
-    /// Pending documents, step by step; nothing is nobody's, and measured once.
+    /// Pending documents, step by step. Without any, no client holds them, and they are measured
+    /// once.
     fn all_pending(&self) -> Vec<Pending> {
         let of = |count: &u32| {
             let holders = if *count == 0 { &self.held_by[..1.min(self.held_by.len())] } else { &self.held_by[..] };

@@ -69,7 +69,7 @@ struct Sent {
     command: Document,
 }
 
-/// Asks once while the server notes what it runs.
+/// Runs a query once while the server's profiler is on, and returns the commands that it noted.
 async fn profiled(db: &Database, side: &dyn Side, query: &Query) -> Result<Vec<Sent>, BenchError> {
     db.collection::<Document>(PROFILE).drop().await?;
     db.run_command(doc! {"profile": 2}).await?;

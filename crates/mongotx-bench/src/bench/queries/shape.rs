@@ -40,7 +40,7 @@ pub(crate) enum Shape {
     Lookup,
 }
 
-/// One query of a shape.
+/// A query of one of the shapes.
 #[derive(Clone, Debug)]
 pub(crate) enum Query {
     /// The first document, by `find_one`.

@@ -17,9 +17,10 @@ use super::{
 /// How long the library may take to end what goes on in the background.
 const FLUSH_LIMIT: Duration = Duration::from_secs(30);
 
-/// One of the two, connected.
+/// One of the two sides, connected.
 pub(crate) trait Side: Send + Sync {
-    /// Asks, and reads the whole answer: how many results (for a count, the count).
+    /// Runs a query and reads the whole answer. Returns the number of results (for a count, the
+    /// count).
     fn ask(&self, query: Query) -> BoxFuture<'_, Result<u64, BenchError>>;
     /// Number of commands sent so far.
     fn commands(&self) -> u64;

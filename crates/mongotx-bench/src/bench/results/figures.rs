@@ -153,7 +153,7 @@ fn kinds_table(entries: &[&Entry<'_>], level: &str) -> Table {
     Table { title, columns, rows, notes: String::new() }
 }
 
-/// The columns that tell lines apart: the work, too, where there are several.
+/// The columns that identify a line: the workload is one of them where there are several.
 struct Head {
     has_work: bool,
 }

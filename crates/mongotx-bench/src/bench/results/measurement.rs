@@ -11,7 +11,7 @@ pub(super) struct Section {
     pub(super) measurements: &'static [Measurement],
 }
 
-/// One command, and what becomes of its tables.
+/// One command to run, and the charts that its tables become.
 #[derive(Debug)]
 pub(super) struct Measurement {
     /// The command without its lengths.
@@ -54,7 +54,7 @@ const WARM_UP: u64 = 1;
 const ACID: u64 = 90;
 
 impl Measurement {
-    /// Whether it is measured in rounds.
+    /// Whether the command measures in rounds.
     pub(super) fn has_rounds(&self) -> bool {
         !matches!(self.kind, Kind::Tables { .. } | Kind::Acid)
     }

@@ -25,7 +25,7 @@ pub(super) struct Stored {
     pub(super) measured: Vec<Measured>,
 }
 
-/// One command, and what it found.
+/// One command and its results.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Measured {
     /// The command line that repeats it.

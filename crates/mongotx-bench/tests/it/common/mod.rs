@@ -14,7 +14,7 @@ pub fn mongotx_bench<'a>(args: impl IntoIterator<Item = &'a str>) -> Command {
     command
 }
 
-/// Its exit status and everything it wrote.
+/// Runs `mongotx-bench`. Returns its exit status and all that it wrote.
 pub fn run_bench<'a>(args: impl IntoIterator<Item = &'a str>) -> (i32, String) {
     told(&mongotx_bench(args).output().unwrap())
 }

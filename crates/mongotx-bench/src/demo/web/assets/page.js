@@ -1,5 +1,5 @@
 "use strict";
-// Asks the demo twice a second what goes on, and shows it. All of it is put into the page as text.
+// Fetches the demo's state twice a second, and shows it. All of it is put into the page as text.
 
 const ASK_EVERY_MS = 500;
 const WIDE = 960;
