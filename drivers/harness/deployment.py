@@ -30,7 +30,7 @@ PAGE_AT = "page at "
 # What it says when it serves.
 LISTENS = "listening on "
 # The data are in memory where there is room: suites make and drop a collection for every test, and
-# nobody asks for the data afterwards.
+# the data are of no use afterwards.
 MEMORY = Path("/dev/shm")
 ROOM_BYTES = 2 * 1024**3
 
@@ -103,7 +103,7 @@ def deploy(mongotx: Path, work: Path, data: Path, members: int, options: Sequenc
 
 
 def _member(mongotx: Path, uri: str, port: int, work: Path, options: Sequence[str], alone: bool) -> Gateway:
-    # Several tell each other, and drivers, where they are.
+    # Several gateways announce their addresses to each other, and to drivers.
     where = [] if alone else ["--advertise", f"127.0.0.1:{port}"]
     return _gateway(mongotx, uri, port, work, ["--as-replica-set", REPLICA_SET, *where, *options])
 

@@ -31,7 +31,7 @@ class Example:
     wants_replica_set: bool = False
     # What it says when the set's primary is to be killed.
     loses_primary_at: str | None = None
-    # What it is told besides.
+    # Further variables of its environment.
     environment: dict = field(default_factory=dict)
 
     def run(self, place: Place, source: Path) -> Result:
@@ -120,7 +120,7 @@ def java(place: Place) -> list[Result]:
 def mongosh(place: Place) -> list[Result]:
     """The part `mongosh`."""
     shell = ["npx", "--no-install", "mongosh", "--quiet", "--norc"]
-    # What runs is asked of the gateway at which it runs.
+    # `currentOp` shows the operations of one gateway, so its example connects to that one only.
     one = f"mongodb://127.0.0.1:{place.deployment.port}/"
     return [
         Example(name, [*shell, uri, script], **NPM).run(place, place.source)

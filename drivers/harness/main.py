@@ -121,7 +121,7 @@ def _run(options: argparse.Namespace, work: Path) -> bool:
             told = [threads.submit(_lane, names, this) for names in lanes]
             results = [result for lane in told for result in lane.result()]
         finally:
-            # Nobody is left waiting for a program.
+            # Without this, the lanes would wait for programs that still run.
             end_all()
     print("\nsummary")
     for result in results:

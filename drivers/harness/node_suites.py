@@ -34,7 +34,7 @@ OF_SET = [
     "command-logging-and-monitoring",
 ]
 OF_STREAMS = ["change-streams"]
-# Tests that are left out: docs/gateway.md tells of them.
+# Tests that are left out: docs/gateway.md lists them.
 # They wait for a secondary until they are given up: on every replica set of one member.
 WANT_SECONDARY = [
     "should respect client-level read preference",

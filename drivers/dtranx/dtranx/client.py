@@ -192,7 +192,7 @@ class Tranx:
         kept: Version | None = None,
     ):
         self._client = client
-        # What a refusal said that keys hold now: it counts as read once it is asked for.
+        # Items that came with a refusal: one counts as read once the program gets it.
         self._brought = brought or {}
         self._reads: dict[bytes, Item | None] = {}
         self._scans: list[ScanRead] = []

@@ -109,7 +109,8 @@ class _Bank:
                     f"put {payee} {of_payee + 1}",
                     f"put {receipt} {payer},{payee}",
                 )
-                # 1: one of the accounts holds something else by now. Others: nobody knows.
+                # 1: one of the accounts holds something else by now. Others: the outcome is not
+                # known.
                 if done.returncode == 0:
                     answered.append(receipt.encode())
                 if done.returncode != 1:

@@ -108,7 +108,7 @@ class Once(unittest.TestCase):
         client = self.client()
         with self.assertRaises(UnknownError):
             self.put(client)
-        # What is asked next is asked under the new name.
+        # The next request goes out under the new name.
         self.assertEqual(self.put(client), VERSION)
         (_, [first]), (name, [second]) = self.heard[1:]
         self.assertEqual((name, second.repeated), (FIRST, False))
