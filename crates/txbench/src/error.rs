@@ -12,7 +12,7 @@ pub enum BenchError {
     Driver(mongodb::error::Error),
     /// An error of MongoTx.
     MongoTx(mongotx::Error),
-    /// An argument is wrong, or asks for something that cannot be done. Names the target, the
+    /// An argument is wrong, or demands something that cannot be done. Names the target, the
     /// workload or the option.
     Refused(String),
     /// Any other error, with its message.
@@ -50,7 +50,7 @@ impl From<mongotx::Error> for BenchError {
     }
 }
 
-/// How one operation of a [`crate::targets::Session`] fails.
+/// Failure of one operation of a [`crate::targets::Session`].
 #[derive(Debug)]
 pub enum OpError {
     /// A rival was in the way. The transaction is rolled back, nothing of it is left: try it again.

@@ -2,7 +2,7 @@
 //!
 //! A [`workload`] generates work and checks the data; a [`targets`] is a way to do transactions on
 //! a MongoDB server. Neither knows the other: between them stands [`targets::Session`], the
-//! operations of an ordinary driver. [`run`] brings them together and measures; [`report`] tells
+//! operations of an ordinary driver. [`run`] brings them together and measures; [`report`] shows
 //! the result.
 //!
 //! Start reading at [`workload::Workload`] and [`targets::Target`]. Adding one of either is a

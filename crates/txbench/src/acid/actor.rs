@@ -17,7 +17,7 @@ const LIMIT: Duration = Duration::from_secs(30);
 /// Pause between two attempts.
 const PAUSE: Duration = Duration::from_millis(20);
 
-/// One of a test's two users.
+/// One of the two users of a test.
 pub(super) struct Actor {
     session: Box<dyn Session>,
     how: How,
@@ -44,8 +44,8 @@ impl Actor {
         }
     }
 
-    /// A whole transaction, again and again until it has committed. Tells when it was rolled back
-    /// for the first time.
+    /// Runs a whole transaction, again and again until it has committed. Notifies `rolled_back`
+    /// after each rollback.
     async fn persist<T>(
         &mut self,
         rolled_back: &Notify,
@@ -72,14 +72,14 @@ impl Actor {
     }
 }
 
-/// How the first transaction ends.
+/// End of the first transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum End {
     Commit,
     Rollback,
 }
 
-/// When the second transaction was done.
+/// Time at which the second transaction was done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum When {
     /// Before the first had ended: it did not wait.

@@ -33,7 +33,7 @@ use crate::{
 const CLIENTS: u32 = 4;
 /// Orders that are acknowledged before the server is killed.
 const ENOUGH: usize = 40;
-/// How long that may take.
+/// Time limit for these orders.
 const LIMIT: Duration = Duration::from_secs(60);
 const LOOK: Duration = Duration::from_millis(10);
 const PAUSE: Duration = Duration::from_millis(5);

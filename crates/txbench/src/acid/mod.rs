@@ -1,7 +1,7 @@
 //! TPC-C's ACID tests (clause 3) on every target: atomicity (3.2.2), consistency (3.3.3), isolation
 //! (3.4.2) and durability (3.5.3), on a small database.
 //!
-//! They show what a target keeps of a transaction's promises. The isolation tests ask for what
+//! They show what a target keeps of a transaction's promises. The isolation tests demand what
 //! serializable transactions have: 1 to 6 need read committed, 7 repeatable reads (P2), 8 and 9 the
 //! absence of phantoms (P3). A target may keep others waiting, may roll one back that is then tried
 //! again, or may show a snapshot: what counts is what is seen and left.
@@ -88,7 +88,7 @@ pub async fn run_acid(args: &AcidArgs) -> Result<AcidReport, BenchError> {
 fn levels(name: TargetName, asked: &[Isolation]) -> Result<Vec<Isolation>, BenchError> {
     let traits = name.traits();
     if traits.isolations.is_empty() {
-        // Nothing is isolated, and nothing can be asked for.
+        // The target isolates nothing, and has no levels to choose.
         return Ok(vec![Isolation::default()]);
     }
     asked.iter().try_for_each(|level| traits.check_isolation(*level))?;

@@ -9,18 +9,18 @@ use crate::targets::Isolation;
 /// Results of all targets.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct AcidReport {
-    /// In the order they were tested.
+    /// Reports of the targets, in the order they were tested.
     pub targets: Vec<TargetReport>,
 }
 
-/// One target at one isolation level.
+/// Results of one target at one isolation level.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct TargetReport {
     /// Name of the target.
     pub target: String,
     /// The level; `None` for a target without transactions.
     pub isolation: Option<Isolation>,
-    /// In the order of the clauses.
+    /// Results of the tests, in the order of the clauses.
     pub tests: Vec<TestReport>,
 }
 
@@ -35,7 +35,7 @@ pub struct TestReport {
     pub outcome: Outcome,
 }
 
-/// How a test came out.
+/// Outcome of a test.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Outcome {

@@ -1,4 +1,4 @@
-//! The machine's size, and the processor time of this process, as Linux tells them.
+//! The machine's size, and the processor time of this process, as Linux reports them.
 
 use std::fs::read_to_string;
 

@@ -111,7 +111,7 @@ impl Bench {
         }
     }
 
-    /// How many nodes it has.
+    /// Number of nodes of the server.
     pub fn node_count(&self) -> usize {
         self.nodes.len()
     }
@@ -147,7 +147,7 @@ impl Bench {
         Ok(format!("mongod {version}, {kind}, journal on{cache}, {}", journal(&self.settings().await)))
     }
 
-    /// How the server was started, as far as it tells.
+    /// Options that the server was started with, as far as it reports them.
     async fn settings(&self) -> Document {
         self.db().run_command(doc! {"getCmdLineOpts": 1}).await.unwrap_or_default()
     }

@@ -36,7 +36,7 @@ pub struct PapersArgs {
 }
 
 impl PapersArgs {
-    /// The figures that were asked for.
+    /// The figures that the options name.
     ///
     /// # Errors
     /// [`BenchError::Refused`] for a figure that does not exist.

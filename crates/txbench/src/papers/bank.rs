@@ -3,7 +3,7 @@
 //! replica set.
 //!
 //! Without `--replica-uri` the replica set is started here, with as many nodes as the largest write
-//! concern asks for, and ends with the command.
+//! concern needs, and ends with the command.
 //!
 //! The paper's server let no more than 100 operations a second through, and so its rows hardly
 //! differ. It left `j` for later; here it is `--journal`.

@@ -30,7 +30,7 @@ pub struct PaperFigure {
 pub struct Work {
     /// Name of the work in tables and charts.
     pub name: &'static str,
-    /// As `mongotx-bench` takes it.
+    /// Command line of the figure for `mongotx-bench`.
     pub command: &'static str,
 }
 
@@ -81,7 +81,7 @@ const LEFT_OUT: PaperFigure = PaperFigure {
     compared: &[],
 };
 
-/// All of them, in the papers' order.
+/// All figures, in the papers' order.
 pub static FIGURES: &[PaperFigure] = &[
     PaperFigure {
         id: "000-9",

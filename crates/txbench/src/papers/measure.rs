@@ -14,7 +14,7 @@ const OVERHEAD: Duration = Duration::from_secs(2);
 
 /// A measurement that was made, or not.
 pub struct Measured {
-    /// The measurement that was asked for.
+    /// The measurement, as planned.
     pub measurement: Measurement,
     /// The command that repeats it; empty where it was not made.
     pub command: String,

@@ -29,7 +29,7 @@ pub use self::{args::PapersArgs, figures::FIGURES, output::Written};
 use crate::error::BenchError;
 
 /// Measures these figures and writes the page, the Markdown and the results into the directory that
-/// was asked for. `command` repeats it; `tell` gets a line for each step.
+/// the options name. `command` repeats it; `tell` gets a line for each step.
 ///
 /// # Errors
 /// [`BenchError::Refused`] for arguments that cannot be, [`BenchError::Failed`] for a file that

@@ -23,7 +23,7 @@ const TITLE: &str = "The papers' figures, measured here";
 pub struct Written {
     /// A few lines about each figure, and the names of the files.
     pub said: String,
-    /// Whether everything that can be measured was.
+    /// Whether all measurements that are possible were made.
     pub complete: bool,
     /// Whether any run of a target with transactions was broken.
     pub broken: bool,

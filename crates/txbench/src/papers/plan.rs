@@ -14,7 +14,7 @@ use crate::{
     workload::registry::{WorkloadCommand, WorkloadSpec},
 };
 
-/// One measurement of a plan.
+/// A measurement that a plan consists of.
 #[derive(Clone, Debug)]
 pub struct Measurement {
     /// Work that is measured.

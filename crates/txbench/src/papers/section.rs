@@ -66,7 +66,7 @@ fn missing(figure: &PaperFigure, measured: &[&Measured]) -> Vec<String> {
     missing
 }
 
-/// How one measurement was made.
+/// Command and facts of one measurement, as notes under its figures.
 fn notes(measured: &Measured, common: &[String]) -> Vec<String> {
     let Ok(result) = &measured.outcome else { return Vec::new() };
     let own = result.facts.iter().filter(|fact| !common.contains(fact)).map(String::as_str);

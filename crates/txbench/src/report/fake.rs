@@ -35,7 +35,7 @@ pub(crate) fn result(title: &str, runs: Vec<RunResult>) -> BenchResult {
     }
 }
 
-/// How a made-up target behaves.
+/// Behaviour of a made-up target.
 struct Nature {
     target: &'static str,
     /// Time of one transaction without rivals.

@@ -25,7 +25,7 @@ pub struct BenchResult {
     pub runs: Vec<RunResult>,
 }
 
-/// One target, one number of clients, one round.
+/// Result of one run: one target, one number of clients, one round.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct RunResult {
     /// Name of the target.
@@ -38,8 +38,8 @@ pub struct RunResult {
     pub processes: u32,
     /// Number of the round, from 1.
     pub round: u32,
-    /// Transactions a second that were asked for; `None` in a closed loop, where each client begins
-    /// when it is ready.
+    /// Transactions a second that the option demands; `None` in a closed loop, where each client
+    /// begins when it is ready.
     pub rate: Option<f64>,
     /// Seconds of the time measured.
     pub seconds: f64,

@@ -91,7 +91,7 @@ impl Report {
     }
 }
 
-/// How cells are put together.
+/// Form in which the cells of a line are put together.
 struct Form {
     before: &'static str,
     between: &'static str,

@@ -9,7 +9,7 @@ const MARKDOWN: &str = "--markdown-file";
 const JSON: &str = "--json";
 const HTML: &str = "--html";
 
-/// Writes the files that were asked for; answers what is to be printed.
+/// Writes the files that the options name; returns the text to print.
 ///
 /// # Errors
 /// [`BenchError::Failed`] for a file that cannot be written, by the name of the option.
@@ -23,7 +23,7 @@ pub fn write(result: &BenchResult, output: &OutputArgs) -> Result<String, BenchE
     write_report(&tables::report(result), output.markdown, output.markdown_file.as_deref())
 }
 
-/// Writes the tables, as Markdown, where it was asked for; answers what is to be printed.
+/// Writes the tables, as Markdown, to the file if there is one; returns the text to print.
 ///
 /// # Errors
 /// [`BenchError::Failed`] for a file that cannot be written.
@@ -35,8 +35,7 @@ pub fn write_report(report: &Report, as_markdown: bool, file: Option<&Path>) -> 
     Ok(if as_markdown { markdown } else { report.to_text() })
 }
 
-/// Looks whether the files can be where they are asked for, before hours are spent on what would
-/// stand in them.
+/// Checks that the files of the options can be written, before hours are spent on measuring.
 ///
 /// # Errors
 /// [`BenchError::Refused`], by the name of the option.

@@ -24,7 +24,7 @@ use crate::{error::BenchError, measure::Second};
 
 /// The hidden subcommand of the command that runs a part.
 pub const SUBCOMMAND: &str = "bench-clients";
-/// How often a child tells how far it is.
+/// Time between two progress reports of a child.
 const EVERY: Duration = Duration::from_millis(250);
 /// How long a child may be silent: it answers every [`EVERY`], but while it connects and ends.
 const SILENCE: Duration = Duration::from_secs(120);

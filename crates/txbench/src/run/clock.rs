@@ -40,7 +40,7 @@ impl Clock {
         }
     }
 
-    /// From now on it is measured.
+    /// Begins the time that is measured.
     pub(crate) fn measure(&self) {
         self.measured_since.get_or_init(Instant::now);
         self.phase.send_replace(Phase::Measure);
@@ -56,7 +56,7 @@ impl Clock {
         *self.phase.borrow() == Phase::Stop
     }
 
-    /// How long ago it was stopped.
+    /// Time since the clock was stopped; zero before.
     pub(crate) fn stopped_for(&self) -> Duration {
         self.stopped_at.get().map_or(Duration::ZERO, Instant::elapsed)
     }

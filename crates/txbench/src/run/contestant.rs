@@ -41,7 +41,7 @@ impl Contestant {
 /// The requested levels that a target has.
 fn levels(traits: &Traits, asked: &[Isolation]) -> Result<Vec<Isolation>, BenchError> {
     if traits.isolations.is_empty() {
-        // Nothing is isolated, whatever is asked.
+        // The target isolates nothing, whatever levels the options name.
         return Ok(asked.iter().take(1).copied().collect());
     }
     let possible: Vec<Isolation> = asked.iter().filter(|level| traits.isolations.contains(level)).copied().collect();

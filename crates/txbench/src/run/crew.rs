@@ -77,7 +77,7 @@ async fn order(children: &mut [Child], order: Order) -> Result<(), BenchError> {
     Ok(())
 }
 
-/// Parts of nearly equal size; fewer than asked when there are fewer clients.
+/// Divides the clients into parts of nearly equal size; there are no more parts than clients.
 fn divide(whole: &Job, processes: u32) -> Vec<Job> {
     let processes = processes.min(whole.count).max(1);
     let edge =

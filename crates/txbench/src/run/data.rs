@@ -11,7 +11,7 @@ use mongotx::drop_record_database;
 
 /// The loaded database of a target.
 pub(crate) struct Data {
-    /// How the target is connected to it.
+    /// Connection of the target to the database.
     pub(crate) connection: Connection,
     totals: Totals,
     violations: u64,

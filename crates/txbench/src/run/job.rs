@@ -21,9 +21,9 @@ pub struct Job {
     pub connection: Connection,
     /// The index of the first client of this part.
     pub first: u32,
-    /// How many clients this part has.
+    /// Number of clients of this part.
     pub count: u32,
-    /// How many all parts have.
+    /// Number of clients of all parts.
     pub of: u32,
     /// Differs between runs, not between targets.
     pub seed: u64,
@@ -69,7 +69,7 @@ pub enum Order {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Answer {
-    /// All clients are connected and work.
+    /// All clients are connected, and work has begun.
     Ready,
     /// The progress of the part.
     Progress {

@@ -90,7 +90,7 @@ fn refuse_misfits(workload: &dyn Workload, args: &RunArgs) -> Result<(), BenchEr
     Ok(())
 }
 
-/// Refuses targets whose servers have too few nodes for the durability asked for.
+/// Refuses targets whose servers have too few nodes for the demanded durability.
 fn refuse_missing_nodes(workload: &dyn Workload, servers: &Servers, args: &RunArgs) -> Result<(), BenchError> {
     for target in &args.targets {
         servers.check_nodes("--write-concern", *target, args.write_concern)?;

@@ -87,8 +87,8 @@ pub struct Connection {
     pub sessions: u32,
     /// Durability that a commit waits for.
     pub durability: Durability,
-    /// One of [`Traits::isolations`](super::Traits::isolations); without transactions it is
-    /// nothing.
+    /// One of [`Traits::isolations`](super::Traits::isolations); a target without transactions
+    /// ignores it.
     pub isolation: Isolation,
     /// How long a write waits for a rival's lock before it is a conflict, with targets that wait.
     pub lock_wait_ms: u64,

@@ -18,7 +18,7 @@ use mongodb::{
 use super::{Acknowledged, Connection, Durability, Index};
 use crate::error::{BenchError, OpError, OpResult};
 
-/// How long the driver looks for a server.
+/// Time for which the driver looks for a server.
 const SELECTION: Duration = Duration::from_secs(10);
 /// How long one write may wait for its acknowledgement by other nodes, unless the connection string
 /// has a `wTimeoutMS`.
@@ -76,7 +76,7 @@ impl CountingDriver {
         self.write_timeout
     }
 
-    /// How many nodes keep the data.
+    /// Number of nodes that keep the data.
     pub(crate) async fn node_count(&self) -> Result<usize, BenchError> {
         let hello = self.client.database("admin").run_command(doc! {"hello": 1}).await?;
         Ok(hello.get_array("hosts").map_or(1, Vec::len))

@@ -8,7 +8,7 @@ use crate::error::BenchError;
 /// A function that connects a target.
 pub type Connect = fn(Connection) -> BoxFuture<'static, Result<Box<dyn Target>, BenchError>>;
 
-/// How a target is found.
+/// A target of the registry.
 pub struct Entry {
     /// Properties of the target.
     pub traits: Traits,

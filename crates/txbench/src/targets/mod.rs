@@ -38,7 +38,7 @@ use crate::error::{BenchError, OpResult};
 pub struct Index {
     /// Key pattern, as `createIndexes` takes it.
     pub key: Document,
-    /// Whether values have to be unique.
+    /// Whether two documents must not have the same values.
     pub unique: bool,
 }
 
@@ -77,16 +77,16 @@ pub struct Find {
     pub filter: Document,
     /// Fields of the documents; all when empty.
     pub projection: Document,
-    /// In what order; any when empty.
+    /// Order of the documents; any when empty.
     pub sort: Document,
-    /// At most so many; all when 0.
+    /// Greatest number of documents; all when 0.
     pub limit: u32,
     /// The transaction is about to update what it finds: a target that can lock it locks it now.
     pub for_update: bool,
 }
 
 impl Find {
-    /// All fields of the documents that match.
+    /// A read of all fields of the documents that match.
     pub fn new(filter: Document) -> Self {
         Self { filter, ..Self::default() }
     }
@@ -146,7 +146,7 @@ pub struct Update {
 pub trait Session: Send {
     /// Begins a transaction with these options.
     fn begin<'a>(&'a mut self, options: &'a TxOptions) -> BoxFuture<'a, OpResult<()>>;
-    /// Commits. The answer is as durable as was asked.
+    /// Commits. The answer comes once the commit is as durable as the options demand.
     fn commit(&mut self) -> BoxFuture<'_, OpResult<()>>;
     /// Rolls back; does nothing where no transaction is open. A target without transactions cannot
     /// take anything back.

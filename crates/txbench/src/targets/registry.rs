@@ -7,7 +7,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
 pub use super::entry::{Connect, Entry};
 use super::{Traits, faulty, gateway, mongotx, mvcc, native, plain, recipe};
 
-/// In the order in which they are explained.
+/// All targets, in the order in which the documentation explains them.
 pub static TARGETS: &[&Entry] = &[
     &plain::ENTRY,
     &native::ENTRY,

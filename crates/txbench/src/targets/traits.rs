@@ -50,14 +50,13 @@ impl fmt::Display for Feature {
 pub struct Traits {
     /// Name of the target in `--targets`.
     pub name: &'static str,
-    /// One line: what it is.
+    /// Description of the target, in one line.
     pub about: &'static str,
     /// Whether several operations happen all or not at all, and rivals see nothing of them before.
     pub transactional: bool,
-    /// Whether it needs a replica set.
+    /// Whether the target needs a replica set.
     pub needs_replica_set: bool,
-    /// The levels that its transactions can have; none where transactions are not isolated,
-    /// whatever is asked.
+    /// The levels that its transactions can have; none where transactions are not isolated.
     pub isolations: &'static [Isolation],
     /// Whether a write can wait for a rival's lock
     /// ([`Connection::lock_wait_ms`](super::Connection::lock_wait_ms)); with others it is a

@@ -34,7 +34,7 @@ pub trait WorkloadOptions: Args + Serialize {
     fn make(&self) -> Result<Box<dyn Workload>, BenchError>;
 }
 
-/// How a check of the data came out.
+/// Result of a check of the data.
 pub type Check = Result<(), Broken>;
 
 /// Result of a check that has not passed.
@@ -90,7 +90,7 @@ pub struct Chosen {
     pub wait: Duration,
 }
 
-/// How an attempt ended that did not fail.
+/// End of an attempt that did not fail.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Done {
     /// The transaction was committed.
@@ -111,7 +111,7 @@ pub struct Totals {
     pub committed: u64,
     /// Transactions that may or may not have happened.
     pub unknown: u64,
-    /// The sums of what clients tell ([`Client::effects`]).
+    /// The sums of the numbers that clients report ([`Client::effects`]).
     pub effects: BTreeMap<String, u64>,
 }
 

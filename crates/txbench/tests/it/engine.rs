@@ -55,7 +55,7 @@ async fn levels_take_turns_as_targets_do() {
         assert_eq!(run.broken, None, "{}", run.target);
         run.commands.values().sum::<u64>() as f64 / run.counts.committed() as f64
     };
-    // Somebody has to look whether what was read is of one moment.
+    // Snapshot costs a command: it checks that all that was read is of one moment.
     assert!(commands(3) > commands(2) + 0.5, "{} and {}", commands(2), commands(3));
     for told in ["mvcc, read committed: ", "mongotx, snapshot: "] {
         assert!(result.facts.iter().any(|fact| fact.starts_with(told)), "{told}: {:?}", result.facts);

@@ -25,7 +25,7 @@ fn entries() -> impl Iterator<Item = &'static Entry> {
     TARGETS.iter().copied().filter(|entry| !["mongotx-published", "gateway"].contains(&entry.traits.name))
 }
 
-/// It keeps what most nodes have, and refuses to be asked for other numbers.
+/// The gateway waits for the majority, and refuses other numbers of nodes.
 async fn check_gateway(bench: &Bench) {
     let gateway = "gateway".parse::<TargetName>().unwrap().entry();
     let target = connect(gateway, bench, &db(gateway), "").await.unwrap();

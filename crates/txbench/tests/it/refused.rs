@@ -1,4 +1,4 @@
-//! Work that a target cannot do is refused by name, before any server is started or asked.
+//! Work that a target cannot do is refused by name, before any server is started or reached.
 
 use crate::common;
 
@@ -15,7 +15,7 @@ struct Acid {
     args: AcidArgs,
 }
 
-/// Nobody listens there: whoever asks this server says so, and not what the test expects.
+/// No server listens there: a connection to it fails with another error than the test expects.
 const NOBODY: &str = "mongodb://127.0.0.1:1/?serverSelectionTimeoutMS=300";
 
 async fn assert_refused(line: &str, words: &[&str]) {

@@ -8,14 +8,14 @@ use serde::Serialize;
 pub struct Figure {
     /// Title above the chart.
     pub title: String,
-    /// How to read it, a sentence or two.
+    /// Explanation of the figure for its reader, a sentence or two.
     #[serde(skip)]
     pub about: String,
     /// Views that can be chosen; the first is shown at once. A figure needs at least one.
     pub views: Vec<View>,
 }
 
-/// One of the views of a figure.
+/// One view of a figure; its buttons switch between them.
 #[derive(Clone, Debug, Serialize)]
 pub struct View {
     /// Label of the view in the choice.
@@ -54,13 +54,13 @@ pub enum Plot {
 pub struct Axis {
     /// Label of the axis, with the unit.
     pub label: String,
-    /// How values are spread over it.
+    /// Scale of the values.
     pub scale: Scale,
     /// Values at which the axis has marks; empty: where they fit.
     pub ticks: Vec<f64>,
 }
 
-/// How values are spread over an axis.
+/// Spread of values over an axis.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Scale {
@@ -98,7 +98,7 @@ pub struct Point {
     pub most: Option<f64>,
     /// Further remark about the point.
     pub note: String,
-    /// Why there are no figures.
+    /// Reason why there are no figures, if there are none.
     pub broken: Option<String>,
 }
 
@@ -122,7 +122,7 @@ pub struct Bar {
     pub values: Vec<f64>,
     /// Further remark about the bar.
     pub note: String,
-    /// Why there are no figures.
+    /// Reason why there are no figures, if there are none.
     pub broken: Option<String>,
 }
 
@@ -134,7 +134,7 @@ impl Axis {
 }
 
 impl Figure {
-    /// Whether there is anything to see.
+    /// Whether any view has something to draw.
     pub fn has_figures(&self) -> bool {
         self.views.iter().any(|view| match &view.plot {
             Plot::Lines { series, .. } => series.iter().any(|line| line.points.iter().any(|p| p.broken.is_none())),

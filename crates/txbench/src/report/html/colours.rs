@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-/// How many colours the style sheet has.
+/// Number of colours in the style sheet.
 const COLOURS: u8 = 8;
 /// The targets whose colours are fixed, in the order of the style sheet's.
 const FIXED: [&str; 8] = ["mongotx", "plain", "native", "mongotx-published", "mvcc", "recipe", "gateway", "dtranx"];

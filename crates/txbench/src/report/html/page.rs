@@ -45,7 +45,7 @@ pub struct Section {
     pub heading: String,
     /// Paragraphs before tables and charts.
     pub prose: Vec<String>,
-    /// How it was measured, a line each.
+    /// Notes on the way of measuring, a line each.
     pub notes: Vec<String>,
     /// Runs that have no figures, with the reason.
     pub broken: Vec<String>,
@@ -109,7 +109,7 @@ fn switches(targets: &[Coloured]) -> Markup {
             @for target in targets {
                 label { input type="checkbox" value=(target.name) checked; svg aria-hidden="true" {} (target.name) }
             }
-            // The script asks it for the name of its language.
+            // The script reads the namespace of SVG from it.
             @if targets.is_empty() { svg aria-hidden="true" {} }
         }
     }

@@ -90,7 +90,7 @@ impl Figures {
         })
     }
 
-    /// All commands sent for each committed transaction.
+    /// Commands of all kinds that were sent for each committed transaction.
     pub fn commands_in_all_per_tx(&self) -> f64 {
         self.commands_per_tx.values().sum()
     }

@@ -17,7 +17,7 @@ pub struct KindFigures {
     pub kind: String,
     /// Number of committed transactions in a second.
     pub rate: Spread,
-    /// In percent of all transactions that committed.
+    /// Part of all committed transactions that are of the kind, in percent.
     pub share_percent: f64,
     /// Mean of the latencies, in milliseconds.
     pub mean_ms: f64,

@@ -29,11 +29,11 @@ pub struct Setting {
     pub clients: u32,
     /// Number of client processes.
     pub processes: u32,
-    /// Transactions a second that were asked for; `None` in a closed loop.
+    /// Transactions a second that the option demands; `None` in a closed loop.
     pub asked_rate: Option<f64>,
 }
 
-/// One target in one setting, all rounds.
+/// Figures of one target in one setting, over all rounds.
 #[derive(Clone, Debug)]
 pub struct Line {
     /// Setting of the runs.
@@ -48,7 +48,7 @@ pub struct Line {
 }
 
 impl Summary {
-    /// Of all runs of a result.
+    /// The summary of all runs of a result.
     pub fn of(result: &BenchResult) -> Self {
         let mut lines: Vec<Line> = Vec::new();
         for (setting, targets) in by_setting(&result.runs) {
@@ -130,7 +130,7 @@ fn by_setting(runs: &[RunResult]) -> Vec<(Setting, Targets<'_>)> {
     settings.into_iter().map(|setting| (setting.clone(), targets_in(&setting))).collect()
 }
 
-/// Why these rounds have no figures.
+/// Reason why these rounds have no figures.
 fn broken(runs: &[&RunResult]) -> Option<String> {
     let reasons: Vec<&str> = runs.iter().filter_map(|run| run.broken.as_deref()).collect();
     let first = reasons.first()?;

@@ -6,11 +6,11 @@ use crate::report::{
     table::{Column, Row},
 };
 
-/// The columns that tell the lines of one workload apart.
+/// The columns that identify a line of one workload.
 pub(super) struct Head {
     /// Whether any line had more than one client process.
     processes: bool,
-    /// Whether any line was asked for a rate.
+    /// Whether any line has a demanded rate.
     rate: bool,
 }
 
@@ -65,7 +65,7 @@ pub(super) fn range(spread: &Spread, rounds: usize) -> String {
     if rounds < 2 { String::new() } else { format!("[{}-{}]", plain(spread.least), plain(spread.most)) }
 }
 
-/// Nothing where it is not known.
+/// The number, or "-" where it is not known.
 pub(super) fn known(n: Option<f64>, how: fn(f64) -> String) -> String {
     n.map_or_else(|| "-".to_owned(), how)
 }

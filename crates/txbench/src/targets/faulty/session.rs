@@ -14,9 +14,9 @@ use crate::{
     targets::{Change, Find, Session, TxOptions, Update},
 };
 
-/// One in so many writes is hit.
+/// Number of writes of which one is faulty.
 const EVERY: u64 = 10;
-/// One in so many transactions is refused.
+/// Number of transactions of which one is refused.
 const EVERY_BEGIN: u64 = 2;
 
 pub(super) struct FaultySession {
@@ -30,7 +30,7 @@ impl FaultySession {
         Self { plain, fault, count }
     }
 
-    /// Whether this write is hit by this fault.
+    /// Counts a write. Returns whether the session has this fault, and the write is to show it.
     fn is_hit(&self, fault: Fault) -> bool {
         self.fault == fault && self.count().is_multiple_of(EVERY)
     }

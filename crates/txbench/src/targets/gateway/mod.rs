@@ -54,8 +54,8 @@ struct Through {
     connection: Connection,
 }
 
-/// The gateway's commits wait for the majority, in the journal. More than was asked is right, less
-/// is not.
+/// The gateway's commits wait for the majority, in the journal. A stronger durability than demanded
+/// is right, a weaker one is not.
 fn check(durability: Durability) -> Result<(), BenchError> {
     ENTRY.traits.check_durability(durability)?;
     match durability.nodes {
@@ -75,7 +75,7 @@ impl Through {
             tx_database: connection.db.clone(),
             isolation: match connection.isolation {
                 Isolation::ReadCommitted => ::mongotx::Isolation::ReadCommitted,
-                // The others are asked for by read concern.
+                // Clients choose the other levels by read concern.
                 _ => ::mongotx::Isolation::Snapshot,
             },
             commit_timeout: server.write_timeout(),

@@ -60,7 +60,7 @@ const fn entry(name: &'static str, about: &'static str, isolations: &'static [Is
 /// The library. Its records lie in the measurement's own database.
 struct MongoTx {
     client: Client,
-    /// For loading and looking, as another tool would.
+    /// The plain driver, for loading and checking, as another tool would do it.
     driver: CountingDriver,
     connection: Connection,
     concerns: Concerns,
@@ -76,7 +76,7 @@ struct Concerns {
 /// Durability of a decision when its commit is answered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Reach {
-    /// On as many nodes as was asked.
+    /// On as many nodes as the options demand.
     AsAsked,
     /// As published: on the primary alone, of so many nodes.
     PrimaryOf(usize),

@@ -1,6 +1,6 @@
 //! The end of a transaction.
 //!
-//! 1. The lock on the primary is removed, as durably as was asked: that is the commit. All versions
+//! 1. The lock on the primary is removed, as durably as demanded: that is the commit. All versions
 //!    were written before, to the same server, so that what makes this write durable makes them
 //!    durable.
 //! 2. The other documents are unlocked by the finisher, after the answer.

@@ -14,12 +14,12 @@ use super::{
 };
 use crate::error::OpResult;
 
-/// How often it is tried, a second apart.
+/// Number of attempts to end a doubt, a second apart.
 const ATTEMPTS: u32 = 30;
 const PAUSE: Duration = Duration::from_secs(1);
 
 impl Doubt {
-    /// Whether it is ended, at last.
+    /// Ends the doubt, with several attempts. Returns whether it is ended.
     pub(super) async fn end(&self, store: &Store) -> bool {
         for attempt in 0..ATTEMPTS {
             if attempt > 0 {

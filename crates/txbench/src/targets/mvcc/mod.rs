@@ -3,9 +3,9 @@
 //! 2.3). Read committed.
 //!
 //! A transaction's first version is its primary. All its versions carry a lock that names the
-//! primary; the commit removes the primary's lock, and a client that meets another lock asks the
-//! primary for the outcome. A transaction that is not decided ten seconds after its first write, by
-//! the server's clock, may be rolled back by any client that meets it. Rivals never wait: of two
+//! primary; the commit removes the primary's lock, and a client that meets another lock reads the
+//! outcome from the primary. A transaction that is not decided ten seconds after its first write,
+//! by the server's clock, may be rolled back by any client that meets it. Rivals never wait: of two
 //! that write one document, the second one has a conflict.
 //!
 //! It is made as fast as it honestly can be:
@@ -15,12 +15,12 @@
 //! - a document by its `_id`, and a range of `_id`s, is one command, on an index of `_id.key` and
 //!   `_id.ver`, whose newest versions are first. A document that was read by its `_id` is written
 //!   without being read again;
-//! - a query is two commands however many documents it finds: the second one asks for later
-//!   versions of all of them (the paper's asks for each). A third one is needed only where there
+//! - a query is two commands however many documents it finds: the second one reads the later
+//!   versions of all of them (the paper's has one for each). A third one is needed only where there
 //!   are later versions that were not found;
-//! - status is asked for only of locked versions of other transactions, for all in one command; a
-//!   reader need not ask after a primary, whose own lock says all; it does not ask about
-//!   transactions that its own process has committed;
+//! - status is read only for locked versions of other transactions, for all in one command; a
+//!   reader need not read that of a primary, whose own lock says all, nor that of transactions that
+//!   its own process has committed;
 //! - other documents are unlocked, and old versions removed, after the answer and for many
 //!   transactions in one command.
 //!

@@ -61,7 +61,7 @@ pub(super) fn projection(projection: &Document) -> Result<Document, String> {
     Ok(projection)
 }
 
-/// Whether `_id` is not wanted.
+/// Whether the projection leaves `_id` out.
 pub(super) fn hides_id(projection: &Document) -> bool {
     projection.get("_id").is_some_and(is_false)
 }
@@ -85,7 +85,7 @@ pub(super) enum ById {
     Condition,
 }
 
-/// Whether a filter is about `_id` alone.
+/// Analyses a filter; `None` if it is not about `_id` alone.
 pub(super) fn by_id(filter: &Document) -> Option<ById> {
     if !filter.keys().all(|field| field == "_id" || field.starts_with("_id.")) {
         return None;

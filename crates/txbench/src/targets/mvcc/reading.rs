@@ -4,13 +4,13 @@
 //! 1. A filter about `_id` alone matches all versions of a document or none, so that what is found
 //!    says which is the latest: one command. One key: its two newest versions, which are enough,
 //!    since a version that is not committed is the newest.
-//! 2. Any other filter is run on all versions, and a second command asks for the versions of all
+//! 2. Any other filter is run on all versions, and a second command reads the versions of all
 //!    documents found (without their contents): there may be later ones that do not match. Where a
 //!    later version was not found, because it does not match or was committed meanwhile, a third
 //!    command runs the filter on the right versions; so the answer is in order, too.
-//! 3. Locks whose transactions are not known are asked after, all at once. Where one turns out to
-//!    be decided, what was read may be what it wrote at first and not what it committed: all is
-//!    read again.
+//! 3. The status of locks whose transactions are not known is read, all at once. Where one turns
+//!    out to be decided, what was read may be what it wrote at first and not what it committed: all
+//!    is read again.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -33,7 +33,7 @@ use crate::{
 
 /// How often a read is made again because transactions were decided meanwhile.
 const ROUNDS: usize = 20;
-/// Keys that are asked for in one command.
+/// Greatest number of keys in one command.
 const KEYS: usize = 1_000;
 
 /// The reads of one operation.
@@ -45,11 +45,11 @@ pub(super) struct Reader<'a> {
 /// Results of one round of reading.
 #[derive(Default)]
 struct Round {
-    /// In the order asked for.
+    /// Versions that were found, in the order of the query.
     found: Vec<Version>,
     /// All versions of the documents found, without contents; `None` where `found` has them all.
     history: Option<Vec<Version>>,
-    /// Whether there may be more.
+    /// Whether the query may have more results.
     more: bool,
 }
 

@@ -271,8 +271,8 @@ impl Work<'_> {
         Ok(matched)
     }
 
-    /// An `_id` is not unique by itself any more: one command asks for versions that are there,
-    /// another one writes.
+    /// Versions make `_id` alone not unique: one command looks for versions that are there, another
+    /// one writes.
     async fn insert(&mut self, collection: &str, documents: Vec<Document>) -> OpResult<()> {
         let new = documents.into_iter().map(|mut document| split(&mut document));
         let mut new: Vec<(Bson, Document)> = new.collect::<Result<_, _>>()?;

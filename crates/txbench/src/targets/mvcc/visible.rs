@@ -1,5 +1,5 @@
-//! The version of a document that a reader sees: its own, or the latest that is committed. Decided
-//! here, asked elsewhere.
+//! The version of a document that a reader sees: its own, or the latest that is committed. Pure:
+//! others read the outcomes that it needs.
 
 use std::collections::HashMap;
 
@@ -13,7 +13,7 @@ use super::format::{Key, Lock, Version, VersionId};
 pub(super) enum Fate {
     /// The transaction is committed.
     Committed,
-    /// Not decided, and its time is not up.
+    /// Not decided, and still within its time.
     Pending,
     /// The transaction has no primary any more: a lock of it that is still there is dead.
     Gone,
@@ -28,8 +28,8 @@ pub(super) struct Viewer<'a> {
     pub(super) collection: &'a str,
     /// The own transaction, where there is one.
     pub(super) own: Option<ObjectId>,
-    /// Whether something is to be written: then even the lock of a primary, which tells a reader
-    /// all it needs, is asked after, since its time may be up.
+    /// Whether the operation writes. If so, the outcome is read even for the lock of a primary,
+    /// which tells a reader all it needs: the transaction's time may be up.
     pub(super) writes: bool,
 }
 
@@ -39,7 +39,7 @@ impl Viewer<'_> {
         version.lock.as_ref().filter(|lock| Some(lock.tx) != self.own)
     }
 
-    /// The lock whose transaction must be asked after before anything can be said.
+    /// The lock on this version whose outcome must be read before the version can be judged.
     pub(super) fn unknown<'v>(&self, version: &'v Version, fates: &Fates) -> Option<&'v Lock> {
         let lock = self.rival(version)?;
         let told = !self.writes && lock.decides(self.collection, &version.id);
@@ -78,7 +78,7 @@ impl Viewer<'_> {
     }
 }
 
-/// Whether this version is that one.
+/// Whether the two ids are the same.
 pub(super) fn is_same(one: &VersionId, other: &VersionId) -> bool {
     one.ver == other.ver && Key::of(&one.key) == Key::of(&other.key)
 }

@@ -16,7 +16,7 @@ pub(super) enum Work {
     Met(Place),
     /// A transaction was given up.
     Doubt(Box<Doubt>),
-    /// Tells when all work before is done.
+    /// Signals that all work before it is done.
     Flush(oneshot::Sender<()>),
 }
 

@@ -3,7 +3,7 @@
 //!
 //! The driver sends a repeated commit with `w: "majority"`. When too few nodes have confirmed a
 //! commit in time it is therefore not repeated: the answer would be about another durability than
-//! was asked for.
+//! the one demanded.
 
 use mongodb::{
     ClientSession,

@@ -20,7 +20,7 @@ pub(super) fn op_error(error: Error) -> OpError {
     write_error(error)
 }
 
-/// Why a transaction has to be begun again.
+/// Reason, by the error's code, why a transaction has to be begun again.
 fn reason(code: Option<i32>) -> &'static str {
     match code {
         Some(WRITE_CONFLICT) => "write conflict",

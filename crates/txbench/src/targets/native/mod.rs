@@ -3,8 +3,8 @@
 //! Read committed begins them with read concern `local`: what other targets read with outside
 //! transactions, and the least that the server offers. (Within a transaction it never shows what is
 //! not committed, and all reads come from one snapshot of the primary: the server gives more than
-//! was asked.) Repeatable read begins them with `snapshot`, whose reads are besides of one point in
-//! time that most of the nodes have.
+//! read committed.) Repeatable read begins them with `snapshot`, whose reads are besides of one
+//! point in time that most of the nodes have.
 //!
 //! A transaction that only reads is committed as applications do it: with a command of its own.
 

@@ -26,7 +26,7 @@ pub(in crate::targets) struct NativeSession {
     isolation: Isolation,
     /// Whether a transaction is open.
     open: bool,
-    /// For what is done outside one.
+    /// Session for operations outside a transaction.
     plain: PlainSession,
 }
 

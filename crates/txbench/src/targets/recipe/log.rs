@@ -3,7 +3,7 @@
 //! 1. initial: what is to be done is written down. Interrupted here, nothing has happened.
 //! 2. pending: from here on it is gone through with.
 //! 3. The changes are made, in one command for each collection; each marks its document.
-//! 4. applied: as durable as was asked, and with it all before.
+//! 4. applied: as durable as demanded, and with it all before.
 //! 5. The marks are removed, likewise.
 //! 6. done.
 

@@ -36,7 +36,7 @@ pub(super) struct Initial {
     pub(super) balance: Money,
 }
 
-/// All accounts; each has an ordinal, from 0.
+/// The accounts of a bank; each has an ordinal, from 0.
 #[derive(Debug)]
 pub(super) enum Accounts {
     /// The accounts of the paper, and as many more as are needed, all empty. They take no memory.

@@ -24,7 +24,7 @@ pub(super) struct Expected {
     /// Whether the sequence number found is that of an operation on this account that happened, or
     /// may have.
     last_is_known: Vec<bool>,
-    /// By account: amounts of the operations in doubt.
+    /// Amounts of the operations in doubt, by account.
     doubts: BTreeMap<u32, Vec<Money>>,
     /// Number of operations that happened.
     pub(super) done: u64,

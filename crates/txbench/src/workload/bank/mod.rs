@@ -48,7 +48,7 @@ use crate::{
 const ACCOUNTS: &str = "accounts";
 /// Collection of the audit (`--audit`): a record of every operation.
 const AUDIT: &str = "audit";
-/// How far each client came: see `tally`.
+/// Collection with the progress of each client: see `tally`.
 const TALLIES: &str = "tallies";
 /// Accounts that are loaded at once.
 const BATCH: u32 = 5_000;

@@ -5,7 +5,7 @@ use super::money::Money;
 /// An operation with its place among all.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Operation {
-    /// From 1; no two operations have the same.
+    /// Sequence number, from 1; no two operations have the same.
     pub(super) sequence: i64,
     pub(super) change: Change,
 }
@@ -50,7 +50,7 @@ impl Change {
         std::iter::once(one).chain(other)
     }
 
-    /// How many documents it changes.
+    /// Number of documents that the operation changes.
     pub(super) fn documents(self) -> u32 {
         if matches!(self, Self::Transfer { .. }) { 2 } else { 1 }
     }

@@ -16,7 +16,7 @@ use crate::{
     targets::{Change as Modify, Find, Session, TxOptions, Update},
 };
 
-/// Does an operation in a transaction and commits it; or alone, where it is asked to.
+/// Does an operation in a transaction and commits it; or without a transaction, with `alone`.
 pub(super) async fn post(
     session: &mut dyn Session,
     options: &BankOptions,
@@ -56,7 +56,7 @@ fn update(options: &BankOptions, accounts: &Accounts, operation: Operation, effe
     Update { filter: key(options, accounts, effect.account), update: doc! {"$inc": inc, "$set": set} }
 }
 
-/// How an account is found.
+/// Filter that finds an account.
 pub(super) fn key(options: &BankOptions, accounts: &Accounts, ordinal: u32) -> Document {
     let field = if options.by_account { "Account" } else { "_id" };
     doc! {field: accounts.number(ordinal).as_ref()}

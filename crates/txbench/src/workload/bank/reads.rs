@@ -28,7 +28,7 @@ use crate::{
 pub(super) const DEPOSITED: &str = "Deposited";
 /// Sums are only read over so many accounts: each is one answer.
 const SUMMED: u32 = 1_000;
-/// How many of the largest balances are read.
+/// Number of the largest balances that one read returns.
 const LARGEST: u32 = 10;
 /// How many accounts are compared with the audit at once.
 const COMPARED: usize = 10;

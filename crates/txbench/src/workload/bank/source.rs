@@ -28,7 +28,7 @@ enum List {
 }
 
 impl Source {
-    /// So many operations of this generator.
+    /// A source that draws so many operations from this generator.
     pub(super) fn drawn(generator: Generator, operations: u64) -> Self {
         let accounts = Arc::new(Accounts::Counted(generator.accounts));
         Self { accounts, list: List::Drawn { generator, operations } }
@@ -90,7 +90,7 @@ pub(super) struct Replay {
     source: Source,
     index: u64,
     of: u64,
-    /// How often the operations were done.
+    /// Number of times that the operations were done.
     lap: i64,
     endless: bool,
     /// Operations given in this lap: one without any would be followed by others without end.

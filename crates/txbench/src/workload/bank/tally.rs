@@ -24,7 +24,7 @@ const ATTEMPTS: RangeInclusive<u32> = 1..=10;
 /// Operations of one client. They are numbered from 0 in the order of its replay.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Tally {
-    /// How many clients there were.
+    /// Number of clients of the run.
     pub(super) of: u32,
     /// Operations taken from the replay.
     pub(super) taken: i64,

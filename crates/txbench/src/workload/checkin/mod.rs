@@ -1,7 +1,7 @@
 //! Check-ins (paper 001, section 4, figure 8): a user looks for the points around, and checks in at
 //! the nearest.
 //!
-//! Each transaction is a `$near` that returns as many documents as asked, and one update by `_id`:
+//! Each transaction is a `$near` that returns a given number of documents, and one update by `_id`:
 //! how its latency and its commands grow with that number is what the figure shows. The paper
 //! varies the radius to vary the number of documents; here the number is given and the radius
 //! follows from the points, which gives the same number at every place.

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::{draw::Draw, kind::Kind};
 
-/// How often each kind is in one deck.
+/// Number of cards of each kind in one deck.
 const CARDS: [(Kind, usize); 5] =
     [(Kind::NewOrder, 10), (Kind::Payment, 10), (Kind::OrderStatus, 1), (Kind::Delivery, 1), (Kind::StockLevel, 1)];
 /// No think time is longer than so many times the mean (clause 5.2.5.4).

@@ -39,7 +39,7 @@ impl Draw {
         self.uniform(1..=100) <= percent
     }
 
-    /// At least 0 and less than 1.
+    /// A uniform number, at least 0 and less than 1.
     pub fn fraction(&mut self) -> f64 {
         self.0.random()
     }

@@ -3,12 +3,12 @@
 
 use super::schema::Schema;
 
-/// How the transactions are written.
+/// Choices about the way in which transactions are written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct How {
     /// Layout of the collections.
     pub schema: Schema,
-    /// Reads ask for the fields that are used and no others.
+    /// Reads return the fields that are used and no others.
     pub needed_fields: bool,
     /// Writes come before reads where they can, so that conflicts show early.
     pub writes_first: bool,

@@ -6,7 +6,7 @@
 pub struct District {
     /// Number of the warehouse, from 1.
     pub warehouse: u32,
-    /// Its number there, from 1 to 10.
+    /// Number of the district in its warehouse, from 1 to 10.
     pub number: u32,
 }
 
@@ -15,7 +15,7 @@ pub struct District {
 pub struct Customer {
     /// District of the customer.
     pub district: District,
-    /// Its number there, from 1.
+    /// Number of the customer in the district, from 1.
     pub number: u32,
 }
 
@@ -24,7 +24,7 @@ pub struct Customer {
 pub struct Order {
     /// District in which it was made.
     pub district: District,
-    /// Its number there, from 1.
+    /// Number of the order in the district, from 1.
     pub number: i64,
 }
 

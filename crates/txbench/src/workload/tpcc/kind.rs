@@ -12,11 +12,11 @@ pub enum Kind {
     NewOrder,
     /// A customer pays (clause 2.5).
     Payment,
-    /// A customer asks for the newest order (clause 2.6).
+    /// A customer wants to see the newest order (clause 2.6).
     OrderStatus,
     /// A warehouse delivers the oldest orders of its districts (clause 2.7).
     Delivery,
-    /// A district asks what is running out (clause 2.8).
+    /// A district wants to know which items are running out (clause 2.8).
     StockLevel,
 }
 

@@ -135,7 +135,7 @@ fn known(collection: &str, mut row: Document) -> Document {
     row
 }
 
-/// A session whose documents by `_id` are asked for by their natural keys.
+/// A session that finds documents by their natural keys instead of their `_id`s.
 pub struct Natural<'a>(pub &'a mut dyn Session);
 
 impl Session for Natural<'_> {

@@ -1,5 +1,5 @@
-//! Numbers that are not uniform (clause 2.1.6): some customers and items are asked for more often
-//! than others.
+//! Numbers that are not uniform (clause 2.1.6): some customers and items are used more often than
+//! others.
 
 use std::ops::RangeInclusive;
 

@@ -76,7 +76,7 @@ impl TpccOptions {
         Scale::new(self.warehouses, self.scale)
     }
 
-    /// How the transactions are written.
+    /// Choices of these options about the way in which transactions are written.
     pub fn how(&self) -> How {
         let on = !self.as_published;
         How {
@@ -88,7 +88,7 @@ impl TpccOptions {
         }
     }
 
-    /// How a transaction of this kind is begun.
+    /// Options of a transaction of this kind.
     pub fn transaction(&self, kind: Kind) -> TxOptions {
         TxOptions {
             durability: of(&self.tx_write_concern, kind),

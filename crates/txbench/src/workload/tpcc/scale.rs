@@ -60,7 +60,7 @@ impl Scale {
         self.of_districts(self.customers) * 10
     }
 
-    /// So many of each district, in all.
+    /// Number of rows in all, of which each district has so many.
     pub fn of_districts(&self, each: u32) -> u64 {
         u64::from(self.warehouses) * u64::from(DISTRICTS) * u64::from(each)
     }

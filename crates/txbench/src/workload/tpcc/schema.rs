@@ -49,7 +49,7 @@ impl Schema {
         }
     }
 
-    /// Its collections with their indexes.
+    /// Collections of the schema, with their indexes.
     pub fn collections(self) -> Vec<(&'static str, Vec<Index>)> {
         let by_name = index(doc! {"C_W_ID": 1, "C_D_ID": 1, "C_LAST": 1, "C_FIRST": 1});
         let oldest = index(doc! {"NO_W_ID": 1, "NO_D_ID": 1, "NO_O_ID": 1});

@@ -116,7 +116,7 @@ impl YcsbClient {
     }
 }
 
-/// Every record that is asked for exists.
+/// Fails if a record was not found: each record that is read exists.
 fn found(found: Option<()>) -> OpResult<()> {
     found.ok_or_else(|| OpError::Fatal(BenchError::Failed("a record that exists was not found".to_owned())))
 }

@@ -22,7 +22,7 @@ struct Command {
     options: BankOptions,
 }
 
-/// When clients stop.
+/// Condition on which clients stop.
 #[derive(Clone, Copy)]
 pub(crate) enum Stop {
     AtTheEnd,

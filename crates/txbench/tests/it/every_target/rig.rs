@@ -25,7 +25,7 @@ pub(crate) fn entries(needs: &[Feature]) -> Vec<&'static Entry> {
     found
 }
 
-/// Those that are transactional besides.
+/// The targets with these features that are transactional.
 pub(crate) fn transactional(needs: &[Feature]) -> Vec<&'static Entry> {
     entries(needs).into_iter().filter(|entry| entry.traits.transactional).collect()
 }

@@ -188,7 +188,7 @@ async fn a_document_that_is_changed_in_many_ways_is_written_once() {
     }
 }
 
-/// 1 if it is committed, 0 if somebody was in the way.
+/// 1 if the session commits, 0 if it meets a conflict.
 async fn committed(session: &mut dyn Session) -> i32 {
     match session.commit().await {
         refused if is_conflict(&refused) => 0,

@@ -60,7 +60,7 @@ impl Rig {
         session.update(DOCS, increment(1)).await.unwrap();
     }
 
-    /// Its time is up.
+    /// Makes the time of the open transaction be up.
     async fn expire(&self) {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs();
         let past = Timestamp { time: u32::try_from(now).unwrap() - 11, increment: 1 };

@@ -1,4 +1,4 @@
-//! Latency by percentile, up to the last percentile that the number of transactions can tell.
+//! Latency by percentile, up to the last percentile for which there are enough transactions.
 
 use super::{by_setting, by_target, setting, short};
 use crate::{

@@ -1,7 +1,7 @@
 //! The twelve conditions (clauses 3.3.2.1 to 3.3.2.12).
 //!
 //! The eleventh is stated for the state after the load, when nothing has been delivered by a
-//! transaction; deliveries are added here, so that it can be asked at any time.
+//! transaction; deliveries are added here, so that it can be checked at any time.
 
 use std::{collections::BTreeMap, ops::Bound::Included};
 

@@ -44,7 +44,7 @@ impl Reader<'_> {
         self.session.find(collection, Find::new(filter).project(fields)).await
     }
 
-    /// All warehouses and all districts.
+    /// Reads all warehouses and all districts.
     async fn warehouses(&mut self) -> OpResult<()> {
         for row in self.find(WAREHOUSE, doc! {}, &["W_ID", "W_YTD"]).await? {
             self.state.warehouses.insert(small(&row, "W_ID")?, number(&row, "W_YTD")?);

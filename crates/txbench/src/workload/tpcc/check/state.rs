@@ -50,7 +50,7 @@ pub struct CustomerState {
 pub struct OrderState {
     /// Number of the customer.
     pub customer: u32,
-    /// Whether O_CARRIER_ID has a value.
+    /// Whether `O_CARRIER_ID` has a value.
     pub has_carrier: bool,
     /// O_OL_CNT: number of lines.
     pub line_count: i64,

@@ -36,7 +36,7 @@ impl Terminal {
         Self { draw, nurands, scale, home, rollback_percent }
     }
 
-    /// Its source of random values.
+    /// The source of random values of these inputs.
     pub fn draw(&mut self) -> &mut Draw {
         &mut self.draw
     }

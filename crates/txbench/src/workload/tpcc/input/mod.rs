@@ -16,11 +16,11 @@ pub enum Input {
     NewOrder(NewOrder),
     /// A payment of a customer.
     Payment(Payment),
-    /// A customer asks for the newest order.
+    /// A customer wants to see the newest order.
     OrderStatus(Who),
     /// Deliveries of a warehouse.
     Delivery(Delivery),
-    /// A district asks what is running out.
+    /// A district wants to know which items are running out.
     StockLevel(StockLevel),
 }
 
@@ -73,9 +73,9 @@ pub struct Payment {
 /// A customer, as the user knows them.
 #[derive(Clone, Debug)]
 pub enum Who {
-    /// By the customer's number.
+    /// The customer gives the number.
     Number(Customer),
-    /// By the last name, which several customers have.
+    /// The customer gives the last name, which several customers have.
     Name {
         /// District of the customers.
         district: District,

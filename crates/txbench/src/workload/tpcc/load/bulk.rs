@@ -1,4 +1,4 @@
-//! Sends rows to the target in batches, and tells how far it is.
+//! Sends rows to the target in batches, and reports its progress.
 
 use bson::Document;
 

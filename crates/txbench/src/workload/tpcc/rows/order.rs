@@ -20,7 +20,7 @@ pub struct OrderRow {
     pub at: DateTime,
     /// Carrier that delivered it, if it was delivered.
     pub carrier: Option<u32>,
-    /// Its lines, those of a wrong item included.
+    /// Number of its lines, those of a wrong item included.
     pub line_count: usize,
     /// Whether all lines are supplied by the order's own warehouse.
     pub all_local: bool,

@@ -13,7 +13,7 @@ use crate::{
 /// Output of the terminal (clause 2.6.3.3), in part.
 #[derive(Clone, Debug)]
 pub struct Answer {
-    /// The customer who asks.
+    /// The customer who wants to see the order.
     pub customer: Customer,
     /// Balance of the customer, in cents.
     pub balance_cents: i64,

@@ -140,7 +140,7 @@ impl Work<'_> {
         Ok(())
     }
 
-    /// All fields, or the ones that are needed.
+    /// Projection to these fields, or to all where that choice is off.
     pub fn projection(&self, fields: &[&str]) -> Document {
         match self.how.needed_fields {
             true => fields.iter().map(|field| ((*field).to_owned(), Bson::Int32(1))).collect(),

@@ -31,7 +31,7 @@ pub struct Open {
 /// An order, as its customer sees it (clause 2.6.2.2).
 #[derive(Clone, Debug)]
 pub struct Shown {
-    /// Its number in the district.
+    /// Number of the order in the district.
     pub number: i64,
     /// Carrier that delivered it, if it was delivered.
     pub carrier: Option<i64>,

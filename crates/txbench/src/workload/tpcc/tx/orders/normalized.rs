@@ -31,7 +31,7 @@ pub(super) async fn newest(work: &mut Work<'_>, customer: Customer) -> OpResult<
     Ok(Some(shown(&order, lines.iter())?))
 }
 
-/// How a customer's newest order is found.
+/// Read that finds a customer's newest order.
 pub(super) fn newest_of(work: &Work<'_>, customer: Customer, fields: &[&str]) -> Find {
     let Customer { district, number } = customer;
     let (warehouse, district) = (i64::from(district.warehouse), i64::from(district.number));
