@@ -28,7 +28,7 @@ pub(crate) struct Event([u64; NUMBERS]);
 /// The place where events lie.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Place {
-    /// In the slots of the queue.
+    /// Events lie in the slots of the queue.
     Slots,
     /// Allocated by who sends, freed by who receives; the slots have pointers.
     Heap,

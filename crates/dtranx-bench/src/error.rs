@@ -13,7 +13,7 @@ pub(crate) enum BenchError {
     Missing {
         /// Name of the missing rival.
         rival: &'static str,
-        /// Why, and what to do about it.
+        /// Reason, and what to do about it.
         reason: String,
     },
     /// A store failed where it must not.

@@ -27,7 +27,7 @@ pub(crate) struct Machine {
 }
 
 impl Machine {
-    /// This one. What it does not tell stays empty.
+    /// Describes this machine. What the system does not report stays empty.
     pub(crate) fn look() -> Self {
         let read = |file| std::fs::read_to_string(file).unwrap_or_default();
         let field = |text: &str, name: &str| {

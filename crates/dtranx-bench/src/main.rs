@@ -2,10 +2,10 @@
 //!
 //! [`workload`] draws transactions, [`store`] is what they run on (a file each), [`rival`] starts
 //! the servers, [`measure`] keeps transactions under way, [`turns`] lets stores take turns, and
-//! [`figures`] and [`report`] tell the result. A workload never knows its store. `compare` runs one
-//! workload on several stores; `tables` makes every table of DTranx's page of results (a file each)
-//! and says on which [`machine`]; [`restart`] kills a server for one of them, and [`elements`] has
-//! a queue alone for another.
+//! [`figures`] and [`report`] hold and show the result. A workload never knows its store. `compare`
+//! runs one workload on several stores; `tables` makes every table of DTranx's page of results (a
+//! file each) and says on which [`machine`]; [`restart`] kills a server for one of them, and
+//! [`elements`] has a queue alone for another.
 
 mod args;
 mod compare;

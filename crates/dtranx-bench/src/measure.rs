@@ -73,7 +73,7 @@ pub(crate) struct Figures {
     pub(crate) success: f64,
     /// Time from a transaction's first attempt to its commit, in nanoseconds.
     pub(crate) latency_ns: Histogram<u64>,
-    /// Second by second, if the plan asks for it.
+    /// Figures of each second, if the plan wants them.
     pub(crate) samples: Vec<Sample>,
     /// Counts of the servers during the run, for each committed transaction, if they report them.
     pub(crate) counted: Option<Counted>,

@@ -25,7 +25,7 @@ const NAME: &str = "dtranx";
 const MARKER: &str = "marker";
 /// Between two looks whether it answers.
 const POLL: Duration = Duration::from_millis(2);
-/// How long a restart may take.
+/// Time limit of a restart.
 const RESTART_LIMIT: Duration = Duration::from_secs(300);
 /// How long the log may take to be collected, and how often that is looked at.
 const COLLECTED_LIMIT: Duration = Duration::from_secs(30);

@@ -33,7 +33,7 @@ pub(crate) struct Settings {
     pub(crate) log_folder: Option<PathBuf>,
     /// The size of a segment of the log.
     pub(crate) segment_mib: u32,
-    /// How often garbage is collected.
+    /// Time between two collections of garbage, in milliseconds.
     pub(crate) gc_interval_ms: u32,
     /// Are threads bound to cores?
     pub(crate) is_pinned: bool,

@@ -13,7 +13,7 @@ use crate::{
 pub(crate) struct Contender {
     /// Name in the table.
     pub(crate) name: &'static str,
-    /// How many servers it has.
+    /// Number of servers of the store.
     pub(crate) servers: u16,
     /// The store itself.
     pub(crate) store: Box<dyn Store>,

@@ -1,7 +1,7 @@
 //! Transactions, drawn from a seed.
 //!
 //! The paper's (DTranx, section 5.1): one to three items, an update writes one of them without
-//! reading it. And transfers, which read two counters and write both: their sum tells afterwards
+//! reading it. And transfers, which read two counters and write both: their sum shows afterwards
 //! whether the store kept its word. And modifications, which read an item and write it.
 
 use std::time::Duration;
@@ -73,7 +73,7 @@ pub(crate) struct Mix {
     pub(crate) shape: Shape,
     /// Distribution of the keys.
     pub(crate) distribution: Distribution,
-    /// How many keys there are, two at least.
+    /// Number of keys, two at least.
     pub(crate) keys: u64,
     /// Parts of a hundred that only read.
     pub(crate) reads: u8,

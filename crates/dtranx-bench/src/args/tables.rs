@@ -57,7 +57,7 @@ pub(crate) struct TablesArgs {
     pub(crate) log_mib: Vec<u32>,
 }
 
-/// With the logs' other segments it fits into the room that is asked for.
+/// With the logs' other segments it fits into the room that the command demands.
 const MOST_LOG_MIB: i64 = 2048;
 
 impl TablesArgs {

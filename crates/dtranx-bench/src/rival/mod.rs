@@ -16,11 +16,11 @@ pub(crate) use self::{
 };
 use crate::error::BenchError;
 
-/// How long servers may take until they answer.
+/// Time that servers may take until they answer.
 const READY_LIMIT: Duration = Duration::from_secs(60);
 const READY_POLL: Duration = Duration::from_millis(50);
 
-/// Asks until there is an answer; the last error once the time is up.
+/// Repeats the request until there is an answer; returns the last error once the time is up.
 pub(crate) async fn until_ready(
     rival: &'static str,
     ask: impl AsyncFn() -> Result<(), BenchError>,

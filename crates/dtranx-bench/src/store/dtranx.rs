@@ -136,8 +136,8 @@ struct DtranxWorker {
 }
 
 impl DtranxWorker {
-    /// Reads and writes. The inner error tells that it read what cannot be, which counts if that
-    /// commits.
+    /// Reads and writes. The inner error reports a read of an impossible value, which counts if the
+    /// transaction commits.
     async fn work(
         &mut self,
         tranx: &mut AsyncTransaction,

@@ -1,4 +1,4 @@
-//! etcd. It syncs its log before it answers; reads ask the leader, so that they are the latest.
+//! etcd. It syncs its log before it answers; reads go to the leader, so that they are the latest.
 //!
 //! A transaction that only reads is one request. Others read with one request, and with the second
 //! write if nothing of what they read has changed since.

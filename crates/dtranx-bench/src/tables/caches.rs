@@ -1,5 +1,5 @@
 //! Table f: the caches (section 4.1). The clients' on work that reads and writes what other clients
-//! read; what a refusal brings along on items that everybody wants; the servers', in front of a
+//! read; what a refusal brings along on items that all clients want; the servers', in front of a
 //! store larger than its own cache of blocks.
 
 use super::{Table, filled_with, persistent, plan};
@@ -19,7 +19,7 @@ use crate::{
 const CLIENTS: usize = 4;
 /// Of the other tables' keys, for the clients' caches: these fill in the time of a warm-up.
 const SHARE: u64 = 10;
-/// Of the other tables' keys, for items that everybody wants.
+/// Of the other tables' keys, for items that all clients want.
 const WANTED_SHARE: u64 = 1000;
 const LEAST_WANTED: u64 = 10;
 /// More of them mostly wait for each other.
