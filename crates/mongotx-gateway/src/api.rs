@@ -1,6 +1,6 @@
 //! The stable API that a client may keep to (`apiVersion`, `apiStrict`, `apiDeprecationErrors`), as
-//! mongod 6.0 has it: what a command says of it, and what is not in API version 1. Which commands
-//! and fields are in it, the table of commands says.
+//! mongod 6.0 has it: the parameters of a command, and the stages and indexes outside API version
+//! 1. The table of commands says which commands and fields are in it.
 //!
 //! `apiDeprecationErrors` refuses nothing (324): version 1 has no deprecated command, field or
 //! stage in 6.0.
@@ -33,9 +33,9 @@ pub(crate) struct ApiParameters {
 /// Place of a command in API version 1.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Api {
-    /// The command is not in it.
+    /// The command is not in API version 1.
     Outside,
-    /// The command is in it, but for these fields.
+    /// The command is in API version 1, except for these fields.
     Stable(&'static [&'static str]),
 }
 
@@ -54,7 +54,7 @@ const UNSTABLE_STAGES: [&str; 10] = [
 ];
 
 impl ApiParameters {
-    /// Takes them out of a command.
+    /// Takes the parameters out of a command.
     ///
     /// # Errors
     /// 14 for values of another type, 4886600 for the others without a version, 322 for a version

@@ -76,7 +76,7 @@ pub(crate) enum End {
 }
 
 impl Connection {
-    /// A new one. Ids are never used twice.
+    /// A new connection. Ids are never used twice.
     pub fn new(id: i64, peer: Peer) -> Self {
         let doing = Arc::new(Doing::new(id, peer.to_string()));
         Self { id, peer, state: Mutex::default(), gone: watch::Sender::new(false), doing, _listed: None }
@@ -148,17 +148,17 @@ impl Connection {
         changed
     }
 
-    /// The connection is to be closed instead of an answer.
+    /// Closes the connection without an answer.
     pub(crate) fn cut(&self) {
         self.state().end = End::Now;
     }
 
-    /// The connection is to be closed after the answer.
+    /// Closes the connection after the answer.
     pub(crate) fn close_after_answer(&self) {
         self.state().end = End::AfterAnswer;
     }
 
-    /// Is it to be closed?
+    /// Whether and when the gateway closes the connection.
     pub(crate) fn end(&self) -> End {
         self.state().end
     }

@@ -103,7 +103,7 @@ impl FailPoints {
         Ok(())
     }
 
-    /// No command is to fail.
+    /// Whether no fail point is on.
     pub(crate) fn are_off(&self) -> bool {
         [&self.on, &self.get_mores, &self.writes, &self.limits, &self.panics]
             .iter()
@@ -131,7 +131,7 @@ impl FailPoints {
         take(&self.writes, |point| point.hit.code.is_none())
     }
 
-    /// A command was carried out. It panics if a test wants that.
+    /// Panics if a test wants that after this command.
     pub(crate) fn panic_after(&self, name: &str) {
         if take(&self.panics, |point| point.is_about(name)).is_some() {
             panic!("the fail point panicAfterCommand is on");
@@ -140,7 +140,7 @@ impl FailPoints {
 }
 
 impl FailCommand {
-    /// A fail point that always has this effect, on every command.
+    /// A fail point with this effect on every command.
     fn of(hit: Hit) -> Self {
         Self { commands: Vec::new(), app_name: None, skip: 0, times: None, hit }
     }
@@ -150,7 +150,7 @@ impl FailCommand {
     }
 }
 
-/// One more command that is meant: what happens to it.
+/// Counts one more command that the fail point is about, and returns the effect on it.
 fn take(on: &Mutex<Option<FailCommand>>, is_meant: impl Fn(&FailCommand) -> bool) -> Option<Hit> {
     let mut on = on.lock().unwrap_or_else(PoisonError::into_inner);
     let point = on.as_mut().filter(|point| is_meant(point))?;
@@ -175,7 +175,7 @@ fn is_of(connection: &Connection, app_name: Option<&str>) -> bool {
     application.and_then(|application| application.get_str("name").ok()) == Some(wanted)
 }
 
-/// The fail point that is meant, with its first field; `None`: it is switched off.
+/// The fail point, with its new state; `None`: it is switched off.
 type Parsed<'a> = (&'a Mutex<Option<FailCommand>>, Option<FailCommand>);
 
 fn parse(points: &FailPoints, mut fields: Fields) -> Answer<Parsed<'_>> {

@@ -1,8 +1,11 @@
 //! A gateway: starting it, its addresses and figures, and ending it.
 //!
-//! Ending, in this order: 1. no connection is accepted any more and silent connections end; 2.
-//! commands that run are answered, for as long as the caller allows; 3. connections that are left
-//! end as they are; 4. open transactions are rolled back; 5. the library finishes what is decided.
+//! Ending it, in this order:
+//! 1. No connection is accepted any more, and silent connections end.
+//! 2. Running commands are answered, for as long as the caller allows.
+//! 3. The connections that are left end as they are.
+//! 4. Open transactions are rolled back.
+//! 5. The library finishes what is decided.
 
 use std::{net::SocketAddr, path::PathBuf, sync::Arc, time::Duration};
 
@@ -74,7 +77,7 @@ pub enum StartError {
         /// Reason why its name or address cannot be used.
         reason: String,
     },
-    /// There is no listening for metrics at that address.
+    /// The gateway cannot listen for metrics at that address.
     #[error("metrics: cannot listen on {address}: {source}")]
     Metrics {
         /// Address that was to be listened on.
@@ -92,7 +95,7 @@ pub enum StartError {
         /// Options that have to be given as well.
         missing: &'static str,
     },
-    /// There is no listening for the page at that address.
+    /// The gateway cannot listen for the page at that address.
     #[error("web: cannot listen on {address}: {source}")]
     Web {
         /// Address that was to be listened on.
@@ -111,8 +114,7 @@ pub enum StartError {
 }
 
 impl StartError {
-    /// Whether only the backing server could not be reached: everything else is in order, as far as
-    /// is known.
+    /// Whether the only failure known so far is that the backing server could not be reached.
     pub fn is_unreachable(&self) -> bool {
         matches!(self, Self::Client(error) if error.kind() == mongotx::ErrorKind::Unavailable)
     }
@@ -139,7 +141,7 @@ impl Gateway {
         let endpoint = listen_for_metrics(&options).await?;
         let web = listen_for_page(&options).await?;
         let address = listeners.iter().find_map(Listener::address);
-        // As it shows itself: with the port that was taken.
+        // The options with the port that was taken.
         let options = GatewayOptions { listen: address, ..options };
         let context = Arc::new(Context::new(client, upstream, users, clock, options));
         context.sweep_in_background();
@@ -159,8 +161,8 @@ impl Gateway {
         Ok(Self { server, address, metrics_address, web_address })
     }
 
-    /// Reads the files of users and of certificates again. What users had open ends who were
-    /// removed, or whose password or roles are others: connections, transactions, cursors.
+    /// Reads the files of users and of certificates again. For each user who was removed, or whose
+    /// password or roles have changed, the open connections, transactions and cursors end.
     /// Connections with other certificates go on. An error changes nothing.
     ///
     /// # Errors
@@ -172,9 +174,9 @@ impl Gateway {
         Ok(self.server.reload(tls, users).await)
     }
 
-    /// Chooses limits and waits anew, for connections and commands that come later. Who has more
-    /// than a limit allows keeps it until it ends by itself. The number of connections to the
-    /// server, and how long one is waited for, stay as they were.
+    /// Sets new limits and waits, for connections and commands that come later. A client that has
+    /// more than a limit allows keeps it until it ends by itself. The number of connections to the
+    /// server, and the wait for one, stay as they were.
     pub fn tune(&self, tuning: Tuning) {
         self.server.tune(tuning);
     }
@@ -250,7 +252,8 @@ impl Drop for Gateway {
     }
 }
 
-/// Connections from other machines need a password, and TLS that protects it on the way.
+/// Checks that connections from other machines need a password, and TLS that protects it on the
+/// way.
 fn check_exposure(options: &GatewayOptions) -> Result<(), StartError> {
     let Some(address) = options.listen.filter(|address| !address.ip().is_loopback()) else { return Ok(()) };
     let missing = match (&options.users, &options.tls, options.allow_plaintext) {
@@ -263,7 +266,7 @@ fn check_exposure(options: &GatewayOptions) -> Result<(), StartError> {
     Err(StartError::Exposed { address, missing })
 }
 
-/// Other machines may see the page only encrypted, and with a password.
+/// Checks that other machines can see the page only with TLS and a password.
 fn check_page_exposure(options: &GatewayOptions) -> Result<(), StartError> {
     let Some(address) = options.web.filter(|address| !address.ip().is_loopback()) else { return Ok(()) };
     let missing = match (&options.users, &options.tls) {
@@ -274,7 +277,7 @@ fn check_page_exposure(options: &GatewayOptions) -> Result<(), StartError> {
     Err(StartError::ExposedPage { address, missing })
 }
 
-/// A name that a connection string can hold, and an address that a driver can connect to.
+/// Checks that a connection string can hold the name, and that a driver can connect to the address.
 fn check_face(face: &ReplicaSetFace) -> Result<(), StartError> {
     let refused = |reason: String| Err(StartError::ReplicaSet { reason });
     let name = &face.name;

@@ -24,9 +24,9 @@ use crate::{
 pub(crate) struct Wanted<'a> {
     /// Digest of the user whose operations they are. `None`: those of all users.
     pub(crate) user: Option<&'a [u8]>,
-    /// Connections on which nothing runs, too.
+    /// Whether connections on which no command runs are wanted, too.
     pub(crate) idle_connections: bool,
-    /// Open transactions in which nothing runs, too.
+    /// Whether open transactions in which no command runs are wanted, too.
     pub(crate) idle_transactions: bool,
     /// Greatest number of operations.
     pub(crate) most: usize,
@@ -39,8 +39,8 @@ pub(crate) struct Operation {
     pub(crate) who: Arc<Who>,
     /// The command that runs, or that was the last one of a transaction.
     pub(crate) statement: Statement,
-    /// How long the command has been running; without one how long the transaction, or the
-    /// connection, is open.
+    /// Time that the command has been running; without a command, time that the transaction, or the
+    /// connection, has been open.
     pub(crate) lasts: Duration,
     pub(crate) lsid: Option<Lsid>,
     pub(crate) transaction: Option<Transaction>,

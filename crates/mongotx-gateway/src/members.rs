@@ -1,11 +1,11 @@
 //! Several gateways as the members of one replica set. Each gateway with an advertised address
-//! writes every [`LOOK`] into one document, in the database of the client records, that it is
-//! there, and reads which other members there are and which of them is the primary.
+//! notes its presence every [`LOOK`] in one document, in the database of the client records, and
+//! reads from it which other members there are and which of them is the primary.
 //!
 //! The primary stays as long as it keeps writing; otherwise the first member to notice takes its
-//! place, for a higher term. Drivers only learn from it where to send their commands. Nothing is
-//! safe because of it: a gateway that takes itself for the primary when another one is carries out
-//! what it is sent, as every gateway may.
+//! place, for a higher term. Drivers only learn from it where to send their commands. Correctness
+//! does not depend on it: a gateway that takes itself for the primary when another one is carries
+//! out the commands that it gets, as every gateway may.
 
 use std::{
     sync::{Mutex, MutexGuard, PoisonError},
@@ -20,9 +20,9 @@ use crate::{options::ReplicaSetFace, upstream::Upstream};
 pub(crate) const COLLECTION: &str = "gateways";
 /// Time between two looks.
 pub(crate) const LOOK: Duration = Duration::from_secs(1);
-/// Between two looks of a gateway that has just been started.
+/// Time between two looks of a gateway that has just been started.
 const PAUSE: Duration = Duration::from_millis(100);
-/// How long after its last look a primary may be replaced, by the server's clock.
+/// Milliseconds after its last look from which on a primary may be replaced, by the server's clock.
 const LEASE_MS: i64 = 4_000;
 /// Milliseconds after its last look for which a member is listed.
 const SHOWN_MS: i64 = 60_000;
@@ -38,7 +38,7 @@ pub(crate) struct View {
     pub(crate) hosts: Vec<String>,
     /// Number of times that another member has become the primary.
     pub(crate) term: u64,
-    /// When the primary has looked last, by the server's clock.
+    /// Time at which the primary has looked last, by the server's clock.
     seen: Option<DateTime>,
 }
 
@@ -106,8 +106,8 @@ impl Members {
         }
     }
 
-    /// One look. What is known stays so where the document cannot be read. False: it has left the
-    /// set, and looks no more.
+    /// Looks once. If the document cannot be read, the last view stays. False: this gateway has
+    /// left the set, and looks no more.
     pub(crate) async fn look(&self, upstream: &Upstream, database: &str) -> bool {
         let left = self.left.lock().await;
         if *left {
@@ -142,7 +142,7 @@ impl Members {
         }
     }
 
-    /// `None`: there is no such document, or not such a one.
+    /// Sends the update, and reads the document. `None`: it does not exist or has another form.
     async fn ask(&self, upstream: &Upstream, database: &str, update: Vec<Document>) -> Result<Option<View>, String> {
         let command = doc! {
             "findAndModify": COLLECTION, "query": {"_id": &self.set}, "update": update, "upsert": true, "new": true,
@@ -189,7 +189,7 @@ fn here(me: &str) -> Vec<Document> {
     ]
 }
 
-/// This member goes, and is the primary no more.
+/// The update by which this member leaves, and is no longer the primary.
 fn gone(me: &str) -> Vec<Document> {
     let is_mine = doc! {"$eq": ["$primary", me]};
     vec![doc! {"$set": {

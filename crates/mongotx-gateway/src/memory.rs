@@ -39,7 +39,7 @@ pub(crate) struct Full {
 const KEPT_PART: usize = 2;
 
 impl Memory {
-    /// `shown`: where the bytes that are taken are counted.
+    /// `shown`: the gauge of the bytes that are taken.
     pub(crate) fn new(limit_bytes: usize, shown: Gauge) -> Arc<Self> {
         Arc::new(Self { limit_bytes: AtomicUsize::new(limit_bytes), taken_bytes: AtomicUsize::new(0), shown })
     }
@@ -49,7 +49,7 @@ impl Memory {
         self.limit_bytes.load(Relaxed) / KEPT_PART
     }
 
-    /// From now on so much may be taken. What was taken before stays so.
+    /// Sets the limit. Memory that was taken before stays taken.
     pub(crate) fn limit(&self, bytes: usize) {
         self.limit_bytes.store(bytes, Relaxed);
     }

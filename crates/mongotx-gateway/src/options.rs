@@ -34,9 +34,9 @@ pub struct GatewayOptions {
     pub limits: Limits,
     /// How many sessions there may be, and how long they, their transactions and cursors live.
     pub sessions: SessionLimits,
-    /// How long a write in a transaction waits for another transaction that holds its document.
+    /// Time that a write in a transaction waits for another transaction that holds its document.
     pub lock_wait: Duration,
-    /// How long a write with a number is remembered.
+    /// Place where the results of writes with a number are remembered.
     pub retryable_writes: RetryableWrites,
     /// The replica set that drivers see. `None`: they see a router.
     pub replica_set: Option<ReplicaSetFace>,
@@ -96,7 +96,7 @@ pub struct ReplicaSetFace {
     pub advertise: Option<String>,
 }
 
-/// How clients see that it is this gateway, and perhaps the other way round. All files are PEM.
+/// TLS of the gateway: its certificate, and whether clients have to show one. All files are PEM.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Tls {
     /// The gateway's certificate, and those between it and one that clients know.
@@ -115,17 +115,17 @@ pub struct Limits {
     pub connections: usize,
     /// Connections of one address at the same time. `None`: as many as there may be.
     pub connections_per_address: Option<usize>,
-    /// How long after it was opened a connection has to bring its first message.
+    /// Time from a connection's opening within which its first message has to come.
     pub first_message: Duration,
-    /// How long a message may take from its first byte to its last.
+    /// Time that a message may take from its first byte to its last.
     pub message: Duration,
-    /// How long a connection may be silent between messages. `None`, the default: for ever, as
+    /// Time that a connection may be silent between messages. `None`, the default: for ever, as
     /// drivers' pools expect.
     pub idle: Option<Duration>,
-    /// The same, before login, where clients have to log in. Drivers watch a server without logging
-    /// in, with a message every ten seconds.
+    /// Time that a connection may be silent before login, where clients have to log in. Drivers
+    /// watch a server without logging in, with a message every ten seconds.
     pub login: Option<Duration>,
-    /// How long a client may take to accept an answer.
+    /// Time that a client may take to accept an answer.
     pub answer: Duration,
     /// The most bytes of requests and answers that are held at a time, of all connections together.
     /// Answers that wait in cursors may take half of it.
@@ -133,7 +133,7 @@ pub struct Limits {
     /// Connections to the backing server for commands that are passed through, at the same time. It
     /// stays as it was at the start.
     pub upstream: usize,
-    /// How long a command waits for one of them. It stays as it was at the start.
+    /// Time that a command waits for one of these connections. It stays as it was at the start.
     pub upstream_wait: Duration,
 }
 
@@ -199,8 +199,9 @@ pub struct SessionLimits {
 }
 
 impl Default for SessionLimits {
-    /// MongoDB's, but for the numbers of sessions and cursors: 100,000, 30 minutes, 60 seconds,
-    /// 10,000, 10 minutes. MongoDB has none for validated reads: 100,000 documents, 64 MiB.
+    /// MongoDB's values where it has them: transactions live for 60 seconds, sessions for 30
+    /// minutes, cursors for 10 minutes. The gateway's own: 100,000 sessions, 10,000 cursors;
+    /// validated reads of 100,000 documents and 64 MiB.
     fn default() -> Self {
         Self {
             sessions: 100_000,

@@ -9,12 +9,13 @@ use crate::error::{CommandError, code};
 
 /// A command as one document, with its document sequences.
 pub trait Whole {
-    /// As one document: the sequences stand in it as arrays, after the body's own fields.
+    /// The command as one document: the sequences stand in it as arrays, after the body's own
+    /// fields.
     ///
     /// # Errors
-    /// 22, naming the field, for what would not be the same any more: a field that is there twice,
-    /// an array whose places are not numbered. What cannot be read at all, [`Request::of_parts`]
-    /// has found before.
+    /// 22, with the name of the field, where the document would not be the same: a field that is
+    /// there twice, an array whose places are not numbered. A command that cannot be read at all
+    /// was refused by [`Request::of_parts`] before.
     fn to_document(&self) -> Result<Document, CommandError>;
 }
 

@@ -76,8 +76,7 @@ impl State {
         *self.limits.read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// From now on these are the limits. What there is more than that stays until it ends by
-    /// itself.
+    /// Sets new limits. Sessions and cursors beyond them stay until they end by themselves.
     pub(crate) fn limit(&self, limits: SessionLimits) {
         let (sessions, cursors) = of_tables(limits);
         self.sessions.limit(sessions);

@@ -6,9 +6,10 @@ use rand::RngExt;
 use serde::{Deserialize, Serialize};
 use subtle::ConstantTimeEq;
 
-/// The fewest iterations that RFC 7677 allows. Fewer, and passwords are guessed from a stolen file.
+/// The fewest iterations that RFC 7677 allows. With fewer, passwords can be guessed from a stolen
+/// file.
 const FEWEST_ITERATIONS: u32 = 4_096;
-/// The most. Clients have to do the work of them, and some give up at more.
+/// The most iterations. Clients have to do their work too, and some give up at more.
 const MOST_ITERATIONS: u32 = 1_000_000;
 
 /// A salted password of one mechanism (RFC 5802, section 3). The password cannot be computed from
@@ -26,7 +27,7 @@ pub(crate) struct Credential {
 }
 
 impl Credential {
-    /// With a new salt.
+    /// Makes the credential of a password, with a new salt.
     ///
     /// # Errors
     /// In words, for a password that the mechanism does not allow.
@@ -48,7 +49,7 @@ impl Credential {
     /// Whether this credential was derived from the password.
     pub(crate) fn is_of(&self, mechanism: Mechanism, user: &str, password: &str) -> bool {
         let prepared = mechanism.prepare(user, password);
-        // One that cannot be costs the same work.
+        // A password that the mechanism does not allow takes the same time.
         let of =
             Self::with_salt(mechanism, prepared.as_deref().unwrap_or_default(), self.salt.clone(), self.iterations);
         prepared.is_ok() && bool::from(of.stored_key.ct_eq(&self.stored_key))
@@ -69,7 +70,7 @@ impl Credential {
     }
 
     /// # Errors
-    /// In words, for lengths and counts that cannot be.
+    /// In words, for lengths and counts that are out of range.
     pub(crate) fn check(&self, mechanism: Mechanism) -> Result<(), String> {
         if !(FEWEST_ITERATIONS..=MOST_ITERATIONS).contains(&self.iterations) {
             let iterations = self.iterations;

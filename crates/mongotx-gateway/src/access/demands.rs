@@ -23,7 +23,7 @@ impl<'a> Demands<'a> {
         Self { database, all: Vec::new() }
     }
 
-    /// All of them. `own`: the database that only `root` may touch.
+    /// All demands. `own`: the database that only `root` may touch.
     pub(super) fn all_with_own(mut self, own: &str) -> Vec<Demand> {
         for demand in &mut self.all {
             if demand.database == own {
@@ -46,7 +46,7 @@ impl<'a> Demands<'a> {
         }
     }
 
-    /// Wherever documents are to be written, another privilege, too.
+    /// Adds this privilege on each database that documents are written to.
     pub(super) fn add_to_writes(&mut self, need: Need) {
         let written = self.all.iter().filter(|demand| demand.need == Need::Write);
         for database in written.map(|demand| demand.database.clone()).collect::<Vec<_>>() {
@@ -54,8 +54,8 @@ impl<'a> Demands<'a> {
         }
     }
 
-    /// On a collection. Those of the server itself, and names that are none (the server takes ids
-    /// as well), are for `root`.
+    /// Demands a privilege on a collection. Collections of the server itself, and values that name
+    /// no collection (the server takes ids as well), need `root`.
     pub(super) fn collection(&mut self, name: Option<&Bson>, need: Need) {
         self.add(match name {
             Some(Bson::String(name)) if is_system(name) => Need::Root,
@@ -65,7 +65,7 @@ impl<'a> Demands<'a> {
     }
 }
 
-/// The server's own collections, but for the one with functions of users.
+/// Whether the collection is one of the server's own; that of users' functions is not.
 pub(super) fn is_system(collection: &str) -> bool {
     collection.starts_with("system.") && collection != "system.js"
 }

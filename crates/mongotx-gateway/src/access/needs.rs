@@ -45,7 +45,7 @@ pub(crate) enum Access {
 }
 
 impl Access {
-    /// Whether more is to be looked at than which collections the command itself names.
+    /// Whether the privileges depend on more than the collections that the command itself names.
     pub(super) fn is_inside(self) -> bool {
         match self {
             Self::Open | Self::Own | Self::On(_) | Self::OnCursor(_) => false,
@@ -73,7 +73,7 @@ pub(super) struct Asked<'a> {
 }
 
 impl Asked<'_> {
-    /// `command`: what of it [`Access`] is about.
+    /// The demands of a command; `command` has the fields that its [`Access`] is about.
     pub(super) fn demands(&self, command: &Document) -> Vec<Demand> {
         let mut demands = Demands::on(self.database);
         self.add(&mut demands, self.access, self.name, command);

@@ -36,7 +36,7 @@ const HARMLESS: [&str; 24] = [
     "$collStats",
 ];
 
-/// Adds what a pipeline needs. What is no pipeline needs nothing: it will be refused.
+/// Adds what a pipeline needs. A value that is no pipeline needs nothing: it will be refused.
 pub(super) fn add(demands: &mut Demands<'_>, pipeline: Option<&Bson>) {
     let Some(Bson::Array(stages)) = pipeline else { return };
     for stage in stages.iter().filter_map(Bson::as_document) {
@@ -46,14 +46,14 @@ pub(super) fn add(demands: &mut Demands<'_>, pipeline: Option<&Bson>) {
     }
 }
 
-/// Whether it reads what goes on at the gateway, and not a collection.
+/// Whether the pipeline reads the operations at the gateway, and not a collection.
 pub(super) fn begins_with_operations(pipeline: Option<&Bson>) -> bool {
     let first = pipeline.and_then(Bson::as_array).and_then(|stages| stages.first());
     first.and_then(Bson::as_document).is_some_and(|stage| stage.contains_key("$currentOp"))
 }
 
-/// Adds what such a pipeline needs: nothing for the user's own operations, for those of others what
-/// `currentOp` needs. Anywhere else the stage would show what the server does.
+/// Adds what such a pipeline needs: nothing for the user's own operations, [`Need::Monitor`] for
+/// those of others. Anywhere but at the beginning the stage would show the server's operations.
 pub(super) fn add_operations(demands: &mut Demands<'_>, pipeline: Option<&Bson>) {
     let Some(Bson::Array(stages)) = pipeline else { return };
     let options = stages.first().and_then(Bson::as_document).and_then(|stage| stage.get_document("$currentOp").ok());

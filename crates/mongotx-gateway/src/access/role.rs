@@ -50,7 +50,7 @@ pub enum Role {
 /// A privilege that a command needs on a database.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Need {
-    /// To see which collections and indexes there are, and how large.
+    /// See the names and sizes of collections and indexes.
     See,
     /// Read documents of the database.
     Read,
@@ -58,15 +58,15 @@ pub(crate) enum Need {
     Write,
     /// Make and drop collections and indexes of the database.
     Define,
-    /// To change how collections work, to drop the database, to look at how the server works on it.
+    /// Change how collections work, drop the database, look at how the server works on it.
     Manage,
-    /// To look at how the gateway and the server work.
+    /// Look at how the gateway and the server work.
     Monitor,
     /// Do everything: only `root` has this privilege.
     Root,
 }
 
-/// Databases of the server itself, on which roles for all databases are none.
+/// Databases of the server itself, on which roles for all databases have no effect.
 const OF_THE_SERVER: [&str; 2] = ["local", "config"];
 
 /// Roles for all databases, by their names.
@@ -81,7 +81,7 @@ const EVERYWHERE: [Role; 7] = [
 ];
 
 impl Role {
-    /// The database that it is about.
+    /// The database that the role is about.
     pub(crate) fn database(&self) -> Option<&str> {
         match self {
             Self::Read(database) | Self::ReadWrite(database) | Self::DbAdmin(database) | Self::DbOwner(database) => {
@@ -134,7 +134,7 @@ impl Role {
         enough && self.is_about(database)
     }
 
-    /// Is this database one of those that it is about?
+    /// Whether the role is about this database.
     pub(crate) fn is_about(&self, database: &str) -> bool {
         match self.database() {
             Some(own) => own == database,

@@ -19,13 +19,13 @@ impl Roster {
         Arc::clone(&self.now.read().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Is this still a user, with this password and these roles?
+    /// Whether this is still a user, with this password and these roles.
     pub(crate) fn is_current(&self, user: &Arc<User>) -> bool {
         self.now().get(&user.name).is_some_and(|now| Arc::ptr_eq(now, user))
     }
 
-    /// From now on these are the users. Answers the digests of those who were removed, or are not
-    /// as they were.
+    /// Replaces the users. Returns the digests of those who were removed, or whose password or
+    /// roles have changed.
     pub(crate) fn replace(&self, users: Users) -> Vec<Vec<u8>> {
         let mut now = self.now.write().unwrap_or_else(PoisonError::into_inner);
         let (users, changed) = users.instead_of(&now);

@@ -1,10 +1,12 @@
 //! The server's side of a SCRAM exchange (RFC 5802, section 5). Pure: no I/O, no randomness, no
 //! clock.
 //!
-//! 1. client: `n,,n=NAME,r=NONCE`; 2. server: `r=NONCE+OURS,s=SALT,i=ITERATIONS`; 3. client:
-//!    `c=biws,r=NONCE+OURS,p=PROOF`;
-//! 4. server: `v=SIGNATURE`. A wrong proof is found out in step 4, after the same work for every
-//!    user, known or not.
+//! 1. client: `n,,n=NAME,r=NONCE`
+//! 2. server: `r=NONCE+OURS,s=SALT,i=ITERATIONS`
+//! 3. client: `c=biws,r=NONCE+OURS,p=PROOF`
+//! 4. server: `v=SIGNATURE`
+//!
+//! A wrong proof is found out in step 4, after the same work for every user, known or not.
 
 use base64::{Engine, prelude::BASE64_STANDARD};
 use mongowire::scram::Mechanism;
@@ -12,7 +14,7 @@ use subtle::ConstantTimeEq;
 
 use super::credential::Credential;
 
-/// As long as a client's message may be. Names and nonces are much shorter.
+/// Greatest length of a client's message, in bytes. Names and nonces are much shorter.
 const LONGEST_BYTES: usize = 4 * 1024;
 
 /// Reason why a login failed: for the log, never for the client.
@@ -73,7 +75,7 @@ impl First {
         Ok(Self { user: unescape(user)?, header: header.to_owned(), nonce: nonce.to_owned(), bare: bare.to_owned() })
     }
 
-    /// Step 2. `ours`: never used before, and not to be guessed.
+    /// Step 2. `ours`: a nonce that was never used before and cannot be guessed.
     pub(crate) fn answer(self, mechanism: Mechanism, credential: Credential, ours: &str) -> (Exchange, Vec<u8>) {
         let nonce = format!("{}{ours}", self.nonce);
         let salt = BASE64_STANDARD.encode(&credential.salt);
@@ -87,8 +89,8 @@ impl Exchange {
     /// Steps 3 and 4.
     ///
     /// # Errors
-    /// What is no such message, does not belong to this exchange, or does not prove that the
-    /// password is known.
+    /// A payload that is no such message, does not belong to this exchange, or does not prove that
+    /// the client knows the password.
     pub(crate) fn finish(self, payload: &[u8]) -> Result<Vec<u8>, Refused> {
         let (without_proof, proof) =
             text(payload)?.rsplit_once(",p=").ok_or(Refused::Malformed("there is no proof"))?;

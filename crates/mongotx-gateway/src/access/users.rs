@@ -246,8 +246,8 @@ impl Users {
         self.users.get(name)
     }
 
-    /// These users in the place of others: who is the same stays the same. Answers the digests of
-    /// those of the others who are not.
+    /// Puts these users in the place of `others`; unchanged users keep their [`User`]. Returns the
+    /// digests of those of the others who have changed or are gone.
     pub(super) fn instead_of(mut self, others: &Self) -> (Self, Vec<Vec<u8>>) {
         let mut changed = Vec::new();
         for (name, other) in &others.users {

@@ -123,7 +123,7 @@ impl Doing {
         Arc::clone(&locked(&self.who))
     }
 
-    /// More is known of the client, or something else.
+    /// Changes the description of the client, of which more or something else is known.
     pub(crate) fn change_who(&self, change: impl FnOnce(&mut Who)) {
         change(Arc::make_mut(&mut locked(&self.who)));
     }
@@ -135,7 +135,7 @@ impl Doing {
         Shown(self)
     }
 
-    /// Does a command run now?
+    /// Whether a command runs now.
     pub(crate) fn is_running(&self) -> bool {
         locked(&self.running).is_some()
     }

@@ -8,7 +8,7 @@ use bson::{Bson, Document, RawBsonRef, RawDocument, spec::ElementType};
 
 use crate::request::Request;
 
-/// The deepest that is looked into a command.
+/// Greatest depth to which a command is described.
 const DEEPEST: usize = 8;
 /// Greatest number of fields in a shape, of all depths together.
 const MOST_FIELDS: usize = 60;

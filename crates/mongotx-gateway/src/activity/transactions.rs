@@ -13,7 +13,8 @@ use mongotx::TxId;
 use super::{Doing, Who, locked, shape};
 use crate::request::Request;
 
-/// A statement of more bytes is not kept for those who look on, but its name and what it is about.
+/// Size in bytes up to which a statement is kept to be shown; of a larger one only its name and
+/// namespace are kept.
 const MOST_KEPT_BYTES: usize = 1024;
 /// Transactions that were rolled back and are remembered.
 const MOST_ENDED: usize = 50;
@@ -134,7 +135,7 @@ impl Transactions {
         self.locked().values().filter_map(Weak::upgrade).collect()
     }
 
-    /// A transaction was rolled back.
+    /// Notes that a transaction was rolled back.
     pub(crate) fn ended(&self, ended: Ended) {
         let mut all = locked(&self.ended);
         if all.len() >= MOST_ENDED {
@@ -159,7 +160,7 @@ impl OpenTransaction {
         Arc::new(Self { session, number, since: Instant::now(), state: Mutex::new(state), known: Arc::clone(known) })
     }
 
-    /// A statement runs until the answer is dropped.
+    /// Notes that a statement runs, until the returned value is dropped.
     pub(crate) fn runs(self: &Arc<Self>, doing: &Arc<Doing>, request: &Arc<Request>) -> Runs {
         let mut state = locked(&self.state);
         state.who = doing.who();
@@ -169,7 +170,7 @@ impl OpenTransaction {
         Runs(Arc::clone(self))
     }
 
-    /// The store knows it under this id.
+    /// Notes the id under which the store knows the transaction.
     pub(crate) fn is(self: &Arc<Self>, id: TxId) {
         let is_new = locked(&self.state).id.replace(id) != Some(id);
         if is_new {

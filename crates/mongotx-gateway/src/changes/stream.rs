@@ -32,7 +32,7 @@ const BATCH_BYTES: usize = 16 * 1024 * 1024;
 /// An open change stream.
 pub(crate) struct ChangeStream {
     asked: Arc<Asked>,
-    /// Behind all that was read.
+    /// Position behind all events that were read.
     position: Position,
     /// Events that are read and not delivered.
     ready: VecDeque<(Token, RawDocumentBuf)>,
@@ -58,7 +58,7 @@ pub(crate) struct Sources<'a> {
 }
 
 impl ChangeStream {
-    /// Opens it: nothing is read yet.
+    /// Opens a stream, and reads no event yet.
     ///
     /// # Errors
     /// 286 for events that were removed, 260 for a token of a stream that has ended, and the

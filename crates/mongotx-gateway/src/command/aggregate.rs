@@ -74,7 +74,7 @@ impl Pipeline {
         Ok(())
     }
 
-    /// For a read that is of one moment.
+    /// Checks a pipeline that is to read as of one moment.
     ///
     /// # Errors
     /// 72 for plans, and for stages that write: MongoDB lets these read at `snapshot`, but they

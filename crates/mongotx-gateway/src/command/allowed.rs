@@ -63,7 +63,7 @@ pub(crate) fn check_said(command: &Command, request: &Request) -> Answer<()> {
     command.check(ApiParameters::take(&mut said)?, has_write_concern)
 }
 
-/// Of a command that is not carried out here.
+/// Checks a command that the gateway passes on or answers by itself.
 ///
 /// # Errors
 /// 263 where it says that it is part of a transaction.

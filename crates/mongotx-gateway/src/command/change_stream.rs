@@ -15,11 +15,11 @@ use crate::{
 
 /// The stage that opens a stream.
 pub(super) const STAGE: &str = "$changeStream";
-/// How long a `getMore` waits for events that says nothing of it, as in the server.
+/// Time that a `getMore` waits for events if it sets no `maxTimeMS`, as in the server.
 const PATIENCE: Duration = Duration::from_secs(1);
-/// The longest time that one may wait.
+/// The longest time that a `getMore` may wait.
 const LONGEST: Duration = Duration::from_secs(60 * 60);
-/// More than one way to say where a stream begins.
+/// Code of the error for more than one option that says where a stream begins.
 const SEVERAL_STARTS: i32 = 50_674;
 /// Stages that a stream may have, as in MongoDB 6.0.
 const STAGES: [&str; 8] =
@@ -68,12 +68,13 @@ pub(super) struct Wanted {
     pub(super) first: First,
 }
 
-/// Does the pipeline open a stream?
+/// Whether the pipeline opens a stream.
 pub(super) fn is_one(stages: &[Document]) -> bool {
     stages.first().is_some_and(|stage| stage.contains_key(STAGE))
 }
 
-/// Opens one. `namespace`: as the command names it; `is_database`: by no collection.
+/// Opens a stream. `namespace`: as the command names it; `is_database`: the command names no
+/// collection.
 pub(super) async fn open(call: &Call<'_>, namespace: Namespace, is_database: bool, wanted: Wanted) -> Answer<Body> {
     check(call, &wanted)?;
     let Wanted { mut stages, collation, variables, first, .. } = wanted;
@@ -188,9 +189,9 @@ fn check_stages(stages: &[Document]) -> Answer<()> {
     }
 }
 
-/// A stage that has to be the first one.
+/// Code of the error for a stage that has to be the first one.
 const NOT_FIRST: i32 = 40_602;
-/// No stage of this name.
+/// Code of the error for an unknown stage.
 const NO_STAGE: i32 = 40_324;
 
 fn scope(fields: &mut Fields, namespace: &Namespace, is_database: bool) -> Answer<Scope> {

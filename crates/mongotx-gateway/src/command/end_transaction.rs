@@ -96,7 +96,7 @@ async fn unknown_here(number: i64) -> Failure {
     Failure::new(codes::NO_SUCH_TRANSACTION, message).unknown_result()
 }
 
-/// Was it begun at another gateway, for all that is known here?
+/// Whether another gateway may have begun the transaction, as far as this one knows.
 fn is_unknown(work: &Work, number: i64) -> bool {
     work.machine.newest() < number
 }
@@ -106,7 +106,7 @@ async fn commit_open(work: &mut Work) -> Answer<()> {
         work.machine.ended(End::Aborted);
         return Err(Failure::new(codes::NO_SUCH_TRANSACTION, "the transaction is not open any more").transient());
     };
-    // Whatever interrupts it, it was sent.
+    // The commit was sent, whatever interrupts it from here on.
     work.machine.ended(End::InDoubt);
     match open.session.commit().await {
         Ok(()) => {

@@ -31,8 +31,8 @@ use crate::{
     session::{info::Mode, retry::Done},
 };
 
-/// A write of one document: the collection, what becomes of the document, and how the command
-/// stands to its session.
+/// A write of one document: the collection, the change, and the place of the command in its
+/// session.
 #[derive(Debug, PartialEq)]
 pub(crate) struct PointWrite<'a> {
     collection: &'a str,

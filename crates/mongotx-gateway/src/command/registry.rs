@@ -88,11 +88,11 @@ pub(crate) enum InTransactions {
     NeverBecause(&'static str),
 }
 
-/// How the own fields of a command are read, as far as that needs no server: those that are left
-/// without the session's and those that every command may carry.
+/// The way in which the own fields of a command are read, as far as that needs no server: the
+/// fields that remain without those of the session and those that every command may carry.
 #[derive(Clone, Copy)]
 pub(crate) enum Parse {
-    /// Not at all: the server parses them, or there are none.
+    /// The fields are not read: the server parses them, or there are none.
     Nothing,
     /// All fields but the first one, which names the command.
     Own(fn(Fields) -> Answer<()>),
@@ -103,8 +103,8 @@ pub(crate) enum Parse {
 }
 
 impl Command {
-    /// A row that says no more than that: transactions do not hold the command, and it does nothing
-    /// else of what a row can say.
+    /// A row for a command that transactions do not hold, and for which nothing else of the table
+    /// applies.
     pub(super) const fn new(names: &'static [&'static str], access: Access, route: Route) -> Self {
         Self {
             names,
@@ -121,7 +121,7 @@ impl Command {
         }
     }
 
-    /// Does the command with these fields change nothing?
+    /// Whether the command with these fields changes nothing.
     pub(crate) fn only_reads(&self, body: &Document) -> bool {
         let writes = |stage: &Bson| {
             let stage = stage.as_document();
@@ -184,7 +184,7 @@ impl Command {
         Self { takes_write_concern: true, ..self }
     }
 
-    /// With how its own fields are read, the first one left out.
+    /// Sets the parser of the command's own fields, without the first one.
     pub(super) const fn parsed(self, parse: fn(Fields) -> Answer<()>) -> Self {
         Self { parse: Parse::Own(parse), ..self }
     }

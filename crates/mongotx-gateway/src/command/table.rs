@@ -1,5 +1,5 @@
-//! The one table of commands: a row says everything that is particular to a command, but for what
-//! its handler does.
+//! The one table of commands: a row has all that is particular to a command, except what its
+//! handler does.
 //!
 //! To add a command: write its handler, in a file of its own or beside those that it belongs to,
 //! and a row here. A row begins with who answers the command (and, of those that MongoTx gives
@@ -80,7 +80,7 @@ const fn ending(run: Run, names: Names, access: Access) -> Command {
         .parsed(end_transaction::check)
 }
 
-/// A question to the gateway itself.
+/// The row of a command that the gateway answers about itself.
 const fn local(answer: Local, names: Names, access: Access) -> Command {
     Command::new(names, access, Route::Local(answer))
 }

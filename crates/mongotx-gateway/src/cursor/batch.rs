@@ -14,7 +14,7 @@ pub(crate) const FIRST_BATCH: usize = 101;
 /// A query whose documents were not all sent yet.
 pub(crate) struct Open {
     documents: Source,
-    /// Fetched, but it did not fit.
+    /// A document that was fetched and did not fit.
     ahead: Option<RawDocumentBuf>,
     /// Documents that may still be sent; `None`: all there are.
     left: Option<u64>,

@@ -78,8 +78,8 @@ impl CursorTable {
         *self.limits.read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Keeps a cursor and answers its id. `expires`: not without the client saying
-    /// `noCursorTimeout`.
+    /// Keeps a cursor and returns its id. `expires`: it ends when it is not used for a while,
+    /// because the client has not set `noCursorTimeout`.
     ///
     /// # Errors
     /// When there are too many, of all users or of this one.
@@ -91,7 +91,7 @@ impl CursorTable {
             let message = format!("cannot open another cursor: {limit} are open, the limit (--max-cursors)");
             return Err(Failure::new(codes::COMMAND_FAILED, message));
         }
-        // Below that there is nothing to be counted.
+        // Below that number there is no need to count.
         let may_be_many = entries.len() >= of_user && !owner.user.is_empty();
         if may_be_many && entries.values().filter(|entry| entry.owner.user == owner.user).count() >= of_user {
             let message =
@@ -138,7 +138,7 @@ impl CursorTable {
         InUse { table: self, id, is_given_up: true }
     }
 
-    /// Gives it back. What was killed meanwhile is dropped.
+    /// Gives a cursor back. One that was killed meanwhile is dropped.
     pub(crate) fn give_back(&self, id: i64, open: Open, now: Instant) {
         if let Some(entry) = self.entries().get_mut(&id) {
             entry.open = Some(open);
@@ -161,7 +161,7 @@ impl CursorTable {
         self.entries().get(&id).map(|entry| entry.owner.clone())
     }
 
-    /// Is this one a change stream?
+    /// Whether this cursor is a change stream.
     pub(crate) fn is_changes(&self, id: i64) -> bool {
         self.entries().get(&id).and_then(|entry| entry.open.as_ref()).is_some_and(Open::is_changes)
     }

@@ -48,7 +48,8 @@ impl From<&Error> for Failure {
     }
 }
 
-/// Conflicts begin as the server's do, and limits are named by the gateway's options.
+/// The message: conflicts begin as the server's do, and limits have the names of the gateway's
+/// options.
 fn words(error: &Error) -> String {
     match error.kind() {
         ErrorKind::Conflict => format!("WriteConflict error: {}", error.message()),

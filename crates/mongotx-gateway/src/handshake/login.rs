@@ -39,7 +39,7 @@ pub(super) fn start(context: &Context, connection: &Connection, request: &Reques
 /// Answers `saslContinue`.
 ///
 /// # Errors
-/// The server's: 18 when it is not the user.
+/// The server's errors: 18 if the login fails.
 pub(super) fn proceed(context: &Context, connection: &Connection, request: &Request) -> Answer<Document> {
     users(context)?;
     carry_on(context, connection, request.to_document()?)

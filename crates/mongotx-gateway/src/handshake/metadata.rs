@@ -12,7 +12,7 @@ const LONGEST_BYTES: usize = 512;
 /// Greatest length of an application's name.
 const LONGEST_NAME_BYTES: usize = 128;
 
-/// Keeps it, if it is there. It is said once.
+/// Keeps the client's description of itself, if the message has one. A client sends it once.
 pub(super) fn keep(connection: &Connection, hello: &RawDocument) -> Result<(), CommandError> {
     let client = match hello.get("client") {
         Ok(None) => return Ok(()),

@@ -1,4 +1,5 @@
-//! Commands that the gateway answers by itself: who it is, what it can do, and whether it is there.
+//! Commands that the gateway answers by itself: about its identity, its abilities and its
+//! connections.
 //!
 //! | file | commands |
 //! | --- | --- |

@@ -1,12 +1,12 @@
-//! Requests that are answered, and headers that make browsers refuse others. Pure.
+//! Checks of requests to a page, and headers by which browsers refuse the requests of others. Pure.
 //!
 //! A browser on the machine of an operator also shows pages of strangers, and these can make it
 //! send requests here. So:
 //!
 //! - A request has to name this host by an address, as `localhost`, or by a name that the gateway
 //!   was given: a stranger's name that was made to lead here (DNS rebinding) is none of them.
-//! - Nothing but the page itself is shown to, and nothing is done for, a page of another origin;
-//!   what changes something has to bring a token besides, which only this gateway's own page knows.
+//! - Only the page itself gets answers, and no request of another origin is carried out; a request
+//!   that changes something has to bring a token besides, which only this gateway's own page knows.
 //! - No other page may frame this one, and this one loads nothing from elsewhere and runs no script
 //!   but its own.
 

@@ -53,7 +53,7 @@ impl AbortReason {
         }
     }
 
-    /// Of what was refused; `otherwise`: when it was not a conflict.
+    /// The reason that a failure gives; `otherwise` if it was no conflict.
     pub(crate) fn of(failure: Option<&Failure>, otherwise: Self) -> Self {
         if failure.is_some_and(|failure| failure.code == codes::WRITE_CONFLICT) { Self::Conflict } else { otherwise }
     }

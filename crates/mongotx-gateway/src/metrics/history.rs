@@ -17,7 +17,7 @@ use std::{
 pub(crate) const SECONDS: usize = 300;
 /// Steps of a latency in each doubling.
 const STEPS: usize = 4;
-/// From 1 µs to 2^26 µs, which is over a minute.
+/// Number of buckets: from 1 µs to 2^26 µs, which is over a minute.
 const BUCKETS: usize = STEPS * 26;
 
 /// Kinds of commands whose latencies are counted separately.
@@ -32,7 +32,7 @@ pub(crate) enum Sort {
 impl Sort {
     pub(crate) const ALL: [Self; 4] = [Self::Read, Self::Write, Self::Commit, Self::Other];
 
-    /// Of a command, by the name that the table has for it.
+    /// The kind of a command, by the name that the table has for it.
     fn of(command: &str) -> Self {
         match command {
             "find" | "getMore" | "aggregate" | "count" | "distinct" => Self::Read,
@@ -98,9 +98,9 @@ pub(crate) struct Second {
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct Latencies {
     pub(crate) count: u64,
-    /// Half of them took no longer, in microseconds.
+    /// Median latency, in microseconds.
     pub(crate) median: u64,
-    /// 99 of 100 took no longer, in microseconds.
+    /// 99th percentile of the latency, in microseconds.
     pub(crate) p99: u64,
 }
 

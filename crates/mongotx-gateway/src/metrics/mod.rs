@@ -42,8 +42,8 @@ impl MetricConstructor<Histogram> for Latency {
     }
 }
 
-/// Everything that is counted. Labels are words of the gateway's own: what clients send makes no
-/// new ones.
+/// All counters and gauges. Their labels are words of the gateway's own: no input of a client makes
+/// a new one.
 pub(crate) struct Metrics {
     registry: Registry,
     pub(crate) connections: Gauge,
@@ -72,7 +72,7 @@ pub(crate) struct Metrics {
 /// Kinds of commands that clients send again.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Repeated {
-    /// A write with the number of one before.
+    /// A write with the number of an earlier one.
     Write,
     /// `commitTransaction` after the first one.
     Commit,
@@ -150,7 +150,7 @@ impl Metrics {
         }
     }
 
-    /// A command was answered. `name`: one of the table's, not what the client sent.
+    /// Counts a command that was answered. `name`: the table's name, not the client's spelling.
     pub(crate) fn command(&self, name: &'static str, is_ok: bool, took: Duration) {
         let outcome = if is_ok { "ok" } else { "error" };
         self.commands.get_or_create(&[("command", name), ("outcome", outcome)]).inc();
@@ -158,7 +158,7 @@ impl Metrics {
         self.history.command(name, is_ok, took);
     }
 
-    /// A second is over: what was counted in it is kept for some minutes.
+    /// Ends a second: its counts are kept for some minutes.
     pub(crate) fn tick(&self) {
         let aborted =
             |reason: AbortReason| self.aborted.get(&[("reason", reason.name())]).map_or(0, |counter| counter.get());
@@ -183,7 +183,7 @@ impl Metrics {
         self.logins.get_or_create(&[("outcome", if is_ok { "ok" } else { "refused" })]).inc();
     }
 
-    /// A transaction was rolled back.
+    /// Counts a transaction that was rolled back.
     pub(crate) fn aborted(&self, reason: AbortReason) {
         self.aborted.get_or_create(&[("reason", reason.name())]).inc();
     }

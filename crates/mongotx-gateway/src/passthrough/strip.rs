@@ -7,14 +7,15 @@ use bson::{RawBsonRef, RawDocument, RawDocumentBuf};
 
 use crate::error::CommandError;
 
-/// Sessions, transactions and the cluster's time.
+/// Fields of sessions and transactions, and of the cluster's time.
 const FOREIGN: [&str; 8] =
     ["lsid", "txnNumber", "startTransaction", "autocommit", "stmtId", "stmtIds", "recoveryToken", "$clusterTime"];
 const READ_CONCERN: &str = "readConcern";
 /// The part of a read concern that says "not before this time of the cluster".
 const AFTER: &str = "afterClusterTime";
 
-/// The command without them. All other fields are copied byte for byte; most commands are not
+/// The command without these fields. All others are copied byte for byte; most commands are not
+/// copied at all.
 /// copied at all.
 pub(super) fn strip(body: &RawDocument) -> Result<Cow<'_, RawDocument>, CommandError> {
     let mut foreign = false;

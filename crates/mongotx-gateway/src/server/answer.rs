@@ -34,7 +34,7 @@ const SMALL_BYTES: usize = 64 * 1024;
 /// The numbers of the messages that the gateway sends.
 static NEXT_ID: AtomicI32 = AtomicI32::new(1);
 
-/// The bytes to send back, if any.
+/// Runs the command of a message. Returns the bytes to send back, if any.
 pub(super) async fn answer(
     context: &Context,
     connection: &Arc<Connection>,

@@ -19,7 +19,7 @@ use crate::{
 
 /// Limits of all connections together, and the greatest time from one's first byte to its last.
 const LIMITS: SocketLimits = SocketLimits { connections: 16, longest: Duration::from_secs(10) };
-/// How long the server may take for a ping.
+/// Time limit of a ping to the server.
 const PING_LIMIT: Duration = Duration::from_secs(2);
 /// Content type of the OpenMetrics text format.
 const METRICS_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
@@ -31,7 +31,7 @@ pub(crate) struct Endpoint {
 
 impl Endpoint {
     /// # Errors
-    /// There is no listening there.
+    /// The gateway cannot listen at the address.
     pub(crate) async fn listen(address: SocketAddr) -> io::Result<Self> {
         Ok(Self { listener: TcpListener::bind(address).await? })
     }

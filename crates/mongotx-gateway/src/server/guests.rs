@@ -125,7 +125,7 @@ impl Guests {
         guests
     }
 
-    /// From now on these are the limits. Those who are there stay.
+    /// Sets new limits. Connections that are open stay.
     pub(super) fn limit(&self, limits: &Limits) {
         let Limits { connections, connections_per_address: per_address, .. } = *limits;
         let mut open = self.open();

@@ -15,8 +15,8 @@ use tokio::net::{TcpListener, UnixListener};
 use super::Server;
 use crate::connection::Peer;
 
-/// After it could not accept: mostly there are too many open files, and looking at once again does
-/// not help.
+/// Pause after a failure to accept: mostly there are too many open files, and looking at once again
+/// does not help.
 const PAUSE: Duration = Duration::from_millis(100);
 /// A socket that accepts connections.
 pub(crate) enum Listener {

@@ -48,7 +48,8 @@ use crate::{
 /// Result of reading the files of users and certificates again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Reloaded {
-    /// Users who were removed, or whose password or roles are others: what they had open was ended.
+    /// Users who were removed, or whose password or roles have changed: their connections,
+    /// transactions and cursors were ended.
     pub users_changed: usize,
 }
 
@@ -82,8 +83,8 @@ impl Server {
         }
     }
 
-    /// From now on connections begin with these certificates, and these are the users: what others
-    /// have open ends.
+    /// Puts certificates and users into effect: connections that come later begin with these
+    /// certificates; for users who have changed or are gone, all that is open ends.
     pub(crate) async fn reload(&self, tls: Option<TlsAcceptor>, users: Option<Users>) -> Reloaded {
         *self.tls.write().unwrap_or_else(PoisonError::into_inner) = tls;
         let (Some(roster), Some(users)) = (&self.context.users, users) else { return Reloaded { users_changed: 0 } };

@@ -18,7 +18,7 @@ use crate::{
 /// Greatest size of a message before login.
 const STRANGERS_BYTES: usize = 64 * 1024;
 
-/// Memory is taken as bytes come, beginning with so much: a header that announces 48 MB costs
+/// Memory is taken as bytes come, beginning with this many: a header that announces 48 MB costs
 /// nothing yet.
 const FIRST_BYTES: usize = 64 * 1024;
 
@@ -45,12 +45,12 @@ pub(super) struct Skipped {
     pub(super) first: [u8; 4],
 }
 
-/// How long a message may be: strangers have little to say.
+/// Greatest length of a message: short before the client has logged in.
 pub(super) fn longest_bytes(context: &Context, connection: &Connection) -> usize {
     if is_stranger(context, connection) { STRANGERS_BYTES } else { MAX_MESSAGE_BYTES }
 }
 
-/// Has the client still to log in?
+/// Whether the client has still to log in.
 pub(super) fn is_stranger(context: &Context, connection: &Connection) -> bool {
     context.users.is_some() && connection.user().is_none()
 }
@@ -88,8 +88,8 @@ pub(super) async fn read_message<R: AsyncBufRead + Unpin>(
     .await?
 }
 
-/// Exactly so many bytes, counted as they come. Where there is no memory for them they are read and
-/// dropped.
+/// Reads exactly so many bytes, counted as they come. Where there is no memory for them they are
+/// read and dropped.
 async fn read_held<R: AsyncBufRead + Unpin>(
     reader: &mut R,
     bytes: usize,

@@ -67,7 +67,8 @@ enum End {
     Write(#[from] io::Error),
 }
 
-/// Message by message. Never ends well: there is always a reason.
+/// Reads and answers message by message. Returns only errors: a connection always ends for a
+/// reason.
 async fn converse<S: Socket>(
     server: &Server,
     connection: &Arc<Connection>,
@@ -118,7 +119,7 @@ async fn converse<S: Socket>(
     }
 }
 
-/// How long a connection may be silent, and the option that says so.
+/// Time that a connection may be silent, and the option that sets it.
 fn longest_silence(limits: &Limits, is_stranger: bool) -> Option<(Duration, &'static str)> {
     let idle = limits.idle.map(|limit| (limit, "--idle-timeout"));
     let login = limits.login.filter(|_| is_stranger).map(|limit| (limit, "--login-timeout"));

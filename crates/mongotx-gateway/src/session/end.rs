@@ -1,5 +1,4 @@
-//! How transactions end when they are not committed, and telling so: one line in the log, one more
-//! in a counter.
+//! Rolled-back transactions: each is reported by one line in the log and one more in a counter.
 
 use std::{sync::Arc, time::Instant};
 

@@ -65,7 +65,7 @@ impl Mode {
         })
     }
 
-    /// The same in the user's session of that name.
+    /// The same place, in the session of that name that belongs to the user.
     ///
     /// # Errors
     /// As [`Lsid::of_user`].

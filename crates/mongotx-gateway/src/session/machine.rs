@@ -56,17 +56,17 @@ pub(crate) enum Step {
     Run,
     /// Commit the open transaction.
     Commit,
-    /// Find out what became of the commit before.
+    /// Find out the outcome of the commit that was sent before.
     Learn,
     /// The transaction was committed before: answer so again.
     AnswerCommitted,
     /// Roll back what is open.
     Abort,
-    /// Find out whether it can be rolled back still.
+    /// Find out whether the transaction can still be rolled back.
     AbortInDoubt,
     /// Run the write; first roll back the older transaction, if there is an open one.
     Write,
-    /// The number was written by before: what was done then is answered, not done again.
+    /// The number belongs to an earlier write: answer its result, and do not repeat it.
     WriteAgain,
 }
 
@@ -105,7 +105,7 @@ impl Machine {
         self.state
     }
 
-    /// A command arrives. What is refused changes nothing.
+    /// Handles a command. A refused command changes nothing.
     ///
     /// # Errors
     /// The server's refusal.
@@ -147,7 +147,7 @@ impl Machine {
         }
     }
 
-    /// The newest transaction has ended.
+    /// Notes the end of the newest transaction.
     pub(crate) fn ended(&mut self, end: End) {
         self.state = match end {
             End::Committed => State::Committed,

@@ -51,8 +51,8 @@ impl Lsid {
         Some(Self { id: id.try_into().ok()?, user })
     }
 
-    /// The session of this name that is the user's: one user's sessions are nothing to another one.
-    /// Without a user it is the one that the client names.
+    /// The session of this name that belongs to the user: users share no sessions, even under one
+    /// name. Without a user it is the one that the client names.
     ///
     /// # Errors
     /// 13 for a name with another user in it.

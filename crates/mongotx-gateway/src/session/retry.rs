@@ -28,7 +28,7 @@ pub(crate) enum Done {
         matched: u64,
         /// Number of documents that were changed.
         modified: u64,
-        /// `_id` of the inserted one.
+        /// `_id` of the document that was inserted.
         upserted: Option<Bson>,
     },
     /// A `findAndModify`, with its reply.
@@ -59,7 +59,7 @@ impl Retry {
         self.is_broken_off |= std::mem::replace(&mut self.is_under_way, true);
     }
 
-    /// All that was sent was answered, or is noted as unknown.
+    /// Notes that all that was sent is answered, or noted as unknown.
     pub(crate) fn ends(&mut self) {
         self.is_under_way = false;
     }
@@ -70,7 +70,7 @@ impl Retry {
         noted.or_else(|| self.is_broken_off.then(|| Done::Unknown(broken_off())))
     }
 
-    /// The same of a command that goes to the server as it came.
+    /// The answer to a command that is passed on, if it was sent before or may have been.
     pub(crate) fn whole(&self) -> Option<Result<Reply, Failure>> {
         self.whole.clone().or_else(|| self.is_broken_off.then(|| Err(broken_off())))
     }

@@ -1,4 +1,4 @@
-//! One session: its state machine, its open transaction, and how what runs in it is interrupted.
+//! One session: its state machine, its open transaction, and the means to interrupt its command.
 //!
 //! Commands with a transaction number have the session to themselves, one after the other, as in
 //! the server.
@@ -78,15 +78,16 @@ impl Work {
         self.open.is_some() || !matches!(self.machine.state(), State::None | State::Aborted)
     }
 
-    /// Rolls back what is open under an older number: what others saw of it. `None`: nothing was.
+    /// Rolls back the transaction under an older number, if one is open. Returns what others saw of
+    /// it.
     pub(crate) async fn roll_back_older(&mut self) -> Option<Snapshot> {
         let mut open = self.open.take()?;
-        // All that it can answer is that there was nothing to roll back.
+        // The rollback can only fail because there is nothing to roll back.
         let _ = open.session.rollback().await;
         Some(open.shown.now())
     }
 
-    /// Rolls back what is open: what others saw of it. `None`: nothing was.
+    /// Rolls back the open transaction, if there is one. Returns what others saw of it.
     pub(crate) async fn roll_back(&mut self) -> Option<Snapshot> {
         let was_open = self.roll_back_older().await;
         if self.machine.state() == State::Open {
@@ -104,7 +105,7 @@ impl Work {
         failure
     }
 
-    /// Is there something that has been open for longer than `limit`?
+    /// Whether a transaction has been open for longer than `limit`.
     pub(crate) fn is_open_for_longer(&self, now: Instant, limit: Duration) -> bool {
         self.open.as_ref().is_some_and(|open| now.saturating_duration_since(open.since) > limit)
     }
@@ -116,7 +117,7 @@ impl Slot {
         Self { lsid, work, used: StdMutex::new(now), interrupts: watch::Sender::new(0), shown }
     }
 
-    /// The session to oneself. Waits for a command that runs in it.
+    /// Takes the session for one command. Waits for the command that runs in it.
     pub(crate) async fn check_out(&self) -> tokio::sync::MutexGuard<'_, Work> {
         self.work.lock().await
     }
@@ -166,8 +167,8 @@ impl Slot {
         self.interrupts.send_modify(|count| *count += 1);
     }
 
-    /// Stops the command that runs in it, and rolls back what is open: that one's number, and what
-    /// others saw of it.
+    /// Stops the command that runs in the session, and rolls back its open transaction. Returns the
+    /// number of that, and what others saw of it.
     pub(crate) async fn kill(&self) -> Option<(i64, Snapshot)> {
         self.interrupt();
         let mut work = self.check_out().await;

@@ -106,7 +106,7 @@ impl SessionTable {
         *self.limits.read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The session, made when it is new, and used now.
+    /// The session, which is made if it is new; it counts as used now.
     ///
     /// # Errors
     /// 261 when there are too many that are worth keeping, of all users or of this one.
@@ -137,7 +137,7 @@ impl SessionTable {
         Ok(slot)
     }
 
-    /// A session that is known was used now. One that is not known is as good as a new one.
+    /// Notes that a session was used now. One that is not in the table is as good as a new one.
     pub(crate) fn refresh(&self, lsid: &Lsid, now: Instant) {
         if let Some(slot) = self.slots().by_name.get(lsid) {
             slot.touch(now);

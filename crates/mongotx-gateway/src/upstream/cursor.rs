@@ -15,9 +15,9 @@ use crate::{
 pub(crate) struct ServerCursor {
     lean: Arc<Lean>,
     namespace: Namespace,
-    /// 0: the server has ended it.
+    /// Id of the cursor at the server; 0: the server has ended it.
     id: i64,
-    /// A fetch waits for documents when there are none.
+    /// Whether a fetch waits for documents when there are none.
     pub(crate) awaits: bool,
 }
 

@@ -41,7 +41,7 @@ impl Upstream {
     /// Connects at its first command.
     ///
     /// # Errors
-    /// The connection string is not one.
+    /// The connection string is malformed.
     pub(crate) async fn new(uri: &str, limits: &Limits) -> mongodb::error::Result<Self> {
         let mut options = ClientOptions::parse(uri).await?;
         options.app_name.get_or_insert_with(|| APP_NAME.to_owned());
@@ -71,8 +71,8 @@ impl Upstream {
         }
     }
 
-    /// Whether the server's cursors can be gone on with: those that a driver opens belong to
-    /// sessions of its own.
+    /// Whether the gateway can fetch from the server's cursors: those that a driver opens belong to
+    /// sessions of the driver's own.
     pub(crate) fn has_cursors(&self) -> bool {
         matches!(self.way, Way::Lean(_))
     }

@@ -41,7 +41,7 @@ impl Body {
         self
     }
 
-    /// With what could not be waited for, and the label that the server gives it.
+    /// Adds the `writeConcernError`, if there is one, and the label that the server gives it.
     #[must_use]
     pub(crate) fn with_concern_error(mut self, error: Option<Document>, mode: &Mode) -> Self {
         let Some(error) = error else { return self };

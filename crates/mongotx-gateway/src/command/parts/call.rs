@@ -73,14 +73,14 @@ impl Call<'_> {
         self.generic.api.check_fields(self.api, self.name, &self.body)
     }
 
-    /// Is it a statement of a transaction of the client's? (A write may have a transaction of its
-    /// own.)
+    /// Whether the command is a statement of a transaction of the client's. (A write may have a
+    /// transaction of its own.)
     pub(crate) fn is_in_transaction(&self) -> bool {
         self.mode.transaction().is_some()
     }
 
-    /// Whatever it has sent was answered, or is noted as unknown: what a retryable write remembers
-    /// is complete.
+    /// Notes that all that was sent is answered, or noted as unknown: what a retryable write
+    /// remembers is complete.
     pub(crate) fn is_answered(&mut self) {
         if let Some(retry) = self.retry.as_deref_mut() {
             retry.ends();
@@ -154,7 +154,7 @@ impl Call<'_> {
         Ok(Some(answer.into()))
     }
 
-    /// The command as it is, answered by the server.
+    /// Sends the command on as it is, and returns the server's answer.
     pub(crate) async fn send_on(&mut self) -> Answer<Reply> {
         let mut command = std::mem::take(&mut self.body);
         command.extend(self.generic.comment.clone().map(|comment| ("comment".to_owned(), comment)));

@@ -51,7 +51,7 @@ pub(crate) struct Generic {
 }
 
 impl Generic {
-    /// Takes them out of a command.
+    /// Takes these fields out of a command.
     ///
     /// # Errors
     /// The server's.
@@ -69,7 +69,7 @@ impl Generic {
         Ok(Self { api, read, write, limit, says_limit, comment: body.remove("comment") })
     }
 
-    /// For a transaction's statement.
+    /// Checks the fields of a statement of a transaction.
     ///
     /// # Errors
     /// The server's for what stands there only at the beginning, or at the end.

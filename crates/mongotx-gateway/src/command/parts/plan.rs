@@ -1,5 +1,5 @@
-//! How commands are explained: the server's plan for what the application wrote, and the one for
-//! what the gateway would send.
+//! `explain`: the server's plan for what the application wrote, and the one for what the gateway
+//! would send.
 
 use bson::{Bson, Document};
 use futures_util::future::BoxFuture;

@@ -29,7 +29,7 @@ pub(crate) struct ReadConcern {
     pub(crate) level: Option<ReadLevel>,
     /// The moment of which the read is to be: `atClusterTime`.
     at: Option<Timestamp>,
-    /// Does it have the field `afterClusterTime`?
+    /// Whether it has the field `afterClusterTime`.
     has_after: bool,
 }
 
@@ -139,7 +139,7 @@ impl ReadConcern {
 }
 
 impl ReadLevels {
-    /// Whether this level, which promises one moment, is among them.
+    /// Whether commands with these levels take this one, which promises one moment.
     pub(crate) fn promise(self, level: ReadLevel) -> bool {
         match level {
             ReadLevel::Snapshot => self == Self::OneMoment,

@@ -18,16 +18,15 @@ use crate::{
 
 /// A statement of a write command.
 pub(crate) trait Statement {
-    /// The same as a write of a bulk; `None`: it says more, or is refused whatever the documents
-    /// are.
+    /// The statement as a write of a bulk. `None`: a bulk cannot express it, or it is refused
+    /// whatever the documents are.
     fn to_model(&self) -> Option<WriteModel>;
 
-    /// Carries it out by itself, as the `n`th of its command, once: what it says goes to the
-    /// library. False: stop here.
+    /// Carries the statement out by itself, once, as the `n`th of its command. False: stop here.
     async fn run(&mut self, call: &mut Call<'_>, namespace: &Namespace, n: usize, tally: &mut Tally) -> Answer<bool>;
 }
 
-/// Carries out all of them, until one is refused that ends the command.
+/// Carries out all statements, until a refused one ends the command.
 pub(crate) async fn run_all(
     call: &mut Call<'_>,
     namespace: &Namespace,
@@ -51,7 +50,8 @@ pub(crate) async fn run_all(
     Ok(())
 }
 
-/// Outside a transaction: those that can by one command, the others one after the other.
+/// Outside a transaction: carries out as many as possible by one command, and the others one after
+/// the other.
 async fn run_each(
     call: &mut Call<'_>,
     namespace: &Namespace,
@@ -87,17 +87,17 @@ impl Default for Pace {
 }
 
 impl Pace {
-    /// Of those that were to be sent, so many were taken. What stands behind one that stops the
-    /// others is sent again: it has to be less, or many documents that are held would cost the
-    /// square of their number.
+    /// Adapts the pace: of `sent` statements, `taken` were taken. The statements behind one that
+    /// stops the others are sent again, so there must be fewer of them, or many documents that are
+    /// held would cost the square of their number.
     fn after(&mut self, sent: usize, taken: usize) {
         self.0 = if taken < sent { (2 * taken).max(2) } else { (2 * self.0).min(MOST) };
     }
 }
 
-/// Outside a transaction: carries out statements from the `n`th on by one command, and those of
-/// them that it has left alone by themselves. Answers how many that were: none, if the `n`th has to
-/// be carried out by itself. `None`: stop here.
+/// Outside a transaction: carries out statements from the `n`th on by one command, and those that
+/// it has left, by themselves. Returns how many statements are done: none, if the `n`th has to be
+/// carried out by itself. `None`: stop here.
 pub(crate) async fn run_first(
     call: &mut Call<'_>,
     namespace: &Namespace,

@@ -30,7 +30,7 @@ pub(crate) struct Tally {
     upserted: Vec<Bson>,
     errors: Vec<Document>,
     retried: Vec<i32>,
-    /// Of what the server has done and may lose again.
+    /// The `writeConcernError` of writes that the server has made and may lose again.
     concern_error: Option<Document>,
 }
 
@@ -148,7 +148,7 @@ impl Tally {
         }
     }
 
-    /// Does a statement that is refused end the command?
+    /// Whether a refused statement ends the command.
     pub(crate) fn is_ordered(&self) -> bool {
         self.is_ordered
     }
@@ -184,7 +184,7 @@ impl Tally {
     }
 }
 
-/// One of so many, if there is one left.
+/// Takes one of the number that is left, if there is one.
 fn take_one(left: &mut u64) -> u64 {
     let one = (*left).min(1);
     *left -= one;

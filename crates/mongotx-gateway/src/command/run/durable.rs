@@ -116,7 +116,7 @@ fn remember(work: &mut Work, record: &Record) {
 fn begin(context: &Context) -> Answer<Session> {
     // Two such transactions may wait for each other: each waits for a part of the time only.
     let lock_wait = context.options.client.write_wait / 4;
-    // As outside transactions: each document by itself.
+    // As outside transactions: each document is locked and written by itself.
     let (isolation, concern) = (Isolation::ReadCommitted, Concern::Majority);
     let options =
         TransactionOptions { isolation: Some(isolation), concern, lock_wait, ..TransactionOptions::default() };
@@ -126,7 +126,7 @@ fn begin(context: &Context) -> Answer<Session> {
 }
 
 async fn again(mut session: Session, failure: Failure) -> Attempt {
-    // All that it can answer is that there was nothing to roll back.
+    // The rollback can only fail because there is nothing to roll back.
     let _ = session.rollback().await;
     Attempt::Again(failure)
 }

@@ -38,7 +38,8 @@ pub(super) struct Parsed<'a> {
 
 impl<'a> Parsed<'a> {
     /// # Errors
-    /// The server's, for what its session's fields and those that every command may carry say.
+    /// The server's errors for malformed session fields, and for fields that every command may
+    /// carry.
     pub(super) fn take(arrived: Arrived<'a>, mut body: Document) -> Answer<Self> {
         let Arrived { context, connection, request, command } = arrived;
         let user = connection.user();
@@ -59,7 +60,7 @@ impl<'a> Parsed<'a> {
         self.call_with(self.body.clone())
     }
 
-    /// Outside transactions, until it is said otherwise.
+    /// A call outside transactions; callers add the transaction.
     fn call_with(&self, body: Document) -> Call<'_> {
         Call {
             context: self.context,
@@ -86,7 +87,7 @@ impl<'a> Parsed<'a> {
         Ends { time, kill, client }
     }
 
-    /// A number of a transaction outside one, where there is no write.
+    /// The error for a number of a transaction on a command that does not write.
     pub(super) fn not_retryable(&self) -> Failure {
         let message = format!(
             "txnNumber may only be provided for multi-document transactions and retryable write commands. autocommit:false was not provided, and {} is not a retryable write command.",

@@ -81,8 +81,8 @@ pub(super) async fn end(parsed: &mut Parsed<'_>, lsid: Lsid, number: i64, begins
     named(&work, parsed, ended)
 }
 
-/// All commands of a transaction say the same of the API. What says something else does not end it,
-/// as in the server.
+/// Checks that a command has the API parameters of its transaction. One that has others does not
+/// end the transaction, as in the server.
 fn check_api(work: &Work, parsed: &Parsed<'_>) -> Answer<()> {
     parsed.generic.api.check_continues(parsed.name, "the transaction's first command", work.api)
 }

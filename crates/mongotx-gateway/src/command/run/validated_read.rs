@@ -94,8 +94,8 @@ fn begin(parsed: &Parsed<'_>, level: ReadLevel, lost: &Attempts) -> Answer<Sessi
     Ok(session)
 }
 
-/// Drivers send a read again, once, that was answered with this code, and think no worse of the
-/// server.
+/// The failure of a read that was tried too often. Drivers repeat a read with this code, once, and
+/// do not mark the server as unknown.
 fn given_up(level: ReadLevel, why: &str) -> Failure {
     let message = format!(
         "the read with read concern '{}' {why}. Read less at a time, or with read concern 'majority'",

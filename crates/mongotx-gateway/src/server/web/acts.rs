@@ -9,7 +9,7 @@ use tokio::time::timeout;
 use super::now::session_of;
 use crate::{context::Context, state::Interrupted};
 
-/// How long it may take to look for what a client holds.
+/// Time limit of looking for what a client holds.
 const LOOK_LIMIT: Duration = Duration::from_secs(5);
 /// Limits of an answer: collections that are looked into, documents of each, and transactions.
 const MOST_COLLECTIONS: usize = 20;
@@ -22,7 +22,7 @@ pub(super) struct By {
     pub(super) peer: SocketAddr,
 }
 
-/// The result of an action, or in words why it was not done.
+/// The result of an action, or the reason in words why it failed.
 type Done = Result<Value, String>;
 
 fn text<'a>(said: &'a Value, field: &str) -> Option<&'a str> {

@@ -23,19 +23,19 @@ use crate::{
     context::Context,
 };
 
-/// How long a password that was right need not be checked again.
+/// Time for which a correct password need not be checked again.
 const KNOWN_FOR: Duration = Duration::from_secs(600);
-/// The most of them that are known.
+/// The most passwords that are known to be correct.
 const MOST_KNOWN: usize = 64;
 /// Passwords that are checked at a time, and how long one more waits.
 const MOST_CHECKS: usize = 2;
 const LONGEST_WAIT: Duration = Duration::from_secs(5);
-/// The answer to a wrong password takes so long at least.
+/// Least time after which a wrong password is answered.
 const PENALTY: Duration = Duration::from_secs(1);
 /// The longest header, in bytes.
 const LONGEST_BYTES: usize = 2 * 1024;
 
-/// The database of a user who names none.
+/// The database of a user name without one.
 const DEFAULT_DATABASE: &str = "admin";
 
 /// Users that have logged in, and when, by the digest of name and password.
@@ -58,7 +58,8 @@ impl Logins {
     /// The user whose name and password a request brings.
     ///
     /// # Errors
-    /// 401 for a user who is not there, and a wrong password; 503 when too many are checked.
+    /// 401 for an unknown user, and for a wrong password; 503 when too many passwords are being
+    /// checked.
     pub(super) async fn check(
         &self,
         context: &Context,
@@ -86,8 +87,8 @@ impl Logins {
         Ok(user)
     }
 
-    /// The user of that name, if the password is right. It takes the same time whether the user is
-    /// there or not.
+    /// The user of that name, if the password is right. It takes the same time whether the user
+    /// exists or not.
     async fn find(&self, users: &Roster, name: UserName, password: String) -> Result<Option<Arc<User>>, Refusal> {
         let busy = || (StatusCode::SERVICE_UNAVAILABLE, "too many log in at a time; try it again".to_owned());
         let _permit = timeout(LONGEST_WAIT, self.checks.acquire()).await.map_err(|_| busy())?.map_err(|_| busy())?;

@@ -1,5 +1,6 @@
-//! A page for operators, over HTTP on a socket of its own: transactions and commands in flight, who
-//! waits for whom, locks of dead clients, rates and latencies; and buttons that abort and repair.
+//! A page for operators, over HTTP on a socket of its own: transactions and commands in flight,
+//! which transaction waits for which, locks of dead clients, rates and latencies; and buttons that
+//! abort and repair.
 //!
 //! | file | content |
 //! | --- | --- |
@@ -7,8 +8,7 @@
 //! | `login` | users of the gateway, by HTTP Basic |
 //! | `page` | the page itself, and its files: nothing comes from anywhere else |
 //! | `now` | activity at this gateway, as JSON |
-//! | `store` | the clients that the store knows, as JSON, looked at every other second while a page
-//! is open |
+//! | `store` | the clients that the store knows, as JSON, looked at every other second while a page is open |
 //! | `acts` | the actions of the buttons |
 //!
 //! Which requests a browser may send here is in `http::guard`.
@@ -47,9 +47,11 @@ use crate::{
     },
 };
 
-/// Limits of all connections together, and how long one may be open. A browser opens another one.
+/// Limits of all connections together, and the time that one may be open. A browser opens another
+/// one.
 const LIMITS: SocketLimits = SocketLimits { connections: 64, longest: Duration::from_secs(300) };
-/// For a request's head, and for its body; a connection may be silent as long between two requests.
+/// Time limit of a request's head, and of its body; a connection may be silent as long between two
+/// requests.
 const SLOWEST: Duration = Duration::from_secs(10);
 /// The longest body of a request.
 const MOST_BYTES: usize = 4 * 1024;
@@ -80,7 +82,7 @@ type Refusal = (StatusCode, String);
 
 impl Web {
     /// # Errors
-    /// There is no listening there.
+    /// The gateway cannot listen at the address.
     pub(crate) async fn listen(address: SocketAddr) -> io::Result<Self> {
         let listener = TcpListener::bind(address).await?;
         let address = listener.local_addr()?;
