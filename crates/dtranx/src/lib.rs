@@ -5,13 +5,13 @@
 //! - [`core`]: the commit protocol, garbage collection and recovery as pure state machines: an
 //!   event in, commands out.
 //! - [`log`]: the write-ahead log on its media.
-//! - [`storage`]: what is stored, in an LSM tree or in memory.
+//! - [`storage`]: items, in an LSM tree or in memory.
 //! - [`stage`]: queues, threads and counters of the stages.
 //! - [`cluster`]: the static description of a cluster.
-//! - [`wire`]: how servers and clients speak.
-//! - [`server`]: all of this put together, on a network or embedded in a program.
+//! - [`wire`]: the protocol between servers and clients.
+//! - [`server`]: the parts put together, on a network or embedded in a program.
 //! - [`client`]: transactions for applications.
-//! - [`backup`]: everything in a file, as of one moment.
+//! - [`backup`]: all items in a file, as of one moment.
 //! - [`sim`]: whole clusters simulated on one thread.
 
 pub mod backup;

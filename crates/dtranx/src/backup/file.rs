@@ -11,7 +11,7 @@ use crate::wire::{FRAME_LIMIT_BYTES, WireError, decode, encode, next_frame};
 
 const MAGIC: &str = "dtranx backup";
 const VERSION: u16 = 1;
-/// A piece is written when it has so many bytes.
+/// Number of bytes at which a piece is written.
 const PIECE_BYTES: usize = 1 << 20;
 const CHUNK_BYTES: usize = 64 << 10;
 

@@ -1,8 +1,9 @@
 //! A cluster's items in a file, as of one moment, and back.
 //!
 //! The file is a sequence of frames, as on the wire: each with its length and a checksum. The first
-//! says what it is, the last how much there must be, so that a file that was cut off is noticed. It
-//! says nothing about servers: it may be restored into another cluster, with other servers.
+//! says what the file is, the last how many items there must be, so that a file that was cut off is
+//! noticed. It says nothing about servers: it may be restored into another cluster, with other
+//! servers.
 
 mod file;
 
@@ -19,7 +20,8 @@ use file::{Reader, Writer};
 
 /// Number of items that one request reads.
 const PAGE_ITEMS: usize = 2_000;
-/// How much one transaction of a restore writes, at the most and about.
+/// Greatest number of items in one transaction of a restore; then, about its greatest size in
+/// bytes.
 const BATCH_ITEMS: usize = 500;
 const BATCH_BYTES: usize = 2 << 20;
 
@@ -32,7 +34,7 @@ pub struct Content {
     pub bytes: u64,
 }
 
-/// Why a backup was not made or not restored.
+/// Reason why a backup was not made or not restored.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum Failure {
@@ -74,10 +76,10 @@ fn item(key: Bytes, value: Bytes) -> Result<(Key, Value), Failure> {
     Ok((key, Value::new(value).map_err(ClientError::from)?))
 }
 
-/// Is a backup whole? What is in it.
+/// Checks that a backup is whole, and returns its counted content.
 ///
 /// # Errors
-/// It cannot be read, or is damaged, or was cut off.
+/// The file cannot be read, or is damaged, or was cut off.
 pub fn check(file: impl Read) -> Result<Content, BackupError> {
     let mut reader = Reader::begin(file)?;
     while reader.next()?.is_some() {}

@@ -29,7 +29,8 @@ impl Unknown {
         }
     }
 
-    /// The error, if nothing was to be written: that cannot be committed.
+    /// The error for a transaction that was to write nothing, and whose validation was not
+    /// answered.
     pub(super) fn of_reads(self) -> Error {
         let why = "it has not answered whether what the transaction read is so".to_owned();
         Error::Unavailable { server: self.server(), why }

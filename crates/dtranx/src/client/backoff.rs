@@ -1,4 +1,4 @@
-//! How long to wait before the next attempt (the retry rules of section 3.2).
+//! Waits before the next attempt (the retry rules of section 3.2).
 
 use std::time::Duration;
 

@@ -19,7 +19,7 @@ impl Cache {
         self.items.as_ref().and_then(|items| items.get(key))
     }
 
-    /// A transaction was committed: what it read was so, and what it wrote is.
+    /// Takes over a committed transaction: its reads were current, and its writes are now.
     pub(super) fn committed<'a>(
         &self,
         reads: impl Iterator<Item = (&'a Key, &'a Option<Item>)>,
@@ -34,8 +34,8 @@ impl Cache {
         }
     }
 
-    /// A transaction was refused: what it read may be stale, and the server may have said what is
-    /// there now.
+    /// Drops the reads of a refused transaction, which may be stale, and takes over the current
+    /// items that the server has sent.
     pub(super) fn refused<'a>(&self, reads: impl Iterator<Item = &'a Key>, current: &[Current]) {
         let Some(items) = &self.items else { return };
         reads.for_each(|key| drop(items.remove(key)));

@@ -1,5 +1,5 @@
 //! A request under way, as a future. It needs no runtime: the link's threads keep its deadline and
-//! wake whoever waits.
+//! wake the task that waits.
 
 use std::time::Instant;
 

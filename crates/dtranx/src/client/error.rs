@@ -1,9 +1,9 @@
-//! Errors of a client, by what it knows about its transaction then.
+//! Errors of a client: each says what is known about its transaction.
 
 use super::unknown::Unknown;
 use crate::core::{LimitError, Refusal, ServerId};
 
-/// The result of everything in this module.
+/// Result of the functions of this module.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 /// Error of a client. Only after [`Error::Unknown`] may the transaction be committed.
@@ -42,14 +42,15 @@ pub enum Error {
     /// A key, value or transaction is beyond a limit. Nothing was committed.
     #[error(transparent)]
     Limit(#[from] LimitError),
-    /// The application gave the transaction up. Nothing was committed; what it had read was so at
+    /// The application gave the transaction up. Nothing was committed; all that it had read held at
     /// one instant.
     #[error("{0}")]
     Aborted(String),
 }
 
 impl Error {
-    /// Is it about a server that did not answer, and not about anything that was read?
+    /// Whether the error is about a server that did not answer, and not about anything that was
+    /// read.
     pub(super) const fn is_of_a_server(&self) -> bool {
         matches!(self, Self::Unavailable { .. } | Self::Unreachable { .. } | Self::Unknown(_))
     }

@@ -47,13 +47,13 @@ impl Inner {
         self.links.get(&server).ok_or_else(missing)
     }
 
-    /// Server that is to make the next snapshot: one after the other.
+    /// Server that makes the next snapshot; the servers take turns.
     pub(super) fn snapshot_maker(&self) -> ServerId {
         let turn = self.snapshots.fetch_add(1, Ordering::Relaxed) % self.links.len().max(1);
         self.links.keys().nth(turn).copied().unwrap_or(ServerId(0))
     }
 
-    /// When a request that is sent now must be answered.
+    /// Deadline of a request that is sent now.
     pub(super) fn until(&self) -> Instant {
         Instant::now() + Duration::from_millis(self.options.request_ms)
     }

@@ -5,7 +5,7 @@ use std::time::Instant;
 use crate::core::ClientId;
 use crate::wire::{Ask, Reply};
 
-/// Under which name and number a request was sent.
+/// Name and number under which a request was sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Ticket {
     pub(crate) client: ClientId,

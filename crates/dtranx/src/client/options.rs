@@ -5,14 +5,14 @@ use crate::wire::Secret;
 /// Options of a client: its times, limits and secret.
 #[derive(Clone, Debug)]
 pub struct ClientOptions {
-    /// How long a request may take: a read, a commit.
+    /// Time limit of one request, such as a read or a commit, in milliseconds.
     pub request_ms: u64,
     /// Greatest number of times that `transact` tries a transaction.
     pub attempts: u32,
-    /// How long `transact` goes on trying: no attempt begins later than this after the first. One
-    /// that has begun is bounded by `request_ms` for each of its requests.
+    /// Time after the first attempt from which on `transact` begins no other, in milliseconds. An
+    /// attempt that has begun is bounded by `request_ms` for each of its requests.
     pub transact_ms: u64,
-    /// How many items the client keeps in its cache; 0 keeps none between transactions.
+    /// Number of items in the client's cache; 0 keeps none between transactions.
     pub cache_items: usize,
     /// Secret of the cluster's clients. With it, the client also demands that a server knows it.
     pub secret: Option<Secret>,

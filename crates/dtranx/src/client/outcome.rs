@@ -7,8 +7,8 @@ use crate::core::TranxId;
 /// Name of a committed transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Committed {
-    /// Its id, and the version of everything that it wrote. `None` if it wrote nothing and is in no
-    /// log.
+    /// Id of the transaction, and the version of all that it wrote. `None` if it wrote nothing and
+    /// is in no log.
     pub tranx: Option<TranxId>,
 }
 
@@ -17,6 +17,6 @@ pub struct Committed {
 pub struct Scanned {
     /// Keys and values, in the order of the keys.
     pub items: Vec<(Bytes, Bytes)>,
-    /// Was the whole range looked at? If not, the limit was reached.
+    /// Whether the whole range was read. If not, the limit was reached.
     pub complete: bool,
 }

@@ -1,4 +1,4 @@
-//! Whether, how and when a refused transaction is tried again, as section 3.2 says.
+//! Rules for another attempt of a refused transaction, as in section 3.2: whether, how and when.
 //!
 //! - Read lock refused, or what was read is stale: begun again at once, with what the refusal
 //!   brought along (section 4.1).
@@ -12,7 +12,7 @@ use super::state::{Brought, Earlier};
 use super::{ClientOptions, Error};
 use crate::core::{Advice, Refusal, TranxId};
 
-/// Immediate restarts before restarts wait too: whoever holds the lock is being slow.
+/// Immediate restarts before restarts wait too: the holder of the lock is slow.
 const IMMEDIATE_RESTARTS: u32 = 3;
 
 /// The attempts at one transaction.

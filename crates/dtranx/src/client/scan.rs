@@ -1,5 +1,5 @@
-//! Ordered scans over all servers of a range: what each found is merged, and the transaction's own
-//! writes are laid over it. Pure, as [`TransactionState`] is.
+//! Ordered scans over all servers of a range: the items of all are merged, and the transaction's
+//! own writes are laid over them. Pure, as [`TransactionState`] is.
 
 use std::collections::BTreeMap;
 
@@ -59,7 +59,7 @@ impl Scan {
         (&self.rest, self.limit - self.found.len())
     }
 
-    /// Takes in a round. Is it the last one?
+    /// Takes in a round. Returns whether it was the last one.
     pub(super) fn heard(&mut self, round: Round) -> bool {
         let (items, through) = round.cut(self.limit - self.found.len());
         self.found.extend(items);
@@ -82,14 +82,14 @@ impl Scan {
 }
 
 impl Round {
-    /// Takes in what one server found, in order, and whether that was all.
+    /// Takes in the items of one server, in order, and whether they are all.
     pub(super) fn add(&mut self, items: Vec<(Key, Item)>, complete: bool) {
         let last = items.last().map(|(key, _)| key.clone()).filter(|_| !complete);
         self.add_through(items, last);
     }
 
-    /// Takes in what one server found, in order, and the last key that it looked at, if that was
-    /// not all.
+    /// Takes in the items of one server, in order, and the last key that it looked at, if there is
+    /// more.
     pub(super) fn add_through(&mut self, items: Vec<(Key, Item)>, last: Option<Key>) {
         self.through = [self.through.take(), last].into_iter().flatten().min();
         self.items.extend(items);

@@ -18,12 +18,12 @@ use crate::wire::Ask;
 /// Items that a refusal brought along, for the next attempt (section 4.1).
 pub(super) type Brought = BTreeMap<Key, Option<Item>>;
 
-/// The attempts before this one.
+/// Facts about the attempts before this one.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Earlier {
     /// Time at which the first attempt began.
     pub(super) since: Instant,
-    /// The last one, if its locks are kept for this one.
+    /// Id of the last attempt, if its locks are kept for this one.
     pub(super) kept: Option<TranxId>,
 }
 
@@ -44,7 +44,7 @@ impl TransactionState {
         Self { brought, earlier, ..Self::default() }
     }
 
-    /// The request to commit it. What it says about the attempts before is not part of the
+    /// The request to commit the transaction. Its facts about earlier attempts are not part of the
     /// transaction.
     pub(super) fn ask(&self) -> Ask {
         let transaction = self.gathered();
@@ -100,7 +100,7 @@ impl TransactionState {
         Ok(())
     }
 
-    /// Is there nothing that could have changed since it was read?
+    /// Whether nothing was read that could have changed since.
     pub(super) fn has_read_nothing(&self) -> bool {
         self.reads.is_empty() && self.scans.is_empty()
     }

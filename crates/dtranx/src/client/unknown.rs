@@ -1,4 +1,4 @@
-//! A commit without an answer, and how to send it again; `ask_again` says what becomes of it.
+//! A commit without an answer, and the request that repeats it; `ask_again` resolves it.
 
 use std::fmt;
 use std::sync::Arc;
@@ -45,7 +45,7 @@ impl Unknown {
         let Pending { server, link, ticket, ask } = &*self.pending;
         let Some(ticket) = ticket else { return Again::Silence(self) };
         match Call::start_again(&**link, *server, *ticket, ask.clone(), until).answer().await {
-            // The server that knew is no more.
+            // The incarnation that knew the request is over.
             Some(Answer::Reply(Reply::Commit(CommitAnswer::Indeterminate))) => {
                 self.pending.ticket = None;
                 Again::Silence(self)

@@ -22,7 +22,7 @@ pub const MAX_NAME_BYTES: usize = 64;
 /// A cluster. Every server and client has the same.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Cluster {
-    /// Its name; servers and clients of different clusters refuse each other.
+    /// Name of the cluster; servers and clients of different clusters refuse each other.
     pub name: String,
     /// Servers of the cluster.
     pub servers: Vec<Server>,
@@ -30,7 +30,7 @@ pub struct Cluster {
     pub partition: Partition,
 }
 
-/// Name of a cluster's servers and of its map of keys: the first half of the SHA-256 of both. It
+/// Digest of a cluster's servers and of its map of keys: the first half of the SHA-256 of both. It
 /// stays when addresses change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MapId(pub [u8; 16]);
@@ -39,7 +39,7 @@ pub struct MapId(pub [u8; 16]);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Server {
-    /// Its id: unique in the cluster, and for ever that of the data in its folder.
+    /// Id of the server: unique in the cluster, and for ever that of the data in its folder.
     pub id: ServerId,
     /// Address on which the server listens.
     pub address: SocketAddr,
@@ -60,7 +60,8 @@ pub enum ClusterError {
 }
 
 impl Cluster {
-    /// Is it usable? `allow_remote` permits addresses that are not of the loopback interface.
+    /// Checks that the description is usable. `allow_remote` permits addresses that are not of the
+    /// loopback interface.
     ///
     /// # Errors
     /// The field that is wrong.
@@ -97,7 +98,7 @@ impl Cluster {
         }
     }
 
-    /// Name of the cluster's servers and of its map of keys.
+    /// Digest of the cluster's servers and of its map of keys.
     pub fn map_id(&self) -> MapId {
         let mut hasher = Sha256::new();
         let mut number = |number: u64| hasher.update(number.to_le_bytes());

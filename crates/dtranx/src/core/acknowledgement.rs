@@ -31,9 +31,9 @@ pub(crate) struct AckService {
     /// Decisions to be sent to each server, and when.
     parcels: BTreeMap<ServerId, Parcel>,
     send_at_ms: Option<u64>,
-    /// This server's commits, and who has not acknowledged them.
+    /// This server's commits, each with the participants that have not acknowledged it.
     waiting: BTreeMap<u64, Waiting>,
-    /// The same by server, and when to send them again.
+    /// The same by participant, with the time of the next repetition.
     unacknowledged: BTreeMap<ServerId, Unacknowledged>,
     /// Commits that became complete since the last event to the transaction service.
     complete: Vec<u64>,
@@ -94,7 +94,7 @@ impl AckService {
         }
     }
 
-    /// Sends again what was not acknowledged.
+    /// Repeats the decisions that were not acknowledged in time.
     pub(crate) fn tick(&mut self, turn: &mut Turn<'_>) {
         let me = turn.config.me;
         for (to, server) in &mut self.unacknowledged {

@@ -1,5 +1,5 @@
-//! Clients' requests are carried out once (section 4.2 of the paper): who is connected, and what
-//! each was answered.
+//! Clients' requests are carried out once (section 4.2 of the paper): the connected clients, and
+//! the answers to their latest requests.
 
 use std::collections::BTreeMap;
 
@@ -32,13 +32,13 @@ pub(crate) enum Admission {
     New,
     /// The request was answered before: send this answer again.
     Answer(CommitAnswer),
-    /// Nothing: it is under way, or too old; or there is no room for it, and an earlier copy may be
-    /// under way.
+    /// Answer nothing: the request is under way, or too old; or there is no room for it, and an
+    /// earlier copy may be under way.
     Ignore,
 }
 
 impl Clients {
-    /// A connection was accepted by `incarnation`, this one if it is open yet.
+    /// Notes a connection that `incarnation` has accepted, this one if it is open yet.
     pub(crate) fn connect(&mut self, config: &NodeConfig, incarnation: Option<Incarnation>, client: ClientId) {
         if incarnation == Some(client.incarnation) && self.connected.len() < config.max_clients {
             self.connected.entry(client).or_default();
@@ -49,8 +49,8 @@ impl Clients {
         self.connected.remove(&client);
     }
 
-    /// Is this request to be carried out? If so, it counts as under way from now on. A refusal for
-    /// want of room is not remembered; a client believes it only of a first copy.
+    /// Decides whether a request is to be carried out. If so, it counts as under way from now on. A
+    /// refusal for want of room is not remembered; a client believes it only of a first copy.
     pub(crate) fn admit(
         &mut self,
         config: &NodeConfig,
@@ -79,7 +79,7 @@ impl Clients {
         Admission::New
     }
 
-    /// A request was answered. The values that go with a refusal are not kept for a repeated
+    /// Notes the answer to a request. The values that go with a refusal are not kept for a repeated
     /// answer.
     pub(crate) fn answered(&mut self, client: ClientId, message: MessageId, answer: &CommitAnswer) {
         let kept = match answer {
@@ -95,8 +95,8 @@ impl Clients {
 }
 
 impl Requests {
-    /// Forgets the first request that is answered, unless an earlier one is under way. Was there
-    /// one?
+    /// Forgets the first request that is answered, unless an earlier one is under way. Returns
+    /// whether there was one.
     fn forget_first(&mut self) -> bool {
         match self.answers.first_key_value() {
             Some((message, Some(_))) => {

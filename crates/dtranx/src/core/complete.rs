@@ -1,4 +1,4 @@
-//! Complete transactions of a coordinator, as far as is known: all up to a number, but for some.
+//! Complete transactions of a coordinator, as far as is known: all up to a number, except some.
 //!
 //! A transaction that is complete stays so. A coordinator that was restarted may know less than it
 //! has said before, and messages overtake each other; so what is complete by any message is
@@ -22,7 +22,7 @@ impl Complete {
         Self { through: number, except: BTreeSet::new() }
     }
 
-    /// Everything up to and with this number, but for these.
+    /// All numbers up to and with this one, except some.
     pub(crate) fn but_for(through: u64, except: impl IntoIterator<Item = u64>) -> Self {
         Self { through, except: except.into_iter().filter(|number| *number <= through).collect() }
     }
@@ -32,7 +32,7 @@ impl Complete {
         Message::LowWater { through: self.through, incomplete: self.except.iter().copied().collect() }
     }
 
-    /// The last number that any of it is about.
+    /// The last number that this says something about.
     pub(crate) fn last(&self) -> u64 {
         self.through
     }
@@ -46,7 +46,7 @@ impl Complete {
         self.except.first().map_or(self.through, |first| first.saturating_sub(1))
     }
 
-    /// Adds what is complete by `told`. Which of the exceptions were complete by it?
+    /// Adds what is complete by `told`. Returns the exceptions that were complete by it.
     pub(crate) fn add(&mut self, told: &Self) -> Vec<u64> {
         let (longer, shorter) = if told.through >= self.through { (told, &*self) } else { (&*self, told) };
         let except = longer.except.iter().filter(|number| !shorter.contains(**number)).copied().collect();

@@ -13,51 +13,52 @@ pub struct NodeConfig {
     pub servers: Vec<ServerId>,
     /// Map that says which server holds a key.
     pub partition: Partition,
-    /// How long a request waits for locks: less than `vote_attempts` times `vote_resend_ms`, after
-    /// which its coordinator gives up.
+    /// Time that a request waits for locks, in milliseconds: less than `vote_attempts` times
+    /// `vote_resend_ms`, after which its coordinator gives up.
     pub lock_wait_ms: u64,
-    /// How long a request that has, or may have, something on other servers waits behind an older
-    /// one while nothing changes about what it wants.
+    /// Time that a request which has, or may have, locks on other servers waits behind an older one
+    /// while nothing changes about its keys, in milliseconds.
     pub lock_patience_ms: u64,
-    /// How long locks are kept for one more attempt of a transaction whose reads were stale.
+    /// Time that locks are kept for one more attempt of a transaction whose reads were stale, in
+    /// milliseconds.
     pub lock_keep_ms: u64,
     /// Added to the time that the node is called with, it gives milliseconds since 1970: servers
     /// send each other the age of a transaction.
     pub epoch_ms: u64,
-    /// How long to wait for a vote before asking again.
+    /// Time without a vote after which the request for it is repeated, in milliseconds.
     pub vote_resend_ms: u64,
     /// Greatest number of vote requests before the transaction is refused.
     pub vote_attempts: u32,
-    /// How long acknowledgements wait for others, or for a decision, to be sent along (section
-    /// 4.5); 0 sends them at once.
+    /// Time that acknowledgements wait for others, or for a decision, to be sent along (section
+    /// 4.5), in milliseconds; 0 sends them at once.
     pub acknowledgement_delay_ms: u64,
-    /// How long to wait for an acknowledgement before sending a decision again.
+    /// Time without an acknowledgement after which a decision is repeated, in milliseconds.
     pub decision_resend_ms: u64,
     /// Time that a participant waits for a decision before the recovery service inquires; each
     /// further wait is twice as long, up to [`MAX_INQUIRY_FACTOR`] times.
     pub inquiry_ms: u64,
-    /// How many transaction numbers are reserved by one log record.
+    /// Number of transaction numbers that one log record reserves.
     pub number_block: u64,
-    /// How many transactions may be under way at once, as coordinator; as participant, twice as
-    /// many, of which half are for other coordinators only.
+    /// Greatest number of transactions under way as coordinator; as participant, twice as many, of
+    /// which half are for other coordinators only.
     pub max_running: usize,
-    /// How many validations may be under way at once, as coordinator.
+    /// Greatest number of validations under way as coordinator.
     pub max_validating: usize,
-    /// How many commits of a coordinator may wait to be acknowledged by every participant before it
-    /// begins nothing new that is logged.
+    /// Greatest number of commits of a coordinator that wait to be acknowledged by every
+    /// participant; with more it begins nothing new that is logged.
     pub max_incomplete: usize,
-    /// How many transactions a participant remembers before it votes for no new one.
+    /// Number of remembered transactions from which on a participant votes for no new one.
     pub max_remembered: usize,
-    /// How many epochs are reserved by one log record.
+    /// Number of epochs that one log record reserves.
     pub epoch_block: u64,
-    /// For how long commits of an epoch are not answered while a snapshot is made at its beginning.
-    /// Without an end of that the snapshot begins anew.
+    /// Time for which commits of an epoch are not answered while a snapshot is made at its
+    /// beginning, in milliseconds. If the snapshot is not made by then, it begins anew.
     pub snapshot_hold_ms: u64,
-    /// How often a snapshot is begun before it is refused.
+    /// Number of attempts at a snapshot before it is refused.
     pub snapshot_attempts: u32,
     /// Greatest number of clients that wait for a snapshot.
     pub max_snapshots: usize,
-    /// How many requests of one client are remembered, with their answers.
+    /// Number of requests of one client that are remembered, with their answers.
     pub client_window: usize,
     /// Greatest number of connected clients.
     pub max_clients: usize,
@@ -66,7 +67,7 @@ pub struct NodeConfig {
     pub(crate) flaw: Option<Flaw>,
 }
 
-/// How much longer than at first a participant waits between inquiries, at most.
+/// Greatest factor by which the wait between inquiries grows.
 pub const MAX_INQUIRY_FACTOR: u64 = 16;
 
 impl NodeConfig {

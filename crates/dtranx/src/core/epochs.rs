@@ -1,10 +1,10 @@
-//! Epoch of this server, the durable part of it, and the parts that are accepted in it and not done
-//! with.
+//! Epoch of this server, its durable reservation, and the parts that were accepted in it and are
+//! neither applied nor aborted.
 //!
 //! An epoch ends when a snapshot is made (`snapshot`). A part is accepted in the epoch in which its
 //! server is then; the transaction takes place in the largest of its parts' epochs, and every
-//! participant enters that epoch when it commits, before it lets go of its locks. So whoever comes
-//! after a transaction in the order of any key has its epoch or a later one.
+//! participant enters that epoch when it commits, before it releases its locks. So a transaction
+//! that comes after another in the order of any key has its epoch or a later one.
 //!
 //! Epochs are reserved in blocks by a log record, as transaction numbers are: for a snapshot
 //! durably before it is entered, and otherwise before the first record of what takes place in it.
@@ -48,7 +48,7 @@ pub(crate) struct Epochs {
 }
 
 impl Epochs {
-    /// After a restart: epochs up to this one may have been entered.
+    /// State after a restart: epochs up to `reserved` may have been entered.
     pub(crate) fn restored(config: &NodeConfig, reserved: Epoch) -> Self {
         // Answers to clients in earlier lives are forgotten, but their epochs were durably
         // reserved.
@@ -66,7 +66,7 @@ impl Epochs {
         self.reserved
     }
 
-    /// A part is accepted: in this epoch, or a later one if another participant is in it.
+    /// Accepts a part: in this epoch, or a later one if another participant is in it.
     pub(crate) fn accept(&mut self, tranx: TranxId) -> Epoch {
         self.pending.insert((self.now, tranx));
         self.now
@@ -77,8 +77,8 @@ impl Epochs {
         self.pending.insert((Epoch(0), tranx));
     }
 
-    /// A part that was accepted in `accepted` is committed, in `epoch`. Answers the epoch to apply
-    /// it in.
+    /// Notes that a part which was accepted in `accepted` is committed, in `epoch`. Returns the
+    /// epoch to apply it in.
     pub(crate) fn committed(&mut self, config: &NodeConfig, tranx: TranxId, accepted: Epoch, epoch: Epoch) -> Epoch {
         if !config.has(Flaw::EpochNotEntered) {
             self.enter(epoch);
@@ -91,12 +91,12 @@ impl Epochs {
         epoch
     }
 
-    /// A part is applied or aborted.
+    /// Notes that a part is applied or aborted.
     pub(crate) fn done(&mut self, tranx: TranxId, epoch: Epoch) {
         self.pending.remove(&(epoch, tranx));
     }
 
-    /// Another server is in this epoch.
+    /// Enters an epoch that another server is in.
     pub(crate) fn enter(&mut self, epoch: Epoch) {
         self.now = self.now.max(epoch);
     }
@@ -116,7 +116,7 @@ impl Epochs {
         })
     }
 
-    /// Epochs up to this one are durably reserved.
+    /// Notes that epochs up to this one are durably reserved.
     pub(super) fn reserve_logged(&mut self, through: Epoch) {
         self.usable = self.usable.max(through);
     }
@@ -162,7 +162,7 @@ impl Epochs {
         (is_held && !config.has(Flaw::SnapshotDisturbedUnnoticed)).then_some(self.hold_until_ms)
     }
 
-    /// An epoch that is new begins with a snapshot that is being made.
+    /// Notes a new epoch, which begins with a snapshot that is being made.
     fn hear(&mut self, config: &NodeConfig, epoch: Epoch, now_ms: u64) {
         if epoch > self.heard {
             self.heard = epoch;

@@ -48,7 +48,7 @@ pub struct CheckAnswer {
     /// left out of the list to keep it small; then `stale_scans` or another entry must still show
     /// that the check failed.
     pub stale: Vec<Current>,
-    /// Did a scan find other keys or versions than before?
+    /// Whether a scan found other keys or versions than before.
     pub stale_scans: bool,
 }
 
@@ -161,9 +161,8 @@ pub enum Command {
         answer: SnapshotAnswer,
     },
     /// To the log: append this record, in the order of the tickets. It is durable only if all
-    /// before it are. Answered by [`Input::Logged`], as soon as possible if `durable`, otherwise
-    /// when it suits the log (but ever; records that are not in a hurry wait for one that is, or
-    /// for some milliseconds).
+    /// before it are. Answered by [`Input::Logged`]: as soon as possible if `durable`; otherwise
+    /// with the next such record, or after some milliseconds.
     Log {
         /// Ticket of the record.
         ticket: LogTicket,
@@ -172,8 +171,8 @@ pub enum Command {
         /// Whether something waits until the record is durable.
         durable: bool,
     },
-    /// To the storage: are these the versions that the keys have, and does each scan find what it
-    /// found? Answered by [`Input::Checked`].
+    /// To the storage: check that the keys have these versions, and that each scan finds what it
+    /// found. Answered by [`Input::Checked`].
     Check {
         /// Part that is to be checked.
         work: WorkId,
@@ -187,8 +186,8 @@ pub enum Command {
     Apply {
         /// Transaction whose writes are to be applied.
         tranx: TranxId,
-        /// The epoch in which it takes place: for whoever reads as of an earlier one, what is there
-        /// now must be kept.
+        /// The epoch in which the transaction takes place: the items that it replaces must be kept
+        /// for reads as of an earlier one.
         epoch: Epoch,
         /// Writes of the transaction on this server.
         writes: Vec<Write>,

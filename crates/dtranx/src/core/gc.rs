@@ -1,4 +1,5 @@
-//! Garbage collection: which segments of the log are no longer needed (section 3.3.2 of the paper).
+//! Garbage collection: finds the segments of the log that are no longer needed (section 3.3.2 of
+//! the paper).
 //!
 //! A segment may go once each coordinator's low-water mark has reached the largest number that the
 //! segment refers to. Only a prefix of the segments goes: a `Ready` must not outlive its outcome.
@@ -19,7 +20,7 @@ use super::{
     record::{GcRecord, SegmentSummary},
 };
 
-/// The sealed segments, and how far the collection is.
+/// The sealed segments, and the step of the collection.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct Gc {
     segments: BTreeMap<SegmentId, SegmentSummary>,
@@ -46,7 +47,7 @@ impl Gc {
         }
     }
 
-    /// A segment gets no more records.
+    /// Notes a segment that gets no more records.
     pub(crate) fn sealed(&mut self, segment: SegmentId, summary: SegmentSummary) {
         self.segments.insert(segment, summary);
     }

@@ -1,5 +1,5 @@
-//! The records that were appended and are not known to be durable, and who waits for which; and
-//! what coordinator and participant work with while they handle an event.
+//! The records that were appended and are not known to be durable, with the work that waits for
+//! each; and the state that coordinator and participant share while they handle an event.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -46,7 +46,7 @@ pub(crate) struct Journal {
 pub(crate) enum Local {
     /// A message of this server to itself, handled as if it had come from another server.
     Message(Message),
-    /// To the participant: everything of this transaction is here.
+    /// To the participant: this server holds all keys of the transaction.
     OnePhase { tranx: TranxId, part: Transaction, standing: Standing },
 }
 
@@ -61,8 +61,8 @@ pub(crate) struct Context<'a> {
 }
 
 impl Journal {
-    /// Everything up to and with `through` is durable: who waited for that, in the order of the
-    /// records.
+    /// Notes that everything up to and with `through` is durable. Returns the work that waited for
+    /// it, in the order of the records.
     pub(crate) fn logged(&mut self, through: LogTicket) -> Vec<Wait> {
         let later = self.waits.split_off(&LogTicket(through.0.saturating_add(1)));
         std::mem::replace(&mut self.waits, later).into_values().collect()

@@ -60,7 +60,7 @@ pub(crate) enum TranxEvent {
     Commit {
         client: ClientId,
         message: MessageId,
-        /// The client had sent it before.
+        /// Whether the client had sent it before.
         is_repeated: bool,
         transaction: Transaction,
         again: Again,
@@ -102,7 +102,7 @@ pub(crate) enum TranxEvent {
     Complete {
         numbers: Vec<u64>,
     },
-    /// By the recovery service: what became of a transaction that was in doubt.
+    /// From the recovery service: the outcome of a transaction that was in doubt.
     Told {
         tranx: TranxId,
         outcome: Outcome,
@@ -118,11 +118,12 @@ pub(crate) enum LockEvent {
     Acquire { work: WorkId, locks: Locks, claim: Claim },
     /// Waits until each of these keys has been without an exclusive lock once. It locks nothing.
     Probe { work: WorkId, keys: Vec<Key> },
-    /// Drop whatever it holds or waits for.
+    /// Drop whatever the transaction holds or waits for.
     Release { work: WorkId },
-    /// It is aborted, but another attempt is to come for which its locks are kept for a while.
+    /// The transaction is aborted, but another attempt is expected, for which its locks are kept
+    /// for a while.
     Keep { work: WorkId },
-    /// This server cannot be reached: it would not hear that its transactions have their locks now.
+    /// This server cannot be reached: grants to its transactions would not arrive.
     Gone { server: ServerId },
 }
 
@@ -132,7 +133,7 @@ pub(crate) enum AckEvent {
     /// A transaction of this server's is decided, a commit durably. The decision goes to the
     /// `participants` except this server, which knows it; all of them must acknowledge a commit.
     Decided { tranx: TranxId, outcome: Outcome, participants: Vec<ServerId> },
-    /// This server's part of a commit is durable and applied: its coordinator is to know.
+    /// This server's part of a commit is durable and applied: acknowledge it to the coordinator.
     Done { tranx: TranxId },
     /// Another server has acknowledged these.
     Acknowledged { from: ServerId, tranxs: Vec<TranxId> },
@@ -148,7 +149,7 @@ pub(crate) enum RecoveryEvent {
     InDoubt { tranx: TranxId, participants: Vec<ServerId> },
     /// The transaction is no longer in doubt.
     Settled { tranx: TranxId },
-    /// A server answers; `None`: it does not know either.
+    /// A server answers an inquiry; `None`: it does not know the outcome either.
     Told { tranx: TranxId, outcome: Option<Outcome> },
 }
 

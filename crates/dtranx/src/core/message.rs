@@ -55,7 +55,7 @@ pub enum Message {
         participants: Vec<ServerId>,
         /// Part of the transaction that the receiver holds.
         part: Transaction,
-        /// How it stands among others that want the same locks.
+        /// Standing of the transaction among others that want the same locks.
         standing: Standing,
     },
     /// The only phase of a transaction that only reads: check and vote, remember nothing.
@@ -105,18 +105,18 @@ pub enum Message {
         /// does not know it either.
         outcome: Option<Outcome>,
     },
-    /// All of the sender's transactions with numbers up to `through` are complete, but for some:
+    /// All of the sender's transactions with numbers up to `through` are complete, except some:
     /// decided, and each commit acknowledged by all its participants (`LC_TranxID` in section 3.3.2
-    /// of the paper, which is the largest number below the first exception). Whoever is still in
-    /// doubt about a complete one has not acknowledged it, so that it was aborted.
+    /// of the paper, which is the largest number below the first exception). A participant that is
+    /// still in doubt about a complete one has not acknowledged it, so it was aborted.
     LowWater {
         /// The last number that was given; 0 if none was.
         through: u64,
-        /// Those up to there that are not complete, in order.
+        /// Numbers up to `through` that are not complete, in order.
         incomplete: Vec<u64>,
     },
-    /// The transaction is aborted, because a server found what it read to be stale. Its locks are
-    /// to be kept for a while: another attempt will name it, and take them.
+    /// The transaction is aborted, because a server found its reads to be stale. Its locks are kept
+    /// for a while: another attempt will name it, and take them.
     Keep {
         /// Transaction that is aborted.
         tranx: TranxId,
@@ -139,9 +139,9 @@ pub enum SnapshotMessage {
     Asked {
         /// Life of the asker, as in the question.
         by: Incarnation,
-        /// Number of the question.
+        /// Number of the request.
         number: u64,
-        /// The epoch that it was in.
+        /// Epoch of the sender.
         epoch: Epoch,
     },
     /// Requests that the receiver enters this epoch.
@@ -154,7 +154,7 @@ pub enum SnapshotMessage {
         /// Epoch that is entered.
         epoch: Epoch,
     },
-    /// Every server has entered this epoch: say when nothing before it is undecided.
+    /// Every server has entered this epoch: answer when everything before it is decided.
     Settle {
         /// Epoch that is to be settled.
         epoch: Epoch,
@@ -168,7 +168,7 @@ pub enum SnapshotMessage {
     },
 }
 
-/// Can a server be read as of the end of an epoch?
+/// Answer to whether a server can be read as of the end of an epoch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Settlement {
     /// Yes, and it stays so.

@@ -50,7 +50,7 @@ pub(crate) struct Link {
 pub struct NodeStatus {
     /// Transactions that it coordinates and that are not complete.
     pub coordinating: usize,
-    /// Parts of transactions that it is not done with.
+    /// Parts of transactions that are not finished here.
     pub participating: usize,
     /// Number of parts that it remembers.
     pub remembered: usize,

@@ -18,8 +18,8 @@ pub enum Partition {
 }
 
 impl Partition {
-    /// Does the map name a server for every key? An empty list does not, nor ranges that begin
-    /// after the smallest key or are not in order.
+    /// Whether the map names a server for every key. An empty list does not, nor do ranges that
+    /// begin after the smallest key or are not in order.
     pub fn is_complete(&self) -> bool {
         match self {
             Self::Hash(servers) => !servers.is_empty(),
@@ -30,7 +30,7 @@ impl Partition {
         }
     }
 
-    /// Every server in it, each once, in order.
+    /// All servers of the map, each once, in order.
     pub fn servers(&self) -> Vec<ServerId> {
         let mut servers: Vec<ServerId> = match self {
             Self::Hash(servers) => servers.clone(),
@@ -41,7 +41,7 @@ impl Partition {
         servers
     }
 
-    /// The server that holds `key`. A map that is not complete answers server 0.
+    /// The server that holds `key`. A map that is not complete returns server 0.
     pub fn server_of(&self, key: &Key) -> ServerId {
         let server = match self {
             Self::Hash(servers) => servers.get((hash(key.as_bytes()) % servers.len().max(1) as u64) as usize).copied(),
@@ -71,8 +71,8 @@ impl Partition {
         servers
     }
 
-    /// Does everything that `transaction` reads and writes concern one server? One that is empty
-    /// concerns none.
+    /// Whether everything that `transaction` reads and writes concerns one server. An empty
+    /// transaction concerns none.
     pub(crate) fn is_on_one_server(&self, transaction: &Transaction) -> bool {
         let reads = transaction.reads.iter().map(|read| self.server_of(&read.key));
         let writes = transaction.writes.iter().map(|write| self.server_of(&write.key));

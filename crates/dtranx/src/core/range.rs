@@ -12,9 +12,9 @@ use super::item::Key;
 /// [`KeyRange::through`].
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct KeyRange {
-    /// The first key that may be in it.
+    /// The first key of the range.
     pub start: Key,
-    /// The first key after it.
+    /// The end of the range; `None`: it has no end.
     pub end: Option<KeyBound>,
 }
 
@@ -57,7 +57,7 @@ impl KeyRange {
         Self { start: prefix, end }
     }
 
-    /// Is the key in it?
+    /// Whether the key is in the range.
     pub fn contains(&self, key: &Key) -> bool {
         *key >= self.start
             && match &self.end {
@@ -67,7 +67,7 @@ impl KeyRange {
             }
     }
 
-    /// Can no key be in it?
+    /// Whether no key can be in the range.
     pub fn is_empty(&self) -> bool {
         match &self.end {
             None => false,
@@ -76,7 +76,7 @@ impl KeyRange {
         }
     }
 
-    /// The bounds of it, for an ordered map; `None` if it is empty (an ordered map may panic on
+    /// Bounds of the range, for an ordered map; `None` if it is empty (an ordered map may panic on
     /// those).
     pub fn bounds(&self) -> Option<(Bound<&Key>, Bound<&Key>)> {
         let end = match &self.end {
@@ -87,7 +87,7 @@ impl KeyRange {
         (!self.is_empty()).then_some((Bound::Included(&self.start), end))
     }
 
-    /// The bytes that it takes in a message, about.
+    /// Bytes that the range takes in a message, about.
     pub(crate) fn bytes(&self) -> usize {
         let end = match &self.end {
             None => 0,

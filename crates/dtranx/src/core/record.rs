@@ -33,7 +33,7 @@ pub enum Record {
         /// The last number of the block.
         through: u64,
     },
-    /// A transaction of which this server holds everything is committed.
+    /// A transaction whose keys this server holds alone is committed.
     OnePhase {
         /// Transaction of the record.
         tranx: TranxId,
@@ -62,7 +62,7 @@ pub enum Record {
         tranx: TranxId,
         /// All participants, in order.
         participants: Vec<ServerId>,
-        /// The epoch in which it takes place.
+        /// Epoch in which the transaction takes place.
         epoch: Epoch,
     },
     /// This server, a participant, knows the outcome of a transaction of another coordinator: it
@@ -82,7 +82,7 @@ pub enum Record {
 }
 
 impl Record {
-    /// The transaction that it is about.
+    /// Transaction of the record, if it is about one.
     pub const fn tranx(&self) -> Option<TranxId> {
         match self {
             Self::Reserve { .. } | Self::Epochs { .. } => None,
@@ -112,13 +112,13 @@ pub struct GcRecord {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct SegmentSummary {
     largest: BTreeMap<ServerId, u64>,
-    /// The last number and the last epoch that it reserves; 0 if it reserves none.
+    /// The last number and the last epoch that the segment reserves; 0 if it reserves none.
     reserved_through: u64,
     epochs_through: Epoch,
 }
 
 impl SegmentSummary {
-    /// A record was appended to the segment.
+    /// Notes a record that was appended to the segment.
     pub fn note(&mut self, record: &Record) {
         match record {
             Record::Reserve { through } => self.reserved_through = self.reserved_through.max(*through),
@@ -131,7 +131,7 @@ impl SegmentSummary {
         }
     }
 
-    /// Does a GC record say at least as much about what is reserved?
+    /// Whether a GC record reserves at least as much as this segment.
     pub(crate) fn is_reserved_by(&self, record: &GcRecord) -> bool {
         self.reserved_through <= record.reserved_through && self.epochs_through <= record.epochs_through
     }

@@ -48,7 +48,7 @@ pub struct Recovery {
     config: NodeConfig,
     low_water: BTreeMap<ServerId, u64>,
     reserved: u64,
-    /// The largest number of this server's in any record.
+    /// The largest number of this server in any record.
     largest: u64,
     segments: BTreeMap<SegmentId, SegmentSummary>,
     ready: BTreeMap<TranxId, Ready>,
@@ -82,13 +82,14 @@ impl Recovery {
         }
     }
 
-    /// A segment of the log, even if it has no records.
+    /// Notes a segment of the log, even if it has no records.
     pub fn segment(&mut self, segment: SegmentId) {
         self.segments.entry(segment).or_default();
     }
 
-    /// Step 2: the next record. What it answers is to be applied, with the transaction's id as
-    /// version, before the node is called; in the order of the answers.
+    /// Step 2: reads the next record. The writes that it returns are to be applied, with the
+    /// transaction's id as version, before the node is called; in the order in which they are
+    /// returned.
     pub fn record(&mut self, segment: SegmentId, record: Record) -> Option<(TranxId, Vec<Write>)> {
         self.segments.entry(segment).or_default().note(&record);
         if let Some(tranx) = record.tranx().filter(|tranx| tranx.server == self.config.me) {
@@ -137,7 +138,7 @@ impl Recovery {
         })
     }
 
-    /// What this log says of a transaction that a participant is in doubt about.
+    /// State of a transaction by this log, for a participant in doubt.
     pub fn known(&self, tranx: TranxId) -> Known {
         if tranx.server == self.config.me {
             return match self.commits.get(&tranx.number) {
@@ -166,7 +167,7 @@ impl Recovery {
         self.epochs_through
     }
 
-    /// Steps 3 to 5: the node, and what it wants done first.
+    /// Steps 3 to 5: returns the node; adds the commands that it wants carried out first.
     pub fn finish(mut self, now_ms: u64, commands: &mut Vec<Command>) -> Node {
         let mut participant = Participant::default();
         for (server, number) in &self.low_water {

@@ -61,7 +61,7 @@ impl RecoveryService {
         }
     }
 
-    /// Time of the next question, in milliseconds.
+    /// Time of the next inquiry, in milliseconds.
     pub(crate) fn next_deadline_ms(&self) -> Option<u64> {
         self.timers.first().map(|(at_ms, _)| *at_ms)
     }

@@ -1,4 +1,4 @@
-//! Why a transaction is not committed, and what its client should do about it (the retry rules of
+//! Reasons why a transaction is not committed, and the client's next step (the retry rules of
 //! section 3.2).
 
 use serde::{Deserialize, Serialize};
@@ -9,7 +9,8 @@ use super::{
     item::{Current, Key, LimitError},
 };
 
-/// Why a transaction is not committed. It is known not to be: nothing of it is or will be visible.
+/// Reason why a transaction is not committed. It is known not to be: nothing of it is or will be
+/// visible.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Error, Serialize, Deserialize)]
 #[non_exhaustive]
 pub enum Refusal {
@@ -42,13 +43,13 @@ pub enum Refusal {
         /// Server that refuses.
         server: ServerId,
     },
-    /// The server has as much to do as its limits allow.
+    /// The server has reached a limit of its load.
     #[error("the server is at its limit: {limit}")]
     Overloaded {
         /// The name of the limit.
         limit: String,
     },
-    /// A participant does not hold a key that the coordinator believes it to: their descriptions of
+    /// A participant does not hold a key that the coordinator expects there: their descriptions of
     /// the cluster differ.
     #[error("server {server} does not hold the key {key:?}: the servers do not agree about the cluster")]
     NotHere {
@@ -60,8 +61,8 @@ pub enum Refusal {
     /// The transaction exceeds a limit: it can never be committed.
     #[error("{0}")]
     Invalid(LimitError),
-    /// There is no snapshot, because a server does not know in time what became of a transaction
-    /// that belongs to it or not.
+    /// There is no snapshot, because a server did not learn in time the outcome of a transaction
+    /// that may belong to it.
     #[error("no snapshot: server {server} does not know what became of transaction {tranx}")]
     SnapshotInDoubt {
         /// Server that refuses.
@@ -69,14 +70,14 @@ pub enum Refusal {
         /// Transaction whose locks were to be taken over.
         tranx: TranxId,
     },
-    /// There is no snapshot, because commits were answered all the time before every server knew
-    /// that it was being made.
+    /// There is no snapshot, because in every attempt commits were answered before every server
+    /// knew of the new epoch.
     #[error("no snapshot: {attempts} times commits were answered while servers did not yet know of it")]
     SnapshotDisturbed {
         /// Number of attempts.
         attempts: u32,
     },
-    /// A server does not keep what a snapshot shows any more.
+    /// A server does not keep the items of a snapshot any more.
     #[error("snapshot too old: server {server} {why}")]
     SnapshotTooOld {
         /// Server that refuses.

@@ -1,5 +1,5 @@
-//! What an operator may decide about a transaction that is in doubt, when its coordinator is lost
-//! for good.
+//! Decisions that an operator may take about a transaction in doubt whose coordinator is lost for
+//! good.
 //!
 //! Only the coordinator and the other participants can know the outcome. The log of each of them is
 //! read, or the operator says that it is lost. What any log knows stands; the operator decides only
@@ -79,7 +79,7 @@ pub enum Decision {
     Abort,
 }
 
-/// Why a decision is refused. Nothing is recorded then.
+/// Reason why a decision is refused. Nothing is recorded then.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum Undecided {
@@ -91,7 +91,7 @@ pub enum Undecided {
         /// Servers that may know its outcome.
         servers: Vec<ServerId>,
     },
-    /// Nothing is known, so that either outcome is right: it is chosen on one server only.
+    /// No log knows the outcome, so that either is right: it is chosen on one server only.
     #[error("{tranx}: no log knows the outcome: decide this on server {server}")]
     Elsewhere {
         /// Transaction in doubt.
@@ -147,7 +147,7 @@ impl Doubt {
         Ok(if may_have_deleted { Known::PerhapsApplied } else { Known::InDoubt })
     }
 
-    /// The participant in whose log an outcome is chosen that nothing says.
+    /// The participant in whose log an outcome is chosen that no log knows.
     fn chooser(&self, me: ServerId, lost: &BTreeSet<ServerId>) -> ServerId {
         let left = self.participants.iter().copied().filter(|server| !lost.contains(server));
         left.min().unwrap_or(me)
@@ -226,7 +226,7 @@ impl Decision {
 }
 
 impl Known {
-    /// Whether a decision contradicts this in nothing. `was_aborted`: some log says that the
+    /// Whether a decision does not contradict this state. `was_aborted`: some log says that the
     /// transaction was not committed.
     fn fits(self, decision: Decision, was_aborted: bool) -> bool {
         match self {

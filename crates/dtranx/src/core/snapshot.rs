@@ -1,5 +1,4 @@
-//! How the servers end an epoch together, so that there is a snapshot: the end of the epoch, as of
-//! which every server can be read.
+//! Snapshots: the servers end an epoch together. Every server can then be read as of its end.
 //!
 //! The server that gets a client's request does this, for all clients that were waiting when it
 //! began:
@@ -48,11 +47,11 @@ pub(crate) struct Snapshots {
 struct Making {
     clients: Vec<(ClientId, MessageId)>,
     step: Step,
-    /// The first epoch that is not in it; at first, the largest of those that were heard of.
+    /// The first epoch that is not in the snapshot; at first, the largest that was heard of.
     epoch: Epoch,
     /// Servers that have not answered this step.
     missing: BTreeSet<ServerId>,
-    /// Transactions that servers have named as what they wait for.
+    /// Transactions that servers wait for, as they have said.
     waits: BTreeMap<ServerId, TranxId>,
     ask_at_ms: u64,
     asked: u32,
@@ -211,14 +210,14 @@ impl Making {
         }
     }
 
-    /// A server has answered this step. Was it the last?
+    /// Notes a server's answer to this step. Returns whether it was the last.
     fn is_last(&mut self, from: ServerId) -> bool {
         self.missing.remove(&from) && self.missing.is_empty()
     }
 }
 
-/// Part of every server in snapshots, whichever makes them. Before its numbers are reserved, a
-/// server has no name for its life and serves no client.
+/// Every server's part in snapshots, whichever server makes them. Before its numbers are reserved,
+/// a server has no name for its life and serves no client.
 pub(super) fn asked(ctx: &mut Context<'_>, from: ServerId, message: &SnapshotMessage) {
     match *message {
         SnapshotMessage::Ask { by, number } => {
@@ -245,9 +244,9 @@ pub(super) fn asked(ctx: &mut Context<'_>, from: ServerId, message: &SnapshotMes
     }
 }
 
-/// Has epochs up to this one, and some more, reserved in the log, if they are not: before the
-/// record of anything that takes place in this epoch. So whoever finds that after a restart is in
-/// this epoch, or a later one.
+/// Reserves epochs up to this one, and some more, in the log, if they are not: before the record of
+/// anything that takes place in this epoch. So a server that finds that record after a restart is
+/// in this epoch, or a later one.
 pub(super) fn reserve(ctx: &mut Context<'_>, epoch: Epoch) {
     if ctx.config.has(Flaw::EpochsNotReserved) {
         return;

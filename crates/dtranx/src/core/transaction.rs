@@ -16,7 +16,7 @@ use super::{
 pub struct Read {
     /// Key that was read.
     pub key: Key,
-    /// The version of what it held; `None` if it was absent.
+    /// Version of the item; `None` if the key was absent.
     pub version: Option<TranxId>,
 }
 
@@ -52,7 +52,7 @@ pub struct Transaction {
 }
 
 impl Transaction {
-    /// Is there nothing in it?
+    /// Whether the transaction neither reads nor writes.
     pub fn is_empty(&self) -> bool {
         self.reads.is_empty() && self.scans.is_empty() && self.writes.is_empty()
     }
@@ -62,29 +62,29 @@ impl Transaction {
         self.writes.is_empty()
     }
 
-    /// Did it read that something is *not* there: an absent key, or a range? Absence has no
+    /// Whether it read that something is *not* there: an absent key, or a range. Absence has no
     /// version, so that it may come back unnoticed: only a lock shows that it lasted.
     pub fn reads_absence(&self) -> bool {
         !self.scans.is_empty() || self.reads.iter().any(|read| read.version.is_none())
     }
 
-    /// How many reads, writes, scans and scanned keys it has.
+    /// Number of its reads, writes, scans and scanned keys.
     pub fn items(&self) -> usize {
         let found: usize = self.scans.iter().map(|scan| scan.found.len()).sum();
         self.reads.len() + self.writes.len() + self.scans.len() + found
     }
 
-    /// The bytes of its keys and values.
+    /// Size of its keys and values, in bytes.
     pub fn bytes(&self) -> usize {
         let reads: usize = self.reads.iter().map(|read| read.key.as_bytes().len()).sum();
         let writes: usize = self.writes.iter().map(Write::bytes).sum();
         reads + writes + self.scans.iter().map(ScanRead::bytes).sum::<usize>()
     }
 
-    /// Is it within the limits and free of contradictions?
+    /// Checks that it is within the limits and free of contradictions.
     ///
     /// # Errors
-    /// What is wrong with it.
+    /// The limit that it exceeds, or its contradiction.
     pub fn validate(&self) -> Result<(), LimitError> {
         let (items, bytes) = (self.items(), self.bytes());
         if items > MAX_TRANSACTION_ITEMS {

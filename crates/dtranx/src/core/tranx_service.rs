@@ -1,6 +1,5 @@
-//! The transaction service: coordinator, participant and the end of the log, which belong together:
-//! what a coordinator and a participant of one server have to say to each other is said within one
-//! event.
+//! The transaction service: coordinator, participant and the end of the log. They belong together:
+//! messages between a server's own coordinator and participant are handled within one event.
 
 use std::collections::VecDeque;
 
@@ -78,7 +77,7 @@ impl TranxService {
         deadlines.into_iter().flatten().min()
     }
 
-    /// Handles an event, and then what coordinator and participant had to say to each other.
+    /// Handles an event, and then the messages between coordinator and participant.
     fn within(
         &mut self,
         turn: &mut Turn<'_>,
@@ -110,7 +109,7 @@ fn receive(
 ) {
     let me = ctx.config.me;
     match message {
-        // A server speaks about its own transactions only; what does not fit is from no server of
+        // A server sends messages about its own transactions only; others are from no server of
         // this cluster.
         Message::Prepare { tranx, .. } if tranx.server != from => {}
         Message::Validate { validation, .. } if validation.server != from => {}

@@ -15,8 +15,8 @@ use super::medium::Medium;
 use super::segment::{Segment, SegmentNumber};
 use super::{LogError, Result};
 
-/// How long the making of a segment is waited for, when the one before is full already. A medium
-/// that takes longer has failed.
+/// Time that the making of a segment may take, when the one before is full already. A medium that
+/// takes longer has failed.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// The place where the next segment is put.
@@ -48,7 +48,7 @@ impl Ahead {
     /// Makes the next segment, unless it is there.
     ///
     /// # Errors
-    /// The medium refuses or is full: whoever needs the segment will try it again.
+    /// The medium refuses or is full: the thread that needs the segment will try it again.
     pub(super) fn make(&self, medium: &dyn Medium) -> Result<()> {
         let mut next = self.lock();
         let Next::Wanted(header) = &*next else { return Ok(()) };

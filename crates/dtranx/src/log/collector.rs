@@ -28,9 +28,9 @@ pub struct SegmentInfo {
 /// The room that a log takes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LogSpace {
-    /// How many segments there are: complete ones, the one in use, and one made ahead.
+    /// Number of segments: complete ones, the one in use, and one made ahead.
     pub segments: u64,
-    /// Their size together, in bytes.
+    /// Size of all segments together, in bytes.
     pub bytes: u64,
 }
 
@@ -90,7 +90,7 @@ impl std::fmt::Debug for Collector {
 }
 
 impl Collector {
-    /// Is the log still where it was opened?
+    /// Checks that the log is still where it was opened.
     ///
     /// # Errors
     /// [`super::LogError::Gone`].
@@ -103,12 +103,12 @@ impl Collector {
         self.shared.space()
     }
 
-    /// Makes the next segment, so that whoever appends finds it when the current one is full;
-    /// nothing if it is there.
+    /// Makes the next segment, so that the appending thread finds it when the current one is full;
+    /// does nothing if it is there.
     ///
     /// # Errors
-    /// [`super::LogError::Full`], which is no failure yet: it will be tried again by whoever needs
-    /// the segment, and there may be room then. Or the medium refuses.
+    /// [`super::LogError::Full`], which is no failure yet: the thread that needs the segment will
+    /// try again, and there may be room then. Or the medium refuses.
     pub fn make_ahead(&self) -> Result<()> {
         self.shared.ahead.make(&*self.medium)
     }
@@ -122,9 +122,9 @@ impl Collector {
         self.gc_log.write(self.gc_log.oldest(), state)
     }
 
-    /// Removes the complete segments up to and with `through`, oldest first. How many.
+    /// Removes the complete segments up to and with `through`, oldest first. Returns their number.
     ///
-    /// The caller makes sure that nothing in them is needed: what they committed is durable in the
+    /// The caller ensures that nothing in them is needed: what they committed is durable in the
     /// storage.
     ///
     /// # Errors

@@ -72,7 +72,7 @@ struct DiskFile {
     name: String,
     file: File,
     bytes: u64,
-    /// From here on nothing was written, neither zeros nor anything else.
+    /// Offset from which on nothing was written, neither zeros nor anything else.
     cleared_bytes: u64,
     /// Whether something was written since the last sync.
     written: bool,

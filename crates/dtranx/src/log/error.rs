@@ -118,7 +118,7 @@ pub enum LogError {
         /// Limit, in bytes.
         limit_bytes: usize,
     },
-    /// A record was read whole, but whoever replays the log cannot make sense of it.
+    /// A record was read whole, but its reader cannot make sense of it.
     #[error("a record in {file} cannot be replayed: {what}")]
     Unreadable {
         /// The file that holds it.

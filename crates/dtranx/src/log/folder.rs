@@ -13,11 +13,11 @@ use rustix::fs::{FallocateFlags, FlockOperation, fallocate, flock};
 use super::{LogError, Result};
 use crate::folders;
 
-/// Locked by the process that uses the folder; the system unlocks it when that ends, however it
-/// does.
+/// Locked by the process that uses the folder; the system unlocks it when that process ends in any
+/// way.
 const LOCK: &str = "lock";
-/// A process that was just started by whoever had the folder before shares his lock until it runs
-/// its own program.
+/// A process that the folder's last owner has just started shares its lock until it runs its own
+/// program.
 const LOCK_ATTEMPTS: u32 = 100;
 const LOCK_PAUSE: Duration = Duration::from_millis(10);
 
@@ -36,7 +36,8 @@ impl Folder {
         Ok(folder)
     }
 
-    /// Is it still where it was? What is written into a folder that was removed is lost.
+    /// Checks that the folder is still where it was. What is written into a folder that was removed
+    /// is lost.
     pub(super) fn check(&self) -> Result<()> {
         let path = self.path.join(LOCK);
         let failed = |source| LogError::io("look at", &shown(&path), source);

@@ -4,19 +4,19 @@
 use super::{LogError, Result};
 use crate::core::StoreId;
 
-/// The version of everything the log writes, the records included.
+/// Version of the format of everything that the log writes, the records included.
 pub const FORMAT_VERSION: u16 = 4;
 
-/// Everything begins at multiples of this: a block never shares a cache line with the one before.
+/// Alignment of blocks, in bytes: a block never shares a cache line with the one before.
 pub(super) const ALIGN_BYTES: usize = 64;
 pub(super) const HEADER_BYTES: usize = 64;
 pub(super) const BLOCK_HEADER_BYTES: usize = 32;
 
-/// No log counts blocks, segments or generations so far; counting on from below this never
-/// overflows.
+/// Limit of the numbers of blocks, segments and generations. No log reaches it; counting on from
+/// below it never overflows.
 pub(super) const COUNT_LIMIT: u64 = 1 << 63;
 
-/// In the place of the first sequence in the header of a segment that was made ahead.
+/// Value in the place of the first sequence in the header of a segment that was made ahead.
 const MADE_AHEAD: u64 = u64::MAX;
 
 const MAGIC: [u8; 8] = *b"DTRX-WAL";
@@ -29,7 +29,7 @@ pub(super) struct Owner {
 }
 
 impl Owner {
-    /// Is the file of this owner?
+    /// Checks that the file belongs to this owner.
     pub(super) fn check(self, file: &str, expected: Self) -> Result<()> {
         if self.server != expected.server {
             return Err(LogError::Foreign { file: file.to_owned(), found: self.server, expected: expected.server });
@@ -115,7 +115,7 @@ pub(super) struct Block<'a> {
 /// The room of a seal: a block without records, written behind what was persisted, which says so.
 pub(super) const SEAL_BYTES: u64 = ALIGN_BYTES as u64;
 
-/// How much room a block with such a payload takes.
+/// Bytes that a block with such a payload takes.
 pub(super) fn block_bytes(payload_bytes: usize) -> usize {
     (BLOCK_HEADER_BYTES + payload_bytes).next_multiple_of(ALIGN_BYTES)
 }
@@ -161,8 +161,8 @@ fn is_seal(position: BlockPosition) -> bool {
     position.sequence > 0 && position.durable_below == position.sequence
 }
 
-/// Over the segment's number and everything but the checksum itself: a block of another segment
-/// never passes.
+/// Checksum of a block, over the segment's number and everything but the checksum itself: a block
+/// of another segment never passes.
 fn block_checksum(segment: u64, block: &[u8]) -> u32 {
     let seeded = crc32c::crc32c(&segment.to_le_bytes());
     let with_length = crc32c::crc32c_append(seeded, &block[..4]);

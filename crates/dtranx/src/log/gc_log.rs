@@ -14,7 +14,7 @@ const MAGIC: [u8; 8] = *b"DTRX-GCL";
 const SLOT_BYTES: usize = 64 * 1024;
 const SLOT_HEADER_BYTES: usize = 56;
 
-/// The longest state that fits.
+/// Length of the longest state that fits, in bytes.
 pub const GC_PAYLOAD_LIMIT_BYTES: usize = SLOT_BYTES - SLOT_HEADER_BYTES;
 
 /// The GC log of one server.

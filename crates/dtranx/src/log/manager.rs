@@ -1,5 +1,5 @@
-//! LogManager: segments in the order of their creation, and blocks in them. The middle layer, as it
-//! writes; `reader` is its other half.
+//! LogManager: segments in the order of their creation, and blocks in them. The middle layer's
+//! writing half; `reader` is the other one.
 //!
 //! 1. A segment is made (name, room and header durable) before its first block, usually ahead of
 //!    its use.
@@ -33,10 +33,11 @@ pub(super) struct LogManager {
     next_sequence: u64,
     /// All blocks below this sequence number are durable.
     durable_below: u64,
-    /// Blocks with records have come since the last seal.
+    /// Whether blocks with records have come since the last seal.
     is_unsealed: bool,
     seal: Vec<u8>,
-    /// A write or a sync has failed: what is on the medium is not known, and nothing is done to it.
+    /// Whether a write or a sync has failed: what is on the medium is not known, and nothing more
+    /// is written.
     has_failed: bool,
 }
 
@@ -112,7 +113,7 @@ impl LogManager {
         Ok(())
     }
 
-    /// Makes every block durable, and says so behind it.
+    /// Makes every block durable, and writes a seal behind them that says so.
     pub(super) fn persist(&mut self) -> Result<()> {
         self.sync()?;
         if !self.is_unsealed {

@@ -1,5 +1,5 @@
-//! A file mapped into memory, and how its cache lines are written back. The one file of the crate
-//! with unsafe code.
+//! A file mapped into memory, and the instructions that write its cache lines back. The one file of
+//! the crate with unsafe code.
 //!
 //! On a DAX file system the mapping is made with `MAP_SYNC`: a line that was written back and
 //! fenced is then durable. Elsewhere the same instructions run on ordinary memory: an emulation,
@@ -14,7 +14,7 @@ use std::slice;
 
 use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 
-/// How cache lines are written back on this processor.
+/// Instruction that writes cache lines back on this processor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum WriteBack {
     /// `clwb`: the line stays in the cache.

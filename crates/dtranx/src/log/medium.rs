@@ -44,13 +44,13 @@ pub trait Medium: Send + Sync {
     /// It does not exist, or the operating system refuses.
     fn remove(&self, name: &str) -> Result<()>;
 
-    /// Is what is written here still to be found?
+    /// Checks that the folder is still the one that was opened.
     ///
     /// # Errors
-    /// [`super::LogError::Gone`]: the folder was removed or replaced behind the log's back.
+    /// [`super::LogError::Gone`]: the folder was removed or replaced while the log was open.
     fn check(&self) -> Result<()>;
 
-    /// Is it only looked at?
+    /// Whether nothing can be changed on this medium.
     fn is_read_only(&self) -> bool {
         false
     }

@@ -48,20 +48,20 @@ impl Memory {
         Self::default()
     }
 
-    /// Limits the medium's size, for what happens when it is full.
+    /// Limits the medium's size, for tests of a full one.
     pub fn limit_room(&self, bytes: u64) {
         self.lock().room_bytes = Some(bytes);
     }
 
-    /// After so many syncs one fails, as on a disk with an error: what was written since the one
-    /// before is still to be read, is not durable, and is taken for written, so that no later sync
+    /// Makes a sync fail after so many, as on a disk with an error: what was written since the one
+    /// before can still be read, is not durable, and is taken for written, so that no later sync
     /// writes it.
     pub fn fail_sync_after(&self, syncs: u64) {
         self.lock().syncs_left = Some(syncs);
     }
 
-    /// The power fails: of each write that was not persisted all, nothing or a part arrives, as the
-    /// seed says. Files that are still open must not be used any more.
+    /// Cuts the power: of each write that was not persisted all, nothing or a part arrives, as the
+    /// seed decides. Files that are still open must not be used any more.
     pub fn crash(&self, seed: u64) {
         let mut random = StdRng::seed_from_u64(seed);
         for contents in self.lock().by_name.values_mut() {

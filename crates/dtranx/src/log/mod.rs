@@ -39,5 +39,5 @@ pub use read_only::ReadOnly;
 pub use segment::SegmentNumber;
 pub use tranx_log::{LogOptions, LogReader, Opened, RECORD_LIMIT_BYTES, TranxLog};
 
-/// The result of everything in this module.
+/// Result of the functions of this module.
 pub type Result<T, E = LogError> = std::result::Result<T, E>;

@@ -12,7 +12,7 @@ use super::mapped::Mapped;
 use super::medium::{Durability, Medium, MediumFile, check_range};
 use super::{LogError, Result};
 
-/// The probe that finds out what the file system can do; removed at once.
+/// Name of the file that probes what the file system can do; it is removed at once.
 const PROBE: &str = "probe.tmp";
 const PROBE_BYTES: u64 = 4096;
 
@@ -96,7 +96,7 @@ struct MappedFile {
     name: String,
     /// The mapping; `None` if the file has no bytes.
     mapped: Option<Mapped>,
-    /// From where to where something was written since the last persist.
+    /// Range that was written since the last persist: its beginning and its end.
     dirty: Option<(usize, usize)>,
 }
 

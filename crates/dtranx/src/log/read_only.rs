@@ -1,4 +1,4 @@
-//! A medium that is only looked at.
+//! A medium that can only be read.
 
 use std::sync::Arc;
 

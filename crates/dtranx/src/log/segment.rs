@@ -38,7 +38,7 @@ impl SegmentNumber {
 /// The segment that is being written.
 pub(super) struct Segment {
     pub(super) header: SegmentHeader,
-    /// The sequence of its first block: whoever uses a segment that was made ahead sets it.
+    /// The sequence of its first block: the thread that begins to use a segment made ahead sets it.
     pub(super) first_sequence: u64,
     file: Box<dyn MediumFile>,
     /// Offset at which the next block goes.
@@ -173,7 +173,7 @@ impl Read {
         self.header.first_sequence.or_else(in_blocks)
     }
 
-    /// Was nothing ever written into it?
+    /// Whether nothing was ever written into the segment.
     pub(super) fn is_blank(&self) -> bool {
         self.bytes[HEADER_BYTES..].iter().all(|byte| *byte == 0)
     }
@@ -214,7 +214,7 @@ impl Read {
         Ok(End { sequence, used_bytes: at as u64, proven_bytes: proven as u64 })
     }
 
-    /// The blocks that nothing says to have been durable.
+    /// The blocks that no other block proves to have been durable.
     pub(super) fn unproven(&self, end: &End) -> Unproven {
         let bytes = self.bytes[end.proven_bytes as usize..end.used_bytes as usize].to_vec();
         Unproven { name: self.name.clone(), offset: end.proven_bytes, bytes }

@@ -31,8 +31,8 @@ pub struct LogOptions {
     pub store: StoreId,
     /// The size of a segment: 4 KiB to 1 GiB, a multiple of 64. A record must fit into one.
     pub segment_bytes: u64,
-    /// Must the log be there? A log that is missing, or whose making was interrupted, is made
-    /// otherwise.
+    /// Whether the log must be there. Otherwise a log that is missing, or whose making was
+    /// interrupted, is made.
     pub must_exist: bool,
 }
 
@@ -156,7 +156,8 @@ impl TranxLog {
         Ok((found.complete.len() + found.unused.len(), records))
     }
 
-    /// The same for those who need not know what the GC log holds before they read records.
+    /// Opens a log like [`TranxLog::read`], for callers that need not know the GC log's payload
+    /// before the records.
     ///
     /// # Errors
     /// As for [`TranxLog::read`].
@@ -202,8 +203,8 @@ impl TranxLog {
         if self.block.len() > BLOCK_HEADER_BYTES { self.manager.write_block(&mut self.block) } else { Ok(()) }
     }
 
-    /// Makes every record appended so far durable. What says that they are is durable after the
-    /// next call, which has nothing else to do if nothing was appended in between.
+    /// Makes every record appended so far durable. The seal behind them is durable after the next
+    /// call, which has nothing else to do if nothing was appended in between.
     ///
     /// # Errors
     /// The medium refuses.

@@ -1,5 +1,5 @@
 //! An operator who stops all servers that are left, reads their logs, and records in one of them
-//! what becomes of a transaction whose coordinator is lost.
+//! the outcome of a transaction whose coordinator is lost.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::convert::Infallible;

@@ -16,7 +16,7 @@ pub(super) struct Board {
     pub(super) medium: String,
     pub(super) started: Instant,
     pub(super) counters: Counters,
-    /// 0 until the server may accept clients.
+    /// Incarnation of the server; 0 until it may accept clients.
     incarnation: AtomicU64,
     next_client: AtomicU64,
     /// Size of the log from which on no transaction is begun that writes, in bytes.

@@ -53,50 +53,52 @@ pub struct ServerConfig {
     pub storage: StorageKind,
     /// The size of a segment of the log: at least 16 MiB, so that the largest transaction fits.
     pub segment_bytes: u64,
-    /// How large the log may grow before transactions that write are refused: at least four
-    /// segments.
+    /// Size from which on transactions that write are refused, in bytes: at least four segments.
     pub log_limit_bytes: u64,
-    /// The cache of items; 0: there is none.
+    /// Size of the cache of items, in bytes; 0: there is none.
     pub item_cache_bytes: u64,
     /// Time between two collections of garbage, in milliseconds.
     pub gc_interval_ms: u64,
-    /// How long a request waits for locks. Its coordinator waits for votes for two seconds.
+    /// Time that a request waits for locks, in milliseconds. Its coordinator waits for votes for
+    /// two seconds.
     pub lock_wait_ms: u64,
-    /// How long a request that has locks elsewhere waits behind an older one while nothing changes
-    /// there.
+    /// Time that a request with locks elsewhere waits behind an older one while nothing changes
+    /// there, in milliseconds.
     pub lock_patience_ms: u64,
-    /// How long locks are kept for the next attempt of a transaction whose reads were stale; 0:
-    /// they are dropped at once.
+    /// Time that locks are kept for the next attempt of a transaction whose reads were stale, in
+    /// milliseconds; 0: they are dropped at once.
     pub lock_keep_ms: u64,
-    /// How long acknowledgements wait for others, or for a decision, to be sent along (section
-    /// 4.5); 0 sends them as soon as their stage comes to them.
+    /// Time that acknowledgements wait for others, or for a decision, to be sent along (section
+    /// 4.5), in milliseconds; 0 sends them as soon as their stage comes to them.
     pub acknowledgement_delay_ms: u64,
-    /// How many commits one client may have under way.
+    /// Greatest number of commits that one client may have under way.
     pub client_window: u32,
-    /// How many connections clients may have; `None`: what the limit of open files leaves, up to 4096.
+    /// Greatest number of clients' connections; `None`: what the limit of open files leaves, up to
+    /// 4096.
     pub client_connections: Option<u32>,
-    /// How many bytes clients may hold together: of requests that are on the way or under way, and
-    /// of answers that are not sent.
+    /// Bytes that clients may hold together: of requests that are on the way or under way, and of
+    /// answers that are not sent.
     pub client_bytes: u64,
-    /// How long a caller may take to say who it is.
+    /// Time within which a caller has to say who it is, in milliseconds.
     pub handshake_ms: u64,
-    /// How long a message may take from its first byte to its last.
+    /// Time that a message may take from its first byte to its last, in milliseconds.
     pub frame_ms: u64,
     /// Time without a request after which a client's connection is closed, in milliseconds; 0: for
     /// ever.
     pub client_idle_ms: u64,
-    /// For how long a snapshot can be read, from the first write after it on.
+    /// Time for which a snapshot can be read, from the first write after it on, in milliseconds.
     pub snapshot_window_ms: u64,
-    /// How many bytes of what is replaced are kept for snapshots.
+    /// Bytes of replaced items that are kept for snapshots.
     pub snapshot_bytes: u64,
     /// How threads are bound to cores; see [`Binding`].
     pub binding: Binding,
-    /// Address on which it listens, if that is not its address in the cluster: behind a proxy.
+    /// Address on which the server listens, if that is not its address in the cluster: behind a
+    /// proxy.
     pub listen: Option<SocketAddr>,
     /// Address of the page with metrics for Prometheus.
     pub metrics: Option<SocketAddr>,
-    /// May addresses be other than the loopback interface's? Then both secrets are needed; nothing
-    /// on the wire is encrypted.
+    /// Whether addresses may be other than the loopback interface's. Then both secrets are needed;
+    /// nothing on the wire is encrypted.
     pub allow_remote: bool,
     /// Secret that clients have to know.
     pub client_secret: Option<Secret>,
@@ -152,7 +154,8 @@ const MAX_LOCK_PATIENCE_MS: u64 = 1000;
 const MAX_LOCK_KEEP_MS: u64 = 1000;
 const MAX_INTERVAL_MS: u64 = 3_600_000;
 const MAX_ITEM_CACHE_MIB: u64 = 1 << 20;
-/// Half of the time after which a decision without acknowledgement is sent again.
+/// Limit in milliseconds: half of the time after which a decision without acknowledgement is sent
+/// again.
 const MAX_ACKNOWLEDGEMENT_DELAY_MS: u64 = 100;
 
 const MAX_CLIENT_CONNECTIONS: u32 = 65_536;
@@ -297,7 +300,7 @@ impl ServerConfig {
     /// Reads a file. `server`, if it is given, stands for the file's own.
     ///
     /// # Errors
-    /// What is wrong with it, with the field's name.
+    /// An error in the file, with the field's name.
     pub fn read(file: &Path, server: Option<u16>) -> Result<Self, ConfigError> {
         let shown = file.display().to_string();
         let text =
@@ -312,7 +315,7 @@ impl ServerConfig {
     /// Reads a configuration from its text.
     ///
     /// # Errors
-    /// What is wrong with it, with the field's name.
+    /// An error in the text, with the field's name.
     pub fn from_toml(text: &str, server: Option<u16>) -> Result<Self, ConfigError> {
         let file: File = toml::from_str(text)
             .map_err(|error| ConfigError::Syntax { file: "configuration".to_owned(), message: error.to_string() })?;
@@ -362,7 +365,7 @@ impl ServerConfig {
     /// Checks that the configuration is usable.
     ///
     /// # Errors
-    /// What is wrong with it, with the field's name.
+    /// The wrong value, with the field's name.
     pub fn validate(&self) -> Result<(), ConfigError> {
         self.cluster.validate(self.allow_remote)?;
         let addresses = self.cluster.servers.iter().map(|server| server.address).chain(self.listen);

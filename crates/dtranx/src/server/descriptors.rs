@@ -1,6 +1,6 @@
-//! How many files and connections the process may have open (`ulimit -n`), and for what a server
-//! uses them. Log, storage, garbage collection and the other servers have theirs in any case;
-//! clients get what is left.
+//! The limit of open files and connections of the process (`ulimit -n`), and its division. Log,
+//! storage, garbage collection and the other servers have theirs in any case; clients get what is
+//! left.
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
@@ -9,10 +9,10 @@ use super::ConfigError;
 /// Descriptors that the process has open by itself, and that log, storage and garbage collection
 /// open for a while.
 const RESERVE: u64 = 64;
-/// To each other server: the connection that we made, the one that it made, and one that takes the
-/// place of either.
+/// For each other server: the connection to it, the one from it, and one that takes the place of
+/// either.
 const PER_SERVER: u64 = 3;
-/// Connections of those who have not said who they are, beside what clients may have.
+/// Connections of callers that have not said who they are, beside those of clients.
 pub(super) const HANDSHAKES: u64 = 32;
 /// Descriptors that the storage keeps open: a quarter of the limit, within these.
 const STORAGE_FILES: std::ops::RangeInclusive<u64> = 32..=900;
@@ -22,7 +22,7 @@ const USUAL_CLIENTS: u64 = 4096;
 const FEWEST_CLIENTS: u64 = 8;
 
 /// Raises the soft limit of open files to the hard one, as far as the system allows, for the whole
-/// process: what it is then.
+/// process. Returns the limit that holds then.
 pub fn raise_descriptor_limit() -> u64 {
     let limit = getrlimit(Resource::Nofile);
     if limit.current != limit.maximum {

@@ -19,7 +19,7 @@
 use super::board::Board;
 use crate::core::{Again, Epoch, Message, Partition, Refusal, Transaction, Vote};
 
-/// Why a client's request to commit is not let in.
+/// Reason why a client's request to commit is not let in.
 pub(super) fn refuse_commit(
     board: &Board,
     partition: &Partition,

@@ -1,4 +1,4 @@
-//! The same engine within a program, without sockets: requests go straight into the queues.
+//! The engine of a server within a program, without sockets: requests go straight into the queues.
 
 use std::collections::{BTreeMap, HashMap};
 use std::net::SocketAddr;
@@ -22,10 +22,10 @@ use crate::stage::{Inlet, Source, Stage};
 use crate::wire::{Ask, Reply};
 
 const ME: ServerId = ServerId(1);
-/// How long the engine may take to reserve its first numbers.
+/// Time that the engine may take to reserve its first numbers.
 const OPENING: Duration = Duration::from_secs(10);
-/// How often deadlines are looked at, when there is something to do; else as often as stages sleep
-/// at the longest.
+/// Time between two looks at deadlines, in milliseconds, when there is something to do; otherwise
+/// the longest sleep of a stage.
 const EXPIRE_MS: u64 = 100;
 
 /// An engine in this process. Dropping it ends it; what was committed is durable.
@@ -117,7 +117,7 @@ struct Waiting {
 #[derive(Default)]
 struct Asked {
     by_id: HashMap<u64, (Instant, Done)>,
-    /// The engine has ended: there will be no more answers.
+    /// Whether the engine has ended: there will be no more answers.
     is_over: bool,
 }
 

@@ -53,9 +53,8 @@ pub(super) struct Port {
 }
 
 impl Port {
-    /// A message from another server goes straight to the stage that it concerns. Without room a
-    /// question for a vote is answered with no, and anything else is as if it were lost on the way:
-    /// its sender repeats it.
+    /// Passes a message from another server straight to the stage that it concerns. Without room a
+    /// vote request is answered with no, and any other message is dropped: its sender repeats it.
     pub(super) fn receive(&self, from: ServerId, message: Message) -> Option<Message> {
         match Event::received(from, message) {
             Event::Tranx(event) => {

@@ -8,7 +8,7 @@ use crate::log::LogError;
 use crate::stage::StageError;
 use crate::storage::StorageError;
 
-/// Why a server does not start, or has ended.
+/// Reason why a server does not start, or has ended.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum ServerError {

@@ -12,8 +12,8 @@ pub(super) struct Append {
     pub(super) durable: bool,
 }
 
-/// To the storage. What is checked waits for nothing that is still to be applied: the protocol's
-/// locks see to that.
+/// Event of the storage's stage. A check waits for no write that is still to be applied: the
+/// protocol's locks ensure that this is right.
 pub(super) enum Store {
     Check { work: WorkId, reads: Vec<Read>, scans: Vec<ScanRead> },
     Apply { tranx: TranxId, epoch: Epoch, writes: Vec<Write> },

@@ -36,9 +36,9 @@ pub(crate) struct Identity {
     is_new: bool,
     others: Vec<ServerId>,
     known: BTreeMap<ServerId, StoreId>,
-    /// Stores without which an operator has decided.
+    /// Stores that are given up: an operator has decided without them.
     given_up: BTreeMap<ServerId, StoreId>,
-    /// Servers that have said that this is the store that they know, or that they know none.
+    /// Servers that have confirmed this store as the one that they know, or that know none.
     welcomed_by: BTreeSet<ServerId>,
     /// File in which the identity is kept; `None`: it is not kept.
     file: Option<(PathBuf, Described)>,
@@ -163,7 +163,7 @@ impl Identity {
         Ok(Self { store, is_new, others, known, given_up, welcomed_by: BTreeSet::new(), file })
     }
 
-    /// Must log and items be there?
+    /// Whether log and items must be there.
     pub(crate) fn is_in_use(&self) -> bool {
         !self.is_new
     }
@@ -183,19 +183,20 @@ impl Identity {
         Ok(())
     }
 
-    /// Another server, which knows the stores that it has met, has welcomed this one.
+    /// Notes that another server, which knows the stores that it has met, has welcomed this one.
     ///
     /// # Errors
-    /// It cannot be written that the store is in use.
+    /// The file cannot be written.
     pub(crate) fn welcomed(&mut self, by: ServerId) -> Result<(), ServerError> {
         self.welcomed_by.insert(by);
         self.settle()
     }
 
-    /// Another server says which store it has. The reason if it is not the one that it had.
+    /// Notes the store that another server names. Returns the reason if it is not the one that it
+    /// had.
     ///
     /// # Errors
-    /// What was learned cannot be written.
+    /// The file cannot be written.
     pub(crate) fn meet(&mut self, server: ServerId, store: StoreId) -> Result<Option<String>, ServerError> {
         if self.given_up.get(&server) == Some(&store) {
             return Ok(Some(format!(

@@ -23,7 +23,7 @@ pub(super) fn existing(config: &ServerConfig, store: StoreId) -> LogOptions {
     LogOptions { server: config.server.0, store, segment_bytes: config.segment_bytes, must_exist: true }
 }
 
-/// Refuses a server that keeps nothing: `what` says what it has nothing for.
+/// Refuses a server that keeps nothing; `what` names the operation that needs data.
 pub(super) fn must_keep(config: &ServerConfig, what: &str) -> Result<(), ServerError> {
     if config.medium == LogMedium::Memory {
         let what = format!("a server in memory has nothing {what}");

@@ -25,7 +25,7 @@ impl Reads {
     /// Hands a read on to the read stage.
     ///
     /// # Errors
-    /// No errors, but the answer at once: from the cache, or a refusal for want of room.
+    /// No errors, but an answer at once: from the cache, or a refusal for want of room.
     pub(super) fn ask(&self, client: ClientId, id: u64, ask: Ask) -> Result<(), Reply> {
         if let Ask::Get(keys) = &ask
             && let Some(reply) = cached(&*self.storage, keys)
@@ -53,7 +53,7 @@ pub(super) fn stored(storage: &dyn Storage, keys: &[Key]) -> Reply {
     found.unwrap_or_else(|refused| refused)
 }
 
-/// The same without waiting; `None` when it is not all in the cache.
+/// Answer from the cache, without waiting; `None` when it is not all there.
 fn cached(storage: &dyn Storage, keys: &[Key]) -> Option<Reply> {
     match gather(keys, |key| storage.cached(key).ok_or(None)) {
         Ok(reply) => Some(reply),

@@ -19,7 +19,7 @@ use crate::core::{Decision, Doubt, Epoch, Known, Outcome, Recovery, ServerId, St
 use crate::log::{Disk, LogReader, Medium, SegmentNumber, TranxLog};
 use crate::storage::{Lsm, Storage};
 
-/// Why decisions were not recorded, or may not have been.
+/// Reason why decisions were not recorded, or may not have been.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum ResolveError {
@@ -36,10 +36,10 @@ pub enum ResolveError {
     PerhapsRecorded(#[source] ServerError),
 }
 
-/// A transaction in doubt, and what others know about it.
+/// A transaction in doubt, and what other servers know about it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct InDoubt {
-    /// The transaction, and what it holds here.
+    /// The transaction, with its keys and writes on this server.
     pub doubt: Doubt,
     /// State of the transaction at the servers that may know its outcome, and here if it is more
     /// than a doubt.
@@ -133,7 +133,7 @@ impl Resolver {
         Ok(resolver)
     }
 
-    /// Reads what another server has.
+    /// Reads log and items of another server.
     fn ask(&mut self, server: ServerId, folder: &Path) -> Result<(), ServerError> {
         let (mut theirs, me) = (self.mine.config.clone(), self.mine.config.server);
         (theirs.server, theirs.folder, theirs.log_folder) = (server, folder.to_owned(), folder.join("log"));
@@ -294,7 +294,7 @@ impl Evidence {
     }
 }
 
-/// Every server that is named is another one of the cluster, and is named once.
+/// Checks that each named server is another one of the cluster, and is named once.
 fn check_named(
     config: &ServerConfig,
     others: &[(ServerId, PathBuf)],
@@ -330,7 +330,7 @@ fn must_be_there(log_folder: &Path) -> Result<(), ServerError> {
     }
 }
 
-/// The log was read before.
+/// A reader that ignores the records, because the log was read before.
 struct Skip;
 
 impl LogReader for Skip {

@@ -39,7 +39,7 @@ impl Server {
         self.address
     }
 
-    /// How many records of the log were replayed when it started.
+    /// Number of records of the log that were replayed when it started.
     pub fn recovered_records(&self) -> u64 {
         self.engine.recovered_records
     }
@@ -52,7 +52,7 @@ impl Server {
     /// Waits until the server fails, or so long.
     ///
     /// # Errors
-    /// Why it has ended.
+    /// Reason why the server has ended.
     pub fn wait(&self, longest: Duration) -> Result<(), ServerError> {
         Ok(self.engine.crew.wait(longest)?)
     }

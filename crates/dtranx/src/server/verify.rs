@@ -1,5 +1,4 @@
-//! Reads all that a server has, without changing its log, and says what is there. The server must
-//! not run.
+//! Reads all data of a server, without changing its log, and counts them. The server must not run.
 
 use std::sync::Arc;
 

@@ -63,7 +63,7 @@ fn committed(history: &History) -> Result<BTreeMap<WorkId, &Attempt>, String> {
     Ok(committed)
 }
 
-/// Are all of its writes there?
+/// Checks that all writes of a transaction are there.
 fn is_whole(history: &History, work: WorkId, attempt: &Attempt) -> Result<(), String> {
     for write in &attempt.transaction.writes {
         let order = history.writes.get(&write.key);
@@ -74,7 +74,7 @@ fn is_whole(history: &History, work: WorkId, attempt: &Attempt) -> Result<(), St
     Ok(())
 }
 
-/// Does each key hold what was written last?
+/// Checks that each key holds what was written last.
 fn is_stored(world: &World<'_>) -> Result<(), String> {
     let mut stored: BTreeMap<&Key, TranxId> = BTreeMap::new();
     for server in world.servers.values() {
@@ -143,7 +143,7 @@ fn reads(world: &World<'_>, attempt: &Attempt) -> Vec<(Key, Option<TranxId>)> {
     reads
 }
 
-/// How many of a key's writes come before what was read.
+/// Number of a key's writes that come before what was read.
 fn seen(
     world: &World<'_>,
     (tranx, attempt): (WorkId, &Attempt),

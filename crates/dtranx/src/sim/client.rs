@@ -8,10 +8,10 @@ use std::collections::{BTreeMap, VecDeque};
 use super::{history::Snapshot, workload::Plan};
 use crate::core::{Again, ClientId, Key, MessageId, ServerId, Transaction, TranxId};
 
-/// How often a commit is sent before the client gives up and does not know.
+/// Number of times that a commit is sent before the client gives up without knowing the outcome.
 pub(crate) const MAX_SENDS: u32 = 12;
 
-/// How often the same transaction is committed again after a refusal that advises it.
+/// Number of times that the same transaction is committed again after a refusal that advises it.
 pub(crate) const MAX_RETRIES: u32 = 3;
 
 /// A client of the simulated cluster.
@@ -31,7 +31,7 @@ pub(crate) struct Client {
     pub(crate) transaction: Transaction,
     /// The client's facts about attempts before.
     pub(crate) again: Again,
-    /// Is its next transaction the same once more?
+    /// Whether its next transaction is the same once more.
     pub(crate) repeats: bool,
     pub(crate) request: Option<Request>,
     pub(crate) connections: BTreeMap<ServerId, ClientId>,

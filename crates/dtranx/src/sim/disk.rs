@@ -11,7 +11,7 @@ use crate::core::{
     TranxId, Write,
 };
 
-/// After how many records a segment is sealed.
+/// Number of records after which a segment is sealed.
 const SEGMENT_RECORDS: usize = 12;
 
 /// One segment of the log.
@@ -27,7 +27,7 @@ pub(crate) struct Segment {
 pub(crate) struct Disk {
     /// The segments, the last one open.
     pub(crate) segments: VecDeque<Segment>,
-    /// How many records were ever appended, and how many of these are durable.
+    /// Number of records that were ever appended, and of those that are durable.
     pub(crate) appended: u64,
     pub(crate) durable: u64,
     /// The last segments that were removed: a crash may bring them back.
@@ -94,13 +94,13 @@ impl Disk {
         self.unpersisted.push((tranx, writes));
     }
 
-    /// A new life begins: it can be read as of the end of this epoch, and of later ones.
+    /// Begins a new life: it can be read as of the end of this epoch, and of later ones.
     pub(crate) fn begin_snapshots(&mut self, from: Epoch) {
         self.snapshots_from = from;
         self.replaced.clear();
     }
 
-    /// Keeps what is going to be replaced.
+    /// Keeps the items that the writes replace.
     pub(crate) fn keep(&mut self, epoch: Epoch, writes: &[Write], history: &History) {
         for Write { key, .. } in writes.iter().filter(|_| epoch > self.snapshots_from) {
             let seen = self.seen(key, history);
@@ -130,7 +130,7 @@ impl Disk {
         self.unpersisted.len()
     }
 
-    /// The first `count` of what was not persisted is now.
+    /// Persists the first `count` of the writes that were not persisted.
     pub(crate) fn persist(&mut self, count: usize) {
         for (tranx, writes) in self.unpersisted.drain(..count.min(self.unpersisted.len())) {
             write(&mut self.persisted, tranx, &writes);

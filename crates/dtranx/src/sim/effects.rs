@@ -1,5 +1,5 @@
-//! Effects of a node's commands in the world: messages that arrive, or not, and disks that are done
-//! after a while.
+//! Effects of a node's commands in the world: messages that arrive or are lost, and disks that
+//! finish after a while.
 
 use rand::RngExt;
 
@@ -112,7 +112,7 @@ impl World<'_> {
         }
     }
 
-    /// When the copies of a message arrive: none if it is lost.
+    /// Times at which the copies of a message arrive: none if it is lost.
     pub(super) fn copies(&mut self) -> Vec<u64> {
         let mut after_us = vec![self.rng.random_range(50..2_000)];
         if self.is_calm() {

@@ -51,11 +51,11 @@ pub(crate) enum Fate {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct History {
     pub(crate) attempts: Vec<Attempt>,
-    /// The order of each key's writes: when each was first applied, and whether the key held
-    /// something afterwards.
+    /// Writes of each key in the order in which they were first applied: the writer, and whether
+    /// the key held something afterwards.
     pub(crate) writes: BTreeMap<Key, Vec<(TranxId, bool)>>,
-    /// When each part of a transaction was found to be valid, and how many writes each of its keys
-    /// had seen then.
+    /// Checks by which each part of a transaction was found to be valid, with the number of writes
+    /// that each of its keys had seen then.
     pub(crate) checked: BTreeMap<(WorkId, ServerId), Vec<Checked>>,
     /// The snapshots that were read to their end.
     pub(crate) snapshots: Vec<Snapshot>,
@@ -76,7 +76,7 @@ pub(crate) fn attempt_of(value: &Value) -> Option<usize> {
 }
 
 impl History {
-    /// A part of a transaction is applied, for the first time or again after a crash.
+    /// Notes that a part of a transaction is applied, for the first time or again after a crash.
     pub(crate) fn applied(&mut self, tranx: TranxId, writes: &[crate::core::Write]) {
         for write in writes {
             let order = self.writes.entry(write.key.clone()).or_default();
@@ -91,14 +91,14 @@ impl History {
         }
     }
 
-    /// A part is found to be valid: what its keys have seen so far.
+    /// Notes that a part is found to be valid, and the writes that its keys have seen so far.
     pub(crate) fn checked(&mut self, work: WorkId, server: ServerId, at_us: u64, keys: impl Iterator<Item = Key>) {
         let seen = keys.map(|key| (key.clone(), self.writes.get(&key).map_or(0, Vec::len))).collect();
         self.checked.entry((work, server)).or_default().push(Checked { at_us, seen });
     }
 
-    /// How many writes a key had seen when the transaction was found to be valid for the last time
-    /// before it ended. (It may be validated again after that, by a message that is late.)
+    /// Number of writes that a key had seen when the transaction was found to be valid for the last
+    /// time before it ended. (It may be validated again after that, by a message that is late.)
     pub(crate) fn seen(&self, work: WorkId, server: ServerId, ended_us: u64, key: &Key) -> Option<usize> {
         let checks = self.checked.get(&(work, server))?;
         checks.iter().rev().find(|check| check.at_us <= ended_us)?.seen.get(key).copied()

@@ -38,11 +38,11 @@ pub use options::SimOptions;
 pub struct Report {
     /// Transactions that clients know to be committed.
     pub committed: usize,
-    /// Transactions that clients know not to be.
+    /// Transactions that clients know not to be committed.
     pub refused: usize,
-    /// Transactions of which clients do not know it, that were committed.
+    /// Committed transactions whose outcome clients do not know.
     pub unknown_committed: usize,
-    /// Transactions of which clients do not know it, that were not.
+    /// Aborted transactions whose outcome clients do not know.
     pub unknown_aborted: usize,
     /// Snapshots that were made and read to their end.
     pub snapshots: usize,

@@ -15,7 +15,7 @@ pub struct SimOptions {
     pub clients: usize,
     /// Number of transactions that each client tries.
     pub transactions: usize,
-    /// How many different keys there are: 1 to 26.
+    /// Number of different keys: 1 to 26.
     pub keys: u8,
     /// Share of messages that are lost.
     pub loss: u32,
@@ -23,11 +23,11 @@ pub struct SimOptions {
     pub duplication: u32,
     /// Number of crashes of servers.
     pub crashes: usize,
-    /// How many times two servers cannot reach each other for a while.
+    /// Number of times that two servers cannot reach each other for a while.
     pub partitions: usize,
-    /// How many times a server stands still for a while, and its clock then jumps.
+    /// Number of times that a server stands still for a while, and its clock then jumps.
     pub pauses: usize,
-    /// How many of what clients begin are snapshots.
+    /// Percentage of clients' work that is snapshots.
     pub snapshots: u32,
     /// Step that is broken on purpose.
     #[cfg(test)]
@@ -54,8 +54,7 @@ impl Default for SimOptions {
 }
 
 impl SimOptions {
-    /// Options that are different for each seed: how many servers, clients and keys, how much goes
-    /// wrong.
+    /// Options that differ for each seed: the numbers of servers, clients and keys, and the faults.
     pub fn varied(seed: u64) -> Self {
         let mut rng = StdRng::seed_from_u64(seed);
         Self {

@@ -7,7 +7,7 @@ use super::world::{Event, World};
 use crate::core::{ServerId, node::Link};
 
 impl World<'_> {
-    /// A machine hears the first of what waits for it from another, unless the server has crashed
+    /// Delivers the first event that waits between two machines, unless the server has crashed
     /// since.
     pub(super) fn pass(&mut self, id: ServerId, life: u64, link: Link) {
         let Some(server) = self.servers.get_mut(&id).filter(|server| server.life == life) else { return };
@@ -27,8 +27,8 @@ impl World<'_> {
         }
     }
 
-    /// How long an event from one thread of a server to another takes at most: little, or much when
-    /// a thread is held up.
+    /// Longest time that an event takes from one thread of a server to another: little, or much
+    /// when a thread is held up.
     pub(super) fn hop_us(&mut self) -> u64 {
         if self.chance(5) { 5_000 } else { 50 }
     }

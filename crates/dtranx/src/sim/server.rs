@@ -14,12 +14,12 @@ pub(crate) struct Server {
     pub(crate) disk: Disk,
     /// `None` while it is down.
     pub(crate) node: Option<Node>,
-    /// Between which of its machines something is being passed on.
+    /// Links between its machines on which an event is under way.
     passing: BTreeSet<Link>,
-    /// Counts its lives; what was begun in an earlier one is never finished.
+    /// Number of its lives; work that was begun in an earlier one is never finished.
     pub(crate) life: u64,
     config: NodeConfig,
-    /// How many records the log had when this life began: its tickets count from there.
+    /// Number of records that the log had when this life began: its tickets count from there.
     tickets_from: u64,
     clock_ahead_ms: u64,
     clock_percent: u64,
@@ -109,7 +109,7 @@ impl Server {
         commands
     }
 
-    /// Between which machines something is to be passed on from now on: one thing at a time, in
+    /// Links between machines on which an event is to be delivered from now on: one at a time, in
     /// order.
     pub(crate) fn begin_to_pass(&mut self) -> Vec<Link> {
         let links = self.node.iter().flat_map(Node::links);
@@ -124,7 +124,7 @@ impl Server {
         self.clock_ahead_ms += jump_ms;
     }
 
-    /// Is it time for a tick?
+    /// Whether a tick is due.
     pub(crate) fn is_due(&self, now_us: u64) -> bool {
         let deadline_ms = self.node.as_ref().and_then(Node::next_deadline_ms);
         deadline_ms.is_some_and(|deadline_ms| deadline_ms <= self.now_ms(now_us))

@@ -103,7 +103,7 @@ impl World<'_> {
         self.go_on(index);
     }
 
-    /// The next read, or the commit.
+    /// Sends the next read, or the commit.
     pub(super) fn go_on(&mut self, index: usize) {
         let hop_us = self.rng.random_range(50..1_000);
         let client = &mut self.clients[index];
@@ -218,7 +218,7 @@ impl World<'_> {
 }
 
 impl Client {
-    /// Adds what was scanned and what is written.
+    /// Adds the scanned ranges and the writes to the transaction.
     fn complete(&mut self) {
         if let Some(range) = self.plan.scan.clone() {
             self.found.sort_unstable();

@@ -12,9 +12,9 @@ pub(crate) struct Plan {
     pub(crate) scan: Option<KeyRange>,
     pub(crate) puts: Vec<Key>,
     pub(crate) deletes: Vec<Key>,
-    /// Are versions that the client saw earlier good enough?
+    /// Whether versions that the client saw earlier may be used.
     pub(crate) uses_cache: bool,
-    /// Does it read a snapshot instead?
+    /// Whether it reads a snapshot instead.
     pub(crate) is_snapshot: bool,
 }
 

@@ -14,7 +14,7 @@ use crate::core::{
     node::{Link, Machine},
 };
 
-/// How long a run may take to come to rest once nothing is disturbed any more.
+/// Time within which a run must come to rest once nothing is disturbed any more.
 const CALM_US: u64 = 20_000_000;
 
 /// Time between two collections of garbage.
@@ -34,12 +34,12 @@ pub(crate) struct World<'a> {
     pub(super) trace: Option<&'a mut dyn FnMut(&str)>,
     pub(super) rng: StdRng,
     pub(super) now_us: u64,
-    /// How many events were ever put into the queue.
+    /// Number of events that were ever put into the queue.
     pub(super) scheduled: u64,
     pub(super) queue: BinaryHeap<Reverse<(u64, u64)>>,
     /// Events that are due, by their number in the queue.
     pub(super) due: BTreeMap<u64, Event>,
-    /// Servers that cannot reach each other, and until when.
+    /// Pairs of servers that cannot reach each other, with the time when that ends.
     pub(super) cuts: BTreeMap<(ServerId, ServerId), u64>,
     /// Time from which on nothing is disturbed any more.
     pub(super) calm_from_us: u64,
@@ -106,7 +106,7 @@ pub(crate) enum Work {
 #[derive(Debug)]
 pub(crate) enum Step {
     Begin,
-    /// A server reads this key.
+    /// A server gets a client's read of this key.
     Read(Key),
     Scan(ServerId),
     /// The item that was read arrives.
@@ -116,7 +116,8 @@ pub(crate) enum Step {
     Answer(MessageId, CommitAnswer),
     /// No answer has come so far.
     Wait(MessageId),
-    /// The same for a snapshot; the next key of it is read.
+    /// Steps of a client that reads a snapshot: its request, the answer, the wait for that, and the
+    /// read of a key.
     AskSnapshot,
     Made(MessageId, SnapshotAnswer),
     WaitForSnapshot(MessageId),
@@ -329,7 +330,7 @@ impl<'a> World<'a> {
     }
 }
 
-/// Does this go on for ever, so that it need not be waited for?
+/// Whether the event recurs for ever, so that it need not be waited for.
 fn is_idle(event: &Event) -> bool {
     match event {
         Event::Tick(_) | Event::Collect(_) | Event::Done { .. } => true,

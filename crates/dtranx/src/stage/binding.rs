@@ -22,7 +22,7 @@ pub enum Binding {
 pub struct Layout {
     /// Name of the stage.
     pub stage: &'static str,
-    /// Does it wait for disks?
+    /// Whether the stage waits for disks.
     pub blocks: bool,
 }
 

@@ -43,7 +43,7 @@ impl<E> Inlet<E> {
     /// Puts an event in and wakes the stage.
     ///
     /// # Errors
-    /// The event itself, when the queue is full: it is for the caller to refuse.
+    /// The event itself, when the queue is full: the caller has to refuse it.
     pub fn offer(&self, event: E) -> Result<(), E> {
         match self.shared.ring.push(event) {
             Ok(()) => {
@@ -57,7 +57,7 @@ impl<E> Inlet<E> {
         }
     }
 
-    /// An end for a stage that must not lose what it sends.
+    /// A sending end for a stage that must not lose events.
     pub fn outlet(&self) -> Outlet<E> {
         Outlet { inlet: self.clone(), kept: VecDeque::new(), is_news: false }
     }
@@ -67,7 +67,7 @@ impl<E> Inlet<E> {
 pub struct Outlet<E> {
     inlet: Inlet<E>,
     kept: VecDeque<E>,
-    /// Was something put in since the stage was woken?
+    /// Whether an event was put in since the stage was woken.
     is_news: bool,
 }
 
@@ -85,8 +85,8 @@ impl<E> Outlet<E> {
         }
     }
 
-    /// Hands on what was kept, as far as there is room, and wakes the stage. Is nothing kept any
-    /// more?
+    /// Hands on the events that were kept, as far as there is room, and wakes the stage. Returns
+    /// whether none is kept any more.
     pub fn flush(&mut self) -> bool {
         while let Some(event) = self.kept.pop_front() {
             if let Err(event) = self.inlet.shared.ring.push(event) {
@@ -123,7 +123,7 @@ pub struct Source<E> {
 }
 
 impl<E> Source<E> {
-    /// Moves up to `most` events into `batch`. How many.
+    /// Moves up to `most` events into `batch`. Returns their number.
     pub fn take(&self, most: usize, batch: &mut Vec<E>) -> usize {
         let (ring, counter) = (&self.shared.ring, &self.shared.counter);
         // Most looks find nothing, and looking costs less than trying to take.

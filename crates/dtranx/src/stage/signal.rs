@@ -1,4 +1,4 @@
-//! How a sleeping thread learns that there is work, without a lock on the way.
+//! Signals that wake a sleeping thread when there is work, without a lock on the way.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering, fence};
@@ -30,7 +30,7 @@ impl Signal {
         let _ = self.thread.set(thread::current());
     }
 
-    /// After something was put where the thread will look.
+    /// Wakes the thread if it sleeps. Call it after putting something where the thread will look.
     pub fn ring(&self) {
         // Pairs with the fence in `about_to_sleep`: either we see the flag, or the thread sees what
         // we put there.
@@ -45,7 +45,8 @@ impl Signal {
         }
     }
 
-    /// From now on ringing wakes. The thread then looks for work once more before it sleeps.
+    /// Announces sleep: from now on ringing wakes. The thread then looks for work once more before
+    /// it sleeps.
     pub(crate) fn about_to_sleep(&self) {
         self.sleeping.store(true, Ordering::Relaxed);
         fence(Ordering::SeqCst);

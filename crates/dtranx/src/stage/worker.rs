@@ -11,10 +11,10 @@ use super::binding::bind;
 use super::counters::{Counters, StageCounter};
 use super::signal::Signal;
 
-/// How often a thread looks for work before it sleeps, if each has a core: to be woken takes
+/// Number of times that a thread looks for work before it sleeps, if each has a core: waking takes
 /// longer.
 const SPINS: u32 = 200;
-/// The same if threads share cores: who looks in vain keeps another from its work.
+/// The same if threads share cores: a thread that looks in vain keeps another from its work.
 const SPINS_SHARED: u32 = 20;
 /// Longest sleep of a thread, in milliseconds.
 const LONGEST_SLEEP_MS: u64 = 100;
@@ -34,27 +34,27 @@ pub trait Stage: Send {
     /// Name of the stage.
     fn name(&self) -> &'static str;
 
-    /// Takes a batch and handles it, without waiting. How many events that was.
+    /// Takes a batch and handles it, without waiting. Returns the number of its events.
     ///
     /// # Errors
     /// It cannot go on, and the engine must end.
     fn run(&mut self, now_ms: u64) -> Result<usize, String>;
 
-    /// Is there something for it to do at once?
+    /// Whether there is work to do at once.
     fn has_work(&self) -> bool;
 
-    /// When it wants to be run again, even if nothing comes.
+    /// Time at which it wants to be run again, even without an event.
     fn deadline_ms(&self) -> Option<u64> {
         None
     }
 
-    /// Is there nothing to do, by queues and clock? A cheap look for stages that share a thread
-    /// with busy ones.
+    /// Whether there is nothing to do, by queues and clock. A cheap look for stages that share a
+    /// thread with busy ones.
     fn is_idle(&self, now_ms: u64) -> bool {
         !self.has_work() && self.deadline_ms().is_none_or(|at_ms| at_ms > now_ms)
     }
 
-    /// Sleeps in the stage's own way, if it has one, and says whether it has.
+    /// Sleeps in the stage's own way, if it has one, and returns whether it has.
     fn sleep(&mut self, _longest: Duration) -> bool {
         false
     }
@@ -82,7 +82,7 @@ impl Worker {
     fn work(&mut self, started: Instant, spins: u32, ending: &Ending) -> Result<(), StageError> {
         self.signal.answer_here();
         if let Some(core) = self.core {
-            // A machine or container that does not allow it is none the worse.
+            // A machine or container may not allow it; the stages work all the same.
             let _ = bind(core);
         }
         let mut idle = 0;
@@ -197,7 +197,7 @@ impl Crew {
         self.started
     }
 
-    /// Has a stage failed, or was it all ended?
+    /// Whether a stage has failed, or all were ended.
     pub fn is_over(&self) -> bool {
         self.ending.is_set()
     }
@@ -214,7 +214,7 @@ impl Crew {
         error.take().map_or(Ok(()), Err)
     }
 
-    /// Ends the threads: what they have not handled stays undone.
+    /// Ends the threads: events that they have not handled stay undone.
     pub fn end(&mut self) {
         self.ending.set(None);
         for signal in &self.signals {

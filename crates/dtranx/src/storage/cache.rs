@@ -1,8 +1,8 @@
 //! A write-through cache of items in front of a storage (section 4.1); absent keys are cached too.
 //!
 //! The danger of such a cache is a reader that puts in what it read *before* a writer changed it. A
-//! reader therefore reserves the place first; a writer's value takes the place over, and what the
-//! reader brings then is not put in.
+//! reader therefore reserves the place first; a writer's value takes the place over, and the
+//! reader's item is then not put in.
 
 use std::time::Duration;
 
@@ -31,7 +31,7 @@ pub(super) struct Cache {
 }
 
 impl Cache {
-    /// A cache of about so many bytes; none of 0.
+    /// A cache of about so many bytes; with 0 it holds nothing.
     pub(super) fn new(bytes: u64) -> Self {
         let entries = (bytes / (2 * ENTRY_BYTES)).max(16) as usize;
         Self { items: (bytes > 0).then(|| QuickCache::with_weighter(entries, bytes, ByBytes)) }
@@ -59,7 +59,7 @@ impl Cache {
         self.items.as_ref()?.get(key)
     }
 
-    /// After the storage has it: what the key holds now.
+    /// Notes what the key holds now, after the storage has it.
     pub(super) fn put(&self, key: Key, item: Option<Item>) {
         if let Some(items) = &self.items {
             items.insert(key, item);

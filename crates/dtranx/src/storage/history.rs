@@ -17,7 +17,7 @@ use super::{Gather, Result, ScanLimit, Storage};
 use crate::core::range::KeyBound;
 use crate::core::{Epoch, Item, Key, KeyRange, TranxId, Write};
 
-/// How many replacements one scan looks at at the most: then it stops, as at its limit.
+/// Greatest number of replacements that one scan looks at: then it stops, as at its limit.
 const LOOK_AT: usize = 16 * 1024;
 /// Number of replacements that one call drops at most.
 const DROP_AT_ONCE: usize = 4096;
@@ -27,7 +27,7 @@ const ENTRY_BYTES: u64 = 160;
 /// Limits of what is kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HistoryLimits {
-    /// For how long a snapshot can be read, from the first write after it on.
+    /// Time for which a snapshot can be read, from the first write after it on, in milliseconds.
     pub window_ms: u64,
     /// Bytes that all replacements may have.
     pub bytes: u64,
@@ -78,7 +78,8 @@ pub struct FoundAt {
 }
 
 impl History {
-    /// One that begins with what the storage has: snapshots from the end of this epoch on.
+    /// A history that begins with the storage's items: it has snapshots from the end of this epoch
+    /// on.
     pub fn new(limits: HistoryLimits, from: Epoch) -> Self {
         let state = State {
             from,
@@ -125,8 +126,8 @@ impl History {
         Ok(())
     }
 
-    /// Forgets what is older than the limits allow. Answers how many bytes are kept, and from which
-    /// snapshot on.
+    /// Forgets what is older than the limits allow. Returns the bytes that are kept, and the first
+    /// snapshot that can be read.
     pub fn expire(&self, now_ms: u64) -> (u64, Epoch) {
         let mut state = self.lock();
         while let Some((epoch, span)) = state.epochs.first_key_value() {
@@ -143,7 +144,7 @@ impl History {
     /// Items of keys at the end of an epoch.
     ///
     /// # Errors
-    /// The storage cannot be read; the inner error: it is too long ago.
+    /// The storage cannot be read; the inner error: the snapshot is too old.
     pub fn get(&self, storage: &dyn Storage, epoch: Epoch, keys: &[Key]) -> Result<Result<Vec<Option<Item>>, TooOld>> {
         let mut items = keys.iter().map(|key| storage.get(key)).collect::<Result<Vec<_>>>()?;
         let state = self.lock();
@@ -225,7 +226,7 @@ fn gather(items: BTreeMap<Key, Item>, through: Option<Key>, limit: ScanLimit) ->
 }
 
 impl State {
-    /// Is this the first write to the key in the epoch, and is there a snapshot before it?
+    /// Whether this is the first write to the key in the epoch, and there is a snapshot before it.
     fn is_new(&self, key: &Key, epoch: Epoch) -> bool {
         let last = self.replaced.get(key).and_then(|replaced| replaced.back());
         epoch > self.from && last.is_none_or(|(written, _)| *written < epoch)
@@ -241,8 +242,7 @@ impl State {
         self.replaced.entry(key).or_default().push_back((epoch, item));
     }
 
-    /// Snapshots before the end of this epoch are not kept any more. What was kept for them goes by
-    /// and by.
+    /// Stops keeping snapshots before the end of this epoch. Their items are dropped step by step.
     fn forget(&mut self, epoch: Epoch, why: Why) {
         let Some(span) = self.epochs.remove(&epoch) else { return };
         self.from = self.from.max(epoch);

@@ -21,15 +21,15 @@ const VERSION_BYTES: usize = 10;
 /// Sizes of a storage, in bytes, and whose it is.
 #[derive(Clone, Copy, Debug)]
 pub struct LsmOptions {
-    /// The cache of items; 0: there is none.
+    /// Size of the cache of items, in bytes; 0: there is none.
     pub item_cache_bytes: u64,
-    /// The engine's own cache of blocks.
+    /// Size of the engine's own cache of blocks, in bytes.
     pub block_cache_bytes: u64,
-    /// How many files it keeps open, at least 10.
+    /// Number of files that it keeps open, at least 10.
     pub open_files: usize,
     /// The store that it belongs to.
     pub store: StoreId,
-    /// Must it be there? Otherwise one that is missing is made.
+    /// Whether the storage must be there. Otherwise one that is missing is made.
     pub must_exist: bool,
 }
 
@@ -169,7 +169,8 @@ fn decode(key: &Key, stored: &[u8]) -> Result<Item> {
     Ok(Item { value, version })
 }
 
-/// A number that the folder was made with: written the first time, compared ever after.
+/// Checks a number that the folder was made with: it is written the first time, and compared ever
+/// after.
 fn agree(about: &Keyspace, folder: &str, field: &'static str, expected: u16) -> Result<()> {
     match about.get(field).map_err(|error| engine(folder, "read", &error))? {
         None => about.insert(field, expected.to_le_bytes()).map_err(|error| engine(folder, "write", &error)),

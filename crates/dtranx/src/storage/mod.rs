@@ -77,7 +77,7 @@ pub enum StorageError {
     },
 }
 
-/// The result of everything here.
+/// Result of the functions of this module.
 pub type Result<T, E = StorageError> = std::result::Result<T, E>;
 
 /// Result of a scan.
@@ -85,7 +85,7 @@ pub type Result<T, E = StorageError> = std::result::Result<T, E>;
 pub struct Found {
     /// The items, in the order of their keys.
     pub items: Vec<(Key, Item)>,
-    /// Was the whole range looked at? If not, it went up to and with the last key.
+    /// Whether the whole range was read. If not, it was read up to and with the last key.
     pub complete: bool,
 }
 
@@ -94,7 +94,7 @@ pub struct Found {
 pub struct ScanLimit {
     /// Greatest number of items.
     pub items: usize,
-    /// No further item once keys and values have so many bytes.
+    /// Bytes of keys and values from which on no further item is added.
     pub bytes: usize,
 }
 
@@ -128,8 +128,8 @@ pub trait Storage: Send + Sync {
     /// The engine fails.
     fn persist(&self) -> Result<()>;
 
-    /// Do the keys have the versions that were read, and do the scans find the keys and versions
-    /// that they found?
+    /// Checks that the keys have the versions that were read, and that the scans find the keys and
+    /// versions that they found.
     ///
     /// # Errors
     /// As for [`Storage::get`].
@@ -149,7 +149,7 @@ pub trait Storage: Send + Sync {
         Ok(answer)
     }
 
-    /// The same without scans, if it can be said without waiting for a disk.
+    /// The same check without scans, if it can be done without waiting for a disk.
     fn check_cached(&self, reads: &[Read]) -> Option<CheckAnswer> {
         let mut comparison = Comparison::default();
         for read in reads {

@@ -1,4 +1,4 @@
-//! The whole cluster in a file, and back.
+//! The commands that write the whole cluster to a file, and restore it.
 
 use std::fs::{File, OpenOptions};
 use std::io::{BufReader, BufWriter};
@@ -46,7 +46,7 @@ pub(crate) fn backup(options: &Backup) -> Result<(), Failure> {
     let cluster = client.cluster().name.clone();
     let mut is_ours = Ok(());
     let content = client.read(|snapshot| {
-        // Perhaps not for the first time.
+        // An attempt before may have written to it.
         let emptied = file.set_len(0).and_then(|()| std::io::Seek::rewind(&mut &file));
         let written = emptied.map_err(|error| backup::Failure::File(error.into()));
         match written.and_then(|()| backup::backup(snapshot, &cluster, BufWriter::new(&file))) {

@@ -83,7 +83,7 @@ pub(crate) fn scan(options: &Scan) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Keys and values, a line each.
+/// Prints keys and values, a line each.
 pub(crate) fn print_items(items: &[(bytes::Bytes, bytes::Bytes)]) {
     for (key, value) in items {
         say!("{}\t{}", shown(key), shown(value));

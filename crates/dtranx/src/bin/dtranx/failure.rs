@@ -1,4 +1,4 @@
-//! Why a command ends with another status than 0.
+//! Failure of a command: its message and its exit status.
 
 use std::process::ExitCode;
 

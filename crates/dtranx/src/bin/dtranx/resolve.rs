@@ -1,5 +1,5 @@
-//! What a server is in doubt about, because a coordinator is lost for good, and an operator's
-//! decision about it.
+//! The command that shows transactions in doubt whose coordinator is lost for good, and records an
+//! operator's decisions about them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;

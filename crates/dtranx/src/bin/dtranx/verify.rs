@@ -1,4 +1,4 @@
-//! Whether all that a server has is there and undamaged.
+//! The command that checks that all data of a server is there and undamaged.
 
 use clap::Args;
 use dtranx::server::verify;

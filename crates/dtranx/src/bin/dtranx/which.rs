@@ -1,4 +1,4 @@
-//! The server that a command is about: its configuration, and what the command says instead.
+//! Options that name a server: its configuration, and values instead of some in there.
 
 use std::path::PathBuf;
 
@@ -21,7 +21,7 @@ pub(crate) struct WhichServer {
 }
 
 impl WhichServer {
-    /// Reads the configuration. A folder of the command's holds the log, too.
+    /// Reads the configuration. If the command names a folder, that holds the log, too.
     pub(crate) fn config(&self) -> Result<ServerConfig, Failure> {
         let read = ServerConfig::read(&self.config, self.id);
         let mut config = read.map_err(|error| Failure::Failed(error.to_string()))?;

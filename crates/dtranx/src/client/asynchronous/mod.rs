@@ -63,7 +63,7 @@ impl AsyncClient {
         AsyncTransaction { client: self.clone(), state: TransactionState::default() }
     }
 
-    /// Begins a transaction once more after a refusal, for those who try again by themselves
+    /// Begins a transaction once more after a refusal, for programs that retry by themselves
     /// instead of with [`AsyncClient::transact`]: the keys that were stale are not read again,
     /// because the refusal says what they hold (section 4.1), and locks that were kept for this
     /// attempt are taken. See also [`AsyncTransaction::tried_since`].

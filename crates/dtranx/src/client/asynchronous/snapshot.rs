@@ -13,9 +13,9 @@ use crate::core::{Epoch, Key, KeyRange, Refusal, ServerId, SnapshotAnswer};
 use crate::wire::{Ask, Reply};
 
 /// The whole cluster as it was at one moment between the call of [`AsyncClient::snapshot`] and its
-/// return: everything that was committed before the call, and of everything else all or nothing.
-/// Reading it takes no locks, is refused by no writer, and costs no commit. It is kept for a while:
-/// [`Refusal::SnapshotTooOld`]. Dropping it does nothing.
+/// return: it has everything that was committed before the call, and each other transaction as a
+/// whole or not at all. Reading it takes no locks, is refused by no writer, and costs no commit. It
+/// is kept for a while: [`Refusal::SnapshotTooOld`]. Dropping it does nothing.
 #[derive(Clone)]
 pub struct AsyncSnapshot {
     client: AsyncClient,
@@ -23,8 +23,8 @@ pub struct AsyncSnapshot {
 }
 
 impl AsyncClient {
-    /// A snapshot of the whole cluster. All servers take part in it, so that all have to answer;
-    /// the commits of a few milliseconds are answered a moment later for it.
+    /// Makes a snapshot of the whole cluster. All servers take part, so all have to answer; the
+    /// answers to commits of a few milliseconds are delayed for it.
     ///
     /// # Errors
     /// [`Error::GivenUp`]: a server did not answer the others in time, or was in doubt for too long about a transaction; and as
@@ -74,7 +74,7 @@ async fn wait_for_next(retry: &mut Retry, refusal: Refusal) -> Result<()> {
 }
 
 impl AsyncSnapshot {
-    /// Its number: a later snapshot has the same or a larger one.
+    /// Number of the snapshot: a later one has the same or a larger number.
     pub const fn epoch(&self) -> Epoch {
         self.epoch
     }
@@ -133,7 +133,7 @@ impl AsyncSnapshot {
         Ok(scan.finish())
     }
 
-    /// One round over all servers of what a scan has left, at the same time.
+    /// One round over all servers for the rest of a scan, at the same time.
     async fn look(&self, scan: &Scan) -> Result<Round> {
         let (range, items) = scan.next();
         let inner = &self.client.inner;

@@ -75,8 +75,8 @@ impl AsyncTransaction {
         Ok(self.state.delete(key.into())?)
     }
 
-    /// The keys of a range, in order, at most `limit`, as this transaction sees them. That nothing
-    /// comes in between is part of what is checked.
+    /// The keys of a range, in order, at most `limit`, as this transaction sees them. The commit
+    /// also checks that no key has come in between.
     ///
     /// # Errors
     /// `limit` is 0 or beyond what a transaction may hold, or a server does not answer.
@@ -97,7 +97,7 @@ impl AsyncTransaction {
         self.scan(KeyRange::prefix(Key::new(prefix)?), limit).await
     }
 
-    /// One round over all servers of what a scan has left, at the same time.
+    /// One round over all servers for the rest of a scan, at the same time.
     async fn look(&self, scan: &Scan) -> Result<Round> {
         let (range, items) = scan.next();
         let inner = &self.client.inner;
@@ -126,15 +126,15 @@ impl AsyncTransaction {
     /// Aborts the transaction: drops its reads and writes. Sends nothing.
     pub fn abort(self) {}
 
-    /// Commits it: everything that it read is still so, and everything that it writes is there, at
-    /// one instant.
+    /// Commits the transaction: at one instant, everything that it read still holds, and everything
+    /// that it writes is there.
     ///
     /// If the future is dropped before it is polled, nothing happens. If it is dropped later, the
     /// commit goes on without it, once: whether it is committed is unknown to the program, as after
     /// [`Error::Unknown`], and only reading shows it.
     ///
     /// # Errors
-    /// [`Error::Refused`]: it is not committed. [`Error::Unknown`]: it may be. Others: it is not.
+    /// [`Error::Refused`]: the transaction is not committed. [`Error::Unknown`]: it may be. Others: it is not.
     pub async fn commit(mut self) -> Result<Committed> {
         self.try_commit().await
     }

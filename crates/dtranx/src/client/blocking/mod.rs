@@ -1,4 +1,4 @@
-//! The client whose calls block: the asynchronous one, waited for.
+//! The client whose calls block: each waits for the asynchronous client's call.
 
 mod snapshot;
 mod transaction;
@@ -48,7 +48,7 @@ impl Client {
         Self { inner: AsyncClient::with_links(cluster, links, options) }
     }
 
-    /// The same client, for those who do not want to block.
+    /// The same client with asynchronous calls.
     pub fn asynchronous(&self) -> AsyncClient {
         self.inner.clone()
     }
@@ -85,7 +85,7 @@ impl Client {
     /// [`crate::client::Error::Unknown`] if the answer to a commit stays out.
     pub fn transact<T>(&self, mut body: impl FnMut(&mut Transaction) -> Result<T>) -> Result<T> {
         block_on(self.inner.transact(async |tranx: &mut AsyncTransaction| {
-            // Lent to the body, and given back.
+            // The body gets the transaction for the time of its call.
             let mut lent = Transaction { inner: std::mem::replace(tranx, self.inner.begin()) };
             let value = body(&mut lent);
             *tranx = lent.inner;

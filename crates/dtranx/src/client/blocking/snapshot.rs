@@ -1,4 +1,4 @@
-//! One snapshot of the blocking client: the asynchronous one, waited for.
+//! One snapshot of the blocking client, which waits for the asynchronous one's calls.
 
 use bytes::Bytes;
 use pollster::block_on;
@@ -13,7 +13,7 @@ pub struct Snapshot {
 }
 
 impl Snapshot {
-    /// Its number: a later snapshot has the same or a larger one.
+    /// Number of the snapshot: a later one has the same or a larger number.
     pub const fn epoch(&self) -> Epoch {
         self.inner.epoch()
     }

@@ -1,4 +1,4 @@
-//! One transaction of the blocking client: the asynchronous one, waited for.
+//! One transaction of the blocking client, which waits for the asynchronous one's calls.
 
 use bytes::Bytes;
 use pollster::block_on;
@@ -46,8 +46,8 @@ impl Transaction {
         self.inner.delete(key)
     }
 
-    /// The keys of a range, in order, at most `limit`, as this transaction sees them. That nothing
-    /// comes in between is part of what is checked.
+    /// The keys of a range, in order, at most `limit`, as this transaction sees them. The commit
+    /// also checks that no key has come in between.
     ///
     /// # Errors
     /// `limit` is 0 or beyond what a transaction may hold, or a server does not answer.
@@ -66,12 +66,11 @@ impl Transaction {
     /// Aborts the transaction: drops its reads and writes. Sends nothing.
     pub fn abort(self) {}
 
-    /// Commits it: everything that it read is still so, and everything that it writes is there, at
-    /// one instant.
+    /// Commits the transaction: at one instant, everything that it read still holds, and everything
+    /// that it writes is there.
     ///
     /// # Errors
-    /// [`crate::client::Error::Refused`]: it is not committed. [`crate::client::Error::Unknown`]: it may be. Others: it is
-    /// not.
+    /// [`crate::client::Error::Refused`]: the transaction is not committed. [`crate::client::Error::Unknown`]: it may be. Others: it is not.
     pub fn commit(self) -> Result<Committed> {
         block_on(self.inner.commit())
     }

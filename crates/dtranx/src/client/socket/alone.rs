@@ -22,7 +22,7 @@ pub(super) struct Alone {
 }
 
 impl State {
-    /// Takes what is to be written if it is one request, and nothing else is under way.
+    /// Takes the bytes to be written if they are one request, and nothing else is under way.
     pub(super) fn take_alone(&mut self) -> Option<Alone> {
         if self.waiting.len() != 1 || self.out.len() > MOST_BYTES || !self.can_write() {
             return None;

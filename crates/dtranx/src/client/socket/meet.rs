@@ -1,4 +1,4 @@
-//! The first words on a connection: preface, hello, welcome.
+//! The handshake of a connection: preface, hello, welcome.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -14,14 +14,14 @@ const CONNECT: Duration = Duration::from_secs(2);
 const HANDSHAKE: Duration = Duration::from_secs(2);
 const WRITE: Duration = Duration::from_secs(5);
 
-/// Calls a server and is welcomed: the stream, and what came behind the welcome.
+/// A connection that was welcomed: the stream, and the bytes behind the welcome.
 pub(super) struct Met {
     pub(super) stream: TcpStream,
     pub(super) welcome: Welcome,
     pub(super) rest: Vec<u8>,
 }
 
-/// `patience`: how long it may take until the server has answered; a little time in any case.
+/// `patience`: time within which the server must answer; a short time in any case.
 pub(super) fn meet(
     address: SocketAddr,
     hello: &Hello,

@@ -49,9 +49,9 @@ struct Shared {
     secret: Option<Secret>,
     server: ServerId,
     state: Mutex<State>,
-    /// There is something to write, or it is over.
+    /// Rings when there is something to write, or the link has ended.
     written: Condvar,
-    /// There is a request and no connection, or it is over.
+    /// Rings when there is a request and no connection, or the link has ended.
     asked: Condvar,
     ended: AtomicBool,
 }
@@ -222,7 +222,8 @@ impl Shared {
         waiting.into_iter().for_each(|(id, waiting)| waiting.over(id, "the client has ended").tell());
     }
 
-    /// Waits as long as a connection would be of no use: a server has places for so many.
+    /// Waits as long as a connection would be of no use, because a server has places for so many
+    /// only.
     fn rest(&self) {
         let mut state = self.lock();
         while !self.is_over() && state.is_resting(Instant::now()) {
@@ -257,7 +258,7 @@ impl Shared {
         result
     }
 
-    /// Reads answers until the connection is lost: why.
+    /// Reads answers until the connection is lost; returns the reason.
     fn read(&self, stream: &TcpStream, mut incoming: Vec<u8>) -> String {
         let mut reader = stream;
         let mut chunk = vec![0; CHUNK_BYTES];
@@ -302,7 +303,7 @@ impl Shared {
         state.last_error = error;
     }
 
-    /// Gives up what has waited for too long, and sends again what has waited for long.
+    /// Gives up requests whose time is over, and repeats those without an answer for long.
     fn expire(&self) {
         let now = Instant::now();
         let mut state = self.lock();

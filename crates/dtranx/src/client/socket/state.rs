@@ -13,8 +13,8 @@ use crate::wire::{Ask, Reply, Request, Response, encode};
 /// Bytes that may wait here to be written, beside the last request. Requests beyond them wait at
 /// their callers.
 const UNSENT_LIMIT_BYTES: usize = 16 << 20;
-/// For so long after a request a connection that is lost is made again at once; later, with the
-/// next request.
+/// Time after a request within which a lost connection is made again at once; later, it is made
+/// with the next request.
 const REST: Duration = Duration::from_secs(30);
 
 #[derive(Default)]
@@ -137,14 +137,14 @@ impl State {
         self.is_behind = false;
     }
 
-    /// Sends those of the waiting requests for which this holds, in their order.
+    /// Sends the waiting requests that are due, in their order.
     pub(super) fn send_all(&mut self, is_due: impl Fn(&Waiting) -> bool) -> Vec<Over> {
         self.is_behind = false;
         let ids: Vec<u64> = self.waiting.iter().filter(|(_, waiting)| is_due(waiting)).map(|(id, _)| *id).collect();
         ids.into_iter().filter_map(|id| self.send(id)).collect()
     }
 
-    /// There is room again: sends what was held back.
+    /// Sends what was held back, because there is room again.
     pub(super) fn catch_up(&mut self) -> Vec<Over> {
         if self.is_behind { self.send_all(|waiting| waiting.sent.is_none()) } else { Vec::new() }
     }
@@ -183,8 +183,8 @@ impl State {
         Some(Over { done: waiting.remove().done, answer: Answer::Reply(response.reply) })
     }
 
-    /// The server gave a name. Commits that were sent under another one have no answer any more:
-    /// the server does not know of them, and would carry them out once more.
+    /// Takes over the name that the server gave. Commits that were sent under another one get no
+    /// answer any more: the server does not know of them, and would carry them out once more.
     pub(super) fn renamed(&mut self, name: ClientId) -> Vec<Over> {
         self.forget_connection();
         self.name = Some(name);
@@ -250,7 +250,7 @@ pub(super) mod tests {
         state
     }
 
-    /// Is a request over with this answer?
+    /// Whether a request is over with this answer.
     fn is_answered(state: &mut State, answer: CommitAnswer) -> bool {
         state.answered(Response { id: 1, reply: Reply::Commit(answer) }).is_some()
     }

@@ -56,7 +56,7 @@ pub(crate) struct Coordinator {
     reserved: u64,
     /// The transactions that are not decided, by number.
     running: BTreeMap<u64, Running>,
-    /// Those that are committed and not complete, with their epochs.
+    /// Commits that are not complete, with their epochs.
     incomplete: BTreeMap<u64, Epoch>,
     /// Times at which vote requests are repeated, each with its transaction.
     vote_timers: BTreeSet<(u64, u64)>,
@@ -64,8 +64,7 @@ pub(crate) struct Coordinator {
     validations: Validations,
     /// The snapshots that clients of this server want.
     snapshots: Snapshots,
-    /// Decided transactions that are not answered, because not every server is known to be in their
-    /// epoch.
+    /// Answers that are held back, because not every server is known to be in their epoch.
     held: VecDeque<Held>,
 }
 
@@ -75,7 +74,7 @@ struct Held {
     client: (ClientId, MessageId),
     answer: CommitAnswer,
     epoch: Epoch,
-    /// When to answer at the latest, once the epoch is durably reserved.
+    /// Time at which the answer is sent at the latest, once the epoch is durably reserved.
     until_ms: u64,
     is_reserved: bool,
 }
@@ -88,7 +87,7 @@ struct Running {
     standing: Standing,
     /// Keys found stale so far, if the locks are kept for another attempt.
     stale: Option<Vec<Current>>,
-    /// Time of the first vote: since then it holds locks.
+    /// Time of the first vote: since then the transaction holds locks.
     holds_since_ms: Option<u64>,
     phase: Phase,
 }
@@ -104,14 +103,14 @@ enum Phase {
         ask_at_ms: u64,
         attempts: u32,
     },
-    /// All voted yes; `Commit` is not durable.
+    /// All participants have voted yes; `Commit` is not durable.
     Logging(Epoch),
 }
 
 /// The servers that a vote is requested from now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Asking {
-    /// This one: no server that comes later in the order of asking has locked anything.
+    /// Only this one: no server that comes later in the order has locked anything.
     One(ServerId),
     Everybody,
 }
@@ -158,9 +157,9 @@ impl Coordinator {
         first.unwrap_or(self.next) - 1
     }
 
-    /// Its transactions that are complete: all whose number was given, but for those under way and
-    /// those that are not acknowledged. Before the first number of this life there are the ones of
-    /// lives before; of these, too, only the restored are not complete.
+    /// The coordinator's complete transactions: all whose number was given, except those under way
+    /// and those that are not acknowledged. Numbers below the first of this life belong to earlier
+    /// lives; of these, only the restored are not complete.
     pub(crate) fn complete(&self) -> Complete {
         let except = self.running.keys().chain(self.incomplete.keys()).copied();
         Complete::but_for(self.next - 1, except)
@@ -171,13 +170,14 @@ impl Coordinator {
         self.reserved
     }
 
-    /// Is the transaction of this number voted on, or its decision not durable?
+    /// Whether the transaction of this number is voted on, or its decision is not durable.
     #[cfg(test)]
     pub(crate) fn is_undecided(&self, number: u64) -> bool {
         self.running.contains_key(&number)
     }
 
-    /// How many transactions are not complete, and validations and snapshots not answered.
+    /// Number of transactions that are not complete, and of validations and snapshots without an
+    /// answer.
     pub(crate) fn unfinished(&self) -> usize {
         let reading = self.validations.len() + self.snapshots.len();
         self.running.len() + self.incomplete.len() + reading + self.held.len()
@@ -226,7 +226,7 @@ impl Coordinator {
         self.answer_held(ctx);
     }
 
-    /// A client wants a snapshot.
+    /// Handles a client's request for a snapshot.
     pub(crate) fn snapshot(&mut self, ctx: &mut Context<'_>, client: ClientId, message: MessageId) {
         if let Some(life) = self.incarnation() {
             return self.snapshots.want(ctx, life, client, message);
@@ -236,7 +236,7 @@ impl Coordinator {
         ctx.out.commands.push(Command::ReplySnapshot { client, message, answer });
     }
 
-    /// A server says something about snapshots.
+    /// Handles a server's message about snapshots.
     pub(crate) fn snapshot_told(&mut self, ctx: &mut Context<'_>, from: ServerId, message: &SnapshotMessage) {
         let Some(life) = self.incarnation() else { return };
         asked(ctx, from, message);
@@ -244,7 +244,7 @@ impl Coordinator {
         self.answer_held(ctx);
     }
 
-    /// Answers what was held back and need not be any more.
+    /// Sends the answers that need not be held back any more.
     pub(crate) fn answer_held(&mut self, ctx: &mut Context<'_>) {
         for held in std::mem::take(&mut self.held) {
             let is_reserved = ctx.epochs.is_reserved(held.epoch);
@@ -258,8 +258,8 @@ impl Coordinator {
         }
     }
 
-    /// Answers that something has taken place in this epoch, once it is durably reserved here, and
-    /// every server is in it or it has taken too long.
+    /// Answers a client about a commit in this epoch, once it is durably reserved here, and every
+    /// server is in it or that has taken too long.
     fn reply_in(&mut self, ctx: &mut Context<'_>, client: (ClientId, MessageId), answer: CommitAnswer, epoch: Epoch) {
         let is_reserved = ctx.epochs.is_reserved(epoch);
         if !is_reserved {

@@ -142,8 +142,8 @@ impl Running {
         ctx.tell(server, Message::Validate { validation: self.id, part: part.clone(), epoch: self.epoch });
     }
 
-    /// A server has found its part to be so, in an epoch. Whoever looked in an earlier one looks
-    /// again.
+    /// Notes that a server has found its part valid, in an epoch. Servers that looked in an earlier
+    /// one look again.
     fn found(&mut self, ctx: &mut Context<'_>, from: ServerId, epoch: Epoch) {
         let is_ignored = ctx.config.has(Flaw::ValidationInTwoEpochs);
         if epoch > self.epoch {

@@ -1,4 +1,4 @@
-//! The first phase: admitting a transaction, asking for votes, and refusing it.
+//! The first phase: admitting a transaction, requesting votes, and refusing it.
 
 use std::collections::BTreeMap;
 
@@ -16,11 +16,12 @@ use crate::core::{
     transaction::Transaction,
 };
 
-/// The values that go with a refusal, of all servers together.
+/// Greatest size of the values that go with a refusal, of all servers together, in bytes.
 const MAX_STALE_BYTES: usize = 4 << 20;
 
-/// How long a transaction that only reads is tried as if it were new. Locks and a place in the log
-/// cost more than to read again what was stale, unless that happens again and again.
+/// Time for which the retry of a transaction that only reads is validated like a first attempt, in
+/// milliseconds. Locks and a place in the log cost more than to read again what was stale, unless
+/// that happens again and again.
 const READER_LIGHT_MS: u32 = 20;
 
 impl Coordinator {
@@ -72,8 +73,9 @@ impl Coordinator {
         self.running.insert(number, running);
     }
 
-    /// May one more transaction take a number? What others have to remember is bounded by how many
-    /// are not complete, and not by how far apart their numbers are.
+    /// Checks whether one more transaction may take a number. The number of transactions that are
+    /// not complete bounds what others have to remember; the distance of their numbers does not
+    /// matter.
     pub(super) fn is_admitted(&self, ctx: &Context<'_>) -> Result<(), Refusal> {
         let overloaded = |limit: String| Err(Refusal::Overloaded { limit });
         if self.running.len() >= ctx.config.max_running {
@@ -123,7 +125,8 @@ impl Coordinator {
         }
     }
 
-    /// All have voted, at least one that a read is stale: all keep the locks for another attempt.
+    /// Aborts a transaction on which all have voted, at least one that a read is stale: all keep
+    /// the locks for another attempt.
     fn abort_and_keep(&mut self, ctx: &mut Context<'_>, tranx: TranxId, current: Vec<Current>) {
         let Some(running) = self.running.remove(&tranx.number) else { return };
         let Phase::Voting { kind, ask_at_ms, .. } = running.phase else { return };
@@ -168,9 +171,9 @@ impl Coordinator {
     }
 }
 
-/// Does it lock its parts one after the other, in the order of the servers? Transactions that do
-/// never wait for each other in a circle. With locks kept for it on all servers, there is nothing
-/// to wait for.
+/// Whether the transaction locks its parts one after the other, in the order of the servers.
+/// Transactions that do never wait for each other in a circle. With locks kept for it on all
+/// servers, there is nothing to wait for.
 fn goes_in_order(standing: Standing) -> bool {
     standing.keeps && standing.kept.is_none()
 }

@@ -56,14 +56,14 @@ pub(crate) struct Participant {
     reclaiming: BTreeMap<ServerId, u64>,
     /// Complete transactions that were exceptions before, and are still in the table.
     freed: BTreeSet<TranxId>,
-    /// When which `Ready` transaction has been in doubt for too long.
+    /// Times at which `Ready` transactions have been in doubt for too long.
     doubts: BTreeSet<(u64, TranxId)>,
     anomalies: u64,
 }
 
 impl Participant {
-    /// How often something happened that must not, such as a decision for a transaction that was
-    /// never voted for. It is ignored then.
+    /// Number of events that the protocol excludes, such as a decision for a transaction that was
+    /// never voted for. Each is ignored.
     pub(crate) fn anomalies(&self) -> u64 {
         self.anomalies
     }
@@ -87,7 +87,7 @@ impl Participant {
         self.complete.get(&tranx.server).is_some_and(|complete| complete.contains(tranx.number))
     }
 
-    /// Waits for decisions that have lasted too long.
+    /// Hands over the waits for decisions that have lasted too long.
     pub(crate) fn tick(&mut self, ctx: &mut Context<'_>) {
         let due: Vec<_> = self.doubts.iter().take_while(|(at_ms, _)| *at_ms <= ctx.now_ms).copied().collect();
         for doubt in due {

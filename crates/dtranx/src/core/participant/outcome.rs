@@ -19,11 +19,11 @@ use crate::core::{
     snapshot::reserve,
 };
 
-/// How many complete transactions are forgotten with one event.
+/// Number of complete transactions that are forgotten with one event.
 const RECLAIM_AT_ONCE: usize = 64;
 
 impl Participant {
-    /// The decision, from the coordinator or from a peer who knows it.
+    /// Handles the decision, from the coordinator or from a peer that knows it.
     pub(crate) fn decide(&mut self, ctx: &mut Context<'_>, tranx: TranxId, outcome: Outcome, is_told: bool) {
         let is_complete = self.is_complete(tranx);
         let state = if is_complete { None } else { self.tranxs.get(&tranx) };
@@ -75,9 +75,9 @@ impl Participant {
         self.finish(ctx, tranx);
     }
 
-    /// The coordinator says which of its transactions are complete: those that are still in doubt
-    /// here were aborted, and nothing about any of them needs to be remembered. The table gets
-    /// there by and by.
+    /// Handles a coordinator's message about its complete transactions: those that are still in
+    /// doubt here were aborted, and nothing about any of them needs to be remembered. The table
+    /// shrinks step by step.
     pub(crate) fn completed(&mut self, ctx: &Context<'_>, server: ServerId, told: &Complete) {
         let without_exceptions = Complete::through(told.last());
         let told = if ctx.config.has(Flaw::ExceptionsIgnored) { &without_exceptions } else { told };
@@ -118,7 +118,7 @@ impl Participant {
     /// Forgets a transaction that is complete.
     fn forget(&mut self, ctx: &mut Context<'_>, tranx: TranxId) {
         match self.tranxs.get(&tranx) {
-            // Goes by itself, when the disk is done with it.
+            // This goes by itself, when the disk is done with it.
             None | Some(State::Promising(_)) => {}
             Some(State::Committed(_) | State::Aborted { .. }) => drop(self.tranxs.remove(&tranx)),
             // The transaction is complete although it is not acknowledged.
@@ -176,7 +176,7 @@ impl Participant {
         }
     }
 
-    /// Another attempt is to come: it is aborted, and its locks are kept for a while.
+    /// Aborts a transaction of which another attempt is expected, and keeps its locks for a while.
     pub(crate) fn keep(&mut self, ctx: &mut Context<'_>, tranx: TranxId) {
         if let Some(State::Ready { .. }) = self.tranxs.get(&tranx) {
             ctx.event(Event::Lock(LockEvent::Keep { work: tranx.into() }));
@@ -187,7 +187,7 @@ impl Participant {
         }
     }
 
-    /// Step 2, abort: drops whatever is held. The record only spares a question after a restart.
+    /// Step 2, abort: drops whatever is held. The record only spares an inquiry after a restart.
     pub(super) fn abort(&mut self, ctx: &mut Context<'_>, tranx: TranxId) {
         self.end(ctx, tranx, false);
     }

@@ -96,7 +96,7 @@ impl Participant {
         }
     }
 
-    /// Step 1.
+    /// Step 1: requests the locks of a part.
     pub(super) fn begin(&mut self, ctx: &mut Context<'_>, tranx: TranxId, work: Work, standing: Standing) {
         if let Some(key) = misplaced(ctx, &work.part) {
             return refuse(ctx, tranx, Refusal::NotHere { server: ctx.config.me, key });
@@ -116,7 +116,7 @@ impl Participant {
         self.tranxs.insert(tranx, State::Locking(work));
     }
 
-    /// Does it remember as many transactions as it may?
+    /// Whether it remembers as many transactions as it may.
     pub(super) fn is_full(&self, ctx: &Context<'_>) -> bool {
         self.tranxs.len() >= ctx.config.max_remembered
     }
@@ -176,8 +176,8 @@ impl Participant {
         self.tranxs.insert(tranx, State::Ready { held, doubt });
     }
 
-    /// The part, whose state is out of the table and which holds nothing, cannot be committed:
-    /// votes no. A crash may make it forget that.
+    /// Votes no on a part whose state is out of the table and which holds nothing. A crash may make
+    /// it forget that.
     pub(super) fn refuse(&mut self, ctx: &mut Context<'_>, tranx: TranxId, goal: &Goal, refusal: Refusal) {
         if matches!(goal, Goal::Prepare { .. }) {
             self.tranxs.insert(tranx, State::Aborted { is_final: false });
@@ -186,13 +186,14 @@ impl Participant {
     }
 }
 
-/// A key that this server does not hold: the coordinator has another description of the cluster.
+/// A key of the part that this server does not hold: the coordinator has another description of the
+/// cluster.
 pub(super) fn misplaced(ctx: &Context<'_>, part: &Transaction) -> Option<Key> {
     let mut keys = part.reads.iter().map(|read| &read.key).chain(part.writes.iter().map(|write| &write.key));
     keys.find(|key| ctx.config.partition.server_of(key) != ctx.config.me).cloned()
 }
 
-/// A yes, with the epoch in which the part was accepted.
+/// Sends a vote; a yes has the epoch in which the part was accepted.
 pub(super) fn vote(ctx: &mut Context<'_>, tranx: TranxId, vote: Vote, epoch: Epoch) {
     ctx.tell(tranx.server, Message::Vote { tranx, vote, epoch });
 }

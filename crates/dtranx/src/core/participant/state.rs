@@ -51,7 +51,7 @@ pub(super) enum Goal {
 pub(super) struct Work {
     pub(super) goal: Goal,
     pub(super) part: Transaction,
-    /// Are its locks kept if what it read is stale?
+    /// Whether its locks are kept if a read is stale.
     pub(super) keeps: bool,
 }
 

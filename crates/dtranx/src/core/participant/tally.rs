@@ -1,4 +1,4 @@
-//! How many parts a participant has, by how far it is with them.
+//! Number of a participant's parts, by their progress.
 
 use super::{
     Participant,

@@ -24,7 +24,7 @@ pub(super) enum Validating {
 }
 
 impl Participant {
-    /// Begins, unless it is at it, in the epoch that another participant was in.
+    /// Begins a validation in the epoch that another participant was in, unless it has begun.
     pub(crate) fn validate(
         &mut self,
         ctx: &mut Context<'_>,
@@ -53,7 +53,7 @@ impl Participant {
     /// The lock service has granted the request.
     pub(crate) fn validation_granted(&mut self, ctx: &mut Context<'_>, validation: ValidationId) {
         let Some(Validating::Locking(part, arrived)) = self.validations.remove(&validation) else { return };
-        // It may have waited for a transaction of a later epoch than the one in which it arrived.
+        // It may have waited for a transaction of a later epoch than that of its arrival.
         let epoch = if ctx.config.has(Flaw::ValidationEpochOfArrival) { arrived } else { ctx.epochs.now() };
         if epoch != arrived && !needs_locks(&part) && !ctx.config.has(Flaw::ValidationKeysInTwoEpochs) {
             // Its keys were seen free one after the other, the first of them perhaps in the epoch
@@ -118,8 +118,9 @@ impl Participant {
     }
 }
 
-/// Must it be locked? What is validated by version alone need not: a version that is still there
-/// after the key was seen not to be exclusively locked was there all the time since it was read.
+/// Whether a part must be locked. A part that is validated by version alone need not: a version
+/// that is still there after the key was seen without an exclusive lock was there all the time
+/// since it was read.
 fn needs_locks(part: &Transaction) -> bool {
     part.reads_absence()
 }

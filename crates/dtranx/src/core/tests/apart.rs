@@ -28,7 +28,8 @@ impl Rig {
         commands
     }
 
-    /// A commit of its own that is durable, and of which the acknowledgement service has not heard.
+    /// Decides a commit of its own that is durable, and of which the acknowledgement service has
+    /// not heard.
     fn decide(&mut self) -> TranxId {
         let id = tranx(ME, 1);
         self.commit(1, put(&["2w"]));

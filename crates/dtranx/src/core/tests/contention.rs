@@ -1,5 +1,5 @@
-//! Two nodes and clients that want the same two keys, on a clock that the test moves: how often
-//! each client has to try.
+//! Two nodes and clients that want the same two keys, on a clock that the test moves: counts the
+//! attempts of each client.
 
 use std::collections::BTreeMap;
 
@@ -7,11 +7,11 @@ use super::*;
 
 /// One key on each server.
 const KEYS: [&str; 2] = ["1a", "2a"];
-/// How long a message, and a write to the storage, takes.
+/// Time that a message, and a write to the storage, takes.
 const HOP_MS: u64 = 1;
 const RUN_MS: u64 = 3000;
 
-/// A node and what its storage holds.
+/// A node and the items of its storage.
 struct Server {
     node: Node,
     items: BTreeMap<Key, TranxId>,
@@ -20,9 +20,9 @@ struct Server {
 /// Repeats one transaction, which writes both keys, as the library's retries would.
 struct Client {
     coordinator: ServerId,
-    /// Does it read both keys before it writes them?
+    /// Whether it reads both keys before it writes them.
     reads: bool,
-    /// How long it takes from its reads to its commit.
+    /// Time from its reads to its commit.
     think_ms: u64,
     seen: Vec<Option<TranxId>>,
     since_ms: u64,

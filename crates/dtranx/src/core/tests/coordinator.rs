@@ -162,7 +162,7 @@ fn reads_under_way_are_bounded_by_a_limit_of_their_own() {
     assert!(answer(&rig.commit(4, one())).is_none());
 }
 
-/// Twice the same name would be an answer to another question.
+/// A name that is used twice would make an old answer one to a new request.
 #[test]
 fn answers_to_a_validation_of_an_earlier_life_count_for_nothing() {
     let mut rig = Rig::new(|_| {});

@@ -1,4 +1,4 @@
-//! One node, event by event: what it wants done, and in which order.
+//! One node, event by event: its commands, and their order.
 
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 

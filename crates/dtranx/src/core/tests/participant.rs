@@ -1,4 +1,4 @@
-//! A participant: what it does about late, wrong and missing messages.
+//! A participant: late, wrong and missing messages.
 
 use super::*;
 

@@ -1,6 +1,6 @@
-//! How many bytes clients hold in a server: of frames that have not all come, of requests under
-//! way, of answers that are not sent. Servers hold none of it: each has one connection, with room
-//! for one frame.
+//! Bytes that clients hold in a server: of frames that have not all come, of requests under way, of
+//! answers that are not sent. Servers count for nothing: each has one connection, with room for one
+//! frame.
 
 /// The shares of a budget, in eighths: what requests under way may take, so that something is left
 /// for what comes, and what those of one client may take.
@@ -12,7 +12,7 @@ pub(super) struct Budget {
     limit: usize,
     /// Bytes in the buffers of connections, in both directions.
     on_the_way: usize,
-    /// Of requests that are handed on and not answered.
+    /// Bytes of requests that are handed on and not answered.
     under_way: usize,
 }
 
@@ -34,7 +34,8 @@ impl Budget {
         self.on_the_way = (self.on_the_way + now).saturating_sub(before);
     }
 
-    /// Is there room for a request of so many bytes, of a client that has so many under way?
+    /// Whether there is room for a request of so many bytes, of a client that has so many under
+    /// way.
     pub(super) fn admits(&self, bytes: usize, of_client: usize) -> bool {
         let share = |eighths: usize| self.limit / 8 * eighths;
         self.under_way + bytes <= share(UNDER_WAY_EIGHTHS) && of_client + bytes <= share(ONE_CLIENT_EIGHTHS)

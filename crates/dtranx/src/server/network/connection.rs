@@ -1,4 +1,4 @@
-//! One connection: bytes in and out, the preface, and frames. What they mean is not here.
+//! One connection: bytes in and out, the preface, and frames. `requests` has their meaning.
 
 use std::io::{ErrorKind, Read, Write};
 
@@ -12,11 +12,11 @@ use crate::wire::{FRAME_LIMIT_BYTES, WireError, encode, preface};
 /// Bytes that may wait to be sent on one connection. A peer that does not read that much is
 /// disconnected.
 const UNSENT_LIMIT_BYTES: usize = 64 << 20;
-/// How much is read from one connection before others have their turn.
+/// Bytes that are read from one connection before others have their turn.
 const TURN_BYTES: usize = 1 << 20;
-/// Size of a message before it is known who speaks: more than a greeting and its answer need.
+/// Greatest size of a message before the caller is known: more than a greeting and its answer need.
 const GREETING_LIMIT_BYTES: usize = 16 << 10;
-/// After so long without a byte in or out a connection keeps no buffers.
+/// Time without a byte in or out after which a connection keeps no buffers, in milliseconds.
 const REST_MS: u64 = 1000;
 /// Bytes that one call of the system reads at most.
 pub(super) const CHUNK_BYTES: usize = 64 << 10;
@@ -54,14 +54,14 @@ pub(super) struct Connection {
     pub(super) party: Party,
     pub(super) opened_ms: u64,
     pub(super) incoming: Incoming,
-    /// How many bytes of it the budget has counted.
+    /// Bytes of the connection that the budget has counted.
     pub(super) counted: usize,
     /// Time at which a byte last came or went.
     pub(super) active_ms: u64,
-    /// Messages were left in `incoming` for the next turn.
+    /// Whether messages were left in `incoming` for the next turn.
     pub(super) is_behind: bool,
     outgoing: Vec<u8>,
-    /// Up to here `outgoing` was sent.
+    /// Offset in `outgoing` up to which it was sent.
     sent: usize,
     /// Whether there may be more to read.
     pub(super) is_readable: bool,
@@ -89,7 +89,7 @@ impl Connection {
         }
     }
 
-    /// Adds a message to what is to be sent.
+    /// Adds a message to the bytes to be sent.
     pub(super) fn push(&mut self, message: &impl Serialize) -> Result<(), Over> {
         if self.unsent_bytes() > UNSENT_LIMIT_BYTES {
             return Err(Over::Closed);
@@ -124,7 +124,7 @@ impl Connection {
         }
     }
 
-    /// Sends what there is, as far as the other side takes it.
+    /// Sends the bytes that wait, as far as the other side takes them.
     pub(super) fn send(&mut self, now_ms: u64) -> Result<(), Over> {
         while self.has_unsent() {
             match self.stream.write(&self.outgoing[self.sent..]) {

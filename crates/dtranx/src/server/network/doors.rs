@@ -4,7 +4,7 @@
 //! | limit | beyond it |
 //! | --- | --- |
 //! | connections of clients | a client is refused by name of the limit, and may try again |
-//! | connections of those who have not said who they are | the oldest is closed: so whoever greets at once gets in, a server in any case |
+//! | connections of callers that have not said who they are | the oldest is closed: so a caller that greets at once gets in, a server in any case |
 //! | connections of a server | one: a new one takes the place of the old one |
 //! | time for a greeting, for the rest of a message | the connection is closed |
 //! | time without a request of a client | the connection is closed; the client calls again when it has one |
@@ -21,16 +21,16 @@ use crate::core::machine::TranxEvent;
 use crate::server::descriptors::HANDSHAKES;
 use crate::wire::Doors;
 
-/// How many are accepted before those that are here are heard.
+/// Number of connections that are accepted before the open ones are read again.
 const ACCEPTED_AT_ONCE: usize = HANDSHAKES as usize / 2;
-/// When the system has no descriptor for who calls, how long to wait for one.
+/// Pause before accepting again when the system has no descriptor, in milliseconds.
 const PAUSE_MS: u64 = 100;
 /// Time between two looks at the clocks of connections, in milliseconds.
 const HOUSEKEEPING_MS: u64 = 100;
 /// Clients that have gone without the transaction stage knowing; with more, no new ones are let in.
 pub(super) const MOST_GONE: usize = 1024;
-/// How long a request may be under way, beside its wait for locks, before its bytes are no longer
-/// counted.
+/// Time that a request may be under way, beside its wait for locks, before its bytes are no longer
+/// counted, in milliseconds.
 const UNANSWERED_MS: u64 = 60_000;
 
 /// Reason why a connection's time is over.
@@ -136,7 +136,7 @@ impl NetworkStage {
         self.note_doors();
     }
 
-    /// Requests for locks of transactions of a server that has gone wait no longer.
+    /// Ends the waits for locks of transactions whose server has gone.
     fn tell_gone_servers(&mut self) {
         let peers = &self.port.peers;
         self.gone_servers.retain(|server| peers.offer(TranxEvent::ServerGone { server: *server }).is_err());
@@ -199,7 +199,7 @@ impl NetworkStage {
         }
     }
 
-    /// A client is no longer remembered, and what it had under way not counted.
+    /// Notes that a client is no longer remembered; what it had under way is not counted any more.
     pub(super) fn forget(&mut self, client: ClientId, bytes: usize) {
         self.budget.end(bytes);
         self.gone.push(client);

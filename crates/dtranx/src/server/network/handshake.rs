@@ -1,4 +1,4 @@
-//! Handshakes: who calls, and whether it may (the second step in `crate::wire`).
+//! Handshakes: which party calls, and whether it may (the second step in `crate::wire`).
 
 use mio::Token;
 
@@ -79,7 +79,7 @@ impl NetworkStage {
         }
     }
 
-    /// A server says which store it has: why that cannot be.
+    /// Notes the store that a server names. Returns the reason if it cannot be that one.
     fn meet_store(&mut self, server: ServerId, store: StoreId) -> Option<String> {
         self.port.identity.meet(server, store).unwrap_or_else(|error| {
             let why = error.to_string();
@@ -123,8 +123,8 @@ impl NetworkStage {
         Welcome::Client { client, server: self.me, cluster: self.cluster.clone(), window: self.window }
     }
 
-    /// A client more is to be remembered: of those that are away, the first is forgotten if there
-    /// are too many. `false` if that is not possible now.
+    /// Makes room to remember one more client: if there are too many, the first of those that are
+    /// away is forgotten. `false` if that is not possible now.
     fn make_room_for_a_name(&mut self) -> bool {
         if self.sessions.len() >= 2 * self.most_clients
             && let Some((client, bytes)) = self.sessions.forget_first()
@@ -134,7 +134,7 @@ impl NetworkStage {
         self.gone.len() < MOST_GONE && self.sessions.len() < 2 * self.most_clients
     }
 
-    /// Another server has called: what it called over before no longer counts.
+    /// Notes that another server has called: the connection of its last call no longer counts.
     fn become_caller(&mut self, token: Token, server: ServerId, now_ms: u64) {
         if let Some(old) = self.callers.insert(server, token) {
             self.close(old, now_ms);
@@ -149,7 +149,7 @@ impl NetworkStage {
         self.doors.client_connections += u64::from(matches!(party, Party::Client(_)));
     }
 
-    /// We called a server: who we are.
+    /// Sends this server's hello to a server that it has called.
     pub(super) fn greet(&mut self, server: ServerId, token: Token) {
         let from = Caller::Server { server: self.me, store: self.port.identity.store };
         let (cluster, map, nonce) = (self.cluster.name.clone(), Some(self.map), rand::random());
@@ -158,7 +158,7 @@ impl NetworkStage {
         self.greeted.insert(token, (hello, false));
     }
 
-    /// The server that we called has answered.
+    /// Handles the answer of a server that was called.
     pub(super) fn welcomed(&mut self, server: ServerId, token: Token, welcome: Welcome) -> Result<(), Over> {
         match welcome {
             Welcome::Challenge { nonce, proof } => {

@@ -4,9 +4,9 @@
 
 use crate::wire::{FrameHeader, HEADER_BYTES, PREFACE_BYTES, WireError, check_preface, frame_header, next_frame};
 
-/// How much of a frame that is not kept is kept all the same: enough to say which request it was.
+/// Bytes that are kept of a frame that is not kept: enough to say which request it was.
 const HEAD_BYTES: usize = 16;
-/// A buffer that has become larger than this is made smaller when little is in it.
+/// Size from which on a buffer is made smaller when little is in it, in bytes.
 pub(super) const KEPT_BYTES: usize = 64 << 10;
 
 /// A frame that has come.
@@ -21,10 +21,10 @@ pub(super) enum Frame<'a> {
 pub(super) struct Incoming {
     is_preface_read: bool,
     bytes: Vec<u8>,
-    /// From here on `bytes` has not been looked at.
+    /// Offset in `bytes` up to which they were handled.
     read: usize,
     unkept: Option<Unkept>,
-    /// Since when a part of a frame has been here.
+    /// Time since which a part of a frame has been here.
     begun_ms: Option<u64>,
 }
 
@@ -63,7 +63,7 @@ impl Incoming {
         }
     }
 
-    /// How many bytes wait here for the rest of their frame, or to be handled.
+    /// Bytes that wait here for the rest of their frame, or to be handled.
     pub(super) fn held_bytes(&self) -> usize {
         self.bytes.len() - self.read
     }
@@ -94,7 +94,7 @@ impl Incoming {
         }))
     }
 
-    /// Does not keep the frame whose first part is here. `false` if there is none, or too little of
+    /// Stops keeping the frame whose first part is here. `false` if there is none, or too little of
     /// it.
     pub(super) fn unkeep(&mut self) -> bool {
         if self.unkept.is_some() || !self.is_preface_read {
@@ -116,20 +116,21 @@ impl Incoming {
         true
     }
 
-    /// How the frame begins whose first part is here.
+    /// The beginning of the frame whose first part is here.
     pub(super) fn head(&self) -> Option<Vec<u8>> {
         let held = self.bytes[self.read..].get(HEADER_BYTES..).map(|part| &part[..part.len().min(HEAD_BYTES)]);
         self.unkept.as_ref().map(|unkept| unkept.head.clone()).or_else(|| held.map(<[u8]>::to_vec))
     }
 
-    /// After a turn in which so many frames were handled: since when is a part of one here?
+    /// Notes, after a turn in which so many frames were handled, since when a part of a frame is
+    /// here.
     pub(super) fn note_part(&mut self, frames: usize, now_ms: u64) {
         let has_part = self.held_bytes() > 0 || self.unkept.is_some();
         let since_ms = self.begun_ms.filter(|_| frames == 0).unwrap_or(now_ms);
         self.begun_ms = has_part.then_some(since_ms);
     }
 
-    /// Since when a part of a frame has waited for the rest.
+    /// Time since which a part of a frame has waited for the rest.
     pub(super) fn begun_ms(&self) -> Option<u64> {
         self.begun_ms
     }

@@ -49,7 +49,8 @@ pub(super) struct NetworkStage {
     map: MapId,
     client_secret: Option<Secret>,
     server_secret: Option<Secret>,
-    /// Greetings of those who have to prove that they know a secret, and the number drawn for each.
+    /// Greetings of callers that have to prove that they know a secret, and the nonce drawn for
+    /// each.
     challenged: HashMap<Token, (Hello, Nonce)>,
     /// Greetings that were sent to the servers that were called, and whether they have proven that
     /// they know the secret.
@@ -84,7 +85,7 @@ pub(super) struct NetworkStage {
     housekeeping_at_ms: u64,
     /// Clients that are refused because of the load; closed once the refusal is sent.
     closing: BTreeSet<Token>,
-    /// Those who have not said who they are, the oldest first.
+    /// Connections of callers that have not said who they are, the oldest first.
     strangers: BTreeSet<Token>,
     /// The connections that other servers speak over.
     callers: HashMap<ServerId, Token>,
@@ -99,7 +100,7 @@ pub(super) struct NetworkStage {
     lock_wait_ms: u64,
     /// Time before which no connection is accepted: there was no descriptor.
     accept_at_ms: u64,
-    /// When to look for requests that get no answer.
+    /// Time of the next look for requests that get no answer.
     recount_at_ms: u64,
     /// The client that is read from first.
     first: Token,
@@ -224,7 +225,8 @@ impl NetworkStage {
         handled
     }
 
-    /// A server that is not connected misses the message, as if it were lost on the way.
+    /// Sends a message to a server. One that is not connected misses it, as if it were lost on the
+    /// way.
     fn tell(&mut self, server: ServerId, message: &Message, now_ms: u64) {
         if let Some(token) = self.peers.ready(server) {
             self.push(token, message, now_ms);

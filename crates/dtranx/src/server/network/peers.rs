@@ -67,7 +67,7 @@ impl Peers {
         }
     }
 
-    /// The connection is gone, or could not be made.
+    /// Notes that the connection is gone, or could not be made.
     pub(super) fn lost(&mut self, server: ServerId, now_ms: u64) {
         if let Some(peer) = self.peers.get_mut(&server) {
             peer.token = None;

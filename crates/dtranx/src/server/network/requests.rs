@@ -1,5 +1,5 @@
-//! Requests that come over the connections: the order in which they are read, what becomes of
-//! messages, and what is refused because there is no room.
+//! Requests that come over the connections: the order in which they are read, the stages that
+//! messages go to, and refusals for want of room.
 
 use mio::Token;
 
@@ -12,7 +12,7 @@ use crate::server::door;
 use crate::server::stages::BATCH;
 use crate::wire::{Ask, AskKind, Hello, Proof, Reply, Request, RequestHead, Response, Welcome, WireError, decode};
 
-/// How many messages of clients are handled in one turn: then servers are heard again.
+/// Number of clients' messages that are handled in one turn before servers are read again.
 const TURN_MESSAGES: usize = 4 * BATCH;
 
 /// Content of a frame.
@@ -166,8 +166,8 @@ impl NetworkStage {
         }
     }
 
-    /// Hands a request on to the stage that it concerns; or the answer at once, if there is to be
-    /// one.
+    /// Hands a request on to the stage that it concerns; or returns the answer, if there is one at
+    /// once.
     fn hand_on(&self, client: ClientId, id: u64, is_repeated: bool, ask: Ask) -> Result<(), Option<Reply>> {
         if ask == Ask::Snapshot {
             let event = TranxEvent::Snapshot { client, message: MessageId(id) };
@@ -191,8 +191,8 @@ impl NetworkStage {
         })
     }
 
-    /// A message was read to its end and not kept. One of a server is as if it were lost on the
-    /// way.
+    /// Refuses a message that was read to its end and not kept. A message of a server is dropped,
+    /// as if it were lost on the way.
     fn refuse_unkept(&mut self, token: Token, party: Party, head: &[u8], now_ms: u64) {
         if let Party::Client(_) = party
             && let Some(response) = refusal_of_head(head, self.budget.refusal())
@@ -210,8 +210,9 @@ impl NetworkStage {
         self.budget.recount(before, now);
     }
 
-    /// Clients hold more than they may: those who hold most on the way lose it. Half a message is
-    /// not kept, and refused when the rest has come; who does not take answers is disconnected.
+    /// Makes room when clients hold more than they may: those with most bytes on the way lose them.
+    /// A part of a message is not kept, and refused when the rest has come; a client that does not
+    /// take its answers is disconnected.
     pub(super) fn make_room(&mut self, now_ms: u64) {
         while self.budget.is_exceeded() {
             let held =
@@ -244,7 +245,7 @@ fn refusal(head: RequestHead, limit: String) -> Option<Response> {
     Some(Response { id: head.id, reply })
 }
 
-/// The same for a request of which only this beginning is here.
+/// The refusal of a request of which only this beginning is here.
 pub(super) fn refusal_of_head(head: &[u8], limit: String) -> Option<Response> {
     RequestHead::of(head).and_then(|head| refusal(head, limit))
 }

@@ -7,7 +7,7 @@ use mio::Token;
 
 use crate::core::ClientId;
 
-/// How long a client is remembered after its connection broke.
+/// Time that a client is remembered after its connection broke, in milliseconds.
 const GRACE_MS: u64 = 30_000;
 
 /// The clients of this incarnation.
@@ -22,7 +22,7 @@ pub(super) struct Sessions {
 struct Session {
     /// `None`: it has no connection.
     token: Option<Token>,
-    /// The bytes of each request that is handed on and not answered, and when it was.
+    /// Bytes of each request that is handed on and not answered, and the time when it was.
     under_way: HashMap<u64, (usize, u64)>,
     bytes: usize,
 }
@@ -40,8 +40,8 @@ impl Sessions {
         self.clients.insert(client, Session { token: Some(token), ..Session::default() });
     }
 
-    /// A client comes back; `false` if it is not remembered. Its old connection, if there still is
-    /// one, no longer counts.
+    /// Reconnects a client that comes back; `false` if it is not remembered. Its old connection, if
+    /// there still is one, no longer counts.
     pub(super) fn resume(&mut self, client: ClientId, token: Token) -> bool {
         match self.clients.get_mut(&client) {
             Some(session) => {
@@ -60,7 +60,7 @@ impl Sessions {
         }
     }
 
-    /// A client that has been away for too long, and how many bytes it had under way; it is
+    /// A client that has been away for too long, with the bytes that it had under way; it is
     /// forgotten.
     pub(super) fn expire(&mut self, now_ms: u64) -> Option<(ClientId, usize)> {
         let (at_ms, _) = *self.lost.front()?;
@@ -79,8 +79,8 @@ impl Sessions {
         self.clients.get(&client).map_or(0, |session| session.bytes)
     }
 
-    /// A request is handed on. How many bytes that adds: none if an earlier copy of it is under
-    /// way.
+    /// Notes that a request is handed on. Returns the bytes that it adds: none if an earlier copy
+    /// of it is under way.
     pub(super) fn begin(&mut self, client: ClientId, id: u64, bytes: usize, now_ms: u64) -> usize {
         let Some(session) = self.clients.get_mut(&client) else { return 0 };
         if session.under_way.contains_key(&id) {
@@ -91,7 +91,7 @@ impl Sessions {
         bytes
     }
 
-    /// A request is answered. How many bytes it had.
+    /// Notes that a request is answered. Returns the bytes that it had.
     pub(super) fn end(&mut self, client: ClientId, id: u64) -> usize {
         let Some(session) = self.clients.get_mut(&client) else { return 0 };
         let bytes = session.under_way.remove(&id).map_or(0, |(bytes, _)| bytes);
@@ -99,8 +99,8 @@ impl Sessions {
         bytes
     }
 
-    /// Requests that were handed on before then are not counted any longer: some that are repeated
-    /// get no answer. How many bytes they had.
+    /// Stops counting requests that were handed on before `before_ms`: some that are repeated get
+    /// no answer. Returns the bytes that they had.
     pub(super) fn forget_unanswered(&mut self, before_ms: u64) -> usize {
         let mut all = 0;
         for session in self.clients.values_mut() {
@@ -112,7 +112,7 @@ impl Sessions {
         all
     }
 
-    /// Is nothing under way for this client?
+    /// Whether nothing is under way for this client.
     pub(super) fn is_idle(&self, client: ClientId) -> bool {
         self.clients.get(&client).is_none_or(|session| session.under_way.is_empty())
     }

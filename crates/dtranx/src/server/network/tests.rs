@@ -34,7 +34,7 @@ use crate::wire::{
 const ME: ServerId = ServerId(1);
 const OTHER: ServerId = ServerId(2);
 const STORE: StoreId = StoreId([2; 16]);
-/// For what has to happen on a loaded machine.
+/// Time limit of events on a loaded machine.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 fn of<E>(capacity: usize) -> (Inlet<E>, Source<E>) {
@@ -166,7 +166,7 @@ impl Socket {
         }
     }
 
-    /// Reads what has come. Is the connection closed?
+    /// Reads what has come. Returns whether the connection is closed.
     fn is_closed(&mut self) -> bool {
         self.write();
         let mut chunk = [0; 4096];
@@ -207,7 +207,7 @@ fn encoded(message: &impl Serialize) -> Vec<u8> {
     bytes
 }
 
-/// Name of the limit that refused it.
+/// Name of the limit in a refusal.
 fn limit(response: &Response) -> &str {
     match &response.reply {
         Reply::Commit(CommitAnswer::Refused(Refusal::Overloaded { limit })) => limit,

@@ -1,5 +1,5 @@
-//! In which order connections are read in one turn: servers first, then clients, the first of them
-//! being another each time that a turn ends before all had theirs.
+//! The order in which connections are read in one turn: servers first, then clients. Another client
+//! is the first one each time that a turn ends before all had theirs.
 
 use std::collections::BTreeSet;
 

@@ -13,7 +13,7 @@ use crate::server::event::Garbage;
 use crate::stage::{Source, Stage};
 use crate::storage::{History, Storage};
 
-/// How often is looked whether the log's folder is still there.
+/// Time between two checks that the log's folder is still there, in milliseconds.
 const CHECK_EVERY_MS: u64 = 1000;
 
 pub(in crate::server) struct GcStage {
@@ -29,7 +29,7 @@ pub(in crate::server) struct GcStage {
 }
 
 impl GcStage {
-    /// Handles an event and does whatever comes of it, one step after the other.
+    /// Handles an event, and the commands that follow from it, one step after the other.
     fn handle(&mut self, event: GcEvent) -> Result<(), String> {
         let mut next = Some(event);
         while let Some(event) = next.take() {

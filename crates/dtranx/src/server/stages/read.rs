@@ -1,4 +1,4 @@
-//! The read stage: what clients read and is not in the cache, without locks. Several of them may
+//! The read stage: reads of clients that are not in the cache, without locks. Several of them may
 //! share the work.
 
 use std::sync::Arc;

@@ -59,7 +59,7 @@ impl SideHands {
         Ok(())
     }
 
-    /// Hands on what is kept. True: nothing is left.
+    /// Hands on the events that are kept. True: nothing is left.
     fn flush(&mut self) -> bool {
         let tranx = self.tranx.flush();
         self.to_servers.flush() && tranx

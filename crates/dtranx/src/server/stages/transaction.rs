@@ -1,5 +1,5 @@
-//! The transaction stage: the transaction service, its clock, and what it wants handed on to the
-//! other stages.
+//! The transaction stage: the transaction service, its clock, and the hand-over of its commands and
+//! events to the other stages.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -17,7 +17,7 @@ use crate::wire::{Reply, Response};
 /// As long as so many records wait for the log, nothing is begun for clients: a vote of a server
 /// would wait behind them. It is enough for the log to be always busy.
 const LOG_BACKLOG: usize = 2 * BATCH;
-/// How often the board is brought up to date.
+/// Time between two updates of the board, in milliseconds.
 const NOTE_EVERY_MS: u64 = 50;
 
 pub(in crate::server) struct TransactionStage {
@@ -91,7 +91,7 @@ impl Hands {
         Ok(())
     }
 
-    /// Hands on what is kept. True: nothing is left.
+    /// Hands on the commands that are kept. True: nothing is left.
     fn flush(&mut self) -> bool {
         let disks = self.wal.flush() & self.storage.flush();
         let machines = self.lock.flush() & self.ack.flush() & self.recovery.flush();
@@ -138,7 +138,7 @@ impl TransactionStage {
         Ok(())
     }
 
-    /// Is anything begun for clients now?
+    /// Whether requests of clients are begun now.
     fn admits_clients(&self) -> bool {
         self.hands.wal.waiting() < LOG_BACKLOG
     }

@@ -13,8 +13,8 @@ use crate::stage::{Outlet, Source, Stage};
 /// Time that a record nothing waits for may wait for an urgent one, in milliseconds.
 const LAZY_MS: u64 = 5;
 
-/// How long the seal behind what was persisted last may wait for the next record before it is made
-/// durable by itself.
+/// Time that the seal behind what was persisted last may wait for the next record before it is made
+/// durable by itself, in milliseconds.
 const SEAL_MS: u64 = 100;
 
 pub(in crate::server) struct WalStage {
@@ -27,7 +27,7 @@ pub(in crate::server) struct WalStage {
     buffer: Vec<u8>,
     segment: SegmentNumber,
     summary: SegmentSummary,
-    /// The last record appended, and the last that was said to be durable.
+    /// The last record that was appended, and the last that was reported as durable.
     appended: LogTicket,
     told: LogTicket,
     persist_at_ms: Option<u64>,
