@@ -11,7 +11,7 @@ use crate::{
     workload::{Distribution, Mix},
 };
 
-/// Runs it, and prints the table.
+/// Runs the workload on the stores, and prints the table.
 pub(crate) async fn run(args: &CompareArgs) -> Result<(), BenchError> {
     args.check()?;
     let mut contenders = Vec::new();

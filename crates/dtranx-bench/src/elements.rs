@@ -1,6 +1,6 @@
-//! Events on their way from one stage to the next, through the servers' own queue and threads: how
-//! many go through in a second, by where an event lies meanwhile (section 3.1). Everything is as in
-//! a server, but that the stages have nothing else to do.
+//! Events on their way from one stage to the next, through the servers' own queue and threads: the
+//! number that goes through in a second, by the place where an event lies meanwhile (section 3.1).
+//! Everything is as in a server, except that the stages have nothing else to do.
 
 use std::{
     sync::{
@@ -30,9 +30,9 @@ pub(crate) struct Event([u64; NUMBERS]);
 pub(crate) enum Place {
     /// Events lie in the slots of the queue.
     Slots,
-    /// Allocated by who sends, freed by who receives; the slots have pointers.
+    /// Allocated by the sender, freed by the receiver; the slots have pointers.
     Heap,
-    /// As before, but who receives puts them into a pool, from which who sends takes them: the
+    /// Allocated, but the receiver puts events into a pool, from which the sender takes them: the
     /// paper's way.
     Pool,
 }

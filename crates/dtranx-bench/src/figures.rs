@@ -7,7 +7,7 @@ use crate::{
     workload::{Distribution, Shape},
 };
 
-/// One store under one plan.
+/// Figures of one store under one plan.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Row {
     pub(crate) name: &'static str,
@@ -33,7 +33,7 @@ pub(crate) struct Round {
     pub(crate) counted: Option<Counted>,
 }
 
-/// One server after so much was written.
+/// Figures of one server that was killed after so much was written.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Restart {
     pub(crate) name: &'static str,
@@ -41,7 +41,7 @@ pub(crate) struct Restart {
     pub(crate) written_mib: u32,
     /// The log's segments before it was killed first.
     pub(crate) log_bytes: u64,
-    /// From the start to the first answer, round by round.
+    /// Time from the start to the first answer in milliseconds, round by round.
     pub(crate) rounds_ms: Vec<f64>,
 }
 
@@ -49,7 +49,7 @@ pub(crate) struct Restart {
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Passed {
     pub(crate) name: &'static str,
-    /// Through one queue, round by round.
+    /// Events that passed one queue in a second, round by round.
     pub(crate) rounds_per_second: Vec<f64>,
 }
 

@@ -1,4 +1,5 @@
-//! On which machine it was measured: its size, and what lies where.
+//! Description of the machine that a measurement ran on: its size, and the file systems of its
+//! folders.
 
 use std::path::Path;
 
@@ -64,7 +65,7 @@ pub(crate) fn file_system(folder: &Path) -> String {
     }
 }
 
-/// Is it in memory, and gone with the power?
+/// Whether the folder is in memory, and gone with the power.
 pub(crate) fn is_in_memory(folder: &Path) -> bool {
     matches!(file_system(folder).as_str(), "tmpfs" | "ramfs")
 }

@@ -24,11 +24,12 @@ use crate::{
 
 /// Latencies are kept in nanoseconds up to a minute, with three digits.
 const LONGEST_NS: u64 = 60_000_000_000;
-/// Conflicts of one transaction, one after the other, after which the run is given up.
+/// Number of conflicts of one transaction, one after the other, after which the run is given up.
 const MOST_ATTEMPTS: u32 = 1_000;
 
-/// Conflicts after which a transaction is tried again at once. Then it waits, on every store alike,
-/// so that those that meet in a few keys do not keep each other from ending.
+/// Number of conflicts after which a transaction is tried again at once. Later attempts wait, on
+/// every store alike, so that transactions that meet in a few keys do not keep each other from
+/// ending.
 const IMMEDIATE_ATTEMPTS: u32 = 1;
 /// The first wait at most; each further one is twice as long, so many times.
 const FIRST_PAUSE: Duration = Duration::from_millis(1);
@@ -51,7 +52,7 @@ pub(crate) struct Plan {
     pub(crate) warm_up: Duration,
     /// Time of the measurement.
     pub(crate) time: Duration,
-    /// Is each second looked at by itself?
+    /// Whether there are figures of each second.
     pub(crate) is_sampled: bool,
     /// Seed from which the clients' seeds are made.
     pub(crate) seed: u64,
@@ -100,7 +101,7 @@ impl Counted {
 pub(crate) struct Sample {
     /// Transactions that were committed in it.
     pub(crate) committed: u64,
-    /// The size of all servers' logs at its end.
+    /// Size of all servers' logs at its end, in bytes.
     pub(crate) log_bytes: u64,
 }
 

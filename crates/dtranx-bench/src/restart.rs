@@ -1,4 +1,4 @@
-//! A server of DTranx that is killed and started again, and how long it takes until it answers.
+//! A server of DTranx that is killed and started again; measures the time until it answers.
 //!
 //! A marker is counted up by each transaction around a kill: what was acknowledged before must be
 //! there after it.
@@ -23,11 +23,11 @@ use crate::{
 
 const NAME: &str = "dtranx";
 const MARKER: &str = "marker";
-/// Between two looks whether it answers.
+/// Time between two looks whether the server answers.
 const POLL: Duration = Duration::from_millis(2);
 /// Time limit of a restart.
 const RESTART_LIMIT: Duration = Duration::from_secs(300);
-/// How long the log may take to be collected, and how often that is looked at.
+/// Time limit of collecting the log; then, the time between two looks at it.
 const COLLECTED_LIMIT: Duration = Duration::from_secs(30);
 const COLLECTED_POLL: Duration = Duration::from_millis(100);
 /// Transactions under way while a log is filled.
@@ -63,7 +63,7 @@ impl Restarted {
         Ok(restarted)
     }
 
-    /// Writes until so many bytes of values were written since the server was new.
+    /// Writes values until so many bytes were written since the server was new.
     pub(crate) async fn fill(&self, filling: Filling, bytes: u64) -> Result<(), BenchError> {
         let values = bytes / u64::from(filling.value_bytes);
         let mut writers = JoinSet::new();
@@ -129,7 +129,7 @@ impl Restarted {
         Ok(began.elapsed())
     }
 
-    /// Counts the marker up. It must be what was acknowledged last.
+    /// Counts the marker up. It must have the value that was acknowledged last.
     async fn mark(&mut self) -> Result<(), BenchError> {
         let next = self.marker + 1;
         let count = async move |tranx: &mut AsyncTransaction| {

@@ -24,30 +24,30 @@ impl Medium {
     }
 }
 
-/// How DTranx's servers and clients are set up. Others have one way to be durable.
+/// Settings of DTranx's servers and clients. The other stores have one way to be durable.
 #[derive(Clone, Debug)]
 pub(crate) struct Settings {
     /// Medium on which the servers keep their logs.
     pub(crate) medium: Medium,
     /// Folder of the logs, if not with the data.
     pub(crate) log_folder: Option<PathBuf>,
-    /// The size of a segment of the log.
+    /// Size of a segment of the log, in MiB.
     pub(crate) segment_mib: u32,
     /// Time between two collections of garbage, in milliseconds.
     pub(crate) gc_interval_ms: u32,
-    /// Are threads bound to cores?
+    /// Whether threads are bound to cores.
     pub(crate) is_pinned: bool,
-    /// A server's cache of items; 0: none.
+    /// Size of a server's cache of items, in MiB; 0: none.
     pub(crate) item_cache_mib: u32,
-    /// How long acknowledgements wait for others to be sent along.
+    /// Time that acknowledgements wait for others to be sent along, in milliseconds.
     pub(crate) acknowledgement_delay_ms: u32,
-    /// How many clients share the transactions, each with a cache of its own.
+    /// Number of clients that share the transactions, each with a cache of its own.
     pub(crate) clients: usize,
-    /// The items of a client's cache; 0: none.
+    /// Number of items in a client's cache; 0: none.
     pub(crate) cache_items: usize,
-    /// Does an attempt after a refusal take what the refusal brought along (values, and locks that
-    /// were kept), and say how long it has tried, as the client's own retries do? Otherwise it is
-    /// as if it were the first.
+    /// Whether an attempt after a refusal takes what the refusal brought along (values, and locks
+    /// that were kept), and says how long it has tried, as the client's own retries do. Otherwise
+    /// it is made as if it were the first.
     pub(crate) is_brought_used: bool,
 }
 

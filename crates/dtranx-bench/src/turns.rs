@@ -1,4 +1,4 @@
-//! Stores that take turns: A B A B, so that what the machine does meanwhile meets all of them.
+//! Stores that take turns: A B A B, so that other work of the machine meets all of them.
 
 use crate::{
     error::BenchError,
@@ -9,7 +9,7 @@ use crate::{
     workload::{Shape, counter},
 };
 
-/// One of those that are compared: a store that runs.
+/// One of the stores that are compared.
 pub(crate) struct Contender {
     /// Name in the table.
     pub(crate) name: &'static str,
@@ -31,8 +31,8 @@ impl Contender {
         Ok(Self { name, servers, store: kind.start(servers, settings).await?, kind })
     }
 
-    /// Every key is there; and no transfer was lost, doubled or torn: the counters still add up to
-    /// nothing.
+    /// Checks that every key is there, and that no transfer was lost, doubled or torn: the counters
+    /// still add up to 0.
     pub(crate) async fn check(&self, keys: u64, shape: Shape) -> Result<(), BenchError> {
         let broken = |what: String| BenchError::Broken { store: self.kind.name(), what };
         let values = self.store.values(keys).await?;
@@ -48,7 +48,7 @@ impl Contender {
     }
 }
 
-/// Runs a plan on each of them, round after round. A row for each.
+/// Runs a plan on each of them, round after round. Returns a row for each.
 pub(crate) async fn in_turns(contenders: &[Contender], plan: Plan, rounds: u32) -> Result<Vec<Row>, BenchError> {
     let mut rows: Vec<Row> = contenders.iter().map(|one| Row::new(one.name, one.servers, plan)).collect();
     for round in 0..rounds {

@@ -10,7 +10,7 @@ use clap::ValueEnum;
 use rand::{RngExt, SeedableRng, rngs::StdRng};
 use rand_distr::{Distribution as _, Zipf};
 
-/// YCSB's constant: how unequal zipfian choices are.
+/// YCSB's constant of the zipfian distribution: the larger, the more unequal the choices.
 const SKEW: f64 = 0.99;
 /// Items of one of the paper's transactions, at most.
 const MOST_ITEMS: u64 = 3;
@@ -80,7 +80,7 @@ pub(crate) struct Mix {
 }
 
 impl Draw {
-    /// Another client's for each seed.
+    /// A source of transactions; each seed is another client's.
     pub(crate) fn new(mix: Mix, seed: u64) -> Self {
         let zipf = match mix.distribution {
             Distribution::Uniform => None,
@@ -111,12 +111,13 @@ impl Draw {
         Transaction::Update(keys, written)
     }
 
-    /// How long to wait, so long at most and half of it at least: rivals do not meet again.
+    /// Draws the length of a pause, at most so long and at least half of it: rivals do not meet
+    /// again.
     pub(crate) fn pause(&mut self, most: Duration) -> Duration {
         most.mul_f64(self.random.random_range(0.5..=1.0))
     }
 
-    /// So many different keys, not more than there are.
+    /// Draws so many different keys, not more than there are.
     fn different(&mut self, count: usize) -> Vec<u64> {
         let mut keys = Vec::with_capacity(count);
         while keys.len() < count {

@@ -13,7 +13,7 @@ pub(crate) use self::{
     tables::{TablesArgs, Which},
 };
 
-/// More do not fit into the memory of a small machine.
+/// Greatest number of keys: more do not fit into the memory of a small machine.
 const MOST_KEYS: u64 = 100_000_000;
 /// Transactions under way at once, at most: each is a connection to the stores whose connections
 /// carry one.

@@ -77,7 +77,7 @@ impl TablesArgs {
         sizes
     }
 
-    /// So many under way: few, some, and as many as the options say.
+    /// Numbers of transactions under way: few, some, and as many as the options say.
     pub(crate) fn in_flights(&self) -> Vec<u32> {
         let mut many: Vec<u32> = [1, 16, 64].into_iter().filter(|few| *few < self.in_flight).collect();
         many.push(self.in_flight);

@@ -92,7 +92,7 @@ fn config(number: usize, addresses: &[SocketAddr], data: &Path, log: &Path, sett
     text
 }
 
-/// Is one of the servers, until it is killed.
+/// Runs as one of the servers, until it is killed.
 pub(crate) fn serve(file: &Path) -> Result<(), BenchError> {
     let failed = |error: &dyn std::fmt::Display| BenchError::store(NAME, error);
     let config = ServerConfig::read(file, None).map_err(|error| failed(&error))?;

@@ -22,7 +22,7 @@ const SOURCES: [(&str, &str); 3] = [
     ("go.mod", include_str!("../../rivals/etcd/go.mod")),
     ("go.sum", include_str!("../../rivals/etcd/go.sum")),
 ];
-/// Fetching and compiling, on a slow machine.
+/// Time limit of fetching and compiling, on a slow machine.
 const BUILD_LIMIT: Duration = Duration::from_secs(1800);
 
 /// Servers of etcd that run.
@@ -110,7 +110,7 @@ fn cache() -> Result<PathBuf, BenchError> {
     folder.map(|folder| folder.join("mongotx")).ok_or_else(none)
 }
 
-/// Beside its place first, so that there is never half of it there.
+/// Builds the binary beside its place first, so that half of one is never there.
 fn build(place: &Path) -> Result<(), String> {
     let folder = place.parent().ok_or("no folder to build it into")?;
     let io = |error: std::io::Error| format!("it cannot be built in {}: {error}", folder.display());

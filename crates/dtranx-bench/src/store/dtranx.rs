@@ -1,7 +1,7 @@
 //! DTranx, through its asynchronous client. All workers are one client, or few: their requests go
 //! out together.
 //!
-//! What a transaction reads counts only if it commits: before that a key may not have what an
+//! A transaction's reads count only if it commits: before that a key may not have what an
 //! acknowledged transaction wrote.
 
 use std::{
@@ -131,7 +131,7 @@ struct DtranxWorker {
     value_bytes: u32,
     written: i64,
     is_brought_used: bool,
-    /// Of the attempt before, if it is used, and the time of the first attempt.
+    /// Refusal of the last attempt, if it is used, and the time of the first attempt.
     refused: Option<(Refusal, Instant)>,
 }
 

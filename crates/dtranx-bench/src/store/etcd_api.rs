@@ -43,7 +43,7 @@ impl Compare {
     }
 }
 
-/// `RequestOp`: one of its two.
+/// `RequestOp`: a range or a put.
 #[derive(Clone, PartialEq, Message)]
 pub(super) struct Operation {
     #[prost(message, optional, tag = "1")]

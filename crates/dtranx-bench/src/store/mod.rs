@@ -51,15 +51,15 @@ pub(crate) enum Attempt {
     Committed,
     /// Another transaction was in the way: to be tried again.
     Conflict,
-    /// The same, and the store keeps others out of the way for the next attempt, which is to come
-    /// at once.
+    /// Another transaction was in the way, and the store keeps others out of the way for the next
+    /// attempt, which has to come at once.
     Kept,
 }
 
 /// A store that runs, with its servers. They end with it.
 #[async_trait]
 pub(crate) trait Store: Send + Sync {
-    /// Gives every one of so many keys a counter at 0, in values of so many bytes.
+    /// Gives each of so many keys a counter at 0, in values of so many bytes.
     async fn load(&self, keys: u64, value_bytes: u32) -> Result<(), BenchError>;
 
     /// A connection of its own for one transaction at a time.
@@ -68,7 +68,7 @@ pub(crate) trait Store: Send + Sync {
     /// The values of all keys, read while no client writes.
     async fn values(&self, keys: u64) -> Result<Vec<Option<Vec<u8>>>, BenchError>;
 
-    /// The size of all servers' logs; 0 where it is not known.
+    /// Size of all servers' logs, in bytes; 0 where it is not known.
     async fn log_bytes(&self) -> Result<u64, BenchError> {
         Ok(0)
     }

@@ -17,17 +17,17 @@ use crate::{
 
 /// Clients that do not see each other's caches.
 const CLIENTS: usize = 4;
-/// Of the other tables' keys, for the clients' caches: these fill in the time of a warm-up.
+/// Divisor of the other tables' keys for the clients' caches: these fill in the time of a warm-up.
 const SHARE: u64 = 10;
-/// Of the other tables' keys, for items that all clients want.
+/// Divisor of the other tables' keys for items that all clients want.
 const WANTED_SHARE: u64 = 1000;
 const LEAST_WANTED: u64 = 10;
-/// More of them mostly wait for each other.
+/// Greatest number of transactions on the same few keys: more mostly wait for each other.
 const MOST_MEETING: u32 = 64;
-/// For the servers' cache: so that the usual number of keys is three times the store's cache of
-/// blocks.
+/// Size of values for the servers' cache, in bytes: the usual number of keys is then three times
+/// the store's cache of blocks.
 const LARGER_VALUE_BYTES: u32 = 1000;
-/// Room for all of them.
+/// Size of the servers' cache of items, in MiB: it has room for all of them.
 const ITEM_CACHE_MIB: u32 = 256;
 
 pub(super) async fn table(args: &TablesArgs) -> Result<Table, BenchError> {

@@ -19,9 +19,9 @@ use crate::{
 const READS: u8 = 0;
 const LARGER_VALUE_BYTES: u32 = 1000;
 const SEGMENT_MIB: u32 = 16;
-/// Longer than any run: never.
+/// Time between two collections, in milliseconds: longer than any run, so there is none.
 const NEVER_MS: u32 = 3_600_000;
-/// A log needs time to grow.
+/// Factor of the run's length: a log needs time to grow.
 const LONGER: u32 = 4;
 
 pub(super) async fn table(args: &TablesArgs) -> Result<Table, BenchError> {

@@ -113,7 +113,7 @@ pub(crate) async fn run(args: &TablesArgs) -> Result<(), BenchError> {
     args.pace.json.as_ref().map_or(Ok(()), |file| report::write_json(file, &report))
 }
 
-/// Refuses what cannot be before anything is started.
+/// Refuses impossible options before anything is started.
 fn check(args: &TablesArgs) -> Result<(), BenchError> {
     let refused = |why: String| Err(BenchError::Refused(why));
     let which = args.which();
@@ -161,7 +161,7 @@ fn persistent(folder: &Path) -> Settings {
     Settings { medium: Medium::PersistentMemory, log_folder: Some(folder.to_path_buf()), ..Settings::default() }
 }
 
-/// Fills these with the paper's values.
+/// Fills these stores with the paper's values.
 async fn filled(contenders: Vec<Contender>, keys: u64) -> Result<Vec<Contender>, BenchError> {
     filled_with(contenders, keys, VALUE_BYTES).await
 }

@@ -13,10 +13,11 @@ use crate::{
 
 const VALUE_BYTES: u32 = 1000;
 const SEGMENT_MIB: u32 = 16;
-/// The one in use, the one made ahead, and one that is being filled meanwhile.
+/// Segments of a collected log: the one in use, the one made ahead, and one that is being filled
+/// meanwhile.
 const COLLECTED_SEGMENTS: u64 = 3;
 const OFTEN_MS: u32 = 200;
-/// Longer than any run: never.
+/// Time between two collections, in milliseconds: longer than any run, so there is none.
 const NEVER_MS: u32 = 3_600_000;
 
 pub(super) async fn table(args: &TablesArgs) -> Result<Table, BenchError> {

@@ -1,4 +1,5 @@
-//! Impossible settings are refused before anything is started, by the option or the rival.
+//! Impossible settings are refused before anything is started; the error names the option or the
+//! rival.
 
 use std::process::Command;
 
