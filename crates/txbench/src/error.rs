@@ -1,8 +1,8 @@
-//! Why something could not be measured, and how one operation can fail.
+//! Errors of a measurement, and failures of one operation.
 
 use std::fmt;
 
-/// Why a benchmark could not be run to its end. A conflict is none: it is counted.
+/// Reason why a benchmark could not be run to its end. A conflict is none: it is counted.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum BenchError {
@@ -69,7 +69,7 @@ pub enum OpError {
 pub type OpResult<T> = Result<T, OpError>;
 
 impl OpError {
-    /// The target cannot do this, and says what.
+    /// The error of a target that cannot do something, which it names.
     pub fn unsupported(target: &str, what: impl fmt::Display) -> Self {
         Self::Fatal(BenchError::Refused(format!("{target} cannot {what}")))
     }

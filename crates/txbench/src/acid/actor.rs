@@ -10,9 +10,9 @@ use crate::{
     workload::tpcc::{how::How, tx::work::Work},
 };
 
-/// How long a transaction may wait for another before that one goes on.
+/// Time that a transaction may wait for another before that one goes on.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// How long it may take once the other has ended.
+/// Time that it may take once the other has ended.
 const LIMIT: Duration = Duration::from_secs(30);
 /// Pause between two attempts.
 const PAUSE: Duration = Duration::from_millis(20);
@@ -32,7 +32,7 @@ impl Actor {
         self.session.begin(&TxOptions::default()).await
     }
 
-    /// In the transaction, or outside where none is open.
+    /// The actor's transaction, or its session where no transaction is open.
     pub(super) fn work(&mut self) -> Work<'_> {
         Work { session: &mut *self.session, how: self.how }
     }

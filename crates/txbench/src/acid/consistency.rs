@@ -1,5 +1,5 @@
-//! Consistency (clause 3.3.3): the conditions hold, clients work at the same time, the conditions
-//! hold.
+//! Consistency (clause 3.3.3): the conditions are checked before and after clients work at the same
+//! time.
 //!
 //! The state before is what the tests of atomicity have left; those leave it consistent where they
 //! pass.
@@ -17,7 +17,7 @@ use crate::{
 };
 
 const CLIENTS: u32 = 4;
-/// Of each client: two decks, every kind of transaction twice.
+/// Number of transactions of each client: two decks, every kind of transaction twice.
 const TRANSACTIONS: u32 = 46;
 const ATTEMPTS: u32 = 1_000;
 const LONGEST_PAUSE_MS: u64 = 20;
@@ -55,7 +55,7 @@ async fn work(mut client: Box<dyn Client>, mut session: Box<dyn Session>) -> OpR
     Ok(())
 }
 
-/// One transaction, tried again after conflicts.
+/// Runs one transaction, again after conflicts.
 pub(super) async fn transaction(client: &mut dyn Client, session: &mut dyn Session) -> OpResult<()> {
     for attempt in 1..=ATTEMPTS {
         match client.attempt(session).await {

@@ -132,7 +132,8 @@ async fn next_numbers(stage: &Stage) -> OpResult<i64> {
     Ok(stage.state().await?.districts.values().map(|district| district.next).sum())
 }
 
-/// Orders under way when the server was killed may be there or not: one of each client.
+/// Compares the database with the acknowledged orders. Orders under way when the server was killed
+/// may be there or not: one of each client.
 async fn compare(stage: &Stage, before: i64, acknowledged: &[(Order, usize)]) -> OpResult<Verdict> {
     let state = stage.state().await?;
     for (order, lines) in acknowledged {

@@ -33,7 +33,7 @@ use crate::{
     targets::{Deployment, Isolation, registry::TargetName},
 };
 
-/// Times that a test is begun again because its first transaction was rolled back by a rival.
+/// Number of times that a test is begun again because a rival rolled its first transaction back.
 const REPEATS: u32 = 5;
 
 /// The arguments of the ACID tests.
@@ -60,14 +60,14 @@ pub struct AcidArgs {
     pub json: Option<PathBuf>,
 }
 
-/// How a test came out: what is wrong, in words, if anything is.
+/// Outcome of a test: the fault in words, if there is one.
 pub(crate) type Verdict = Result<(), String>;
 
 /// Runs all tests on all targets.
 ///
 /// # Errors
-/// What keeps tests from being begun: a server that does not start, a database that cannot be
-/// loaded. What a test meets is its result.
+/// A failure that keeps tests from being begun: a server that does not start, a database that
+/// cannot be loaded. A failure that a test meets is its result.
 pub async fn run_acid(args: &AcidArgs) -> Result<AcidReport, BenchError> {
     let levels = args.targets.iter().map(|name| levels(*name, &args.isolation)).collect::<Result<Vec<_>, _>>()?;
     let mut targets = Vec::new();

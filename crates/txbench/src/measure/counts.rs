@@ -30,10 +30,10 @@ pub struct Counts {
 /// Counts of one kind of transaction.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct KindCounts {
-    /// From the first attempt (open loop: from the time it was due) to the acknowledged commit; one
-    /// for each transaction that committed.
+    /// Latencies of the transactions that committed: from the first attempt (open loop: from the
+    /// time it was due) to the acknowledged commit.
     pub latencies: Latencies,
-    /// Rolled back because the workload wants it so.
+    /// Number of transactions rolled back because the workload wants it so.
     pub rolled_back: u64,
     /// Attempts that a rival ended, by reason.
     pub conflicts: BTreeMap<String, u64>,

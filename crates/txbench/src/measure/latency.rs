@@ -1,4 +1,4 @@
-//! Latencies of one kind of work: how many, and how they are spread.
+//! Latencies of one kind of work: their number and their distribution.
 
 use std::time::Duration;
 
@@ -71,7 +71,7 @@ impl Latencies {
     }
 }
 
-/// Written as pairs of a latency in nanoseconds and how often it was.
+/// Written as pairs of a latency in nanoseconds and the number of its occurrences.
 impl Serialize for Latencies {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer

@@ -1,4 +1,4 @@
-//! Counting and measuring while clients work. What is run is decided in [`crate::run`].
+//! Counting and measuring while clients work. [`crate::run`] decides what is run.
 
 pub mod counts;
 pub mod latency;

@@ -1,5 +1,5 @@
 //! A server of a benchmark: started here, always with the same settings, or named by the caller;
-//! and what it uses.
+//! and the resources that it uses.
 
 use bson::{Bson, Document, doc};
 use futures_util::future::try_join_all;
@@ -9,16 +9,16 @@ use testkit::{ReplicaSet, Server, ServerOptions};
 use crate::{error::BenchError, targets::Deployment};
 
 const CACHE_GB: f64 = 1.0;
-/// How long a server that was named is looked for.
+/// Time for which a named server is looked for.
 const SELECTION: std::time::Duration = std::time::Duration::from_secs(5);
 
 /// One deployment, and clients of it for what is not measured.
 pub struct Bench {
     /// Connection string of the server.
     pub uri: String,
-    /// Client for administration: asking and dropping.
+    /// Client for administration: reading settings, and dropping databases.
     pub admin: Client,
-    /// One client for each node, for asking what it uses.
+    /// One client for each node, for reading its use of resources.
     nodes: Vec<Client>,
     /// The server process, which ends with this value.
     started: Option<Started>,

@@ -1,4 +1,4 @@
-//! How long single runs may be, so that all fit into the time. Pure.
+//! Lengths of single runs, such that all fit into the time. Pure.
 
 use std::time::Duration;
 
@@ -8,12 +8,12 @@ pub const WARM_UP: Duration = Duration::from_secs(1);
 const GOOD: Duration = Duration::from_secs(3);
 /// The shortest time of a run.
 const SHORTEST: Duration = Duration::from_secs(1);
-/// As many rounds at most: as many as the papers made.
+/// Greatest number of rounds: as many as the papers made.
 const MOST_ROUNDS: u32 = 5;
 /// A longer run says nothing more.
 const LONGEST: Duration = Duration::from_secs(60);
 
-/// Rounds of each run, and how long each is.
+/// Number of rounds of each run, and the length of each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Length {
     /// Number of rounds, from 1 to 5.
@@ -37,9 +37,9 @@ pub struct Left {
 }
 
 impl Left {
-    /// How long the next runs may be: the most rounds that are still long enough. Where not all
-    /// that is left fits, the next runs are as short as can be, and what comes last is not made.
-    /// `None` where not even the next ones fit.
+    /// Length of the next runs: the most rounds that are still long enough. Where not all that is
+    /// left fits, the next runs are as short as can be, and the last ones are not made. `None`
+    /// where not even the next ones fit.
     pub fn length(&self) -> Option<Length> {
         let each = self.share(self.runs);
         let of = |rounds: u32| (each / rounds).saturating_sub(self.overhead + WARM_UP).min(LONGEST);

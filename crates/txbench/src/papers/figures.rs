@@ -1,4 +1,4 @@
-//! The papers' figures: what they found, in our own words, and what is measured here for each.
+//! The papers' figures: their findings in our own words, and the measurements here for each.
 
 use super::compare::Metric;
 
@@ -15,7 +15,7 @@ pub struct PaperFigure {
     pub here: &'static str,
     /// Work that is measured; none where one machine cannot show it.
     pub works: &'static [Work],
-    /// With which targets, those that are compared with first.
+    /// Targets to measure; the first are those that the others are compared with.
     pub targets: &'static [&'static str],
     /// Numbers of clients to measure with.
     pub clients: &'static [u32],
@@ -37,15 +37,15 @@ pub struct Work {
 /// Kinds of charts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Shows {
-    /// Latency, all workloads in one.
+    /// Latency, all workloads in one chart.
     Latency,
-    /// Throughput against latency, one for each workload.
+    /// Throughput against latency, a chart for each workload.
     ThroughputLatency,
-    /// Throughput over clients, one for each workload.
+    /// Throughput over clients, a chart for each workload.
     Scaling,
-    /// Commands, all workloads in one.
+    /// Commands, all workloads in one chart.
     Commands,
-    /// Latency by kind of transaction, one for each workload.
+    /// Latency by kind of transaction, a chart for each workload.
     Kinds,
 }
 

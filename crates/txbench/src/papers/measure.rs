@@ -22,7 +22,7 @@ pub struct Measured {
     pub outcome: Result<BenchResult, String>,
 }
 
-/// Makes all of them. One that fails does not keep the others from being made.
+/// Makes all measurements. One that fails does not keep the others from being made.
 ///
 /// # Errors
 /// [`BenchError::Refused`] for arguments that are refused.
@@ -48,7 +48,7 @@ pub async fn all(
     Ok(done)
 }
 
-/// Why this version cannot make it, if it cannot.
+/// Fails with the reason why this version cannot make the measurement, if there is one.
 fn possible(measurement: &Measurement) -> Result<(), String> {
     match &measurement.spec {
         Err(reason) => Err(reason.lines().next().unwrap_or("it cannot be run").to_owned()),
@@ -80,14 +80,14 @@ impl Measured {
     }
 }
 
-/// When all has to be done, and what runs need.
+/// The end of the time for all measurements, and the overhead of runs.
 struct Clock {
     end: Instant,
     overheads: Vec<Duration>,
 }
 
 impl Clock {
-    /// How long the `next` runs may be, when so many are left in all.
+    /// Length of the `next` runs, when so many are left in all.
     fn length(&self, runs: usize, next: usize, args: &PapersArgs) -> Result<Length, String> {
         let time = self.end.saturating_duration_since(Instant::now());
         let length = match args.seconds {

@@ -3,10 +3,9 @@
 //!
 //! 1. [`figures`] says what each figure needs; measurements that several figures need are made once
 //!    ([`plan`]).
-//! 2. [`measure`] makes them one after the other and sees to it that all fit into the time
-//!    ([`budget`]).
-//! 3. `section` makes a section of a page of each figure; `compare` says in a sentence what came
-//!    out.
+//! 2. [`measure`] makes them one after the other and keeps all within the time ([`budget`]).
+//! 3. `section` makes a section of a page of each figure; `compare` puts the result into a
+//!    sentence.
 //!
 //! Beside them [`bank`], the table of paper 003: the bank for several write concerns.
 //!

@@ -19,9 +19,9 @@ use crate::{
 pub struct Measurement {
     /// Work that is measured.
     pub work: Work,
-    /// The workload; or why it cannot be measured.
+    /// The workload; or the reason why it cannot be measured.
     pub spec: Result<WorkloadSpec, String>,
-    /// The targets that can do it.
+    /// Targets that can do the work.
     pub targets: Vec<TargetName>,
     /// Numbers of clients, one run each.
     pub clients: Vec<u32>,
@@ -78,7 +78,7 @@ impl Measurement {
         Ok(Self { work, spec, targets, clients })
     }
 
-    /// How many single runs one round of it has.
+    /// Number of single runs in one round of the measurement.
     pub fn runs(&self) -> usize {
         if self.spec.is_ok() { self.targets.len() * self.clients.len() } else { 0 }
     }
@@ -90,7 +90,7 @@ impl Measurement {
         format!("mongotx-bench {}", quoted.collect::<Vec<_>>().join(" "))
     }
 
-    /// How it is run.
+    /// Arguments of its runs.
     ///
     /// # Errors
     /// [`BenchError::Refused`], in the words of the command line.

@@ -1,5 +1,5 @@
-//! A figure of a paper as a section of the page: what the paper found, what came out here, the
-//! charts, the tables.
+//! A figure of a paper as a section of the page: the paper's finding, the result here, the charts,
+//! the tables.
 
 use super::{
     compare,

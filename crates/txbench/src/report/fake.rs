@@ -136,7 +136,7 @@ impl Nature {
     }
 }
 
-/// Mostly near one, now and then much more.
+/// A random factor: mostly near one, now and then much more.
 fn spread(random: &mut StdRng) -> f64 {
     let usual = random.random_range(0.7..1.3);
     if random.random_bool(0.01) { usual * random.random_range(2.0..12.0) } else { usual }

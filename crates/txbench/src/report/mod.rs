@@ -1,8 +1,8 @@
 //! The result of a benchmark, and the ways to show it: a table in the terminal, Markdown, JSON, one
 //! HTML page.
 //!
-//! [`result`] is what was counted; [`summary`] what it comes to; [`tables`] what is said of it.
-//! Nothing here measures.
+//! [`result`] is what was counted; [`summary`] has the figures computed from it; [`tables`] puts
+//! them into words. Nothing here measures.
 
 mod args;
 #[cfg(test)]

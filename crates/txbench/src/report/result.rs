@@ -19,7 +19,7 @@ pub struct BenchResult {
     pub title: String,
     /// The command line that repeats it.
     pub command: String,
-    /// Under what conditions was measured, a line each: machine, servers, data, durability.
+    /// Conditions of the measurement, a line each: machine, servers, data, durability.
     pub facts: Vec<String>,
     /// Every run, in the order they were made: targets take turns within a round.
     pub runs: Vec<RunResult>,

@@ -1,4 +1,4 @@
-//! One figure over several rounds: the median, and how far single rounds lie from it.
+//! One figure over several rounds: the median, the least and the most.
 
 /// The median of the rounds, with the least and the most.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -12,7 +12,7 @@ pub struct Spread {
 }
 
 impl Spread {
-    /// Of the values of all rounds; `None` when there are none.
+    /// The spread of the values of all rounds; `None` when there are none.
     pub fn of(values: impl IntoIterator<Item = f64>) -> Option<Self> {
         let mut values: Vec<f64> = values.into_iter().collect();
         values.sort_by(f64::total_cmp);

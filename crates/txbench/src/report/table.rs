@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 /// A report of tables.
 #[derive(Clone, Debug, Default)]
 pub struct Report {
-    /// Under what conditions was measured.
+    /// Conditions of the measurement.
     pub facts: Vec<String>,
     /// Tables of the report.
     pub tables: Vec<Table>,

@@ -1,4 +1,4 @@
-//! How a workload is run: the arguments that all of them share.
+//! Arguments that the runs of all workloads share.
 
 use std::num::{NonZeroU32, NonZeroU64};
 
@@ -79,7 +79,7 @@ impl RunArgs {
         Durability { nodes: self.write_concern, journaled: self.journal }
     }
 
-    /// How long a write waits for a rival's lock, with targets that wait.
+    /// Time that a write waits for a rival's lock in milliseconds, with targets that wait.
     pub fn lock_wait_ms(&self) -> u64 {
         self.lock_wait_ms.unwrap_or(100)
     }

@@ -26,7 +26,7 @@ use crate::{error::BenchError, measure::Second};
 pub const SUBCOMMAND: &str = "bench-clients";
 /// Time between two progress reports of a child.
 const EVERY: Duration = Duration::from_millis(250);
-/// How long a child may be silent: it answers every [`EVERY`], but while it connects and ends.
+/// Time that a child may be silent: it answers every [`EVERY`], except while it connects and ends.
 const SILENCE: Duration = Duration::from_secs(120);
 
 /// The parent's end of a child process.

@@ -23,7 +23,7 @@ use crate::{
 
 const FIRST_PAUSE: Duration = Duration::from_micros(500);
 const LONGEST_PAUSE: Duration = Duration::from_millis(50);
-/// How long a transaction is still tried again after the run was stopped.
+/// Time for which a transaction is still tried again after the run was stopped.
 const GRACE: Duration = Duration::from_secs(10);
 
 /// Times at which one client's transactions are due.
@@ -98,7 +98,7 @@ impl Worker {
         Ok(counts)
     }
 
-    /// Tries until it has ended.
+    /// Tries a transaction until it has ended.
     async fn transaction(
         &mut self,
         chosen: &Chosen,

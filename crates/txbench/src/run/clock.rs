@@ -46,7 +46,7 @@ impl Clock {
         self.phase.send_replace(Phase::Measure);
     }
 
-    /// From now on it is not measured any more, and nothing new is begun.
+    /// Ends the time that is measured; no transaction is begun from now on.
     pub(crate) fn stop(&self) {
         self.stopped_at.get_or_init(Instant::now);
         self.phase.send_replace(Phase::Stop);
@@ -61,14 +61,14 @@ impl Clock {
         self.stopped_at.get().map_or(Duration::ZERO, Instant::elapsed)
     }
 
-    /// The second of the time measured that this is, if it is measured now.
+    /// The second of the time measured that it is now, if it is being measured.
     pub(crate) fn second(&self) -> Option<usize> {
         let measured = *self.phase.borrow() == Phase::Measure;
         let since = self.measured_since.get().filter(|_| measured)?;
         usize::try_from(since.elapsed().as_secs()).ok()
     }
 
-    /// Sleeps until then, or until it is stopped; answers whether it was stopped.
+    /// Sleeps until then, or until the run is stopped; returns whether it was stopped.
     pub(crate) async fn sleep_until(&self, then: Instant) -> bool {
         let mut phase = self.phase.subscribe();
         let stopped = async { phase.wait_for(|phase| *phase == Phase::Stop).await.is_ok() };

@@ -11,12 +11,12 @@ use crate::{
 pub(crate) struct Contestant {
     pub(crate) target: TargetName,
     pub(crate) isolation: Isolation,
-    /// As results name it: with its level where one run has several.
+    /// Name in results: with its level where one run has several.
     pub(crate) name: String,
 }
 
 impl Contestant {
-    /// All of a run, in their order.
+    /// All contestants of a run, in their order.
     ///
     /// # Errors
     /// [`BenchError::Refused`] for a target that has none of the levels.

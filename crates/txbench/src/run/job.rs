@@ -25,7 +25,7 @@ pub struct Job {
     pub count: u32,
     /// Number of clients of all parts.
     pub of: u32,
-    /// Differs between runs, not between targets.
+    /// Seed of the part; it differs between runs, not between targets.
     pub seed: u64,
     /// Transactions a second that all parts together begin; `None`: as many as they can.
     pub rate: Option<f64>,
@@ -75,7 +75,7 @@ pub enum Answer {
     Progress {
         /// Counts since the run began.
         so_far: Second,
-        /// No client has anything more to do.
+        /// Whether no client has anything more to do.
         finished: bool,
     },
     /// The result of the part, at its end.

@@ -1,4 +1,4 @@
-//! Progress shown while a benchmark runs: how far it is, and what the clients do at this moment.
+//! Progress shown while a benchmark runs: the run under way, and the clients' rates at this moment.
 
 use std::{
     sync::{Mutex, PoisonError},
@@ -10,7 +10,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 use super::RunArgs;
 use crate::measure::Second;
 
-/// A rate is taken over at least this time.
+/// Least time over which a rate is taken.
 const LEAST: Duration = Duration::from_millis(500);
 
 /// The line at the bottom of the terminal. Nothing is shown where the output is none.

@@ -38,7 +38,7 @@ struct Sample {
 }
 
 impl Part {
-    /// Step 1, and the beginning of step 2.
+    /// Step 1, and the beginning of step 2: starts the clients.
     pub(crate) async fn start(job: &Job) -> Result<Self, BenchError> {
         let workload = job.workload.make()?;
         let target = (job.target.entry().connect)(job.connection.clone()).await?;

@@ -1,4 +1,4 @@
-//! A whole benchmark: which run comes after which.
+//! A whole benchmark: the order of its runs.
 //!
 //! 1. Refuse pairs that make no sense, before anything is started.
 //! 2. Start the servers, or take those that were named.
@@ -25,7 +25,7 @@ use crate::{
 const LONGEST_WARM_UP: Duration = Duration::from_secs(3);
 /// Databases that this process has loaded: each has a name of its own.
 static LOADED: AtomicU64 = AtomicU64::new(0);
-/// How often it is looked how far the clients are.
+/// Time between two looks at the clients' progress.
 const LOOK: Duration = Duration::from_millis(200);
 
 /// Runs a workload on its targets.
@@ -40,7 +40,7 @@ pub async fn run_workload(spec: &WorkloadSpec, args: &RunArgs, command: &str) ->
     run_on(&servers, spec, args, command).await
 }
 
-/// The same, on servers that are there.
+/// Runs a workload on its targets, on servers that are there.
 ///
 /// # Errors
 /// As [`run_workload`].
@@ -101,7 +101,7 @@ fn refuse_missing_nodes(workload: &dyn Workload, servers: &Servers, args: &RunAr
     Ok(())
 }
 
-/// Under what conditions is measured.
+/// Conditions of the measurement, a line each.
 async fn facts(workload: &dyn Workload, servers: &Servers, args: &RunArgs) -> Result<Vec<String>, BenchError> {
     let mut facts = vec![
         format!("Machine: {}. Clients and servers share it.", machine::describe()),
@@ -226,7 +226,8 @@ impl Plan<'_> {
         }
     }
 
-    /// Warms up, measures and stops; answers how long was measured, and what was used.
+    /// Warms up, measures and stops; returns the length of the measurement in seconds, and the
+    /// resources used.
     async fn measure(&self, server: &Bench, crew: &mut Crew) -> Result<(f64, Used), BenchError> {
         self.watch(crew, warm_up(self.args)).await?;
         let before = server.usage().await?;
@@ -245,7 +246,7 @@ impl Plan<'_> {
         Ok((seconds, used))
     }
 
-    /// Lets the clients work so long, or until none has anything more to do.
+    /// Lets the clients work for so long, or until none has anything more to do.
     async fn watch(&self, crew: &mut Crew, length: Duration) -> Result<(), BenchError> {
         let end = Instant::now() + length;
         loop {

@@ -7,7 +7,7 @@ use crate::{
     targets::{Acknowledged, Deployment, registry::TargetName},
 };
 
-/// The servers, those that are needed.
+/// The servers that the targets need.
 pub struct Servers {
     standalone: Option<Bench>,
     replica_set: Option<Bench>,
@@ -15,7 +15,7 @@ pub struct Servers {
 }
 
 impl Servers {
-    /// Starts those that the targets need, or takes those that were named.
+    /// Starts the servers that the targets need, or takes those that were named.
     ///
     /// # Errors
     /// [`BenchError::Refused`] for a server that was named and cannot be used,

@@ -13,7 +13,7 @@ pub enum Deployment {
     ReplicaSet(u8),
 }
 
-/// How many nodes must have a write before a commit is answered.
+/// Number of nodes that must have a write before a commit is answered.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Acknowledged {
     /// So many nodes, the primary included.
@@ -90,12 +90,14 @@ pub struct Connection {
     /// One of [`Traits::isolations`](super::Traits::isolations); a target without transactions
     /// ignores it.
     pub isolation: Isolation,
-    /// How long a write waits for a rival's lock before it is a conflict, with targets that wait.
+    /// Time that a write waits for a rival's lock before it is a conflict in milliseconds, with
+    /// targets that wait.
     pub lock_wait_ms: u64,
 }
 
 impl Connection {
-    /// For so many sessions, with the default of everything else; nothing waits for locks.
+    /// A connection for so many sessions, with the defaults of everything else; writes do not wait
+    /// for locks.
     pub fn new(uri: impl Into<String>, db: impl Into<String>, sessions: u32) -> Self {
         let (durability, isolation) = (Durability::default(), Isolation::default());
         Self { uri: uri.into(), db: db.into(), sessions, durability, isolation, lock_wait_ms: 0 }

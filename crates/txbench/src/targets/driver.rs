@@ -20,8 +20,8 @@ use crate::error::{BenchError, OpError, OpResult};
 
 /// Time for which the driver looks for a server.
 const SELECTION: Duration = Duration::from_secs(10);
-/// How long one write may wait for its acknowledgement by other nodes, unless the connection string
-/// has a `wTimeoutMS`.
+/// Time that one write may wait for its acknowledgement by other nodes, unless the connection
+/// string has a `wTimeoutMS`.
 const WRITE_TIMEOUT: Duration = Duration::from_secs(30);
 pub(crate) const DUPLICATE_KEY: i32 = 11_000;
 
@@ -71,7 +71,7 @@ impl CountingDriver {
         Concerns { durability: connection.durability, timeout: self.write_timeout }
     }
 
-    /// How long a commit may wait for other nodes.
+    /// Time that a commit may wait for other nodes.
     pub(crate) fn write_timeout(&self) -> Duration {
         self.write_timeout
     }
@@ -179,7 +179,7 @@ pub(crate) fn write_error(error: Error) -> OpError {
     }
 }
 
-/// How many updates of a command matched, by its answer.
+/// Number of a command's updates that matched, by its answer.
 pub(crate) fn matched(answer: &Document) -> OpResult<u64> {
     if let Ok(errors) = answer.get_array("writeErrors") {
         let codes = errors.iter().filter_map(|error| error.as_document()?.get_i32("code").ok());
@@ -194,7 +194,7 @@ pub(crate) fn matched(answer: &Document) -> OpResult<u64> {
     Ok(answer.get_i32("n").map_or(0, |n| u64::from(n.cast_unsigned())))
 }
 
-/// Whether the server was not reached, or what it said did not arrive.
+/// Whether the server was not reached, or its answer did not arrive.
 pub(crate) fn is_unreachable(error: &Error) -> bool {
     let kind = error.kind.as_ref();
     matches!(kind, ErrorKind::Io(_) | ErrorKind::ConnectionPoolCleared { .. } | ErrorKind::ServerSelection { .. })

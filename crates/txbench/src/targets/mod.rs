@@ -1,7 +1,7 @@
 //! Targets: the ways to do transactions that are compared. A folder each, and a line in
 //! [`registry`].
 //!
-//! A target never knows what workload runs on it. What it cannot do it says beforehand
+//! A target never knows what workload runs on it. It names the features that it has
 //! ([`Traits::features`]), so that a pair that makes no sense is refused before anything is
 //! started.
 //!
@@ -62,8 +62,8 @@ pub trait Target: Send + Sync {
     /// Waits until the work that goes on after the last answer is done.
     fn settle(&self) -> BoxFuture<'_, Result<(), BenchError>>;
 
-    /// Looks for what must not be left once nothing is in flight: locks, markers, logs of
-    /// transactions. The text says what was found.
+    /// Looks for locks, markers and logs of transactions, which must not be left once nothing is in
+    /// flight. The text says what was found.
     fn leftovers<'a>(&'a self, collections: &'a [&'a str]) -> BoxFuture<'a, Result<Option<String>, BenchError>>;
 
     /// Closes the connection of the target.

@@ -18,7 +18,7 @@ pub static TARGETS: &[&Entry] = &[
     &recipe::ENTRY,
 ];
 
-/// Broken on purpose, for tests: found by their names, and named nowhere.
+/// Targets that are broken on purpose, for tests: found by their names, and in no list.
 pub static HIDDEN: &[&Entry] = &[&faulty::LOST, &faulty::TWICE, &faulty::KEPT, &faulty::BUSY];
 
 fn every() -> impl Iterator<Item = &'static Entry> {

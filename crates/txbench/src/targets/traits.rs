@@ -71,11 +71,11 @@ pub struct Traits {
 }
 
 impl Traits {
-    /// Whether a transaction can have this level. Without transactions there are no levels, and
-    /// everything is as it is.
+    /// Checks that a transaction can have this level. A target without transactions has no levels,
+    /// and ignores it.
     ///
     /// # Errors
-    /// [`BenchError::Refused`], with what is possible.
+    /// [`BenchError::Refused`], with the possible levels.
     pub fn check_isolation(&self, level: Isolation) -> Result<(), BenchError> {
         if self.isolations.is_empty() || self.isolations.contains(&level) {
             return Ok(());
@@ -88,10 +88,10 @@ impl Traits {
         )))
     }
 
-    /// Whether answers can be as durable as this, on a server with nodes enough.
+    /// Checks that answers can be as durable as this, on a server with nodes enough.
     ///
     /// # Errors
-    /// [`BenchError::Refused`], with what is possible.
+    /// [`BenchError::Refused`], with the possible durability.
     pub fn check_durability(&self, durability: Durability) -> Result<(), BenchError> {
         if durability.journaled || self.unjournaled {
             return Ok(());

@@ -84,9 +84,9 @@ pub struct ClientId {
 pub struct Chosen {
     /// The kind of transaction, for the table: "new-order", "read", …
     pub kind: &'static str,
-    /// How many operations it counts for, where the workload counts operations.
+    /// Number of operations that it counts for, where the workload counts operations.
     pub operations: u32,
-    /// How long the client waits before it begins (keying and think time).
+    /// Time that the client waits before it begins (keying and think time).
     pub wait: Duration,
 }
 
@@ -174,9 +174,9 @@ pub trait Client: Send {
         BTreeMap::new()
     }
 
-    /// Called once, after the last transaction and outside what is measured. What
-    /// [`Workload::check`] has to know of this client (how far it came) is put into the data here:
-    /// the two may be in different processes.
+    /// Called once, after the last transaction and outside what is measured. The client puts the
+    /// facts about itself that [`Workload::check`] needs (its progress) into the data here: the two
+    /// may be in different processes.
     async fn finish(&mut self, _session: &mut dyn Session) -> OpResult<()> {
         Ok(())
     }

@@ -14,7 +14,7 @@ use crate::workload::tpcc::{
     input::{Line, NewOrder},
 };
 
-/// From the first item of one test to that of the next.
+/// Distance from the first item of one test to that of the next.
 const ITEMS_APART: u32 = 10;
 
 pub(super) async fn run(stage: &Stage) -> Vec<TestReport> {

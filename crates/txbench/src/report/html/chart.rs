@@ -92,9 +92,9 @@ pub struct Point {
     pub x: f64,
     /// Vertical position of the point; without meaning when the run is broken.
     pub y: f64,
-    /// The least of all rounds, with [`Self::most`].
+    /// Least value of all rounds.
     pub least: Option<f64>,
-    /// The most of all rounds.
+    /// Greatest value of all rounds.
     pub most: Option<f64>,
     /// Further remark about the point.
     pub note: String,
@@ -107,7 +107,7 @@ pub struct Point {
 pub struct Part {
     /// Name of the part.
     pub name: String,
-    /// Its colour, 0 to 8; `None`: that of the bar's target.
+    /// Colour of the part, 0 to 8; `None`: that of the bar's target.
     pub colour: Option<u8>,
 }
 
@@ -116,7 +116,7 @@ pub struct Part {
 pub struct Bar {
     /// The target that switches it.
     pub target: String,
-    /// The heading it stands under.
+    /// Heading that the bar stands under.
     pub group: String,
     /// A value for each part.
     pub values: Vec<f64>,

@@ -1,7 +1,7 @@
 //! A result as one page with interactive charts, readable without a network.
 //!
-//! What is shown is decided here ([`charts`], [`mod@page`]); the script in `page/` only draws what
-//! it is given ([`chart`]).
+//! [`charts`] and [`mod@page`] decide what is shown; the script in `page/` only draws what it is
+//! given ([`chart`]).
 
 pub mod chart;
 pub mod charts;

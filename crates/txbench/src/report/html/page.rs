@@ -20,7 +20,7 @@ const SCRIPTS: [&str; 5] = [
     include_str!("page/bars.js"),
     include_str!("page/page.js"),
 ];
-/// Nothing is loaded; only what stands in the page is run.
+/// Content security policy: nothing is loaded; only scripts and styles in the page count.
 const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'";
 
 /// A page with results.
@@ -30,7 +30,7 @@ pub struct Page {
     pub title: String,
     /// Command that repeats the run.
     pub command: String,
-    /// Under what conditions was measured.
+    /// Conditions of the measurement.
     pub facts: Vec<String>,
     /// The targets, in the order in which they are listed.
     pub targets: Vec<String>,

@@ -61,7 +61,7 @@ pub struct Figures {
 }
 
 impl Figures {
-    /// Of all rounds, none of them broken; `None` without rounds.
+    /// The figures of these rounds, none of them broken; `None` without rounds.
     pub(super) fn of(runs: &[&RunResult]) -> Option<Self> {
         let spread = |figure: fn(&RunResult) -> f64| Spread::of(runs.iter().map(|run| figure(run)));
         let each: Vec<Latencies> = runs.iter().map(|run| run.counts.latencies()).collect();

@@ -33,13 +33,13 @@ pub struct KindFigures {
     pub conflicts: BTreeMap<String, u64>,
     /// Conflicts, in percent of all attempts of this kind.
     pub conflicts_percent: f64,
-    /// Rolled back because the workload wants it so.
+    /// Number of transactions rolled back because the workload wants it so.
     pub rolled_back: u64,
     /// Number of transactions that were given up.
     pub given_up: u64,
 }
 
-/// Of every kind, in the order of their names.
+/// The figures of every kind, in the order of their names.
 pub(super) fn all(runs: &[&RunResult]) -> Vec<KindFigures> {
     let names: BTreeSet<&String> = runs.iter().flat_map(|run| run.counts.kinds.keys()).collect();
     names.into_iter().filter_map(|name| KindFigures::of(name, runs)).collect()

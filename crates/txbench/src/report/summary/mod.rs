@@ -42,8 +42,8 @@ pub struct Line {
     pub target: String,
     /// Number of rounds that were run.
     pub rounds: usize,
-    /// The figures. When the data was broken after any of the rounds there are none: then the
-    /// reason, which says how many rounds it was.
+    /// The figures; or, when the data was broken after any of the rounds, the reason, with the
+    /// number of such rounds.
     pub outcome: Result<Figures, String>,
 }
 
@@ -140,7 +140,7 @@ fn broken(runs: &[&RunResult]) -> Option<String> {
     })
 }
 
-/// Is it the target itself, or the target at one of several levels?
+/// Whether the name is the target itself, or the target at one of several levels.
 fn is_at_some_level(name: &str, target: &str) -> bool {
     name.strip_prefix(target).is_some_and(|rest| rest.is_empty() || rest.starts_with(", "))
 }

@@ -12,7 +12,7 @@ acknowledged commit; max is the longest of all rounds. conflicts: attempts that 
 time in milliseconds for each committed transaction; KB: what the server wrote for each.";
 const TPMC: &str = "tpmC: committed new orders a minute; those that are rolled back on purpose are not counted.";
 
-/// A column that stands between those that say what was run and the end.
+/// A column between those that identify the run and the end.
 struct Part {
     head: String,
     cell: Cell,

@@ -18,7 +18,7 @@ use super::{
 };
 use crate::error::{BenchError, OpError, OpResult};
 
-/// How long the last transactions may take to be finished, and the gateway to end.
+/// Time within which the last transactions have to be finished, and the gateway has to end.
 const END_LIMIT: Duration = Duration::from_secs(30);
 
 const WRITE_CONFLICT: i32 = 112;
@@ -47,9 +47,9 @@ pub static ENTRY: Entry = Entry {
 /// A gateway, and a driver on either side of it.
 struct Through {
     gateway: Gateway,
-    /// Through the gateway: what is measured.
+    /// The driver through the gateway, which is measured.
     driver: CountingDriver,
-    /// Past it: for loading and looking, as another tool would.
+    /// The driver past the gateway, for loading and checking, as another tool would do it.
     server: CountingDriver,
     connection: Connection,
 }

@@ -18,7 +18,7 @@ use super::{
 };
 use crate::error::BenchError;
 
-/// How long the last transactions may take to be finished.
+/// Time within which the last transactions have to be finished.
 const FLUSH_LIMIT: Duration = Duration::from_secs(30);
 
 /// The target of MongoTx as it is.
@@ -190,7 +190,7 @@ impl Target for MongoTx {
     }
 }
 
-/// No document may have anything of a transaction in it, as it is stored: says which one has.
+/// Looks for a document with anything of a transaction in its stored form, and names it.
 pub(super) async fn locked_document(
     stored: &mongodb::Database,
     collections: &[&str],

@@ -24,7 +24,7 @@ pub(super) struct MongoTxSession {
 }
 
 impl MongoTxSession {
-    /// With what [`Concerns`] made of this durability in the options.
+    /// A session with the options that [`Concerns`] has made for this durability.
     pub(super) fn new(
         session: Inner,
         db: Database,

@@ -6,7 +6,7 @@
 
 use bson::{Bson, Document};
 
-/// How far behind an array's end an element may be set; the server has a limit too.
+/// Distance behind an array's end at which an element may be set; the server has a limit too.
 const PADDING: usize = 10_000;
 
 /// The document after these operators.

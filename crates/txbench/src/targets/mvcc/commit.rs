@@ -25,7 +25,7 @@ use crate::{
     targets::driver::{in_doubt, is_not_durable, is_unreachable},
 };
 
-/// Times that a commit is sent whose answer does not come.
+/// Number of times that a commit without an answer is sent.
 const ATTEMPTS: u32 = 5;
 
 /// Commits. A transaction that has written nothing needs no command.
@@ -36,7 +36,7 @@ pub(super) async fn commit(store: &Store, tx: Tx) -> OpResult<()> {
     let mut filter = doc! {"_id": primary.id.bson(), LOCK_TX: tx.id};
     let mut update = doc! {"$unset": {LOCK: "", SINCE: ""}};
     if !finished.locked.is_empty() {
-        // Sent again it finds what it has done.
+        // Sent again, the commit finds the mark of its earlier copy.
         filter = doc! {"_id": primary.id.bson(), "$or": [{LOCK_TX: tx.id}, {DONE: tx.id}]};
         update.insert("$set", doc! {DONE: tx.id});
     }

@@ -1,6 +1,6 @@
-//! Ends a transaction whose client had to give it up without knowing what has become of it: the
-//! answer to a commit did not come, or a rollback was not done. Until the server is reached again
-//! its documents stay locked.
+//! Ends a transaction whose client had to give it up without knowing its outcome: the answer to a
+//! commit did not come, or a rollback was not done. Until the server is reached again its documents
+//! stay locked.
 
 use std::time::Duration;
 

@@ -24,10 +24,10 @@ use super::{
     work::{Doubt, Finished, Place, Work},
 };
 
-/// How long versions are kept after another one has been committed.
+/// Time that versions are kept after another one has been committed.
 pub(super) const KEEP: Duration = Duration::from_secs(6);
 const _: () = assert!(KEEP.as_secs() > 2 * READ_LIMIT.as_secs());
-/// Work that may wait; commits wait besides.
+/// Pieces of work that may wait; with more, commits wait, too.
 pub(super) const QUEUE: usize = 10_000;
 /// Transactions that are finished together.
 const BATCH: usize = 500;
@@ -36,7 +36,7 @@ const GARBAGE: usize = 500_000;
 /// Old versions removed by one command.
 const SWEEP: usize = 1_000;
 const SWEEP_EVERY: Duration = Duration::from_millis(500);
-/// How often unlocking is tried while the server is not reached, a second apart.
+/// Number of attempts at unlocking while the server is not reached, a second apart.
 const ATTEMPTS: u32 = 30;
 const PAUSE: Duration = Duration::from_secs(1);
 
@@ -156,7 +156,7 @@ fn unset(field: &str, ids: &[Bson]) -> Document {
     doc! {"q": {"_id": {"$in": ids}}, "u": {"$unset": {field: ""}}, "multi": true}
 }
 
-/// Sends updates until they are done, or it has been tried often enough.
+/// Sends updates until they are done, or [`ATTEMPTS`] is reached.
 async fn send(store: &Store, collection: &str, updates: Vec<Document>) -> bool {
     let command = doc! {"update": collection, "updates": updates, "ordered": true, "writeConcern": {"w": 1}};
     for attempt in 0..ATTEMPTS {

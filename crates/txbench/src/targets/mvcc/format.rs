@@ -1,4 +1,4 @@
-//! How versions are stored (paper 001, section 2.3), and read again.
+//! Stored form of versions (paper 001, section 2.3), and its reader.
 //!
 //! ```text
 //! {_id: {key: k, ver: 3}, …}                                      a committed version
@@ -123,7 +123,7 @@ impl Version {
         }
     }
 
-    /// As it is stored while it is not decided.
+    /// The stored form of a version that is not decided.
     pub(super) fn store(id: &VersionId, lock: &Lock, collection: &str, body: Option<&Document>) -> Document {
         let mut stored = doc! {"_id": id.bson(), LOCK: lock.bson()};
         if lock.decides(collection, id) {
@@ -150,7 +150,7 @@ pub(super) fn with_id(key: Bson, body: Document) -> Document {
     document
 }
 
-/// A document as it is loaded: its first version, committed.
+/// The stored form of a loaded document: its first version, committed.
 pub(super) fn first_version(mut document: Document) -> Result<Document, BenchError> {
     let (key, body) = split(&mut document)?;
     Ok(with_id(VersionId { key, ver: 1 }.bson(), body))

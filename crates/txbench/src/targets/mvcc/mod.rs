@@ -65,7 +65,7 @@ use super::{
 };
 use crate::error::BenchError;
 
-/// How long the last transactions may take to be finished.
+/// Time within which the last transactions have to be finished.
 const SETTLE: Duration = Duration::from_secs(60);
 
 /// The entry of the target.

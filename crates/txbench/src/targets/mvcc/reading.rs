@@ -31,7 +31,7 @@ use crate::{
     targets::Find,
 };
 
-/// How often a read is made again because transactions were decided meanwhile.
+/// Number of times that a read is repeated because transactions were decided meanwhile.
 const ROUNDS: usize = 20;
 /// Greatest number of keys in one command.
 const KEYS: usize = 1_000;
@@ -64,7 +64,7 @@ impl Round {
     }
 }
 
-/// A search, in the words of versions.
+/// A search, with filter and order for versions.
 struct Search<'f> {
     find: &'f Find,
     filter: Document,
@@ -130,7 +130,7 @@ impl Reader<'_> {
                 return Ok((round, fates));
             }
             self.help(&round, &fates, &mine).await;
-            // A rival that is at work may be done by the time of the next round.
+            // A rival that is at work may be done when the next round comes.
             fates.retain(|_, fate| *fate != Fate::Pending);
         }
         Err(OpError::Conflict("locked"))

@@ -21,7 +21,8 @@ use crate::{
     targets::{Change, Find, Session, TxOptions, Update, driver::Concerns},
 };
 
-/// How often a write is made again because a rival has committed between the read and the write.
+/// Number of times that a write is repeated because a rival has committed between the read and the
+/// write.
 const ATTEMPTS: usize = 5;
 
 pub(super) struct MvccSession {
@@ -214,7 +215,8 @@ impl Work<'_> {
         Ok(found.map(|version| Seen { version, at }))
     }
 
-    /// A document of its own or that was read before needs no command.
+    /// The document with this key. One of the transaction's own, or one that was read before, needs
+    /// no command.
     async fn by_key(&mut self, collection: &str, key: &Bson) -> OpResult<Option<Seen>> {
         let (at, place) = (Instant::now(), Key::of(key));
         if let Some(own) = self.tx.own(collection, &place) {

@@ -29,8 +29,8 @@ use crate::{
 /// Rivals may roll back a transaction that is not decided this long after its first write, by the
 /// server's clock. The same as MongoTx's.
 const LEASE: Duration = Duration::from_secs(10);
-/// How long a read of documents by their keys may take, and how old what it answered may be when a
-/// version is written on the strength of it. Old versions are kept for longer than both together.
+/// Time limit of a read of documents by their keys, and greatest age of its answer when a version
+/// is written that depends on it. Old versions are kept for longer than both together.
 pub(super) const READ_LIMIT: Duration = Duration::from_secs(2);
 const MAX_TIME_EXPIRED: i32 = 50;
 

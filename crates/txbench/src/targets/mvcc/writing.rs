@@ -50,7 +50,7 @@ pub(super) struct Own {
     pub(super) body: Option<Document>,
 }
 
-/// A version, and when the command that read it was sent.
+/// A version, and the time at which the command that read it was sent.
 #[derive(Clone)]
 pub(super) struct Seen {
     pub(super) version: Version,
@@ -70,7 +70,7 @@ impl Next {
         Self { own: Own { id: VersionId { key, ver: ver + 1 }, replaces: Some(ver), body }, seen: seen.at }
     }
 
-    /// Read too long ago to be written after.
+    /// Whether the version was read too long ago to be replaced.
     fn is_old(&self) -> bool {
         self.seen.elapsed() > READ_LIMIT
     }

@@ -16,7 +16,7 @@ use crate::{
     targets::driver::{in_doubt, is_not_durable},
 };
 
-/// Times that a commit is sent.
+/// Number of times that a commit is sent.
 const ATTEMPTS: usize = 10;
 
 /// Commits. The transaction is over afterwards, whatever the answer is.

@@ -82,7 +82,7 @@ impl Target for Native {
         Box::pin(async move { Ok(()) })
     }
 
-    /// Uncommitted writes are in no collection.
+    /// None: uncommitted writes are in no collection.
     fn leftovers<'a>(&'a self, _collections: &'a [&'a str]) -> BoxFuture<'a, Result<Option<String>, BenchError>> {
         Box::pin(async move { Ok(None) })
     }

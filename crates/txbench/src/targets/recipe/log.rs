@@ -94,7 +94,7 @@ impl Log {
         insert.write_concern(not_durable()).await.map(drop)
     }
 
-    /// Changes the state, if it is still the one before: answers whether it was.
+    /// Changes the state, if it is still the one before; returns whether it was.
     pub(super) async fn advance(&self, from: &str, to: &str, concern: WriteConcern) -> Result<bool, Error> {
         let update = doc! {"$set": {"state": to}, "$currentDate": {"lastModified": true}};
         let logs = self.logs();
@@ -137,7 +137,7 @@ impl Log {
         self.apply().await?;
         let applied = self.advance("pending", "applied", durable).await;
         let late = match applied.map_err(write_error) {
-            // Done here, and on too few other nodes: it is gone on with, and the answer says so.
+            // It is done here, and on too few other nodes: it is completed, and the answer says so.
             Err(unknown @ OpError::Unknown(_)) => Some(unknown),
             Err(error) => return Err(error),
             Ok(_) => None,

@@ -1,4 +1,4 @@
-//! Goes on with transactions that were left.
+//! Recovers transactions that clients have left.
 //!
 //! An initial one is canceled: nothing of it has happened. A pending one is gone through with from
 //! its changes on, an applied one from its marks on.
@@ -15,7 +15,8 @@ use super::{
 };
 use crate::error::{BenchError, OpError};
 
-/// How long nothing must have happened to a log of another process.
+/// Time for which a log of another process must be unchanged before it is recovered, in
+/// milliseconds.
 const LEASE_MS: i64 = 10_000;
 /// Transactions that are recovered at once; more are a reason to look for.
 const MOST: i64 = 100_000;

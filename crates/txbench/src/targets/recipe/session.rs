@@ -28,7 +28,7 @@ pub(super) struct RecipeSession {
     concern: WriteConcern,
     /// The changes of the open transaction.
     steps: Option<Vec<Step>>,
-    /// For what is done outside one, and for reading.
+    /// Session for reads, and for writes outside a transaction.
     plain: PlainSession,
     left: Left,
 }

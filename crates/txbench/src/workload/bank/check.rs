@@ -56,7 +56,7 @@ async fn tallies(session: &mut dyn Session, totals: &Totals) -> Result<BTreeMap<
     }
 }
 
-/// As many operations as were acknowledged, reads left out.
+/// Checks that the tallies have as many operations as were acknowledged, reads left out.
 fn acknowledged(options: &BankOptions, tallies: &BTreeMap<u32, Tally>, totals: &Totals) -> Check {
     let done = |tally: &Tally| tally.taken as u64 - (tally.without.len() + tally.unknown.len()) as u64;
     let (done, committed) = (tallies.values().map(done).sum::<u64>(), totals.committed);

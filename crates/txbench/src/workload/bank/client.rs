@@ -24,7 +24,7 @@ pub(super) struct BankClient {
     accounts: Arc<Accounts>,
     index: u32,
     replay: Replay,
-    /// For the reads alone: operations are the same whatever is read in between.
+    /// Source of the reads alone: operations are the same whatever is read in between.
     random: StdRng,
     next: Next,
     tally: Tally,

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::{money::Money, operation::Operation, source::Source, tally::Tally};
 use crate::error::BenchError;
 
-/// Operations in doubt on one account whose outcomes are all tried out.
+/// Greatest number of operations in doubt on one account whose outcomes are all tried out.
 const DOUBTS: usize = 12;
 
 /// An account as it was found.
@@ -88,7 +88,7 @@ impl Expected {
         self.balances[account as usize]
     }
 
-    /// All accounts together, likewise; and whether no operation is in doubt.
+    /// Sum of all accounts, likewise; and whether no operation is in doubt.
     pub(super) fn sum(&self) -> (i128, bool) {
         (self.balances.iter().map(|balance| i128::from(balance.0)).sum(), self.doubts.is_empty())
     }

@@ -181,7 +181,7 @@ mod tests {
         record[field].to_string().parse::<Money>().unwrap().0
     }
 
-    /// Adds up by the names of the fields, knowing nothing of how the records were made.
+    /// Adds the amounts up by the names of the fields, independently of the writer.
     #[test]
     fn balances_are_what_the_operations_before_add_up_to() {
         let (_folder, files) = written(3_000, 3, 5);

@@ -6,8 +6,8 @@
 //! | `money`, `accounts`, `operation` | the words: amounts, accounts, operations |
 //! | `generator`, `files`, `record` | draws operations; writes them as files in the paper's two shapes |
 //! | `source` | gives each client its part of the operations |
-//! | `client`, `posting`, `reads` | one client: what it chooses, how an operation is done, what it reads in between |
-//! | `tally`, `check`, `expected` | how far each client came; whether every account holds exactly what was acknowledged |
+//! | `client`, `posting`, `reads` | one client: its choices, its operations, its reads in between |
+//! | `tally`, `check`, `expected` | the progress of each client; the check that every account holds exactly what was acknowledged |
 //!
 //! Accounts have the fields of the paper's listing 4 (`Account`, `Balance`, `LastTxnSequence`,
 //! `LastUpdateTS`); money is in hundredths. `_id` is the number of the account, too: the target

@@ -1,4 +1,4 @@
-//! How an operation is done: one update for each account (paper 003, section IV-A), and its record
+//! Posting of an operation: one update for each account (paper 003, section IV-A), and its record
 //! in the audit.
 
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -62,7 +62,7 @@ pub(super) fn key(options: &BankOptions, accounts: &Accounts, ordinal: u32) -> D
     doc! {field: accounts.number(ordinal).as_ref()}
 }
 
-/// Updates an account and answers what the audit records of it.
+/// Updates an account and returns the audit's record of it.
 async fn modified(session: &mut dyn Session, accounts: &Accounts, effect: Effect, update: Update) -> OpResult<Bson> {
     let find = Find::new(update.filter).project(doc! {"Balance": 1});
     let changed = session.find_and_modify(ACCOUNTS, find, Modify::Update(update.update)).await?;

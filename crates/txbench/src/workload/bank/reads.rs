@@ -26,11 +26,11 @@ use crate::{
 
 /// The field of accounts that [`Read::BankSum`] needs; only there where sums are read.
 pub(super) const DEPOSITED: &str = "Deposited";
-/// Sums are only read over so many accounts: each is one answer.
+/// Greatest number of accounts over which sums are read: they have to fit into one answer.
 const SUMMED: u32 = 1_000;
 /// Number of the largest balances that one read returns.
 const LARGEST: u32 = 10;
-/// How many accounts are compared with the audit at once.
+/// Number of accounts that are compared with the audit at once.
 const COMPARED: usize = 10;
 
 /// The kinds of reads.
@@ -61,7 +61,7 @@ impl Read {
     }
 }
 
-/// How reads begin that have to be consistent with one another.
+/// Options of transactions whose reads have to be consistent with one another.
 pub(super) const CONSISTENT: TxOptions =
     TxOptions { isolation: Some(Isolation::RepeatableRead), durability: None, no_lost_updates: false };
 
@@ -89,7 +89,7 @@ impl Chosen {
         Self { read, accounts }
     }
 
-    /// Reads; answers whether what was seen may be.
+    /// Reads; returns whether the result is possible.
     pub(super) async fn attempt(&self, session: &mut dyn Session, accounts: &Accounts) -> OpResult<bool> {
         match self.read {
             Read::Balance => self.balance(session, accounts).await,

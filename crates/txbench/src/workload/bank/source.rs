@@ -6,8 +6,8 @@ use std::{path::PathBuf, sync::Arc};
 use super::{accounts::Accounts, files::ACCOUNTS_FILE, generator::Generator, operation::Operation, record::AnyRecord};
 use crate::{error::BenchError, workload::documents::Documents};
 
-/// When the operations are done once more (`--endless`), so much is added to each sequence number.
-/// No operation has a larger one to begin with.
+/// Distance of the sequence numbers of two laps (`--endless`). No operation has a larger number to
+/// begin with.
 pub(super) const LAP: i64 = 1_000_000_000;
 
 /// All operations, and the accounts that they are on.
@@ -131,7 +131,7 @@ enum Part {
         file: Option<Documents<AnyRecord>>,
         /// Position in the file of the next operation.
         at: u64,
-        /// How many clients share the file, and at which operations this one's turn is.
+        /// Number of clients that share the file, and this one's turn among their operations.
         sharers: u64,
         turn: u64,
     },

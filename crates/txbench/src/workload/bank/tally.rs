@@ -1,4 +1,4 @@
-//! How far a client came in its part of the operations, so that the check knows exactly which ones
+//! Progress of a client in its part of the operations, by which the check knows exactly which ones
 //! were acknowledged.
 //!
 //! Each client leaves it at its end in a document that the load has made for it: one for each
@@ -14,7 +14,7 @@ use crate::{
     targets::{Session, TxOptions, Update},
 };
 
-/// Clients that there can be.
+/// Greatest number of clients.
 const CLIENTS: i64 = 1_000;
 /// Operations that one client may leave undone or in doubt before the run is given up.
 const EXCEPTIONS: usize = 10_000;
@@ -75,7 +75,7 @@ impl Tally {
         };
     }
 
-    /// The last operation is not tried any more.
+    /// Notes that the last operation is not tried any more.
     fn close(&mut self) {
         match self.open.take() {
             None => {}

@@ -18,7 +18,7 @@ use crate::{
     workload::{Chosen, Client, Done},
 };
 
-/// The server and this program may differ by so much when they measure.
+/// Difference that the distances of the server and of this program may have, in metres.
 const TOLERANCE_M: f64 = 0.1;
 
 /// The search that a client makes.
@@ -73,8 +73,8 @@ impl Client for CheckinClient {
 }
 
 impl Search {
-    /// The nearest points, in the order of their distance. Looks farther as long as there are too
-    /// few.
+    /// The nearest points, in the order of their distance. Searches farther as long as there are
+    /// too few.
     async fn nearest(&self, session: &mut dyn Session, origin: Point) -> OpResult<Vec<Document>> {
         let mut radius_m = self.first_radius_m;
         loop {

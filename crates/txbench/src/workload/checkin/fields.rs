@@ -1,4 +1,4 @@
-//! In which fields of a record its point is: as named (`--fields`), or guessed.
+//! The fields of a record that hold its point: as named (`--fields`), or guessed.
 
 use std::str::FromStr;
 

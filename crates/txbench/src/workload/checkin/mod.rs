@@ -137,7 +137,7 @@ impl Workload for CheckIns {
         Ok(Box::new(CheckinClient::new(self.search.clone(), id.seed)))
     }
 
-    /// As many check-ins are counted as were acknowledged, and no point is gone.
+    /// Checks that as many check-ins are counted as were acknowledged, and that no point is gone.
     async fn check(&self, session: &mut dyn Session, totals: &Totals) -> Check {
         let mut pages = Pages::new(POINTS, doc! {"checkins": 1});
         let (mut points, mut checkins) = (0, 0);

@@ -17,7 +17,7 @@ pub(super) struct Point {
 }
 
 impl Point {
-    /// If it is one; the text names the coordinate that is not.
+    /// Makes a point, if the coordinates are in range; the text names the one that is not.
     pub(super) fn new(longitude: f64, latitude: f64) -> Result<Self, String> {
         for (name, value, most) in [("longitude", longitude, 180.0), ("latitude", latitude, 90.0)] {
             if !(-most..=most).contains(&value) {
@@ -27,7 +27,8 @@ impl Point {
         Ok(Self { longitude, latitude })
     }
 
-    /// So many degrees to the east and to the north, around the date line, and at most to a pole.
+    /// The point so many degrees to the east and to the north, around the date line, and at most to
+    /// a pole.
     pub(super) fn shifted(self, east: f64, north: f64) -> Self {
         let longitude = (self.longitude + east + 180.0).rem_euclid(360.0) - 180.0;
         Self { longitude, latitude: (self.latitude + north).clamp(-90.0, 90.0) }

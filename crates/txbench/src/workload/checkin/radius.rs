@@ -1,4 +1,4 @@
-//! How far the first search of a check-in looks.
+//! Radius of a check-in's first search.
 //!
 //! An application knows how dense its points are. Here it is measured: from some origins like those
 //! of the check-ins, the distance within which there are enough points. The first search looks as
@@ -13,7 +13,7 @@ use super::point::Point;
 const WORK: usize = 5_000_000;
 /// Origins that are tried, if that is not too much work.
 const ORIGINS: usize = 200;
-/// Users are within so many degrees, north or south and east or west, of one of the points.
+/// Distance of users from one of the points, in degrees, north or south and east or west.
 const NEARBY: f64 = 0.05;
 
 /// Place of a user: near one of the points, chosen at random.

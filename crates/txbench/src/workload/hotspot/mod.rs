@@ -73,7 +73,7 @@ impl Workload for HotSpot {
         Ok(Box::new(HotSpotClient { random, options: self.0.clone(), chosen: Vec::new() }))
     }
 
-    /// Every acknowledged increment is there, and no other.
+    /// Checks that every acknowledged increment is there, and no other.
     async fn check(&self, session: &mut dyn Session, totals: &Totals) -> Check {
         let found = session.find(COUNTERS, Find::new(doc! {})).await?;
         let sum: i64 = found.iter().filter_map(|counter| counter.get_i64("count").ok()).sum();

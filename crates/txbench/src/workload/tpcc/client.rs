@@ -25,7 +25,7 @@ use crate::{
 /// other.
 const CARDS: u64 = 1;
 const INPUTS: u64 = 2;
-/// Orders made, for the check.
+/// Effect with the number of orders made, for the check.
 pub(super) const ORDERS: &str = "orders";
 /// Effect with the sum of all payments in cents, for the check.
 pub(super) const PAID_CENTS: &str = "paid cents";
@@ -63,7 +63,7 @@ impl TpccClient {
         }
     }
 
-    /// How long the user needs before this transaction begins: to think about the last answer, and
+    /// Time that the user needs before this transaction begins: to think about the last answer, and
     /// to type.
     fn wait(&mut self, kind: Kind) -> Duration {
         if self.options.think_time == 0.0 {

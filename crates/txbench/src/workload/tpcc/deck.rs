@@ -9,7 +9,7 @@ use super::{draw::Draw, kind::Kind};
 /// Number of cards of each kind in one deck.
 const CARDS: [(Kind, usize); 5] =
     [(Kind::NewOrder, 10), (Kind::Payment, 10), (Kind::OrderStatus, 1), (Kind::Delivery, 1), (Kind::StockLevel, 1)];
-/// No think time is longer than so many times the mean (clause 5.2.5.4).
+/// Greatest think time, as a multiple of the mean (clause 5.2.5.4).
 const LONGEST_THINK: f64 = 10.0;
 
 /// The deck of one terminal.
@@ -27,7 +27,7 @@ impl Deck {
     }
 }
 
-/// How long an answer of this kind is looked at: the negative exponential distribution of clause
+/// Time that an answer of this kind is looked at: the negative exponential distribution of clause
 /// 5.2.5.4.
 pub fn think_time(kind: Kind, draw: &mut Draw) -> Duration {
     kind.mean_think_time().mul_f64((-(1.0 - draw.fraction()).ln()).min(LONGEST_THINK))

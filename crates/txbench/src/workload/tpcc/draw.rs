@@ -29,12 +29,12 @@ impl Draw {
         self.0.random_range(range)
     }
 
-    /// The same of amounts of money.
+    /// An amount of money from `range`, each as likely as the others.
     pub fn cents(&mut self, range: RangeInclusive<i64>) -> i64 {
         self.0.random_range(range)
     }
 
-    /// Whether something happens that happens in so many percent of the cases.
+    /// True in so many percent of the calls.
     pub fn percent(&mut self, percent: u32) -> bool {
         self.uniform(1..=100) <= percent
     }

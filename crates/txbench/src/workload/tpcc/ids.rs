@@ -54,7 +54,7 @@ impl Order {
     }
 }
 
-/// `_id` of what a warehouse has of an item.
+/// `_id` of a warehouse's stock of an item.
 pub fn stock(warehouse: u32, item: u32) -> i64 {
     i64::from(warehouse) * 1_000_000 + i64::from(item)
 }

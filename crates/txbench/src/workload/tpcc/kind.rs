@@ -1,4 +1,5 @@
-//! The five kinds of transaction, and how long a terminal's user takes for each (clause 5.2.5.7).
+//! The five kinds of transaction, and the times that a terminal's user takes for each (clause
+//! 5.2.5.7).
 
 use std::{fmt, str::FromStr, time::Duration};
 
@@ -35,7 +36,7 @@ impl Kind {
         }
     }
 
-    /// How long the input takes to be typed, at least.
+    /// Least time that the user takes to type the input.
     pub fn keying_time(self) -> Duration {
         Duration::from_secs(match self {
             Self::NewOrder => 18,
@@ -44,7 +45,7 @@ impl Kind {
         })
     }
 
-    /// The mean of the time that its answer is looked at.
+    /// Mean time that the user looks at the answer.
     pub fn mean_think_time(self) -> Duration {
         Duration::from_secs(match self {
             Self::NewOrder | Self::Payment => 12,

@@ -2,7 +2,7 @@
 //! specification, on documents. "Clause" in this folder means a clause of that specification.
 //!
 //! [`load`] fills the database with [`rows`] in one of three layouts ([`schema`]); a client deals
-//! transactions ([`deck`]), draws their [`input`] and runs them ([`tx`]); [`check`] looks at the
+//! transactions ([`deck`]), draws their [`input`] and runs them ([`tx`]); [`check`] checks the
 //! consistency conditions afterwards.
 //!
 //! Deliberately absent: terminals with screens, and the queue of deferred deliveries (clause

@@ -14,8 +14,8 @@ use crate::{
     targets::{Change, Find, Index, Session, TxOptions, Update},
 };
 
-/// The primary key of a table: its fields from the last to the first, each with how many numbers
-/// the next ones have a place for. 0: the rest.
+/// The primary key of a table: its fields from the last to the first, each with the number of
+/// values that the next ones have a place for. 0: the rest.
 type Key = &'static [(&'static str, i64)];
 
 const PLACES_OF_ORDERS: i64 = 10_000_000_000;

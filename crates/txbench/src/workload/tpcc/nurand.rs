@@ -8,10 +8,10 @@ use super::{
     scale::{FULL_CUSTOMERS, FULL_ITEMS, FULL_NAMES, Scale},
 };
 
-/// How far the constant for last names of a run may be from the one that the names were loaded with
-/// (clause 2.1.6.1).
+/// Distance that the constant for last names of a run may have from the one that the names were
+/// loaded with (clause 2.1.6.1).
 const DELTA: RangeInclusive<u32> = 65..=119;
-/// Distances in [`DELTA`] that are not allowed all the same.
+/// Distances in [`DELTA`] that are not allowed.
 const NO_DELTA: [u32; 2] = [96, 112];
 
 /// One distribution: `NURand(A, x, y)` with its constant C.

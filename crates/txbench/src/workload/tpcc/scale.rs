@@ -1,5 +1,5 @@
-//! How many rows there are (clauses 1.2.1 and 4.3.3), and smaller databases of the same shape for
-//! small machines.
+//! Numbers of rows (clauses 1.2.1 and 4.3.3), and smaller databases of the same shape for small
+//! machines.
 
 /// Districts of a warehouse; not scaled.
 pub const DISTRICTS: u32 = 10;
@@ -9,8 +9,8 @@ pub const FULL_CUSTOMERS: u32 = 3_000;
 pub const FULL_ITEMS: u32 = 100_000;
 /// Number of different last names.
 pub const FULL_NAMES: u32 = 1_000;
-/// The smallest that makes sense: an order has up to 15 items, and there must be old and new
-/// orders.
+/// Least number of customers of a district: an order has up to 15 items, and there must be old and
+/// new orders.
 const FEWEST_CUSTOMERS: u32 = 30;
 const FEWEST_ITEMS: u32 = 100;
 
@@ -28,7 +28,8 @@ pub struct Scale {
 }
 
 impl Scale {
-    /// So many warehouses, each with `factor` (0 to 1) of its items, customers and orders.
+    /// The size of so many warehouses, each with `factor` (0 to 1) of its items, customers and
+    /// orders.
     pub fn new(warehouses: u32, factor: f64) -> Self {
         let scaled = |full: u32, fewest: u32| ((f64::from(full) * factor).ceil() as u32).clamp(fewest, full);
         let items = scaled(FULL_ITEMS, FEWEST_ITEMS);
@@ -45,17 +46,17 @@ impl Scale {
         self.factor
     }
 
-    /// Different last names: three customers of a district share one.
+    /// Number of different last names: three customers of a district share one.
     pub fn names(&self) -> u32 {
         self.customers.div_ceil(3)
     }
 
-    /// Of a district's first orders, those that are delivered: 2,100 of 3,000 (clause 4.3.3.1).
+    /// Number of a district's first orders that are delivered: 2,100 of 3,000 (clause 4.3.3.1).
     pub fn delivered(&self) -> u32 {
         self.customers * 7 / 10
     }
 
-    /// Order lines, about: an order has 5 to 15.
+    /// Number of order lines, about: an order has 5 to 15.
     pub fn lines_about(&self) -> u64 {
         self.of_districts(self.customers) * 10
     }

@@ -1,4 +1,4 @@
-//! How the nine tables are laid out in collections, and which indexes the transactions need.
+//! Layouts of the nine tables in collections, and the indexes that the transactions need.
 
 use bson::{Document, doc};
 use serde::{Deserialize, Serialize};

@@ -103,8 +103,8 @@ impl Workload for Tpcc {
         Ok(Box::new(TpccClient::new(&self.0, id)))
     }
 
-    /// The consistency conditions of the specification; that no row is lost of those that are never
-    /// removed; that what was acknowledged is there.
+    /// Checks the consistency conditions of the specification, that no row is lost of those that
+    /// are never removed, and that all that was acknowledged is there.
     async fn check(&self, session: &mut dyn Session, totals: &Totals) -> Check {
         let scale = self.0.scale();
         let state = read(session, self.0.schema, &scale).await?;

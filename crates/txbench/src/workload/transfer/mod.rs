@@ -103,7 +103,7 @@ impl Workload for Transfers {
         Ok(Box::new(TransferClient { random, documents: documents.cast_signed(), transfer, reads_first }))
     }
 
-    /// No money made or lost.
+    /// Checks that no money was made or lost.
     async fn check(&self, session: &mut dyn Session, _totals: &Totals) -> Check {
         let found = session.find(ACCOUNTS, Find::new(doc! {}).project(doc! {"balance": 1})).await?;
         let sum: i64 = found.iter().filter_map(|account| account.get_i64("balance").ok()).sum();
@@ -185,7 +185,7 @@ impl Transfer {
         Self { from, to: (from + step) % documents, amount: random.random_range(1..=100) }
     }
 
-    /// Reads both accounts. Answers what gives them their new balances.
+    /// Reads both accounts. Returns the updates that give them their new balances.
     async fn read(self, session: &mut dyn Session) -> OpResult<[Update; 2]> {
         let from = set(session, self.from, -self.amount).await?;
         Ok([from, set(session, self.to, self.amount).await?])

@@ -55,7 +55,7 @@ impl YcsbClient {
         })
     }
 
-    /// `inserted` is how many inserts the transaction has already.
+    /// Draws an operation; `inserted` is the number of inserts that the transaction has already.
     fn draw(&mut self, kind: Kind, inserted: u64) -> Operation {
         if kind == Kind::Insert {
             return Operation::Insert(self.keys.next_to_insert(inserted));
@@ -77,7 +77,7 @@ impl YcsbClient {
         Written(field, record::value(&self.options, &mut self.random))
     }
 
-    /// A record that is updated must not change after it was read.
+    /// Options of the transaction: a record that is updated must not change after it was read.
     fn transaction(&self) -> TxOptions {
         let depends = self.chosen.iter().any(|operation| matches!(operation, Operation::ReadModifyWrite(..)));
         TxOptions { no_lost_updates: depends, ..TxOptions::default() }

@@ -1,4 +1,4 @@
-//! How a client chooses records, by name. [`super::keys`] chooses.
+//! Distributions of a client's choices of records. [`super::keys`] chooses.
 
 use std::fmt;
 

@@ -10,7 +10,7 @@ use rand_distr::{Distribution as _, Zipf};
 use super::{distribution::Distribution, options::YcsbOptions};
 use crate::{error::BenchError, workload::ClientId};
 
-/// YCSB's constant: how unequal zipfian choices are.
+/// YCSB's constant of the zipfian distribution: the larger, the more unequal the choices.
 const SKEW: f64 = 0.99;
 
 /// One client's choices. It knows the records that were loaded and those that it has inserted
@@ -39,12 +39,12 @@ impl Keys {
         }
     }
 
-    /// From 0, the most popular first; always one that was loaded.
+    /// Rank of a record that was loaded, from 0, the most popular first.
     fn rank(&self, random: &mut StdRng) -> u64 {
         (self.zipf.sample(random) as u64).clamp(1, self.loaded) - 1
     }
 
-    /// The record so many before the last one.
+    /// The record that came so many before the last one.
     fn by_age(&self, age: u64) -> u64 {
         match self.inserted.checked_sub(age + 1) {
             Some(nth) => self.nth_inserted(nth),

@@ -5,8 +5,8 @@
 //! fields, which every write raises, so that a run can be checked: writes that were acknowledged
 //! are there, and no others.
 //!
-//! `mix` is which operations; `keys` is on which records; `record` is what they look like; `client`
-//! carries them out.
+//! `mix` chooses operations; `keys` chooses records; `record` has their form; `client` carries the
+//! operations out.
 
 mod client;
 mod distribution;
@@ -71,7 +71,7 @@ impl Workload for Ycsb {
         vec![RECORDS]
     }
 
-    /// Inserted keys would be inserted again.
+    /// Not reusable: another run would insert the same keys again.
     fn reusable(&self) -> bool {
         self.mix.insert == 0.0
     }
@@ -94,8 +94,8 @@ impl Workload for Ycsb {
         Ok(Box::new(YcsbClient::new(&self.options, self.mix, id)?))
     }
 
-    /// As many records as were loaded and inserted, each whole, with as many writes as were
-    /// acknowledged.
+    /// Checks that there are as many records as were loaded and inserted, each whole, with as many
+    /// writes as were acknowledged.
     async fn check(&self, session: &mut dyn Session, totals: &Totals) -> Check {
         let uncertain = totals.unknown * u64::from(self.options.operations);
         let (mut found, mut writes, mut last) = (0_u64, 0_u64, None);

@@ -5,9 +5,9 @@ use rand::{RngExt, SeedableRng, distr::Alphanumeric, rngs::StdRng};
 
 use super::{keys::key, options::YcsbOptions};
 
-/// The collection, YCSB's own name for it.
+/// Name of the collection, as in YCSB.
 pub(super) const RECORDS: &str = "usertable";
-/// How often a record was written since it came.
+/// Name of the field that counts a record's writes since it came.
 pub(super) const WRITTEN: &str = "writes";
 
 /// The record with this number.
@@ -30,7 +30,7 @@ pub(super) fn value(options: &YcsbOptions, random: &mut StdRng) -> String {
     random.sample_iter(Alphanumeric).take(options.field_bytes as usize).map(char::from).collect()
 }
 
-/// How often it was written; or what is wrong with it.
+/// Number of a record's writes; or the fault in the record.
 pub(super) fn writes(options: &YcsbOptions, record: &Document) -> Result<u64, String> {
     let whole = |field| record.get_str(name(field)).is_ok_and(|value| value.len() == options.field_bytes as usize);
     if record.len() != 2 + options.fields as usize || !(0..options.fields).all(whole) {

@@ -12,7 +12,7 @@ use crate::{
     },
 };
 
-/// As many views can be chosen from; later rounds are left out first.
+/// Greatest number of views to choose from; later rounds are left out first.
 const MOST_VIEWS: usize = 30;
 
 /// The figure of these runs, of one workload.

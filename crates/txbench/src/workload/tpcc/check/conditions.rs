@@ -40,7 +40,7 @@ fn of_warehouse(found: &mut Found, state: &State, warehouse: u32, ytd: i64) {
     found.expect(8, ytd, paid, || format!("warehouse {warehouse}: W_YTD and the sum of H_AMOUNT"));
 }
 
-/// Conditions 2, 3, 4, 9 and 11.
+/// Checks conditions 2, 3, 4, 9 and 11.
 fn of_district(
     found: &mut Found,
     state: &State,
@@ -69,7 +69,7 @@ fn of_district(
     });
 }
 
-/// Conditions 5, 6 and 7, which are about single orders.
+/// Checks conditions 5, 6 and 7, which are about single orders.
 fn of_orders(found: &mut Found, state: &State) {
     for (order, of) in &state.orders {
         let is_new = state.new_orders.contains(order);

@@ -15,7 +15,7 @@ pub use state::State;
 /// A condition that does not hold somewhere.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Violation {
-    /// 1 to 12: the last number of the clause.
+    /// Number of the condition, 1 to 12: the last number of the clause.
     pub condition: u8,
     /// The fault, with its warehouse, district, order or customer.
     pub what: String,
@@ -27,7 +27,7 @@ impl std::fmt::Display for Violation {
     }
 }
 
-/// The violations as one text: how many, and the first of each condition.
+/// The violations as one text: their number, and the first of each condition.
 pub fn tell(violations: &[Violation]) -> String {
     let mut first: Vec<&Violation> = Vec::new();
     for violation in violations {

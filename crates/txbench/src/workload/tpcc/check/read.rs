@@ -17,7 +17,7 @@ use crate::{
 /// Reads everything, outside a transaction: nothing may be in flight.
 ///
 /// # Errors
-/// Those of the target; [`crate::error::OpError::Fatal`] for a row that has not its fields.
+/// The target's errors; [`crate::error::OpError::Fatal`] for a row without its fields.
 pub async fn read(session: &mut dyn Session, schema: Schema, scale: &Scale) -> OpResult<State> {
     let mut reader = Reader { session, schema, state: State::default() };
     reader.warehouses().await?;

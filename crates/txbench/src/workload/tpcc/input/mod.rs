@@ -93,7 +93,7 @@ pub struct Delivery {
     pub carrier: u32,
 }
 
-/// A question for what is running out (clause 2.8.1).
+/// Input of a stock-level query (clause 2.8.1).
 #[derive(Clone, Copy, Debug)]
 pub struct StockLevel {
     /// District of the terminal.

@@ -29,14 +29,14 @@ pub struct Load {
     pub natural_keys: bool,
     /// Seed of the values.
     pub seed: u64,
-    /// Makes the constants of the distributions.
+    /// Seed of the distributions' constants.
     pub constants_seed: u64,
 }
 
 /// Makes the collections and fills them.
 ///
 /// # Errors
-/// Those of the target.
+/// The target's errors.
 pub async fn load(target: &dyn Target, load: &Load, progress: Progress<'_>) -> Result<(), BenchError> {
     for (collection, mut indexes) in load.schema.collections() {
         if let Some(natural) = natural::index(collection).filter(|_| load.natural_keys) {
@@ -60,7 +60,7 @@ pub async fn load(target: &dyn Target, load: &Load, progress: Progress<'_>) -> R
 }
 
 impl Load {
-    /// Values that depend on nothing but the seed and on what they are for.
+    /// A source of values that depend only on the seed and on their purpose.
     fn draw(&self, warehouse: u32, part: u32) -> Draw {
         Draw::new(self.seed, (u64::from(warehouse) << 32) + u64::from(part))
     }

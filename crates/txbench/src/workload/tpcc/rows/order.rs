@@ -105,7 +105,7 @@ impl OrderRow {
 }
 
 impl LineRow {
-    /// The document of its own.
+    /// The document of a line, where lines are documents of their own.
     pub fn document(&self, of: Order) -> Document {
         let Order { district, number } = of;
         let (warehouse, district) = (i64::from(district.warehouse), i64::from(district.number));

@@ -13,7 +13,7 @@ use crate::{
 /// first name.
 ///
 /// # Errors
-/// [`crate::error::OpError::Fatal`] if there is none; those of the target.
+/// [`crate::error::OpError::Fatal`] if there is none; the target's errors.
 pub async fn find(work: &mut Work<'_>, who: &Who, fields: &[&str]) -> OpResult<(Customer, Document)> {
     let (district, last) = match who {
         Who::Number(customer) => return Ok((*customer, work.row(CUSTOMER, customer.id(), fields).await?)),

@@ -57,11 +57,11 @@ struct Read {
     items: BTreeMap<i64, Document>,
 }
 
-/// All of the transaction but its begin and its end. With an item that does not exist everything is
+/// Runs the transaction without its begin and its end. If an item does not exist, everything is
 /// done that can be (clause 2.4.2.3), and the caller rolls back.
 ///
 /// # Errors
-/// Those of the target; a conflict if a row changed since it was read.
+/// The target's errors; a conflict if a row changed since it was read.
 pub async fn run(work: &mut Work<'_>, input: &NewOrder, at: DateTime) -> OpResult<Answer> {
     let all: Vec<&Line> = input.lines.iter().collect();
     let (district, number, read, stocks) = if work.how.writes_first {
@@ -169,7 +169,7 @@ fn total(answer: &Answer, district: &Document, read: &Read) -> OpResult<i64> {
     Ok(with_taxes(sum, discount, tax))
 }
 
-/// Rounded to cents; discount and tax in hundredths of a percent.
+/// The sum with taxes, rounded to cents; discount and tax in hundredths of a percent.
 fn with_taxes(sum_cents: i64, discount: i64, tax: i64) -> i64 {
     const WHOLE: i64 = 10_000;
     (sum_cents * (WHOLE - discount) * (WHOLE + tax) + WHOLE * WHOLE / 2) / (WHOLE * WHOLE)

@@ -21,10 +21,10 @@ pub struct Answer {
     pub newest: Option<Shown>,
 }
 
-/// All of the transaction but its begin and its end.
+/// Runs the transaction without its begin and its end.
 ///
 /// # Errors
-/// Those of the target.
+/// The target's errors.
 pub async fn run(work: &mut Work<'_>, who: &Who) -> OpResult<Answer> {
     let (customer, row) = customer::find(work, who, &["C_BALANCE", "C_FIRST", "C_MIDDLE", "C_LAST"]).await?;
     let newest = orders::newest(work, customer).await?;

@@ -1,5 +1,5 @@
-//! Payment (clause 2.5): what is paid goes to the warehouse's and the district's sums, the
-//! customer's balance, and the history.
+//! Payment (clause 2.5): the amount goes to the warehouse's and the district's sums, the customer's
+//! balance, and the history.
 
 use bson::{Bson, DateTime, Document, doc};
 
@@ -38,7 +38,7 @@ const OF_CUSTOMER: &[&str] = &[
     "C_PAYMENT_CNT",
     "C_DATA",
 ];
-/// The longest that a customer's data may be.
+/// Greatest length of a customer's data, in characters.
 const DATA_CHARS: usize = 500;
 
 /// Output of the terminal (clause 2.5.3.3), in part.
@@ -52,10 +52,10 @@ pub struct Answer {
     pub bad_credit: bool,
 }
 
-/// All of the transaction but its begin and its end.
+/// Runs the transaction without its begin and its end.
 ///
 /// # Errors
-/// Those of the target; a conflict if the customer changed since it was read.
+/// The target's errors; a conflict if the customer changed since it was read.
 pub async fn run(work: &mut Work<'_>, input: &Payment, at: DateTime) -> OpResult<Answer> {
     if work.how.writes_first {
         let names = add_to_sums(work, input).await?;
@@ -67,7 +67,7 @@ pub async fn run(work: &mut Work<'_>, input: &Payment, at: DateTime) -> OpResult
     pay(work, input, customer, row, &names, at).await
 }
 
-/// The customer; their row where it is not answered by the update.
+/// The customer, with the row where the update does not return it.
 async fn find(work: &mut Work<'_>, who: &Who) -> OpResult<(Customer, Document)> {
     match (work.how.find_and_modify, who) {
         (true, Who::Number(customer)) => Ok((*customer, Document::new())),
@@ -76,7 +76,8 @@ async fn find(work: &mut Work<'_>, who: &Who) -> OpResult<(Customer, Document)> 
     }
 }
 
-/// The warehouse's and the district's sums of the year; answers what the history says of them.
+/// Adds to the warehouse's and the district's sums of the year; returns the history's text about
+/// them.
 async fn add_to_sums(work: &mut Work<'_>, input: &Payment) -> OpResult<String> {
     let amount = input.amount_cents;
     let add = doc! {"$inc": {"W_YTD": amount}};

@@ -1,4 +1,4 @@
-//! Taking what is ordered from the stocks (clause 2.4.2.2).
+//! Taking the ordered quantities from the stocks (clause 2.4.2.2).
 
 use std::collections::BTreeMap;
 
@@ -34,11 +34,11 @@ pub struct Taken {
 
 /// Takes what these lines order, each from its stock; `None` for a line whose stock does not exist.
 ///
-/// Together, that is one read of all stocks and one write; else each stock is changed and shown by
-/// one operation, or by two.
+/// With the option `batch`, that is one read of all stocks and one write; otherwise each stock is
+/// changed and shown by one operation, or by two.
 ///
 /// # Errors
-/// Those of the target; a conflict if a stock changed since it was read.
+/// The target's errors; a conflict if a stock changed since it was read.
 pub async fn take(work: &mut Work<'_>, order: &NewOrder, lines: &[&Line]) -> OpResult<Vec<Option<Taken>>> {
     match work.how.find_and_modify && !work.how.batch {
         true => take_one_by_one(work, order, lines).await,
@@ -78,7 +78,7 @@ async fn take_one_by_one(work: &mut Work<'_>, order: &NewOrder, lines: &[&Line])
     Ok(all)
 }
 
-/// A stock that was read, and what becomes of it: an order may take from it twice.
+/// A stock that was read, with its new values: an order may take from it twice.
 struct Changing {
     row: Document,
     quantity: i64,
@@ -116,7 +116,7 @@ async fn read_then_update(work: &mut Work<'_>, order: &NewOrder, lines: &[&Line]
 }
 
 impl Changing {
-    /// On condition that the quantity is what was read.
+    /// The update, on condition that the quantity is what was read.
     fn update(&self, id: i64) -> OpResult<Update> {
         let filter = doc! {"_id": id, "S_QUANTITY": number(&self.row, "S_QUANTITY")?};
         let add = doc! {"S_YTD": self.ytd, "S_ORDER_CNT": self.orders, "S_REMOTE_CNT": self.remote};

@@ -1,4 +1,4 @@
-//! Stock-level (clause 2.8): how many of the items in a district's last 20 orders are running out.
+//! Stock-level (clause 2.8): counts the items in a district's last 20 orders that are running out.
 
 use bson::doc;
 
@@ -15,14 +15,14 @@ use crate::{
     },
 };
 
-/// Orders that are looked at.
+/// Number of orders that are looked at.
 const LAST_ORDERS: i64 = 20;
 
-/// All of the transaction but its begin and its end: how many items have a stock below the
-/// threshold.
+/// Runs the transaction without its begin and its end. Returns the number of items with a stock
+/// below the threshold.
 ///
 /// # Errors
-/// Those of the target.
+/// The target's errors.
 pub async fn run(work: &mut Work<'_>, input: &StockLevel) -> OpResult<usize> {
     let district = work.row(DISTRICT, input.district.id(), &["D_NEXT_O_ID"]).await?;
     let next = number(&district, "D_NEXT_O_ID")?;

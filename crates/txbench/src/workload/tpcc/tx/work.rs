@@ -1,4 +1,4 @@
-//! A transaction at work: reads and writes of rows by their `_id`, in the way that was chosen.
+//! A transaction at work: reads and writes of rows by their `_id`, in the chosen way.
 
 use bson::{Bson, Document, doc};
 
@@ -8,10 +8,10 @@ use crate::{
     workload::tpcc::how::How,
 };
 
-/// Why an attempt ended whose update was on a condition.
+/// Reason of a conflict in which an update's condition did not hold.
 const CHANGED: &str = "changed since it was read";
 
-/// A session in a transaction, and how the transaction is written.
+/// A session in a transaction, and the choices about the way in which it is written.
 pub struct Work<'a> {
     /// Session in which it runs.
     pub session: &'a mut dyn Session,
@@ -23,7 +23,7 @@ impl Work<'_> {
     /// The row with this `_id`, with these fields.
     ///
     /// # Errors
-    /// [`OpError::Fatal`] if there is none; those of the target.
+    /// [`OpError::Fatal`] if there is none; the target's errors.
     pub async fn row(&mut self, collection: &str, id: i64, fields: &[&str]) -> OpResult<Document> {
         self.row_if_there(collection, id, fields).await?.ok_or_else(|| missing(collection, id))
     }
@@ -31,7 +31,7 @@ impl Work<'_> {
     /// The row with this `_id`, if there is one.
     ///
     /// # Errors
-    /// Those of the target.
+    /// The target's errors.
     pub async fn row_if_there(&mut self, collection: &str, id: i64, fields: &[&str]) -> OpResult<Option<Document>> {
         let find = Find::new(doc! {"_id": id}).project(self.projection(fields));
         self.session.find_one(collection, find).await
@@ -40,7 +40,7 @@ impl Work<'_> {
     /// The rows with these `_id`s that are there, in any order; one operation or one for each.
     ///
     /// # Errors
-    /// Those of the target.
+    /// The target's errors.
     pub async fn rows(&mut self, collection: &str, ids: &[i64], fields: &[&str]) -> OpResult<Vec<Document>> {
         if self.how.batch {
             return self.find(collection, doc! {"_id": {"$in": ids}}, fields).await;
@@ -55,16 +55,16 @@ impl Work<'_> {
     /// The rows that match.
     ///
     /// # Errors
-    /// Those of the target.
+    /// The target's errors.
     pub async fn find(&mut self, collection: &str, filter: Document, fields: &[&str]) -> OpResult<Vec<Document>> {
         let find = Find::new(filter).project(self.projection(fields));
         self.session.find(collection, find).await
     }
 
-    /// Changes the row with this `_id` and answers it as it is then; `None` if there is none.
+    /// Changes the row with this `_id` and returns it as it is then; `None` if there is none.
     ///
     /// # Errors
-    /// Those of the target.
+    /// The target's errors.
     pub async fn change(
         &mut self,
         collection: &str,
@@ -77,10 +77,10 @@ impl Work<'_> {
     }
 
     /// Reads the row with this `_id` and changes it by an update that does not depend on it, in one
-    /// operation or two; answers the fields that do not change.
+    /// operation or two; returns the fields that do not change.
     ///
     /// # Errors
-    /// [`OpError::Fatal`] if there is none; those of the target.
+    /// [`OpError::Fatal`] if there is none; the target's errors.
     pub async fn read_and_add(
         &mut self,
         collection: &str,
@@ -99,8 +99,8 @@ impl Work<'_> {
     /// Updates a row that must be there.
     ///
     /// # Errors
-    /// [`OpError::Conflict`] if the filter matches nothing: a rival was faster. Those of the
-    /// target.
+    /// [`OpError::Conflict`] if the filter matches nothing: a rival was faster. The target's
+    /// errors.
     pub async fn update(&mut self, collection: &str, update: Update) -> OpResult<()> {
         match self.session.update(collection, update).await? {
             true => Ok(()),
@@ -129,7 +129,7 @@ impl Work<'_> {
     /// Inserts rows; one operation or one for each.
     ///
     /// # Errors
-    /// Those of the target.
+    /// The target's errors.
     pub async fn insert(&mut self, collection: &str, rows: Vec<Document>) -> OpResult<()> {
         if self.how.batch {
             return self.session.insert(collection, rows).await;

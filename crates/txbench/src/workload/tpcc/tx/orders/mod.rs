@@ -51,7 +51,7 @@ pub struct Delivered {
 /// Inserts an order with its lines, and then the row that says that it is not delivered.
 ///
 /// # Errors
-/// Those of the target.
+/// The target's errors.
 pub async fn insert(work: &mut Work<'_>, order: &OrderRow, lines: &[LineRow]) -> OpResult<()> {
     match work.how.schema {
         Schema::Normalized => normalized::insert(work, order, lines).await?,
@@ -65,7 +65,7 @@ pub async fn insert(work: &mut Work<'_>, order: &OrderRow, lines: &[LineRow]) ->
 /// A customer's newest order.
 ///
 /// # Errors
-/// Those of the target.
+/// The target's errors.
 pub async fn newest(work: &mut Work<'_>, customer: Customer) -> OpResult<Option<Shown>> {
     match work.how.schema {
         Schema::Normalized => normalized::newest(work, customer).await,
@@ -77,7 +77,7 @@ pub async fn newest(work: &mut Work<'_>, customer: Customer) -> OpResult<Option<
 /// Notes that an order is delivered.
 ///
 /// # Errors
-/// Those of the target.
+/// The target's errors.
 pub async fn deliver(work: &mut Work<'_>, open: Open, carrier: u32, at: DateTime) -> OpResult<Delivered> {
     match work.how.schema {
         Schema::Normalized => normalized::deliver(work, open.order, carrier, at).await,
@@ -89,7 +89,7 @@ pub async fn deliver(work: &mut Work<'_>, open: Open, carrier: u32, at: DateTime
 /// The items in the orders of a district with these numbers.
 ///
 /// # Errors
-/// Those of the target.
+/// The target's errors.
 pub async fn items(work: &mut Work<'_>, district: District, numbers: Range<i64>) -> OpResult<BTreeSet<u32>> {
     let items = match work.how.schema {
         Schema::Normalized => normalized::items(work, district, numbers).await?,

@@ -32,7 +32,7 @@ pub(super) async fn deliver(work: &mut Work<'_>, order: Order, carrier: u32, at:
     Ok(Delivered { customer: customer_of(order.district, &row)?, amount_cents })
 }
 
-/// The numbers say the `_id`s.
+/// The numbers of the orders are enough to know their `_id`s.
 pub(super) async fn items(work: &mut Work<'_>, district: District, numbers: Range<i64>) -> OpResult<Vec<i64>> {
     let ids: Vec<i64> = numbers.map(|number| Order { district, number }.id()).collect();
     let orders = work.find(ORDER, doc! {"_id": {"$in": ids}}, &["O_LINES.OL_I_ID"]).await?;
