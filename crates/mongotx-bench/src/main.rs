@@ -1,5 +1,5 @@
-//! The `mongotx-bench` command: the demo, and measurements of MongoTx and of its rivals. What
-//! serves, shows and mends is the command `mongotx`, which needs none of this.
+//! The `mongotx-bench` command: the demo, and measurements of MongoTx and of its rivals. The
+//! commands that serve, show and repair are in `mongotx`, which needs none of this.
 //!
 //! Exit status: 0 all is well, 1 something is wrong with what was looked at, 2 the request could
 //! not be carried out, 128 + n ended by signal n.

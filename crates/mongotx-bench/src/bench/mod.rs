@@ -1,5 +1,6 @@
-//! Measurements on this machine. What they do is in the crate `txbench`; here is
-//! only what a command takes and prints, and the comparisons of single queries and of a gateway.
+//! Measurements on this machine. The crate `txbench` has the workloads and the targets; here are
+//! the arguments and the output of the commands, and the comparisons of single queries and of a
+//! gateway.
 //!
 //! Interrupted: servers started here end with this process; on a server that was named, databases
 //! whose names begin with `mongotx_bench_` may be left.
@@ -103,8 +104,7 @@ fn tell(result: &BenchResult, output: &OutputArgs) -> Result<Status, BenchError>
     Ok(if broken { WRONG } else { WELL })
 }
 
-/// Runs the ACID tests. That a target fails some is what they are there to show, and no failure of
-/// theirs.
+/// Runs the ACID tests. Tests that a target fails are a result, and no failure of the command.
 async fn acid_tests(args: &AcidArgs) -> Result<(), BenchError> {
     report::check(&OutputArgs { json: args.json.clone(), ..OutputArgs::default() })?;
     let found = acid::run_acid(args).await?;
@@ -120,7 +120,8 @@ fn show_again(args: &ReportArgs) -> Result<(), BenchError> {
     Ok(())
 }
 
-/// Measures the papers' figures. What could not be measured, or broke, is something wrong.
+/// Measures the papers' figures. The exit status shows whether something could not be measured, or
+/// broke.
 async fn papers(args: &PapersArgs) -> Result<Status, BenchError> {
     let written = papers::run_papers(papers::FIGURES, args, &command_line(), &|what| say::warn(what)).await?;
     say::line(&written.said);

@@ -11,13 +11,13 @@ use tokio_util::sync::CancellationToken;
 use super::{live::Live, stage::Stage, worker::read_balances};
 use crate::failure::Failure;
 
-/// Between two readings, if reading is quick.
+/// Time between two readings, if reading is quick.
 const PAUSE: Duration = Duration::from_secs(1);
-/// The pause is at least so many times as long as the reading was: it holds locks.
+/// Least ratio of the pause to the time of the reading, which holds locks.
 const SHARE: u32 = 4;
-/// After a reading that met another transaction.
+/// Pause after a reading that met another transaction.
 const RETRY_PAUSE: Duration = Duration::from_millis(50);
-/// How long a reading waits for a transfer that is in its way.
+/// Time that a reading waits for a transfer that is in its way.
 const LOCK_WAIT: Duration = Duration::from_millis(200);
 
 /// The task that reads.
@@ -53,7 +53,7 @@ impl Watching {
     }
 }
 
-/// Reads, unless a transfer is in the way. Answers how long to wait for the next reading.
+/// Reads, unless a transfer is in the way. Returns the time until the next reading.
 async fn read_once(client: &Client, accounts: &Collection<Document>, live: &Live) -> mongotx::Result<Duration> {
     let begun = Instant::now();
     match read_balances(&mut client.session(), accounts, LOCK_WAIT).await {

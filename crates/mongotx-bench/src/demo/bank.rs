@@ -1,4 +1,5 @@
-//! The bank while it runs: hear the workers, kill one now and then, stop them all in the end.
+//! The bank while it runs: it reads the workers' reports, kills a worker now and then, and stops
+//! them all in the end.
 
 use std::time::{Duration, Instant};
 
@@ -126,7 +127,7 @@ impl Master {
         Ok(())
     }
 
-    /// When the next worker dies: any moment between half and one and a half of the pause.
+    /// Time at which the next worker dies: any moment between half and one and a half of the pause.
     fn after_pause(&mut self, never: Instant) -> Instant {
         match self.kill_every {
             Duration::ZERO => never + Duration::from_secs(3600),
@@ -142,7 +143,7 @@ impl Master {
         self.tally.note(name, heard);
     }
 
-    /// All workers end; what they said before is heard.
+    /// Ends all workers, and reads their last reports.
     async fn stop(&mut self, crew: &mut Crew) {
         for ((number, _), how) in crew.stop_all().await {
             self.tally.fail(format!("worker {number}: {how}"));

@@ -1,4 +1,4 @@
-//! Was every promise kept?
+//! Checks that every promise was kept.
 //!
 //! 1. A last sum in a transaction, through MongoTx.
 //! 2. The final sweep: again and again, until nothing is locked and every client record is closed,
@@ -25,10 +25,10 @@ use super::{
 };
 use crate::{failure::Failure, survey::Survey};
 
-/// How long the final sweep may take. Killed clients are swept when their lease is over.
+/// Time limit of the final sweep. Killed clients are swept when their lease is over.
 const SWEEP_LIMIT: Duration = Duration::from_secs(60);
 const SWEEP_PAUSE: Duration = Duration::from_millis(100);
-/// How long the last sum waits for what dead workers hold.
+/// Time that the last sum waits for documents that dead workers hold.
 const SUM_WAIT: Duration = Duration::from_secs(30);
 /// Number of differences that are printed, per check.
 const TOLD: usize = 5;
@@ -88,7 +88,7 @@ async fn last_sum(stage: &Stage) -> Result<(i64, Stats), Failure> {
     Ok((total, Stats::of(&client.metrics())))
 }
 
-/// Step 2. Answers what is left.
+/// Step 2: sweeps. Returns the leftovers.
 async fn sweep(stage: &Stage) -> Result<(Vec<String>, Stats), Failure> {
     // This client locks nothing, so it has no record of its own: all records must be closed.
     let (client, driver) = (stage.client().await?, stage.driver().await?);

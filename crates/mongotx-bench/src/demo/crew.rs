@@ -1,4 +1,4 @@
-//! The worker processes: starting, hearing, killing and ending them.
+//! The worker processes: starting them, reading their reports, killing and ending them.
 
 use std::{
     process::{ExitStatus, Stdio},
@@ -16,10 +16,10 @@ use tokio::{
 use super::wire::Line;
 use crate::failure::{Context, Failure};
 
-/// How long a worker may take to end by itself.
+/// Time that a worker may take to end by itself.
 const STOP_LIMIT: Duration = Duration::from_secs(40);
 
-/// Name of a worker process: the worker's number, and how often it was started before.
+/// Name of a worker process: the worker's number, and the number of its earlier starts.
 pub(super) type Name = (u32, u32);
 
 /// A message of a worker, or the end of its messages.
@@ -61,8 +61,8 @@ impl Crew {
         Ok(())
     }
 
-    /// Kills a worker (SIGKILL) and starts its next incarnation, which it answers. `nth` may be any
-    /// number.
+    /// Kills a worker (SIGKILL) and starts its next incarnation, whose name it returns. `nth` may
+    /// be any number.
     pub(super) async fn replace(&mut self, orders: &Orders, nth: usize, task: &str) -> Result<Option<Name>, Failure> {
         let at = nth % self.workers.len().max(1);
         let Some(worker) = self.workers.get_mut(at) else { return Ok(None) };
@@ -99,7 +99,7 @@ impl Crew {
         }
     }
 
-    /// Is this one still to be heard of?
+    /// Whether reports of this worker are still to come.
     pub(super) fn has(&self, name: Name) -> bool {
         self.workers.iter().any(|worker| worker.name == name)
     }
@@ -133,7 +133,7 @@ impl Worker {
         Ok(Self { name, child, input, reader })
     }
 
-    /// Kills it, unless it has ended, and hears out what it had said.
+    /// Kills the worker, unless it has ended, and reads the rest of its reports.
     async fn kill(&mut self) {
         let _ = self.child.kill().await;
         let _ = (&mut self.reader).await;

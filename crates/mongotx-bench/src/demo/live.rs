@@ -17,7 +17,7 @@ use crate::say;
 const MOST_LINES: usize = 200;
 /// Seconds of the history that are shown.
 const MOST_SECONDS: usize = 300;
-/// How long the end of the demo waits for an open page to show it.
+/// Time that the end of the demo waits for an open page to show it.
 const SEEN_LIMIT: Duration = Duration::from_secs(5);
 /// Time without a request after which a page counts as closed.
 const IS_OPEN: Duration = Duration::from_secs(5);
@@ -107,32 +107,32 @@ impl Live {
         shown.lines.extend(text.lines().take(room).map(str::to_owned));
     }
 
-    /// The bank runs from now on, for so long; every sum has to be `expected`.
+    /// Begins the run of the bank, for so long; every sum has to be `expected`.
     pub(super) fn run(&self, length: Duration, expected: i64) {
         let mut shown = self.shown();
         (shown.phase, shown.length, shown.expected) = (Phase::Runs, length, expected);
     }
 
-    /// Another part of the demo has begun, or it is over.
+    /// Begins another part of the demo, or notes that it is over.
     pub(super) fn enter(&self, phase: Phase) {
         self.shown().phase = phase;
     }
 
-    /// The demo cannot be carried out.
+    /// Notes that the demo cannot be carried out.
     pub(super) fn fail(&self, why: &str) {
         let mut shown = self.shown();
         shown.phase = Phase::Failed;
         shown.lines.push(format!("error: {why}"));
     }
 
-    /// A worker was started. Its predecessor, if it has one, was killed.
+    /// Notes that a worker was started. Its predecessor, if it has one, was killed.
     pub(super) fn started(&self, name: Name) {
         let (number, incarnation) = name;
         let killed = (incarnation > 0).then(Instant::now);
         self.shown().workers.insert(number, (incarnation, killed));
     }
 
-    /// The tally after so much time.
+    /// Notes the tally after so much time.
     pub(super) fn count(&self, tally: &Tally, elapsed: Duration) {
         let mut shown = self.shown();
         let shown = &mut *shown;
@@ -151,7 +151,7 @@ impl Live {
         shown.counted = Second { transfers: done, kills };
     }
 
-    /// All balances, as one transaction has read them.
+    /// Notes all balances, as one transaction has read them.
     pub(super) fn read(&self, balances: Vec<i64>) {
         self.shown().reading = Some(Reading { at: Instant::now(), balances });
     }

@@ -1,4 +1,4 @@
-//! The payment procedure of paper 000, figure 4, line by line, and what others see of it meanwhile.
+//! The payment procedure of paper 000, figure 4, line by line, and the views of readers meanwhile.
 
 use bson::{Document, doc};
 use mongotx::{Client, Collection, Session};

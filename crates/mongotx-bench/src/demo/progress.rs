@@ -11,7 +11,7 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use super::{live::Live, tally::Tally};
 use crate::failure::Failure;
 
-/// Between two lines where there is no terminal.
+/// Time between two lines where there is no terminal.
 const LINE_EVERY: Duration = Duration::from_secs(5);
 
 /// The progress of a run: see the module's header.
@@ -30,7 +30,7 @@ impl Progress {
         Ok(Self { begun: now, bar, last_line: now, live: live.clone() })
     }
 
-    /// Shows how far it is.
+    /// Shows the progress.
     pub(super) fn show(&mut self, tally: &Tally) {
         let elapsed = self.begun.elapsed();
         self.live.count(tally, elapsed);
@@ -64,7 +64,7 @@ fn bar(length: Duration) -> Result<ProgressBar, Failure> {
     Ok(ProgressBar::with_draw_target(Some(length), ProgressDrawTarget::stdout()).with_style(style))
 }
 
-/// The most important first: a narrow terminal cuts the end off.
+/// The progress in words, the most important first: a narrow terminal cuts the end off.
 fn words(tally: &Tally, elapsed: Duration) -> String {
     let stats = tally.stats();
     format!(

@@ -1,4 +1,4 @@
-//! The end of the demo: what was checked, and a small table.
+//! The end of the demo: the results of the checks, and a small table.
 
 use super::{check::Verdict, live::Live};
 use crate::{say, table::Table};

@@ -15,7 +15,7 @@ use crate::{
 
 /// Short, so that the documents of killed workers are free again soon.
 const LEASE: Duration = Duration::from_millis(1_500);
-/// How long it may take to drop the database.
+/// Time limit of dropping the database.
 const CLEAR_LIMIT: Duration = Duration::from_secs(20);
 
 /// The stage of a demo: see the module's header.
@@ -84,8 +84,8 @@ impl Stage {
         .context(&format!("the database {} could not be dropped; drop it by hand", self.database))
     }
 
-    /// A command that a killed worker had sent may arrive after the drop and make the database
-    /// anew: look again.
+    /// Drops the database, and looks again: a command that a killed worker had sent may arrive
+    /// after the drop and make the database anew.
     async fn drop_database(&self) -> Result<(), Failure> {
         let driver = self.driver().await?;
         loop {

@@ -35,7 +35,7 @@ impl Tally {
         Self { expected, ..Self::default() }
     }
 
-    /// Notes what a worker said. Its silence is for the caller to judge.
+    /// Notes a worker's report. The caller judges its silence.
     pub(super) fn note(&mut self, (number, incarnation): Name, heard: Heard) {
         let line = match heard {
             Heard::Line(line) => line,

@@ -29,9 +29,9 @@ use crate::{
     failure::{Failure, Status, WELL},
 };
 
-/// One in so many transactions adds up all balances.
+/// Number of transactions of which one adds up all balances.
 const SUM_ONE_IN: u32 = 25;
-/// How long a sum waits for a transfer that is in its way.
+/// Time that a sum waits for a transfer that is in its way.
 const SUM_WAIT: Duration = Duration::from_millis(200);
 const STATS_EVERY: Duration = Duration::from_millis(200);
 const LARGEST_AMOUNT: i64 = 100;

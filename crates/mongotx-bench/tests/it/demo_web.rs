@@ -64,7 +64,7 @@ impl Demo {
         Some(serde_json::from_str(&body).unwrap())
     }
 
-    /// All states until the demo is over, and what it has printed.
+    /// Reads all states until the demo is over. Returns them and the demo's output.
     fn until_end(mut self) -> (Vec<Value>, String) {
         let mut states = Vec::new();
         let is_over = |state: &Value| ["kept", "broken", "failed"].map(Value::from).contains(&state["phase"]);

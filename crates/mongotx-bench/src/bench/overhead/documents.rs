@@ -2,11 +2,11 @@
 
 use bson::{Document, doc};
 
-/// Documents of a side's collection.
+/// Number of documents in a side's collection.
 pub(crate) const DOCUMENTS: i32 = 10_000;
 /// Number of documents in a group, which one query finds.
 pub(crate) const GROUP: i32 = 100;
-/// The greatest part of each.
+/// Size of the greatest part of each document, in bytes.
 pub(crate) const NOTE_BYTES: usize = 200;
 /// The collection of batches, which is emptied after each turn.
 pub(crate) const BATCHES: &str = "batches";

@@ -14,7 +14,7 @@ use crate::{
     open_files, say,
 };
 
-/// How long commands that run are waited for at the end.
+/// Time that running commands get at the end.
 const END_LIMIT: Duration = Duration::from_secs(30);
 
 /// Options of the command `mongotx-bench bench-gateway`.

@@ -1,4 +1,4 @@
-//! Everything that was measured, as a file for other programs.
+//! All figures of a run, as a file for other programs.
 
 use std::path::Path;
 

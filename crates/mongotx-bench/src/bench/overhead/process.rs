@@ -11,7 +11,7 @@ use tokio::{
 
 use crate::bench::BenchError;
 
-/// How long it may take to say where it listens, and to end.
+/// Time limit for reporting the address, and for the end.
 const LIMIT: Duration = Duration::from_secs(30);
 
 /// A gateway, or the proxy. Dropped, it is killed.

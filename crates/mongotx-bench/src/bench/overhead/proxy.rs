@@ -1,5 +1,5 @@
-//! A proxy that only forwards messages: what any gateway costs at least.
-//! `mongotx-bench bench-proxy`, hidden, a process of its own as the gateway is.
+//! A proxy that only forwards messages, the least cost of any gateway. `mongotx-bench bench-proxy`,
+//! hidden, a process of its own as the gateway is.
 //!
 //! Each client connection has one to the server. Messages are read whole and written on, in both
 //! directions at once: a server may answer several times.

@@ -41,7 +41,7 @@ impl Side {
 }
 
 impl Sides {
-    /// Connects all, with so many connections each. `uris`: the server's, the proxy's and the
+    /// Connects all sides, with so many connections each. `uris`: the server's, the proxy's and the
     /// gateway's.
     pub(crate) async fn connect(uris: [&str; 3], db: &str, connections: u32) -> Result<Self, BenchError> {
         let [server, proxy, gateway] = uris;
@@ -56,7 +56,7 @@ impl Sides {
         [&self.direct, &self.proxy, &self.gateway]
     }
 
-    /// Loads all collections, past what stands between, and makes the index, through it.
+    /// Loads all collections directly on the server, and makes the index through the side.
     pub(crate) async fn load(&self) -> Result<(), BenchError> {
         for side in self.all() {
             let past = Side { client: self.direct.client.clone(), ..side.clone() };
@@ -66,7 +66,7 @@ impl Sides {
         Ok(())
     }
 
-    /// Removes what batches have left.
+    /// Removes the documents of batches.
     pub(crate) async fn drop_batches(&self) -> Result<(), BenchError> {
         for side in self.all() {
             side.collection(BATCHES).drop().await?;

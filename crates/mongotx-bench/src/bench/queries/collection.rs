@@ -20,13 +20,13 @@ pub(crate) const INDEXES: &str = "{code: 1}, {k: 1}, {group: 1, k: -1}, {place: 
 /// South-western corner of the points, in degrees of longitude and latitude; they reach [`SPAN`]
 /// degrees further.
 pub(crate) const CORNER: (f64, f64) = (0.0, 45.0);
-/// How wide and high the region of the points is, in degrees.
+/// Width and height of the region of the points, in degrees.
 pub(crate) const SPAN: f64 = 10.0;
 
 const BATCH: usize = 5_000;
 const NOTE_BYTES: usize = 100;
 
-/// How many groups the documents are in: those of one group are more than any query wants.
+/// Number of groups of documents: a group has more than any query wants.
 pub(crate) fn groups(documents: u32) -> i32 {
     (documents / 1_000).max(5).cast_signed()
 }
@@ -80,7 +80,7 @@ impl TestCollection {
         Ok(bytes.unwrap_or_default() as u64)
     }
 
-    /// No document has anything of a transaction in it.
+    /// Fails if a document has anything of a transaction in it.
     pub(crate) async fn check_clean(&self) -> Result<(), BenchError> {
         let any: Vec<Document> = RESERVED.iter().map(|field| doc! {*field: {"$exists": true}}).collect();
         match self.items().count_documents(doc! {"$or": any}).await? {

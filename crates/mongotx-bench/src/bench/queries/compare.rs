@@ -1,4 +1,4 @@
-//! Do both sides answer alike, before their speed is compared?
+//! Checks that both sides answer alike, before their speed is compared.
 
 use rand::{SeedableRng, rngs::StdRng};
 

@@ -57,7 +57,7 @@ impl fmt::Display for Pending {
 /// An open transaction that keeps documents pending.
 pub(crate) struct Held {
     client: Client,
-    /// Whether the client is there for this alone, and ends with it.
+    /// Whether the client exists for this alone, and ends with it.
     is_own: bool,
     session: Session,
 }
@@ -77,7 +77,7 @@ impl Held {
         Ok(Self { is_own: true, ..Self::by_client(&client, db, documents, count, seed).await? })
     }
 
-    /// The same with a client that is there.
+    /// The same with an existing client.
     pub(crate) async fn by_client(
         client: &Client,
         db: &str,

@@ -15,9 +15,9 @@ use super::{
 
 /// The most queries that one side makes in a row.
 pub(crate) const BLOCK: usize = 50;
-/// Turns that each side has at least in the time to be measured, however slow its queries are.
+/// Least number of turns of each side in the time to be measured, however slow its queries are.
 const TURNS: u32 = 4;
-/// How many times that long both sides may take together; then the faster one may come short.
+/// Multiple of that time that both sides may take together; then the faster one may come short.
 pub(crate) const PATIENCE: u32 = 20;
 
 /// Figures of both sides for one shape of query.
@@ -91,7 +91,7 @@ pub(crate) async fn line(
     Ok(Line { shape, mirrored, pending, plain, mongotx })
 }
 
-/// Makes these queries, but no longer than so; answers how many it made, at least one.
+/// Makes these queries, for no longer than `limit`; returns the number made, at least one.
 async fn warm_up_side(side: &dyn Side, queries: &[Query], limit: Duration) -> Result<usize, BenchError> {
     let start = Instant::now();
     for (done, query) in queries.iter().enumerate() {

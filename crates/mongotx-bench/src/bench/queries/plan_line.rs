@@ -26,7 +26,7 @@ fn pipeline(stages: &[Bson]) -> String {
     line
 }
 
-/// The winning plan of what has a query planner's answer in it.
+/// The winning plan of a document that has a query planner's answer in it.
 fn planned(explained: &Document) -> Option<String> {
     let winning = explained.get_document("queryPlanner").ok()?.get_document("winningPlan").ok()?;
     // Plans of the newer engine stand one level deeper.

@@ -81,7 +81,7 @@ impl Shape {
         }
     }
 
-    /// How many results it has while nothing is pending, if that is known.
+    /// Number of results while nothing is pending, if that is known.
     pub(crate) fn results(self) -> Option<u64> {
         match self {
             Self::Id | Self::Equality => Some(1),

@@ -14,7 +14,7 @@ use super::{
     shape::Query,
 };
 
-/// How long the library may take to end what goes on in the background.
+/// Time within which the library has to end its work in the background.
 const FLUSH_LIMIT: Duration = Duration::from_secs(30);
 
 /// One of the two sides, connected.
@@ -82,7 +82,7 @@ impl MongoTx {
         Ok(Self { client, items })
     }
 
-    /// The application's indexes; those on one field mirrored or not.
+    /// Makes the application's indexes; those on one field mirrored or not.
     pub(crate) async fn create_indexes(&self, mirrored: bool) -> Result<(), BenchError> {
         let single = SINGLE.map(|field| IndexModel::new(doc! {field: 1}).mirrored(mirrored));
         let others = [doc! {"group": 1, "k": -1}, doc! {"place": "2dsphere"}].map(IndexModel::new);
@@ -95,7 +95,7 @@ impl MongoTx {
         &self.client
     }
 
-    /// Ends what goes on in the background.
+    /// Ends the work in the background.
     pub(crate) async fn close(self) -> Result<(), BenchError> {
         if !self.client.flush(FLUSH_LIMIT).await {
             return Err(BenchError::Failed(format!("what was read could not be finished within {FLUSH_LIMIT:?}")));

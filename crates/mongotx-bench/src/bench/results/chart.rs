@@ -9,15 +9,15 @@ pub(super) struct Chart {
     pub(super) name: &'static str,
     /// Title of its table; empty: the only one.
     pub(super) table: &'static str,
-    /// Text for those who do not see it.
+    /// Text for readers who do not see the picture.
     pub(super) text: &'static str,
     /// Column whose values are compared; empty where `value` names several.
     pub(super) bars: &'static str,
-    /// How a bar is written; empty: as its value is.
+    /// Name of a bar; empty: its value.
     pub(super) name_of_bar: &'static str,
-    /// Column that says beside what.
+    /// Column whose values the bars are grouped by.
     pub(super) groups: &'static str,
-    /// How a group is written; empty: as its value is.
+    /// Label of a group; empty: its value.
     pub(super) label: &'static str,
     /// Column of the values, or several.
     pub(super) value: &'static str,

@@ -9,7 +9,7 @@ use txbench::report::{
     table::{Column, Row, Table},
 };
 
-/// A level that the others are compared with.
+/// The level that the others are compared with.
 const BASE_LEVEL: &str = "read committed";
 const BASELINES: [&str; 2] = ["plain", "native"];
 
@@ -65,7 +65,7 @@ fn rates(entries: &[Entry<'_>]) -> BTreeMap<Key, f64> {
 
 type Cell<'a> = dyn Fn(&Entry<'_>, &Figures) -> String + 'a;
 
-/// A column, and what stands in it for a line.
+/// A column, and its cell for a line.
 struct Part<'a> {
     head: String,
     cell: Box<Cell<'a>>,

@@ -2,7 +2,7 @@
 
 use txbench::report::table::{Column, Row, Table};
 
-/// Conditions and tables of a report, and what it says is missing.
+/// Conditions and tables of a report, and its lines about missing measurements.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Read {
     /// Conditions, which stand before the first table.
@@ -12,7 +12,7 @@ pub(super) struct Read {
     pub(super) missing: Vec<String>,
 }
 
-/// How a line begins that says what is missing.
+/// Beginning of a line about a missing measurement.
 pub(super) const MISSING: &str = "Not measured: ";
 
 /// Reads a report. A line that is no table's and comes after one is a note of that table.

@@ -20,12 +20,12 @@ use super::{
 };
 use crate::say;
 
-/// How often it is looked whether a process has ended.
+/// Time between two looks whether a process has ended.
 const LOOK: Duration = Duration::from_millis(200);
-/// A process is ended that takes so many times as long as can be foreseen, and so much longer.
+/// Multiple of the foreseen time after which, with some more added, a process is ended.
 const PATIENCE: u64 = 4;
 const SPARE: Duration = Duration::from_secs(300);
-/// How lines begin that `dtranx-bench` writes for those who wait.
+/// Beginning of the lines that `dtranx-bench` writes to show its progress.
 const PROGRESS: &str = "dtranx-bench: ";
 
 /// Paths of the programs that measure.
@@ -34,7 +34,7 @@ pub(super) struct Programs {
     pub(super) dtranx_bench: PathBuf,
 }
 
-/// Makes all measurements of a section. What cannot be made says why.
+/// Makes all measurements of a section. Those that cannot be made say why.
 pub(super) async fn section(section: &Section, pace: Pace, end: Instant, programs: &Programs) -> Vec<Measured> {
     let mut all = Vec::new();
     for measurement in section.measurements {
@@ -73,7 +73,7 @@ async fn one(measurement: &Measurement, pace: Pace, programs: &Programs) -> Resu
     read(measurement.kind, &file, &said)
 }
 
-/// Reads what a command has written, or said.
+/// Reads the file or the output of a command.
 fn read(kind: Kind, file: &Path, said: &str) -> Result<Read, BenchError> {
     let failed = |error: &dyn std::fmt::Display| BenchError::Failed(format!("its result: {error}"));
     match kind {
@@ -95,8 +95,8 @@ fn read(kind: Kind, file: &Path, said: &str) -> Result<Read, BenchError> {
     }
 }
 
-/// Runs a program to its end, and answers what it said. A run whose data broke ends with 1, and has
-/// a result.
+/// Runs a program to its end, and returns its output. A run whose data broke ends with 1, and has a
+/// result.
 async fn finished(program: &Path, args: &[OsString], folder: &Path, limit: Duration) -> Result<String, BenchError> {
     let failed = |what: &dyn std::fmt::Display| BenchError::Failed(format!("{}: {what}", program.display()));
     if !program.is_file() {
@@ -124,7 +124,7 @@ async fn finished(program: &Path, args: &[OsString], folder: &Path, limit: Durat
     }
 }
 
-/// The last line that says anything: the reason why a command has failed.
+/// The last line of the output: the reason why a command has failed.
 fn last_line(said: &str) -> String {
     let last = said.lines().rev().find(|line| !line.trim().is_empty());
     last.unwrap_or("it failed and said nothing").trim().to_owned()

@@ -1,12 +1,12 @@
-//! One measurement of the page of results: a command, how long it takes, and how it is read. Which
-//! there are is in [`super::plan`].
+//! One measurement of the page of results: a command, its time, and the reading of its result.
+//! [`super::plan`] has all of them.
 
 use super::{chart::Chart, pace::Pace};
 
 /// A section of the page, measured as a whole and kept in a file of its own.
 #[derive(Debug)]
 pub(super) struct Section {
-    /// Its name on the command line, in the page's template, and of its file.
+    /// Name of the section on the command line, in the page's template, and of its file.
     pub(super) id: &'static str,
     pub(super) measurements: &'static [Measurement],
 }
@@ -17,12 +17,12 @@ pub(super) struct Measurement {
     /// The command without its lengths.
     pub(super) command: &'static str,
     pub(super) kind: Kind,
-    /// Whether its ratios are what the page is read for: then it gets more rounds.
+    /// Whether readers of the page look for its ratios: then it gets more rounds.
     pub(super) is_main: bool,
     pub(super) charts: &'static [Chart],
 }
 
-/// How a command is given its lengths, and how its result is read.
+/// The way in which a command is given its lengths, and its result is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     /// A workload on several targets; its runs are read from JSON.
@@ -101,7 +101,7 @@ impl Measurement {
         }
     }
 
-    /// How many values an option of the command has; one if it is not there.
+    /// Number of an option's values in the command; one if it is not there.
     fn count(&self, option: &str) -> u64 {
         let mut words = self.command.split(' ').skip_while(|word| *word != option);
         words.nth(1).map_or(1, |values| values.split(',').count() as u64)

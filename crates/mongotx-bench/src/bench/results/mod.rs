@@ -1,8 +1,8 @@
 //! `mongotx-bench results`: every measurement of the page of results, one after the other, and the
 //! page itself.
 //!
-//! 1. [`plan`] says what is measured; [`pace`] for how long, so that all fits into the time.
-//! 2. [`measure`] makes a section's measurements, and [`stored`] keeps what came out: tables of
+//! 1. [`plan`] has the measurements; [`pace`] has their lengths, such that all fit into the time.
+//! 2. [`measure`] makes a section's measurements, and [`stored`] keeps the results: tables of
 //!    medians ([`figures`], [`acid`], [`markdown`]), in a file for each section.
 //! 3. [`page`] makes the page of these files and of its template; `docs/draw` draws the charts that
 //!    are marked in it ([`chart`]).
@@ -91,7 +91,7 @@ impl ResultsArgs {
     }
 }
 
-/// Measures, and writes the page. Something is wrong where anything is missing on it.
+/// Measures, and writes the page. The exit status shows whether anything is missing on it.
 pub(crate) async fn run(args: &ResultsArgs) -> Result<Status, BenchError> {
     let (sections, programs) = (args.sections()?, args.programs()?);
     let folder = args.out.join("results");

@@ -1,11 +1,11 @@
-//! How long and how often is measured, so that all of it fits into the time. Pure.
+//! Length and number of the rounds, such that all measurements fit into the time. Pure.
 
 /// Length and number of the rounds of every measurement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Pace {
     /// Seconds of one stretch that is measured.
     pub(super) seconds: u64,
-    /// Rounds of what the page is read for.
+    /// Rounds of the main measurements.
     pub(super) main_rounds: u32,
     /// Rounds of every measurement that is not a main one.
     pub(super) rounds: u32,
@@ -29,8 +29,8 @@ const PACES: [Pace; 9] = [
     pace(1, 1, 1),
 ];
 
-/// The longest pace at which everything fits; the shortest where nothing does. `needed` answers the
-/// seconds that all takes at a pace.
+/// The longest pace at which everything fits; the shortest where nothing does. `needed` returns the
+/// seconds that all measurements take at a pace.
 pub(super) fn fitting(minutes: f64, needed: impl Fn(Pace) -> u64) -> Pace {
     let fits = |pace: &Pace| needed(*pace) as f64 <= minutes * 60.0;
     let [.., shortest] = PACES;

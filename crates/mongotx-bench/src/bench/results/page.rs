@@ -1,4 +1,4 @@
-//! The page of results: its template, filled with what the sections' files say. Pure.
+//! The page of results: its template, filled with the content of the sections' files. Pure.
 
 use txbench::report::table::Table;
 
@@ -12,9 +12,9 @@ use super::{
 pub(super) const TEMPLATE: &str = include_str!("page.md.in");
 /// Columns of a line of prose.
 const COLUMNS: usize = 100;
-/// How facts begin that the page says in its own words.
+/// Beginnings of facts that the page states in its own words.
 const SAID_ELSEWHERE: [&str; 2] = ["Measured: ", "Medians of "];
-/// How a fact begins that is a section's own.
+/// Beginning of a fact that is a section's own.
 const WORK: &str = "Work: ";
 
 /// The sections, those that were measured and those that were not.
@@ -23,7 +23,7 @@ pub(super) struct Page<'a> {
 }
 
 impl Page<'_> {
-    /// Does no section lack a measurement?
+    /// Whether no section lacks a measurement.
     pub(super) fn is_complete(&self) -> bool {
         let is_there = |stored: &Stored| stored.measured.iter().all(|measured| measured.missing.is_empty());
         self.sections.iter().all(|(_, stored)| stored.as_ref().is_some_and(is_there))
@@ -61,7 +61,7 @@ impl Page<'_> {
         common
     }
 
-    /// On which days, with which build, under which conditions.
+    /// The days, the build and the conditions of the measurements.
     fn conditions(&self, common: &[String]) -> Vec<String> {
         let days = distinct(self.stored().map(|stored| stored.date.clone())).join(" and ");
         let mut lines = match days.as_str() {

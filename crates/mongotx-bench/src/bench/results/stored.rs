@@ -34,7 +34,7 @@ pub(super) struct Measured {
     pub(super) rounds: u32,
     /// Seconds of each stretch that was measured.
     pub(super) seconds: u64,
-    /// Under what conditions was measured, a line each.
+    /// Conditions of the measurement, a line each.
     pub(super) facts: Vec<String>,
     pub(super) tables: Vec<Table>,
     /// Measurements that should be in the tables and could not be made, with the reason.

@@ -21,7 +21,8 @@ use crate::{
     say,
 };
 
-/// Limits of all connections together, and how long one may be open. A browser opens another one.
+/// Limits of all connections together, and the time that one may be open. A browser opens another
+/// one.
 const LIMITS: SocketLimits = SocketLimits { connections: 16, longest: Duration::from_secs(300) };
 /// Greatest time for the head of a request, and for the silence before it.
 const SLOWEST: Duration = Duration::from_secs(10);
@@ -36,7 +37,7 @@ pub(super) struct Web {
 }
 
 impl Web {
-    /// Serves the page from now on, and prints its address.
+    /// Begins to serve the page, and prints its address.
     pub(super) async fn serve(address: SocketAddr, live: Live) -> Result<Self, Failure> {
         let cannot = format!("--web: cannot listen on {address}");
         let listener = TcpListener::bind(address).await.context(&cannot)?;

@@ -1,4 +1,4 @@
-//! Running the real binary and looking at what it leaves behind.
+//! Runs the real binary and looks at what it leaves behind.
 
 #![allow(dead_code, reason = "each test file uses a part of it")]
 #![allow(clippy::unwrap_used, unreachable_pub, reason = "test code")]
