@@ -7,9 +7,10 @@ use mongotx::{Client, ClientOptions};
 
 use crate::failure::{Context, Failure};
 
-/// How long the driver looks for a server, unless the connection string says otherwise.
+/// Time that the driver looks for a server in milliseconds, unless the connection string says
+/// otherwise.
 const SELECTION_MS: u64 = 5_000;
-/// The longest time that connecting may take in all, whatever the connection string says.
+/// Greatest time that connecting may take in all, whatever the connection string says.
 const CONNECT_LIMIT: Duration = Duration::from_secs(30);
 
 /// Connection string of a deployment, and the database with its client records.
@@ -25,13 +26,13 @@ pub struct ServerOptions {
 }
 
 impl ServerOptions {
-    /// A client for looking: it sweeps nothing by itself.
+    /// A client that only looks: it sweeps nothing by itself.
     pub async fn connect(&self) -> Result<Client, Failure> {
         let options = ClientOptions { tx_database: self.tx_database.clone(), sweep: false, ..ClientOptions::default() };
         connect(&self.uri, options).await
     }
 
-    /// The driver itself, for looking at documents as they are stored.
+    /// The plain driver, for looking at documents as they are stored.
     pub async fn connect_driver(&self) -> Result<mongodb::Client, Failure> {
         connect_driver(&self.uri).await
     }

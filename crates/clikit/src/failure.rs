@@ -12,7 +12,7 @@ pub const WRONG: Status = 1;
 /// refuses.
 const CANNOT: Status = 2;
 
-/// A subcommand could not be carried out.
+/// Failure of a subcommand: its message and its exit status.
 #[derive(Debug)]
 pub struct Failure {
     message: String,
@@ -30,7 +30,7 @@ impl Failure {
         Self { message: "interrupted; everything that was started is gone".to_owned(), status: 128 + signal }
     }
 
-    /// Adds what was being done.
+    /// Puts the interrupted action before the message.
     pub fn while_doing(self, what: &str) -> Self {
         Self { message: format!("{what}: {}", self.message), ..self }
     }
@@ -73,7 +73,7 @@ impl From<testkit::Error> for Failure {
     }
 }
 
-/// Puts what was being done before an error.
+/// Puts the interrupted action before the message of an error.
 pub trait Context<T> {
     /// The same result, its error beginning with `what`.
     fn context(self, what: &str) -> Result<T, Failure>;

@@ -1,5 +1,5 @@
-//! The command `generate`, which no help shows: shell completions and manual pages, for those who
-//! make packages. Both are made from the same description of the flags as `--help`.
+//! The command `generate`, which no help shows: shell completions and manual pages, for makers of
+//! packages. Both are made from the same description of the flags as `--help`.
 
 use std::path::PathBuf;
 
@@ -29,7 +29,7 @@ enum What {
     },
 }
 
-/// Writes them for this command line.
+/// Writes completions or manual pages for this command line.
 ///
 /// # Errors
 /// Where the folder or a page cannot be written.

@@ -27,7 +27,7 @@ impl Interrupts {
         Ok((Self { interrupt, terminate, hang_up: None }, catch(SignalKind::hangup())?))
     }
 
-    /// Waits for one of them.
+    /// Waits for one of these signals.
     pub async fn next(&mut self) -> Failure {
         let hang_up = async {
             match &mut self.hang_up {

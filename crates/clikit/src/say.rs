@@ -3,14 +3,14 @@
 
 use std::io::Write;
 
-/// One line (or several) on standard output. A reader that has gone is no error: `mongotx ls |
-/// head` ends well.
+/// Prints one line (or several) on standard output. A reader that has gone is no error: `mongotx ls
+/// | head` ends well.
 pub fn line(text: &str) {
     let mut out = std::io::stdout().lock();
     let _ = writeln!(out, "{text}").and_then(|()| out.flush());
 }
 
-/// One line on standard error.
+/// Prints one line on standard error.
 pub fn warn(text: &str) {
     let _ = writeln!(std::io::stderr().lock(), "{text}");
 }

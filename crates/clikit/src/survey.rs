@@ -18,11 +18,11 @@ use crate::{failure::Failure, say};
 
 /// Databases that hold no data of applications.
 const INTERNAL: [&str; 3] = ["admin", "config", "local"];
-/// Documents remembered per transaction, and damaged ones in all, to be named; the others are only
-/// counted.
+/// Number of documents per transaction, and of damaged ones in all, that are named; the others are
+/// only counted.
 const NAMED: usize = 100;
 
-/// State of a transaction, and who is to finish it.
+/// State of a transaction, with the client that has to finish it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Standing {
     /// Undecided; its client gives signs of life.
@@ -142,11 +142,11 @@ pub fn names<'a>(namespaces: impl IntoIterator<Item = &'a Namespace>) -> String 
 pub struct Damaged {
     /// Collection of the document.
     pub namespace: Namespace,
-    /// Its `_id`.
+    /// `_id` of the document.
     pub id: Bson,
     /// Fault of its metadata.
     pub why: String,
-    /// The client that it may belong to all the same.
+    /// The client that it may belong to in spite of the damage.
     pub owner: Option<ClientId>,
 }
 
@@ -251,12 +251,12 @@ pub async fn all_collections(driver: &mongodb::Client, tx_database: &str) -> Res
     Ok(all)
 }
 
-/// The records of some clients, and what is wrong with those that cannot be read.
+/// The records of some clients, and the faults of those that cannot be read.
 #[derive(Default)]
 pub struct Clients {
     /// Clients whose records can be read.
     pub known: BTreeMap<ClientId, ClientInfo>,
-    /// Faults of the records of the others.
+    /// Faults of the records that cannot be read.
     pub malformed: BTreeMap<ClientId, String>,
 }
 

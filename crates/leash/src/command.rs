@@ -1,4 +1,4 @@
-//! Runs an external command to its end within a time limit, and keeps what it said.
+//! Runs an external command to its end within a time limit, and keeps its output.
 
 use std::fs::File;
 use std::io::{Read, Seek};
@@ -13,7 +13,7 @@ use crate::error::Error;
 
 const POLL: Duration = Duration::from_millis(20);
 
-/// How a command ended and what it wrote, standard output and standard error in one text.
+/// Exit status of a command, and its output: standard output and standard error in one text.
 pub struct Finished {
     /// Exit status of the program.
     pub status: ExitStatus,
@@ -23,8 +23,8 @@ pub struct Finished {
 
 /// Runs `command` and waits for it. At `limit` the command and all it started are killed.
 ///
-/// The words go through a file and not a pipe, so that a talkative command never blocks on its
-/// reader.
+/// The output goes through a file and not a pipe, so that a command with much of it never blocks on
+/// its reader.
 ///
 /// # Errors
 /// [`Error::Command`], [`Error::CommandTimeout`].

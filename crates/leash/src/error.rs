@@ -49,7 +49,7 @@ pub enum Error {
     Signal {
         /// Name of the signal.
         signal: &'static str,
-        /// The process it was meant for.
+        /// Id of the process that was to get the signal.
         pid: u32,
         /// Error of the operating system.
         source: std::io::Error,
@@ -57,7 +57,7 @@ pub enum Error {
 }
 
 impl Error {
-    /// Gives an I/O error the action it interrupted.
+    /// Gives an I/O error the action that it interrupted.
     pub(crate) fn io(action: impl Into<String>) -> impl FnOnce(std::io::Error) -> Self {
         let action = action.into();
         move |source| Self::Io { action, source }

@@ -1,8 +1,8 @@
 //! Picks a free TCP port on 127.0.0.1.
 //!
 //! The ports are below the range from which Linux takes the ports of outgoing connections, so that
-//! no client takes the port of a server that was killed and is about to be restarted. A port can
-//! still be lost to another process between the look and the use: who starts the server then tries
+//! no client takes the port of a server that was killed and is about to be restarted. Another
+//! process can still take a port between the look and the use: the starter of the server then tries
 //! another one.
 
 use std::net::{Ipv4Addr, TcpListener};

@@ -42,7 +42,7 @@ exec 3<&0 </dev/null
 exec "$@" 3<&-
 "#;
 
-/// How long the kernel may take to end or stop a process after SIGKILL or SIGSTOP.
+/// Time that the kernel may take to end or stop a process after SIGKILL or SIGSTOP.
 const SIGNAL_LIMIT: Duration = Duration::from_secs(30);
 const STOP_POLL: Duration = Duration::from_millis(1);
 
@@ -61,14 +61,14 @@ pub struct Start<'a> {
     pub program: &'a Path,
     /// Arguments of the program.
     pub args: &'a [OsString],
-    /// The file to which what it writes is appended.
+    /// The file to which the program's output is appended.
     pub console: &'a Path,
     /// The folder that goes when this process is killed.
     pub folder: &'a Path,
 }
 
 impl Process {
-    /// Starts the program; it has not said anything yet when this returns.
+    /// Starts the program; it may not have written anything yet when this returns.
     ///
     /// # Errors
     /// [`Error::Command`], and [`Error::Io`] when the console cannot be opened.
@@ -97,7 +97,7 @@ impl Process {
         self.child.id()
     }
 
-    /// How the program ended, or `None` while it runs.
+    /// Exit status of the program; `None` while it runs.
     ///
     /// # Errors
     /// [`Error::Io`].
@@ -225,7 +225,7 @@ mod tests {
         // Before the program runs there is no watchdog yet, and a paused `sh` would never start it.
         until(|| console(&folder) == "up\n");
         process.pause().unwrap();
-        // As the kernel closes the pipe when this process is killed.
+        // Closes the pipe as the kernel does when this process is killed.
         drop(process.leash.take());
         assert_eq!(ended(&mut process).signal(), Some(9));
         until(|| !folder.path().exists());

@@ -48,7 +48,8 @@ fn send(pid: u32, signal: Signal, name: &'static str) -> Result<(), Error> {
     kill_process(target, signal).map_err(|errno| failed(errno.into()))
 }
 
-/// Zero and the numbers that would read as negative name groups of processes, and no process.
+/// Converts an id. Zero and the numbers that would read as negative name groups of processes, and
+/// no process.
 fn to_pid(pid: u32) -> Option<Pid> {
     i32::try_from(pid).ok().and_then(Pid::from_raw)
 }

@@ -7,11 +7,11 @@ use std::{
 
 use crate::sources::{Use, Uses};
 
-/// Modules that all use each other, by themselves or over others.
+/// Modules that all use each other, directly or through others.
 #[derive(Debug)]
 pub struct Circle {
     parent: String,
-    /// The modules, and what they use of each other.
+    /// The modules, with their uses of each other.
     uses: Uses,
 }
 
@@ -52,7 +52,7 @@ pub fn find(parent: &[String], uses: &Uses) -> Vec<Circle> {
     circles
 }
 
-/// All modules that one uses, by itself or over others.
+/// All modules that one uses, directly or through others.
 fn reached_from<'a>(from: &String, uses: &'a Uses) -> BTreeSet<&'a String> {
     let mut reached = BTreeSet::new();
     let mut next: Vec<&String> = uses[from].keys().collect();

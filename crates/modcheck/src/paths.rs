@@ -28,7 +28,7 @@ struct Leaf {
 }
 
 impl Text {
-    /// Leaves out comments and what is there for tests only.
+    /// Reads a file without comments and without code that is for tests only.
     #[must_use]
     pub fn read(text: &str) -> Self {
         let mut parts = text.split("#[cfg(test)]\n");
@@ -79,7 +79,7 @@ impl Text {
     }
 }
 
-/// A path that is named in a module, from the crate's root on. `None`: there is nothing at its
+/// Makes a path that a module names begin at the crate's root. `None`: there is nothing at its
 /// beginning.
 #[must_use]
 pub fn from_root(path: &[String], module: &[String]) -> Option<ModulePath> {
@@ -116,7 +116,7 @@ fn leaves(text: &str) -> impl Iterator<Item = Leaf> {
     leaves.into_iter()
 }
 
-/// Reads what [`leaves`] is for, and answers the text after it.
+/// Reads the tree of paths that [`leaves`] returns, and returns the text after it.
 fn read_tree<'a>(text: &'a str, mut path: ModulePath, leaves: &mut Vec<Leaf>) -> &'a str {
     let text = text.trim_start();
     if let Some(mut rest) = text.strip_prefix('{') {

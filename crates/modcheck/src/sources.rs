@@ -1,4 +1,4 @@
-//! The modules of a crate, and which of them use which.
+//! The modules of a crate, and their uses of each other.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -7,10 +7,10 @@ use std::{
 
 use crate::paths::{ModulePath, Text, from_root};
 
-/// For each of some modules side by side: those that it uses, and where.
+/// For each of some modules side by side: the modules that it uses, and the places.
 pub type Uses = BTreeMap<String, BTreeMap<String, BTreeSet<Use>>>;
 
-/// Imports that lead on from an import until its name is at home.
+/// Greatest number of imports through which a name is followed to its item.
 const MOST_IMPORTS: usize = 16;
 
 /// A place where one module uses another one.
@@ -31,7 +31,8 @@ pub struct Sources {
 }
 
 impl Sources {
-    /// Reads the crate that has its root in this folder, but modules that are there for its tests.
+    /// Reads the crate that has its root in this folder, without modules that are there for its
+    /// tests.
     ///
     /// # Panics
     ///
@@ -84,7 +85,7 @@ impl Sources {
         inner.chain([ModulePath::new()]).collect()
     }
 
-    /// Of the modules directly in this one: which use which.
+    /// Uses among the modules directly in this one.
     #[must_use]
     pub fn uses_in(&self, parent: &[String]) -> Uses {
         let child = |path: &[String]| path.strip_prefix(parent)?.first().cloned();

@@ -1,4 +1,4 @@
-//! `mongotx abort ID`: rolls back an undecided transaction and says what became of it.
+//! `mongotx abort ID`: rolls back an undecided transaction and reports the outcome.
 //!
 //! Exit status 0: it is rolled back and holds nothing. 1: it is committed or unknown, or something
 //! is left.
@@ -13,7 +13,7 @@ use crate::{
     survey::Standing,
 };
 
-/// Rounds of undoing; each undoes up to 1000 documents of each collection.
+/// Greatest number of rounds of undoing; each undoes up to 1000 documents of each collection.
 const ROUNDS: usize = 1_000;
 
 /// Options of the command `mongotx abort`.

@@ -2,8 +2,8 @@
 //! application's databases are copied.
 //!
 //! It writes to standard error: standard output belongs to the command that it runs. Exit status 0:
-//! it has held until the command had ended well. 1: it has not, or the command failed; the copy is
-//! not to be used.
+//! transactions were held until the command had succeeded. 1: they were not, or the command failed;
+//! the copy must not be used.
 
 use std::{
     ffi::OsString,

@@ -1,6 +1,7 @@
 //! Stripping damaged documents of reserved fields that no transaction of MongoTx has given them.
 //!
-//! Whatever is taken away is printed: it may be data that an application had under these names.
+//! All fields that are taken away are printed: they may be data that an application had under these
+//! names.
 
 use bson::{Bson, Document, doc};
 use sd2v::{
@@ -17,9 +18,9 @@ use crate::{
 /// Characters of a field's content that are printed.
 const SHOWN: usize = 2_000;
 
-/// Strips one document, in one step that demands that its reserved fields are still what was seen.
-/// What it leaves alone, it names with the reason. Answers whether it was stripped. `elsewhere`: is
-/// this client's record in another database?
+/// Strips one document, in one step that demands that its reserved fields are still those that were
+/// seen. Names the fields that it leaves alone, with the reason. Returns whether the document was
+/// stripped. `elsewhere`: whether this client's record is in another database.
 pub(crate) async fn strip(
     driver: &mongodb::Client,
     damaged: &Damaged,
@@ -65,13 +66,13 @@ pub(crate) async fn strip(
     Ok(is_done)
 }
 
-/// Read locks of transactions stay, whatever else is wrong.
+/// Whether a field stays: read locks of transactions do, whatever else is wrong.
 fn is_sound(name: &str, value: &Bson) -> bool {
     let all_ids = |ids: &Vec<Bson>| !ids.is_empty() && ids.iter().all(|id| tx_id_from_bson(id).is_some());
     name == READERS && value.as_array().is_some_and(all_ids)
 }
 
-/// In full, up to a limit, so that it can be put back under another name.
+/// The field in full, up to a limit, so that it can be put back under another name.
 fn shown(value: &Bson) -> String {
     let text = say::plain(&value.to_string());
     match text.char_indices().nth(SHOWN) {

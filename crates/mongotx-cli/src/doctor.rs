@@ -180,7 +180,7 @@ impl Doctor {
         self.driver.database(&self.tx_database).collection("txs")
     }
 
-    /// Every record by itself, so that a malformed one hides no other.
+    /// Reads every record by itself, so that a malformed one hides no other.
     async fn look_at_records(&self) -> Result<(Vec<String>, u64, usize), Failure> {
         let (mut malformed, mut other, mut unswept) = (Vec::new(), 0, 0);
         let open = doc! {"closedAt": {"$exists": false}};

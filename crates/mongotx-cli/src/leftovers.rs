@@ -2,8 +2,8 @@
 //! parts of indexes without the index, and scratch collections of text searches whose clients are
 //! gone.
 //!
-//! A part of an index is also there alone while the index is being made: only what has been so for
-//! a while is left over.
+//! A part of an index is also there alone while the index is being made: only a part that has been
+//! alone for a while is left over.
 
 use bson::{Document, doc};
 use futures_util::TryStreamExt;
@@ -40,8 +40,7 @@ pub(crate) fn split_scratch(all: Vec<Namespace>) -> (Vec<Namespace>, Vec<Scratch
     (others, owned.collect())
 }
 
-/// Parts of indexes without their index. `age_ms`: how long ago they must have been made not to be
-/// young.
+/// Parts of indexes without their index. `age_ms`: age from which on they are not young.
 pub(crate) async fn lonely_indexes(
     driver: &mongodb::Client,
     namespaces: &[Namespace],
@@ -68,7 +67,7 @@ async fn is_young(coll: &mongodb::Collection<Document>, name: &str, age_ms: i64)
     Ok(coll.aggregate(pipeline).await?.try_next().await?.is_none())
 }
 
-/// Drops them; answers how many were there.
+/// Drops the indexes; returns their number.
 pub(crate) async fn drop_indexes(driver: &mongodb::Client, lonely: &[LonelyIndex]) -> Result<usize, Failure> {
     let mut dropped = 0;
     for index in lonely.iter().filter(|index| !index.is_young) {

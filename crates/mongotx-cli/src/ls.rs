@@ -86,7 +86,7 @@ async fn show_transactions(client: &mongotx::Client, survey: &Survey, activity: 
     if survey.holdings.is_empty() {
         say::line("No transaction holds a document.");
     } else {
-        // The records again: what they say must not be older than the locks.
+        // The records are read again: they must not be older than the locks.
         let clients = Clients::read(client, survey.holdings.keys().map(|id| id.client)).await?;
         let headings =
             ["TRANSACTION", "STATUS", "DOCUMENTS", "COLLECTIONS", "OPEN FOR", "WHO", "LAST STATEMENT", "WAITS FOR"];

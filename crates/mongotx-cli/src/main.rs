@@ -2,8 +2,8 @@
 //! and the benchmarks are a command of their own, `mongotx-bench`.
 //!
 //! Exit status: 0 all is well, 1 something is wrong with what was looked at, 2 the request could
-//! not be carried out, 128 + n ended by signal n. What decides about transactions is in the library
-//! (`mongotx`), not here.
+//! not be carried out, 128 + n ended by signal n. The library (`mongotx`) decides about
+//! transactions, not this program.
 
 mod abort;
 mod activity;

@@ -1,5 +1,5 @@
-//! `mongotx mongod-path`: where the mongod is that the demo and `serve --start-server` run, for
-//! scripts that start one themselves.
+//! `mongotx mongod-path`: prints the path of the mongod that the demo and `serve --start-server`
+//! run, for scripts that start one themselves.
 
 use crate::{
     failure::{Failure, Status, WELL},

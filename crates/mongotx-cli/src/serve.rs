@@ -37,7 +37,7 @@ use crate::{
     open_files, say,
 };
 
-/// Between two tries to reach a server that is not up yet.
+/// Time between two attempts to reach a server that is not up yet.
 const BETWEEN: Duration = Duration::from_secs(1);
 
 /// Options of the command `mongotx serve`.
@@ -254,7 +254,7 @@ async fn reload(gateway: &Gateway, log: &Log, started_with: &ServeOptions) {
     }
 }
 
-/// All of it, or nothing. Answers what has changed.
+/// Reads all of it again, or changes nothing. Returns the changes.
 async fn reload_all(gateway: &Gateway, log: &Log, started_with: &ServeOptions) -> Result<String, Failure> {
     let options = read_again()?;
     let reloaded = gateway.reload().await.map_err(|error| Failure::new(error.to_string()))?;
@@ -274,7 +274,7 @@ async fn reload_all(gateway: &Gateway, log: &Log, started_with: &ServeOptions) -
     Ok(told)
 }
 
-/// The options, with what the configuration file says now.
+/// The options, with the present content of the configuration file.
 fn read_again() -> Result<ServeOptions, Failure> {
     let args = config::with_file(&Cli::command(), std::env::args_os().collect())?;
     match Cli::try_parse_from(args).map(|cli| cli.command) {

@@ -116,7 +116,8 @@ fn tell_activity(activity: &Activity, id: TxId) {
     }
 }
 
-/// The outcome, in words. For a transaction that holds nothing it does not say who cleans up.
+/// The outcome, in words. For a transaction that holds nothing it does not say which client cleans
+/// up.
 fn fate(standing: Standing, holds_nothing: bool) -> &'static str {
     match standing {
         Standing::Finishing(Decision::Committed) | Standing::Left(Decision::Committed) if holds_nothing => "committed",

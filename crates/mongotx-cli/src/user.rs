@@ -1,5 +1,5 @@
-//! `mongotx user`: who may log in to a gateway. Changes the file that `mongotx serve --users` reads
-//! when it starts, and again on SIGHUP.
+//! `mongotx user`: the users who may log in to a gateway. Changes the file that `mongotx serve
+//! --users` reads when it starts, and again on SIGHUP.
 
 use std::{
     io::{IsTerminal, Read},
@@ -108,7 +108,8 @@ fn list(users: &Users) {
     }
 }
 
-/// From the terminal, without showing it, or the first line of standard input.
+/// Reads a password from the terminal, without showing it, or from the first line of standard
+/// input.
 fn password() -> Result<String, Failure> {
     let input = std::io::stdin();
     if input.is_terminal() {

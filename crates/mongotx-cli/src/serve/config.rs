@@ -1,4 +1,5 @@
-//! `--config FILE`: what a file says becomes flags, unless the command line says otherwise.
+//! `--config FILE`: the keys of a file become flags, unless the command line has these flags
+//! itself.
 //!
 //! There is one list of names, the flags of `mongotx serve` themselves: a key of the file is a
 //! flag's long name, and its value is read by the same code. So nothing can be said in one place

@@ -1,4 +1,4 @@
-//! How much clients may keep for themselves, and how long.
+//! Limits on what clients keep for themselves, and for how long.
 
 use std::time::Duration;
 

@@ -71,7 +71,7 @@ impl Bank {
         Self { server, stop: Arc::default(), acknowledged: Arc::default(), tasks: Vec::new() }
     }
 
-    /// `gateway`: how to find the one that runs now.
+    /// Begins the clients' work. `gateway`: finds the one that runs now.
     fn begin(&mut self, gateway: &Arc<Mutex<Gateway>>) {
         for which in 0..CLIENTS {
             let (stop, acknowledged) = (Arc::clone(&self.stop), Arc::clone(&self.acknowledged));
@@ -154,7 +154,8 @@ async fn restore(copy: &BTreeMap<&'static str, Vec<Document>>, server: &Server) 
     }
 }
 
-/// Every account has what the ledger says, nothing acknowledged is missing, and nothing has a lock.
+/// Checks that every account has what the ledger says, nothing acknowledged is missing, and nothing
+/// has a lock.
 async fn assert_exact(uri: &str, acknowledged: &[String], what: &str) {
     let copy = dump(uri).await;
     let mut wanted: BTreeMap<i32, i64> = (0..ACCOUNTS).map(|id| (id, START)).collect();
@@ -199,7 +200,7 @@ impl Holding {
     }
 }
 
-/// Until the leases of those who were alive are over.
+/// Repairs until the leases of the clients that were alive are over.
 fn repair(server: &Server) {
     until("nothing is locked", || {
         let (status, said) = run_mongotx(["doctor", "--repair", "--uri", &server.uri()]);

@@ -81,7 +81,7 @@ impl Page {
     }
 }
 
-/// Why a link of a page leads nowhere.
+/// Reason why a link of a page leads nowhere.
 fn fault(from: &Path, link: &str, pages: &HashMap<PathBuf, Page>) -> Option<String> {
     let (path, anchor) = link.split_once('#').map_or((link, None), |(path, anchor)| (path, Some(anchor)));
     let to = if path.is_empty() { from.to_owned() } else { from.parent()?.join(path) };

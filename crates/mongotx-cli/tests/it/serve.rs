@@ -1,4 +1,4 @@
-//! `mongotx serve`, as a process: it says where it listens, answers, ends on a signal, and leaves
+//! `mongotx serve`, as a process: it prints its address, answers, ends on a signal, and leaves
 //! nothing behind.
 
 use crate::common;
@@ -18,7 +18,7 @@ struct Serving {
 }
 
 impl Serving {
-    /// Waits for the line that says where it listens.
+    /// Starts a gateway, and waits for the line with its address.
     fn start(args: &[&str]) -> Self {
         let args = ["serve", "--listen", "127.0.0.1:0"].iter().chain(args).copied();
         let mut child = mongotx(args).stdout(Stdio::piped()).stderr(Stdio::inherit()).spawn().unwrap();
@@ -34,7 +34,7 @@ impl Serving {
         client.database("admin").run_command(doc! {"ping": 1}).await.unwrap();
     }
 
-    /// Its exit status after SIGTERM.
+    /// Ends it with SIGTERM. Returns its exit status.
     fn terminate(mut self) -> Option<i32> {
         testkit::signal::terminate(self.child.id()).unwrap();
         self.child.wait().unwrap().code()

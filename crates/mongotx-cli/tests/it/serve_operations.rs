@@ -34,7 +34,7 @@ impl Serving {
         rest.unwrap_or_else(|| panic!("{words}: {line}")).to_owned()
     }
 
-    /// Ends it, and answers what it has logged.
+    /// Ends it, and returns its log.
     fn log(mut self) -> String {
         testkit::signal::terminate(self.child.id()).unwrap();
         let mut log = String::new();

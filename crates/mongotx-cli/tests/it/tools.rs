@@ -1,5 +1,5 @@
-//! ls, show, abort and doctor on a real server, with a client that was killed in the middle of
-//! something.
+//! ls, show, abort and doctor on a real server, with a client that was killed in the middle of its
+//! work.
 
 use crate::{
     common,

@@ -1,4 +1,4 @@
-//! Running the real binary and looking at what it leaves behind.
+//! Runs the real binary and looks at what it leaves behind.
 
 #![allow(clippy::unwrap_used, unreachable_pub, reason = "test code")]
 
@@ -13,7 +13,7 @@ pub fn mongotx<'a>(args: impl IntoIterator<Item = &'a str>) -> Command {
     command
 }
 
-/// Its exit status and everything it wrote.
+/// Runs the binary. Returns its exit status and all that it wrote.
 pub fn run_mongotx<'a>(args: impl IntoIterator<Item = &'a str>) -> (i32, String) {
     told(&mongotx(args).output().unwrap())
 }

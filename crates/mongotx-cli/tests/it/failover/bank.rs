@@ -88,7 +88,7 @@ impl Customer {
         made.unwrap_or_else(|_| panic!("{} makes no transfers any more", self.name)).unwrap();
     }
 
-    /// Goes away in the middle of whatever it does.
+    /// Disconnects in the middle of whatever it does.
     pub(crate) fn leave(self) {
         self.task.abort();
     }

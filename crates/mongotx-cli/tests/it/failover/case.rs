@@ -135,14 +135,15 @@ impl Case {
         let mut dead = Process::start(&Job { breaks, ..self.job(false) });
         let address = dead.until("listening", |told| told.listening.is_some()).await.listening.unwrap();
         let stop = Arc::new(AtomicBool::new(false));
-        // Its customers never learn what became of their last transfers.
+        // Its customers never learn the outcomes of their last transfers.
         let uri = format!("mongodb://{address}");
         let customers = ["dan", "eve"].map(|name| Customer::start(self.work(name, &uri, ledger), &stop));
         assert!(dead.until("a decision", |told| told.struck).await.struck, "{}", self.name);
         customers.into_iter().for_each(Customer::leave);
     }
 
-    /// Whoever makes the gateway reach its step, where the customers do so only by chance.
+    /// Starts a client that makes the gateway reach its step, where the customers do so only by
+    /// chance.
     async fn start_disturbed(&self, door: &Door) -> Option<Disturbed> {
         if ![Step::BeforeQuiet, Step::AfterQuiet].contains(&self.step) {
             return None;

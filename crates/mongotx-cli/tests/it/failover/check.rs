@@ -52,7 +52,7 @@ fn deposits_are_right(case: &Case, accounts: &[Document], ledger: &Ledger) {
     told_is_true(case, &made, ledger);
 }
 
-/// Every record is closed, with nothing that is not finished.
+/// Checks that every record is closed, with nothing that is not finished.
 async fn nothing_in_doubt(case: &Case) {
     let options = ClientOptions { tx_database: case.tx_database(), ..ClientOptions::default() };
     let client = mongotx::Client::connect_with(&case.uri, options).await.unwrap();
@@ -74,8 +74,8 @@ async fn all_of(database: &mongodb::Database, collection: &str) -> Vec<Document>
     database.collection(collection).find(doc! {}).await.unwrap().try_collect().await.unwrap()
 }
 
-/// Each acknowledged attempt is there once, each refused one not at all. One without an answer may
-/// be there.
+/// Checks the answers: each acknowledged attempt is there once, each refused one not at all. One
+/// without an answer may be there.
 fn told_is_true(case: &Case, made: &[String], ledger: &Ledger) {
     let count = |id: &str| made.iter().filter(|one| *one == id).count();
     for id in ledger.acknowledged.lock().unwrap().iter() {
@@ -96,7 +96,7 @@ fn balances(audit: &[Document]) -> BTreeMap<i32, i64> {
     balances
 }
 
-/// The tool for people agrees: it looks into all collections of all cases.
+/// Checks that `doctor` finds nothing: it looks into all collections of all cases.
 pub(crate) fn doctor_finds_nothing(uri: &str) {
     let (status, said) = run_mongotx(["doctor", "--uri", uri]);
     assert_eq!(status, 0, "{said}");

@@ -11,7 +11,7 @@ const READ: i32 = 2;
 pub(crate) struct Disturbed(tokio::task::JoinHandle<()>);
 
 impl Disturbed {
-    /// Reads through this gateway what is changed at this server meanwhile.
+    /// Reads, through this gateway, documents that are changed at this server meanwhile.
     pub(crate) async fn start(server: &Client, gateway: &str, db: &str) -> Self {
         let stored = server.database(db).collection::<Document>("disturbed");
         stored.insert_many((0..READ).map(|id| doc! {"_id": id, "n": 0})).await.unwrap();

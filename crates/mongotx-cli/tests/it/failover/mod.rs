@@ -30,7 +30,7 @@ use futures_util::{StreamExt, stream};
 use mongotx::Step;
 use process::Blow;
 
-/// The longest that anything here is waited for.
+/// Longest time that a test waits for anything.
 const LIMIT: Duration = Duration::from_secs(60);
 const AT_A_TIME: usize = 5;
 
