@@ -1,8 +1,8 @@
-//! What must hold whatever bytes DTranx reads, from a connection or from its log; for the fuzzer
-//! and for the tests that do without it.
+//! Checks of DTranx's readers for any bytes, from a connection or from its log; for the fuzzer and
+//! for the tests that do without it.
 //!
-//! A checksum that no longer fits ends nearly every input at once. So each is read twice: as it is,
-//! and with its checksums put right.
+//! A checksum that no longer fits ends nearly every input at once. So each input is read twice: as
+//! it is, and with its checksums put right.
 #![allow(dead_code, clippy::unwrap_used, reason = "each target uses a part of it, and may panic")]
 
 use std::fmt::Debug;
@@ -15,7 +15,7 @@ use serde::{Serialize, de::DeserializeOwned};
 
 const FRAME_HEADER_BYTES: usize = 8;
 
-/// Everything that is said over a connection in one direction: refused at some place, or messages.
+/// The bytes of a connection in one direction: refused at some place, or messages.
 pub(crate) fn frames(bytes: &[u8]) {
     let Some((first, rest)) = bytes.split_first_chunk::<PREFACE_BYTES>() else { return };
     let _ = check_preface(first);
@@ -67,7 +67,7 @@ fn read_as(kind: u8, payload: &[u8]) {
     }
 }
 
-/// What is read is written so that the same is read again.
+/// Checks that a value that was read is written so that the same is read again.
 fn read_and_write<T: Serialize + DeserializeOwned + PartialEq + Debug>(payload: &[u8]) {
     let Ok(read) = decode::<T>(payload) else { return };
     let mut written = Vec::new();

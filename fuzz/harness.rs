@@ -1,4 +1,5 @@
-//! What must hold whatever bytes come, for the fuzzer and for the tests that do without it.
+//! Checks of the gateway's readers for any bytes; for the fuzzer and for the tests that do without
+//! it.
 #![allow(dead_code, clippy::unwrap_used, reason = "each target uses a part of it, and may panic")]
 
 use bson::RawDocumentBuf;
@@ -63,7 +64,7 @@ fn framed(bytes: &[u8]) -> Option<(Header, &[u8])> {
     Some((header, payload.get(..header.payload_bytes())?))
 }
 
-/// What a document cannot hold is refused; all else is held to the byte.
+/// A command that no document can hold is refused; all others are kept to the byte.
 fn read_to_the_end(request: &Request) {
     let whole = match request.to_document() {
         Ok(whole) => RawDocumentBuf::try_from(&whole).unwrap(),

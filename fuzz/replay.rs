@@ -13,7 +13,7 @@ use rand::{Rng, RngExt, SeedableRng, rngs::StdRng, seq::IndexedRandom};
 /// The entries of a target, by the names of their files.
 pub(crate) type Corpus = BTreeMap<String, Vec<u8>>;
 
-/// A target: its name, what it runs, and what its encoder makes.
+/// A target: its name, its function, and its encoder's entries.
 pub(crate) type Target = (&'static str, fn(&[u8]), Corpus);
 
 /// The stored corpus is what the encoder makes; with the variable `UPDATE_CORPUS` it is written
@@ -42,9 +42,8 @@ fn folder(target: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus").join(target)
 }
 
-/// Runs each target on each entry, and on what becomes of it when it is changed: `changes` times
-/// for the whole target. `finish` puts right what nearly every change would break, so that the rest
-/// is looked at.
+/// Runs each target on each entry, and on changed entries: `changes` times for the whole target.
+/// `finish` puts right what nearly every change would break, so that the rest is read, too.
 pub(crate) fn replay(targets: Vec<Target>, changes: usize, finish: impl Fn(&mut Vec<u8>, &mut StdRng)) {
     for (target, run, corpus) in targets {
         let entries: Vec<Vec<u8>> = corpus.into_values().collect();

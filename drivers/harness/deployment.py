@@ -25,9 +25,9 @@ _given: set[int] = set()
 _giving = threading.Lock()
 FIND_MONGOD_LIMIT_S = 600
 REPLICA_SET = "rs0"
-# Before the address of a gateway's page, when it says where that is.
+# Words before the address of a gateway's page in its log.
 PAGE_AT = "page at "
-# What it says when it serves.
+# Words in the log of a gateway that serves.
 LISTENS = "listening on "
 # The data are in memory where there is room: suites make and drop a collection for every test, and
 # the data are of no use afterwards.
@@ -56,9 +56,9 @@ class Deployment:
     """What the suites and examples connect to."""
 
     routers: tuple[Gateway, Gateway]
-    # Show a replica set. The first one is its primary.
+    # The gateways that show a replica set. The first one is its primary.
     members: tuple[Gateway, ...]
-    # They were killed on purpose.
+    # The gateways that were killed on purpose.
     killed: list[Gateway] = field(default_factory=list)
 
     @property
@@ -118,7 +118,7 @@ def _gateway(mongotx: Path, uri: str, port: int, work: Path, more: Sequence[str]
     name, log = f"gateway {port}", work / f"gateway-{port}.log"
     command = [mongotx, "serve", "--uri", uri, "--listen", f"127.0.0.1:{port}", "--web", "127.0.0.1:0", "--enable-test-commands"]
     process = _start(name, [*command, *more], port, log)
-    # It says so when it serves. A member of a set takes its port before it is one.
+    # The log says when it serves. A member of a set takes its port before it is one.
     wait_until(name, lambda: LISTENS in log.read_text(encoding="utf-8", errors="replace"), process, log)
     return Gateway(name, port, process, log)
 

@@ -21,15 +21,15 @@ class Example:
     """A program."""
 
     name: str
-    # What runs it.
+    # Command that runs it.
     command: list
-    # What fetches its packages: done once for each content of the file that lists them.
+    # Command that fetches its packages: run once for each content of the file that lists them.
     fetch: list | None = None
     packages: str | None = None
     # Whether it connects to a replica set by its name, and to both members of that; otherwise to
     # routers.
     wants_replica_set: bool = False
-    # What it says when the set's primary is to be killed.
+    # Line of its output at which the set's primary is killed.
     loses_primary_at: str | None = None
     # Further variables of its environment.
     environment: dict = field(default_factory=dict)

@@ -8,7 +8,7 @@ before it says why. Empty lines and those that begin with `#` say nothing.
 from dataclasses import dataclass, field
 from pathlib import Path
 
-# Of a failed test's message, what is printed.
+# Lines and columns of a failed test's message that are printed.
 MESSAGE_LINES, MESSAGE_COLUMNS = 12, 300
 
 
@@ -19,7 +19,7 @@ class Outcome:
     passed: set[str] = field(default_factory=set)
     failed: set[str] = field(default_factory=set)
     skipped: set[str] = field(default_factory=set)
-    # What the suite says of a test that failed.
+    # The suite's message about each failed test.
     messages: dict[str, str] = field(default_factory=dict)
 
     def fail(self, test: str, message: str) -> None:

@@ -39,7 +39,7 @@ class Run:
     mongotx: Path
     dtranx: Path
     suites: Path
-    # Its logs.
+    # Folder of its logs.
     work: Path
     pauses: Pauses
 
@@ -52,8 +52,8 @@ def main() -> int:
     CACHE.mkdir(parents=True, exist_ok=True)
     with open(CACHE / "lock", "w") as lock:
         try:
-            # What was fetched and unpacked is shared by the parts of one run. The lock ends with
-            # this process, however that ends.
+            # The parts of one run share fetched and unpacked files. The lock ends with this
+            # process, however that ends.
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             print(f"drivers/run: another one is at work in {CACHE}", file=sys.stderr)
@@ -94,7 +94,7 @@ def _options() -> argparse.Namespace:
 
 
 def _interrupted(number: int, _frame) -> None:
-    # Once: what is started is being ended.
+    # Once only: the programs that were started are being ended.
     for other in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(other, signal.SIG_IGN)
     print("drivers/run: interrupted; ending what was started", file=sys.stderr)

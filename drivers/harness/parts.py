@@ -16,14 +16,14 @@ class Part:
 
     run: Callable[[Place], list[Result]]
     tools: tuple[str, ...] = ()
-    # One of these.
+    # Tools of which the part needs one.
     one_of: tuple[str, ...] = ()
     python: tuple[int, int] | None = None
     # The archive of its sources.
     archive: str | None = None
     # Gateways that show a replica set.
     members: int = 0
-    # More of what its gateways are started with.
+    # Further options of its gateways.
     options: tuple[str, ...] = ()
     # Without it, no mongod and no gateway is started for it.
     has_gateways: bool = True
@@ -40,7 +40,7 @@ class Part:
         return ", ".join(missing) or None
 
 
-# More of what the gateways of the suites' tests of change streams are started with.
+# Further options of the gateways for the suites' tests of change streams.
 ALL_STREAMS = ("--change-streams", "all")
 
 PARTS = {

@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable
 
 TICK_S = 0.5
-# A tick that comes later than this was not only late because the machine is busy.
+# Seconds of delay from which on a tick was not only late because the machine is busy.
 PAUSE_S = 5.0
 
 
@@ -18,7 +18,7 @@ class Pauses:
     def __init__(self, now: Callable[[], float] = time.monotonic):
         self._now = now
         self._last = now()
-        # When each pause ended, and how long it was.
+        # End and length of each pause.
         self._found: list[tuple[float, float]] = []
 
     def begin(self) -> None:

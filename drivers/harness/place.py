@@ -12,7 +12,7 @@ class Place:
 
     # The part's folder in the repository; nothing is written there.
     source: Path
-    # What was fetched is kept here from one run to the next.
+    # Fetched files, kept from one run to the next.
     cache: Path
     # Logs of this run.
     work: Path

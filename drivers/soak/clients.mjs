@@ -33,7 +33,7 @@ async function transfer(which, n) {
     });
     counts.committed += 1;
   } catch (error) {
-    // Whether it was committed, only the ledger knows.
+    // Only the ledger shows whether it was committed.
     const isUnknown =
       !(error instanceof MongoServerError) ||
       (error instanceof MongoError && error.hasErrorLabel("UnknownTransactionCommitResult"));
@@ -44,7 +44,7 @@ async function transfer(which, n) {
 }
 
 async function read() {
-  // Left in the middle, sometimes.
+  // Some cursors are left in the middle.
   const cursor = bank.collection("ledger").find({}, { batchSize: 20 }).limit(100);
   try {
     const most = [1, 30, 100][Math.floor(Math.random() * 3)];

@@ -41,14 +41,14 @@ def transfer(which: int, n: int) -> None:
             session.with_transaction(body)
         count("committed")
     except PyMongoError as error:
-        # Whether it was committed, only the ledger knows.
+        # Only the ledger shows whether it was committed.
         is_unknown = error.has_error_label("UnknownTransactionCommitResult") or not isinstance(error, OperationFailure)
         count("unknown" if is_unknown else "failed")
 
 
 def read() -> None:
     try:
-        # Left in the middle, sometimes.
+        # Some cursors are left in the middle.
         cursor = bank.ledger.find({}, batch_size=20).limit(100)
         for _ in range(random.choice([1, 30, 100])):
             next(cursor, None)

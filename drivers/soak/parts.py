@@ -113,7 +113,7 @@ class Crew:
     def __init__(self, name: str, command: list, clients: int, options):
         self.name, self._command, self._clients, self._options = name, command, clients, options
         self.process: subprocess.Popen | None = None
-        # Of each life of the program.
+        # Results of each life of the program.
         self.lives: list[dict] = []
 
     def start(self, stage: Stage) -> None:

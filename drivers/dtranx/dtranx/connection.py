@@ -33,12 +33,12 @@ from .messages import (
 
 CONNECT_S = 2.0
 HANDSHAKE_S = 2.0
-# A request without an answer is sent again after this.
+# Time after which a request without an answer is sent again, in seconds.
 RESEND_S = 2.0
 FIRST_WAIT_S = 0.02
 LAST_WAIT_S = 0.5
 CHUNK_BYTES = 64 << 10
-# What is read at the most of late answers before the next request.
+# Most chunks of late answers that are read before the next request.
 LATE_CHUNKS = 256
 
 
@@ -56,7 +56,7 @@ class Link:
         self._incoming = Incoming()
         self._name: ClientName | None = None
         self._last_id = 0
-        # What it names in its hello.
+        # The cluster, the map and the server that its hello names.
         self.cluster, self.map, self.server = "", None, None
         self.welcome: ClientWelcome | None = None
 
@@ -103,7 +103,7 @@ class Link:
                 until = min(deadline, time.monotonic() + RESEND_S)
                 reply = self._answer(request_id, until)
                 if is_followed and is_commit and _is_overloaded(reply):
-                    # Of the first copy: the server may have carried out the other one.
+                    # A refusal of the first copy: the server may have carried out the other one.
                     may_refuse_first = False
                     reply = self._answer(request_id, until)
                 if reply is not None:
@@ -131,7 +131,7 @@ class Link:
                     return self.close()
                 self._incoming.add(data)
         except BlockingIOError:
-            # It goes on.
+            # Nothing more has come; the connection goes on.
             pass
         except OSError:
             self.close()

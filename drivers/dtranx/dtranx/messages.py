@@ -81,7 +81,7 @@ class Range:
         return self.end is not None and not self.contains(self.start)
 
 
-# Who is who.
+# Parties and their names.
 
 
 @dataclass(frozen=True)

@@ -13,9 +13,9 @@ from pathlib import Path
 from dtranx import Client
 
 BINARY = os.environ.get("DTRANX", "dtranx")
-# The longest that one run of the command line may take.
+# Time limit of one run of the command line, in seconds.
 COMMAND_LIMIT_S = 60
-# The longest that a server may take until it listens.
+# Time within which a server must listen, in seconds.
 START_LIMIT_S = 60
 
 
@@ -60,7 +60,7 @@ class Servers:
                 stderr=log,
                 text=True,
             )
-        # One that says nothing is not waited for without end.
+        # A server that writes nothing is killed when its time is over.
         late = threading.Timer(START_LIMIT_S, self._processes[at].kill)
         late.start()
         line = self._processes[at].stdout.readline()

@@ -15,7 +15,7 @@ from .servers import Servers
 
 ACCOUNTS = [f"account-{number:02}" for number in range(12)]
 EACH = 100
-# Of each thread with this client, and of the one with the command.
+# Number of transfers of each thread with this client, and of the one with the command.
 TRANSFERS = 60
 TRANSFERS_BY_COMMAND = 20
 THREADS = 3
@@ -61,7 +61,7 @@ class _Bank:
     def __init__(self, servers: Servers):
         self._servers = servers
         self.is_over = threading.Event()
-        # One for each transfer that was tried.
+        # Released once for each transfer that was tried.
         self._tried = threading.Semaphore(0)
 
     def transfer(self, who: str) -> list[bytes]:

@@ -58,7 +58,7 @@ TRANSACTION = Transaction(
     [Write(b"a", b"two"), Write(b"c", None)],
 )
 REFUSAL = Stale([(b"a", Item(b"new", Version(3, 79)))], Version(2, 78))
-# By the names of the examples.
+# Messages, by the names of the examples.
 MESSAGES = {
     "hello of a client that knows nothing": (Hello, HELLO),
     "welcome of a client": (Welcome, ClientWelcome(ClientName(70000, 3), 1, CLUSTER, 1024)),

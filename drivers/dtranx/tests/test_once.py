@@ -147,7 +147,7 @@ class Once(unittest.TestCase):
         self.serve((FIRST, []), (FIRST, [Values([None])]), (OTHER, [COMMITTED]))
         client = self.client()
         client.begin().get(b"k")
-        # Waits until the end has come.
+        # Waits until the connection has ended.
         [link] = client._links.values()
         self.assertEqual(link._stream.recv(1, socket.MSG_PEEK), b"")
         self.assertEqual(self.put(client), VERSION)

@@ -7,7 +7,7 @@ from dtranx.messages import MAX_ITEMS, Stale
 
 from .servers import Servers
 
-# So many keys of one transaction.
+# Number of keys in one transaction.
 PART = 600
 
 
@@ -76,8 +76,8 @@ class Transactions(unittest.TestCase):
 
         def write(value: bytes) -> None:
             self.other.transact(lambda tranx: [tranx.put(key, value) for key in keys])
-            # What a commit writes is on other servers a moment after its answer; whoever reads it
-            # by a transaction waits for it.
+            # The writes of a commit reach other servers a moment after its answer; a transaction
+            # that reads them waits for them.
             self.assertEqual(self.other.transact(lambda tranx: tranx.multi_get(keys)), [value] * 8)
 
         write(b"old")
@@ -152,7 +152,7 @@ class Transactions(unittest.TestCase):
         tranx.scan(b"\xff" * 4096)
         with self.assertRaises(LimitError):
             tranx.commit()
-        # The longest that may be.
+        # The longest key and the longest value.
         self.client.put(b"k" * 4096, b"v" * (1 << 20))
         self.assertEqual(len(self.client.get(b"k" * 4096)), 1 << 20)
 

@@ -78,7 +78,7 @@ func number(name string) int {
 	return n
 }
 
-// Less when the program is to end.
+// Sleeps for the pause, or until the program is to end.
 func sleep(over context.Context, pause time.Duration) {
 	select {
 	case <-over.Done():
@@ -130,7 +130,7 @@ func (s *soak) transfer(which, n int) {
 	switch {
 	case err == nil:
 		s.counts.Committed++
-	// Whether it was committed, only the ledger knows.
+	// Only the ledger shows whether it was committed.
 	case !errors.As(err, &told) || told.HasErrorLabel("UnknownTransactionCommitResult") || mongo.IsNetworkError(err):
 		s.counts.Unknown++
 	default:
@@ -143,7 +143,7 @@ func (s *soak) read() {
 	options := options.Find().SetBatchSize(20).SetLimit(100)
 	cursor, err := s.client.Database("soak").Collection("ledger").Find(ctx, bson.M{}, options)
 	if err == nil {
-		// Left in the middle, sometimes.
+		// Some cursors are left in the middle.
 		for most := []int{1, 30, 100}[rand.Intn(3)]; most > 0 && cursor.Next(ctx); most-- {
 		}
 		err = cursor.Err()
