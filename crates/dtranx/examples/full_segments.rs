@@ -1,5 +1,5 @@
-//! How long an append takes that finds its segment full: the next one made then, and made ahead by
-//! another thread.
+//! Measures the time of an append that finds its segment full: with the next segment made then, and
+//! with one made ahead by another thread.
 //!
 //! `cargo run -p dtranx --example full_segments -- FOLDER`, the folder on the disk that is
 //! measured.
@@ -17,7 +17,7 @@ const SEGMENT_BYTES: u64 = 64 << 20;
 const RECORD_BYTES: usize = 64 << 10;
 const SEGMENTS: u64 = 8;
 
-/// The times of durable appends, sorted: of those that went to the segment of the one before, and
+/// Times of durable appends, sorted: of those that went to the same segment as the one before, and
 /// of the others.
 #[derive(Default)]
 struct Times {
@@ -54,7 +54,7 @@ fn measure(folder: &Path, is_ahead: bool) -> Result<Times, LogError> {
         let maker = scope.spawn(move || make(&collector, &ask));
         let want_next = || {
             if is_ahead {
-                // It ends when this has ended.
+                // The maker ends after this, when `wanted` is dropped, unless it has failed.
                 let _ = wanted.send(());
             }
         };

@@ -73,7 +73,7 @@ impl LogReader for Gathered {
     }
 }
 
-/// An operator decides by what is read of a server's log, which is not opened to be gone on with.
+/// An operator decides by what is read of a server's log, which is not opened for writing.
 #[test]
 fn what_is_inspected_after_a_failed_sync_stays_after_a_power_failure() {
     let mut read_unsynced = 0;

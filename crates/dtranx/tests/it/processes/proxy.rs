@@ -45,7 +45,7 @@ impl Proxy {
         self.shared.break_all();
     }
 
-    /// From now on nothing that the server says arrives.
+    /// Drops all further bytes of the server.
     pub(crate) fn mute(&self) {
         self.shared.is_mute.store(true, Ordering::Relaxed);
     }

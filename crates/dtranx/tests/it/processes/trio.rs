@@ -13,7 +13,7 @@ use tempfile::TempDir;
 
 use crate::processes::proxy::Proxy;
 
-/// How long a request of a client lasts that works while servers are tormented.
+/// Time limit of a client's request while servers are tormented, in milliseconds.
 pub(crate) const REQUEST_MS: u64 = 1_000;
 
 pub(crate) struct Trio {

@@ -205,7 +205,7 @@ fn operator_decides_once_and_every_server_in_doubt_acts_on_it() {
     let refused = GivenUp { server: LOST, store: Some(trio.store_of_lost), by: vec![FIRST, THIRD] };
     assert_eq!(given_up, [refused]);
     assert_eq!(verify(&trio.config(FIRST)).unwrap().in_doubt, 0);
-    // What is done is done.
+    // Recorded decisions count as done.
     trio.resolver(FIRST, &[THIRD], &[LOST]).resolve(&decisions).unwrap();
     let said = refusal(trio.resolver(FIRST, &[THIRD], &[LOST]), of_lost(2), Decision::Commit);
     assert!(said.contains("2.2: server 1 knows that it is aborted"), "{said}");
@@ -230,7 +230,7 @@ fn operator_decides_once_and_every_server_in_doubt_acts_on_it() {
     for (server, key) in [(FIRST, "a1"), (FIRST, "a2"), (THIRD, "t1"), (THIRD, "t2")] {
         trio.client(server).put(key, "after").unwrap();
     }
-    // What was decided is there after another restart.
+    // The decisions are there after another restart.
     trio.stop();
     trio.start(FIRST);
     trio.start(THIRD);
@@ -254,7 +254,7 @@ fn without_the_others_logs_nothing_is_decided_and_nothing_changes() {
         let said = refusal(trio.resolver(FIRST, &[THIRD], &[]), of_lost(1), decision);
         assert!(said.contains("2.1: the outcome may be known to server 2"), "{said}");
     }
-    // One that is refused: the other is not recorded either.
+    // One decision is refused, so the other is not recorded either.
     let both = BTreeMap::from([(of_lost(1), Decision::Abort), (of_lost(9), Decision::Abort)]);
     let said = trio.resolver(FIRST, &[THIRD], &[LOST]).resolve(&both).unwrap_err().to_string();
     assert!(said.contains("2.9: server 1 is not in doubt about it"), "{said}");
@@ -356,7 +356,8 @@ fn store_that_was_given_up_is_refused_when_it_comes_back() {
     trio.stop();
     let decisions = BTreeMap::from([(of_lost(1), Decision::Commit)]);
     trio.resolver(FIRST, &[THIRD], &[LOST]).resolve(&decisions).unwrap();
-    // By both, whose folders were there, and twice: it is written down.
+    // Both servers refuse the lost one, because both folders were there, and again after a restart:
+    // it is written down.
     for server in [FIRST, THIRD, FIRST, THIRD] {
         trio.start(server);
         let (_, welcome) = call(&trio.cluster, server, trio.store_of_lost);
