@@ -1,4 +1,4 @@
-//! The ACID tests on every target that has to pass them, and on one that has not.
+//! The ACID tests on every target that has to pass them, and on one that does not have to.
 
 use clap::Parser;
 use txbench::acid::{AcidArgs, Outcome, TargetReport, run_acid};

@@ -30,7 +30,7 @@ async fn loaded(target: &str, workload: &dyn Workload) -> Box<dyn Target> {
     target
 }
 
-/// So many check-ins; each must be committed in the end.
+/// Makes so many check-ins, each of which must be committed in the end.
 async fn check_in(mut client: Box<dyn Client>, mut session: Box<dyn Session>, count: u32) -> Box<dyn Client> {
     for _ in 0..count {
         client.choose();
@@ -128,8 +128,8 @@ async fn points_of_a_file_are_loaded_and_too_few_are_refused() {
     let mut session = target.session().await.unwrap();
     workload.check(&mut *session, &acknowledged(20)).await.unwrap();
     let found = session.find("points", Find::new(doc! {"checkins": {"$gt": 0}})).await.unwrap();
-    // Of all three: C is never the second nearest. Each is left out of twenty visits but by a
-    // chance of 1 in 1,000.
+    // Visits are of all three: C is never the second nearest. The chance that one is left out of
+    // twenty visits is 1 in 1,000.
     assert_eq!(found.len(), 3);
     target.close().await.unwrap();
 }

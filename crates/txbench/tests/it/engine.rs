@@ -1,4 +1,4 @@
-//! The engine on real servers: what it counts, what it refuses, what it reports as broken.
+//! The engine on real servers: its counts, its refusals, its reports of broken data.
 
 use crate::common;
 
@@ -7,8 +7,8 @@ use std::time::Instant;
 use common::{bench, parse, try_parse};
 use txbench::{BenchError, report::result::BenchResult};
 
-/// Runs what a command line says, on the shared server; the shortest time that is measured, unless
-/// it says more.
+/// Runs a command line on the shared server, for the shortest time that can be measured unless it
+/// gives another.
 async fn bench_shared(line: &str) -> Result<BenchResult, BenchError> {
     let uri = testkit::shared_standalone().await.unwrap().uri();
     bench(&format!("{line} --uri {uri} --seconds 1 --warm-up 0")).await
@@ -90,7 +90,7 @@ async fn an_open_loop_begins_as_many_as_asked_and_counts_the_waiting() {
     let due = 20.0 * start.elapsed().as_secs_f64() + 1.0;
     assert!(run.counts.committed_in_all as f64 <= due, "{} of {due}", run.counts.committed_in_all);
     assert_eq!(run.rate, Some(20.0));
-    // One client cannot keep up with this: what is done was due long before.
+    // One client cannot keep up with this: every transaction was due long before.
     let result = run_late().await;
     let late = &result.runs[0].counts;
     assert!(late.latencies().quantile_ms(1.0) > 100.0, "{}", late.latencies().quantile_ms(1.0));

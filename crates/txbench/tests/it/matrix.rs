@@ -1,5 +1,5 @@
-//! Every workload on every target: a small run whose data is whole afterwards, or a refusal that
-//! says why not.
+//! Every workload on every target: a small run whose data is whole afterwards, or a refusal with
+//! the reason.
 
 use crate::common;
 
@@ -18,8 +18,8 @@ struct Row {
 
 const GENERAL: (&str, &str) = ("recipe", "do other work than moving amounts");
 
-/// Small, and without what no target without transactions could keep: orders rolled back, several
-/// clients.
+/// Small runs, without anything that a target without transactions cannot keep: orders rolled back,
+/// several clients.
 const ROWS: &[Row] = &[
     Row { workload: "bank --operations 60", refused: &[("mvcc", "keep a unique index")] },
     Row { workload: "bank --operations 60 --account-index plain", refused: &[] },

@@ -43,7 +43,7 @@ async fn check_gateway(bench: &Bench) {
     target.close().await.unwrap();
 }
 
-/// The target on a database of this name; with these options of the connection besides.
+/// Connects the target to a database of this name, with these further options.
 async fn connect(entry: &Entry, bench: &Bench, db: &str, options: &str) -> Result<Box<dyn Target>, BenchError> {
     (entry.connect)(Connection::new(format!("{}{options}", bench.uri), db, 4)).await
 }
@@ -68,7 +68,7 @@ fn db(entry: &Entry) -> String {
     format!("nodes_{}", entry.traits.name)
 }
 
-/// Before anything is missing.
+/// Begins on all nodes.
 async fn begin_on(entry: &Entry, bench: &Bench) {
     let target = connect(entry, bench, &db(entry), "").await.unwrap();
     target.create(DOCS, &[]).await.unwrap();
@@ -82,7 +82,7 @@ async fn begin_on(entry: &Entry, bench: &Bench) {
     target.close().await.unwrap();
 }
 
-/// While a node is down. Answers what is there afterwards.
+/// Goes on while a node is down. Returns the values that are there afterwards.
 async fn go_on_without_a_node(entry: &Entry, bench: &Bench) -> Vec<i32> {
     let name = entry.traits.name;
     let target = connect(entry, bench, &db(entry), "&wTimeoutMS=3000").await.unwrap();
@@ -108,7 +108,8 @@ async fn go_on_without_a_node(entry: &Entry, bench: &Bench) -> Vec<i32> {
     after
 }
 
-/// When it is back: nothing is lost, nothing is done twice, and all nodes are needed and there.
+/// Goes on when the node is back: nothing is lost, nothing is done twice, and all nodes are needed
+/// and there.
 async fn go_on_with_all_nodes(entry: &Entry, bench: &Bench, before: &[i32]) {
     let name = entry.traits.name;
     // It has to get what it has missed.

@@ -1,5 +1,5 @@
 //! The two-phase commit recipe: transfers and the bank hold on it, transactions that were left are
-//! gone on with, and what it does not know is refused.
+//! completed, and unknown operations are refused.
 
 use crate::common;
 

@@ -1,5 +1,5 @@
-//! A small run: clients that take turns as the server lets them, until all is done or each has done
-//! so much.
+//! A small run: clients that take turns as the server lets them, until all operations are done, or
+//! each client has done a given number.
 
 use std::collections::BTreeMap;
 
@@ -123,7 +123,7 @@ async fn work(mut client: Box<dyn Client>, mut session: Box<dyn Session>, stop: 
     worked
 }
 
-/// `Err`: in doubt; `None`: given up.
+/// The result of one operation. `Err`: in doubt; `None`: given up.
 async fn tried(client: &mut dyn Client, session: &mut dyn Session) -> Option<Result<Done, ()>> {
     for attempt in 0..ATTEMPTS {
         match client.attempt(session).await {

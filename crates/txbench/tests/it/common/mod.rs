@@ -1,4 +1,4 @@
-//! Runs of workloads as the command line says them.
+//! Runs of workloads, given by command lines.
 
 #![allow(dead_code, reason = "each test file uses a part of it")]
 #![allow(unreachable_pub, reason = "test code")]
@@ -29,7 +29,7 @@ pub fn parse(line: &str) -> (WorkloadSpec, RunArgs) {
     try_parse(line).unwrap()
 }
 
-/// Runs it.
+/// Runs the workload of this command line.
 pub async fn bench(line: &str) -> Result<BenchResult, BenchError> {
     let (spec, args) = parse(line);
     plan::run_workload(&spec, &args, line).await

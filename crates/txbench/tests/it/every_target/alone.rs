@@ -1,4 +1,4 @@
-//! Operations outside a transaction, and what is counted.
+//! Operations outside a transaction, and the commands that are counted.
 
 use bson::doc;
 use txbench::{

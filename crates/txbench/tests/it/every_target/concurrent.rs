@@ -22,7 +22,7 @@ async fn transfer(session: &mut dyn Session, from: i32, to: i32, amount: i32) ->
     session.commit().await
 }
 
-/// Transfers until each has happened; answers by how much each account must have changed.
+/// Makes transfers until each has happened; returns the change that each account must show.
 async fn client(mut session: Box<dyn Session>, seed: u64) -> Vec<i32> {
     let mut random = StdRng::seed_from_u64(seed);
     let mut changes = vec![0; ACCOUNTS as usize];

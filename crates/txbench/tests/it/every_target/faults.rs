@@ -1,4 +1,4 @@
-//! Targets that are broken on purpose are found out, by what the others pass.
+//! Targets that are broken on purpose fail the checks that the others pass.
 
 use testkit::shared_standalone;
 use txbench::targets::registry::{Entry, HIDDEN};

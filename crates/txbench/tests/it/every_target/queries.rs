@@ -1,4 +1,4 @@
-//! Finding, and changing what is found.
+//! Finding documents, and changing those that are found.
 
 use bson::{Bson, Document, doc};
 use txbench::targets::{Change, Feature, Find, Index, Session, Update};

@@ -17,7 +17,7 @@ pub(crate) struct Rig {
     pub(crate) target: Box<dyn Target>,
 }
 
-/// Those of all targets that have what a test needs.
+/// The targets that have the features that a test needs.
 pub(crate) fn entries(needs: &[Feature]) -> Vec<&'static Entry> {
     let has = |entry: &&&'static Entry| needs.iter().all(|need| entry.traits.features.contains(need));
     let found: Vec<&Entry> = TARGETS.iter().filter(has).copied().collect();
@@ -38,7 +38,7 @@ impl Rig {
         Self::on(entry, server.uri(), Durability::default(), indexes).await
     }
 
-    /// The same on this server.
+    /// The target with an empty collection on this server.
     pub(crate) async fn on(entry: &'static Entry, uri: String, durability: Durability, indexes: &[Index]) -> Self {
         let db = unique_db(entry.traits.name);
         let connection = Connection { durability, ..Connection::new(uri, db, 16) };
@@ -59,7 +59,7 @@ impl Rig {
         self.target.session().await.unwrap()
     }
 
-    /// Checks what must hold after every test, and ends the connection.
+    /// Checks the conditions that hold after every test, and ends the connection.
     pub(crate) async fn end(self) {
         self.target.settle().await.unwrap();
         assert_eq!(self.target.leftovers(&[DOCS]).await.unwrap(), None, "{}", self.traits.name);

@@ -23,7 +23,7 @@ struct Command {
     options: deposits::DepositsOptions,
 }
 
-/// So many deposits by each of two clients, and what the check says.
+/// Makes so many deposits by each of two clients, and returns the result of the check.
 async fn deposits(entry: &Entry, count: u32) -> Check {
     let workload = Command::parse_from(["deposits", "--accounts", "5"]).options.make().unwrap();
     let uri = shared_standalone().await.unwrap().uri();

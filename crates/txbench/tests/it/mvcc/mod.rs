@@ -1,5 +1,5 @@
-//! The baseline with versions, when its clients die: what they leave behind is resolved by whoever
-//! meets it.
+//! The baseline with versions, when its clients die: their leftovers are resolved by the clients
+//! that meet them.
 
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
@@ -12,7 +12,7 @@ use txbench::{
 };
 
 const DOCS: &str = "docs";
-/// The longest that a server is looked for.
+/// Longest time that a server is looked for.
 const LIMIT: Duration = Duration::from_secs(60);
 
 struct Rig {
@@ -237,7 +237,7 @@ async fn an_update_on_the_strength_of_an_old_read_is_a_conflict_and_not_made_ove
     session.begin(&TxOptions { no_lost_updates: true, ..TxOptions::default() }).await.unwrap();
     session.find_one(DOCS, Find::new(doc! {"_id": 0})).await.unwrap();
     assert!(rig.session().await.update(DOCS, increment(0)).await.unwrap());
-    // Longer than what was read may be built upon.
+    // Longer than the time for which a version may be built on a read.
     tokio::time::sleep(Duration::from_millis(2_100)).await;
     let refused = session.update(DOCS, increment(0)).await;
     assert!(matches!(refused, Err(OpError::Conflict("slow read"))), "{refused:?}");

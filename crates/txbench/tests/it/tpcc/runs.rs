@@ -41,20 +41,20 @@ async fn work(mut client: Box<dyn Client>, mut session: Box<dyn Session>) -> OpR
     Ok(all)
 }
 
-/// Tries until it has ended.
+/// Tries a transaction until it has ended.
 async fn transaction(client: &mut dyn Client, session: &mut dyn Session) -> OpResult<Done> {
     for attempt in 1..=ATTEMPTS {
         match client.attempt(session).await {
             Err(OpError::Conflict(_)) => session.rollback().await?,
             ended => return ended,
         }
-        // Not all at once again.
+        // Attempts are spread, so that clients do not meet again.
         tokio::time::sleep(std::time::Duration::from_millis(u64::from(attempt.min(20)))).await;
     }
     Err(OpError::Conflict("all attempts"))
 }
 
-/// So many clients at the same time; what they did, and what the check says then.
+/// Runs so many clients at the same time; returns their work, and the complaint of the check.
 async fn run_tpcc(target: &str, line: &str, clients: u32) -> (Did, Option<String>) {
     let setting = Setting::load(target, line).await;
     let all = work_all(&setting, clients).await;
@@ -86,7 +86,7 @@ async fn work_all(setting: &Setting, clients: u32) -> Did {
 async fn natural_keys_under_unique_indexes_hold_and_are_all_that_rows_are_found_by() {
     for (target, schema) in [("mongotx", "normalized"), ("mongotx", "recommended"), ("native", "normalized")] {
         let setting = Setting::load(target, &format!("--natural-keys --batch false --schema {schema}")).await;
-        // Everything that is looked up once is looked up now.
+        // All values that are looked up once are looked up now.
         let mut all = work_all(&setting, 1).await;
         setting.target.settle().await.unwrap();
         let before: u64 = setting.target.commands().values().sum();

@@ -37,7 +37,7 @@ fn order(items: &[u32]) -> NewOrder {
     NewOrder { customer: CUSTOMER, lines: lines.collect() }
 }
 
-/// All five, and what each must have left.
+/// Runs all five, and checks what each must have left.
 async fn five(setting: &Setting) {
     let before = setting.state().await;
     let now = DateTime::now();
