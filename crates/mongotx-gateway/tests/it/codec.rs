@@ -1,4 +1,4 @@
-//! The codec gives back what it was given, and meets everything else with an error: never a panic.
+//! The codec returns what it was given, and answers everything else with an error: never a panic.
 
 use crate::common;
 
@@ -90,7 +90,8 @@ fn any_command() -> impl Strategy<Value = Command> {
     })
 }
 
-/// The request can be read to its end: into a document, unless that could not hold all of it.
+/// Checks that the request can be read to its end: into a document, unless that could not hold all
+/// of it.
 fn looked_through(request: &Request) {
     if let Err(refused) = request.to_document() {
         assert_eq!(refused.code.number, 22, "{refused:?}");

@@ -23,9 +23,9 @@ use mongotx_gateway::{
 use rand::{Rng, RngExt, SeedableRng, rngs::StdRng, seq::IndexedRandom};
 use replay::{Corpus, Target, change, compare, replay};
 
-/// How often the entries of a target are changed, all together.
+/// Number of changes to the entries of a target, all together.
 const CHANGES: usize = 40_000;
-/// How often a value of every command is changed.
+/// Number of changes to values of every command.
 const CHANGES_OF_VALUES: usize = 200;
 
 /// Commands as drivers send them, and one with everything that BSON has.

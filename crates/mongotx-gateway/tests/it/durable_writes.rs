@@ -32,7 +32,7 @@ async fn pair(test: &str) -> (Client, Client) {
     (one, other)
 }
 
-/// Sent to one, and again to the other.
+/// Sends a command to one gateway, and again to the other.
 async fn both(one: &Client, other: &Client, session: &Session, command: Document) -> (Document, Document) {
     let first = one.run_command(session.write(command.clone())).await;
     (first, other.run_command(session.again(command)).await)
@@ -159,7 +159,7 @@ async fn sent_to_both_at_the_same_time_it_is_made_once() {
     }
 }
 
-/// Holds a gateway at a step from the time that it is armed.
+/// Holds a gateway at a step once it is armed.
 struct Gate {
     at: Step,
     armed: AtomicUsize,

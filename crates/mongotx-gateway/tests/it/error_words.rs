@@ -1,6 +1,5 @@
-//! The words of errors: the server's where the server refuses, nothing of what MongoTx stores,
-//! nothing of how a driver or this program shows its memory, and the option by which a limit is
-//! set.
+//! The words of errors: the server's where the server refuses, none of MongoTx's stored fields,
+//! nothing of a driver's or this program's debug output, and the option by which a limit is set.
 
 use bson::{Document, doc};
 use mongotx::ClientOptions;
@@ -11,7 +10,7 @@ use crate::{
     side_by_side::pair::Pair,
 };
 
-/// Nothing that only MongoTx, the driver or a debugger knows.
+/// Checks that the words hold nothing that only MongoTx, the driver or a debugger knows.
 fn assert_plain(words: &str, what: impl std::fmt::Display) {
     let not_the_applications = [
         "_unsafe", "_xTxId", "_sTxIds", "_insert", "_remove", "_slot", "_mongotx", "txs", "mongotx.", "Kind:",
@@ -77,7 +76,8 @@ fn without_tree(words: &str) -> String {
     }
 }
 
-/// How much of a document a pipeline has read is up to who runs it: in the own view all of it.
+/// Both errors' words without the document that a pipeline has read: the server may read a part of
+/// it, and the gateway's view reads all of it.
 fn without_input((ours, theirs): (String, String)) -> (String, String) {
     let before = |words: String| words.split(" Input document: ").next().unwrap_or_default().to_owned();
     (before(ours), before(theirs))
@@ -214,7 +214,7 @@ async fn a_transaction_that_is_too_large_names_the_option() {
     }
 }
 
-/// The record of a durable write is no document of the application's.
+/// The record of a durable write is not a document of the application's.
 #[tokio::test]
 async fn conflicts_about_records_do_not_name_them() {
     let wait = ClientOptions { write_wait: std::time::Duration::from_millis(50), ..ClientOptions::default() };

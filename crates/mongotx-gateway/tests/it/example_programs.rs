@@ -1,5 +1,4 @@
-//! Runs the programs of `examples/` against a real server. Each looks itself whether it has come
-//! out right.
+//! Runs the programs of `examples/` against a real server. Each checks its own result.
 
 #[allow(dead_code, reason = "its main function is for `cargo run --example`")]
 #[path = "../../examples/embedded_gateway.rs"]

@@ -28,7 +28,8 @@ impl Stage {
         Self { gateway, address, db: testkit::unique_db(test) }
     }
 
-    /// The reply over a connection of its own. `None`: the connection was closed instead.
+    /// Sends a command over a connection of its own, and returns the reply. `None`: the connection
+    /// was closed instead.
     async fn ask(&self, mut command: Document) -> Option<Document> {
         command.insert("$db", &self.db);
         soon(Raw::connect(self.address).await.ask(command)).await

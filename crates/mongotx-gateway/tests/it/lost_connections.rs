@@ -20,7 +20,7 @@ use mongotx::{ClientOptions, Step, StepHook};
 use mongotx_gateway::{GatewayOptions, Limits};
 use tokio::sync::Semaphore;
 
-/// Holds the gateway when a lock was taken, from the time that it is armed.
+/// Holds the gateway when a lock was taken, once it is armed.
 #[derive(Default)]
 struct Gate {
     is_armed: AtomicBool,

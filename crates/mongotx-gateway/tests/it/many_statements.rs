@@ -42,7 +42,7 @@ async fn impatient(test: &str) -> Client {
     patient(testkit::unique_db(test), Duration::from_millis(20)).await
 }
 
-/// How many writes the server is sent for a command, by their names.
+/// Number of writes that the server gets for a command, by their names.
 async fn sent(client: &Client, command: Document) -> BTreeMap<String, u64> {
     let before = client.sent();
     client.ok(command).await;

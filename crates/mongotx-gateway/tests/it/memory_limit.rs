@@ -1,5 +1,5 @@
-//! The limit on what all connections hold together: who would exceed it is answered with an error
-//! and goes on; and how much strangers may say before they log in.
+//! The limit on the bytes of all connections together: a client that would exceed it gets an error
+//! and goes on. And the limit on messages before login.
 
 use crate::common;
 
@@ -32,7 +32,7 @@ fn insert(db: &str, id: i32, bytes: usize) -> Document {
     doc! {"insert": "c", "documents": [{"_id": id, "text": "x".repeat(bytes)}], "$db": db}
 }
 
-/// Waits until so much is held.
+/// Waits until the held bytes are enough.
 async fn held(metrics: SocketAddr, enough: impl Fn(f64) -> bool) {
     let wanted = async {
         while !enough(metric(metrics, "mongotx_gateway_buffers_bytes").await.unwrap()) {

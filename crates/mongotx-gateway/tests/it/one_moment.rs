@@ -1,8 +1,8 @@
 //! Reads outside transactions at `snapshot` and `linearizable`, while money is moved through
-//! another gateway: what one read is answered is of one moment, so the total never changes.
+//! another gateway: the answer of one read is of one moment, so the total never changes.
 //!
 //! Reads at `local` show that the money moves while they run: their totals have to be wrong, time
-//! and again. Whatever takes however long, no total of the others may be.
+//! and again. The totals of the others must never be, however long anything takes.
 
 use crate::common;
 
@@ -93,7 +93,7 @@ async fn total(accounts: &Collection<Document>) -> Result<i64> {
     Ok(cursor.current().get_i64("total").unwrap())
 }
 
-/// How long a total takes when nothing else happens.
+/// Time that a total takes when nothing else happens.
 async fn time(accounts: &Collection<Document>) -> Duration {
     let mut shortest = LIMIT;
     for _ in 0..3 {
@@ -104,7 +104,7 @@ async fn time(accounts: &Collection<Document>) -> Duration {
     shortest
 }
 
-/// The driver has sent it twice, and both times others were faster.
+/// Whether the driver has sent the read twice, and has lost both times.
 fn has_given_up(error: &Error) -> bool {
     matches!(error.kind.as_ref(), ErrorKind::Command(command) if command.code == 262)
 }

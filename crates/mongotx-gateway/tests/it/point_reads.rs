@@ -5,7 +5,8 @@ use bson::{Binary, Document, Timestamp, doc, spec::BinarySubtype};
 
 use crate::common::commands::Client;
 
-/// The reply by the short way, which is that of the long one: `skip: 0` says nothing, but says it.
+/// The reply by the short way, which must be that of the long one: `skip: 0` has no effect, but
+/// takes the long way.
 async fn find(gateway: &Client, besides: Document) -> Document {
     let mut command = doc! {"find": "c", "filter": {"_id": 1}};
     command.extend(besides);

@@ -5,7 +5,7 @@ use bson::{Binary, Document, doc, spec::BinarySubtype};
 
 use crate::common::commands::{Client, Session, code};
 
-/// A command by the long way: a time limit says something.
+/// A command that takes the long way, because it has a time limit.
 fn long(mut command: Document) -> Document {
     command.insert("maxTimeMS", 60_000);
     command
@@ -29,7 +29,7 @@ async fn run_command(gateway: &Client, command: Document) -> Document {
     short
 }
 
-/// Texts of errors have the collection's name in them.
+/// The text of a reply without the collection's name, which errors have.
 fn unnamed(reply: &Document, coll: &str) -> String {
     let text = reply.to_string().replace(&format!(".{coll}"), ".c");
     // The holder of a document is another transaction each time.

@@ -13,7 +13,8 @@ use common::{
 };
 use mongotx_gateway::{Gateway, Limits};
 
-/// Commands on the database that the roles are about, and who may run them. `root` always may.
+/// Commands on the database that the roles are about, and the roles that may run them. `root`
+/// always may.
 fn table(db: &str, other: &str) -> Vec<(Document, &'static [&'static str])> {
     const SEE: &[&str] = &["reader", "writer", "admin"];
     const READ: &[&str] = &["reader", "writer"];

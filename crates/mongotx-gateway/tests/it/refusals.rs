@@ -37,7 +37,7 @@ fn client(application: &str, more: Document) -> Document {
     doc! {"hello": 1, "client": client, "$db": "admin"}
 }
 
-/// Commands that both refuse, and some that both take.
+/// Commands that gateway and server both refuse, and some that both take.
 fn commands() -> Vec<Document> {
     let long = "x".repeat(64);
     vec![

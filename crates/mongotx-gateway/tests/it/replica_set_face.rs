@@ -120,7 +120,7 @@ struct Member {
 }
 
 impl Member {
-    /// In front of the shared server, with this database for its records.
+    /// Starts a member in front of the shared server, with this database for its records.
     async fn join(set: &str, tx_database: &str) -> Self {
         let server = testkit::shared_standalone().await.unwrap();
         // The port is known before the gateway listens there: another process may take it in

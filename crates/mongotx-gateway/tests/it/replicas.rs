@@ -19,7 +19,7 @@ use mongotx_gateway::GatewayOptions;
 use testkit::{ReplicaSet, Server};
 use tokio::sync::Semaphore;
 
-/// The longest that anything is waited for.
+/// Longest time that a test waits for anything.
 const LIMIT: Duration = Duration::from_secs(90);
 
 async fn until(what: &str, mut condition: impl AsyncFnMut() -> bool) {
@@ -83,7 +83,7 @@ async fn roles(set: &ReplicaSet) -> (&Server, &Server) {
     (primary, set.members().iter().find(|member| member.port() != primary.port()).unwrap())
 }
 
-/// The other member is primary, and the old one has dropped what it alone had.
+/// Waits until the other member is primary, and the old one has dropped what it alone had.
 async fn fail_over(set: &ReplicaSet, next: &Server) {
     set.fail_over_to(next).await.unwrap();
     set.go_on_replicating().await.unwrap();

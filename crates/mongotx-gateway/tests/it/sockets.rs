@@ -1,4 +1,4 @@
-//! Clients that speak oddly, badly or not at all; and one that behaves well, whom they do not
+//! Clients that speak oddly, badly or not at all; and one that behaves well, which they do not
 //! disturb.
 
 use crate::common;

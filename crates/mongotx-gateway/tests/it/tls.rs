@@ -14,7 +14,7 @@ use mongotx_gateway::{Gateway, Limits, Tls};
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
 use tempfile::TempDir;
 
-/// An authority, and what it has signed: files in a folder that goes with it.
+/// An authority, with the files that it has signed in a folder that goes with it.
 struct Authority {
     folder: TempDir,
     issuer: CertifiedIssuer<'static, KeyPair>,
@@ -69,7 +69,8 @@ async fn ping(address: SocketAddr, ca: &Path, more: &str) -> mongodb::error::Res
     soon(client.database("admin").run_command(doc! {"ping": 1})).await.map(drop)
 }
 
-/// As many attempts as it takes: on a slow machine a whole handshake may take longer than one may.
+/// Pings until one attempt succeeds: on a slow machine a whole handshake may take longer than one
+/// attempt may.
 async fn assert_served(address: SocketAddr, ca: &Path, more: &str) {
     let begun = Instant::now();
     while let Err(error) = ping(address, ca, more).await {

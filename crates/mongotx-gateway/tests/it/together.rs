@@ -1,5 +1,5 @@
-//! Commands of several statements inside transactions: how many commands they are to the server,
-//! and what is answered, beside a replica set.
+//! Commands of several statements inside transactions: the number of commands to the server, and
+//! the replies, beside a replica set.
 
 use std::collections::BTreeMap;
 
@@ -38,7 +38,7 @@ fn documents() -> Document {
     doc! {"insert": "c", "documents": (1..=10).map(document).collect::<Vec<_>>()}
 }
 
-/// The commands that the server is sent for this one, in a transaction that has begun.
+/// The commands that the server gets for this one, in a transaction that has begun.
 async fn sent(client: &Client, command: Document) -> BTreeMap<String, u64> {
     let session = Session::new();
     client.ok(session.first(doc! {"insert": "other", "documents": [{}]})).await;

@@ -1,4 +1,4 @@
-//! Transactions as a driver sends them: what is visible when, and what is answered to whom.
+//! Transactions as a driver sends them: the visibility of their writes, and the replies.
 
 use crate::common;
 

@@ -1,5 +1,5 @@
-//! Reads outside transactions with read concern `snapshot` or `linearizable`: what they are
-//! answered, from where the rest of it comes, and what is refused.
+//! Reads outside transactions with read concern `snapshot` or `linearizable`: their answers, the
+//! source of further batches, and refusals.
 
 use crate::common;
 

@@ -49,7 +49,7 @@ impl Page {
         Self { address, headers: Vec::new() }.with("Host", &address.to_string())
     }
 
-    /// With this header, and no other of its name.
+    /// The same client with this header, and no other of its name.
     fn with(&self, name: &str, value: &str) -> Self {
         let mut headers = self.headers.clone();
         headers.retain(|(known, _)| known != name);

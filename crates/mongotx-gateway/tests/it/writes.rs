@@ -1,5 +1,4 @@
-//! Writes over the wire: without a wish for an answer, with documents beside the body, large,
-//! compressed.
+//! Writes over the wire: unacknowledged, with documents beside the body, large, compressed.
 
 use crate::common;
 

@@ -23,23 +23,23 @@ impl Client {
         Self::with_database(testkit::unique_db(test)).await
     }
 
-    /// The same, with this database.
+    /// A client with this database.
     pub async fn with_database(db: String) -> Self {
         Self::with_limits(db, SessionLimits::default()).await
     }
 
-    /// The same, with these limits.
+    /// A client with these limits.
     pub async fn with_limits(db: String, sessions: SessionLimits) -> Self {
         Self::with_options(db, GatewayOptions { sessions, ..GatewayOptions::default() }).await
     }
 
-    /// The same, with these options.
+    /// A client with these options.
     pub async fn with_options(db: String, options: GatewayOptions) -> Self {
         let server = testkit::shared_standalone().await.unwrap();
         Self::in_front_of(server.uri(), db, options).await
     }
 
-    /// The same, in front of another server.
+    /// A client in front of another server.
     pub async fn in_front_of(uri: String, db: String, options: GatewayOptions) -> Self {
         let client = ClientOptions { tx_database: format!("{db}_tx"), ..options.client };
         let gateway = Gateway::start(GatewayOptions { uri, client, ..options }).await.unwrap();
@@ -52,7 +52,7 @@ impl Client {
         self.gateway.disconnect(&self.connection).await;
     }
 
-    /// The connection is lost, and there is another one.
+    /// Drops the connection, and opens another one.
     pub async fn reconnect(&mut self) {
         self.disconnect().await;
         self.connection = self.gateway.connect();
@@ -63,12 +63,12 @@ impl Client {
         self.gateway.shutdown(super::LIMIT).await
     }
 
-    /// How often the gateway has sent the server a command of each name.
+    /// Number of commands that the gateway has sent to the server, by name.
     pub fn sent(&self) -> BTreeMap<String, u64> {
         self.gateway.metrics().commands
     }
 
-    /// The reply, whatever it is.
+    /// Runs a command on a database, and returns the reply, whatever it is.
     pub async fn run_on(&self, db: &str, mut command: Document) -> Document {
         command.insert("$db", db);
         let request = Request::of(&command).unwrap();
@@ -79,12 +79,12 @@ impl Client {
         reply
     }
 
-    /// The reply, whatever it is.
+    /// Runs a command on the client's database, and returns the reply, whatever it is.
     pub async fn run_command(&self, command: Document) -> Document {
         self.run_on(&self.db.clone(), command).await
     }
 
-    /// The reply, which has to be a good one.
+    /// Runs a command that must succeed, and returns the reply.
     pub async fn ok(&self, command: Document) -> Document {
         let reply = self.run_command(command.clone()).await;
         assert!(is_ok(&reply) && !reply.contains_key("writeErrors"), "{command}: {reply}");
@@ -119,7 +119,7 @@ pub fn code(reply: &Document) -> i32 {
     reply.get_i32("code").unwrap_or(0)
 }
 
-/// Does the error carry this label?
+/// Whether the error carries this label.
 pub fn has_label(reply: &Document, label: &str) -> bool {
     reply.get_array("errorLabels").is_ok_and(|labels| labels.contains(&Bson::from(label)))
 }

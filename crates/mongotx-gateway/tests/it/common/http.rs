@@ -10,7 +10,7 @@ use tokio::{
 
 use super::{options, soon};
 
-/// A gateway in front of this server, and where it answers questions for metrics.
+/// A gateway in front of this server, and the address of its metrics.
 pub async fn with_metrics(uri: &str, limits: Limits) -> (Gateway, SocketAddr) {
     let metrics = Some("127.0.0.1:0".parse().unwrap());
     let gateway = Gateway::start(GatewayOptions { metrics, ..options(uri, limits) }).await.unwrap();

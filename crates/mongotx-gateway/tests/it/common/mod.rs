@@ -1,4 +1,4 @@
-//! A gateway of a test's own in front of the shared standalone server, and ways to talk to it.
+//! A gateway of a test's own in front of the shared standalone server, and clients for it.
 #![allow(dead_code, reason = "no test binary uses all of it")]
 #![allow(clippy::unwrap_used, unreachable_pub, reason = "test code")]
 
@@ -17,7 +17,7 @@ use bson::{RawDocumentBuf, doc};
 use mongotx::ClientOptions;
 use mongotx_gateway::{Gateway, GatewayOptions, Limits};
 
-/// The longest that anything here is waited for.
+/// Longest time that a test waits for anything.
 pub const LIMIT: Duration = Duration::from_secs(20);
 
 /// A gateway on a free port.
@@ -28,7 +28,7 @@ pub async fn gateway(limits: Limits) -> (Gateway, SocketAddr) {
     (gateway, address)
 }
 
-/// Listens on a free port, and keeps client records where no other test looks.
+/// Options for a free port, and a database of client records of the test's own.
 pub fn options(uri: &str, limits: Limits) -> GatewayOptions {
     let client = ClientOptions { tx_database: testkit::unique_db("gw"), sweep: false, ..ClientOptions::default() };
     let listen = Some("127.0.0.1:0".parse().unwrap());

@@ -65,7 +65,7 @@ pub struct User<'a> {
 }
 
 impl<'a> User<'a> {
-    /// `name` is a user of `admin`.
+    /// Logs in as `name`, a user of `admin`.
     pub async fn log_in(gateway: &'a Gateway, name: &str) -> Self {
         let user = Self { gateway, connection: gateway.connect() };
         let bare = format!("n={name},r=0123456789");
@@ -102,7 +102,7 @@ impl<'a> User<'a> {
         Document::try_from(self.gateway.run_command(&self.connection, &request).await.body()).unwrap()
     }
 
-    /// The reply, whatever it is.
+    /// Runs a command, and returns the reply, whatever it is.
     pub async fn run_command(&self, db: &str, mut command: Document) -> Document {
         command.insert("$db", db);
         let reply = self.gateway.run_command(&self.connection, &Request::of(&command).unwrap()).await;

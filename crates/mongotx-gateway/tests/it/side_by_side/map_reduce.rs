@@ -1,4 +1,4 @@
-//! `mapReduce`: the server's answers, of what is committed.
+//! `mapReduce`: the server's answers, over committed documents only.
 
 use std::time::Duration;
 

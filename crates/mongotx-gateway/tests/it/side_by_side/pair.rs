@@ -7,7 +7,7 @@ use mongotx_gateway::{Gateway, Limits};
 
 use crate::common::{gateway, raw::Raw};
 
-/// Both, with a connection to each and a database of the same name.
+/// The gateway and the replica set, with a connection to each and a database of the same name.
 pub(crate) struct Pair {
     _gateway: Gateway,
     ours: Raw,
@@ -33,7 +33,7 @@ impl Pair {
         self.ask_each(command.clone(), command).await
     }
 
-    /// The same, to different commands.
+    /// Both replies, to different commands.
     pub(crate) async fn ask_each(&mut self, ours: Document, theirs: Document) -> (Document, Document) {
         let (ours, theirs) = self.answers(ours, theirs).await;
         (normal(ours), normal(theirs))
@@ -80,7 +80,7 @@ impl Pair {
     }
 }
 
-/// Without what no two servers agree in.
+/// The reply without the fields in which no two servers agree.
 fn normal(mut reply: Document) -> Document {
     for field in ["$clusterTime", "operationTime", "electionId", "opTime", "recoveryToken", "commitQuorum"] {
         reply.remove(field);

@@ -33,7 +33,7 @@ async fn open(pair: &mut Pair, find: Document) -> (i64, i64) {
     (cursor_id(&ours), cursor_id(&theirs))
 }
 
-/// The same `getMore` of both cursors, answered the same.
+/// Sends the same `getMore` to both cursors, and checks that the answers are the same.
 async fn more(pair: &mut Pair, (ours, theirs): (i64, i64), options: Document) -> Document {
     let get = |id: i64| {
         let mut get = doc! {"getMore": id, "collection": "c"};
