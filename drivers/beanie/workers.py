@@ -20,21 +20,21 @@ GIVE_UP_S, ATTEMPTS = 25, 5
 
 
 class Account(Document):
-    """Who has how much."""
+    """Balance of an account."""
 
     id: int
     balance: int
 
 
 class Transfers(Document):
-    """How many were made."""
+    """Number of transfers that were made."""
 
     id: int
     made: int
 
 
 class Receipt(Document):
-    """That a transfer was made."""
+    """Receipt of a transfer that was made."""
 
 
 async def transfer(session: AsyncClientSession, receipt: PydanticObjectId) -> None:
@@ -51,7 +51,7 @@ async def transfer(session: AsyncClientSession, receipt: PydanticObjectId) -> No
 
 
 async def transfer_once(session: AsyncClientSession) -> None:
-    """Makes a transfer, and makes it once: where the driver cannot tell whether it was committed, the receipt does."""
+    """Makes a transfer, and makes it once: where the driver cannot know whether it was committed, the receipt shows it."""
     receipt = PydanticObjectId()
     for _ in range(ATTEMPTS):
         try:

@@ -14,7 +14,7 @@ LIMIT_S = 60
 
 
 class Lost(Exception):
-    """The browser does not answer, or what it was asked cannot be."""
+    """The browser does not answer, or refuses a command."""
 
 
 def find() -> str | None:
@@ -55,7 +55,7 @@ class Browser:
         self.events: list[dict] = []
 
     def call(self, method: str, session: str | None = None, **params) -> dict:
-        """Has the browser do something."""
+        """Runs a command of the browser."""
         self._number += 1
         message = {"id": self._number, "method": method, "params": params}
         if session:
@@ -109,7 +109,7 @@ class Tab:
         self.call("Page.navigate", url=url)
 
     def call(self, method: str, **params) -> dict:
-        """Has the page do something."""
+        """Runs a command of the page."""
         return self._browser.call(method, self.session, **params)
 
     def eval(self, script: str):
@@ -134,7 +134,7 @@ class Tab:
         raise Lost(f"not within {limit_s} s: {script}\nThe page says: {self.eval('document.body.innerText')}")
 
     def events(self, method: str) -> list[dict]:
-        """What it has told of itself so far."""
+        """Its events so far."""
         self.eval("1")
         named = [event for event in self._browser.events if event.get("method") == method]
         return [event["params"] for event in named if event.get("sessionId") == self.session]

@@ -25,7 +25,7 @@ SHOPS_ROW = f"{ROWS}.find((row) => row.innerText.includes('{SHOP}'))"
 
 
 def check(is_so, words: str) -> None:
-    """Ends the program with these words, unless it is so."""
+    """Ends the program with these words, unless the condition holds."""
     if not is_so:
         sys.exit(f"not as it should be: {words}")
     print(f"ok: {words}")
@@ -41,7 +41,7 @@ def has_failed(what) -> bool:
 
 
 def watched(tab) -> None:
-    """The page as it is shown while nobody waits."""
+    """The page while no transaction waits."""
     tab.wait("document.querySelector('#about').textContent.includes('up for')")
     tab.wait("document.querySelectorAll('#chart-rates path').length > 0")
     before = tab.eval("document.querySelector('#chart-rates svg').outerHTML")

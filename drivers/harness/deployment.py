@@ -46,7 +46,7 @@ class Gateway:
 
     @property
     def page(self) -> str:
-        """Where its page for operators is."""
+        """Address of its page for operators."""
         said = self.log.read_text(encoding="utf-8", errors="replace").splitlines()
         return next(line for line in said if line.startswith(PAGE_AT)).removeprefix(PAGE_AT)
 
@@ -79,14 +79,14 @@ class Deployment:
         return f"mongodb://{','.join(f'127.0.0.1:{gateway.port}' for gateway in self.members)}/?replicaSet={REPLICA_SET}"
 
     def kill_primary(self) -> None:
-        """Nothing of what it does is done to its end."""
+        """Kills the primary in the middle of its work."""
         primary = self.members[0]
         self.killed.append(primary)
         kill(primary.process)
 
     @property
     def gateways(self) -> tuple[Gateway, ...]:
-        """All of them."""
+        """All gateways."""
         return (*self.routers, *self.members)
 
 
@@ -109,7 +109,7 @@ def _member(mongotx: Path, uri: str, port: int, work: Path, options: Sequence[st
 
 
 def data_folder(work: Path) -> Path:
-    """A new folder for a server's data. Whoever asks removes it."""
+    """A new folder for a server's data. The caller removes it."""
     has_room = os.access(MEMORY, os.W_OK) and shutil.disk_usage(MEMORY).free > ROOM_BYTES
     return Path(tempfile.mkdtemp(prefix="mongotx-drivers-", dir=MEMORY if has_room else work))
 
@@ -156,7 +156,7 @@ def _answers(port: int) -> bool:
 
 
 def _free_ports(count: int) -> list[int]:
-    """Neighbouring ports that nobody listened on a moment ago. One that is lost in between ends the run with an error."""
+    """Neighbouring ports on which no process listened a moment ago. One that is lost in between ends the run with an error."""
     for _ in range(ATTEMPTS):
         start_port = random.randrange(FIRST_PORT, LAST_PORT - count)
         ports = list(range(start_port, start_port + count))

@@ -1,6 +1,6 @@
 """The list of a suite's tests that are known to fail, each with the reason, and what a run is judged by.
 
-A line of the list is `REASON TEST`; REASON is one word that docs/gateway.md explains. `at-least N` tells how many tests must pass:
+A line of the list is `REASON TEST`; REASON is one word that docs/gateway.md explains. `at-least N` is the number of tests that must pass:
 a suite that skips everything has no failures either. `unjudged TEST` names one whose outcome is chance, whatever answers the driver; a line
 before it says why. Empty lines and those that begin with `#` say nothing.
 """
@@ -14,7 +14,7 @@ MESSAGE_LINES, MESSAGE_COLUMNS = 12, 300
 
 @dataclass
 class Outcome:
-    """What became of a suite's tests."""
+    """Outcome of a suite's tests."""
 
     passed: set[str] = field(default_factory=set)
     failed: set[str] = field(default_factory=set)
@@ -28,7 +28,7 @@ class Outcome:
         self.messages[test] = message
 
     def without(self, tests: set[str]) -> "Outcome":
-        """What became of the other tests."""
+        """The outcome without these tests."""
         return Outcome(self.passed - tests, self.failed - tests, self.skipped - tests, self.messages)
 
 
@@ -73,7 +73,7 @@ def judge(outcome: Outcome, expected: Expected) -> list[str]:
 
 
 def _failure(test: str, outcome: Outcome) -> str:
-    """A failure, and the end of its message: a run's logs may be gone by the time somebody asks."""
+    """A failure, and the end of its message: a run's logs may be gone when they are wanted."""
     lines = outcome.messages.get(test, "").strip().splitlines()[-MESSAGE_LINES:]
     return "\n".join([f"failed: {test}", *(f"      {line[:MESSAGE_COLUMNS]}" for line in lines)])
 

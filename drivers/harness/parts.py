@@ -29,7 +29,7 @@ class Part:
     has_gateways: bool = True
 
     def lacks(self, suites: Path) -> str | None:
-        """What of its tools and sources is not here."""
+        """Its tools and sources that are missing."""
         missing = [tool for tool in self.tools if shutil.which(tool) is None]
         if self.one_of and not any(shutil.which(tool) for tool in self.one_of):
             missing.append(" or ".join(self.one_of))

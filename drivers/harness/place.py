@@ -1,4 +1,4 @@
-"""Where a part runs, and what it tells afterwards."""
+"""The place where a part runs, and its result."""
 
 from dataclasses import dataclass, field
 from pathlib import Path

@@ -66,7 +66,7 @@ def tail(log, lines: int = 25) -> str:
 
 
 def end(process: subprocess.Popen) -> None:
-    """Ends a program and its children: first it is asked, then it is killed."""
+    """Ends a program and its children: by SIGTERM, and then by SIGKILL."""
     _signal(process, signal.SIGTERM)
     try:
         process.wait(END_LIMIT_S)

@@ -1,4 +1,4 @@
-"""A run is judged right. `drivers/run` runs this first."""
+"""Tests that runs are judged rightly. `drivers/run` runs this first."""
 
 import tempfile
 import unittest

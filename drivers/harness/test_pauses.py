@@ -1,4 +1,4 @@
-"""Pauses of the machine are told from its being busy. `drivers/run` runs this first."""
+"""Tests that pauses of the machine are distinguished from load. `drivers/run` runs this first."""
 
 import unittest
 

@@ -47,7 +47,7 @@ class Books:
         return wrong
 
     def checkpoint(self) -> list[str]:
-        """Looks while a checkpoint holds."""
+        """The checks while a checkpoint holds."""
         mongotx, uri = self._stage.mongotx, self._stage.uri
         began = time.monotonic()
         command = [mongotx, "checkpoint", "--uri", uri, "--hold", "60s", "--", sys.executable, "-c", "import sys; print(1, flush=True); sys.stdin.read()"]
@@ -67,7 +67,7 @@ class Books:
 
 
 class Memory:
-    """How much a process has in memory, over the time."""
+    """Memory of a process over time."""
 
     def __init__(self) -> None:
         self._samples: list[tuple[float, float]] = []
@@ -88,7 +88,7 @@ class Memory:
 
 
 def check_end(stage, crews, books: Books, memory: Memory) -> list[str]:
-    """When all clients have ended."""
+    """The checks when all clients have ended."""
     wrong = _left_in_gateways(stage)
     for gateway in (stage.first, stage.second):
         end(gateway.process)
@@ -107,7 +107,7 @@ def check_end(stage, crews, books: Books, memory: Memory) -> list[str]:
 
 
 def _wrong_of_life(life: dict, entries: int) -> list[str]:
-    """A program that was killed may have been told more than it could say."""
+    """The fault of one life of a program. One that was killed may have had answers that it could not report."""
     committed, most = life["committed"], life["committed"] + life["unknown"]
     if entries < committed or (entries > most and not life["killed"]):
         return [f"{life['name']}: {entries} entries in the ledger for {json.dumps(life)}"]

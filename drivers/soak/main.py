@@ -76,7 +76,7 @@ def _run(options: argparse.Namespace, work: Path) -> list[str]:
 
 
 def _disturb(length_s: float, stage: Stage, crews: list[Crew], books: Books, memory: Memory) -> list[str]:
-    """Lets them work, and is in their way."""
+    """Lets the programs work, and kills and reloads gateways meanwhile."""
     began = time.monotonic()
     due = {"reload": RELOAD_S, "kill": KILL_S, "checkpoint": CHECKPOINT_S, "sample": SAMPLE_S}
     every, victims, wrong, n = dict(due), [stage.second, *crews], [], 0

@@ -81,7 +81,7 @@ class Stage:
         return f"mongodb://soak:{PASSWORD}@{both}/?authSource=admin"
 
     def reload(self) -> None:
-        """Another user more or less, another limit; both gateways are told."""
+        """Adds or removes a user, changes a limit, and has both gateways read the files again."""
         self._reloads += 1
         if self._reloads % 2:
             self._user("add", "guest", "--roles", "read:soak")

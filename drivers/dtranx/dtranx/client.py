@@ -56,9 +56,9 @@ IMMEDIATE = 3
 
 
 class Client:
-    """A client of a cluster, which any of the addresses tells about.
+    """A client of a cluster. Each of the addresses suffices: a server describes the whole cluster.
 
-    `request_s`: how long a request may take. `attempts` and `transact_s`: how often, and for how long,
+    `request_s`: time limit of a request, in seconds. `attempts` and `transact_s`: how often, and for how many seconds,
     a transaction is tried.
     """
 
@@ -117,7 +117,7 @@ class Client:
             brought, kept = _brought(refusal), _kept(refusal)
 
     def get(self, key: bytes) -> bytes | None:
-        """What a key holds: a transaction of one read."""
+        """Reads the value of a key: a transaction of one read."""
         return self.transact(lambda tranx: tranx.get(key))
 
     def put(self, key: bytes, value: bytes) -> None:
@@ -150,7 +150,7 @@ class Client:
                 retry.refused(error.refusal)
 
     def status(self, server: int) -> StatusReply:
-        """How a server is."""
+        """Status of a server."""
         return self.ask(server, Status(), StatusReply)
 
     def ask(self, server: int, ask: Any, expected: type) -> Any:
@@ -203,11 +203,11 @@ class Tranx:
         self._is_over = False
 
     def get(self, key: bytes) -> bytes | None:
-        """What a key holds, as this transaction sees it."""
+        """Reads the value of a key, as this transaction sees it."""
         return self.multi_get([key])[0]
 
     def multi_get(self, keys: Sequence[bytes]) -> list[bytes | None]:
-        """What keys hold, in their order. Each server is asked once."""
+        """The values of keys, in their order, with one request to each server."""
         missing: dict[int, list[bytes]] = {}
         for key in dict.fromkeys(keys):
             _check_key(key)
@@ -256,7 +256,7 @@ class Tranx:
         self._writes[key] = None
 
     def discard_writes(self) -> None:
-        """Nothing is to be written: a commit only says whether what was read is so."""
+        """Drops the writes: a commit only validates the reads."""
         self._writes.clear()
 
     def commit(self) -> Version | None:
@@ -288,7 +288,7 @@ class Tranx:
         raise UnknownError("the server does not know this client any more")
 
     def _coordinator(self) -> int:
-        """Who holds most of what is written, and then of what is read."""
+        """The server that holds most of the writes, and then of the reads."""
         cluster = self._client.cluster
         weights = {server: (0, 0) for server, _ in cluster.servers}
         for keys, (of_writes, of_reads) in ((self._writes, (1, 0)), (self._reads, (0, 1)), (self._scanned, (0, 1))):
@@ -313,11 +313,11 @@ class SnapshotView:
         self.epoch = epoch
 
     def get(self, key: bytes) -> bytes | None:
-        """What a key held."""
+        """Reads the value that a key held."""
         return self.multi_get([key])[0]
 
     def multi_get(self, keys: Sequence[bytes]) -> list[bytes | None]:
-        """What keys held, in their order."""
+        """Reads the values that keys held, in their order."""
         by_server: dict[int, list[bytes]] = {}
         for key in dict.fromkeys(keys):
             _check_key(key)
@@ -359,7 +359,7 @@ class _Retry:
         self.attempts = 0
 
     def waited_s(self) -> float:
-        """How long ago the first one was begun."""
+        """Seconds since the first attempt was begun."""
         return time.monotonic() - self._since
 
     def refused(self, refusal: Any) -> None:
@@ -376,7 +376,7 @@ class _Retry:
 
 
 def _discover(addresses: Sequence[tuple[str, int]], secret: bytes | None, limit_s: float) -> Cluster:
-    """Asks one address after the other which cluster this is. Each has its share of the time."""
+    """Reads the cluster's description from the first address that answers. Each has its share of the time."""
     error = UnavailableError("no address was given")
     until = time.monotonic() + limit_s
     for at, address in enumerate(addresses):
@@ -392,7 +392,7 @@ def _discover(addresses: Sequence[tuple[str, int]], secret: bytes | None, limit_
 
 
 def _scan(cluster: Cluster, keys: Range, limit: int | None, look: Callable) -> tuple[dict[bytes, Item], bytes | None]:
-    """Asks all servers of a range, round after round, until there is enough or no more: what was found, in order, and the
+    """Requests a range from all of its servers, round after round, until there is enough or no more. Returns the items, in order, and the
     last key that all of them were looked at for, if that was not the whole range."""
     found: dict[bytes, Item] = {}
     while True:

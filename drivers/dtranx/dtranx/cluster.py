@@ -1,4 +1,4 @@
-"""Which server holds a key, and the number that tells a cluster's map from others."""
+"""The map of keys to servers, and the digest that identifies it."""
 
 import hashlib
 import ipaddress
@@ -34,7 +34,7 @@ def hash_of(key: bytes) -> int:
 
 
 def map_id(cluster: Cluster) -> bytes:
-    """Tells the cluster's servers and map from any others."""
+    """Digest of the cluster's servers and map."""
     ids = sorted(server for server, _ in cluster.servers)
     numbers = [len(ids), *ids]
     if isinstance(cluster.partition, Hash):
@@ -47,7 +47,7 @@ def map_id(cluster: Cluster) -> bytes:
 
 
 def address_of(cluster: Cluster, server: int) -> tuple[str, int]:
-    """Where a server listens."""
+    """Address of a server."""
     address = dict(cluster.servers)[server]
     kind = ipaddress.IPv4Address if isinstance(address, V4) else ipaddress.IPv6Address
     return str(kind(address.octets)), address.port

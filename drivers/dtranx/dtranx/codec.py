@@ -17,7 +17,7 @@ class Unreadable(Exception):
 
 
 class Reader:
-    """Bytes, and how far they were read."""
+    """Bytes, and the position up to which they were read."""
 
     def __init__(self, data: bytes):
         self._data = memoryview(data)
@@ -39,7 +39,7 @@ class Reader:
 
 @dataclass(frozen=True)
 class Type:
-    """How values of one type are written and read."""
+    """Writer and reader of the values of one type."""
 
     write: Callable[[bytearray, typing.Any], None]
     read: Callable[[Reader], typing.Any]
@@ -158,7 +158,7 @@ def choice(*cases: type) -> Type:
 
 @cache
 def type_of(hint: typing.Any) -> Type:
-    """What reads and writes what is annotated so."""
+    """Writer and reader for an annotation."""
     origin, inner = typing.get_origin(hint), typing.get_args(hint)
     if origin is typing.Annotated:
         return inner[1]

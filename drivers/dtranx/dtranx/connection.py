@@ -1,4 +1,4 @@
-"""A link to one server: it connects, says who it is, asks, and asks again over the next connection.
+"""A link to one server: it connects, greets, sends requests, and repeats them over the next connection.
 
 One request at a time. Whatever happens, a call ends at its deadline.
 """
@@ -67,7 +67,7 @@ class Link:
             self._stream = None
 
     def connect(self, deadline: float) -> ClientWelcome:
-        """Is welcomed, and tries until then."""
+        """Connects and is welcomed; tries until the deadline."""
         wait = FIRST_WAIT_S
         while True:
             try:
@@ -119,7 +119,7 @@ class Link:
                 raise failure(f"{self._address[0]}:{self._address[1]} did not answer in time")
 
     def _close_ended(self) -> None:
-        """Closes a connection that has ended while nothing was asked: what is sent over it would never arrive, and a commit
+        """Closes a connection that has ended between two requests: what is sent over it would never arrive, and a commit
         would be unknown."""
         if self._stream is None:
             return
@@ -229,6 +229,6 @@ class Link:
 
 
 def _is_overloaded(reply: Any) -> bool:
-    """Is a commit refused for want of room?"""
+    """Whether a commit is refused for want of room."""
     is_refused = isinstance(reply, CommitReply) and isinstance(reply.outcome, Refused)
     return is_refused and isinstance(reply.outcome.refusal, Overloaded)

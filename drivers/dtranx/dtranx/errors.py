@@ -1,10 +1,10 @@
-"""What can go wrong, by what a program knows about its transaction then."""
+"""Errors of the client: each says what is known about the transaction."""
 
 from typing import Any
 
 
 class Error(Exception):
-    """Of this client."""
+    """Any error of this client."""
 
 
 class RefusedError(Error):
@@ -24,7 +24,7 @@ class EndedError(Error):
 
 
 class UnavailableError(Error):
-    """A server could not be asked, or did not answer. Nothing was committed."""
+    """A server could not be reached, or did not answer. Nothing was committed."""
 
 
 class NotWelcomeError(Error):

@@ -33,12 +33,12 @@ def crc32c(data: bytes) -> int:
 
 
 def preface(version: int = VERSION) -> bytes:
-    """What each side sends first."""
+    """The preface: the first bytes of each side."""
     return PREFACE.pack(b"DTRX", version, 0)
 
 
 def check_preface(data: bytes) -> None:
-    """Is this what the other side should have sent first?"""
+    """Checks the first bytes of the other side."""
     magic, version, zero = PREFACE.unpack(data)
     if magic != b"DTRX" or zero != 0:
         raise OtherVersionError("the other side does not speak the protocol of DTranx")
@@ -52,13 +52,13 @@ def frame(payload: bytes) -> bytes:
 
 
 class Incoming:
-    """What has come and was not read."""
+    """Bytes that have come and were not read."""
 
     def __init__(self):
         self._data = bytearray()
 
     def add(self, data: bytes) -> None:
-        """More has come."""
+        """Adds bytes that have come."""
         self._data += data
 
     def preface(self) -> bool:

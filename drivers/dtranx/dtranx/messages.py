@@ -40,7 +40,7 @@ class Item:
 
 @dataclass(frozen=True)
 class ClientName:
-    """By which a server knows a client again."""
+    """Name by which a server recognises a client."""
 
     life: Number
     number: Number
@@ -68,7 +68,7 @@ class Range:
     end: Annotated[object, choice(Before, Through)] | None
 
     def contains(self, key: bytes) -> bool:
-        """Is the key in it?"""
+        """Whether the key is in the range."""
         match self.end:
             case Before(end):
                 return self.start <= key < end
@@ -77,7 +77,7 @@ class Range:
         return self.start <= key
 
     def is_empty(self) -> bool:
-        """Can no key be in it?"""
+        """Whether no key can be in the range."""
         return self.end is not None and not self.contains(self.start)
 
 
@@ -101,7 +101,7 @@ class OfClient:
 
 @dataclass(frozen=True)
 class Hello:
-    """The first message of who calls."""
+    """The first message of the calling side."""
 
     cluster: str
     map: Id16 | None
@@ -159,14 +159,14 @@ class Challenge:
 
 @dataclass(frozen=True)
 class ServerWelcome:
-    """To a server."""
+    """Welcome to a server."""
 
     store: Id16
 
 
 @dataclass(frozen=True)
 class ClientWelcome:
-    """To a client."""
+    """Welcome to a client."""
 
     name: ClientName
     server: Server
@@ -187,7 +187,7 @@ Welcome = Annotated[object, choice(Challenge, ServerWelcome, ClientWelcome, NotW
 
 @dataclass(frozen=True)
 class Proof:
-    """That its sender knows the secret."""
+    """Proof that its sender knows the secret."""
 
     proof: Annotated[bytes, fixed(32)]
 
@@ -221,7 +221,7 @@ class Write:
 
 @dataclass(frozen=True)
 class Transaction:
-    """What was read and is written."""
+    """The reads and the writes."""
 
     reads: list[Read] = field(default_factory=list)
     scans: list[ScanRead] = field(default_factory=list)
@@ -230,7 +230,7 @@ class Transaction:
 
 @dataclass(frozen=True)
 class Again:
-    """About the attempts before."""
+    """Facts about the attempts before."""
 
     waited_ms: Small
     keeps: bool
@@ -285,14 +285,14 @@ class ScanOutOfOrder:
 
 @dataclass(frozen=True)
 class ReadLocked:
-    """What was read is being changed."""
+    """A key that was read is being changed."""
 
     key: Key
 
 
 @dataclass(frozen=True)
 class Stale:
-    """What was read has changed: to this, as far as it is told."""
+    """A read has changed; the current items, as far as the server sends them."""
 
     current: list[tuple[Key, Item | None]]
     kept: Version | None
@@ -300,7 +300,7 @@ class Stale:
 
 @dataclass(frozen=True)
 class WriteLocked:
-    """What is written is being changed."""
+    """A key that is written is being changed."""
 
     key: Key
 
@@ -341,7 +341,7 @@ class Invalid:
 
 @dataclass(frozen=True)
 class SnapshotInDoubt:
-    """Nobody knows yet whether a transaction belongs to it."""
+    """The outcome of a transaction that may belong to it is not known yet."""
 
     server: Server
     version: Version
@@ -386,7 +386,7 @@ GIVE_UP = (NotHere, Invalid)
 
 @dataclass(frozen=True)
 class Get:
-    """What keys hold."""
+    """Reads the items of keys."""
 
     keys: list[Key]
 
@@ -401,7 +401,7 @@ class Scan:
 
 @dataclass(frozen=True)
 class Commit:
-    """To commit."""
+    """Commits a transaction."""
 
     transaction: Transaction
 
@@ -418,7 +418,7 @@ class Snapshot:
 
 @dataclass(frozen=True)
 class GetAt:
-    """What keys held."""
+    """Reads the items of keys as of a snapshot."""
 
     epoch: Epoch
     keys: list[Key]
@@ -435,7 +435,7 @@ class ScanAt:
 
 @dataclass(frozen=True)
 class CommitAgain:
-    """To commit after attempts that were refused."""
+    """Commits a transaction after attempts that were refused."""
 
     transaction: Transaction
     again: Again
@@ -443,7 +443,7 @@ class CommitAgain:
 
 @dataclass(frozen=True)
 class Request:
-    """What a client asks."""
+    """Request of a client."""
 
     id: Number
     repeated: bool
@@ -478,7 +478,7 @@ class Refused:
 
 @dataclass(frozen=True)
 class Indeterminate:
-    """Nobody knows."""
+    """The outcome cannot be known."""
 
 
 @dataclass(frozen=True)
@@ -505,7 +505,7 @@ class Found:
 
 @dataclass(frozen=True)
 class CommitReply:
-    """How a commit ended."""
+    """Result of a commit."""
 
     outcome: Annotated[object, choice(Committed, Validated, Refused, Indeterminate)]
 
@@ -597,7 +597,7 @@ class FoundAt:
 
 @dataclass(frozen=True)
 class Response:
-    """What a server answers."""
+    """Response of a server."""
 
     id: Number
     reply: Annotated[object, choice(Values, Found, CommitReply, StatusReply, RefusedReply, SnapshotReply, FoundAt)]

@@ -80,7 +80,7 @@ class Servers:
         return Path(self._folder.name, f"{at + 1}.log").read_text(errors="replace")
 
     def client(self, **options) -> Client:
-        """A client that is told of all of them."""
+        """A client that has the addresses of all servers."""
         return Client(self.addresses, **({"attempts": 10_000, "transact_s": 60} | options))
 
     def command(self, *words: str) -> subprocess.CompletedProcess:
@@ -92,7 +92,7 @@ class Servers:
 
 
 def _held_port() -> socket.socket:
-    """A free port: nobody who asks for any port is given it as long as this is open, but who names it may listen."""
+    """A free port: as long as this is open, the system gives it to no program that binds to any port, but a program that names it may listen."""
     held = socket.socket()
     held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     held.bind(("127.0.0.1", 0))

@@ -1,4 +1,4 @@
-"""Where the `mongotx` binary is."""
+"""The path of the `mongotx` binary."""
 
 import os
 from pathlib import Path
