@@ -22,9 +22,9 @@ const FAR_AWAY: (f64, f64) = (-170.0, -45.0);
 /// Client whose transaction holds documents while others read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, ValueEnum)]
 pub(crate) enum Holder {
-    /// Another client than the one that queries.
+    /// Another client than the one that asks.
     Another,
-    /// The client that queries, in a session of its own.
+    /// The client that asks, in a session of its own.
     Same,
 }
 

@@ -62,7 +62,7 @@ impl Workload for Deposits {
         Ok(Box::new(Depositor { random: StdRng::seed_from_u64(id.seed), accounts: self.0.accounts, account: 0 }))
     }
 
-    /// Checks that every deposit that was acknowledged is there, and none that was not made.
+    /// Every deposit that was acknowledged is there, and none that was not made.
     async fn check(&self, session: &mut dyn Session, totals: &Totals) -> Check {
         let accounts = session.find(ACCOUNTS, Find::new(doc! {})).await?;
         let sum: i64 = accounts.iter().filter_map(|account| account.get_i64("balance").ok()).sum();
