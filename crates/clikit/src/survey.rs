@@ -72,7 +72,8 @@ impl Standing {
         }
     }
 
-    /// Whether the transaction's documents stay as they are because no living client finishes them.
+    /// Returns true if the transaction's documents stay as they are because no living client
+    /// finishes them.
     pub fn is_stuck(self) -> bool {
         !matches!(self, Self::Alive | Self::Finishing(_))
     }

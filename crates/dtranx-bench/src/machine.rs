@@ -65,7 +65,7 @@ pub(crate) fn file_system(folder: &Path) -> String {
     }
 }
 
-/// Whether the folder is in memory, and gone with the power.
+/// Returns true if the folder is in memory, and gone with the power.
 pub(crate) fn is_in_memory(folder: &Path) -> bool {
     matches!(file_system(folder).as_str(), "tmpfs" | "ramfs")
 }

@@ -36,8 +36,8 @@ pub fn terminate(pid: u32) -> Result<(), Error> {
     send(pid, Signal::TERM, "SIGTERM")
 }
 
-/// Whether there is a process of this id. A process that ended and was not waited for yet counts as
-/// one.
+/// Returns true if there is a process of this id. A process that ended and was not waited for yet
+/// counts as one.
 pub fn exists(pid: u32) -> bool {
     to_pid(pid).is_some_and(|pid| test_kill_process(pid).is_ok())
 }

@@ -66,7 +66,7 @@ pub(crate) async fn strip(
     Ok(is_done)
 }
 
-/// Whether a field stays: read locks of transactions do, whatever else is wrong.
+/// Returns true if a field stays: read locks of transactions do, whatever else is wrong.
 fn is_sound(name: &str, value: &Bson) -> bool {
     let all_ids = |ids: &Vec<Bson>| !ids.is_empty() && ids.iter().all(|id| tx_id_from_bson(id).is_some());
     name == READERS && value.as_array().is_some_and(all_ids)

@@ -59,8 +59,8 @@ pub(crate) async fn lonely_indexes(
     Ok(lonely)
 }
 
-/// Whether it is young, by the server's clock: an index counts its uses from the moment it was
-/// made, or the server was started.
+/// Returns true if it is young, by the server's clock: an index counts its uses from the moment it
+/// was made, or the server was started.
 async fn is_young(coll: &mongodb::Collection<Document>, name: &str, age_ms: i64) -> Result<bool, Failure> {
     let old = doc! {"$lte": ["$accesses.since", {"$subtract": ["$$NOW", age_ms]}]};
     let pipeline = [doc! {"$indexStats": {}}, doc! {"$match": {"name": name, "$expr": old}}];

@@ -122,7 +122,7 @@ impl Connection {
         first
     }
 
-    /// Whether the client has closed the connection, or it is lost: an answer would not be
+    /// Returns true if the client has closed the connection, or it is lost: an answer would not be
     /// received.
     pub fn is_gone(&self) -> bool {
         *self.gone.borrow()

@@ -103,7 +103,7 @@ impl FailPoints {
         Ok(())
     }
 
-    /// Whether no fail point is on.
+    /// Returns true if no fail point is on.
     pub(crate) fn are_off(&self) -> bool {
         [&self.on, &self.get_mores, &self.writes, &self.limits, &self.panics]
             .iter()

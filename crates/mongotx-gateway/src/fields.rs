@@ -43,7 +43,7 @@ pub(crate) fn as_number(value: &Bson) -> Option<i64> {
     }
 }
 
-/// Whether a flag is there, and true: a boolean, or a number that stands for one.
+/// Returns true if a flag is there, and true: a boolean, or a number that stands for one.
 pub(crate) fn is_asked(flag: Option<&Bson>) -> bool {
     match flag {
         Some(Bson::Boolean(flag)) => *flag,

@@ -114,7 +114,8 @@ pub enum StartError {
 }
 
 impl StartError {
-    /// Whether the only failure known so far is that the backing server could not be reached.
+    /// Returns true if the only failure known so far is that the backing server could not be
+    /// reached.
     pub fn is_unreachable(&self) -> bool {
         matches!(self, Self::Client(error) if error.kind() == mongotx::ErrorKind::Unavailable)
     }

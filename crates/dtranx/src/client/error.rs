@@ -49,8 +49,8 @@ pub enum Error {
 }
 
 impl Error {
-    /// Whether the error is about a server that did not answer, and not about anything that was
-    /// read.
+    /// Returns true if the error is about a server that did not answer, and not about anything that
+    /// was read.
     pub(super) const fn is_of_a_server(&self) -> bool {
         matches!(self, Self::Unavailable { .. } | Self::Unreachable { .. } | Self::Unknown(_))
     }

@@ -100,7 +100,7 @@ impl TransactionState {
         Ok(())
     }
 
-    /// Whether nothing was read that could have changed since.
+    /// Returns true if nothing was read that could have changed since.
     pub(super) fn has_read_nothing(&self) -> bool {
         self.reads.is_empty() && self.scans.is_empty()
     }

@@ -149,8 +149,8 @@ impl Epochs {
         epoch > self.disturbed
     }
 
-    /// Whether a client may get an answer of this epoch as far as the log is concerned: it is
-    /// durable that this server may have been in it.
+    /// Returns true if a client may get an answer of this epoch as far as the log is concerned: it
+    /// is durable that this server may have been in it.
     pub(crate) fn is_reserved(&self, epoch: Epoch) -> bool {
         epoch <= self.usable
     }

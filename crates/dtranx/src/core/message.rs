@@ -180,7 +180,7 @@ pub enum Settlement {
 }
 
 impl Outcome {
-    /// Whether the transaction is committed.
+    /// Returns true if the transaction is committed.
     pub const fn is_commit(self) -> bool {
         matches!(self, Self::Commit(_))
     }

@@ -18,8 +18,8 @@ pub enum Partition {
 }
 
 impl Partition {
-    /// Whether the map names a server for every key. An empty list does not, nor do ranges that
-    /// begin after the smallest key or are not in order.
+    /// Returns true if the map names a server for every key. An empty list does not, nor do ranges
+    /// that begin after the smallest key or are not in order.
     pub fn is_complete(&self) -> bool {
         match self {
             Self::Hash(servers) => !servers.is_empty(),
@@ -71,7 +71,7 @@ impl Partition {
         servers
     }
 
-    /// Whether everything that `transaction` reads and writes concerns one server. An empty
+    /// Returns true if everything that `transaction` reads and writes concerns one server. An empty
     /// transaction concerns none.
     pub(crate) fn is_on_one_server(&self, transaction: &Transaction) -> bool {
         let reads = transaction.reads.iter().map(|read| self.server_of(&read.key));

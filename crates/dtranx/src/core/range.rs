@@ -57,7 +57,7 @@ impl KeyRange {
         Self { start: prefix, end }
     }
 
-    /// Whether the key is in the range.
+    /// Returns true if the key is in the range.
     pub fn contains(&self, key: &Key) -> bool {
         *key >= self.start
             && match &self.end {
@@ -67,7 +67,7 @@ impl KeyRange {
             }
     }
 
-    /// Whether no key can be in the range.
+    /// Returns true if no key can be in the range.
     pub fn is_empty(&self) -> bool {
         match &self.end {
             None => false,

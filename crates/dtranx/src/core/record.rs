@@ -131,7 +131,7 @@ impl SegmentSummary {
         }
     }
 
-    /// Whether a GC record reserves at least as much as this segment.
+    /// Returns true if a GC record reserves at least as much as this segment.
     pub(crate) fn is_reserved_by(&self, record: &GcRecord) -> bool {
         self.reserved_through <= record.reserved_through && self.epochs_through <= record.epochs_through
     }

@@ -211,7 +211,7 @@ pub fn records(outcomes: &BTreeMap<TranxId, Outcome>, reserved: Epoch) -> Vec<Re
 }
 
 impl Decision {
-    /// Whether the decision and the outcome agree.
+    /// Returns true if the decision and the outcome agree.
     pub const fn is(self, outcome: Outcome) -> bool {
         matches!(self, Self::Commit) == outcome.is_commit()
     }
@@ -226,8 +226,8 @@ impl Decision {
 }
 
 impl Known {
-    /// Whether a decision does not contradict this state. `was_aborted`: some log says that the
-    /// transaction was not committed.
+    /// Returns true if a decision does not contradict this state. `was_aborted`: some log says that
+    /// the transaction was not committed.
     fn fits(self, decision: Decision, was_aborted: bool) -> bool {
         match self {
             Self::InDoubt => true,

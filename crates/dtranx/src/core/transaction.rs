@@ -52,18 +52,18 @@ pub struct Transaction {
 }
 
 impl Transaction {
-    /// Whether the transaction neither reads nor writes.
+    /// Returns true if the transaction neither reads nor writes.
     pub fn is_empty(&self) -> bool {
         self.reads.is_empty() && self.scans.is_empty() && self.writes.is_empty()
     }
 
-    /// Whether the transaction only reads.
+    /// Returns true if the transaction only reads.
     pub fn is_read_only(&self) -> bool {
         self.writes.is_empty()
     }
 
-    /// Whether it read that something is *not* there: an absent key, or a range. Absence has no
-    /// version, so that it may come back unnoticed: only a lock shows that it lasted.
+    /// Returns true if it read that something is *not* there: an absent key, or a range. Absence
+    /// has no version, so that it may come back unnoticed: only a lock shows that it lasted.
     pub fn reads_absence(&self) -> bool {
         !self.scans.is_empty() || self.reads.iter().any(|read| read.version.is_none())
     }

@@ -84,7 +84,7 @@ impl Ahead {
         Ok(segment)
     }
 
-    /// Whether a segment is on the medium that was not taken.
+    /// Returns true if a segment is on the medium that was not taken.
     pub(super) fn is_made(&self) -> bool {
         matches!(&*self.lock(), Next::Ready(_))
     }

@@ -88,12 +88,13 @@ impl LogManager {
         &self.shared
     }
 
-    /// Whether a block with such a payload fits into the current segment, and the seal behind it.
+    /// Returns true if a block with such a payload fits into the current segment, and the seal
+    /// behind it.
     pub(super) fn fits(&self, payload_bytes: usize) -> bool {
         format::block_bytes(payload_bytes) as u64 + SEAL_BYTES <= self.current.left_bytes()
     }
 
-    /// Whether the current segment has no block yet.
+    /// Returns true if the current segment has no block yet.
     pub(super) fn is_fresh(&self) -> bool {
         self.current.used_bytes() == HEADER_BYTES as u64
     }

@@ -58,7 +58,7 @@ impl Mapped {
         Ok(Self { start: start.cast(), length, synchronous, write_back: detect() })
     }
 
-    /// Whether a line that was written back is durable: the file system took `MAP_SYNC`.
+    /// Returns true if a line that was written back is durable: the file system took `MAP_SYNC`.
     pub(super) fn is_synchronous(&self) -> bool {
         self.synchronous
     }

@@ -50,7 +50,7 @@ pub trait Medium: Send + Sync {
     /// [`super::LogError::Gone`]: the folder was removed or replaced while the log was open.
     fn check(&self) -> Result<()>;
 
-    /// Whether nothing can be changed on this medium.
+    /// Returns true if nothing can be changed on this medium.
     fn is_read_only(&self) -> bool {
         false
     }

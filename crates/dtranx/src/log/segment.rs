@@ -173,7 +173,7 @@ impl Read {
         self.header.first_sequence.or_else(in_blocks)
     }
 
-    /// Whether nothing was ever written into the segment.
+    /// Returns true if nothing was ever written into the segment.
     pub(super) fn is_blank(&self) -> bool {
         self.bytes[HEADER_BYTES..].iter().all(|byte| *byte == 0)
     }

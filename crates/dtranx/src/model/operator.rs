@@ -26,7 +26,7 @@ impl Keeps {
         Self { records: true, items: true },
     ];
 
-    /// Whether there is something to be kept, for each kind that is.
+    /// Returns true if there is something to be kept, for each kind that is.
     fn differs(self, servers: &[Server]) -> bool {
         let has_records = servers.iter().any(|server| server.durable < server.log.len());
         let has_items = servers.iter().any(Server::has_unpersisted);
@@ -59,8 +59,8 @@ pub(super) fn steps(state: &State, plan: &Plan) -> Vec<Action> {
     actions
 }
 
-/// Whether operators who have copies of the same folders, each of whom decides on another server,
-/// decide the same.
+/// Returns true if operators who have copies of the same folders, each of whom decides on another
+/// server, decide the same.
 fn agree(actions: &[Action]) -> bool {
     let decisions = actions.iter().filter_map(|action| match action {
         Action::Resolve { at, tranx, decision, .. } => Some((*at, *tranx, *decision)),

@@ -103,7 +103,7 @@ impl Server {
         }
     }
 
-    /// Whether the storage has writes that a crash could lose.
+    /// Returns true if the storage has writes that a crash could lose.
     pub(crate) fn has_unpersisted(&self) -> bool {
         self.items != self.persisted
     }
@@ -133,8 +133,8 @@ impl Server {
         self.node.iter().flat_map(Node::links)
     }
 
-    /// Whether the server runs and has nothing under way, neither to its disk nor between its
-    /// machines.
+    /// Returns true if the server runs and has nothing under way, neither to its disk nor between
+    /// its machines.
     pub(crate) fn is_silent(&self) -> bool {
         if self.is_ruined {
             return true;

@@ -246,7 +246,8 @@ impl State {
         actions
     }
 
-    /// Whether nothing is under way over the network, and every server runs and has nothing to do.
+    /// Returns true if nothing is under way over the network, and every server runs and has nothing
+    /// to do.
     pub(crate) fn is_silent(&self) -> bool {
         self.network.is_empty() && self.servers.iter().all(Server::is_silent)
     }
@@ -261,7 +262,8 @@ impl State {
         self.servers[index(id)].node.is_some()
     }
 
-    /// Whether the transaction's coordinator has reached the epoch that the plan makes it wait for.
+    /// Returns true if the transaction's coordinator has reached the epoch that the plan makes it
+    /// wait for.
     fn is_in(&self, tx: &Tx) -> bool {
         let node = self.servers[index(tx.coordinator)].node.as_ref();
         tx.from == Epoch(0) || node.is_some_and(|node| node.tranx.epochs.now() >= tx.from)
@@ -474,7 +476,7 @@ fn index(id: ServerId) -> usize {
 }
 
 impl Reader {
-    /// Whether the client has its snapshot and has not read all its keys.
+    /// Returns true if the client has its snapshot and has not read all its keys.
     fn is_reading(&self, snap: &Snap) -> bool {
         self.snapshot.is_some() && !self.is_refused && self.seen.len() < snap.keys.len()
     }

@@ -163,7 +163,7 @@ impl Identity {
         Ok(Self { store, is_new, others, known, given_up, welcomed_by: BTreeSet::new(), file })
     }
 
-    /// Whether log and items must be there.
+    /// Returns true if log and items must be there.
     pub(crate) fn is_in_use(&self) -> bool {
         !self.is_new
     }

@@ -124,7 +124,7 @@ impl Server {
         self.clock_ahead_ms += jump_ms;
     }
 
-    /// Whether a tick is due.
+    /// Returns true if a tick is due.
     pub(crate) fn is_due(&self, now_us: u64) -> bool {
         let deadline_ms = self.node.as_ref().and_then(Node::next_deadline_ms);
         deadline_ms.is_some_and(|deadline_ms| deadline_ms <= self.now_ms(now_us))

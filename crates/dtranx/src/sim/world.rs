@@ -330,7 +330,7 @@ impl<'a> World<'a> {
     }
 }
 
-/// Whether the event recurs for ever, so that it need not be waited for.
+/// Returns true if the event recurs for ever, so that it need not be waited for.
 fn is_idle(event: &Event) -> bool {
     match event {
         Event::Tick(_) | Event::Collect(_) | Event::Done { .. } => true,

@@ -106,7 +106,7 @@ impl<E> Outlet<E> {
         self.kept.len() + self.inlet.shared.ring.len()
     }
 
-    /// Whether no event is kept back.
+    /// Returns true if no event is kept back.
     pub fn is_clear(&self) -> bool {
         self.kept.is_empty()
     }
@@ -138,7 +138,7 @@ impl<E> Source<E> {
         taken
     }
 
-    /// Whether the queue is empty.
+    /// Returns true if the queue is empty.
     pub fn is_empty(&self) -> bool {
         self.shared.ring.is_empty()
     }

@@ -40,7 +40,7 @@ pub trait Stage: Send {
     /// It cannot go on, and the engine must end.
     fn run(&mut self, now_ms: u64) -> Result<usize, String>;
 
-    /// Whether there is work to do at once.
+    /// Returns true if there is work to do at once.
     fn has_work(&self) -> bool;
 
     /// Time at which it wants to be run again, even without an event.
@@ -48,8 +48,8 @@ pub trait Stage: Send {
         None
     }
 
-    /// Whether there is nothing to do, by queues and clock. A cheap look for stages that share a
-    /// thread with busy ones.
+    /// Returns true if there is nothing to do, by queues and clock. A cheap look for stages that
+    /// share a thread with busy ones.
     fn is_idle(&self, now_ms: u64) -> bool {
         !self.has_work() && self.deadline_ms().is_none_or(|at_ms| at_ms > now_ms)
     }
@@ -197,7 +197,7 @@ impl Crew {
         self.started
     }
 
-    /// Whether a stage has failed, or all were ended.
+    /// Returns true if a stage has failed, or all were ended.
     pub fn is_over(&self) -> bool {
         self.ending.is_set()
     }

@@ -226,7 +226,8 @@ fn gather(items: BTreeMap<Key, Item>, through: Option<Key>, limit: ScanLimit) ->
 }
 
 impl State {
-    /// Whether this is the first write to the key in the epoch, and there is a snapshot before it.
+    /// Returns true if this is the first write to the key in the epoch, and there is a snapshot
+    /// before it.
     fn is_new(&self, key: &Key, epoch: Epoch) -> bool {
         let last = self.replaced.get(key).and_then(|replaced| replaced.back());
         epoch > self.from && last.is_none_or(|(written, _)| *written < epoch)

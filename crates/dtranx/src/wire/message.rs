@@ -161,7 +161,7 @@ pub(crate) enum AskKind {
 }
 
 impl AskKind {
-    /// Whether the request is to commit a transaction.
+    /// Returns true if the request is to commit a transaction.
     pub(crate) const fn is_commit(self) -> bool {
         matches!(self, Self::Commit | Self::CommitAgain)
     }
@@ -178,7 +178,7 @@ impl Ask {
         }
     }
 
-    /// Whether the request is to commit a transaction.
+    /// Returns true if the request is to commit a transaction.
     pub(crate) const fn is_commit(&self) -> bool {
         matches!(self, Self::Commit(_) | Self::CommitAgain { .. })
     }

@@ -73,8 +73,8 @@ impl Secret {
         Ok(Proof(self.mac(side, hello, nonce)?.finalize().into_bytes().into()))
     }
 
-    /// Whether `proof` is the right one. The comparison takes the same time for every wrong proof,
-    /// so that its duration reveals nothing.
+    /// Returns true if `proof` is the right one. The comparison takes the same time for every wrong
+    /// proof, so that its duration reveals nothing.
     ///
     /// # Errors
     /// The hello cannot be encoded.

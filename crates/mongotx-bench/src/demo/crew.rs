@@ -99,7 +99,7 @@ impl Crew {
         }
     }
 
-    /// Whether reports of this worker are still to come.
+    /// Returns true if reports of this worker are still to come.
     pub(super) fn has(&self, name: Name) -> bool {
         self.workers.iter().any(|worker| worker.name == name)
     }

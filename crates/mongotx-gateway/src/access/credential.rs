@@ -46,7 +46,7 @@ impl Credential {
         Self { iterations, salt, stored_key: mechanism.hash(&client_key), server_key }
     }
 
-    /// Whether this credential was derived from the password.
+    /// Returns true if this credential was derived from the password.
     pub(crate) fn is_of(&self, mechanism: Mechanism, user: &str, password: &str) -> bool {
         let prepared = mechanism.prepare(user, password);
         // A password that the mechanism does not allow takes the same time.

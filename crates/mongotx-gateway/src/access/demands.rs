@@ -65,7 +65,7 @@ impl<'a> Demands<'a> {
     }
 }
 
-/// Whether the collection is one of the server's own; that of users' functions is not.
+/// Returns true if the collection is one of the server's own; that of users' functions is not.
 pub(super) fn is_system(collection: &str) -> bool {
     collection.starts_with("system.") && collection != "system.js"
 }

@@ -45,7 +45,8 @@ pub(crate) enum Access {
 }
 
 impl Access {
-    /// Whether the privileges depend on more than the collections that the command itself names.
+    /// Returns true if the privileges depend on more than the collections that the command itself
+    /// names.
     pub(super) fn is_inside(self) -> bool {
         match self {
             Self::Open | Self::Own | Self::On(_) | Self::OnCursor(_) => false,

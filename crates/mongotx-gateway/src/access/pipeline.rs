@@ -46,7 +46,7 @@ pub(super) fn add(demands: &mut Demands<'_>, pipeline: Option<&Bson>) {
     }
 }
 
-/// Whether the pipeline reads the operations at the gateway, and not a collection.
+/// Returns true if the pipeline reads the operations at the gateway, and not a collection.
 pub(super) fn begins_with_operations(pipeline: Option<&Bson>) -> bool {
     let first = pipeline.and_then(Bson::as_array).and_then(|stages| stages.first());
     first.and_then(Bson::as_document).is_some_and(|stage| stage.contains_key("$currentOp"))

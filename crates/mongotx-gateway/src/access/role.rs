@@ -114,7 +114,7 @@ impl Role {
         }
     }
 
-    /// Whether the role includes this privilege on this database.
+    /// Returns true if the role includes this privilege on this database.
     pub(crate) fn allows(&self, need: Need, database: &str) -> bool {
         let enough = match self {
             Self::Root => return true,
@@ -134,7 +134,7 @@ impl Role {
         enough && self.is_about(database)
     }
 
-    /// Whether the role is about this database.
+    /// Returns true if the role is about this database.
     pub(crate) fn is_about(&self, database: &str) -> bool {
         match self.database() {
             Some(own) => own == database,

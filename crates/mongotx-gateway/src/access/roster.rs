@@ -19,7 +19,7 @@ impl Roster {
         Arc::clone(&self.now.read().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Whether this is still a user, with this password and these roles.
+    /// Returns true if this is still a user, with this password and these roles.
     pub(crate) fn is_current(&self, user: &Arc<User>) -> bool {
         self.now().get(&user.name).is_some_and(|now| Arc::ptr_eq(now, user))
     }

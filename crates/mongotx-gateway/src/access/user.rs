@@ -69,22 +69,22 @@ impl User {
         }
     }
 
-    /// Whether one of the user's roles grants the privilege on the database.
+    /// Returns true if one of the user's roles grants the privilege on the database.
     pub(crate) fn may(&self, need: Need, database: &str) -> bool {
         self.roles.iter().any(|role| role.allows(need, database))
     }
 
-    /// Whether the user may do everything.
+    /// Returns true if the user may do everything.
     pub(crate) fn is_root(&self) -> bool {
         self.roles.contains(&Role::Root)
     }
 
-    /// Whether the user may look at what others do.
+    /// Returns true if the user may look at what others do.
     pub(crate) fn may_monitor(&self) -> bool {
         self.may(Need::Monitor, "admin")
     }
 
-    /// Whether the user has any role on the database.
+    /// Returns true if the user has any role on the database.
     pub(crate) fn knows(&self, database: &str) -> bool {
         self.roles.iter().any(|role| role.is_about(database))
     }

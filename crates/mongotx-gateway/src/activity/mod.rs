@@ -135,7 +135,7 @@ impl Doing {
         Shown(self)
     }
 
-    /// Whether a command runs now.
+    /// Returns true if a command runs now.
     pub(crate) fn is_running(&self) -> bool {
         locked(&self.running).is_some()
     }

@@ -109,7 +109,7 @@ impl Room {
     }
 }
 
-/// Whether the field holds whole documents of the application, which are not shown.
+/// Returns true if the field holds whole documents of the application, which are not shown.
 fn is_data(name: &str) -> bool {
     ["documents", "payload"].contains(&name)
 }

@@ -10,7 +10,7 @@ use super::{
 use crate::failure::{Answer, Failure, NOT_RESUMABLE_CHANGE_STREAM_ERROR, codes};
 
 impl Scope {
-    /// Whether this event belongs to the stream.
+    /// Returns true if this event belongs to the stream.
     pub(super) fn has(&self, event: &Document) -> bool {
         let Ok(ns) = event.get_document("ns") else { return false };
         let (db, coll) = (ns.get_str("db").unwrap_or_default(), ns.get_str("coll").ok());
@@ -23,7 +23,7 @@ impl Scope {
         }
     }
 
-    /// Whether this event, one of the stream's, ends the stream.
+    /// Returns true if this event, one of the stream's, ends the stream.
     pub(super) fn is_ended_by(&self, event: &Document) -> bool {
         let kind = event.get_str("operationType").unwrap_or_default();
         matches!((self, kind), (Self::Collection(_), "drop" | "rename") | (Self::Database(_), "dropDatabase"))

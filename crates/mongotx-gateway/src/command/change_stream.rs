@@ -68,7 +68,7 @@ pub(super) struct Wanted {
     pub(super) first: First,
 }
 
-/// Whether the pipeline opens a stream.
+/// Returns true if the pipeline opens a stream.
 pub(super) fn is_one(stages: &[Document]) -> bool {
     stages.first().is_some_and(|stage| stage.contains_key(STAGE))
 }

@@ -96,7 +96,7 @@ async fn unknown_here(number: i64) -> Failure {
     Failure::new(codes::NO_SUCH_TRANSACTION, message).unknown_result()
 }
 
-/// Whether another gateway may have begun the transaction, as far as this one knows.
+/// Returns true if another gateway may have begun the transaction, as far as this one knows.
 fn is_unknown(work: &Work, number: i64) -> bool {
     work.machine.newest() < number
 }

@@ -121,7 +121,7 @@ impl Command {
         }
     }
 
-    /// Whether the command with these fields changes nothing.
+    /// Returns true if the command with these fields changes nothing.
     pub(crate) fn only_reads(&self, body: &Document) -> bool {
         let writes = |stage: &Bson| {
             let stage = stage.as_document();
@@ -219,12 +219,12 @@ impl Command {
         Ok(())
     }
 
-    /// Whether the command commits or rolls back a transaction.
+    /// Returns true if the command commits or rolls back a transaction.
     pub(crate) fn ends_transactions(&self) -> bool {
         self.in_transactions == InTransactions::Ends
     }
 
-    /// Whether the gateway runs the command through MongoTx.
+    /// Returns true if the gateway runs the command through MongoTx.
     pub(crate) fn is_transactional(&self) -> bool {
         matches!(self.route, Route::Transactional(_))
     }

@@ -161,7 +161,7 @@ impl CursorTable {
         self.entries().get(&id).map(|entry| entry.owner.clone())
     }
 
-    /// Whether this cursor is a change stream.
+    /// Returns true if this cursor is a change stream.
     pub(crate) fn is_changes(&self, id: i64) -> bool {
         self.entries().get(&id).and_then(|entry| entry.open.as_ref()).is_some_and(Open::is_changes)
     }

@@ -71,7 +71,7 @@ impl Origin {
     }
 }
 
-/// Whether a host is named by an address, as this machine, or by one of these names.
+/// Returns true if a host is named by an address, as this machine, or by one of these names.
 fn is_own(host: &str, names: &[String]) -> bool {
     if let Some(rest) = host.strip_prefix('[') {
         let Some((address, port)) = rest.split_once(']') else { return false };

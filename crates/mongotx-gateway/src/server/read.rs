@@ -50,7 +50,7 @@ pub(super) fn longest_bytes(context: &Context, connection: &Connection) -> usize
     if is_stranger(context, connection) { STRANGERS_BYTES } else { MAX_MESSAGE_BYTES }
 }
 
-/// Whether the client has still to log in.
+/// Returns true if the client has still to log in.
 pub(super) fn is_stranger(context: &Context, connection: &Connection) -> bool {
     context.users.is_some() && connection.user().is_none()
 }

@@ -21,7 +21,8 @@ pub(crate) fn add_for_changes(failure: Failure) -> Failure {
     if is_resumable { failure.labelled(RESUMABLE_CHANGE_STREAM_ERROR) } else { failure }
 }
 
-/// Whether a driver may send a write again whose answer has this code as its `writeConcernError`.
+/// Returns true if a driver may send a write again whose answer has this code as its
+/// `writeConcernError`.
 pub(crate) fn is_retriable(code: i64, mode: &Mode) -> bool {
     matches!(mode, Mode::Write(..)) && RETRIABLE.iter().any(|retriable| i64::from(*retriable) == code)
 }

@@ -73,7 +73,7 @@ pub(crate) struct Open {
 }
 
 impl Work {
-    /// Whether the client may still need something that only this session knows.
+    /// Returns true if the client may still need something that only this session knows.
     pub(crate) fn is_worth_keeping(&self) -> bool {
         self.open.is_some() || !matches!(self.machine.state(), State::None | State::Aborted)
     }
@@ -105,7 +105,7 @@ impl Work {
         failure
     }
 
-    /// Whether a transaction has been open for longer than `limit`.
+    /// Returns true if a transaction has been open for longer than `limit`.
     pub(crate) fn is_open_for_longer(&self, now: Instant, limit: Duration) -> bool {
         self.open.as_ref().is_some_and(|open| now.saturating_duration_since(open.since) > limit)
     }

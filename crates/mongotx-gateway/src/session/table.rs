@@ -86,7 +86,8 @@ impl Slots {
     }
 }
 
-/// Whether no command runs in the session, and it holds no result that its client may need again.
+/// Returns true if no command runs in the session, and it holds no result that its client may need
+/// again.
 fn is_idle(slot: &Arc<Slot>) -> bool {
     // A running command has a reference to its session, too.
     Arc::strong_count(slot) == 1 && slot.try_check_out().is_some_and(|work| !work.is_worth_keeping())

@@ -71,8 +71,8 @@ impl Upstream {
         }
     }
 
-    /// Whether the gateway can fetch from the server's cursors: those that a driver opens belong to
-    /// sessions of the driver's own.
+    /// Returns true if the gateway can fetch from the server's cursors: those that a driver opens
+    /// belong to sessions of the driver's own.
     pub(crate) fn has_cursors(&self) -> bool {
         matches!(self.way, Way::Lean(_))
     }

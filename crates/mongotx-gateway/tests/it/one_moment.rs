@@ -104,7 +104,7 @@ async fn time(accounts: &Collection<Document>) -> Duration {
     shortest
 }
 
-/// Whether the driver has sent the read twice, and has lost both times.
+/// Returns true if the driver has sent the read twice, and has lost both times.
 fn has_given_up(error: &Error) -> bool {
     matches!(error.kind.as_ref(), ErrorKind::Command(command) if command.code == 262)
 }

@@ -53,7 +53,7 @@ fn parse(text: &str) -> Result<BenchResult, String> {
     }
 }
 
-/// Whether the numbers can be added and divided by.
+/// Returns true if the numbers can be added and divided by.
 fn plausible(run: &RunResult) -> bool {
     let kinds = run.counts.kinds.values();
     let of_kind = kinds.flat_map(|kind| {

@@ -145,7 +145,7 @@ pub(crate) fn error_code(error: &Error) -> Option<i32> {
     }
 }
 
-/// Whether the write is done where it was sent, and too few nodes have confirmed it.
+/// Returns true if the write is done where it was sent, and too few nodes have confirmed it.
 pub(crate) fn is_not_durable(error: &Error) -> bool {
     match error.kind.as_ref() {
         ErrorKind::Write(WriteFailure::WriteConcernError(_)) => true,
@@ -194,7 +194,7 @@ pub(crate) fn matched(answer: &Document) -> OpResult<u64> {
     Ok(answer.get_i32("n").map_or(0, |n| u64::from(n.cast_unsigned())))
 }
 
-/// Whether the server was not reached, or its answer did not arrive.
+/// Returns true if the server was not reached, or its answer did not arrive.
 pub(crate) fn is_unreachable(error: &Error) -> bool {
     let kind = error.kind.as_ref();
     matches!(kind, ErrorKind::Io(_) | ErrorKind::ConnectionPoolCleared { .. } | ErrorKind::ServerSelection { .. })

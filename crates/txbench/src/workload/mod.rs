@@ -145,8 +145,8 @@ pub trait Workload: Send + Sync {
     /// Makes the collections and fills them. The same seed makes the same data.
     async fn load(&self, target: &dyn Target, seed: u64, progress: Progress<'_>) -> Result<(), BenchError>;
 
-    /// Whether a run may go on with the data that the run before it left. If not, it is loaded anew
-    /// for each.
+    /// Returns true if a run may go on with the data that the run before it left. If not, it is
+    /// loaded anew for each.
     fn reusable(&self) -> bool {
         true
     }

@@ -118,13 +118,14 @@ impl State {
         Self { next_id: 1, asked: Some(Instant::now()), ..Self::default() }
     }
 
-    /// Whether there is something to write, a connection to write it to, and no thread that writes.
+    /// Returns true if there is something to write, a connection to write it to, and no thread that
+    /// writes.
     pub(super) fn can_write(&self) -> bool {
         !self.out.is_empty() && self.stream.is_some() && !self.is_writing
     }
 
-    /// Whether a connection has no use now: no request waits, and the last one is so long ago that
-    /// the server would not know this client's name any more.
+    /// Returns true if a connection has no use now: no request waits, and the last one is so long
+    /// ago that the server would not know this client's name any more.
     pub(super) fn is_resting(&self, now: Instant) -> bool {
         let is_old = |at: Instant| now.saturating_duration_since(at) >= REST;
         self.name.is_some() && self.waiting.is_empty() && self.asked.is_none_or(is_old)
@@ -250,7 +251,7 @@ pub(super) mod tests {
         state
     }
 
-    /// Whether a request is over with this answer.
+    /// Returns true if a request is over with this answer.
     fn is_answered(state: &mut State, answer: CommitAnswer) -> bool {
         state.answered(Response { id: 1, reply: Reply::Commit(answer) }).is_some()
     }

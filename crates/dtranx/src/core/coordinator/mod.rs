@@ -170,7 +170,7 @@ impl Coordinator {
         self.reserved
     }
 
-    /// Whether the transaction of this number is voted on, or its decision is not durable.
+    /// Returns true if the transaction of this number is voted on, or its decision is not durable.
     #[cfg(test)]
     pub(crate) fn is_undecided(&self, number: u64) -> bool {
         self.running.contains_key(&number)

@@ -171,9 +171,9 @@ impl Coordinator {
     }
 }
 
-/// Whether the transaction locks its parts one after the other, in the order of the servers.
-/// Transactions that do never wait for each other in a circle. With locks kept for it on all
-/// servers, there is nothing to wait for.
+/// Returns true if the transaction locks its parts one after the other, in the order of the
+/// servers. Transactions that do never wait for each other in a circle. With locks kept for it on
+/// all servers, there is nothing to wait for.
 fn goes_in_order(standing: Standing) -> bool {
     standing.keeps && standing.kept.is_none()
 }

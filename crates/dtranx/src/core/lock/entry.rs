@@ -24,22 +24,23 @@ impl Entry {
         self.exclusive.is_none() && self.shared.is_empty() && !self.is_awaited() && self.probed.is_empty()
     }
 
-    /// Whether a request waits for the key, or for a range that the key blocks.
+    /// Returns true if a request waits for the key, or for a range that the key blocks.
     pub(super) fn is_awaited(&self) -> bool {
         !self.wanted.is_empty() || !self.watched.is_empty()
     }
 
-    /// Whether a waiter before `place` wants the key.
+    /// Returns true if a waiter before `place` wants the key.
     pub(super) fn is_wanted_before(&self, place: Place) -> bool {
         self.wanted.range(..place).next().is_some()
     }
 
-    /// Whether a waiter before `place` wants the key exclusively.
+    /// Returns true if a waiter before `place` wants the key exclusively.
     pub(super) fn is_wanted_exclusively_before(&self, place: Place) -> bool {
         self.wanted.range(..place).any(|(_, is_exclusive)| *is_exclusive)
     }
 
-    /// Whether `work` holds the key: exclusively, or at least shared if `exclusively` is false.
+    /// Returns true if `work` holds the key: exclusively, or at least shared if `exclusively` is
+    /// false.
     pub(super) fn is_held(&self, work: Option<WorkId>, exclusively: bool) -> bool {
         work.is_some_and(|work| self.exclusive == Some(work) || !exclusively && self.shared.contains(&work))
     }

@@ -264,7 +264,7 @@ impl LockTable {
         self.timers.first().map(|(at_ms, _)| *at_ms)
     }
 
-    /// Whether any transaction holds the key exclusively.
+    /// Returns true if any transaction holds the key exclusively.
     pub(super) fn is_exclusively_locked(&self, key: &Key) -> bool {
         self.keys.get(key).is_some_and(|entry| entry.exclusive.is_some())
     }
@@ -279,7 +279,8 @@ impl LockTable {
         self.waiting.len() + self.probes.len()
     }
 
-    /// Whether rule 1 makes the request wait. Locks that `kept` holds count as the request's own.
+    /// Returns true if rule 1 makes the request wait. Locks that `kept` holds count as the
+    /// request's own.
     pub(super) fn is_blocked(&self, place: Place, locks: &Locks, kept: Option<WorkId>) -> bool {
         let mine = |work: WorkId| work == place.work || Some(work) == kept;
         let is_shared = |key: &Key| {
@@ -330,8 +331,8 @@ impl LockTable {
         locks.shared.iter().find(is_closed).or_else(within).cloned()
     }
 
-    /// Whether the key lies in a range that another transaction holds or an older request waits
-    /// for.
+    /// Returns true if the key lies in a range that another transaction holds or an older request
+    /// waits for.
     fn is_ranged(&self, place: Place, key: &Key, mine: impl Fn(WorkId) -> bool, holds_it: bool) -> bool {
         let contains = |ranges: &[KeyRange]| ranges.iter().any(|range| range.contains(key));
         let is_wanted = |older: &Place| self.waiting.get(older).is_some_and(|waiter| contains(&waiter.locks.ranges));

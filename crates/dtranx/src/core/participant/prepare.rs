@@ -116,7 +116,7 @@ impl Participant {
         self.tranxs.insert(tranx, State::Locking(work));
     }
 
-    /// Whether it remembers as many transactions as it may.
+    /// Returns true if it remembers as many transactions as it may.
     pub(super) fn is_full(&self, ctx: &Context<'_>) -> bool {
         self.tranxs.len() >= ctx.config.max_remembered
     }

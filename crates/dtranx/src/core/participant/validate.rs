@@ -118,9 +118,9 @@ impl Participant {
     }
 }
 
-/// Whether a part must be locked. A part that is validated by version alone need not: a version
-/// that is still there after the key was seen without an exclusive lock was there all the time
-/// since it was read.
+/// Returns true if a part must be locked. A part that is validated by version alone need not: a
+/// version that is still there after the key was seen without an exclusive lock was there all the
+/// time since it was read.
 fn needs_locks(part: &Transaction) -> bool {
     part.reads_absence()
 }

@@ -34,8 +34,8 @@ impl Budget {
         self.on_the_way = (self.on_the_way + now).saturating_sub(before);
     }
 
-    /// Whether there is room for a request of so many bytes, of a client that has so many under
-    /// way.
+    /// Returns true if there is room for a request of so many bytes, of a client that has so many
+    /// under way.
     pub(super) fn admits(&self, bytes: usize, of_client: usize) -> bool {
         let share = |eighths: usize| self.limit / 8 * eighths;
         self.under_way + bytes <= share(UNDER_WAY_EIGHTHS) && of_client + bytes <= share(ONE_CLIENT_EIGHTHS)

@@ -112,7 +112,7 @@ impl Sessions {
         all
     }
 
-    /// Whether nothing is under way for this client.
+    /// Returns true if nothing is under way for this client.
     pub(super) fn is_idle(&self, client: ClientId) -> bool {
         self.clients.get(&client).is_none_or(|session| session.under_way.is_empty())
     }

@@ -138,7 +138,7 @@ impl TransactionStage {
         Ok(())
     }
 
-    /// Whether requests of clients are begun now.
+    /// Returns true if requests of clients are begun now.
     fn admits_clients(&self) -> bool {
         self.hands.wal.waiting() < LOG_BACKLOG
     }

@@ -90,7 +90,7 @@ pub(crate) fn gc_logs() -> Corpus {
     [("new", 0), ("one", 1), ("both", 2)].map(|(name, writes)| (name.to_owned(), entry(writes))).into_iter().collect()
 }
 
-/// Whether a log with this segment, filled up to the full size, can be opened.
+/// Returns true if a log with this segment, filled up to the full size, can be opened.
 pub(crate) fn is_read(segment: &[u8]) -> bool {
     let mut whole = segment.to_vec();
     whole.resize(4096, 0);

@@ -243,7 +243,7 @@ pub(crate) fn count_frames(bytes: &[u8]) -> usize {
     frames
 }
 
-/// Whether the entry decodes as the type that its first byte gives.
+/// Returns true if the entry decodes as the type that its first byte gives.
 pub(crate) fn is_read(entry: &[u8]) -> bool {
     let (kind, payload) = entry.split_first().unwrap();
     match kind {

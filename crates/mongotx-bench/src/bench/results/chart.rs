@@ -86,7 +86,7 @@ impl Chart {
         self.only.iter().all(|(head, value)| cell(table, row, head) == Some(value))
     }
 
-    /// Whether every group has a figure of the rival.
+    /// Returns true if every group has a figure of the rival.
     fn has_rival(&self, table: &Table, rows: &[&Row]) -> bool {
         let is_figure = |text: Option<&str>| text.and_then(number).is_some_and(|figure| figure > 0.0);
         if self.bars.is_empty() {

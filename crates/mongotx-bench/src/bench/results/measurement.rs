@@ -54,7 +54,7 @@ const WARM_UP: u64 = 1;
 const ACID: u64 = 90;
 
 impl Measurement {
-    /// Whether the command measures in rounds.
+    /// Returns true if the command measures in rounds.
     pub(super) fn has_rounds(&self) -> bool {
         !matches!(self.kind, Kind::Tables { .. } | Kind::Acid)
     }

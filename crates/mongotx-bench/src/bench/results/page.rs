@@ -23,7 +23,7 @@ pub(super) struct Page<'a> {
 }
 
 impl Page<'_> {
-    /// Whether no section lacks a measurement.
+    /// Returns true if no section lacks a measurement.
     pub(super) fn is_complete(&self) -> bool {
         let is_there = |stored: &Stored| stored.measured.iter().all(|measured| measured.missing.is_empty());
         self.sections.iter().all(|(_, stored)| stored.as_ref().is_some_and(is_there))

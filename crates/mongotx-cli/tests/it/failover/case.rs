@@ -53,7 +53,7 @@ impl Case {
         format!("{}_tx", self.db)
     }
 
-    /// Whether the step belongs to the repair of another client's leftovers.
+    /// Returns true if the step belongs to the repair of another client's leftovers.
     fn repairs(&self) -> bool {
         use Step::{AfterFence, AfterRepair, AfterRetire, BeforeFence, BeforeRepair, BeforeRetire};
         [BeforeFence, AfterFence, BeforeRepair, AfterRepair, BeforeRetire, AfterRetire].contains(&self.step)

@@ -73,8 +73,8 @@ impl Call<'_> {
         self.generic.api.check_fields(self.api, self.name, &self.body)
     }
 
-    /// Whether the command is a statement of a transaction of the client's. (A write may have a
-    /// transaction of its own.)
+    /// Returns true if the command is a statement of a transaction of the client's. (A write may
+    /// have a transaction of its own.)
     pub(crate) fn is_in_transaction(&self) -> bool {
         self.mode.transaction().is_some()
     }

@@ -82,7 +82,8 @@ impl Generic {
     }
 }
 
-/// Whether a field of [`IGNORED`] is as drivers write it: otherwise the long way has the error.
+/// Returns true if a field of [`IGNORED`] is as drivers write it: otherwise the long way has the
+/// error.
 pub(crate) fn is_plain(name: &str, value: RawBsonRef<'_>) -> bool {
     if name != CLUSTER_TIME {
         return true;

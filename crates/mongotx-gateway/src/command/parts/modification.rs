@@ -42,7 +42,7 @@ impl Update {
         }
     }
 
-    /// Whether the modification is an update by a pipeline.
+    /// Returns true if the modification is an update by a pipeline.
     pub(crate) fn is_pipeline(&self) -> bool {
         matches!(self, Self::Change(Modification::Pipeline(_)))
     }

@@ -139,7 +139,7 @@ impl ReadConcern {
 }
 
 impl ReadLevels {
-    /// Whether commands with these levels take this one, which promises one moment.
+    /// Returns true if commands with these levels take this one, which promises one moment.
     pub(crate) fn promise(self, level: ReadLevel) -> bool {
         match level {
             ReadLevel::Snapshot => self == Self::OneMoment,

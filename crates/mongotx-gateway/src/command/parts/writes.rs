@@ -44,7 +44,8 @@ impl Tally {
         Self { modified: Some(0), ..Self::new(is_ordered) }
     }
 
-    /// Whether the statement was done before, by the same retryable write, and so is not run again.
+    /// Returns true if the statement was done before, by the same retryable write, and so is not
+    /// run again.
     ///
     /// # Errors
     /// The error of a statement whose result is unknown.
@@ -148,7 +149,7 @@ impl Tally {
         }
     }
 
-    /// Whether a refused statement ends the command.
+    /// Returns true if a refused statement ends the command.
     pub(crate) fn is_ordered(&self) -> bool {
         self.is_ordered
     }

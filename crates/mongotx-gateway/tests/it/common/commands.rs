@@ -109,7 +109,7 @@ pub fn cursor_id(reply: &Document) -> i64 {
     reply.get_document("cursor").unwrap().get_i64("id").unwrap()
 }
 
-/// Whether the reply has `ok: 1`.
+/// Returns true if the reply has `ok: 1`.
 pub fn is_ok(reply: &Document) -> bool {
     reply.get_f64("ok").is_ok_and(|ok| ok == 1.0)
 }
@@ -119,7 +119,7 @@ pub fn code(reply: &Document) -> i32 {
     reply.get_i32("code").unwrap_or(0)
 }
 
-/// Whether the error carries this label.
+/// Returns true if the error carries this label.
 pub fn has_label(reply: &Document, label: &str) -> bool {
     reply.get_array("errorLabels").is_ok_and(|labels| labels.contains(&Bson::from(label)))
 }

@@ -54,7 +54,7 @@ impl Raw {
         soon(self.stream.read_u8()).await.ok()
     }
 
-    /// Whether the gateway has closed the connection and sent nothing more.
+    /// Returns true if the gateway has closed the connection and sent nothing more.
     pub async fn is_closed(&mut self) -> bool {
         let mut byte = [0];
         matches!(soon(self.stream.read(&mut byte)).await, Ok(0) | Err(_))

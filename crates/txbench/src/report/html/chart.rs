@@ -134,7 +134,7 @@ impl Axis {
 }
 
 impl Figure {
-    /// Whether any view has something to draw.
+    /// Returns true if any view has something to draw.
     pub fn has_figures(&self) -> bool {
         self.views.iter().any(|view| match &view.plot {
             Plot::Lines { series, .. } => series.iter().any(|line| line.points.iter().any(|p| p.broken.is_none())),

@@ -140,7 +140,7 @@ fn broken(runs: &[&RunResult]) -> Option<String> {
     })
 }
 
-/// Whether the name is the target itself, or the target at one of several levels.
+/// Returns true if the name is the target itself, or the target at one of several levels.
 fn is_at_some_level(name: &str, target: &str) -> bool {
     name.strip_prefix(target).is_some_and(|rest| rest.is_empty() || rest.starts_with(", "))
 }

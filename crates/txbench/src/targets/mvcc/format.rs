@@ -91,7 +91,7 @@ impl Lock {
         })
     }
 
-    /// Whether it is the lock of the primary itself.
+    /// Returns true if it is the lock of the primary itself.
     pub(super) fn decides(&self, collection: &str, id: &VersionId) -> bool {
         self.primary.collection == collection && self.primary.id.ver == id.ver && self.primary.id.key == id.key
     }

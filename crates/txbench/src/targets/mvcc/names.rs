@@ -61,12 +61,12 @@ pub(super) fn projection(projection: &Document) -> Result<Document, String> {
     Ok(projection)
 }
 
-/// Whether the projection leaves `_id` out.
+/// Returns true if the projection leaves `_id` out.
 pub(super) fn hides_id(projection: &Document) -> bool {
     projection.get("_id").is_some_and(is_false)
 }
 
-/// Whether a projection names nothing but `_id`, to have it alone.
+/// Returns true if a projection names nothing but `_id`, to have it alone.
 pub(super) fn is_id_alone(projection: &Document) -> bool {
     projection.len() == 1 && projection.get("_id").is_some_and(|id| !is_false(id))
 }

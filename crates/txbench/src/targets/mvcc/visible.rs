@@ -46,17 +46,17 @@ impl Viewer<'_> {
         (!told && !fates.contains_key(&lock.tx)).then_some(lock)
     }
 
-    /// Whether the version is one that this viewer may see: its own or a committed one.
+    /// Returns true if the version is one that this viewer may see: its own or a committed one.
     pub(super) fn sees(&self, version: &Version, fates: &Fates) -> bool {
         self.rival(version).is_none_or(|lock| fates.get(&lock.tx) == Some(&Fate::Committed))
     }
 
-    /// Whether a rival that is not decided holds the document.
+    /// Returns true if a rival that is not decided holds the document.
     pub(super) fn is_locked(&self, version: &Version, fates: &Fates) -> bool {
         self.rival(version).is_some_and(|lock| fates.get(&lock.tx).is_none_or(|fate| *fate == Fate::Pending))
     }
 
-    /// Whether the version belongs to a transaction that was rolled back.
+    /// Returns true if the version belongs to a transaction that was rolled back.
     pub(super) fn is_stale(&self, version: &Version, fates: &Fates) -> bool {
         self.rival(version).is_some_and(|lock| fates.get(&lock.tx) == Some(&Fate::Gone))
     }
@@ -78,7 +78,7 @@ impl Viewer<'_> {
     }
 }
 
-/// Whether the two ids are the same.
+/// Returns true if the two ids are the same.
 pub(super) fn is_same(one: &VersionId, other: &VersionId) -> bool {
     one.ver == other.ver && Key::of(&one.key) == Key::of(&other.key)
 }

@@ -70,7 +70,7 @@ impl Next {
         Self { own: Own { id: VersionId { key, ver: ver + 1 }, replaces: Some(ver), body }, seen: seen.at }
     }
 
-    /// Whether the version was read too long ago to be replaced.
+    /// Returns true if the version was read too long ago to be replaced.
     fn is_old(&self) -> bool {
         self.seen.elapsed() > READ_LIMIT
     }
@@ -122,12 +122,12 @@ impl Tx {
         }
     }
 
-    /// Whether what was read of a document must be what is replaced.
+    /// Returns true if what was read of a document must be what is replaced.
     pub(super) fn depends_on(&self, collection: &str, key: &Key) -> bool {
         self.no_lost_updates && self.read.contains_key(&(collection.to_owned(), key.clone()))
     }
 
-    /// Whether this is to replace another version than the one that was read.
+    /// Returns true if this is to replace another version than the one that was read.
     fn loses_update(&self, collection: &str, next: &Own) -> bool {
         let read = || self.read.get(&(collection.to_owned(), Key::of(&next.id.key)));
         self.no_lost_updates && read().is_some_and(|seen| next.replaces != Some(seen.version.id.ver))

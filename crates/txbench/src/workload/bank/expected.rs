@@ -112,8 +112,8 @@ impl Expected {
     }
 }
 
-/// Whether some of the operations in doubt add up to this difference. With too many of them this
-/// cannot be computed, and counts as possible.
+/// Returns true if some of the operations in doubt add up to this difference. With too many of them
+/// this cannot be computed, and counts as possible.
 fn possible(difference: i64, doubts: &[Money]) -> bool {
     if doubts.len() > DOUBTS {
         return true;

@@ -224,7 +224,7 @@ impl Bank {
 }
 
 impl BankOptions {
-    /// Whether sums over the whole bank may be read.
+    /// Returns true if sums over the whole bank may be read.
     fn sums(&self) -> bool {
         self.readers > 0
     }

@@ -79,7 +79,7 @@ impl NuRands {
     }
 }
 
-/// Whether a run may use this constant for last names (clause 2.1.6.1).
+/// Returns true if a run may use this constant for last names (clause 2.1.6.1).
 pub fn is_allowed(loaded: u32, run: u32) -> bool {
     let delta = loaded.abs_diff(run);
     DELTA.contains(&delta) && !NO_DELTA.contains(&delta)

@@ -36,7 +36,7 @@ impl Scale {
         Self { warehouses, items, customers: scaled(FULL_CUSTOMERS, FEWEST_CUSTOMERS), factor }
     }
 
-    /// Whether warehouses are smaller than TPC-C's. Figures of such a run are not TPC-C's.
+    /// Returns true if warehouses are smaller than TPC-C's. Figures of such a run are not TPC-C's.
     pub fn is_scaled(&self) -> bool {
         self.factor < 1.0
     }
