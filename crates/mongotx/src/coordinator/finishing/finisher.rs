@@ -27,6 +27,7 @@ use std::{
     time::Duration,
 };
 
+use bson::oid::ObjectId;
 use protocol::{Decided, TxId};
 use tokio::{runtime::Handle, sync::Notify, time::Instant};
 
@@ -35,7 +36,7 @@ use self::{
     backlog::{Backlog, LARGE, MAX_LARGE, MAX_WAITING, Next},
     commands::{Whose, finish_all, split},
     flights::{dispatch, epoch_before},
-    work::{Part, Work},
+    work::Part,
 };
 use crate::{
     coordinator::{asked::address::Address, log::txlog::TxLog, server::Server, siblings::Claims},
@@ -176,20 +177,18 @@ impl Finisher {
 
     /// Finishes what these transactions have left in a collection, of those that wait here to be
     /// finished. Waits a few answers of the server, and returns the transactions whose documents
-    /// there are not known to be clean.
+    /// there are not known to be clean. Documents that an earlier server process has made clean
+    /// are not: the caller has met a lock, and a server that was killed brings locks back.
     pub(crate) async fn unfinished(&self, ns: &Namespace, mut ids: Vec<TxId>) -> Vec<TxId> {
         let desk = self.desk();
         let here = desk.backlog().ask_in(ns, &ids);
         if !here.is_empty() {
             desk.wake.notify_one();
             // A refused transaction is no longer open, and is not clean.
-            let is_over = |backlog: &Backlog, (id, work): &(TxId, Arc<Work>)| {
-                backlog.is_clean_in(ns, *id, work) || !backlog.is_open(*id)
-            };
-            desk.until(MOMENT, |backlog| here.iter().all(|one| is_over(backlog, one))).await;
-            let backlog = desk.backlog();
+            desk.until(MOMENT, |backlog| here.iter().all(|(id, _)| !backlog.is_left_in(ns, *id))).await;
+            let (process, backlog) = (desk.server.nodes.process(), desk.backlog());
             let is_clean =
-                |id: &TxId| here.iter().any(|(other, work)| other == id && backlog.is_clean_in(ns, *id, work));
+                |id: &TxId| here.iter().any(|(other, work)| other == id && backlog.is_clean_in(ns, *id, work, process));
             ids.retain(|id| !is_clean(id));
         }
         ids
@@ -231,8 +230,8 @@ impl Finisher {
         self.desk().backlog().has_left(ns)
     }
 
-    /// Returns true if this client has committed a transaction that has written to this collection,
-    /// and not finished all of it.
+    /// Returns true if this client has committed a transaction whose documents in this collection
+    /// are not all known to be clean.
     pub(crate) fn has_committed(&self, ns: &Namespace) -> bool {
         self.desk().backlog().has_committed(ns)
     }
@@ -329,9 +328,9 @@ impl Desk {
         self.backlog().next(Instant::now())
     }
 
-    /// A part is clean since connection epoch `epoch`.
-    async fn clean(&self, part: Part, epoch: u64) {
-        if let Some(epoch) = part.work.part_is_clean(epoch) {
+    /// A part was made clean by this server process, since connection epoch `epoch`.
+    async fn clean(&self, part: Part, epoch: u64, process: Option<ObjectId>) {
+        if let Some(epoch) = part.work.part_is_clean(epoch, process) {
             self.log.clean(part.work.id.id(), epoch).await;
         }
         self.backlog().clean(&part);

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use bson::{Document, doc};
-use mongotx::{Client, Collection, ErrorKind, Fate, Isolation, Session, TransactionOptions};
+use mongotx::{Client, ClientOptions, Collection, ErrorKind, Fate, Isolation, Session, TransactionOptions};
 use testkit::Server;
 
 use crate::common::{until, world::World};
@@ -164,5 +164,42 @@ async fn killed_after_finishing_owner_does_not_roll_back_what_came_back() {
         assert_eq!(scene.client.outcome(id).await.unwrap(), Fate::Committed);
         // Whatever became of it.
         drop(next.rollback().await);
+    }
+}
+
+/// The owner has finished what it left in one collection, and not in the other one. The first is
+/// locked again afterwards, though the owner remembers it as clean.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn killed_after_finishing_one_collection_owner_finishes_again_what_came_back() {
+    let scene = Scene::set_up(LEASE_MS).await;
+    let options = ClientOptions { finish_delay: Duration::from_secs(10), ..scene.world.options(LEASE_MS) };
+    let client = Client::connect_with(&scene.world.uri, options).await.unwrap();
+    let [a, b] = ["a", "b"].map(|name| scene.world.collection(&client, name));
+    let all_of = async |n: i32| {
+        let found = a.find(doc! {"_id": {"$lte": 2}, "n": n}).await.unwrap();
+        found.try_collect().await.unwrap().len()
+    };
+    let locked = async || {
+        let stored = scene.world.stored(&scene.world.db, "a").await;
+        stored.iter().filter(|document| document.contains_key("_xTxId")).count()
+    };
+    b.insert_one(&doc! {"_id": 1}).await.unwrap();
+    for round in 1..=ROUNDS {
+        let mut session = client.session();
+        let change = doc! {"$set": {"n": round}};
+        let transaction = session.with_transaction(async |session| {
+            a.update_many(doc! {"_id": {"$lte": 2}}, change.clone()).session(session).await?;
+            b.update_one(doc! {"_id": 1}, change.clone()).session(session).await.map(drop)
+        });
+        transaction.await.unwrap();
+        until("the query has the first collection finished", async || {
+            assert_eq!(all_of(round).await, 2, "before");
+            (locked().await == 0).then_some(())
+        })
+        .await;
+        crash(&scene.server).await;
+        println!("round {round}: {} locks came back", locked().await);
+        assert_eq!(all_of(round).await, 2, "the owner, by query, in round {round}");
+        assert_eq!(scene.numbers().await, (round, round));
     }
 }

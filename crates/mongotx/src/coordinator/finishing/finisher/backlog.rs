@@ -20,6 +20,7 @@ use std::{
     time::Duration,
 };
 
+use bson::oid::ObjectId;
 use protocol::TxId;
 use tokio::time::Instant;
 
@@ -131,7 +132,8 @@ pub(super) struct Backlog {
     lanes: HashMap<Namespace, Lane>,
     at_once: Vec<Flight>,
     open: HashMap<TxId, Open>,
-    /// Number of committed transactions among these, by the collections that they have written to.
+    /// Number of committed transactions among these, by the collections where they are not known to
+    /// be clean.
     committed: HashMap<Namespace, usize>,
     /// Committed transactions that are not open any more.
     recent: Recent,
@@ -306,11 +308,15 @@ impl Backlog {
     /// Notes that a part is clean.
     pub(super) fn clean(&mut self, part: &Part) {
         let id = part.work.id.id();
+        let mut clean = Vec::new();
         if let Some(open) = self.open.get_mut(&id) {
-            open.left.retain(|ns| !part.held.iter().any(|(clean, _)| clean == ns));
+            clean.extend(open.left.extract_if(.., |ns| part.held.iter().any(|(clean, _)| clean == ns)));
             if part.work.committed && part.work.is_clean() {
                 self.recent.add(id, open.number);
             }
+        }
+        if part.work.committed {
+            clean.iter().for_each(|ns| self.forget_committed(ns));
         }
         self.close(&part.work);
     }
@@ -321,7 +327,7 @@ impl Backlog {
             && let Some(open) = self.open.remove(&work.id.id())
             && open.work.committed
         {
-            open.namespaces.iter().for_each(|ns| self.forget_committed(ns));
+            open.left.iter().for_each(|ns| self.forget_committed(ns));
         }
     }
 
@@ -373,16 +379,22 @@ impl Backlog {
         let here = ids.iter().filter_map(|id| Some((*id, self.open.get(id)?)));
         let here = here.filter(|(_, open)| open.namespaces.contains(ns));
         let here: Vec<(TxId, Arc<Work>)> = here.map(|(id, open)| (id, Arc::clone(&open.work))).collect();
-        if here.iter().any(|(id, work)| !self.is_clean_in(ns, *id, work)) {
+        if here.iter().any(|(id, _)| self.is_left_in(ns, *id)) {
             urge(&mut self.lanes, ns);
         }
         here
     }
 
-    /// Returns true if the documents that this transaction has left in a collection, where it is
-    /// known to have left some, are clean.
-    pub(super) fn is_clean_in(&self, ns: &Namespace, id: TxId, work: &Work) -> bool {
-        self.open.get(&id).map_or_else(|| work.is_clean(), |open| !open.left.contains(ns))
+    /// Returns true if documents of this transaction in a collection are not known to be clean.
+    pub(super) fn is_left_in(&self, ns: &Namespace, id: TxId) -> bool {
+        self.open.get(&id).is_some_and(|open| open.left.contains(ns))
+    }
+
+    /// Returns true if this server process has made the documents clean that this transaction has
+    /// left in a collection, where it is known to have left some.
+    pub(super) fn is_clean_in(&self, ns: &Namespace, id: TxId, work: &Work, process: Option<ObjectId>) -> bool {
+        let is_clean = self.open.get(&id).map_or_else(|| work.is_clean(), |open| !open.left.contains(ns));
+        is_clean && work.was_cleaned_by(process)
     }
 
     /// Makes everything that waits urgent, whatever its collection.
@@ -422,8 +434,8 @@ impl Backlog {
         self.lanes.contains_key(ns)
     }
 
-    /// Returns true if a committed transaction with documents of this collection is not done, or
-    /// the server has refused to finish one.
+    /// Returns true if a committed transaction has documents of this collection that are not known
+    /// to be clean, or the server has refused to finish one.
     pub(super) fn has_committed(&self, ns: &Namespace) -> bool {
         self.has_left_refused || self.refused_in.contains(ns) || self.committed.contains_key(ns)
     }
@@ -436,10 +448,6 @@ impl Backlog {
 
     pub(super) fn is_idle(&self) -> bool {
         self.open.is_empty()
-    }
-
-    pub(super) fn is_open(&self, id: TxId) -> bool {
-        self.open.contains_key(&id)
     }
 
     pub(super) fn by_now(&self) -> ByNow {

@@ -74,11 +74,15 @@ async fn finish_parts(desk: &Arc<Desk>, parts: Vec<Part>) {
         Some(id) => epoch_before(&*desk.log, id).await,
         None => 0,
     };
-    let mut before_it = epoch().await;
+    let (mut before_it, mut process) = (epoch().await, None);
     for attempt in 1.. {
         let locked = || parts.iter().map(Part::locked).sum::<usize>();
         let before = locked();
+        process = desk.server.nodes.process();
         match finish_all(&desk.server, &whose(&parts)).await {
+            Ok(_) if process.is_some() && desk.server.nodes.process() != process => {
+                tracing::debug!(attempt, "finishing is tried again: the server was started again meanwhile");
+            }
             Ok(finished) => {
                 // Rivals may have finished the others; so may a transaction of this client that has
                 // taken a document over and has not noted it yet.
@@ -104,7 +108,7 @@ async fn finish_parts(desk: &Arc<Desk>, parts: Vec<Part>) {
         before_it = epoch().await;
     }
     for part in parts {
-        desk.clean(part, before_it).await;
+        desk.clean(part, before_it, process).await;
     }
 }
 
@@ -153,9 +157,10 @@ async fn try_again(desk: Arc<Desk>, parts: Vec<Part>) {
     let mut left = Vec::new();
     for part in parts {
         let epoch = epoch_before(&*desk.log, part.work.id.id()).await;
+        let process = desk.server.nodes.process();
         match finish_all(&desk.server, &whose(std::slice::from_ref(&part))).await {
             Ok(_) => {
-                if let Some(epoch) = part.work.part_is_clean(epoch) {
+                if let Some(epoch) = part.work.part_is_clean(epoch, process) {
                     desk.log.clean(part.work.id.id(), epoch).await;
                 }
             }

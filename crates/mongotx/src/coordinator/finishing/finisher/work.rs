@@ -2,10 +2,11 @@
 //! collection.
 
 use std::sync::{
-    Arc, Mutex, PoisonError,
+    Arc, Mutex, MutexGuard, PoisonError,
     atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::SeqCst},
 };
 
+use bson::oid::ObjectId;
 use protocol::Decided;
 
 use super::Held;
@@ -25,6 +26,17 @@ pub(super) struct Work {
     epoch: AtomicU64,
     /// Set when all of its documents are clean.
     clean: AtomicBool,
+    cleaned: Mutex<Cleaned>,
+}
+
+/// The server process that has made documents clean. In a later one they may be as they were
+/// before: finishing is not journaled by itself.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Cleaned {
+    Nothing,
+    /// `None`: several servers keep the data, or the process is not known.
+    By(Option<ObjectId>),
+    BySeveral,
 }
 
 impl Work {
@@ -37,6 +49,7 @@ impl Work {
             unclean: AtomicUsize::new(parts),
             epoch: AtomicU64::new(u64::MAX),
             clean: AtomicBool::new(false),
+            cleaned: Mutex::new(Cleaned::Nothing),
         }
     }
 
@@ -58,9 +71,28 @@ impl Work {
         held.iter().map(of).sum()
     }
 
-    /// A part is clean, since connection epoch `epoch`. Returns the transaction's epoch, if that
-    /// was the last part.
-    pub(super) fn part_is_clean(&self, epoch: u64) -> Option<u64> {
+    fn cleaned(&self) -> MutexGuard<'_, Cleaned> {
+        // Nothing panics while it is held.
+        self.cleaned.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Returns true if this server process has made all of its documents clean that are known to
+    /// be.
+    pub(super) fn was_cleaned_by(&self, process: Option<ObjectId>) -> bool {
+        *self.cleaned() == Cleaned::By(process)
+    }
+
+    /// A part was made clean by this server process, since connection epoch `epoch`. Returns the
+    /// transaction's epoch, if that was the last part.
+    pub(super) fn part_is_clean(&self, epoch: u64, process: Option<ObjectId>) -> Option<u64> {
+        {
+            let mut cleaned = self.cleaned();
+            *cleaned = match *cleaned {
+                Cleaned::Nothing => Cleaned::By(process),
+                Cleaned::By(earlier) if earlier == process => Cleaned::By(process),
+                Cleaned::By(_) | Cleaned::BySeveral => Cleaned::BySeveral,
+            };
+        }
         self.epoch.fetch_min(epoch, SeqCst);
         let last = self.unclean.fetch_sub(1, SeqCst) == 1;
         if last {

@@ -1,6 +1,6 @@
 //! Tests of [`super`], with documents that no server holds: which documents fly, and when.
 
-use bson::Bson;
+use bson::{Bson, oid::ObjectId};
 use protocol::{ClientId, Decided};
 
 use super::*;
@@ -38,9 +38,20 @@ fn numbers(flights: &[Flight]) -> Vec<Vec<u64>> {
     flights.iter().map(|flight| flight.parts.iter().map(|part| part.work.id.id().seq).collect()).collect()
 }
 
+fn is_open(backlog: &Backlog, seq: u64) -> bool {
+    backlog.open.contains_key(&id(seq))
+}
+
+/// The server process that has made everything clean, where a test does not name it.
+const PROCESS: Option<ObjectId> = Some(ObjectId::from_bytes([7; 12]));
+
 fn land(backlog: &mut Backlog, flight: &Flight) {
+    land_in(backlog, flight, PROCESS);
+}
+
+fn land_in(backlog: &mut Backlog, flight: &Flight, process: Option<ObjectId>) {
     for part in &flight.parts {
-        part.work.part_is_clean(1);
+        part.work.part_is_clean(1, process);
         backlog.clean(part);
     }
     backlog.ended(flight);
@@ -104,12 +115,12 @@ fn flies_at_once_for_who_asks_and_nothing_else_does() {
     let flown = flights(&mut backlog, now);
     assert_eq!(numbers(&flown), [[1]]);
     land(&mut backlog, &flown[0]);
-    assert!(over.load(SeqCst) && backlog.is_open(id(1)), "it is not all of the transaction");
+    assert!(over.load(SeqCst) && is_open(&backlog, 1), "it is not all of the transaction");
     assert!(backlog.ask_for(&ns("a")).is_none());
     backlog.ask(id(1));
     let flown = flights(&mut backlog, now);
     land(&mut backlog, &flown[0]);
-    assert!(!backlog.is_open(id(1)) && backlog.is_open(id(2)));
+    assert!(!is_open(&backlog, 1) && is_open(&backlog, 2));
 }
 
 #[test]
@@ -120,11 +131,13 @@ fn who_asks_in_one_collection_leaves_the_others_to_wait() {
     assert!(backlog.ask_in(&ns("c"), &[id(1)]).is_empty(), "it is not known to have left anything there");
     let here = backlog.ask_in(&ns("a"), &[id(1), id(2), id(3)]);
     let [(one, work)] = here.as_slice() else { panic!("{} have left something there", here.len()) };
-    assert!(*one == id(1) && !backlog.is_clean_in(&ns("a"), id(1), work));
+    assert!(*one == id(1) && !backlog.is_clean_in(&ns("a"), id(1), work, PROCESS));
     let flown = flights(&mut backlog, now);
     assert_eq!(numbers(&flown), [[1]]);
     land(&mut backlog, &flown[0]);
-    assert!(backlog.is_clean_in(&ns("a"), id(1), work) && !backlog.is_clean_in(&ns("b"), id(1), work));
+    assert!(
+        backlog.is_clean_in(&ns("a"), id(1), work, PROCESS) && !backlog.is_clean_in(&ns("b"), id(1), work, PROCESS)
+    );
     assert_eq!(backlog.ask_in(&ns("a"), &[id(1)]).len(), 1, "it was there, and is clean");
     assert!(flights(&mut backlog, now).is_empty(), "nobody has asked for the other collection");
 
@@ -134,7 +147,28 @@ fn who_asks_in_one_collection_leaves_the_others_to_wait() {
     flown[0].parts.iter().for_each(|part| backlog.close(&part.work));
     backlog.ended(&flown[0]);
     let (_, work) = &here[0];
-    assert!(!backlog.is_open(id(2)) && !backlog.is_clean_in(&ns("b"), id(2), work), "the server has refused it");
+    assert!(!is_open(&backlog, 2) && !backlog.is_clean_in(&ns("b"), id(2), work, PROCESS), "the server has refused it");
+}
+
+/// Finishing is not journaled by itself: a server that was killed brings locks back.
+#[test]
+fn what_an_earlier_process_has_made_clean_is_not_known_to_be() {
+    let (mut backlog, now, later) = (Backlog::new(DELAY), Instant::now(), Some(ObjectId::from_bytes([8; 12])));
+    backlog.add(job(1, &[("a", 1), ("b", 1)]), now);
+    let here = backlog.ask_in(&ns("a"), &[id(1)]);
+    let (_, work) = &here[0];
+    assert!(backlog.has_committed(&ns("a")) && backlog.is_left_in(&ns("a"), id(1)));
+    let flown = flights(&mut backlog, now);
+    land_in(&mut backlog, &flown[0], PROCESS);
+    assert!(!backlog.has_committed(&ns("a")) && !backlog.is_left_in(&ns("a"), id(1)));
+    assert!(backlog.has_committed(&ns("b")), "the other collection has to be finished still");
+    let is_clean = |backlog: &Backlog, process| backlog.is_clean_in(&ns("a"), id(1), work, process);
+    assert!(is_clean(&backlog, PROCESS) && !is_clean(&backlog, later));
+    backlog.ask(id(1));
+    let flown = flights(&mut backlog, now);
+    land_in(&mut backlog, &flown[0], later);
+    assert!(!is_open(&backlog, 1) && !backlog.has_committed(&ns("b")));
+    assert!(!is_clean(&backlog, PROCESS) && !is_clean(&backlog, later), "each has made a part of it clean");
 }
 
 #[test]
@@ -204,7 +238,7 @@ fn a_transaction_that_holds_nothing_is_done_too() {
     let (mut backlog, now) = (Backlog::new(DELAY), Instant::now());
     assert!(backlog.add(job(1, &[]), now));
     let flown = flights(&mut backlog, now);
-    assert_eq!(flown[0].parts[0].work.part_is_clean(7), Some(7));
+    assert_eq!(flown[0].parts[0].work.part_is_clean(7, PROCESS), Some(7));
 }
 
 #[test]
@@ -227,9 +261,9 @@ fn a_number_is_clean_since_the_earliest_epoch_of_its_parts() {
     let (mut backlog, now) = (Backlog::new(DELAY), Instant::now());
     backlog.add(job(1, &[("a", 1), ("b", 1)]), now);
     let work = Arc::clone(&backlog.open[&id(1)].work);
-    assert_eq!(work.part_is_clean(3), None);
+    assert_eq!(work.part_is_clean(3, PROCESS), None);
     assert!(!work.is_clean());
-    assert_eq!(work.part_is_clean(4), Some(3));
+    assert_eq!(work.part_is_clean(4, PROCESS), Some(3));
     assert!(work.is_clean());
 }
 
