@@ -49,6 +49,9 @@ pub enum Breakage {
     DroppedBeforeHandOver,
     /// The holder's own transaction counts as finished as soon as its first document is.
     FirstFinishEnds,
+    /// Settling a collection leaves out what the holder remembers to have finished there, in
+    /// whatever process of the server.
+    SettleTrustsMemory,
     /// The lease is kept when the outcome of an own transaction stays unknown.
     UnknownKeepsLease,
 }

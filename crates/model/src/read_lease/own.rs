@@ -27,7 +27,7 @@ pub fn steps(plan: &Plan, state: &State, actions: &mut Vec<Action>) {
 }
 
 /// Returns true if the transaction keeps plain queries of the collection away: it may be decided,
-/// and is not known to be finished as a whole.
+/// and its documents there are not all known to be finished (decision 0072).
 pub fn is_unfinished(plan: &Plan, state: &State, collection: usize) -> bool {
     let wrote = state.transactions[OWN].collections.contains(&collection);
     wrote
@@ -36,7 +36,11 @@ pub fn is_unfinished(plan: &Plan, state: &State, collection: usize) -> bool {
             Own::Acknowledged => {
                 !plan.has(Breakage::RegisteredAtHandOver) && !plan.has(Breakage::DroppedBeforeHandOver)
             }
-            Own::Finishing(document, _) => document == 0 || !plan.has(Breakage::FirstFinishEnds),
+            Own::Finishing(0, _) => true,
+            Own::Finishing(document, _) => {
+                let is_left = state.transactions[OWN].collections[document] == collection;
+                is_left && !plan.has(Breakage::FirstFinishEnds)
+            }
             Own::Open | Own::Unknown(_) | Own::Over => false,
         }
 }

@@ -2,7 +2,7 @@
 
 use super::{
     query::counting_answer,
-    state::{Answer, Known, Newcomer, OWN, Query, State, THEIRS, Task},
+    state::{Answer, Known, Message, Newcomer, OWN, Own, Query, State, THEIRS, Task},
     steps::ReadLeaseModel,
 };
 
@@ -51,6 +51,12 @@ pub fn comes_from_another_process(model: &ReadLeaseModel, state: &State) -> bool
 pub fn shows_own(model: &ReadLeaseModel, state: &State) -> bool {
     let shows = |(query, answer): (&Query, Answer)| query.known[OWN].acknowledged && answer.shows[OWN];
     counting_answer(&model.plan, state).is_some_and(shows)
+}
+
+/// A query counts and shows the holder's transaction, of which something is left in the other
+/// collection.
+pub fn shows_own_where_clean(model: &ReadLeaseModel, state: &State) -> bool {
+    matches!(state.own, Own::Finishing(1, Message::Sent)) && shows_own(model, state)
 }
 
 /// A query counts although the newcomer was there before, and shows its transaction.

@@ -4,7 +4,7 @@ use super::{
     breakage::Breakage,
     own,
     plan::Plan,
-    state::{Answer, Message, Query, Settling, State},
+    state::{Answer, Message, OWN, Own, Query, Settling, State, THEIRS},
     steps::{Action, Command},
 };
 
@@ -49,12 +49,17 @@ pub fn send_settle(state: &mut State, collection: usize) {
     state.holder.settling = Some(Settling { collection, process, message: Message::Sent });
 }
 
-/// The server finds the pending documents of decided transactions and finishes them.
-pub fn carry_out_settle(state: &mut State) {
+/// The server finds the pending documents of decided transactions and finishes them, also those
+/// that the client remembers to have finished.
+pub fn carry_out_settle(plan: &Plan, state: &mut State) {
     let Some(settling) = &mut state.holder.settling else { return };
     settling.message = Message::Done;
     let collection = settling.collection;
-    state.transactions.iter_mut().for_each(|transaction| transaction.finish(collection));
+    let remembers = matches!(state.own, Own::Finishing(1, _)) && state.transactions[OWN].collections[1] != collection;
+    state.transactions[THEIRS].finish(collection);
+    if !remembers || !plan.has(Breakage::SettleTrustsMemory) {
+        state.transactions[OWN].finish(collection);
+    }
 }
 
 /// The collection is settled, in the process that was known before. A later one makes that

@@ -32,7 +32,7 @@ use crate::{
         },
         locking::{
             change::Change,
-            found::{Asked, Found},
+            found::{Asked, Found, Place},
             shown::Shown,
             target::Target,
         },
@@ -280,11 +280,11 @@ async fn free_one(
         Some(_) => validated::first_of_others(core, tx, ns, query).await?,
         None => None,
     };
-    let asked = Asked { is_shown: true, fields: fields.as_ref(), can_note_first: first.is_some() };
+    let asked = Asked { is_shown: true, fields: fields.as_ref(), can_check_first: first.is_some() };
     let found = core.locking.prepare_found(tx, ns, query, change, asked).await?;
-    let Some(Found { at, shown: Some(shown), is_first }) = found else { return Ok(None) };
-    if let Some(first) = first.filter(|_| is_first) {
-        validated::note_first(core, tx, ns, first, (&at.id, &shown.before))?;
+    let Some(Found { at, shown: Some(shown), place }) = found else { return Ok(None) };
+    if let Some(first) = first.filter(|_| place != Place::Any) {
+        Box::pin(validated::note_first(core, tx, ns, first, (&at.id, &shown.before), place == Place::First)).await?;
     }
     validated::settle_shown(core, tx, ns, &at.id, &shown.before).await?;
     Ok(Some(command.shown(picks, shown)))

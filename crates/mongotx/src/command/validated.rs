@@ -197,23 +197,58 @@ pub(crate) async fn first_of_others(
     Ok((of_others.limit == 1).then_some(of_others))
 }
 
-/// Notes a read for a write that has changed the first document that it could see when
+/// Notes a read for a write that has changed the first document in an order when
 /// [`first_of_others`] was called; the document looked like `before` then. It is the transaction's
-/// own: what comes behind it in the order is of no consequence.
-pub(crate) fn note_first(
+/// own: what comes behind it in the order is of no consequence. `is_certain`: no other document
+/// stood before it; otherwise the write could not see all of them. Where nothing is validated, that
+/// is made certain now.
+///
+/// # Errors
+/// A conflict if another document is the first.
+pub(crate) async fn note_first(
     core: &Core,
     tx: &mut Transaction,
     ns: &Namespace,
     first: Query,
     (id, before): (&Bson, &Document),
+    is_certain: bool,
 ) -> Result<()> {
+    if is_certain && !tx.validates() {
+        return Ok(());
+    }
     let found = RawDocumentBuf::try_from(&doc! {"_id": id.clone()})?;
     let witness = Witness::of(Digest::of([&*found]));
     let ahead = first.sort.as_ref().and_then(|sort| order::ahead_of(before, sort));
-    tx.reads.note(
-        Entry { ahead, is_answered: false, ..entry(ns, Read::Find(first), 0, witness) },
-        core.options.max_documents,
-    )
+    if tx.validates() {
+        let entry = Entry { ahead, is_answered: is_certain, ..entry(ns, Read::Find(first), 0, witness) };
+        return tx.reads.note(entry, core.options.max_documents).map_err(|error| ending(tx, error));
+    }
+    // The document itself is locked: it stands where it stood.
+    let is_first = match ahead {
+        Some(ahead) => none_matches(core, ns, first, ahead).await,
+        None => Validation::of(core).is_as_read(tx, &entry(ns, Read::Find(first), 0, witness)).await,
+    };
+    match is_first.map_err(|error| ending(tx, error))? {
+        true => Ok(()),
+        false => Err(lost(tx, changed(ns, None))),
+    }
+}
+
+/// Does no document that the query would find match this, too?
+async fn none_matches(core: &Core, ns: &Namespace, query: Query, too: Document) -> Result<bool> {
+    let filter = doc! {"$and": [query.filter.clone(), too]};
+    let mut found = committed::find(core, None, ns, &Query { filter, sort: None, ..query }).await?;
+    Ok(found.next().await.transpose()?.is_none())
+}
+
+/// The error of a check after a statement has changed a document: whatever it is, the transaction
+/// must not go on with that change.
+fn ending(tx: &Transaction, error: Error) -> Error {
+    if error.ends_transaction() {
+        return error;
+    }
+    let message = format!("a document was changed, and whether it was the right one could not be told: {error}");
+    Error::new(ErrorKind::Conflict, message).for_transaction(tx.id())
 }
 
 /// A write of many has locked what matched when it was locked: that must be all that was selected.
@@ -487,7 +522,7 @@ pub(crate) async fn settle_shown(
         tx.reads.settle_point(ns, id);
         return Ok(());
     }
-    match Validation::of(core).check_point(tx, ns, id).await? {
+    match Validation::of(core).check_point(tx, ns, id).await.map_err(|error| ending(tx, error))? {
         true => Ok(()),
         false => Err(lost(tx, changed(ns, Some(id)))),
     }
@@ -516,7 +551,7 @@ pub(crate) async fn settle_as_read(
     // The bytes alone may differ: so another read finds out whether the answer is still the same.
     // If it is, the commit reads once more.
     for entry in tx.reads.entries_of(as_read) {
-        if !Validation::of(core).is_as_read(tx, entry).await? {
+        if !Validation::of(core).is_as_read(tx, entry).await.map_err(|error| ending(tx, error))? {
             return Err(lost(tx, changed(ns, entry.pinned.as_ref())));
         }
     }

@@ -71,6 +71,7 @@ pub(crate) fn assemble(
         finisher: finisher.clone(),
         catalog: share(&catalog),
         repairs: share(&repairs),
+        unprobed: share(&unprobed),
         lifecycle: share(&lifecycle),
         standings: share(&standings),
         read_locks: share(&read_locks),

@@ -21,7 +21,7 @@ use sd2v::filter::demands_only;
 use super::{
     Locking,
     change::Change,
-    found::{Asked, Found},
+    found::{Asked, Found, Place},
     target::Target,
 };
 use crate::{
@@ -100,7 +100,7 @@ impl Locking {
                 // Another transaction may have waited for the document in vain meanwhile, and
                 // forgotten its key.
                 self.wanted.note(key, at.id.clone());
-                Ok(Known::Done(Box::new(Found { at, shown: asked.is_shown.then_some(shown), is_first: false })))
+                Ok(Known::Done(Box::new(Found { at, shown: asked.is_shown.then_some(shown), place: Place::Any })))
             }
             // The document may have another key by now: the next attempt finds out.
             Err(error) if error.kind() == ErrorKind::Conflict => {

@@ -10,8 +10,8 @@
 //!
 //! Where the query has an order, the statement finds the first document that others show, locked or
 //! not, and locks it if it is free. Another one may have become the first by a commit that is not
-//! finished. Transactions that are validated check at their commit that it was the first; the
-//! others select it.
+//! finished. A read lease excludes that (decision 0072). Without one, transactions that are
+//! validated check at their commit that it was the first; the others select it.
 //!
 //! Until the answer is there it is unknown which document may be locked. If it never comes, the
 //! transaction is rolled back, and its documents are searched for by its id
@@ -31,14 +31,14 @@ use super::{
     Locking,
     by_key::Known,
     change::Change,
-    found::{Asked, Found},
+    found::{Asked, Found, Place},
     shown::Shown,
 };
 use crate::{
     coordinator::{
         asked::{address::Address, own_key::id_key, query::Query},
         catalog::Collection,
-        queries::chance,
+        queries::{chance, read_lease::Permit},
         server::live::Told,
         transaction::{Hold, Transaction},
     },
@@ -71,7 +71,8 @@ impl Locking {
             return Ok(None);
         }
         let known = self.catalog.look_up(ns).await?;
-        if free_one(tx, &known, ns, query, asked).is_none() || !change.is_one_statement() {
+        let is_leased = query.sort.is_some() && self.unprobed.may_be_unprobed(ns, &query.terms);
+        if free_one(tx, &known, ns, query, asked, is_leased).is_none() || !change.is_one_statement() {
             return Ok(None);
         }
         match self.prepare_wanted(tx, (ns, &known), query, change, asked).await? {
@@ -86,7 +87,8 @@ impl Locking {
         let me = self.lifecycle.ensure_started(tx, ns).await?;
         let collection = self.catalog.admit_writes(ns, me).await?;
         let is_alone = self.consequences_at(&collection, ns, &Document::new(), change).await?.are_none();
-        let Some(free) = free_one(tx, &collection, ns, query, asked).filter(|_| is_alone) else { return Ok(None) };
+        let free = free_one(tx, &collection, ns, query, asked, is_leased).filter(|_| is_alone);
+        let Some(free) = free else { return Ok(None) };
         // A document that is left has its place in an order by its unsafe version, by which the
         // server cannot sort it.
         let left = match (&tx.claims, free) {
@@ -101,10 +103,12 @@ impl Locking {
         if let Some(fields) = asked.stored_fields() {
             statement.append(cstr!("fields"), RawDocumentBuf::try_from(&fields)?);
         }
-        if free == Free::First && self.finisher.has_left(ns) {
-            // Documents that this client has committed get their place in the order when they are
-            // finished.
-            self.finisher.clear(ns).await;
+        let permit = match free {
+            Free::First => self.permit_for_first(tx, ns, is_leased).await,
+            Free::Wanted => None,
+        };
+        if free == Free::First && permit.is_none() && !tx.validates() {
+            return Ok(None);
         }
         tx.check_alive()?;
         tx.hold_unknown(&self.options, ns)?;
@@ -112,8 +116,27 @@ impl Locking {
             Told::Found(found) => Some(found).filter(|found| found.get(WRITER) == Some(&tx_id_to_bson(me))),
             Told::Nothing | Told::Refused => None,
         };
+        let place = match free {
+            Free::Wanted => Place::Any,
+            Free::First if permit.is_some_and(|permit| self.unprobed.is_believed(permit, &[ns])) => Place::First,
+            Free::First => Place::SeemsFirst,
+        };
         let found = self.note_found(tx, ns, found, change, asked.is_shown).await?;
-        Ok(found.map(|found| Found { is_first: free == Free::First, ..found }))
+        Ok(found.map(|found| Found { place, ..found }))
+    }
+
+    /// Makes ready for a statement that finds the first document in an order, under the read lease
+    /// if there is one. Documents that this client has committed get their place in the order when
+    /// they are finished.
+    async fn permit_for_first(&self, tx: &Transaction, ns: &Namespace, is_leased: bool) -> Option<Permit> {
+        let is_leased = is_leased && self.unprobed.may_be_permitted(ns);
+        if !is_leased && !tx.validates() {
+            return None;
+        }
+        if self.finisher.has_left(ns) {
+            self.finisher.clear(ns).await;
+        }
+        if is_leased { self.unprobed.permit(&[ns]).await } else { None }
     }
 
     /// Takes note of the document that the statement has locked, or that there was none.
@@ -146,7 +169,7 @@ impl Locking {
             self.standings.vouch_for_lock(tx).await?;
         }
         let shown = is_shown.then(|| Shown::of(found));
-        Ok(Some(Found { at, shown, is_first: false }))
+        Ok(Some(Found { at, shown, place: Place::Any }))
     }
 }
 
@@ -165,14 +188,15 @@ fn free_one(
     ns: &Namespace,
     query: &Query,
     asked: Asked<'_>,
+    is_leased: bool,
 ) -> Option<Free> {
     if query.sort.is_none() && !tx.has_written(ns) || collection.is_pinned_by(&query.filter) {
         return Some(Free::Wanted);
     }
     // The first may be a document whose version is committed and cannot be finished, which only the
     // commit sees.
-    let may_be_first = tx.validates() && !tx.attempts.has_lost();
-    let in_order = query.sort.is_some() && asked.can_note_first && may_be_first && tx.only_removed(ns);
+    let may_be_first = (tx.validates() || is_leased) && !tx.attempts.has_lost();
+    let in_order = query.sort.is_some() && asked.can_check_first && may_be_first && tx.only_removed(ns);
     (in_order && !chance::is_in_query(query)).then_some(Free::First)
 }
 

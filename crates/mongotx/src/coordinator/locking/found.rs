@@ -12,9 +12,19 @@ pub(crate) struct Found {
     pub(crate) at: Address,
     /// The document as it was and as it is, if the caller needs it.
     pub(crate) shown: Option<Shown>,
-    /// True if it is the first, in the query's order, of the documents that others see: the caller
-    /// notes that as a read.
-    pub(crate) is_first: bool,
+    pub(crate) place: Place,
+}
+
+/// The place of a document in the order of a query.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Place {
+    /// The place does not matter: the query has no order, or no other document matches.
+    Any,
+    /// The first of the documents that others see, unless another one has become the first by a
+    /// commit that is not finished. The caller makes sure of that, now or at the commit.
+    SeemsFirst,
+    /// The first of the documents that others see (decision 0072).
+    First,
 }
 
 /// Content of the answer that the caller needs.
@@ -25,9 +35,8 @@ pub(crate) struct Asked<'a> {
     /// No more than these fields of the stored document, the `_id` and the lock among them; `None`:
     /// all of it.
     pub(crate) fields: Option<&'a Document>,
-    /// True if the caller can note that the document is the first that others see, and check it
-    /// again at the commit.
-    pub(crate) can_note_first: bool,
+    /// True if the caller can make sure that the document is the first that others see.
+    pub(crate) can_check_first: bool,
 }
 
 impl Asked<'_> {

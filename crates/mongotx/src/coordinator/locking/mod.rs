@@ -41,6 +41,7 @@ use super::{
     catalog::Catalog,
     finishing::{finisher::Finisher, patience::Patience, repairs::Repairs},
     lifecycle::{Lifecycle, standing::Standings},
+    queries::read_lease::Unprobed,
     server::Server,
     siblings::{Claim, Claimed, Claims},
 };
@@ -55,6 +56,7 @@ pub(crate) struct Locking {
     pub(super) finisher: Finisher,
     pub(super) catalog: Arc<Catalog>,
     pub(super) repairs: Arc<Repairs>,
+    pub(super) unprobed: Arc<Unprobed>,
     pub(super) lifecycle: Arc<Lifecycle>,
     pub(super) standings: Arc<Standings>,
     pub(super) read_locks: Arc<ReadLocks>,

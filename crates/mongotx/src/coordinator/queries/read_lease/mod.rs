@@ -12,7 +12,8 @@
 //!    pending there that is decided, but for what this client has decided itself.
 //! 4. A query is sent without a probe where nothing of that is left, and believed if, when its
 //!    answer has come, the lease is still held, the server process the same, and no transaction of
-//!    this client has begun to be decided there meanwhile.
+//!    this client has begun to be decided there meanwhile. A statement that finds and locks the
+//!    first document in an order is such a query, too (decision 0072).
 //!
 //! | file | content |
 //! | --- | --- |
@@ -23,7 +24,7 @@
 //! | [`stored`] | the commands on client records; how long a newcomer waits |
 //!
 //! The lease rests on clocks. Commits do not rest on it: a validation looks for itself, and so do
-//! queries for what is going to be written.
+//! queries for what is going to be written, but for the statement named above.
 
 mod decisions;
 mod keeper;
@@ -35,9 +36,9 @@ use std::sync::{Arc, Weak};
 use bson::{Document, oid::ObjectId};
 use tokio::runtime::Handle;
 
-use self::state::{Lease, May, Permit};
+use self::state::{Lease, May};
 pub(crate) use self::{
-    state::{Deciding, ReadLease},
+    state::{Deciding, Permit, ReadLease},
     stored::{Newcomer, outwait},
 };
 use super::pending::Pending;
@@ -100,6 +101,11 @@ impl Unprobed {
             self.this.upgrade().iter().for_each(|this| keeper::start(this, ns));
         }
         lease == Lease::Held
+    }
+
+    /// Could [`Self::permit`] give one for this collection, if nothing is left there?
+    pub(crate) fn may_be_permitted(&self, ns: &Namespace) -> bool {
+        self.read_lease.may_be_asked(ns)
     }
 
     /// The right to send such a query of these collections without a probe, if there is one.

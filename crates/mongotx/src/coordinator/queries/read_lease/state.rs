@@ -211,15 +211,15 @@ impl ReadLease {
         }
     }
 
+    /// Is nothing known that keeps this collection from being asked without a probe?
+    pub(super) fn may_be_asked(&self, ns: &Namespace) -> bool {
+        !self.state().is_out(ns, Instant::now())
+    }
+
     pub(super) fn may(&self, ns: &Namespace, process: ObjectId) -> May<'_> {
-        let (mut state, now) = (self.state(), Instant::now());
-        if !state.is_held() || state.decisions.are_open(ns) {
-            return May::Not;
-        }
+        let mut state = self.state();
         match state.collections.get(ns) {
-            Some(Collection::Settled(_, Some((until, _))) | Collection::Unsettled(until)) if now < *until => {
-                return May::Not;
-            }
+            _ if state.is_out(ns, Instant::now()) => return May::Not,
             Some(Collection::Settled(settled, _)) if *settled == process => return May::Ask,
             _ if state.settling.contains(ns) => return May::Not,
             _ => {}
@@ -382,6 +382,15 @@ impl ReadLease {
 impl State {
     fn is_held(&self) -> bool {
         self.held.is_some_and(|since| since.elapsed() < LENGTH)
+    }
+
+    /// Is the collection to be probed now, whether it is settled or not?
+    fn is_out(&self, ns: &Namespace, now: Instant) -> bool {
+        let until = match self.collections.get(ns) {
+            Some(Collection::Settled(_, Some((until, _))) | Collection::Unsettled(until)) => Some(*until),
+            _ => None,
+        };
+        !self.is_held() || self.decisions.are_open(ns) || until.is_some_and(|until| now < until)
     }
 
     fn lose(&mut self) {

@@ -3,6 +3,8 @@
 //!
 //! Each test has a server of its own: on the shared one no client is alone.
 
+mod first;
+
 use std::{
     process::{Child, ChildStdin, Stdio},
     sync::{Arc, Mutex},

@@ -1,0 +1,188 @@
+//! The first document in an order, which a client that is alone finds and locks by one statement
+//! (decision 0072).
+
+use super::{LIMIT, Reader, UNFINISHED, finishing_after, started, until_unprobed};
+
+use std::{collections::BTreeMap, time::Instant};
+
+use bson::{Document, doc};
+use mongotx::{ClientOptions, Collection, ErrorKind, Isolation, Session, Step, TransactionOptions};
+
+use crate::quiet::{self, Gate, commands_of};
+
+const LEVELS: [Isolation; 3] = [Isolation::ReadCommitted, Isolation::RepeatableRead, Isolation::Snapshot];
+
+/// Removes the first of the documents with `n: 0`, by `k`, and answers its `_id`.
+async fn take(coll: &Collection<Document>, session: &mut Session) -> mongotx::Result<Option<i32>> {
+    let first = coll.find_one_and_delete(doc! {"n": 0}).sort(doc! {"k": 1}).session(session).await?;
+    Ok(first.map(|first| first.get_i32("_id").unwrap()))
+}
+
+fn begun(reader: &Reader, isolation: Isolation) -> Session {
+    let mut session = reader.client.session();
+    session.begin_with(TransactionOptions { isolation: Some(isolation), ..TransactionOptions::default() }).unwrap();
+    session
+}
+
+async fn insert(coll: &Collection<Document>, session: &mut Session, id: i32, k: i32) {
+    coll.insert_one(&doc! {"_id": id, "k": k, "n": 0}).session(session).await.unwrap();
+}
+
+/// Does something again until it answers true: a machine that stands still loses the lease.
+async fn until_leased(reader: &Reader, mut is_done: impl AsyncFnMut() -> bool) {
+    let begun = Instant::now();
+    while !is_done().await {
+        assert!(begun.elapsed() < LIMIT, "never under a lease: {:?}", reader.client.metrics());
+        until_unprobed(&reader.client, &reader.coll).await;
+    }
+}
+
+/// At snapshot the commit does not ask whether it was the first: it reads nothing but stamps.
+#[tokio::test]
+async fn one_command_takes_the_first_at_each_level() {
+    let server = started().await;
+    let options = ClientOptions { count_commands: true, ..quiet::options() };
+    let reader = Reader::on(&server, options).await.alone().await;
+    for isolation in LEVELS {
+        until_leased(&reader, async || {
+            let (mut session, before) = (begun(&reader, isolation), reader.client.metrics());
+            assert_eq!(take(&reader.coll, &mut session).await.unwrap(), Some(1));
+            let second = async { assert_eq!(take(&reader.coll, &mut session).await.unwrap(), Some(2)) };
+            let sent = commands_of(&reader.client, second).await;
+            session.validate().await.unwrap();
+            session.rollback().await.unwrap();
+            assert!(reader.client.flush(LIMIT).await);
+            let after = reader.client.metrics();
+            let is_unasked = isolation != Isolation::Snapshot || after.validations_unasked > before.validations_unasked;
+            sent == BTreeMap::from([("findAndModify".to_owned(), 1)]) && is_unasked
+        })
+        .await;
+    }
+}
+
+/// What the client has committed and not finished has its place in the order.
+#[tokio::test]
+async fn what_was_committed_a_moment_ago_is_the_first() {
+    let server = started().await;
+    let reader = Reader::on(&server, finishing_after(UNFINISHED)).await.alone().await;
+    for (k, isolation) in LEVELS.into_iter().cycle().take(12).enumerate() {
+        let (id, k) = (100 + k as i32, -(k as i32));
+        let mut session = begun(&reader, isolation);
+        insert(&reader.coll, &mut session, id, k).await;
+        session.commit().await.unwrap();
+        let mut session = begun(&reader, isolation);
+        assert_eq!(take(&reader.coll, &mut session).await.unwrap(), Some(id), "{isolation:?}");
+        session.commit().await.unwrap();
+    }
+    assert!(reader.client.metrics().unprobed > 0);
+}
+
+/// A sibling commits an earlier one after the statement was allowed, and before it is carried out.
+/// What it finds is not the first, and is not changed for good.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_is_committed_meanwhile_is_not_passed_over() {
+    let server = started().await;
+    for isolation in LEVELS {
+        let gate = Gate::before(&[Step::BeforeLock]);
+        let options = ClientOptions { hook: Some(gate.clone()), ..finishing_after(UNFINISHED) };
+        let reader = Reader::on(&server, options).await.alone().await;
+        until_leased(&reader, async || {
+            let mut earlier = begun(&reader, isolation);
+            insert(&reader.coll, &mut earlier, 100, 0).await;
+            gate.shut();
+            let taking = tokio::spawn({
+                let (coll, mut session) = (reader.coll.clone(), begun(&reader, isolation));
+                async move {
+                    let taken = take(&coll, &mut session).await;
+                    let taken = match taken {
+                        Ok(taken) if isolation == Isolation::Snapshot => session.validate().await.map(|()| taken),
+                        taken => taken,
+                    };
+                    drop(session.rollback().await);
+                    taken
+                }
+            });
+            gate.until_held().await;
+            earlier.commit().await.unwrap();
+            gate.open();
+            let taken = taking.await.unwrap();
+            // As it was, for the next attempt.
+            reader.coll.delete_one(doc! {"_id": 100}).await.unwrap();
+            assert!(reader.client.flush(LIMIT).await);
+            match taken {
+                Ok(taken) => {
+                    assert_eq!(taken, Some(100), "{isolation:?}: passed over");
+                    false
+                }
+                Err(refused) => {
+                    assert_eq!(refused.kind(), ErrorKind::Conflict, "{isolation:?}");
+                    true
+                }
+            }
+        })
+        .await;
+        reader.client.shutdown().await.unwrap();
+    }
+}
+
+/// A sibling holds the first: it is waited for, and not passed over.
+#[tokio::test]
+async fn a_first_that_a_sibling_holds_is_waited_for() {
+    let server = started().await;
+    let reader = Reader::on(&server, quiet::options()).await.alone().await;
+    for isolation in LEVELS {
+        let mut sibling = begun(&reader, Isolation::ReadCommitted);
+        super::set(&reader.coll, &mut sibling, 1, 0).await;
+        let mut session = reader.client.session();
+        let patient =
+            TransactionOptions { isolation: Some(isolation), lock_wait: LIMIT, ..TransactionOptions::default() };
+        session.begin_with(patient).unwrap();
+        let (taken, ()) = tokio::join!(take(&reader.coll, &mut session), async { sibling.rollback().await.unwrap() });
+        assert_eq!(taken.unwrap(), Some(1), "{isolation:?}");
+        session.rollback().await.unwrap();
+    }
+}
+
+/// A queue with several workers: nobody takes what another one has taken, and nothing is left.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn workers_take_each_document_once() {
+    let server = started().await;
+    let reader = Reader::on(&server, quiet::options()).await.alone().await;
+    for isolation in LEVELS {
+        let workers: Vec<_> = (0..4)
+            .map(|_| {
+                let (client, coll) = (reader.client.clone(), reader.coll.clone());
+                tokio::spawn(async move {
+                    let (mut all, begun) = (Vec::new(), Instant::now());
+                    loop {
+                        assert!(begun.elapsed() < LIMIT);
+                        let mut session = client.session();
+                        let patient = TransactionOptions {
+                            isolation: Some(isolation),
+                            lock_wait: LIMIT,
+                            ..TransactionOptions::default()
+                        };
+                        session.begin_with(patient).unwrap();
+                        let taken = match take(&coll, &mut session).await {
+                            Ok(Some(taken)) => session.commit().await.map(|_| Some(taken)),
+                            taken => taken,
+                        };
+                        match taken {
+                            Ok(Some(taken)) => all.push(taken),
+                            Ok(None) => return all,
+                            Err(lost) => assert_eq!(lost.kind(), ErrorKind::Conflict, "{lost}"),
+                        }
+                    }
+                })
+            })
+            .collect();
+        let mut taken = Vec::new();
+        for worker in workers {
+            taken.extend(worker.await.unwrap());
+        }
+        taken.sort_unstable();
+        assert_eq!(taken, (1..=super::ALL).collect::<Vec<_>>(), "{isolation:?}");
+        let all: Vec<Document> = (1..=super::ALL).map(|id| doc! {"_id": id, "k": id, "n": 0}).collect();
+        reader.coll.insert_many(&all).await.unwrap();
+    }
+}
