@@ -5,7 +5,26 @@ use bson::Document;
 /// The longest text that is stored, in characters.
 const LONGEST: usize = 256;
 
-/// A client's description of itself, for people.
+/// A client's description of itself, for people: [`crate::ClientInfo::about`] has it.
+///
+/// ```
+/// # use bson::doc;
+/// # #[tokio::main]
+/// # async fn main() -> mongotx::Result<()> {
+/// use mongotx::{Client, ClientOptions};
+///
+/// # let server = testkit::Server::standalone().await.expect("a mongod");
+/// # let uri = &server.uri();
+/// let options = ClientOptions { application: Some("shop".to_owned()), ..ClientOptions::default() };
+/// let client = Client::connect_with(uri, options).await?;
+/// # let orders: mongotx::Collection = client.database("shop").collection("orders");
+/// # client.session().with_transaction(async |session| orders.insert_one(&doc! {"_id": 1}).session(session).await).await?;
+/// let about = client.clients().await?[0].about.clone().expect("it describes itself");
+/// assert_eq!(about.application.as_deref(), Some("shop"));
+/// assert_eq!(about.process, Some(std::process::id()));
+/// println!("{about}"); // shop on host7 (process 4711)
+/// # Ok(()) }
+/// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct About {

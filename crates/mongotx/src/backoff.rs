@@ -14,9 +14,6 @@ use std::time::Duration;
 /// assert_eq!(backoff.next_pause(), Duration::from_millis(2));
 /// assert_eq!(backoff.next_pause(), Duration::from_millis(4));
 /// assert_eq!(backoff.next_pause(), Duration::from_millis(5));
-/// # async fn example(mut backoff: Backoff) {
-/// backoff.wait().await; // about 5 ms
-/// # }
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Backoff {
@@ -29,7 +26,8 @@ impl Backoff {
     ///
     /// ```
     /// # use std::time::Duration;
-    /// let backoff = mongotx::Backoff::new(Duration::from_millis(1), Duration::from_millis(500));
+    /// let mut backoff = mongotx::Backoff::new(Duration::from_millis(1), Duration::from_millis(500));
+    /// assert_eq!(backoff.next_pause(), Duration::from_millis(1));
     /// ```
     pub const fn new(first: Duration, longest: Duration) -> Self {
         Self { next: first, longest }
@@ -44,9 +42,10 @@ impl Backoff {
     /// longest.
     ///
     /// ```
-    /// # fn example(mut backoff: mongotx::Backoff) {
+    /// # use std::time::Duration;
+    /// let mut backoff = mongotx::Backoff::new(Duration::from_millis(1), Duration::from_millis(500));
     /// std::thread::sleep(backoff.next_pause());
-    /// # }
+    /// assert_eq!(backoff.next_pause(), Duration::from_millis(2));
     /// ```
     pub fn next_pause(&mut self) -> Duration {
         let pause = self.next;
@@ -58,8 +57,13 @@ impl Backoff {
     /// rivals that met do not meet again. Dropping the future ends the pause.
     ///
     /// ```
-    /// # async fn example(mut backoff: mongotx::Backoff) {
-    /// backoff.wait().await;
+    /// # use std::time::{Duration, Instant};
+    /// # #[tokio::main]
+    /// # async fn main() {
+    /// let mut backoff = mongotx::Backoff::new(Duration::from_millis(2), Duration::from_millis(500));
+    /// let begin = Instant::now();
+    /// backoff.wait().await; // 1 to 3 ms
+    /// assert!(begin.elapsed() >= Duration::from_millis(1));
     /// # }
     /// ```
     pub async fn wait(&mut self) {

@@ -29,13 +29,17 @@ use crate::{
 /// A program needs one client for each deployment. Make it on a Tokio runtime that lives as long as
 /// the client: signs of life, finishing and repairs run there in the background.
 ///
-/// ```no_run
+/// ```
 /// # use bson::doc;
 /// # #[tokio::main]
 /// # async fn main() -> mongotx::Result<()> {
-/// let client = mongotx::Client::connect("mongodb://127.0.0.1:27017").await?;
+/// let uri = "mongodb://127.0.0.1:27017";
+/// # let server = testkit::Server::standalone().await.expect("a mongod");
+/// # let uri = &server.uri();
+/// let client = mongotx::Client::connect(uri).await?;
 /// let accounts = client.database("bank").collection::<bson::Document>("accounts");
 /// accounts.insert_one(&doc! {"_id": 1, "balance": 100}).await?;
+/// assert_eq!(accounts.find_one(doc! {"_id": 1}).await?, Some(doc! {"_id": 1, "balance": 100}));
 /// client.shutdown().await?;
 /// # Ok(()) }
 /// ```
@@ -47,9 +51,14 @@ pub struct Client {
 impl Client {
     /// Connects to the deployment of this connection string, with default options.
     ///
-    /// ```no_run
-    /// # async fn example() -> mongotx::Result<()> {
-    /// let client = mongotx::Client::connect("mongodb://127.0.0.1:27017").await?;
+    /// ```
+    /// # #[tokio::main]
+    /// # async fn main() -> mongotx::Result<()> {
+    /// let uri = "mongodb://127.0.0.1:27017";
+    /// # let server = testkit::Server::standalone().await.expect("a mongod");
+    /// # let uri = &server.uri();
+    /// let client = mongotx::Client::connect(uri).await?;
+    /// assert!(!client.is_replicated()); // it has reached the server
     /// # Ok(()) }
     /// ```
     ///
@@ -62,12 +71,22 @@ impl Client {
     /// Connects to the deployment of this connection string, and checks that transactions are safe
     /// on its server.
     ///
-    /// ```no_run
-    /// # async fn example() -> mongotx::Result<()> {
-    /// use mongotx::{Client, ClientOptions, Isolation};
+    /// ```
+    /// # #[tokio::main]
+    /// # async fn main() -> mongotx::Result<()> {
+    /// use std::time::Duration;
     ///
+    /// use mongotx::{Client, ClientOptions, ErrorKind, Isolation};
+    ///
+    /// let uri = "mongodb://127.0.0.1:27017";
+    /// # let server = testkit::Server::standalone().await.expect("a mongod");
+    /// # let uri = &server.uri();
     /// let options = ClientOptions { isolation: Isolation::Serializable, ..ClientOptions::default() };
-    /// let client = Client::connect_with("mongodb://127.0.0.1:27017", options).await?;
+    /// let client = Client::connect_with(uri, options).await?;
+    ///
+    /// let wrong = ClientOptions { finish_delay: Duration::from_secs(60), ..ClientOptions::default() };
+    /// let refused = Client::connect_with(uri, wrong).await.err().expect("ten seconds is the most");
+    /// assert_eq!(refused.kind(), ErrorKind::Invalid);
     /// # Ok(()) }
     /// ```
     ///
@@ -82,9 +101,12 @@ impl Client {
     /// A handle on the database with this name. Sends nothing; the first insert creates the
     /// database.
     ///
-    /// ```no_run
-    /// # async fn example(client: mongotx::Client) -> mongotx::Result<()> {
+    /// ```
+    /// # #[tokio::main]
+    /// # async fn main() -> mongotx::Result<()> {
+    /// # testkit::example!(client);
     /// let accounts: mongotx::Collection = client.database("bank").collection("accounts");
+    /// assert_eq!(accounts.namespace().to_string(), "bank.accounts");
     /// # Ok(()) }
     /// ```
     pub fn database(&self, name: &str) -> Database {
@@ -93,13 +115,17 @@ impl Client {
 
     /// A session whose transactions use the client's defaults. Sends nothing.
     ///
-    /// ```no_run
+    /// ```
     /// # use bson::doc;
-    /// # async fn example(client: mongotx::Client, accounts: mongotx::Collection) -> mongotx::Result<()> {
+    /// # #[tokio::main]
+    /// # async fn main() -> mongotx::Result<()> {
+    /// # testkit::example!(client, accounts);
+    /// # accounts.insert_one(&doc! {"_id": 1, "closed": true}).await?;
     /// let mut session = client.session();
     /// session.begin()?;
     /// accounts.delete_many(doc! {"closed": true}).session(&mut session).await?;
     /// session.commit().await?;
+    /// assert_eq!(accounts.count_documents(doc! {}).await?, 0);
     /// # Ok(()) }
     /// ```
     pub fn session(&self) -> Session {
@@ -109,12 +135,21 @@ impl Client {
     /// A session whose transactions use these options, unless [`Session::begin_with`] names others.
     /// Sends nothing.
     ///
-    /// ```no_run
-    /// # async fn example(client: mongotx::Client) -> mongotx::Result<()> {
+    /// ```
+    /// # use bson::doc;
+    /// # #[tokio::main]
+    /// # async fn main() -> mongotx::Result<()> {
+    /// # testkit::example!(client, accounts);
+    /// # accounts.insert_many(&[doc! {"_id": 1, "balance": 70}, doc! {"_id": 2, "balance": -20}]).await?;
     /// use mongotx::{Isolation, TransactionOptions};
     ///
     /// let serializable = TransactionOptions { isolation: Some(Isolation::Serializable), ..TransactionOptions::default() };
     /// let mut session = client.session_with(serializable);
+    /// session.begin()?;
+    /// let overdrawn = accounts.count_documents(doc! {"balance": {"$lt": 0}}).session(&mut session).await?;
+    /// accounts.insert_one(&doc! {"_id": "report", "overdrawn": overdrawn as i64}).session(&mut session).await?;
+    /// session.commit().await?; // refused if an account was overdrawn or settled meanwhile
+    /// assert_eq!(overdrawn, 1);
     /// # Ok(()) }
     /// ```
     pub fn session_with(&self, options: TransactionOptions) -> Session {
@@ -125,21 +160,28 @@ impl Client {
     /// durable and final. Call it after [`ErrorKind::Indeterminate`], before anything is run again.
     /// Outcomes are kept for 30 minutes.
     ///
-    /// ```no_run
-    /// # async fn example(client: mongotx::Client, mut session: mongotx::Session) -> mongotx::Result<()> {
+    /// ```
+    /// # use bson::doc;
+    /// # #[tokio::main]
+    /// # async fn main() -> mongotx::Result<()> {
+    /// # testkit::example!(client, accounts);
+    /// # accounts.insert_one(&doc! {"_id": 1, "balance": 100}).await?;
     /// use mongotx::{ErrorKind, Fate};
     ///
-    /// if let Err(error) = session.commit().await {
-    ///     match (error.kind(), error.transaction()) {
-    ///         (ErrorKind::Indeterminate, Some(id)) => match client.outcome(id).await? {
-    ///             Fate::Committed => println!("committed all the same"),
-    ///             Fate::RolledBack => println!("not committed, and never will be: run it again"),
-    ///             Fate::Active => println!("not decided yet: ask again"),
-    ///             _ => println!("nothing is known of it any more: look at the data"),
-    ///         },
-    ///         _ => return Err(error),
-    ///     }
+    /// let mut session = client.session();
+    /// session.begin()?;
+    /// accounts.update_one(doc! {"_id": 1}, doc! {"$inc": {"balance": 5}}).session(&mut session).await?;
+    /// let id = session.id().expect("a transaction that has written has an id");
+    /// match session.commit().await {
+    ///     Err(error) if error.kind() == ErrorKind::Indeterminate => match client.outcome(id).await? {
+    ///         Fate::Committed => println!("committed all the same"),
+    ///         Fate::RolledBack => println!("not committed, and never will be: run it again"),
+    ///         Fate::Active => println!("not decided yet: ask again"),
+    ///         _ => println!("nothing is known of it any more: look at the data"),
+    ///     },
+    ///     other => other?,
     /// }
+    /// assert_eq!(client.outcome(id).await?, Fate::Committed);
     /// # Ok(()) }
     /// ```
     ///
@@ -152,9 +194,11 @@ impl Client {
     /// True when the server is a member of a replica set: writes then wait for the majority of its
     /// members.
     ///
-    /// ```no_run
-    /// # async fn example(client: mongotx::Client) -> mongotx::Result<()> {
-    /// println!("writes wait for a majority: {}", client.is_replicated());
+    /// ```
+    /// # #[tokio::main]
+    /// # async fn main() -> mongotx::Result<()> {
+    /// # testkit::example!(client);
+    /// assert!(!client.is_replicated(), "this example has a standalone server");
     /// # Ok(()) }
     /// ```
     pub fn is_replicated(&self) -> bool {
@@ -165,12 +209,16 @@ impl Client {
     /// document. Returns the server's `writeConcernError` if they do not (in time, where the write
     /// concern has a `wtimeout`).
     ///
-    /// ```no_run
+    /// ```
     /// # use bson::doc;
-    /// # async fn example(client: mongotx::Client) -> mongotx::Result<()> {
-    /// let all_members = doc! {"w": 3, "wtimeout": 5_000};
-    /// if let Some(error) = client.await_write_concern(all_members).await? {
-    ///     println!("not all three members have it: {error}");
+    /// # #[tokio::main]
+    /// # async fn main() -> mongotx::Result<()> {
+    /// # testkit::example!(client, accounts);
+    /// accounts.insert_one(&doc! {"_id": 1, "balance": 100}).await?;
+    /// let in_the_journal = doc! {"w": 1, "j": true};
+    /// match client.await_write_concern(in_the_journal).await? {
+    ///     None => println!("the insert survives a crash of the server"),
+    ///     Some(error) => panic!("not in time: {error}"),
     /// }
     /// # Ok(()) }
     /// ```
@@ -184,10 +232,22 @@ impl Client {
 
     /// The counters of this client, at this moment.
     ///
-    /// ```no_run
-    /// # async fn example(client: mongotx::Client) -> mongotx::Result<()> {
-    /// let metrics = client.metrics();
-    /// println!("{} commits, {} conflicts", metrics.commits, metrics.aborts_conflict);
+    /// ```
+    /// # use bson::doc;
+    /// # #[tokio::main]
+    /// # async fn main() -> mongotx::Result<()> {
+    /// # testkit::example!(client, accounts);
+    /// let before = client.metrics();
+    /// client
+    ///     .session()
+    ///     .with_transaction(async |session| {
+    ///         accounts.insert_one(&doc! {"_id": 1}).session(session).await?;
+    ///         accounts.insert_one(&doc! {"_id": 2}).session(session).await
+    ///     })
+    ///     .await?;
+    /// let after = client.metrics();
+    /// assert_eq!(after.commits - before.commits, 1);
+    /// println!("{} conflicts, {} commands", after.aborts_conflict, after.commands_sent());
     /// # Ok(()) }
     /// ```
     pub fn metrics(&self) -> Metrics {
@@ -198,11 +258,20 @@ impl Client {
     /// read the stored documents without MongoTx. Returns false when that takes longer than
     /// `limit`.
     ///
-    /// ```no_run
-    /// # async fn example(client: mongotx::Client) -> mongotx::Result<()> {
+    /// ```
+    /// # use bson::doc;
+    /// # #[tokio::main]
+    /// # async fn main() -> mongotx::Result<()> {
+    /// # testkit::example!(client, accounts);
+    /// # accounts.insert_one(&doc! {"_id": 1, "balance": 100}).await?;
+    /// # let mut session = client.session();
     /// use std::time::Duration;
     ///
-    /// assert!(client.flush(Duration::from_secs(10)).await, "documents are still locked after 10 seconds");
+    /// session.begin()?;
+    /// accounts.update_one(doc! {"_id": 1}, doc! {"$inc": {"balance": 5}}).session(&mut session).await?;
+    /// session.commit().await?;
+    /// assert!(client.flush(Duration::from_secs(60)).await, "documents are still locked after 60 seconds");
+    /// assert!(client.locked_documents(accounts.namespace(), 1).await?.is_empty());
     /// # Ok(()) }
     /// ```
     pub async fn flush(&self, limit: Duration) -> bool {
@@ -212,9 +281,19 @@ impl Client {
     /// Finishes what is decided and closes the client record. Transactions still open are rolled
     /// back when their sessions are dropped, or by rivals when the lease ends.
     ///
-    /// ```no_run
-    /// # async fn example(client: mongotx::Client) -> mongotx::Result<()> {
+    /// ```
+    /// # use bson::doc;
+    /// # #[tokio::main]
+    /// # async fn main() -> mongotx::Result<()> {
+    /// # let server = testkit::Server::standalone().await.expect("a mongod");
+    /// # let uri = &server.uri();
+    /// # let client = mongotx::Client::connect(uri).await?;
+    /// # let accounts: mongotx::Collection = client.database("bank").collection("accounts");
+    /// client.session().with_transaction(async |session| accounts.insert_one(&doc! {"_id": 1}).session(session).await).await?;
     /// client.shutdown().await?;
+    ///
+    /// let another = mongotx::Client::connect(uri).await?;
+    /// assert!(another.open_clients(10).await?.is_empty());
     /// # Ok(()) }
     /// ```
     ///

@@ -8,7 +8,21 @@ use std::{
 
 use bson::Timestamp;
 
-/// A clock that never stands still and never goes back.
+/// A clock that never stands still and never goes back. A program gives one to its client where
+/// change events are to have the times of another system.
+///
+/// ```
+/// use std::sync::Arc;
+///
+/// use bson::Timestamp;
+/// use mongotx::{ClientOptions, Clock, LogicalClock};
+///
+/// let clock = Arc::new(LogicalClock::default());
+/// let other_system = Timestamp { time: u32::MAX - 1, increment: 4 };
+/// assert_eq!(clock.after(other_system), Timestamp { time: u32::MAX - 1, increment: 5 });
+/// assert!(clock.now() > other_system); // it does not go back
+/// let options = ClientOptions { clock: Some(clock), ..ClientOptions::default() };
+/// ```
 pub trait Clock: Send + Sync + fmt::Debug {
     /// The next moment, later than every one before.
     fn now(&self) -> Timestamp;
@@ -18,6 +32,14 @@ pub trait Clock: Send + Sync + fmt::Debug {
 }
 
 /// The machine's clock in seconds, and a counter within the second.
+///
+/// ```
+/// use mongotx::LogicalClock;
+///
+/// let clock = LogicalClock::default();
+/// let times = [7, 7, 5, 9].map(|seconds| clock.tick(seconds)).map(|time| (time.time, time.increment));
+/// assert_eq!(times, [(7, 1), (7, 2), (7, 3), (9, 1)]);
+/// ```
 #[derive(Debug, Default)]
 pub struct LogicalClock {
     /// Seconds in the upper half, the counter in the lower.

@@ -33,9 +33,11 @@ use crate::{
 /// to the byte; an application's own type goes through serde, as with the official driver: see
 /// `docs/bson.md`.
 ///
-/// ```no_run
+/// ```
 /// # use bson::doc;
-/// # async fn example(client: mongotx::Client) -> mongotx::Result<()> {
+/// # #[tokio::main]
+/// # async fn main() -> mongotx::Result<()> {
+/// # testkit::example!(client);
 /// let accounts: mongotx::Collection = client.database("bank").collection("accounts");
 /// accounts.insert_one(&doc! {"_id": 1, "balance": 100}).await?; // a transaction of its own
 ///
@@ -43,6 +45,7 @@ use crate::{
 /// session.begin()?;
 /// accounts.delete_one(doc! {"_id": 1}).session(&mut session).await?; // in the session's transaction
 /// session.commit().await?;
+/// assert_eq!(accounts.count_documents(doc! {}).await?, 0);
 /// # Ok(()) }
 /// ```
 pub struct Collection<T = Document> {
@@ -64,9 +67,11 @@ impl<T> Collection<T> {
 
     /// Namespace of the collection: the names of its database and of itself.
     ///
-    /// ```no_run
-    /// # async fn example(accounts: mongotx::Collection) -> mongotx::Result<()> {
-    /// println!("collection {}", accounts.namespace());
+    /// ```
+    /// # #[tokio::main]
+    /// # async fn main() -> mongotx::Result<()> {
+    /// # testkit::example!(client, accounts);
+    /// assert_eq!(accounts.namespace().to_string(), "bank.accounts");
     /// # Ok(()) }
     /// ```
     pub fn namespace(&self) -> &Namespace {
@@ -77,13 +82,17 @@ impl<T> Collection<T> {
     /// [`Collection::find_one`] answers to the filter `{_id: {$eq: id}}` without a session, and
     /// takes less of the processor: a proxy passes many documents on.
     ///
-    /// ```no_run
-    /// # async fn example(accounts: mongotx::Collection) -> mongotx::Result<()> {
+    /// ```
+    /// # use bson::doc;
+    /// # #[tokio::main]
+    /// # async fn main() -> mongotx::Result<()> {
+    /// # testkit::example!(client, accounts);
     /// use bson::RawBsonRef;
     ///
-    /// if let Some(account) = accounts.find_by_id_raw(RawBsonRef::Int32(1)).await? {
-    ///     println!("{} bytes", account.as_bytes().len());
-    /// }
+    /// accounts.insert_one(&doc! {"_id": 1, "balance": 100}).await?;
+    /// let account = accounts.find_by_id_raw(RawBsonRef::Int32(1)).await?.expect("it was inserted");
+    /// assert_eq!(account.get_i32("balance").unwrap(), 100);
+    /// assert!(accounts.find_by_id_raw(RawBsonRef::Int32(2)).await?.is_none());
     /// # Ok(()) }
     /// ```
     ///
@@ -97,10 +106,14 @@ impl<T> Collection<T> {
     /// [`Collection::insert_one`] does without a session, and takes less of the processor: a proxy
     /// passes many documents on. Returns the `_id`, made here if the document has none.
     ///
-    /// ```no_run
+    /// ```
     /// # use bson::doc;
-    /// # async fn example(accounts: mongotx::Collection) -> mongotx::Result<()> {
+    /// # #[tokio::main]
+    /// # async fn main() -> mongotx::Result<()> {
+    /// # testkit::example!(client, accounts);
     /// let id = accounts.insert_one_raw(&bson::rawdoc! {"_id": 1, "balance": 100}).await?;
+    /// assert_eq!(id, 1.into());
+    /// assert_eq!(accounts.find_one(doc! {}).await?, Some(doc! {"_id": 1, "balance": 100}));
     /// # Ok(()) }
     /// ```
     ///
@@ -114,13 +127,16 @@ impl<T> Collection<T> {
     /// outside transactions. It does what [`Collection::update_one`] and
     /// [`Collection::replace_one`] do for the filter `{_id: {$eq: id}}` without a session.
     ///
-    /// ```no_run
+    /// ```
     /// # use bson::doc;
-    /// # async fn example(accounts: mongotx::Collection) -> mongotx::Result<()> {
+    /// # #[tokio::main]
+    /// # async fn main() -> mongotx::Result<()> {
+    /// # testkit::example!(client, accounts);
     /// use bson::{RawBsonRef, rawdoc};
     ///
+    /// accounts.insert_one(&doc! {"_id": 1, "balance": 100}).await?;
     /// let done = accounts.update_by_id_raw(RawBsonRef::Int32(1), &rawdoc! {"$inc": {"balance": 5}}).await?;
-    /// assert_eq!(done.matched_count, 1);
+    /// assert_eq!((done.matched_count, done.modified_count), (1, 1));
     /// # Ok(()) }
     /// ```
     ///
@@ -134,9 +150,14 @@ impl<T> Collection<T> {
     /// [`Collection::delete_one`] does for the filter `{_id: {$eq: id}}` without a session, and
     /// answers how many documents were deleted: one, or none.
     ///
-    /// ```no_run
-    /// # async fn example(accounts: mongotx::Collection) -> mongotx::Result<()> {
-    /// let deleted = accounts.delete_by_id_raw(bson::RawBsonRef::Int32(1)).await?;
+    /// ```
+    /// # use bson::doc;
+    /// # #[tokio::main]
+    /// # async fn main() -> mongotx::Result<()> {
+    /// # testkit::example!(client, accounts);
+    /// accounts.insert_one(&doc! {"_id": 1, "balance": 100}).await?;
+    /// assert_eq!(accounts.delete_by_id_raw(bson::RawBsonRef::Int32(1)).await?, 1);
+    /// assert_eq!(accounts.delete_by_id_raw(bson::RawBsonRef::Int32(1)).await?, 0);
     /// # Ok(()) }
     /// ```
     ///
@@ -148,10 +169,14 @@ impl<T> Collection<T> {
 
     /// Counts the documents that match, exactly.
     ///
-    /// ```no_run
+    /// ```
     /// # use bson::doc;
-    /// # async fn example(accounts: mongotx::Collection) -> mongotx::Result<()> {
+    /// # #[tokio::main]
+    /// # async fn main() -> mongotx::Result<()> {
+    /// # testkit::example!(client, accounts);
+    /// accounts.insert_many(&[doc! {"_id": 1, "balance": 100}, doc! {"_id": 2, "balance": -5}]).await?;
     /// let overdrawn: u64 = accounts.count_documents(doc! {"balance": {"$lt": 0}}).await?;
+    /// assert_eq!(overdrawn, 1);
     /// # Ok(()) }
     /// ```
     pub fn count_documents(&self, filter: Document) -> Count<'_> {
@@ -161,9 +186,14 @@ impl<T> Collection<T> {
     /// Returns how many documents the collection has according to its metadata: quick, and not
     /// exact beside transactions under way.
     ///
-    /// ```no_run
-    /// # async fn example(accounts: mongotx::Collection) -> mongotx::Result<()> {
-    /// let about = accounts.estimated_document_count().await?;
+    /// ```
+    /// # use bson::doc;
+    /// # #[tokio::main]
+    /// # async fn main() -> mongotx::Result<()> {
+    /// # testkit::example!(client, accounts);
+    /// accounts.insert_many(&[doc! {"_id": 1}, doc! {"_id": 2}]).await?;
+    /// let about: u64 = accounts.estimated_document_count().await?;
+    /// assert_eq!(about, 2); // no transaction is under way
     /// # Ok(()) }
     /// ```
     pub fn estimated_document_count(&self) -> EstimatedCount<'_> {
@@ -173,11 +203,16 @@ impl<T> Collection<T> {
     /// Runs an aggregation pipeline on the collection. `$out` and `$merge` write outside
     /// transactions only; `$changeStream` is refused. See `docs/aggregation.md`.
     ///
-    /// ```no_run
+    /// ```
     /// # use bson::doc;
-    /// # async fn example(accounts: mongotx::Collection) -> mongotx::Result<()> {
+    /// # #[tokio::main]
+    /// # async fn main() -> mongotx::Result<()> {
+    /// # testkit::example!(client, accounts);
+    /// # let (a, b) = (doc! {"branch": "a", "balance": 5}, doc! {"branch": "a", "balance": 7});
+    /// # accounts.insert_many(&[a, b]).await?;
     /// let by_branch = [doc! {"$group": {"_id": "$branch", "total": {"$sum": "$balance"}}}];
     /// let totals = accounts.aggregate(by_branch).await?.try_collect().await?;
+    /// assert_eq!(totals, [doc! {"_id": "a", "total": 12}]);
     /// # Ok(()) }
     /// ```
     pub fn aggregate(&self, pipeline: impl IntoIterator<Item = Document>) -> Aggregate<'_> {
@@ -186,10 +221,15 @@ impl<T> Collection<T> {
 
     /// Returns the distinct values of a field in the documents that match.
     ///
-    /// ```no_run
+    /// ```
     /// # use bson::doc;
-    /// # async fn example(accounts: mongotx::Collection) -> mongotx::Result<()> {
-    /// let branches = accounts.distinct("branch", doc! {}).await?;
+    /// # #[tokio::main]
+    /// # async fn main() -> mongotx::Result<()> {
+    /// # testkit::example!(client, accounts);
+    /// accounts.insert_many(&[doc! {"branch": "a"}, doc! {"branch": "b"}, doc! {"branch": "a"}]).await?;
+    /// let mut branches = accounts.distinct("branch", doc! {}).await?;
+    /// branches.sort_by_key(|branch| branch.to_string());
+    /// assert_eq!(branches, ["a".into(), "b".into()]);
     /// # Ok(()) }
     /// ```
     pub fn distinct(&self, field: &str, filter: Document) -> Distinct<'_> {
@@ -198,15 +238,19 @@ impl<T> Collection<T> {
 
     /// Updates the first document that matches, by operators or a pipeline.
     ///
-    /// ```no_run
+    /// ```
     /// # use bson::doc;
-    /// # async fn example(accounts: mongotx::Collection) -> mongotx::Result<()> {
+    /// # #[tokio::main]
+    /// # async fn main() -> mongotx::Result<()> {
+    /// # testkit::example!(client, accounts);
+    /// # accounts.insert_many(&[doc! {"_id": 1, "balance": 100}, doc! {"_id": 2, "balance": 1.239}]).await?;
     /// let by_operators = doc! {"$inc": {"balance": 5}, "$currentDate": {"changed": true}};
-    /// accounts.update_one(doc! {"_id": 1}, by_operators).await?;
+    /// let done = accounts.update_one(doc! {"_id": 1}, by_operators).await?;
+    /// assert_eq!((done.matched_count, done.modified_count), (1, 1));
     ///
     /// let by_pipeline = vec![doc! {"$set": {"balance": {"$round": ["$balance", 2]}}}];
-    /// let done = accounts.update_one(doc! {"_id": 2}, by_pipeline).await?;
-    /// println!("matched {}, modified {}", done.matched_count, done.modified_count);
+    /// accounts.update_one(doc! {"_id": 2}, by_pipeline).await?;
+    /// assert_eq!(accounts.find_one(doc! {"_id": 2}).await?, Some(doc! {"_id": 2, "balance": 1.24}));
     /// # Ok(()) }
     /// ```
     pub fn update_one(&self, filter: Document, update: impl Into<Modification>) -> UpdateAction<'_> {
@@ -215,12 +259,16 @@ impl<T> Collection<T> {
 
     /// Updates every document that matches, by operators or a pipeline.
     ///
-    /// ```no_run
+    /// ```
     /// # use bson::doc;
-    /// # async fn example(accounts: mongotx::Collection) -> mongotx::Result<()> {
-    /// let interest = doc! {"$mul": {"balance": 1.01}};
+    /// # #[tokio::main]
+    /// # async fn main() -> mongotx::Result<()> {
+    /// # testkit::example!(client, accounts);
+    /// # let savings = |id: i32| doc! {"_id": id, "kind": "savings", "balance": 100.0};
+    /// # accounts.insert_many(&[savings(1), savings(2)]).await?;
+    /// let interest = doc! {"$mul": {"balance": 1.5}};
     /// let done = accounts.update_many(doc! {"kind": "savings"}, interest).await?;
-    /// println!("modified {}", done.modified_count);
+    /// assert_eq!(done.modified_count, 2);
     /// # Ok(()) }
     /// ```
     pub fn update_many(&self, filter: Document, update: impl Into<Modification>) -> UpdateAction<'_> {
@@ -229,10 +277,14 @@ impl<T> Collection<T> {
 
     /// Deletes the first document that matches.
     ///
-    /// ```no_run
+    /// ```
     /// # use bson::doc;
-    /// # async fn example(accounts: mongotx::Collection) -> mongotx::Result<()> {
+    /// # #[tokio::main]
+    /// # async fn main() -> mongotx::Result<()> {
+    /// # testkit::example!(client, accounts);
+    /// accounts.insert_many(&[doc! {"_id": 1}, doc! {"_id": 2}]).await?;
     /// let deleted: u64 = accounts.delete_one(doc! {"_id": 1}).await?;
+    /// assert_eq!(deleted, 1);
     /// # Ok(()) }
     /// ```
     pub fn delete_one(&self, filter: Document) -> Delete<'_> {
@@ -241,10 +293,14 @@ impl<T> Collection<T> {
 
     /// Deletes every document that matches.
     ///
-    /// ```no_run
+    /// ```
     /// # use bson::doc;
-    /// # async fn example(accounts: mongotx::Collection) -> mongotx::Result<()> {
+    /// # #[tokio::main]
+    /// # async fn main() -> mongotx::Result<()> {
+    /// # testkit::example!(client, accounts);
+    /// accounts.insert_many(&[doc! {"_id": 1, "closed": true}, doc! {"_id": 2, "closed": true}]).await?;
     /// let deleted: u64 = accounts.delete_many(doc! {"closed": true}).await?;
+    /// assert_eq!(deleted, 2);
     /// # Ok(()) }
     /// ```
     pub fn delete_many(&self, filter: Document) -> Delete<'_> {
@@ -260,9 +316,14 @@ impl<T> Collection<T> {
     /// dropped with the collection: its transaction gets no error and may commit, as if it had done
     /// so right before the drop; its later writes create the collection again.
     ///
-    /// ```no_run
-    /// # async fn example(accounts: mongotx::Collection) -> mongotx::Result<()> {
+    /// ```
+    /// # use bson::doc;
+    /// # #[tokio::main]
+    /// # async fn main() -> mongotx::Result<()> {
+    /// # testkit::example!(client, accounts);
+    /// accounts.insert_one(&doc! {"_id": 1}).await?;
     /// accounts.drop().await?;
+    /// assert!(client.database("bank").list_collection_names().await?.is_empty());
     /// # Ok(()) }
     /// ```
     ///
@@ -284,11 +345,18 @@ impl<T> Collection<T> {
     /// every document, transactions cannot lock documents there: they fail with
     /// [`crate::ErrorKind::Conflict`]. It is not interrupted when the future is dropped.
     ///
-    /// ```no_run
-    /// # async fn example(shop: mongotx::Database) -> mongotx::Result<()> {
-    /// let staged = shop.collection::<bson::Document>("prices_new");
+    /// ```
+    /// # use bson::doc;
+    /// # #[tokio::main]
+    /// # async fn main() -> mongotx::Result<()> {
+    /// # testkit::example!(client);
+    /// # let shop = client.database("shop");
     /// let prices = shop.collection::<bson::Document>("prices");
+    /// let staged = shop.collection::<bson::Document>("prices_new");
+    /// prices.insert_one(&doc! {"_id": "book", "price": 20}).await?;
+    /// staged.insert_one(&doc! {"_id": "book", "price": 25}).await?;
     /// staged.rename(prices.namespace(), true).await?;
+    /// assert_eq!(prices.find_one(doc! {}).await?, Some(doc! {"_id": "book", "price": 25}));
     /// # Ok(()) }
     /// ```
     ///
@@ -305,9 +373,12 @@ impl<T> Collection<T> {
     /// Runs several writes of several kinds. Outside a transaction they are a transaction of their
     /// own: all take effect, or none.
     ///
-    /// ```no_run
+    /// ```
     /// # use bson::doc;
-    /// # async fn example(accounts: mongotx::Collection) -> mongotx::Result<()> {
+    /// # #[tokio::main]
+    /// # async fn main() -> mongotx::Result<()> {
+    /// # testkit::example!(client, accounts);
+    /// # accounts.insert_many(&[doc! {"_id": 1, "balance": 100}, doc! {"_id": 2, "closed": true}]).await?;
     /// use mongotx::WriteModel;
     ///
     /// let done = accounts
@@ -317,7 +388,7 @@ impl<T> Collection<T> {
     ///         WriteModel::DeleteMany { filter: doc! {"closed": true} },
     ///     ])
     ///     .await?;
-    /// println!("inserted {}, modified {}, deleted {}", done.inserted_count, done.modified_count, done.deleted_count);
+    /// assert_eq!((done.inserted_count, done.modified_count, done.deleted_count), (1, 1, 1));
     /// # Ok(()) }
     /// ```
     pub fn bulk_write(&self, models: impl IntoIterator<Item = WriteModel>) -> BulkWrite<'_> {
@@ -329,13 +400,20 @@ impl<T> Collection<T> {
     /// of them. With `ordered`, nothing behind one that is not done is done. For a proxy, which
     /// goes on with the others, and carries out alone what is to be:
     ///
-    /// ```no_run
-    /// # async fn example(accounts: mongotx::Collection, models: Vec<mongotx::WriteModel>) -> mongotx::Result<()> {
+    /// ```
+    /// # use bson::doc;
+    /// # #[tokio::main]
+    /// # async fn main() -> mongotx::Result<()> {
+    /// # testkit::example!(client, accounts);
+    /// use mongotx::WriteModel;
+    ///
+    /// let models = [1, 2, 3].map(|id| WriteModel::InsertOne { document: doc! {"_id": id} });
     /// let first = accounts.write_first(&models, true).await?;
     /// if let Some(error) = first.failed {
     ///     return Err(error); // any of the first `first.taken` may be done
     /// }
     /// let rest = &models[first.taken..]; // begin here the next time; the one in front of it may be in `first.not_done`
+    /// assert_eq!(first.result.inserted_count as usize + first.not_done.len() + rest.len(), 3);
     /// # Ok(()) }
     /// ```
     ///
@@ -353,10 +431,13 @@ impl<T: Serialize> Collection<T> {
     /// Inserts a document. Returns its `_id`; if the document has none, the library makes an
     /// `ObjectId`.
     ///
-    /// ```no_run
+    /// ```
     /// # use bson::doc;
-    /// # async fn example(accounts: mongotx::Collection) -> mongotx::Result<()> {
+    /// # #[tokio::main]
+    /// # async fn main() -> mongotx::Result<()> {
+    /// # testkit::example!(client, accounts);
     /// let id = accounts.insert_one(&doc! {"balance": 100}).await?;
+    /// assert!(id.as_object_id().is_some());
     /// # Ok(()) }
     /// ```
     pub fn insert_one(&self, document: &T) -> InsertOne<'_> {
@@ -366,10 +447,13 @@ impl<T: Serialize> Collection<T> {
     /// Inserts documents. Returns their `_id`s. Outside a transaction they are a transaction of
     /// their own.
     ///
-    /// ```no_run
+    /// ```
     /// # use bson::doc;
-    /// # async fn example(accounts: mongotx::Collection) -> mongotx::Result<()> {
+    /// # #[tokio::main]
+    /// # async fn main() -> mongotx::Result<()> {
+    /// # testkit::example!(client, accounts);
     /// let ids = accounts.insert_many(&[doc! {"_id": 1}, doc! {"_id": 2}]).await?;
+    /// assert_eq!(ids, [1.into(), 2.into()]);
     /// # Ok(()) }
     /// ```
     pub fn insert_many<'d>(&self, documents: impl IntoIterator<Item = &'d T>) -> InsertMany<'_>
@@ -381,10 +465,14 @@ impl<T: Serialize> Collection<T> {
 
     /// Replaces the first document that matches; the `_id` stays.
     ///
-    /// ```no_run
+    /// ```
     /// # use bson::doc;
-    /// # async fn example(accounts: mongotx::Collection) -> mongotx::Result<()> {
-    /// accounts.replace_one(doc! {"_id": 1}, &doc! {"balance": 0, "closed": true}).await?;
+    /// # #[tokio::main]
+    /// # async fn main() -> mongotx::Result<()> {
+    /// # testkit::example!(client, accounts);
+    /// accounts.insert_one(&doc! {"_id": 1, "balance": 0}).await?;
+    /// accounts.replace_one(doc! {"_id": 1}, &doc! {"closed": true}).await?;
+    /// assert_eq!(accounts.find_one(doc! {}).await?, Some(doc! {"_id": 1, "closed": true}));
     /// # Ok(()) }
     /// ```
     pub fn replace_one(&self, filter: Document, replacement: &T) -> UpdateAction<'_> {
@@ -395,13 +483,19 @@ impl<T: Serialize> Collection<T> {
 impl<T: DeserializeOwned + 'static> Collection<T> {
     /// Finds the documents that match.
     ///
-    /// ```no_run
+    /// ```
     /// # use bson::doc;
-    /// # async fn example(accounts: mongotx::Collection) -> mongotx::Result<()> {
+    /// # #[tokio::main]
+    /// # async fn main() -> mongotx::Result<()> {
+    /// # testkit::example!(client, accounts);
+    /// # let savings = |id: i32, balance: i32| doc! {"_id": id, "kind": "savings", "balance": balance};
+    /// # accounts.insert_many(&[savings(1, 5), savings(2, 7)]).await?;
     /// let mut richest = accounts.find(doc! {"kind": "savings"}).sort(doc! {"balance": -1}).limit(10).await?;
+    /// let mut ids = Vec::new();
     /// while let Some(account) = richest.next().await? {
-    ///     println!("{account}");
+    ///     ids.push(account.get_i32("_id").unwrap());
     /// }
+    /// assert_eq!(ids, [2, 1]);
     /// # Ok(()) }
     /// ```
     pub fn find(&self, filter: Document) -> Find<'_, T> {
@@ -410,12 +504,15 @@ impl<T: DeserializeOwned + 'static> Collection<T> {
 
     /// Finds the first document that matches.
     ///
-    /// ```no_run
+    /// ```
     /// # use bson::doc;
-    /// # async fn example(accounts: mongotx::Collection) -> mongotx::Result<()> {
-    /// if let Some(account) = accounts.find_one(doc! {"_id": 1}).await? {
-    ///     println!("{account}");
-    /// }
+    /// # #[tokio::main]
+    /// # async fn main() -> mongotx::Result<()> {
+    /// # testkit::example!(client, accounts);
+    /// accounts.insert_one(&doc! {"_id": 1, "balance": 100}).await?;
+    /// let account = accounts.find_one(doc! {"_id": 1}).await?.expect("it was inserted");
+    /// assert_eq!(account.get_i32("balance").unwrap(), 100);
+    /// assert!(accounts.find_one(doc! {"_id": 2}).await?.is_none());
     /// # Ok(()) }
     /// ```
     pub fn find_one(&self, filter: Document) -> FindOne<'_, T> {
@@ -425,9 +522,13 @@ impl<T: DeserializeOwned + 'static> Collection<T> {
     /// Updates the first document that matches, in the order of `sort`, and answers the document as
     /// it was before or is afterwards.
     ///
-    /// ```no_run
+    /// ```
     /// # use bson::doc;
-    /// # async fn example(tickets: mongotx::Collection) -> mongotx::Result<()> {
+    /// # #[tokio::main]
+    /// # async fn main() -> mongotx::Result<()> {
+    /// # testkit::example!(client, tickets);
+    /// # let ticket = |id: i32| doc! {"_id": id, "opened": id, "state": "open"};
+    /// # tickets.insert_many(&[ticket(2), ticket(1)]).await?;
     /// use mongotx::ReturnDocument;
     ///
     /// let next = tickets
@@ -435,6 +536,7 @@ impl<T: DeserializeOwned + 'static> Collection<T> {
     ///     .sort(doc! {"opened": 1})
     ///     .return_document(ReturnDocument::After)
     ///     .await?;
+    /// assert_eq!(next, Some(doc! {"_id": 1, "opened": 1, "state": "taken"}));
     /// # Ok(()) }
     /// ```
     pub fn find_one_and_update(&self, filter: Document, update: impl Into<Modification>) -> FindOneAndUpdate<'_, T> {
@@ -443,10 +545,15 @@ impl<T: DeserializeOwned + 'static> Collection<T> {
 
     /// Deletes the first document that matches, in the order of `sort`, and answers the document.
     ///
-    /// ```no_run
+    /// ```
     /// # use bson::doc;
-    /// # async fn example(tickets: mongotx::Collection) -> mongotx::Result<()> {
+    /// # #[tokio::main]
+    /// # async fn main() -> mongotx::Result<()> {
+    /// # testkit::example!(client, tickets);
+    /// # let ticket = |id: i32| doc! {"_id": id, "opened": id, "state": "done"};
+    /// # tickets.insert_many(&[ticket(2), ticket(1)]).await?;
     /// let oldest = tickets.find_one_and_delete(doc! {"state": "done"}).sort(doc! {"opened": 1}).await?;
+    /// assert_eq!(oldest, Some(doc! {"_id": 1, "opened": 1, "state": "done"}));
     /// # Ok(()) }
     /// ```
     pub fn find_one_and_delete(&self, filter: Document) -> FindOneAndDelete<'_, T> {
@@ -458,10 +565,14 @@ impl<T: Serialize + DeserializeOwned + 'static> Collection<T> {
     /// Replaces the first document that matches, in the order of `sort`, and answers the document
     /// as it was before or is afterwards.
     ///
-    /// ```no_run
+    /// ```
     /// # use bson::doc;
-    /// # async fn example(tickets: mongotx::Collection) -> mongotx::Result<()> {
+    /// # #[tokio::main]
+    /// # async fn main() -> mongotx::Result<()> {
+    /// # testkit::example!(client, tickets);
     /// let before = tickets.find_one_and_replace(doc! {"_id": 7}, &doc! {"state": "open"}).upsert(true).await?;
+    /// assert_eq!(before, None); // there was none
+    /// assert_eq!(tickets.find_one(doc! {}).await?, Some(doc! {"_id": 7, "state": "open"}));
     /// # Ok(()) }
     /// ```
     pub fn find_one_and_replace(&self, filter: Document, replacement: &T) -> FindOneAndUpdate<'_, T> {

@@ -24,12 +24,15 @@ impl<T: DeserializeOwned + 'static> Cursor<T> {
 
     /// The next document, or `None` at the end.
     ///
-    /// ```no_run
+    /// ```
     /// # use bson::doc;
-    /// # async fn example(accounts: mongotx::Collection) -> mongotx::Result<()> {
+    /// # #[tokio::main]
+    /// # async fn main() -> mongotx::Result<()> {
+    /// # testkit::example!(client, accounts);
+    /// accounts.insert_many(&[doc! {"_id": 1, "balance": -5}, doc! {"_id": 2, "balance": 3}]).await?;
     /// let mut found = accounts.find(doc! {"balance": {"$lt": 0}}).await?;
     /// while let Some(account) = found.next().await? {
-    ///     println!("{account}");
+    ///     assert_eq!(account, doc! {"_id": 1, "balance": -5});
     /// }
     /// # Ok(()) }
     /// ```
@@ -47,16 +50,21 @@ impl<T: DeserializeOwned + 'static> Cursor<T> {
     /// processor: a proxy passes many documents on. `None`: nothing is left, or the next documents
     /// can only be had one by one.
     ///
-    /// ```no_run
+    /// ```
     /// # use bson::doc;
-    /// # async fn example(accounts: mongotx::Collection) -> mongotx::Result<()> {
+    /// # #[tokio::main]
+    /// # async fn main() -> mongotx::Result<()> {
+    /// # testkit::example!(client, accounts);
+    /// # accounts.insert_many(&[doc! {"_id": 1, "balance": -5}, doc! {"_id": 2, "balance": -3}]).await?;
     /// let mut found = accounts.find(doc! {"balance": {"$lt": 0}}).await?;
+    /// let mut number = 0;
     /// while let Some(batch) = found.next_batch_raw(usize::MAX, usize::MAX).await? {
-    ///     println!("{} bytes", batch.as_bytes().len());
+    ///     number += batch.into_iter().count();
     /// }
-    /// while let Some(account) = found.next().await? {
-    ///     println!("{account}");
+    /// while found.next().await?.is_some() {
+    ///     number += 1;
     /// }
+    /// assert_eq!(number, 2);
     /// # Ok(()) }
     /// ```
     ///
@@ -68,10 +76,14 @@ impl<T: DeserializeOwned + 'static> Cursor<T> {
 
     /// Collects all documents that are left. For answers that fit into memory.
     ///
-    /// ```no_run
+    /// ```
     /// # use bson::doc;
-    /// # async fn example(accounts: mongotx::Collection) -> mongotx::Result<()> {
+    /// # #[tokio::main]
+    /// # async fn main() -> mongotx::Result<()> {
+    /// # testkit::example!(client, accounts);
+    /// accounts.insert_many(&[doc! {"_id": 2}, doc! {"_id": 1}]).await?;
     /// let all = accounts.find(doc! {}).sort(doc! {"_id": 1}).await?.try_collect().await?;
+    /// assert_eq!(all, [doc! {"_id": 1}, doc! {"_id": 2}]);
     /// # Ok(()) }
     /// ```
     ///

@@ -29,9 +29,11 @@ impl Database {
 
     /// Name of the database.
     ///
-    /// ```no_run
-    /// # async fn example(shop: mongotx::Database) -> mongotx::Result<()> {
-    /// println!("database {}", shop.name());
+    /// ```
+    /// # #[tokio::main]
+    /// # async fn main() -> mongotx::Result<()> {
+    /// # testkit::example!(client);
+    /// assert_eq!(client.database("shop").name(), "shop");
     /// # Ok(()) }
     /// ```
     pub fn name(&self) -> &str {
@@ -42,8 +44,12 @@ impl Database {
     /// `RawDocumentBuf`, or a type with serde's traits. Sends nothing; the first insert creates the
     /// collection.
     ///
-    /// ```no_run
-    /// # async fn example(shop: mongotx::Database) -> mongotx::Result<()> {
+    /// ```
+    /// # use bson::doc;
+    /// # #[tokio::main]
+    /// # async fn main() -> mongotx::Result<()> {
+    /// # testkit::example!(client);
+    /// # let shop = client.database("shop");
     /// #[derive(serde::Deserialize, serde::Serialize)]
     /// struct Product {
     ///     #[serde(rename = "_id")]
@@ -53,6 +59,8 @@ impl Database {
     ///
     /// let products = shop.collection::<Product>("products");
     /// products.insert_one(&Product { number: 1, title: "book".to_owned() }).await?;
+    /// let found = products.find_one(doc! {"title": "book"}).await?.expect("it was inserted");
+    /// assert_eq!(found.number, 1);
     /// # Ok(()) }
     /// ```
     pub fn collection<T>(&self, name: &str) -> Collection<T> {
@@ -62,9 +70,12 @@ impl Database {
     /// A pipeline that begins without a collection: `$documents`, `$currentOp` and their like. The
     /// collections that it reads on its way are read as by [`Collection::aggregate`].
     ///
-    /// ```no_run
+    /// ```
     /// # use bson::doc;
-    /// # async fn example(shop: mongotx::Database) -> mongotx::Result<()> {
+    /// # #[tokio::main]
+    /// # async fn main() -> mongotx::Result<()> {
+    /// # testkit::example!(client);
+    /// # let shop = client.database("shop");
     /// let made = shop.aggregate([doc! {"$documents": [{"n": 1}, {"n": 2}]}, doc! {"$match": {"n": {"$gt": 1}}}]);
     /// assert_eq!(made.await?.try_collect().await?, [doc! {"n": 2}]);
     /// # Ok(()) }
@@ -81,13 +92,17 @@ impl Database {
     ///
     /// `verbosity`: none for an `aggregate` with the option `explain`.
     ///
-    /// ```no_run
+    /// ```
     /// # use bson::doc;
-    /// # async fn example(shop: mongotx::Database) -> mongotx::Result<()> {
+    /// # #[tokio::main]
+    /// # async fn main() -> mongotx::Result<()> {
+    /// # testkit::example!(client);
+    /// # let shop = client.database("shop");
     /// use mongotx::Verbosity;
     ///
     /// let find = doc! {"find": "products", "filter": {"title": "book"}};
-    /// println!("{}", shop.explain(find, Some(Verbosity::QueryPlanner)).await?);
+    /// let plan = shop.explain(find, Some(Verbosity::QueryPlanner)).await?;
+    /// assert!(plan.get_document("queryPlanner").is_ok());
     /// # Ok(()) }
     /// ```
     ///

@@ -1,16 +1,24 @@
 //! Errors, sorted by what the caller has to do about them.
 //!
-//! ```no_run
-//! use mongotx::{ErrorKind, Session};
+//! ```
+//! # use bson::doc;
+//! # #[tokio::main]
+//! # async fn main() -> mongotx::Result<()> {
+//! # testkit::example!(client, accounts);
+//! use mongotx::ErrorKind;
 //!
-//! # async fn example(mut session: Session) -> mongotx::Result<()> {
-//! if let Err(error) = session.commit().await {
-//!     match error.kind() {
-//!         ErrorKind::Conflict | ErrorKind::Expired | ErrorKind::Unavailable => println!("not committed, run it again: {error}"),
-//!         ErrorKind::Indeterminate => println!("ask Client::outcome about {:?}", error.transaction()),
-//!         _ => return Err(error),
-//!     }
+//! let (mut first, mut second) = (client.session(), client.session());
+//! first.begin()?;
+//! second.begin()?;
+//! accounts.insert_one(&doc! {"_id": 1}).session(&mut first).await?;
+//! let error = accounts.insert_one(&doc! {"_id": 1}).session(&mut second).await.expect_err("both insert it");
+//! match error.kind() {
+//!     ErrorKind::Conflict | ErrorKind::Expired | ErrorKind::Unavailable => println!("run it again: {error}"),
+//!     ErrorKind::Indeterminate => println!("ask Client::outcome about {:?}", error.transaction()),
+//!     _ => return Err(error),
 //! }
+//! let conflict = error.conflict().expect("a conflict tells the document");
+//! assert_eq!((conflict.id.clone(), Some(conflict.rival)), (1.into(), first.id()));
 //! # Ok(()) }
 //! ```
 //!
@@ -81,7 +89,23 @@ pub enum ErrorKind {
     Closed,
 }
 
-/// The one error type of this crate.
+/// The one error type of this crate. [`Error::kind`] says what to do about it; the other methods
+/// have the details, as far as there are any.
+///
+/// ```
+/// # use bson::doc;
+/// # #[tokio::main]
+/// # async fn main() -> mongotx::Result<()> {
+/// # testkit::example!(client, accounts);
+/// use mongotx::ErrorKind;
+///
+/// accounts.insert_one(&doc! {"_id": 1}).await?;
+/// let error = accounts.update_one(doc! {"_id": 1}, doc! {"$add": {"n": 1}}).await.expect_err("an unknown operator");
+/// assert_eq!((error.kind(), error.code()), (ErrorKind::Invalid, Some(9)));
+/// assert!(error.message().contains("$add"));
+/// assert!(error.labels().is_empty() && error.transaction().is_none() && error.conflict().is_none());
+/// # Ok(()) }
+/// ```
 #[derive(Clone)]
 pub struct Error(Box<Inner>);
 
@@ -109,9 +133,11 @@ impl Error {
     /// Message of the error, without its code and its transaction.
     ///
     /// ```
-    /// # fn example(error: mongotx::Error) {
-    /// println!("refused: {}", error.message());
-    /// # }
+    /// # use bson::doc;
+    /// let mut command = doc! {"insert": "logs", "documents": [{"_unsafe": 1}]};
+    /// let error = mongotx::guard::guard_command("insert", &mut command).unwrap_err();
+    /// assert_eq!(error.message(), error.to_string().trim_end_matches(" (code 2)"));
+    /// assert!(error.message().contains("_unsafe")); // the field that is refused
     /// ```
     pub fn message(&self) -> &str {
         &self.0.message
@@ -121,11 +147,17 @@ impl Error {
     /// document breaks.
     ///
     /// ```
-    /// # fn example(error: mongotx::Error) {
-    /// if let Some(details) = error.info() {
-    ///     println!("the validator says: {details}");
-    /// }
-    /// # }
+    /// # use bson::doc;
+    /// # #[tokio::main]
+    /// # async fn main() -> mongotx::Result<()> {
+    /// # testkit::example!(client);
+    /// # let bank = client.database("bank");
+    /// let rule = doc! {"balance": {"$gte": 0}};
+    /// bank.create_collection("cash").option("validator", rule).await?;
+    /// let error = bank.collection("cash").insert_one(&doc! {"balance": -1}).await.expect_err("it breaks the rule");
+    /// let details = error.info().expect("the server says why");
+    /// assert!(details.to_string().contains("$gte"));
+    /// # Ok(()) }
     /// ```
     pub fn info(&self) -> Option<&Document> {
         self.0.info.as_ref()
@@ -134,11 +166,16 @@ impl Error {
     /// The key of a duplicate-key error (code 11000), as far as the server reported it.
     ///
     /// ```
-    /// # fn example(error: mongotx::Error) {
-    /// if let Some(duplicate) = error.duplicate_key() {
-    ///     println!("{} is taken, by the index on {}", duplicate.value, duplicate.pattern);
-    /// }
-    /// # }
+    /// # use bson::doc;
+    /// # #[tokio::main]
+    /// # async fn main() -> mongotx::Result<()> {
+    /// # testkit::example!(client, accounts);
+    /// accounts.insert_one(&doc! {"_id": 1}).await?;
+    /// let error = accounts.insert_one(&doc! {"_id": 1}).await.expect_err("the `_id` is taken");
+    /// assert_eq!(error.code(), Some(11_000));
+    /// let duplicate = error.duplicate_key().expect("the server says which key");
+    /// assert_eq!((&duplicate.pattern, &duplicate.value), (&doc! {"_id": 1}, &doc! {"_id": 1}));
+    /// # Ok(()) }
     /// ```
     pub fn duplicate_key(&self) -> Option<&DuplicateKey> {
         self.0.duplicate.as_ref()
@@ -147,11 +184,10 @@ impl Error {
     /// Kind of the error, which says what the caller has to do.
     ///
     /// ```
-    /// # fn example(error: mongotx::Error) {
-    /// if error.kind() == mongotx::ErrorKind::Conflict {
-    ///     println!("run the transaction again");
-    /// }
-    /// # }
+    /// # use bson::doc;
+    /// let mut command = doc! {"insert": "logs", "documents": [{"_unsafe": 1}]};
+    /// let error = mongotx::guard::guard_command("insert", &mut command).unwrap_err();
+    /// assert_eq!(error.kind(), mongotx::ErrorKind::Invalid); // mend the request
     /// ```
     pub fn kind(&self) -> ErrorKind {
         self.0.kind
@@ -160,9 +196,10 @@ impl Error {
     /// MongoDB's error code, if there is one.
     ///
     /// ```
-    /// # fn example(error: mongotx::Error) {
-    /// let is_duplicate = error.code() == Some(11000);
-    /// # }
+    /// # use bson::doc;
+    /// let mut command = doc! {"insert": "logs", "documents": [{"_unsafe": 1}]};
+    /// let error = mongotx::guard::guard_command("insert", &mut command).unwrap_err();
+    /// assert_eq!(error.code(), Some(2)); // BadValue
     /// ```
     pub fn code(&self) -> Option<i32> {
         self.0.code
@@ -171,11 +208,19 @@ impl Error {
     /// Collection, document and other transaction of an [`ErrorKind::Conflict`].
     ///
     /// ```
-    /// # fn example(error: mongotx::Error) {
-    /// if let Some(conflict) = error.conflict() {
-    ///     println!("{} holds {{_id: {}}} of {}", conflict.rival, conflict.id, conflict.namespace);
-    /// }
-    /// # }
+    /// # use bson::doc;
+    /// # #[tokio::main]
+    /// # async fn main() -> mongotx::Result<()> {
+    /// # testkit::example!(client, accounts);
+    /// let (mut first, mut second) = (client.session(), client.session());
+    /// first.begin()?;
+    /// second.begin()?;
+    /// accounts.insert_one(&doc! {"_id": 1}).session(&mut first).await?;
+    /// let error = accounts.insert_one(&doc! {"_id": 1}).session(&mut second).await.expect_err("both insert it");
+    /// let conflict = error.conflict().expect("a conflict names the document");
+    /// println!("{} holds {{_id: {}}} of {}", conflict.rival, conflict.id, conflict.namespace);
+    /// assert_eq!(Some(conflict.rival), first.id());
+    /// # Ok(()) }
     /// ```
     pub fn conflict(&self) -> Option<&Conflict> {
         self.0.conflict.as_ref()
@@ -184,11 +229,19 @@ impl Error {
     /// Id of the transaction in which the error happened, if it had written anything.
     /// [`crate::Client::outcome`] takes it.
     ///
-    /// ```no_run
-    /// # async fn example(client: mongotx::Client, error: mongotx::Error) -> mongotx::Result<()> {
-    /// if let Some(id) = error.transaction() {
-    ///     println!("{:?}", client.outcome(id).await?);
-    /// }
+    /// ```
+    /// # use bson::doc;
+    /// # #[tokio::main]
+    /// # async fn main() -> mongotx::Result<()> {
+    /// # testkit::example!(client, accounts);
+    /// let (mut first, mut second) = (client.session(), client.session());
+    /// first.begin()?;
+    /// second.begin()?;
+    /// accounts.insert_one(&doc! {"_id": 2}).session(&mut second).await?;
+    /// accounts.insert_one(&doc! {"_id": 1}).session(&mut first).await?;
+    /// let error = accounts.insert_one(&doc! {"_id": 1}).session(&mut second).await.expect_err("both insert it");
+    /// let id = error.transaction().expect("it had written");
+    /// assert_ne!(client.outcome(id).await?, mongotx::Fate::Committed);
     /// # Ok(()) }
     /// ```
     pub fn transaction(&self) -> Option<TxId> {
@@ -199,11 +252,16 @@ impl Error {
     /// its own error.
     ///
     /// ```
-    /// # fn example(error: mongotx::Error) {
-    /// for refused in error.write_errors() {
-    ///     println!("document {}: {} ({})", refused.index, refused.message, refused.code);
-    /// }
-    /// # }
+    /// # use bson::doc;
+    /// # #[tokio::main]
+    /// # async fn main() -> mongotx::Result<()> {
+    /// # testkit::example!(client, accounts);
+    /// let documents = [doc! {"_id": 1}, doc! {"_id": 1}];
+    /// let error = accounts.insert_many(&documents).await.expect_err("two documents have the same `_id`");
+    /// let refused = &error.write_errors()[0];
+    /// println!("document {}: {}", refused.index, refused.message);
+    /// assert_eq!((refused.index, refused.code), (1, 11_000));
+    /// # Ok(()) }
     /// ```
     pub fn write_errors(&self) -> &[WriteError] {
         &self.0.write_errors
@@ -240,9 +298,10 @@ impl Error {
     /// MongoDB's error labels.
     ///
     /// ```
-    /// # fn example(error: mongotx::Error) {
-    /// println!("labels: {:?}", error.labels());
-    /// # }
+    /// # use bson::doc;
+    /// let mut command = doc! {"insert": "logs", "documents": [{"_unsafe": 1}]};
+    /// let error = mongotx::guard::guard_command("insert", &mut command).unwrap_err();
+    /// assert!(error.labels().is_empty()); // running it again would not help
     /// ```
     pub fn labels(&self) -> &'static [&'static str] {
         match self.0.kind {
@@ -255,11 +314,19 @@ impl Error {
     /// True when the error carries this label.
     ///
     /// ```
-    /// # fn example(error: mongotx::Error) {
+    /// # use bson::doc;
+    /// # #[tokio::main]
+    /// # async fn main() -> mongotx::Result<()> {
+    /// # testkit::example!(client, accounts);
     /// use mongotx::error::TRANSIENT_TRANSACTION_ERROR;
     ///
-    /// let may_run_again = error.contains_label(TRANSIENT_TRANSACTION_ERROR);
-    /// # }
+    /// let (mut first, mut second) = (client.session(), client.session());
+    /// first.begin()?;
+    /// second.begin()?;
+    /// accounts.insert_one(&doc! {"_id": 1}).session(&mut first).await?;
+    /// let error = accounts.insert_one(&doc! {"_id": 1}).session(&mut second).await.expect_err("both insert it");
+    /// assert!(error.contains_label(TRANSIENT_TRANSACTION_ERROR)); // run the second transaction again
+    /// # Ok(()) }
     /// ```
     pub fn contains_label(&self, label: &str) -> bool {
         self.labels().contains(&label)

@@ -1,10 +1,15 @@
 //! ACID transactions with the full query language on MongoDB-compatible servers that have none.
 //!
-//! ```no_run
+//! ```
 //! use bson::doc;
-//! # async fn example() -> mongotx::Result<()> {
-//! let client = mongotx::Client::connect("mongodb://127.0.0.1:27017").await?;
+//! # #[tokio::main]
+//! # async fn main() -> mongotx::Result<()> {
+//! let uri = "mongodb://127.0.0.1:27017";
+//! # let server = testkit::Server::standalone().await.expect("a mongod");
+//! # let uri = &server.uri();
+//! let client = mongotx::Client::connect(uri).await?;
 //! let accounts = client.database("bank").collection::<bson::Document>("accounts");
+//! # accounts.insert_many(&[doc! {"_id": 1, "balance": 100}, doc! {"_id": 2, "balance": 0}]).await?;
 //! let mut session = client.session();
 //! session
 //!     .with_transaction(async |session| {
@@ -13,6 +18,7 @@
 //!         Ok(())
 //!     })
 //!     .await?;
+//! assert_eq!(accounts.find_one(doc! {"_id": 2}).await?, Some(doc! {"_id": 2, "balance": 10}));
 //! # Ok(()) }
 //! ```
 //!

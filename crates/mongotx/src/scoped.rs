@@ -22,11 +22,13 @@ tokio::task_local! {
 /// A command that has a comment of its own keeps it. Commands that go on without the caller carry
 /// none: decisions, which several transactions share, and what finishes documents after a commit.
 ///
-/// ```no_run
-/// # async fn example(accounts: mongotx::Collection<bson::Document>) -> mongotx::Result<()> {
-/// use bson::doc;
-///
+/// ```
+/// # use bson::doc;
+/// # #[tokio::main]
+/// # async fn main() -> mongotx::Result<()> {
+/// # testkit::example!(client, accounts);
 /// mongotx::with_comment("nightly report", accounts.insert_one(&doc! {"_id": 1})).await?;
+/// assert_eq!(accounts.count_documents(doc! {}).await?, 1);
 /// # Ok(()) }
 /// ```
 pub async fn with_comment<F: IntoFuture>(comment: impl Into<Bson>, work: F) -> F::Output {
@@ -39,11 +41,18 @@ pub async fn with_comment<F: IntoFuture>(comment: impl Into<Bson>, work: F) -> F
 /// In a transaction this holds for the statements in `work` only. What they have written is
 /// finished at the commit as it is; a later statement that changes such a document is judged.
 ///
-/// ```no_run
+/// ```
 /// # use bson::doc;
-/// # async fn example(accounts: mongotx::Collection) -> mongotx::Result<()> {
-/// // A document of a form that the validator does not allow any more.
-/// mongotx::without_validation(accounts.insert_one(&doc! {"_id": 1, "balance": "none"})).await?;
+/// # #[tokio::main]
+/// # async fn main() -> mongotx::Result<()> {
+/// # testkit::example!(client);
+/// # let bank = client.database("bank");
+/// let rule = doc! {"balance": {"$type": "number"}};
+/// bank.create_collection("accounts").option("validator", rule).await?;
+/// let accounts = bank.collection("accounts");
+/// let old_form = doc! {"_id": 1, "balance": "none"};
+/// assert!(accounts.insert_one(&old_form).await.is_err());
+/// mongotx::without_validation(accounts.insert_one(&old_form)).await?;
 /// # Ok(()) }
 /// ```
 pub async fn without_validation<F: IntoFuture>(work: F) -> F::Output {

@@ -29,14 +29,18 @@ use crate::{
 /// [`Session::commit`] and [`Session::rollback`] leave that to the caller. An action is in the
 /// transaction when it is given the session by `.session(&mut session)`.
 ///
-/// ```no_run
+/// ```
 /// # use bson::doc;
-/// # async fn example(client: mongotx::Client, accounts: mongotx::Collection) -> mongotx::Result<()> {
+/// # #[tokio::main]
+/// # async fn main() -> mongotx::Result<()> {
+/// # testkit::example!(client, accounts);
+/// # accounts.insert_many(&[doc! {"_id": 1, "balance": 100}, doc! {"_id": 2, "balance": 0}]).await?;
 /// let mut session = client.session();
 /// session.begin()?;
 /// accounts.update_one(doc! {"_id": 1}, doc! {"$inc": {"balance": -10}}).session(&mut session).await?;
 /// accounts.update_one(doc! {"_id": 2}, doc! {"$inc": {"balance": 10}}).session(&mut session).await?;
 /// session.commit().await?;
+/// assert_eq!(accounts.find_one(doc! {"_id": 2}).await?, Some(doc! {"_id": 2, "balance": 10}));
 /// # Ok(()) }
 /// ```
 ///
@@ -72,9 +76,30 @@ impl Session {
     /// session with [`Session::after`]: one that has lost its validation twice in a row requests
     /// quiet of its rivals.
     ///
-    /// ```no_run
-    /// # async fn example(client: mongotx::Client, session: mongotx::Session) -> mongotx::Result<()> {
-    /// let next = client.session().after(session.attempts());
+    /// ```
+    /// # use bson::doc;
+    /// # #[tokio::main]
+    /// # async fn main() -> mongotx::Result<()> {
+    /// # testkit::example!(client, accounts);
+    /// # accounts.insert_one(&doc! {"_id": 1, "balance": 100}).await?;
+    /// use mongotx::Backoff;
+    /// use std::time::Duration;
+    ///
+    /// // A loop of one's own that makes a new session for each attempt.
+    /// let mut session = client.session();
+    /// let mut backoff = Backoff::new(Duration::from_millis(1), Duration::from_millis(500));
+    /// loop {
+    ///     session.begin()?;
+    ///     accounts.update_one(doc! {"_id": 1}, doc! {"$inc": {"balance": 5}}).session(&mut session).await?;
+    ///     match session.commit().await {
+    ///         Err(error) if error.contains_label(mongotx::error::TRANSIENT_TRANSACTION_ERROR) => {
+    ///             session = client.session().after(session.attempts());
+    ///             backoff.wait().await;
+    ///         }
+    ///         other => break other?,
+    ///     }
+    /// }
+    /// assert_eq!(accounts.find_one(doc! {"_id": 1}).await?, Some(doc! {"_id": 1, "balance": 105}));
     /// # Ok(()) }
     /// ```
     pub fn attempts(&self) -> Attempts {
@@ -83,9 +108,13 @@ impl Session {
 
     /// This session, which goes on with the work of another one: see [`Session::attempts`].
     ///
-    /// ```no_run
-    /// # async fn example(client: mongotx::Client, session: mongotx::Session) -> mongotx::Result<()> {
+    /// ```
+    /// # #[tokio::main]
+    /// # async fn main() -> mongotx::Result<()> {
+    /// # testkit::example!(client);
+    /// let session = client.session();
     /// let next = client.session().after(session.attempts());
+    /// assert!(!next.is_open()); // only the attempts are handed on, no transaction
     /// # Ok(()) }
     /// ```
     #[must_use]
@@ -96,9 +125,14 @@ impl Session {
 
     /// Begins a transaction with the session's options. Sends nothing.
     ///
-    /// ```no_run
-    /// # async fn example(mut session: mongotx::Session) -> mongotx::Result<()> {
+    /// ```
+    /// # #[tokio::main]
+    /// # async fn main() -> mongotx::Result<()> {
+    /// # testkit::example!(client);
+    /// let mut session = client.session();
     /// session.begin()?;
+    /// let refused = session.begin().expect_err("one session has one open transaction");
+    /// assert_eq!(refused.kind(), mongotx::ErrorKind::Invalid);
     /// # Ok(()) }
     /// ```
     ///
@@ -111,12 +145,26 @@ impl Session {
 
     /// Begins a transaction with these options. Sends nothing.
     ///
-    /// ```no_run
-    /// # async fn example(mut session: mongotx::Session) -> mongotx::Result<()> {
+    /// ```
+    /// # use bson::doc;
+    /// # #[tokio::main]
+    /// # async fn main() -> mongotx::Result<()> {
+    /// # testkit::example!(client, accounts);
+    /// # accounts.insert_one(&doc! {"_id": 1, "balance": 100}).await?;
+    /// use mongotx::TransactionOptions;
     /// use std::time::Duration;
     ///
-    /// let patient = mongotx::TransactionOptions { lock_wait: Duration::from_secs(1), ..Default::default() };
-    /// session.begin_with(patient)?;
+    /// let (mut first, mut second) = (client.session(), client.session());
+    /// first.begin()?;
+    /// accounts.update_one(doc! {"_id": 1}, doc! {"$inc": {"balance": 5}}).session(&mut first).await?;
+    ///
+    /// let patient = TransactionOptions { lock_wait: Duration::from_secs(60), ..TransactionOptions::default() };
+    /// second.begin_with(patient)?;
+    /// let write = accounts.update_one(doc! {"_id": 1}, doc! {"$inc": {"balance": 1}}).session(&mut second);
+    /// let (committed, written) = tokio::join!(first.commit(), write);
+    /// committed?;
+    /// assert_eq!(written?.modified_count, 1); // it has waited for the first transaction
+    /// second.commit().await?;
     /// # Ok(()) }
     /// ```
     ///
@@ -137,12 +185,18 @@ impl Session {
     /// If the future is dropped after the commit was sent, the transaction may or may not be
     /// committed; [`crate::Client::outcome`] finds out by its id.
     ///
-    /// ```no_run
+    /// ```
     /// # use bson::doc;
-    /// # async fn example(mut session: mongotx::Session, accounts: mongotx::Collection) -> mongotx::Result<()> {
+    /// # #[tokio::main]
+    /// # async fn main() -> mongotx::Result<()> {
+    /// # testkit::example!(client, accounts);
+    /// # accounts.insert_one(&doc! {"_id": 1, "balance": 100}).await?;
+    /// # let mut session = client.session();
     /// session.begin()?;
     /// accounts.delete_one(doc! {"_id": 1}).session(&mut session).await?;
+    /// assert_eq!(accounts.count_documents(doc! {}).await?, 1); // nobody else sees it yet
     /// session.commit().await?;
+    /// assert_eq!(accounts.count_documents(doc! {}).await?, 0);
     /// # Ok(()) }
     /// ```
     ///
@@ -163,13 +217,21 @@ impl Session {
     /// Call it before something is done outside the database because of what was read. At read
     /// committed and repeatable read it checks nothing.
     ///
-    /// ```no_run
+    /// ```
     /// # use bson::doc;
-    /// # async fn example(mut session: mongotx::Session, accounts: mongotx::Collection) -> mongotx::Result<()> {
+    /// # #[tokio::main]
+    /// # async fn main() -> mongotx::Result<()> {
+    /// # testkit::example!(client, accounts);
+    /// # accounts.insert_many(&[doc! {"_id": 1, "balance": 100}, doc! {"_id": 2, "balance": -5}]).await?;
+    /// # let mut session = client.session();
     /// session.begin()?;
     /// let owed = accounts.count_documents(doc! {"balance": {"$lt": 0}}).session(&mut session).await?;
     /// session.validate().await?;
     /// println!("{owed} reminders are printed now, and belong to one moment");
+    ///
+    /// accounts.update_many(doc! {}, doc! {"$inc": {"balance": 5}}).await?; // another program
+    /// let changed = session.validate().await.expect_err("what was read has changed");
+    /// assert_eq!(changed.kind(), mongotx::ErrorKind::Conflict);
     /// # Ok(()) }
     /// ```
     ///
@@ -202,12 +264,17 @@ impl Session {
     /// Rolls the open transaction back. Does nothing when the transaction has ended with an error
     /// before.
     ///
-    /// ```no_run
+    /// ```
     /// # use bson::doc;
-    /// # async fn example(mut session: mongotx::Session, accounts: mongotx::Collection) -> mongotx::Result<()> {
+    /// # #[tokio::main]
+    /// # async fn main() -> mongotx::Result<()> {
+    /// # testkit::example!(client, accounts);
+    /// # accounts.insert_one(&doc! {"_id": 1, "balance": 100}).await?;
+    /// # let mut session = client.session();
     /// session.begin()?;
     /// accounts.delete_many(doc! {}).session(&mut session).await?;
-    /// session.rollback().await?; // all accounts are still there
+    /// session.rollback().await?;
+    /// assert_eq!(accounts.count_documents(doc! {}).await?, 1); // all accounts are still there
     /// # Ok(()) }
     /// ```
     ///
@@ -230,10 +297,15 @@ impl Session {
 
     /// True while a transaction is open.
     ///
-    /// ```no_run
-    /// # async fn example(mut session: mongotx::Session) -> mongotx::Result<()> {
+    /// ```
+    /// # #[tokio::main]
+    /// # async fn main() -> mongotx::Result<()> {
+    /// # testkit::example!(client);
+    /// let mut session = client.session();
     /// session.begin()?;
     /// assert!(session.is_open());
+    /// session.rollback().await?;
+    /// assert!(!session.is_open());
     /// # Ok(()) }
     /// ```
     pub fn is_open(&self) -> bool {
@@ -242,13 +314,18 @@ impl Session {
 
     /// The id of the open transaction, once it has written (or read-locked) something.
     ///
-    /// ```no_run
+    /// ```
     /// # use bson::doc;
-    /// # async fn example(mut session: mongotx::Session, accounts: mongotx::Collection) -> mongotx::Result<()> {
+    /// # #[tokio::main]
+    /// # async fn main() -> mongotx::Result<()> {
+    /// # testkit::example!(client, accounts);
+    /// # accounts.insert_one(&doc! {"_id": 1, "balance": 100}).await?;
+    /// # let mut session = client.session();
     /// session.begin()?;
     /// assert!(session.id().is_none());
     /// accounts.delete_one(doc! {"_id": 1}).session(&mut session).await?;
-    /// println!("transaction {:?}", session.id());
+    /// let id = session.id().expect("it has written");
+    /// println!("transaction {id} of client {}", id.client);
     /// # Ok(()) }
     /// ```
     pub fn id(&self) -> Option<TxId> {
@@ -312,9 +389,13 @@ impl Session {
     /// The future of an async closure that borrows cannot be proven `Send` by today's compilers:
     /// where that is needed (`tokio::spawn`), use [`Session::run_transaction`].
     ///
-    /// ```no_run
+    /// ```
     /// # use bson::doc;
-    /// # async fn example(mut session: mongotx::Session, accounts: mongotx::Collection) -> mongotx::Result<()> {
+    /// # #[tokio::main]
+    /// # async fn main() -> mongotx::Result<()> {
+    /// # testkit::example!(client, accounts);
+    /// # accounts.insert_many(&[doc! {"_id": 1, "balance": 100}, doc! {"_id": 2, "balance": 0}]).await?;
+    /// # let mut session = client.session();
     /// let (from, to, amount) = (1, 2, 10);
     /// session
     ///     .with_transaction(async |session| {
@@ -323,6 +404,7 @@ impl Session {
     ///         Ok(())
     ///     })
     ///     .await?;
+    /// assert_eq!(accounts.find_one(doc! {"_id": to}).await?, Some(doc! {"_id": 2, "balance": 10}));
     /// # Ok(()) }
     /// ```
     ///
@@ -344,13 +426,17 @@ impl Session {
     /// [`Session::with_transaction`] with a boxed future and a context that is handed to every
     /// attempt.
     ///
-    /// ```no_run
+    /// ```
     /// # use bson::doc;
-    /// # fn example(client: mongotx::Client, accounts: mongotx::Collection) {
-    /// tokio::spawn(async move {
-    ///     let mut session = client.session();
+    /// # #[tokio::main]
+    /// # async fn main() -> mongotx::Result<()> {
+    /// # testkit::example!(client, accounts);
+    /// # accounts.insert_one(&doc! {"_id": 1, "balance": 100}).await?;
+    /// # let (of_task, context) = (client.clone(), accounts.clone());
+    /// let task = tokio::spawn(async move {
+    ///     let mut session = of_task.session();
     ///     session
-    ///         .run_transaction(accounts, |session, accounts| {
+    ///         .run_transaction(context, |session, accounts| {
     ///             Box::pin(async move {
     ///                 accounts.update_one(doc! {"_id": 1}, doc! {"$inc": {"balance": 5}}).session(session).await?;
     ///                 Ok(())
@@ -358,7 +444,9 @@ impl Session {
     ///         })
     ///         .await
     /// });
-    /// # }
+    /// task.await.expect("the task has not panicked")?;
+    /// assert_eq!(accounts.find_one(doc! {"_id": 1}).await?, Some(doc! {"_id": 1, "balance": 105}));
+    /// # Ok(()) }
     /// ```
     ///
     /// # Errors

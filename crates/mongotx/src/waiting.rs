@@ -19,6 +19,39 @@ tokio::task_local! {
 
 /// Shows for which transaction the work waits that is awaited under it. Cheap to clone; all clones
 /// show the same.
+///
+/// ```
+/// # #[tokio::main]
+/// # async fn main() -> mongotx::Result<()> {
+/// # testkit::example!(client, accounts);
+/// use bson::doc;
+/// use mongotx::Watch;
+///
+/// accounts.insert_one(&doc! {"_id": 1, "balance": 100}).await?;
+/// let mut holder = client.session();
+/// holder.begin()?;
+/// accounts.update_one(doc! {"_id": 1}, doc! {"$inc": {"balance": 5}}).session(&mut holder).await?;
+///
+/// // A write outside a transaction waits for the one that holds its document.
+/// let watch = Watch::default();
+/// let watching = async {
+///     let wait = loop {
+///         match watch.wait() {
+///             Some(wait) => break wait,
+///             None => tokio::task::yield_now().await,
+///         }
+///     };
+///     assert_eq!((Some(wait.rival), &wait.namespace), (holder.id(), accounts.namespace()));
+///     println!("waits for {} since {:?}", wait.rival, wait.since.elapsed());
+///     holder.commit().await
+/// };
+/// let write = accounts.update_one(doc! {"_id": 1}, doc! {"$inc": {"balance": 1}});
+/// let (written, committed) = tokio::join!(watch.over(write), watching);
+/// assert_eq!(written?.modified_count, 1);
+/// committed?;
+/// assert_eq!(watch.wait(), None);
+/// # Ok(()) }
+/// ```
 #[derive(Clone, Debug, Default)]
 pub struct Watch(Arc<Mutex<Option<Wait>>>);
 

@@ -12,6 +12,7 @@
 
 mod again;
 mod error;
+mod example;
 mod failover;
 mod fetch;
 mod locate;

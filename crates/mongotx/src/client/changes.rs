@@ -15,7 +15,41 @@ use crate::{
 };
 
 /// The events of watched collections, in an order that agrees with that of the commits: see
-/// `docs/change-streams.md`.
+/// `docs/change-streams.md`. A program follows them from a [`Position`], which it stores with what
+/// it has done, to go on there after a restart.
+///
+/// ```
+/// # #[tokio::main]
+/// # async fn main() -> mongotx::Result<()> {
+/// use std::time::Duration;
+///
+/// use bson::doc;
+/// use mongotx::{ChangeStreams, Client, ClientOptions};
+///
+/// # let server = testkit::Server::standalone().await.expect("a mongod");
+/// # let uri = &server.uri();
+/// let options = ClientOptions { change_streams: ChangeStreams::All, ..ClientOptions::default() };
+/// let client = Client::connect_with(uri, options).await?;
+/// let changes = client.changes();
+/// let begin = changes.now().await?;
+///
+/// client.database("bank").collection("accounts").insert_one(&doc! {"_id": 1}).await?;
+/// assert!(changes.wait(begin, Duration::from_secs(60)).await?);
+/// let events = changes.after(begin, 100).await?;
+/// assert_eq!(events[0].document.get_str("operationType").unwrap(), "insert");
+/// assert_eq!(events[0].document.get_document("documentKey").unwrap(), &doc! {"_id": 1});
+///
+/// // The next time it goes on here:
+/// let position = events[0].position;
+/// assert!(changes.after(position, 100).await?.is_empty());
+/// assert!(!changes.wait(position, Duration::ZERO).await?);
+///
+/// // The event in front of a position, and the position in front of a time:
+/// assert_eq!(changes.at(position).await?.expect("it is kept").document, events[0].document);
+/// let time = events[0].document.get_timestamp("clusterTime").unwrap();
+/// assert_eq!(changes.from(time).await?, begin);
+/// # Ok(()) }
+/// ```
 #[derive(Clone, Copy)]
 pub struct Changes<'a> {
     core: &'a Arc<Core>,
@@ -65,7 +99,16 @@ impl Changes<'_> {
 }
 
 impl Client {
-    /// The events of watched collections.
+    /// Handle on the events of watched collections; sends nothing. See [`Changes`].
+    ///
+    /// ```
+    /// # #[tokio::main]
+    /// # async fn main() -> mongotx::Result<()> {
+    /// # testkit::example!(client);
+    /// let now = client.changes().now().await?;
+    /// assert!(client.changes().after(now, 100).await?.is_empty());
+    /// # Ok(()) }
+    /// ```
     pub fn changes(&self) -> Changes<'_> {
         Changes { core: &self.core }
     }

@@ -87,11 +87,22 @@ pub struct LockedDocument {
 impl Client {
     /// Rolls back a transaction of any client if it is not decided, and returns its outcome.
     ///
-    /// ```no_run
-    /// # async fn example(client: mongotx::Client, id: mongotx::TxId) -> mongotx::Result<()> {
-    /// if client.kill(id).await? == mongotx::Fate::Committed {
-    ///     println!("too late: {id} is committed");
-    /// }
+    /// ```
+    /// # use bson::doc;
+    /// # #[tokio::main]
+    /// # async fn main() -> mongotx::Result<()> {
+    /// # testkit::example!(client, accounts);
+    /// # accounts.insert_one(&doc! {"_id": 1, "balance": 100}).await?;
+    /// use mongotx::Fate;
+    ///
+    /// let mut session = client.session();
+    /// session.begin()?;
+    /// accounts.update_one(doc! {"_id": 1}, doc! {"$inc": {"balance": 5}}).session(&mut session).await?;
+    /// let id = session.id().expect("a transaction that has written has an id");
+    ///
+    /// assert_eq!(client.kill(id).await?, Fate::RolledBack); // `Committed` if it is too late
+    /// assert!(session.commit().await.is_err());
+    /// assert_eq!(accounts.find_one(doc! {"_id": 1}).await?, Some(doc! {"_id": 1, "balance": 100}));
     /// # Ok(()) }
     /// ```
     ///
@@ -111,10 +122,13 @@ impl Client {
     /// undoes them now. A client does so by itself at its start and every few leases, unless
     /// [`ClientOptions::sweep`] is off.
     ///
-    /// ```no_run
-    /// # async fn example(client: mongotx::Client) -> mongotx::Result<()> {
+    /// ```
+    /// # #[tokio::main]
+    /// # async fn main() -> mongotx::Result<()> {
+    /// # testkit::example!(client);
     /// let swept = client.sweep().await?;
-    /// println!("{swept:?}");
+    /// println!("{} documents of {} dead clients were repaired", swept.repaired, swept.fenced);
+    /// assert_eq!(swept.fenced, 0);
     /// # Ok(()) }
     /// ```
     ///
@@ -130,9 +144,14 @@ impl Client {
     /// clients had done is rolled back. New ones wait for up to [`ClientOptions::commit_timeout`].
     /// Writes outside transactions go on.
     ///
-    /// ```no_run
-    /// # async fn example(client: mongotx::Client) -> mongotx::Result<()> {
+    /// ```
+    /// # use bson::doc;
+    /// # #[tokio::main]
+    /// # async fn main() -> mongotx::Result<()> {
+    /// # testkit::example!(client, accounts);
+    /// # client.session().with_transaction(async |session| accounts.insert_one(&doc! {"_id": 1}).session(session).await).await?;
     /// let checkpoint = client.checkpoint().await?;
+    /// println!("transactions write to {:?}", checkpoint.settled().collections);
     /// // Copy the application's databases here, by any tool.
     /// let ended = checkpoint.end().await?;
     /// assert!(ended.broken.is_none() && ended.late == 0, "not to be used: {ended:?}");
@@ -149,11 +168,17 @@ impl Client {
 
     /// All clients that have records, dead ones included.
     ///
-    /// ```no_run
-    /// # async fn example(client: mongotx::Client) -> mongotx::Result<()> {
+    /// ```
+    /// # use bson::doc;
+    /// # #[tokio::main]
+    /// # async fn main() -> mongotx::Result<()> {
+    /// # testkit::example!(client, accounts);
+    /// # client.session().with_transaction(async |session| accounts.insert_one(&doc! {"_id": 1}).session(session).await).await?;
     /// for info in client.clients().await? {
-    ///     println!("{}: silent for {:?}, expired: {}", info.id, info.silent, info.expired);
+    ///     println!("{}: silent for {:?}", info.id, info.silent);
+    ///     assert!(!info.expired, "rivals may roll back what it has not decided");
     /// }
+    /// # assert_eq!(client.clients().await?.len(), 1);
     /// # Ok(()) }
     /// ```
     ///
@@ -168,6 +193,21 @@ impl Client {
     /// Some of the clients whose records are not closed, at most `limit`, those first that have
     /// been silent for the longest time. Records that cannot be read are left out.
     ///
+    /// ```
+    /// # use bson::doc;
+    /// # #[tokio::main]
+    /// # async fn main() -> mongotx::Result<()> {
+    /// # testkit::example!(client, accounts);
+    /// # client.session().with_transaction(async |session| accounts.insert_one(&doc! {"_id": 1}).session(session).await).await?;
+    /// let longest_silent = client.open_clients(10).await?;
+    /// for info in &longest_silent {
+    ///     let about = info.about.as_ref().map(|about| about.to_string());
+    ///     println!("{}: {}, lease {:?}", info.id, about.unwrap_or_default(), info.lease);
+    /// }
+    /// assert_eq!(longest_silent.len(), 1); // this client itself
+    /// # Ok(()) }
+    /// ```
+    ///
     /// # Errors
     /// [`ErrorKind::Unavailable`]; [`ErrorKind::Unsupported`] when a client writes in a later
     /// version of the stored format.
@@ -179,11 +219,18 @@ impl Client {
     /// The record of one client, or `None` when there is none. Changes nothing: an expired client
     /// is not fenced.
     ///
-    /// ```no_run
-    /// # async fn example(client: mongotx::Client, id: mongotx::TxId) -> mongotx::Result<()> {
-    /// if let Some(info) = client.client_info(id.client).await? {
-    ///     println!("{id} was begun by a client with {} committed transactions to finish", info.committed.len());
-    /// }
+    /// ```
+    /// # use bson::doc;
+    /// # #[tokio::main]
+    /// # async fn main() -> mongotx::Result<()> {
+    /// # testkit::example!(client, accounts);
+    /// # accounts.insert_one(&doc! {"_id": 1, "balance": 100}).await?;
+    /// # let mut session = client.session();
+    /// session.begin()?;
+    /// accounts.update_one(doc! {"_id": 1}, doc! {"$inc": {"balance": 5}}).session(&mut session).await?;
+    /// let id = session.id().expect("a transaction that has written has an id");
+    /// let info = client.client_info(id.client).await?.expect("its client has a record");
+    /// assert!(info.namespaces.contains(accounts.namespace()) && !info.fenced);
     /// # Ok(()) }
     /// ```
     ///
@@ -199,10 +246,13 @@ impl Client {
     /// it in `mongotx.deployment`: at most 20, the one that was registered in last first. More than
     /// one is a mistake, unless their clients never meet.
     ///
-    /// ```no_run
-    /// # async fn example(client: mongotx::Client) -> mongotx::Result<()> {
-    /// let databases = client.record_databases().await?;
-    /// assert!(databases.len() <= 1, "clients of one deployment keep their records in several databases: {databases:?}");
+    /// ```
+    /// # use bson::doc;
+    /// # #[tokio::main]
+    /// # async fn main() -> mongotx::Result<()> {
+    /// # testkit::example!(client, accounts);
+    /// client.session().with_transaction(async |session| accounts.insert_one(&doc! {"_id": 1}).session(session).await).await?;
+    /// assert_eq!(client.record_databases().await?, ["mongotx"]); // more than one is a mistake
     /// # Ok(()) }
     /// ```
     ///
@@ -215,11 +265,20 @@ impl Client {
 
     /// The locked documents of a collection, at most `limit`.
     ///
-    /// ```no_run
-    /// # async fn example(client: mongotx::Client, accounts: mongotx::Collection) -> mongotx::Result<()> {
-    /// for locked in client.locked_documents(accounts.namespace(), 100).await? {
-    ///     println!("{} {{_id: {}}} is locked: {:?}", locked.namespace, locked.id, locked.lock);
-    /// }
+    /// ```
+    /// # use bson::doc;
+    /// # #[tokio::main]
+    /// # async fn main() -> mongotx::Result<()> {
+    /// # testkit::example!(client, accounts);
+    /// # accounts.insert_one(&doc! {"_id": 1, "balance": 100}).await?;
+    /// # let mut session = client.session();
+    /// session.begin()?;
+    /// accounts.update_one(doc! {"_id": 1}, doc! {"$inc": {"balance": 5}}).session(&mut session).await?;
+    ///
+    /// let locked = client.locked_documents(accounts.namespace(), 100).await?;
+    /// assert_eq!(locked.len(), 1);
+    /// assert_eq!(locked[0].id, 1.into());
+    /// println!("{} {{_id: {}}} is locked: {:?}", locked[0].namespace, locked[0].id, locked[0].lock);
     /// # Ok(()) }
     /// ```
     ///
@@ -236,11 +295,17 @@ impl Client {
     /// The documents that a transaction holds, at most `limit` of each collection that its client's
     /// record names.
     ///
-    /// ```no_run
-    /// # async fn example(client: mongotx::Client, session: mongotx::Session) -> mongotx::Result<()> {
-    /// if let Some(id) = session.id() {
-    ///     println!("{id} holds {} documents", client.documents_of(id, 1_000).await?.len());
-    /// }
+    /// ```
+    /// # use bson::doc;
+    /// # #[tokio::main]
+    /// # async fn main() -> mongotx::Result<()> {
+    /// # testkit::example!(client, accounts);
+    /// # accounts.insert_many(&[doc! {"_id": 1, "balance": 100}, doc! {"_id": 2, "balance": 0}]).await?;
+    /// # let mut session = client.session();
+    /// session.begin()?;
+    /// accounts.update_many(doc! {}, doc! {"$inc": {"balance": 5}}).session(&mut session).await?;
+    /// let id = session.id().expect("a transaction that has written has an id");
+    /// assert_eq!(client.documents_of(id, 1_000).await?.len(), 2);
     /// # Ok(()) }
     /// ```
     ///
@@ -260,10 +325,19 @@ impl Client {
     /// Repairs every document of a collection whose transaction is decided, or whose client is
     /// dead. Returns the number of documents that are free now.
     ///
-    /// ```no_run
-    /// # async fn example(client: mongotx::Client, accounts: mongotx::Collection) -> mongotx::Result<()> {
+    /// ```
+    /// # use bson::doc;
+    /// # #[tokio::main]
+    /// # async fn main() -> mongotx::Result<()> {
+    /// # testkit::example!(client, accounts);
+    /// # accounts.insert_one(&doc! {"_id": 1, "balance": 100}).await?;
+    /// # let mut session = client.session();
+    /// session.begin()?;
+    /// accounts.update_one(doc! {"_id": 1}, doc! {"$inc": {"balance": 5}}).session(&mut session).await?;
+    ///
     /// let freed = client.repair_collection(accounts.namespace()).await?;
-    /// println!("{freed} documents were locked by transactions that are over");
+    /// assert_eq!(freed, 0); // the transaction is under way: its lock stays
+    /// session.commit().await?;
     /// # Ok(()) }
     /// ```
     ///
@@ -279,9 +353,14 @@ impl Client {
     /// Repairs the documents of a collection that have this `_id`, as a read of them would. Returns
     /// how many are free now.
     ///
-    /// ```no_run
-    /// # async fn example(client: mongotx::Client, accounts: mongotx::Collection) -> mongotx::Result<()> {
+    /// ```
+    /// # use bson::doc;
+    /// # #[tokio::main]
+    /// # async fn main() -> mongotx::Result<()> {
+    /// # testkit::example!(client, accounts);
+    /// # client.session().with_transaction(async |session| accounts.insert_one(&doc! {"_id": 1}).session(session).await).await?;
     /// client.repair_document(accounts.namespace(), &1.into()).await?;
+    /// assert!(client.locked_documents(accounts.namespace(), 1).await?.is_empty());
     /// # Ok(()) }
     /// ```
     ///
@@ -306,11 +385,17 @@ impl Client {
     /// records name, and those of the deployment that have the index on pending documents or any
     /// locked document.
     ///
-    /// ```no_run
-    /// # async fn example(client: mongotx::Client) -> mongotx::Result<()> {
-    /// for namespace in client.all_collections().await? {
-    ///     client.repair_collection(&namespace).await?;
+    /// ```
+    /// # use bson::doc;
+    /// # #[tokio::main]
+    /// # async fn main() -> mongotx::Result<()> {
+    /// # testkit::example!(client, accounts);
+    /// # client.session().with_transaction(async |session| accounts.insert_one(&doc! {"_id": 1}).session(session).await).await?;
+    /// let all = client.all_collections().await?;
+    /// for namespace in &all {
+    ///     client.repair_collection(namespace).await?;
     /// }
+    /// assert!(all.contains(accounts.namespace()));
     /// # Ok(()) }
     /// ```
     ///
@@ -344,11 +429,18 @@ impl Client {
     /// If none can, no document is ever pending in it, and what is stored there is what the
     /// application wrote. See `docs/special-collections.md`.
     ///
-    /// ```no_run
-    /// # async fn example(client: mongotx::Client, accounts: mongotx::Collection) -> mongotx::Result<()> {
-    /// if let Some(reason) = client.cannot_lock(accounts.namespace()).await? {
-    ///     println!("transactions cannot write to {}: {reason}", accounts.namespace());
+    /// ```
+    /// # #[tokio::main]
+    /// # async fn main() -> mongotx::Result<()> {
+    /// # testkit::example!(client, accounts);
+    /// let bank = client.database("bank");
+    /// bank.create_collection("log").option("capped", true).option("size", 65_536).await?;
+    /// let log = bank.collection::<bson::Document>("log");
+    /// if let Some(reason) = client.cannot_lock(log.namespace()).await? {
+    ///     println!("transactions cannot write to {}: {reason}", log.namespace());
     /// }
+    /// assert!(client.cannot_lock(log.namespace()).await?.is_some());
+    /// assert!(client.cannot_lock(accounts.namespace()).await?.is_none());
     /// # Ok(()) }
     /// ```
     ///
@@ -359,6 +451,21 @@ impl Client {
     }
 
     /// Returns true if changes of this collection leave events for change streams.
+    ///
+    /// ```
+    /// # use bson::doc;
+    /// # #[tokio::main]
+    /// # async fn main() -> mongotx::Result<()> {
+    /// # testkit::example!(client, accounts);
+    /// # let bank = client.database("bank");
+    /// bank.create_collection("accounts").await?;
+    /// assert!(!client.is_watched(accounts.namespace()).await?);
+    ///
+    /// let switched_on = doc! {"enabled": true};
+    /// bank.modify_collection("accounts").option("changeStreamPreAndPostImages", switched_on).await?;
+    /// assert!(client.is_watched(accounts.namespace()).await?);
+    /// # Ok(()) }
+    /// ```
     ///
     /// # Errors
     /// [`ErrorKind::Unavailable`] when the server cannot be reached.

@@ -80,6 +80,8 @@ pub use self::{
 ///
 /// let by_operators: Modification = doc! {"$inc": {"n": 1}}.into();
 /// let by_pipeline: Modification = vec![doc! {"$set": {"n": {"$add": ["$n", 1]}}}].into();
+/// assert!(matches!(by_operators, Modification::Operators(_)));
+/// assert!(matches!(by_pipeline, Modification::Pipeline(stages) if stages.len() == 1));
 /// ```
 #[derive(Clone, Debug)]
 pub enum Modification {

@@ -35,6 +35,7 @@ impl IndexModel {
     /// ```
     /// # use bson::doc;
     /// let index = mongotx::IndexModel::new(doc! {"place": "2dsphere"});
+    /// assert_eq!(index.keys(), doc! {"place": "2dsphere"});
     /// ```
     pub fn new(keys: Document) -> Self {
         Self { spec: doc! {"key": keys}, mirrored: false }
@@ -45,6 +46,7 @@ impl IndexModel {
     /// ```
     /// # use bson::doc;
     /// let index = mongotx::IndexModel::new(doc! {"email": 1}).name("by_email");
+    /// assert_eq!(index.spec().get_str("name").unwrap(), "by_email");
     /// ```
     pub fn name(self, name: &str) -> Self {
         self.option("name", name)
@@ -55,6 +57,7 @@ impl IndexModel {
     /// ```
     /// # use bson::doc;
     /// let index = mongotx::IndexModel::new(doc! {"email": 1}).unique(true);
+    /// assert!(index.spec().get_bool("unique").unwrap());
     /// ```
     pub fn unique(self, unique: bool) -> Self {
         self.option("unique", unique)
@@ -65,6 +68,7 @@ impl IndexModel {
     /// ```
     /// # use bson::doc;
     /// let index = mongotx::IndexModel::new(doc! {"nickname": 1}).sparse(true);
+    /// assert!(index.spec().get_bool("sparse").unwrap());
     /// ```
     pub fn sparse(self, sparse: bool) -> Self {
         self.option("sparse", sparse)
@@ -89,6 +93,7 @@ impl IndexModel {
     /// ```
     /// # use bson::doc;
     /// let index = mongotx::IndexModel::new(doc! {"email": 1}).unique(true).partial_filter(doc! {"active": true});
+    /// assert_eq!(index.spec().get_document("partialFilterExpression").unwrap(), &doc! {"active": true});
     /// ```
     pub fn partial_filter(self, filter: Document) -> Self {
         self.option("partialFilterExpression", filter)
@@ -99,6 +104,7 @@ impl IndexModel {
     /// ```
     /// # use bson::doc;
     /// let index = mongotx::IndexModel::new(doc! {"name": 1}).collation(doc! {"locale": "en", "strength": 2});
+    /// assert!(index.spec().contains_key("collation"));
     /// ```
     pub fn collation(self, collation: Document) -> Self {
         self.option("collation", collation)
@@ -109,6 +115,7 @@ impl IndexModel {
     /// ```
     /// # use bson::doc;
     /// let index = mongotx::IndexModel::new(doc! {"name": 1}).option("hidden", true);
+    /// assert!(index.spec().get_bool("hidden").unwrap());
     /// ```
     pub fn option(mut self, name: &str, value: impl Into<Bson>) -> Self {
         self.spec.insert(name, value.into());
@@ -122,6 +129,7 @@ impl IndexModel {
     /// ```
     /// # use bson::doc;
     /// let index = mongotx::IndexModel::new(doc! {"state": 1}).mirrored(true);
+    /// assert_eq!(index.spec(), &doc! {"key": {"state": 1}}); // it is no option of the server
     /// ```
     pub fn mirrored(mut self, mirrored: bool) -> Self {
         self.mirrored = mirrored;
@@ -158,13 +166,16 @@ impl<T> Collection<T> {
     /// A unique index waits for transactions under way in the collection, up to the client's
     /// `write_wait`, and about ten seconds if other clients work on it.
     ///
-    /// ```no_run
+    /// ```
     /// # use bson::doc;
-    /// # async fn example(accounts: mongotx::Collection) -> mongotx::Result<()> {
+    /// # #[tokio::main]
+    /// # async fn main() -> mongotx::Result<()> {
+    /// # testkit::example!(client, accounts);
     /// use mongotx::IndexModel;
     ///
     /// accounts.create_index(doc! {"branch": 1}).await?;
-    /// accounts.create_index(IndexModel::new(doc! {"email": 1}).unique(true)).await?;
+    /// let name = accounts.create_index(IndexModel::new(doc! {"email": 1}).unique(true)).await?;
+    /// assert_eq!(name, "email_1");
     /// # Ok(()) }
     /// ```
     ///
@@ -179,12 +190,15 @@ impl<T> Collection<T> {
 
     /// Creates indexes, one after the other. Returns their names.
     ///
-    /// ```no_run
+    /// ```
     /// # use bson::doc;
-    /// # async fn example(accounts: mongotx::Collection) -> mongotx::Result<()> {
+    /// # #[tokio::main]
+    /// # async fn main() -> mongotx::Result<()> {
+    /// # testkit::example!(client, accounts);
     /// use mongotx::IndexModel;
     ///
     /// let names = accounts.create_indexes([IndexModel::new(doc! {"branch": 1}), IndexModel::new(doc! {"email": 1})]).await?;
+    /// assert_eq!(names, ["branch_1", "email_1"]);
     /// # Ok(()) }
     /// ```
     ///
@@ -197,9 +211,15 @@ impl<T> Collection<T> {
 
     /// Drops an index by its name or its key pattern.
     ///
-    /// ```no_run
-    /// # async fn example(accounts: mongotx::Collection) -> mongotx::Result<()> {
+    /// ```
+    /// # use bson::doc;
+    /// # #[tokio::main]
+    /// # async fn main() -> mongotx::Result<()> {
+    /// # testkit::example!(client, accounts);
+    /// accounts.create_index(doc! {"branch": 1}).await?;
     /// accounts.drop_index("branch_1").await?;
+    /// let again = accounts.drop_index("branch_1").await.expect_err("it is gone");
+    /// assert_eq!(again.code(), Some(27));
     /// # Ok(()) }
     /// ```
     ///
@@ -211,9 +231,14 @@ impl<T> Collection<T> {
 
     /// Drops all indexes except that on `_id`.
     ///
-    /// ```no_run
-    /// # async fn example(accounts: mongotx::Collection) -> mongotx::Result<()> {
+    /// ```
+    /// # use bson::doc;
+    /// # #[tokio::main]
+    /// # async fn main() -> mongotx::Result<()> {
+    /// # testkit::example!(client, accounts);
+    /// accounts.create_index(doc! {"branch": 1}).await?;
     /// accounts.drop_indexes().await?;
+    /// assert_eq!(accounts.list_index_names().await?, ["_id_"]);
     /// # Ok(()) }
     /// ```
     ///
@@ -225,11 +250,14 @@ impl<T> Collection<T> {
 
     /// Lists the indexes, as they were created. Where there is no collection the list is empty.
     ///
-    /// ```no_run
-    /// # async fn example(accounts: mongotx::Collection) -> mongotx::Result<()> {
-    /// for index in accounts.list_indexes().await? {
-    ///     println!("{}", index.keys());
-    /// }
+    /// ```
+    /// # use bson::doc;
+    /// # #[tokio::main]
+    /// # async fn main() -> mongotx::Result<()> {
+    /// # testkit::example!(client, accounts);
+    /// accounts.create_index(doc! {"branch": 1}).await?;
+    /// let keys: Vec<_> = accounts.list_indexes().await?.iter().map(|index| index.keys()).collect();
+    /// assert_eq!(keys, [doc! {"_id": 1}, doc! {"branch": 1}]);
     /// # Ok(()) }
     /// ```
     ///
@@ -242,8 +270,12 @@ impl<T> Collection<T> {
 
     /// Lists the names of the indexes.
     ///
-    /// ```no_run
-    /// # async fn example(accounts: mongotx::Collection) -> mongotx::Result<()> {
+    /// ```
+    /// # use bson::doc;
+    /// # #[tokio::main]
+    /// # async fn main() -> mongotx::Result<()> {
+    /// # testkit::example!(client, accounts);
+    /// accounts.create_index(doc! {"branch": 1}).await?;
     /// assert!(accounts.list_index_names().await?.contains(&"branch_1".to_owned()));
     /// # Ok(()) }
     /// ```

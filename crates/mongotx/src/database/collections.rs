@@ -79,11 +79,18 @@ impl Database {
     /// has a transaction open, and stays when that is rolled back. (An ordinary collection need not
     /// be created: the first insert does.)
     ///
-    /// ```no_run
+    /// ```
     /// # use bson::doc;
-    /// # async fn example(shop: mongotx::Database) -> mongotx::Result<()> {
+    /// # #[tokio::main]
+    /// # async fn main() -> mongotx::Result<()> {
+    /// # testkit::example!(client);
+    /// # let shop = client.database("shop");
     /// let positive = doc! {"price": {"$gt": 0}};
     /// shop.create_collection("products").option("validator", positive).await?;
+    ///
+    /// let products = shop.collection("products");
+    /// let refused = products.insert_one(&doc! {"price": -1}).await.expect_err("the price is not positive");
+    /// assert_eq!(refused.code(), Some(121));
     /// # Ok(()) }
     /// ```
     ///
@@ -100,9 +107,15 @@ impl Database {
     /// a new validator does not judge what transactions have written before. Returns what was
     /// changed of the index: `hidden_old`, `hidden_new`, `expireAfterSeconds_old`, …
     ///
-    /// ```no_run
-    /// # async fn example(shop: mongotx::Database) -> mongotx::Result<()> {
+    /// ```
+    /// # #[tokio::main]
+    /// # async fn main() -> mongotx::Result<()> {
+    /// # testkit::example!(client);
+    /// # let shop = client.database("shop");
+    /// # shop.create_collection("products").await?;
     /// shop.modify_collection("products").option("validationLevel", "moderate").await?;
+    /// # let options = &shop.list_collections().await?[0].options;
+    /// # assert_eq!(options.get_str("validationLevel").unwrap(), "moderate");
     /// # Ok(()) }
     /// ```
     ///
@@ -117,11 +130,17 @@ impl Database {
     /// The collections and views, as they were made. What MongoTx stores for itself is not listed:
     /// neither what it made of validators nor its scratch collections.
     ///
-    /// ```no_run
-    /// # async fn example(shop: mongotx::Database) -> mongotx::Result<()> {
-    /// for collection in shop.list_collections().await? {
-    ///     println!("{} ({})", collection.name, collection.kind);
-    /// }
+    /// ```
+    /// # #[tokio::main]
+    /// # async fn main() -> mongotx::Result<()> {
+    /// # testkit::example!(client);
+    /// # let shop = client.database("shop");
+    /// shop.create_collection("products").await?;
+    /// shop.create_collection("cheap").option("viewOn", "products").option("pipeline", bson::bson!([])).await?;
+    /// let mut listed = shop.list_collections().await?;
+    /// listed.sort_by(|a, b| a.name.cmp(&b.name));
+    /// assert_eq!((listed[0].name.as_str(), listed[0].kind.as_str()), ("cheap", "view"));
+    /// assert_eq!((listed[1].name.as_str(), listed[1].kind.as_str()), ("products", "collection"));
     /// # Ok(()) }
     /// ```
     ///
@@ -143,10 +162,15 @@ impl Database {
     /// The collections and views whose descriptions match a filter, each with everything that the
     /// server says of it. (A validator is matched in its stored form.)
     ///
-    /// ```no_run
+    /// ```
     /// # use bson::doc;
-    /// # async fn example(shop: mongotx::Database) -> mongotx::Result<()> {
+    /// # #[tokio::main]
+    /// # async fn main() -> mongotx::Result<()> {
+    /// # testkit::example!(client);
+    /// # let shop = client.database("shop");
+    /// shop.create_collection("cheap").option("viewOn", "products").option("pipeline", bson::bson!([])).await?;
     /// let views = shop.describe_collections(doc! {"type": "view"}).await?;
+    /// assert_eq!(views[0].get_str("name").unwrap(), "cheap");
     /// # Ok(()) }
     /// ```
     ///
@@ -158,11 +182,15 @@ impl Database {
 
     /// Names of the collections and views.
     ///
-    /// ```no_run
-    /// # async fn example(shop: mongotx::Database) -> mongotx::Result<()> {
+    /// ```
+    /// # #[tokio::main]
+    /// # async fn main() -> mongotx::Result<()> {
+    /// # testkit::example!(client);
+    /// # let shop = client.database("shop");
     /// if !shop.list_collection_names().await?.contains(&"products".to_owned()) {
     ///     shop.create_collection("products").await?;
     /// }
+    /// assert_eq!(shop.list_collection_names().await?, ["products"]);
     /// # Ok(()) }
     /// ```
     ///
@@ -174,9 +202,14 @@ impl Database {
 
     /// Drops the database with all its collections, each as [`crate::Collection::drop`] does.
     ///
-    /// ```no_run
-    /// # async fn example(shop: mongotx::Database) -> mongotx::Result<()> {
+    /// ```
+    /// # #[tokio::main]
+    /// # async fn main() -> mongotx::Result<()> {
+    /// # testkit::example!(client);
+    /// # let shop = client.database("shop");
+    /// shop.create_collection("products").await?;
     /// shop.drop().await?;
+    /// assert!(shop.list_collection_names().await?.is_empty());
     /// # Ok(()) }
     /// ```
     ///

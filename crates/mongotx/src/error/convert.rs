@@ -2,7 +2,14 @@
 
 use super::{Error, ErrorKind};
 
-/// The message of an error of the official driver, without its internal states and labels.
+/// The message of an error of the official driver, without its internal states and labels. For a
+/// program that has a connection of its own beside MongoTx's, and shows both kinds of errors to
+/// people.
+///
+/// ```
+/// let error = mongodb::error::Error::from(std::io::Error::other("connection reset"));
+/// assert_eq!(mongotx::error::driver_words(&error), "connection reset");
+/// ```
 pub fn driver_words(error: &mongodb::error::Error) -> String {
     use mongodb::error::ErrorKind as Kind;
     let words = match error.kind.as_ref() {

@@ -22,10 +22,13 @@ use crate::{
 /// An aggregation pipeline, made by [`crate::Collection::aggregate`] and
 /// [`crate::Database::aggregate`].
 ///
-/// ```no_run
+/// ```
 /// # use bson::doc;
-/// # async fn example(accounts: mongotx::Collection) -> mongotx::Result<()> {
-/// #[derive(serde::Deserialize)]
+/// # #[tokio::main]
+/// # async fn main() -> mongotx::Result<()> {
+/// # testkit::example!(client, accounts);
+/// # accounts.insert_many(&[doc! {"branch": "a", "balance": 5_i64}, doc! {"branch": "a", "balance": 7_i64}]).await?;
+/// #[derive(Debug, PartialEq, serde::Deserialize)]
 /// struct Total {
 ///     #[serde(rename = "_id")]
 ///     branch: String,
@@ -34,9 +37,7 @@ use crate::{
 ///
 /// let group = doc! {"$group": {"_id": "$branch", "total": {"$sum": "$balance"}}};
 /// let totals = accounts.aggregate([group]).with_type::<Total>().batch_size(100).await?.try_collect().await?;
-/// for Total { branch, total } in totals {
-///     println!("{branch}: {total}");
-/// }
+/// assert_eq!(totals, [Total { branch: "a".to_owned(), total: 12 }]);
 /// # Ok(()) }
 /// ```
 #[must_use = "nothing happens before it is awaited"]
@@ -77,12 +78,17 @@ impl<'a, T> Aggregate<'a, T> {
     /// The server's plan for the command that this would send now. What is pending is settled
     /// first, as it would be; nothing is locked.
     ///
-    /// ```no_run
+    /// ```
     /// # use bson::doc;
-    /// # async fn example(accounts: mongotx::Collection) -> mongotx::Result<()> {
+    /// # #[tokio::main]
+    /// # async fn main() -> mongotx::Result<()> {
+    /// # testkit::example!(client, accounts);
+    /// # accounts.insert_one(&doc! {"_id": 1, "branch": 1}).await?;
     /// use mongotx::Verbosity;
     ///
-    /// println!("{}", accounts.aggregate([doc! {"$match": {"branch": 1}}]).explain(Verbosity::QueryPlanner).await?);
+    /// let plan = accounts.aggregate([doc! {"$match": {"branch": 1}}]).explain(Verbosity::QueryPlanner).await?;
+    /// println!("{plan}");
+    /// assert!(plan.to_string().contains("COLLSCAN")); // no index is used
     /// # Ok(()) }
     /// ```
     ///
@@ -98,10 +104,15 @@ impl<'a, T> Aggregate<'a, T> {
 
     /// Sets the type of the documents that are answered. Default: `Document`.
     ///
-    /// ```no_run
+    /// ```
     /// # use bson::doc;
-    /// # async fn example(accounts: mongotx::Collection) -> mongotx::Result<()> {
-    /// let bytes = accounts.aggregate([doc! {"$limit": 1}]).with_type::<bson::RawDocumentBuf>().await?;
+    /// # #[tokio::main]
+    /// # async fn main() -> mongotx::Result<()> {
+    /// # testkit::example!(client, accounts);
+    /// # accounts.insert_one(&doc! {"_id": 1}).await?;
+    /// let mut bytes = accounts.aggregate([doc! {"$limit": 1}]).with_type::<bson::RawDocumentBuf>().await?;
+    /// let first = bytes.next().await?.expect("there is a document");
+    /// assert_eq!(first.get_i32("_id").unwrap(), 1);
     /// # Ok(()) }
     /// ```
     pub fn with_type<U>(self) -> Aggregate<'a, U> {

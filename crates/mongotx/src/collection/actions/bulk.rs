@@ -68,14 +68,19 @@ impl WriteModel {
 
 /// Several writes, made by [`crate::Collection::bulk_write`].
 ///
-/// ```no_run
-/// # async fn example(accounts: mongotx::Collection, models: Vec<mongotx::WriteModel>) -> mongotx::Result<()> {
+/// ```
+/// # use bson::doc;
+/// # #[tokio::main]
+/// # async fn main() -> mongotx::Result<()> {
+/// # testkit::example!(client, accounts);
+/// use mongotx::WriteModel;
+///
+/// let models = [1, 1, 2].map(|id| WriteModel::InsertOne { document: doc! {"_id": id} });
 /// match accounts.bulk_write(models).ordered(false).await {
-///     Ok(done) => println!("modified {}", done.modified_count),
+///     Ok(done) => println!("inserted {}", done.inserted_count),
 ///     Err(error) => {
-///         for refused in error.write_errors() {
-///             println!("write {}: {}", refused.index, refused.message);
-///         }
+///         let refused = &error.write_errors()[0];
+///         assert_eq!((refused.index, refused.code), (1, 11_000)); // the second write: its `_id` is taken
 ///     }
 /// }
 /// # Ok(()) }

@@ -18,10 +18,15 @@ use crate::{
 
 /// An exact count, made by [`crate::Collection::count_documents`].
 ///
-/// ```no_run
+/// ```
 /// # use bson::doc;
-/// # async fn example(accounts: mongotx::Collection) -> mongotx::Result<()> {
+/// # #[tokio::main]
+/// # async fn main() -> mongotx::Result<()> {
+/// # testkit::example!(client, accounts);
+/// accounts.create_index(doc! {"branch": 1}).await?;
+/// accounts.insert_many(&[doc! {"branch": 1}, doc! {"branch": 2}]).await?;
 /// let at_most_1000 = accounts.count_documents(doc! {"branch": 1}).limit(1_000).hint("branch_1").await?;
+/// assert_eq!(at_most_1000, 1);
 /// # Ok(()) }
 /// ```
 #[must_use = "nothing happens before it is awaited"]
@@ -64,9 +69,11 @@ impl<'a> IntoFuture for Count<'a> {
 
 /// A count by metadata, made by [`crate::Collection::estimated_document_count`].
 ///
-/// ```no_run
-/// # async fn example(accounts: mongotx::Collection) -> mongotx::Result<()> {
-/// let about = accounts.estimated_document_count().await?;
+/// ```
+/// # #[tokio::main]
+/// # async fn main() -> mongotx::Result<()> {
+/// # testkit::example!(client, accounts);
+/// assert_eq!(accounts.estimated_document_count().await?, 0); // where there is no collection
 /// # Ok(()) }
 /// ```
 #[must_use = "nothing happens before it is awaited"]

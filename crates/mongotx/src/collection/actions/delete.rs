@@ -16,12 +16,18 @@ use crate::{
 
 /// A deletion, made by [`crate::Collection::delete_one`] and [`crate::Collection::delete_many`].
 ///
-/// ```no_run
+/// ```
 /// # use bson::doc;
-/// # async fn example(accounts: mongotx::Collection, mut session: mongotx::Session) -> mongotx::Result<()> {
+/// # #[tokio::main]
+/// # async fn main() -> mongotx::Result<()> {
+/// # testkit::example!(client, accounts);
+/// # let mut session = client.session();
+/// # accounts.create_index(doc! {"closed": 1}).await?;
+/// # accounts.insert_one(&doc! {"_id": 1, "closed": true}).await?;
 /// session.begin()?;
 /// let deleted = accounts.delete_many(doc! {"closed": true}).hint("closed_1").session(&mut session).await?;
 /// session.commit().await?;
+/// assert_eq!(deleted, 1);
 /// # Ok(()) }
 /// ```
 #[must_use = "nothing happens before it is awaited"]

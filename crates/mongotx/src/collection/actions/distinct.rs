@@ -19,11 +19,16 @@ use crate::{
 
 /// The distinct values of a field, made by [`crate::Collection::distinct`].
 ///
-/// ```no_run
+/// ```
 /// # use bson::doc;
-/// # async fn example(accounts: mongotx::Collection) -> mongotx::Result<()> {
+/// # #[tokio::main]
+/// # async fn main() -> mongotx::Result<()> {
+/// # testkit::example!(client, accounts);
+/// # let account = |name: &str| doc! {"branch": 1, "owner": {"name": name}};
+/// # accounts.insert_many(&[account("Ann"), account("ann"), account("Bob")]).await?;
 /// let ignoring_case = doc! {"locale": "en", "strength": 2};
 /// let names = accounts.distinct("owner.name", doc! {"branch": 1}).collation(ignoring_case).await?;
+/// assert_eq!(names.len(), 2); // Ann and Bob
 /// # Ok(()) }
 /// ```
 #[must_use = "nothing happens before it is awaited"]

@@ -25,9 +25,13 @@ use crate::{
 
 /// A query, made by [`crate::Collection::find`].
 ///
-/// ```no_run
+/// ```
 /// # use bson::doc;
-/// # async fn example(accounts: mongotx::Collection, mut session: mongotx::Session) -> mongotx::Result<()> {
+/// # #[tokio::main]
+/// # async fn main() -> mongotx::Result<()> {
+/// # testkit::example!(client, accounts);
+/// # let mut session = client.session();
+/// # accounts.insert_many(&[doc! {"_id": 1, "owner": "ann", "balance": -3}, doc! {"_id": 2, "balance": 7}]).await?;
 /// session.begin()?;
 /// let overdrawn = accounts
 ///     .find(doc! {"balance": {"$lt": 0}})
@@ -39,6 +43,7 @@ use crate::{
 ///     .try_collect()
 ///     .await?;
 /// session.commit().await?;
+/// assert_eq!(overdrawn, [doc! {"_id": 1, "owner": "ann"}]);
 /// # Ok(()) }
 /// ```
 #[must_use = "nothing happens before it is awaited"]
@@ -87,10 +92,15 @@ impl<'a, T> Find<'a, T> {
     /// refused after an own write in the collection, beside documents that cannot be finished, and
     /// on views.
     ///
-    /// ```no_run
+    /// ```
     /// # use bson::doc;
-    /// # async fn example(accounts: mongotx::Collection) -> mongotx::Result<()> {
+    /// # #[tokio::main]
+    /// # async fn main() -> mongotx::Result<()> {
+    /// # testkit::example!(client, accounts);
+    /// # accounts.create_index(doc! {"branch": 1}).await?;
+    /// # accounts.insert_many(&[doc! {"branch": 5}, doc! {"branch": 15}, doc! {"branch": 25}]).await?;
     /// let range = accounts.find(doc! {}).hint("branch_1").min(doc! {"branch": 10}).max(doc! {"branch": 20}).await?;
+    /// assert_eq!(range.try_collect().await?.len(), 1);
     /// # Ok(()) }
     /// ```
     pub fn min(mut self, key: Document) -> Self {
@@ -100,10 +110,15 @@ impl<'a, T> Find<'a, T> {
 
     /// Sets the key of the hinted index before which reading ends.
     ///
-    /// ```no_run
+    /// ```
     /// # use bson::doc;
-    /// # async fn example(accounts: mongotx::Collection) -> mongotx::Result<()> {
+    /// # #[tokio::main]
+    /// # async fn main() -> mongotx::Result<()> {
+    /// # testkit::example!(client, accounts);
+    /// # accounts.create_index(doc! {"branch": 1}).await?;
+    /// # accounts.insert_many(&[doc! {"branch": 15}, doc! {"branch": 20}]).await?;
     /// let range = accounts.find(doc! {}).hint("branch_1").max(doc! {"branch": 20}).await?;
+    /// assert_eq!(range.try_collect().await?.len(), 1); // 20 itself is not in it
     /// # Ok(()) }
     /// ```
     pub fn max(mut self, key: Document) -> Self {
@@ -113,10 +128,15 @@ impl<'a, T> Find<'a, T> {
 
     /// Returns the keys of the index that is used, in place of the documents.
     ///
-    /// ```no_run
+    /// ```
     /// # use bson::doc;
-    /// # async fn example(accounts: mongotx::Collection) -> mongotx::Result<()> {
-    /// let keys = accounts.find(doc! {"branch": 1}).hint("branch_1").return_key().await?;
+    /// # #[tokio::main]
+    /// # async fn main() -> mongotx::Result<()> {
+    /// # testkit::example!(client, accounts);
+    /// # accounts.create_index(doc! {"branch": 1}).await?;
+    /// # accounts.insert_one(&doc! {"_id": 7, "branch": 1}).await?;
+    /// let keys = accounts.find(doc! {"branch": 1}).hint("branch_1").return_key().await?.try_collect().await?;
+    /// assert_eq!(keys, [doc! {"branch": 1}]);
     /// # Ok(()) }
     /// ```
     pub fn return_key(mut self) -> Self {
@@ -126,10 +146,14 @@ impl<'a, T> Find<'a, T> {
 
     /// Returns each document with `$recordId`, the number under which the server stores it.
     ///
-    /// ```no_run
+    /// ```
     /// # use bson::doc;
-    /// # async fn example(accounts: mongotx::Collection) -> mongotx::Result<()> {
-    /// let numbered = accounts.find(doc! {}).show_record_id().await?;
+    /// # #[tokio::main]
+    /// # async fn main() -> mongotx::Result<()> {
+    /// # testkit::example!(client, accounts);
+    /// # accounts.insert_one(&doc! {"_id": 7}).await?;
+    /// let numbered = accounts.find(doc! {}).show_record_id().await?.try_collect().await?;
+    /// assert!(numbered[0].contains_key("$recordId"));
     /// # Ok(()) }
     /// ```
     pub fn show_record_id(mut self) -> Self {
@@ -144,12 +168,15 @@ impl<'a, T> Find<'a, T> {
     /// The server's plan for the command that this would send now. What is pending is settled
     /// first, as it would be; nothing is locked.
     ///
-    /// ```no_run
+    /// ```
     /// # use bson::doc;
-    /// # async fn example(accounts: mongotx::Collection) -> mongotx::Result<()> {
+    /// # #[tokio::main]
+    /// # async fn main() -> mongotx::Result<()> {
+    /// # testkit::example!(client, accounts);
     /// use mongotx::Verbosity;
     ///
-    /// println!("{}", accounts.find(doc! {"branch": 1}).explain(Verbosity::ExecutionStats).await?);
+    /// let plan = accounts.find(doc! {"branch": 1}).explain(Verbosity::ExecutionStats).await?;
+    /// assert!(plan.to_string().contains("executionStats"));
     /// # Ok(()) }
     /// ```
     ///
@@ -176,10 +203,14 @@ impl<'a, T: DeserializeOwned + 'static> IntoFuture for Find<'a, T> {
 
 /// A query for one document, made by [`crate::Collection::find_one`].
 ///
-/// ```no_run
+/// ```
 /// # use bson::doc;
-/// # async fn example(accounts: mongotx::Collection) -> mongotx::Result<()> {
+/// # #[tokio::main]
+/// # async fn main() -> mongotx::Result<()> {
+/// # testkit::example!(client, accounts);
+/// # accounts.insert_one(&doc! {"_id": 7, "branch": 1, "opened": 2020, "owner": "ann"}).await?;
 /// let oldest = accounts.find_one(doc! {"branch": 1}).sort(doc! {"opened": 1}).projection(doc! {"owner": 1}).await?;
+/// assert_eq!(oldest, Some(doc! {"_id": 7, "owner": "ann"}));
 /// # Ok(()) }
 /// ```
 #[must_use = "nothing happens before it is awaited"]

@@ -23,9 +23,11 @@ use crate::{
 /// `findAndModify` with an update or a replacement, made by
 /// [`crate::Collection::find_one_and_update`] and [`crate::Collection::find_one_and_replace`].
 ///
-/// ```no_run
+/// ```
 /// # use bson::doc;
-/// # async fn example(counters: mongotx::Collection) -> mongotx::Result<()> {
+/// # #[tokio::main]
+/// # async fn main() -> mongotx::Result<()> {
+/// # testkit::example!(client, counters);
 /// use mongotx::ReturnDocument;
 ///
 /// let next = counters
@@ -33,6 +35,7 @@ use crate::{
 ///     .upsert(true)
 ///     .return_document(ReturnDocument::After)
 ///     .await?;
+/// assert_eq!(next, Some(doc! {"_id": "orders", "n": 1}));
 /// # Ok(()) }
 /// ```
 #[must_use = "nothing happens before it is awaited"]
@@ -94,13 +97,13 @@ impl<T> FindOneAndUpdate<'_, T> {
     /// Runs the action, and answers with the document whether one was found or inserted, as
     /// `lastErrorObject` does in MongoDB.
     ///
-    /// ```no_run
+    /// ```
     /// # use bson::doc;
-    /// # async fn example(counters: mongotx::Collection) -> mongotx::Result<()> {
+    /// # #[tokio::main]
+    /// # async fn main() -> mongotx::Result<()> {
+    /// # testkit::example!(client, counters);
     /// let done = counters.find_one_and_update(doc! {"_id": "orders"}, doc! {"$inc": {"n": 1}}).upsert(true).in_full().await?;
-    /// if let Some(id) = done.upserted_id {
-    ///     println!("{id} is new");
-    /// }
+    /// assert_eq!(done.upserted_id, Some("orders".into()));
     /// # Ok(()) }
     /// ```
     ///
@@ -130,10 +133,14 @@ fn decode<T: DeserializeOwned + 'static>(done: Modified) -> Result<Option<T>> {
 
 /// `findAndModify` that deletes, made by [`crate::Collection::find_one_and_delete`].
 ///
-/// ```no_run
+/// ```
 /// # use bson::doc;
-/// # async fn example(tickets: mongotx::Collection) -> mongotx::Result<()> {
+/// # #[tokio::main]
+/// # async fn main() -> mongotx::Result<()> {
+/// # testkit::example!(client, tickets);
+/// # tickets.insert_one(&doc! {"_id": 1, "opened": 2020, "state": "done"}).await?;
 /// let oldest = tickets.find_one_and_delete(doc! {"state": "done"}).sort(doc! {"opened": 1}).await?;
+/// assert_eq!(oldest, Some(doc! {"_id": 1, "opened": 2020, "state": "done"}));
 /// # Ok(()) }
 /// ```
 #[must_use = "nothing happens before it is awaited"]
@@ -171,11 +178,13 @@ impl<T> FindOneAndDelete<'_, T> {
     /// Runs the action, and answers with the document whether one was found or inserted, as
     /// `lastErrorObject` does in MongoDB.
     ///
-    /// ```no_run
+    /// ```
     /// # use bson::doc;
-    /// # async fn example(tickets: mongotx::Collection) -> mongotx::Result<()> {
+    /// # #[tokio::main]
+    /// # async fn main() -> mongotx::Result<()> {
+    /// # testkit::example!(client, tickets);
     /// let done = tickets.find_one_and_delete(doc! {"state": "done"}).in_full().await?;
-    /// println!("found one: {}", done.matched);
+    /// assert!(!done.matched); // there is none
     /// # Ok(()) }
     /// ```
     ///

@@ -16,12 +16,16 @@ use crate::{
 
 /// The insertion of one document, made by [`crate::Collection::insert_one`].
 ///
-/// ```no_run
+/// ```
 /// # use bson::doc;
-/// # async fn example(accounts: mongotx::Collection, mut session: mongotx::Session) -> mongotx::Result<()> {
+/// # #[tokio::main]
+/// # async fn main() -> mongotx::Result<()> {
+/// # testkit::example!(client, accounts);
+/// # let mut session = client.session();
 /// session.begin()?;
 /// accounts.insert_one(&doc! {"_id": 3, "balance": 0}).session(&mut session).await?;
 /// session.commit().await?;
+/// assert_eq!(accounts.count_documents(doc! {"_id": 3}).await?, 1);
 /// # Ok(()) }
 /// ```
 #[must_use = "nothing happens before it is awaited"]
@@ -67,13 +71,14 @@ impl<'a> IntoFuture for InsertOne<'a> {
 
 /// The insertion of several documents, made by [`crate::Collection::insert_many`].
 ///
-/// ```no_run
+/// ```
 /// # use bson::doc;
-/// # async fn example(accounts: mongotx::Collection) -> mongotx::Result<()> {
+/// # #[tokio::main]
+/// # async fn main() -> mongotx::Result<()> {
+/// # testkit::example!(client, accounts);
 /// let done = accounts.insert_many(&[doc! {"_id": 1}, doc! {"_id": 1}, doc! {"_id": 2}]).ordered(false).await;
-/// if let Err(error) = done {
-///     assert_eq!(error.write_errors()[0].index, 1); // the second document: its `_id` is taken
-/// }
+/// let error = done.expect_err("two documents have the same `_id`");
+/// assert_eq!(error.write_errors()[0].index, 1); // the second document
 /// # Ok(()) }
 /// ```
 #[must_use = "nothing happens before it is awaited"]

@@ -20,14 +20,19 @@ use crate::{
 /// An update or a replacement, made by [`crate::Collection::update_one`],
 /// [`crate::Collection::update_many`] and [`crate::Collection::replace_one`].
 ///
-/// ```no_run
+/// ```
 /// # use bson::doc;
-/// # async fn example(orders: mongotx::Collection) -> mongotx::Result<()> {
+/// # #[tokio::main]
+/// # async fn main() -> mongotx::Result<()> {
+/// # testkit::example!(client, orders);
+/// # let line = |due: i64| doc! {"due": bson::DateTime::from_millis(due)};
+/// # orders.insert_one(&doc! {"_id": 1, "state": "open", "lines": [line(0), line(i64::MAX)]}).await?;
 /// let late = doc! {"line.due": {"$lt": bson::DateTime::now()}};
 /// orders
 ///     .update_many(doc! {"state": "open"}, doc! {"$set": {"lines.$[line].late": true}})
 ///     .array_filters([late])
 ///     .await?;
+/// assert_eq!(orders.count_documents(doc! {"lines.0.late": true, "lines.1.late": null}).await?, 1);
 /// # Ok(()) }
 /// ```
 #[must_use = "nothing happens before it is awaited"]

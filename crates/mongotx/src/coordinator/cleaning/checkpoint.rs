@@ -65,6 +65,26 @@ struct ToldDecided {
 }
 
 /// Transactions are held until this ends ([`Checkpoint::end`]). Dropped, it ends in the background.
+///
+/// ```
+/// # use bson::doc;
+/// # #[tokio::main]
+/// # async fn main() -> mongotx::Result<()> {
+/// # testkit::example!(client, accounts);
+/// # client.session().with_transaction(async |session| accounts.insert_one(&doc! {"_id": 1}).session(session).await).await?;
+/// let checkpoint = client.checkpoint().await?;
+/// assert!(checkpoint.settled().collections.contains(accounts.namespace()));
+///
+/// let copied = async { accounts.find(doc! {}).await?.try_collect().await };
+/// let copy = tokio::select! {
+///     copy = copied => copy?,
+///     reason = checkpoint.until_broken() => panic!("copy again, this copy is of several moments: {reason}"),
+/// };
+/// let ended = checkpoint.end().await?;
+/// assert_eq!((ended.broken, ended.late), (None, 0)); // the copy is of one moment
+/// assert_eq!(copy, [doc! {"_id": 1}]);
+/// # Ok(()) }
+/// ```
 #[must_use = "transactions are held as long as it lives"]
 pub struct Checkpoint {
     checkpoints: Arc<Checkpoints>,

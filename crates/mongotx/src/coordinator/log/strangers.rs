@@ -61,10 +61,21 @@ pub(crate) async fn note_database(server: &Server, database: &str) {
 /// tools and tests that keep their records in a database of their own: shut all clients down
 /// before.
 ///
-/// ```no_run
-/// # async fn example(driver: mongodb::Client, client: mongotx::Client) -> Result<(), Box<dyn std::error::Error>> {
+/// ```
+/// # #[tokio::main]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let server = testkit::Server::standalone().await?;
+/// # let uri = &server.uri();
+/// use mongotx::{Client, ClientOptions};
+///
+/// let options = ClientOptions { tx_database: "records_of_a_test".to_owned(), ..ClientOptions::default() };
+/// let client = Client::connect_with(uri, options).await?;
+/// // The tests run here.
 /// client.shutdown().await?;
+///
+/// let driver = mongodb::Client::with_uri_str(uri).await?;
 /// mongotx::drop_record_database(&driver, "records_of_a_test").await?;
+/// assert!(!driver.list_database_names().await?.contains(&"records_of_a_test".to_owned()));
 /// # Ok(()) }
 /// ```
 ///

@@ -33,7 +33,13 @@ const OF_GATEWAYS: [&str; 3] = ["writes", "activity", "gateways"];
 
 /// Returns true if a collection of this name belongs to MongoTx, where it lies in the database of
 /// the records ([`crate::ClientOptions::tx_database`]): it holds records of clients or of gateways,
-/// and no documents of the application.
+/// and no documents of the application. A program that copies or lists an application's data leaves
+/// them out.
+///
+/// ```
+/// assert!(mongotx::is_own_collection("txs"));
+/// assert!(!mongotx::is_own_collection("accounts"));
+/// ```
 pub fn is_own_collection(name: &str) -> bool {
     [TXS, EVENTS, GUARDS, CHECKPOINT, DEPLOYMENT, ORPHANS].contains(&name) || OF_GATEWAYS.contains(&name)
 }
