@@ -30,6 +30,37 @@ const MOST_NAME_BYTES: usize = 100;
 
 /// A gateway that runs. Dropping it ends all its connections as they are; [`Gateway::shutdown`]
 /// waits for them.
+///
+/// ```
+/// # #[tokio::main]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let server = testkit::Server::standalone().await?;
+/// # let uri = server.uri();
+/// use std::time::Duration;
+///
+/// use bson::{Document, doc};
+/// use mongotx_gateway::{Gateway, GatewayOptions};
+///
+/// // Port 0 takes a free one.
+/// let options = GatewayOptions { uri, listen: Some("127.0.0.1:0".parse()?), ..GatewayOptions::default() };
+/// let gateway = Gateway::start(options).await?;
+/// let address = gateway.address().expect("it listens");
+///
+/// // Any driver has transactions now.
+/// let driver = mongodb::Client::with_uri_str(format!("mongodb://{address}")).await?;
+/// let accounts = driver.database("bank").collection::<Document>("accounts");
+/// let mut session = driver.start_session().await?;
+/// session.start_transaction().await?;
+/// accounts.insert_one(doc! {"_id": 1}).session(&mut session).await?;
+/// accounts.insert_one(doc! {"_id": 2}).session(&mut session).await?;
+/// session.commit_transaction().await?;
+/// assert_eq!(accounts.count_documents(doc! {}).await?, 2);
+///
+/// assert!(gateway.flush(Duration::from_secs(60)).await);
+/// assert_eq!(gateway.metrics().commits, 1);
+/// gateway.shutdown(Duration::from_secs(10)).await?;
+/// # Ok(()) }
+/// ```
 pub struct Gateway {
     server: Arc<Server>,
     address: Option<SocketAddr>,
@@ -38,6 +69,18 @@ pub struct Gateway {
 }
 
 /// A gateway could not be started.
+///
+/// ```
+/// # #[tokio::main]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// use mongotx_gateway::{Gateway, GatewayOptions, StartError};
+///
+/// let open = GatewayOptions { listen: Some("0.0.0.0:27117".parse()?), ..GatewayOptions::default() };
+/// let refused = Gateway::start(open).await.err().expect("nobody has to log in");
+/// assert!(matches!(refused, StartError::Exposed { .. }));
+/// assert!(!refused.is_unreachable()); // trying again would not help
+/// # Ok(()) }
+/// ```
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum StartError {
@@ -178,6 +221,23 @@ impl Gateway {
     /// Sets new limits and waits, for connections and commands that come later. A client that has
     /// more than a limit allows keeps it until it ends by itself. The number of connections to the
     /// server, and the wait for one, stay as they were.
+    ///
+    /// ```
+    /// # #[tokio::main]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let server = testkit::Server::standalone().await?;
+    /// # let uri = server.uri();
+    /// use std::time::Duration;
+    ///
+    /// use mongotx_gateway::{Gateway, GatewayOptions};
+    ///
+    /// let options = GatewayOptions { uri, ..GatewayOptions::default() };
+    /// let mut tuning = options.tuning();
+    /// let gateway = Gateway::start(options).await?;
+    /// tuning.slow = Some(Duration::from_millis(100)); // log commands that take longer, from now on
+    /// gateway.tune(tuning);
+    /// # Ok(()) }
+    /// ```
     pub fn tune(&self, tuning: Tuning) {
         self.server.tune(tuning);
     }
@@ -235,6 +295,26 @@ impl Gateway {
     }
 
     /// Carries out a command without the network in between.
+    ///
+    /// ```
+    /// # #[tokio::main]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let server = testkit::Server::standalone().await?;
+    /// # let uri = server.uri();
+    /// use bson::doc;
+    /// use mongotx_gateway::{Gateway, GatewayOptions, Request};
+    ///
+    /// let gateway = Gateway::start(GatewayOptions { uri, ..GatewayOptions::default() }).await?;
+    /// let connection = gateway.connect();
+    /// let count = Request::of(&doc! {"count": "accounts", "$db": "bank"})?;
+    /// let reply = gateway.run_command(&connection, &count).await;
+    /// assert!(reply.is_ok() && reply.body().get_i32("n")? == 0);
+    ///
+    /// let unknown = Request::of(&doc! {"shutDownAll": 1, "$db": "admin"})?;
+    /// assert!(!gateway.run_command(&connection, &unknown).await.is_ok());
+    /// gateway.disconnect(&connection).await;
+    /// # Ok(()) }
+    /// ```
     pub async fn run_command(&self, connection: &Connection, request: &Request) -> Reply {
         dispatch::run(&self.server.context, connection, &Arc::new(request.clone())).await
     }

@@ -8,6 +8,16 @@ pub use mongowire::{Request, Sequence};
 use crate::error::{CommandError, code};
 
 /// A command as one document, with its document sequences.
+///
+/// ```
+/// use bson::{doc, rawdoc};
+/// use mongotx_gateway::{Request, Sequence, Whole};
+///
+/// let beside = Sequence::new("documents", &[doc! {"_id": 1}])?;
+/// let insert = Request::of_parts(rawdoc! {"insert": "accounts", "$db": "bank"}, vec![beside], None)?;
+/// assert_eq!(insert.to_document()?, doc! {"insert": "accounts", "$db": "bank", "documents": [{"_id": 1}]});
+/// # Ok::<(), mongotx_gateway::error::CommandError>(())
+/// ```
 pub trait Whole {
     /// The command as one document: the sequences stand in it as arrays, after the body's own
     /// fields.

@@ -60,6 +60,16 @@ pub mod code {
 }
 
 /// A command that was not carried out.
+///
+/// ```
+/// use mongowire::error::{CommandError, code};
+///
+/// let refused = CommandError::new(code::FAILED_TO_PARSE, "limit: is no number");
+/// let answer = refused.label("TransientTransactionError").to_document();
+/// assert_eq!(answer.get_i32("code").unwrap(), 9);
+/// assert_eq!(answer.get_str("codeName").unwrap(), "FailedToParse");
+/// assert!(answer.contains_key("errorLabels"));
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CommandError {
     /// Code that programs decide by.

@@ -34,6 +34,31 @@ pub struct PoolLimits {
 }
 
 /// Connections to one server, which are closed when the pool is dropped.
+///
+/// ```
+/// # #[tokio::main]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let server = testkit::Server::standalone().await?;
+/// # let port = server.port();
+/// use std::{sync::Arc, time::Duration};
+///
+/// use bson::rawdoc;
+/// use mongowire::{Address, Pool, PoolLimits, Settings};
+///
+/// let settings = Settings::new(Address::Tcp("127.0.0.1".to_owned(), port));
+/// let limits = PoolLimits { most: 10, wait: Duration::from_secs(5), idle: None };
+/// let pool = Pool::new(settings, limits, Arc::default());
+///
+/// let mut connection = pool.get().await?;
+/// assert!(connection.is_new());
+/// let limit = Duration::from_secs(60);
+/// let answer = connection.run_command(Some("admin"), &rawdoc! {"ping": 1}, &[], limit).await?;
+/// assert_eq!(answer.get_f64("ok")?, 1.0);
+///
+/// drop(connection); // it goes back to the pool
+/// assert!(!pool.get().await?.is_new());
+/// # Ok(()) }
+/// ```
 pub struct Pool {
     limits: PoolLimits,
     /// Counts connections that began to be opened; shared by all pools to a server ([`Pool::new`]).

@@ -12,6 +12,22 @@ use crate::check;
 use crate::error::{CommandError, code};
 
 /// A command that is sent to a server: a body, and document sequences beside it.
+///
+/// ```
+/// use bson::{doc, rawdoc};
+/// use mongowire::{Request, Sequence, error::code};
+///
+/// // The documents of an insert come beside its body.
+/// let documents = Sequence::new("documents", &[doc! {"_id": 1}, doc! {"_id": 2}])?;
+/// let insert = Request::of_parts(rawdoc! {"insert": "orders", "$db": "shop"}, vec![documents], None)?;
+/// assert_eq!((insert.name(), insert.database()), ("insert", "shop"));
+/// assert_eq!(insert.sequences()[0].documents().count(), 2);
+///
+/// // What cannot be carried out is answered with an error of MongoDB.
+/// let refused = Request::of(&doc! {"ping": 1}).unwrap_err();
+/// assert_eq!(refused.code, code::MISSING_DATABASE);
+/// # Ok::<(), mongowire::error::CommandError>(())
+/// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct Request {
     body: RawDocumentBuf,

@@ -20,6 +20,13 @@ const DEFAULT_PORT: u16 = 27017;
 const CONNECT_LIMIT: Duration = Duration::from_secs(10);
 
 /// Address of a server, by TCP or by a Unix domain socket.
+///
+/// ```
+/// use mongowire::Address;
+///
+/// assert_eq!(Address::parse("[::1]:27018"), Some(Address::Tcp("::1".to_owned(), 27018)));
+/// assert_eq!(Address::parse("db.example").unwrap().to_string(), "db.example:27017");
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Address {
     /// A host, by its name or number, and a port.
@@ -90,6 +97,21 @@ impl Settings {
     /// [`Greeting`].
     ///
     /// [`Greeting`]: crate::Greeting
+    ///
+    /// ```
+    /// # #[tokio::main]
+    /// # async fn main() -> mongodb::error::Result<()> {
+    /// use mongodb::options::ClientOptions;
+    /// use mongowire::Settings;
+    ///
+    /// let one = ClientOptions::parse("mongodb://ann:secret@127.0.0.1/?appName=shop").await?;
+    /// let settings = Settings::of_driver(&one).expect("one server, and a password");
+    /// assert_eq!(settings.login.as_ref().unwrap().source, "admin");
+    ///
+    /// let several = ClientOptions::parse("mongodb://one.example,two.example/?replicaSet=rs0").await?;
+    /// assert!(Settings::of_driver(&several).is_none()); // the driver has to find the primary
+    /// # Ok(()) }
+    /// ```
     pub fn of_driver(options: &ClientOptions) -> Option<Self> {
         let [host] = &options.hosts[..] else { return None };
         if options.load_balanced == Some(true) {

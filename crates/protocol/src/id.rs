@@ -78,6 +78,15 @@ impl ClientId {
 pub type Seq = u64;
 
 /// A transaction, unique for ever: no client id and no number is used twice.
+///
+/// ```
+/// use protocol::TxId;
+///
+/// let id: TxId = "000102030405060708090aff.42".parse()?;
+/// assert_eq!(id.seq, 42);
+/// assert_eq!(id.to_string(), "000102030405060708090aff.42");
+/// # Ok::<(), protocol::id::ParseTxIdError>(())
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct TxId {
     /// The client that runs the transaction.

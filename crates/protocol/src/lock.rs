@@ -53,6 +53,16 @@ pub enum Encounter {
 /// Returns how to treat the write lock of a document whose writer has `status`; the status must be
 /// read *after* the document. Departs from figure 7 of paper 000, whose lines 16-22 are the wrong
 /// way round.
+///
+/// ```
+/// use protocol::{ClientId, LockState, Repair, TxId, TxStatus, lock::{Encounter, meet_writer}};
+///
+/// let writer = TxId { client: ClientId([2; 12]), seq: 9 };
+/// let inserted = LockState { writer: Some(writer), insert: true, ..LockState::default() };
+/// assert_eq!(meet_writer(&inserted, TxStatus::Active), Encounter::Active);
+/// assert_eq!(meet_writer(&inserted, TxStatus::Committed), Encounter::Repair(Repair::ReplaceWithUnsafe));
+/// assert_eq!(meet_writer(&inserted, TxStatus::RolledBack), Encounter::Repair(Repair::Delete));
+/// ```
 pub fn meet_writer(lock: &LockState, status: TxStatus) -> Encounter {
     match status {
         TxStatus::Active => Encounter::Active,
@@ -74,6 +84,21 @@ pub fn roll_back(lock: &LockState) -> Repair {
 
 /// The version that transaction `me` sees, given the status of the writer, read after the document
 /// was fetched. `None` means that the document must be fetched again.
+///
+/// ```
+/// use protocol::{ClientId, LockState, TxId, TxStatus, Version, lock::visible_version};
+///
+/// let (me, rival) = (ClientId([1; 12]), ClientId([2; 12]));
+/// let (me, rival) = (TxId { client: me, seq: 1 }, TxId { client: rival, seq: 9 });
+/// let changed = LockState { writer: Some(rival), ..LockState::default() };
+/// let seen = |status| visible_version(&changed, Some(me), |_| status);
+///
+/// assert_eq!(seen(TxStatus::Active), Some(Version::Safe));
+/// assert_eq!(seen(TxStatus::Committed), Some(Version::Unsafe)); // decided, and not finished yet
+/// assert_eq!(seen(TxStatus::Finished), None); // fetch it again
+/// let own = visible_version(&changed, Some(rival), |_| unreachable!("a writer is not asked about itself"));
+/// assert_eq!(own, Some(Version::Unsafe));
+/// ```
 pub fn visible_version(lock: &LockState, me: Option<TxId>, status: impl FnOnce(TxId) -> TxStatus) -> Option<Version> {
     let Some(writer) = lock.writer else {
         return Some(Version::Safe);
@@ -94,6 +119,15 @@ pub fn visible_version(lock: &LockState, me: Option<TxId>, status: impl FnOnce(T
 /// Returns true if `me` may take the write lock as the document stands. The lock step itself must
 /// check this on the state that it changes, atomically, never on a state that was read before
 /// (figure 7 and section 4.4 of paper 000 leave it open).
+///
+/// ```
+/// use protocol::{ClientId, LockState, TxId, lock::{admits_reader, admits_writer}};
+///
+/// let (me, rival) = (TxId { client: ClientId([1; 12]), seq: 1 }, TxId { client: ClientId([2; 12]), seq: 1 });
+/// let read_by_both = LockState { readers: vec![me, rival], ..LockState::default() };
+/// assert!(admits_reader(&read_by_both, me));
+/// assert!(!admits_writer(&read_by_both, me)); // the rival relies on what it has read
+/// ```
 pub fn admits_writer(lock: &LockState, me: TxId) -> bool {
     lock.writer.is_none_or(|writer| writer == me) && lock.readers.iter().all(|reader| *reader == me)
 }

@@ -52,6 +52,20 @@ pub enum TxStatus {
 /// client that never registered, or whose record was removed after all its documents were clean. A
 /// document that was fetched before the removal may have been finished since, so it is fetched
 /// again; a lock that still carries the id then is dead.
+///
+/// ```
+/// use protocol::{ClientRecord, TxStatus, status::status_of};
+///
+/// let mut record = ClientRecord { low: 5, committed: [5].into(), rolled_back: [6].into(), ..Default::default() };
+/// let statuses = |record: &ClientRecord| [4, 5, 6, 7].map(|seq| status_of(Some(record), seq));
+/// assert_eq!(
+///     statuses(&record),
+///     [TxStatus::Finished, TxStatus::Committed, TxStatus::RolledBack, TxStatus::Active]
+/// );
+/// record.fenced = true; // a rival has found the lease expired
+/// assert_eq!(status_of(Some(&record), 7), TxStatus::RolledBack);
+/// assert_eq!(status_of(None, 7), TxStatus::Finished);
+/// ```
 pub fn status_of(record: Option<&ClientRecord>, seq: Seq) -> TxStatus {
     let Some(record) = record else {
         return TxStatus::Finished;

@@ -4,6 +4,14 @@
 //! A transaction first *places* a value (it becomes pending, which the mirrored index may refuse),
 //! then *checks* which other documents have it in their safe version. The holder that it meets on
 //! either way decides how it goes on.
+//!
+//! ```
+//! use protocol::{TxStatus, unique::{Claim, Holder, value_is_pending, value_is_safe}};
+//!
+//! assert_eq!(value_is_safe(Holder::Nobody), Claim::Duplicate); // a clean document has the value
+//! assert_eq!(value_is_pending(Holder::Rival(TxStatus::Active)), Claim::Conflict); // it may roll back
+//! assert_eq!(value_is_safe(Holder::Mine), Claim::Free); // the transaction itself gives the value up
+//! ```
 
 use crate::{id::TxId, status::TxStatus};
 

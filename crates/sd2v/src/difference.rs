@@ -100,6 +100,16 @@ impl Difference {
 
 /// The difference between two versions of one document. `None`: it cannot be described, because
 /// fields have another order, or a name that is no part of a path.
+///
+/// ```
+/// use bson::doc;
+/// use sd2v::difference::difference;
+///
+/// let (before, after) = (doc! {"_id": 1, "balance": 10, "late": true}, doc! {"_id": 1, "balance": 15});
+/// let changes = difference(&before, &after).expect("the fields have the same order");
+/// assert_eq!((&changes.updated, changes.removed.as_slice()), (&doc! {"balance": 15}, &["late".to_owned()][..]));
+/// assert_eq!(changes.apply(&before), Some(after));
+/// ```
 pub fn difference(before: &Document, after: &Document) -> Option<Difference> {
     let found = of_documents("", before, after)?;
     let told = found.apply(before)?;

@@ -37,6 +37,18 @@ pub fn guarded(update: &Bson) -> Bson {
 /// Guards an `insert`, `update` or `findAndModify` that goes to the server as it came. What is
 /// malformed stays so, for the server to refuse.
 ///
+/// ```
+/// use bson::doc;
+/// use sd2v::{Error, guard::guard_command};
+///
+/// let mut command = doc! {"insert": "logs", "documents": [{"line": 1}]};
+/// guard_command("insert", &mut command)?;
+///
+/// let mut reserved = doc! {"insert": "logs", "documents": [{"_xTxId": 1}]};
+/// assert!(matches!(guard_command("insert", &mut reserved), Err(Error::Reserved { .. })));
+/// # Ok::<(), Error>(())
+/// ```
+///
 /// # Errors
 /// [`Error::Reserved`], naming the field.
 pub fn guard_command(name: &str, command: &mut Document) -> Result<(), Error> {

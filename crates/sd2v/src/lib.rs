@@ -26,6 +26,37 @@
 //! - [`view`]: aggregation stages that map each stored document to the version a transaction may
 //!   see.
 //!
+//! A balance of 10 is raised by 5:
+//!
+//! ```
+//! use bson::doc;
+//! use sd2v::{
+//!     names::{UNSAFE, WRITER, tx_id_to_bson},
+//!     statement::{OwnReadLock, lock_copy},
+//!     stored::{extract, whole_lock_state},
+//!     update::{Update, rewrite_update},
+//! };
+//! use protocol::{ClientId, LockState, TxId, TxStatus, Version, lock::visible_version};
+//!
+//! let writer = TxId { client: ClientId([1; 12]), seq: 7 };
+//!
+//! // Two statements of MongoDB's `update`: one locks a clean document, one changes the copy.
+//! let lock = lock_copy(doc! {"_id": 1}, writer, OwnReadLock::None, false);
+//! let change = rewrite_update(&Update::parse_update(doc! {"$inc": {"balance": 5}}.into())?)?;
+//! assert_eq!(change, doc! {"$inc": {"_unsafe.balance": 5}}.into());
+//! let copied = lock.get_array("u").unwrap()[0].as_document().unwrap().get_document("$set").unwrap();
+//! assert_eq!(copied.get_str(UNSAFE).unwrap(), "$$ROOT");
+//!
+//! // What the server stores then, and what transactions see of it.
+//! let stored = doc! {"_id": 1, "balance": 10, UNSAFE: {"_id": 1, "balance": 15}, WRITER: tx_id_to_bson(writer)};
+//! let locks = whole_lock_state(&stored)?;
+//! assert_eq!(locks, LockState { writer: Some(writer), ..LockState::default() });
+//! let seen = |status| visible_version(&locks, None, |_| status).and_then(|version| extract(stored.clone(), version));
+//! assert_eq!(seen(TxStatus::Active), Some(doc! {"_id": 1, "balance": 10}));
+//! assert_eq!(seen(TxStatus::Committed), Some(doc! {"_id": 1, "balance": 15}));
+//! # Ok::<(), sd2v::Error>(())
+//! ```
+//!
 //! What is *not* here: when a statement may be sent (`mongotx-protocol`), and sending it
 //! (`mongotx`).
 

@@ -184,6 +184,18 @@ pub fn change_unsafe(unsafe_query: Document, writer: TxId, change: Bson, multi: 
 
 /// Rolls forward: the unsafe version becomes the document. `query` narrows it to known `_id`s, or
 /// is empty.
+///
+/// ```
+/// use bson::doc;
+/// use protocol::{ClientId, Decided, TxId, TxStatus};
+/// use sd2v::statement::finish_replace;
+///
+/// let writer = TxId { client: ClientId([1; 12]), seq: 7 };
+/// assert!(Decided::by_status(writer, TxStatus::Active).is_none()); // nothing to be finished yet
+/// let committed = Decided::by_status(writer, TxStatus::Committed).unwrap();
+/// let statement = finish_replace(doc! {"_id": 1}, &[committed]).into_document();
+/// assert_eq!(statement.get_array("u").unwrap(), &[doc! {"$replaceWith": "$_unsafe"}.into()]);
+/// ```
 pub fn finish_replace(query: Document, writers: &[Decided]) -> RepairStatement {
     let mine = doc! {WRITER: ids_in(writers), REMOVE: {"$exists": false}};
     RepairStatement(doc! {"q": both(mine, query), "u": [{"$replaceWith": format!("${UNSAFE}")}], "multi": true})

@@ -140,6 +140,16 @@ fn invalid(message: &str) -> Error {
 ///
 /// A change of `_id` reaches the server as one, and the server refuses it (66, ImmutableField).
 ///
+/// ```
+/// use bson::doc;
+/// use sd2v::update::{Update, rewrite_update};
+///
+/// let update = Update::parse_update(doc! {"$push": {"lines": {"$each": [1, 2]}}, "$rename": {"a": "b"}}.into())?;
+/// let sent = doc! {"$push": {"_unsafe.lines": {"$each": [1, 2]}}, "$rename": {"_unsafe.a": "_unsafe.b"}};
+/// assert_eq!(rewrite_update(&update)?, sent.into());
+/// # Ok::<(), sd2v::Error>(())
+/// ```
+///
 /// # Errors
 /// Those of [`Update::check`]; [`Error::Unsupported`] for a replacement with an empty timestamp at
 /// its top level, and for a pipeline that reads `$$CURRENT` whole where it also binds it.

@@ -113,6 +113,20 @@ pub fn safe_filter_beside(filter: &Document, writer: TxId, bare_inserts: bool) -
 }
 
 /// The stages that replace each stored document by its visible version, `_id` first.
+///
+/// ```
+/// use bson::doc;
+/// use protocol::{ClientId, TxId};
+/// use sd2v::view::{map, select};
+///
+/// // A transaction's own view: its unsafe versions, and the safe ones of all others.
+/// let me = TxId { client: ClientId([1; 12]), seq: 7 };
+/// let mut pipeline = vec![select(&doc! {"balance": {"$lt": 0}}, &[me])];
+/// pipeline.extend(map(&[me]));
+/// pipeline.push(doc! {"$match": {"balance": {"$lt": 0}}}); // the application's filter, unchanged
+/// let stages: Vec<_> = pipeline.iter().flat_map(|stage| stage.keys()).collect();
+/// assert_eq!(stages, ["$match", "$replaceWith", "$unset", "$match"]);
+/// ```
 pub fn map(visible: &[TxId]) -> Vec<Document> {
     let visible: Vec<Bson> = visible.iter().copied().map(tx_id_to_bson).collect();
     let is_visible = doc! {"$in": [format!("${WRITER}"), {"$literal": visible}]};

@@ -20,6 +20,15 @@ use std::{fmt, str::FromStr};
 use crate::request::is_database_name;
 
 /// A role of a user, as in MongoDB.
+///
+/// ```
+/// use mongotx_gateway::Role;
+///
+/// let role: Role = "readWrite:bank".parse()?;
+/// assert_eq!(role, Role::ReadWrite("bank".to_owned()));
+/// assert!("readWrite".parse::<Role>().is_err()); // of which database?
+/// # Ok::<(), String>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[non_exhaustive]
 pub enum Role {

@@ -41,7 +41,22 @@ pub struct UsersError {
     pub reason: String,
 }
 
-/// The users of a gateway.
+/// The users of a gateway, as their file has them.
+///
+/// ```
+/// use mongotx_gateway::{Role, UserName, Users};
+///
+/// let folder = tempfile::tempdir()?;
+/// let file = folder.path().join("users.json");
+/// let ann = UserName { database: "admin".to_owned(), name: "ann".to_owned() };
+/// Users::change(&file, |users| users.add(ann.clone(), "secret", vec![Role::Read("bank".to_owned())]))?;
+/// Users::change(&file, |users| users.set_roles(&ann, vec![Role::ReadWrite("bank".to_owned())]))?;
+///
+/// let users = Users::read(&file)?;
+/// let listed: Vec<_> = users.list().collect();
+/// assert_eq!(listed, [(&ann, &[Role::ReadWrite("bank".to_owned())][..])]);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub struct Users {
     secret: Vec<u8>,
     users: BTreeMap<UserName, Arc<User>>,

@@ -76,6 +76,16 @@ pub fn prepare(stream: &TcpStream) {
 
 /// Reads exactly as many bytes as a message says it has.
 ///
+/// ```
+/// # #[tokio::main]
+/// # async fn main() -> std::io::Result<()> {
+/// let mut stream: &[u8] = b"payload of one message, and the next";
+/// assert_eq!(mongowire::read_payload(&mut stream, 7).await?, b"payload");
+/// let ended = mongowire::read_payload(&mut stream, 1_000).await.unwrap_err();
+/// assert_eq!(ended.kind(), std::io::ErrorKind::UnexpectedEof);
+/// # Ok(()) }
+/// ```
+///
 /// # Errors
 /// [`io::ErrorKind::UnexpectedEof`], and those of the reader.
 pub async fn read_payload<R: AsyncBufRead + Unpin>(reader: &mut R, bytes: usize) -> io::Result<Vec<u8>> {

@@ -54,6 +54,18 @@ impl OpCode {
 impl Header {
     /// Reads the header of a message.
     ///
+    /// ```
+    /// use mongowire::wire::{Header, OpCode, WireError};
+    ///
+    /// let bytes: Vec<u8> = [26_i32, 7, 0, 2013].into_iter().flat_map(i32::to_le_bytes).collect();
+    /// let header = Header::decode(bytes.first_chunk().unwrap())?;
+    /// assert_eq!((header.op_code, header.payload_bytes()), (OpCode::Msg, 10));
+    ///
+    /// // Text in front of a connection, such as HTTP, is no message.
+    /// assert!(matches!(Header::decode(b"GET / HTTP/1.1\r\n"), Err(WireError::Length(_))));
+    /// # Ok::<(), WireError>(())
+    /// ```
+    ///
     /// # Errors
     /// [`WireError::Length`], [`WireError::OpCode`]: the beginning of the next message, or the
     /// meaning of this one, is unknown.

@@ -12,6 +12,32 @@
 //! | `compressed` | `OP_COMPRESSED`: any of these, compressed |
 //! | `cursor` | reading bytes that may end anywhere |
 //!
+//! ```
+//! use bson::rawdoc;
+//! use mongowire::wire::{self, HEADER_BYTES, Header, op_msg};
+//!
+//! // A client's message, as it comes over a connection.
+//! let (body, nothing) = (rawdoc! {"ping": 1, "$db": "admin"}, rawdoc! {});
+//! let command =
+//!     op_msg::Command { request_id: 7, database: None, body: &body, appended: &nothing, sequences: &[] };
+//! let mut message = Vec::new();
+//! op_msg::encode_command(&command, &mut message);
+//!
+//! // The server reads the header first, then as many bytes as it says.
+//! let header = Header::decode(message.first_chunk::<HEADER_BYTES>().unwrap())?;
+//! let payload = &message[HEADER_BYTES..];
+//! assert_eq!(payload.len(), header.payload_bytes());
+//! let incoming = wire::decode(&header, payload)?;
+//! assert_eq!(incoming.request.unwrap().name(), "ping");
+//!
+//! // The answer has the form of the question.
+//! let answer = wire::encode(&rawdoc! {"ok": 1}, 1, header.request_id, incoming.form);
+//! let header = Header::decode(answer.first_chunk::<HEADER_BYTES>().unwrap())?;
+//! assert_eq!(header.response_to, 7);
+//! assert_eq!(op_msg::decode_answer(&header, &answer[HEADER_BYTES..])?, rawdoc! {"ok": 1});
+//! # Ok::<(), wire::WireError>(())
+//! ```
+//!
 //! The format is MongoDB's "Wire Protocol" specification, with the "OP_COMPRESSED" and "OP_MSG"
 //! specifications of its drivers.
 
@@ -165,6 +191,23 @@ pub fn encode(reply: &RawDocument, request_id: i32, response_to: i32, form: Form
 
 /// Compresses a message. One that cannot be compressed is left as it is, which every peer
 /// understands.
+///
+/// ```
+/// use bson::rawdoc;
+/// use mongowire::wire::{Compressor, HEADER_BYTES, Header, OpCode, compress, op_msg};
+///
+/// let (body, nothing) = (rawdoc! {"find": "a".repeat(1_000), "$db": "shop"}, rawdoc! {});
+/// let command =
+///     op_msg::Command { request_id: 7, database: None, body: &body, appended: &nothing, sequences: &[] };
+/// let mut message = Vec::new();
+/// op_msg::encode_command(&command, &mut message);
+///
+/// let compressed = compress(&message, Compressor::Zlib);
+/// assert!(compressed.len() < message.len());
+/// let header = Header::decode(compressed.first_chunk::<HEADER_BYTES>().unwrap())?;
+/// assert_eq!((header.op_code, header.request_id), (OpCode::Compressed, 7));
+/// # Ok::<(), mongowire::wire::WireError>(())
+/// ```
 pub fn compress(message: &[u8], compressor: Compressor) -> Vec<u8> {
     compressed::encode(message, compressor).unwrap_or_else(|| message.to_vec())
 }

@@ -15,6 +15,19 @@ use crate::{
 
 /// The filter that matches the unsafe version where `filter` would match it as a document.
 ///
+/// ```
+/// use bson::doc;
+/// use sd2v::{Error, filter::rewrite_filter};
+///
+/// let rewritten = rewrite_filter(&doc! {"balance": {"$lt": 0}, "$or": [{"state": "open"}, {"owner.name": "ann"}]})?;
+/// assert_eq!(
+///     rewritten,
+///     doc! {"_unsafe.balance": {"$lt": 0}, "$or": [{"_unsafe.state": "open"}, {"_unsafe.owner.name": "ann"}]}
+/// );
+/// assert!(matches!(rewrite_filter(&doc! {"_xTxId": 1}), Err(Error::Reserved { .. })));
+/// # Ok::<(), Error>(())
+/// ```
+///
 /// # Errors
 /// Those of [`check_filter`]; [`Error::Unsupported`] for an operator at the top level that is not
 /// known here, and for what only an index answers: `$text` and orders by distance
