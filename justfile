@@ -29,9 +29,9 @@ gate:
 advisories:
     .ci/dependencies --advisories
 
-# the public interface of a published crate; two of these lists differ by what a release changes
-api crate="mongotx":
-    cargo +nightly public-api --simplified --package {{ crate }}
+# writes the public interface of each published crate to crates/*/api.txt, for `git diff`
+api:
+    .ci/api --write
 
 # every measurement of the page of results, and the page; on a machine that does nothing else
 results minutes="25":
