@@ -99,7 +99,7 @@ impl Connection {
         self.id
     }
 
-    /// The client's end of the connection.
+    /// The other end of the connection: the client's address, or the Unix socket.
     pub fn peer(&self) -> &Peer {
         &self.peer
     }

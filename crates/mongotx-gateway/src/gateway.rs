@@ -68,7 +68,7 @@ pub struct Gateway {
     web_address: Option<SocketAddr>,
 }
 
-/// A gateway could not be started.
+/// A gateway could not be started: the message names the option and the reason.
 ///
 /// ```
 /// # #[tokio::main]
@@ -84,10 +84,12 @@ pub struct Gateway {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum StartError {
-    /// The backing server cannot be used.
+    /// The backing server cannot be used: it cannot be reached, or is one on which transactions are
+    /// not safe.
     #[error("the server cannot be used: {0}")]
     Client(#[from] mongotx::Error),
-    /// The connection string is not one.
+    /// The connection string of the backing server cannot be read; the message says what is wrong
+    /// in it.
     #[error("the connection string cannot be used: {0}")]
     Uri(#[from] mongodb::error::Error),
     /// Every host on the network could use the server, or read along.
@@ -95,23 +97,24 @@ pub enum StartError {
         "listen: {address} can be reached from other machines: {missing}, or use an address of the loopback interface (127.0.0.1)"
     )]
     Exposed {
-        /// Address that was to be listened on.
+        /// Address on which the gateway was to listen, as the option named it.
         address: SocketAddr,
-        /// Options that have to be given as well.
+        /// Options that have to be given as well, with their names on the command line.
         missing: &'static str,
     },
-    /// The users cannot be read.
+    /// The file of users cannot be read, or something in it is wrong.
     #[error(transparent)]
     Users(#[from] UsersError),
-    /// A certificate cannot be used.
+    /// A file with a certificate or a key cannot be read, or does not fit the other.
     #[error(transparent)]
     Tls(#[from] TlsError),
-    /// The address is taken, or not an address of this machine.
+    /// The gateway cannot listen on the address for drivers: it is taken, or not one of this
+    /// machine.
     #[error("listen: cannot listen on {address}: {source}")]
     Listen {
-        /// Address that was to be listened on.
+        /// Address on which the gateway was to listen, as the option named it.
         address: SocketAddr,
-        /// Error of the operating system.
+        /// Error of the operating system, such as an address that is in use already.
         source: std::io::Error,
     },
     /// The replica set that drivers are to see cannot be shown.
@@ -120,12 +123,13 @@ pub enum StartError {
         /// Reason why its name or address cannot be used.
         reason: String,
     },
-    /// The gateway cannot listen for metrics at that address.
+    /// The gateway cannot listen on the address for metrics: it is taken, or not one of this
+    /// machine.
     #[error("metrics: cannot listen on {address}: {source}")]
     Metrics {
-        /// Address that was to be listened on.
+        /// Address on which the gateway was to listen, as the option named it.
         address: SocketAddr,
-        /// Error of the operating system.
+        /// Error of the operating system, such as an address that is in use already.
         source: std::io::Error,
     },
     /// Every host on the network could see the operations of users, and end them.
@@ -133,25 +137,27 @@ pub enum StartError {
         "web: {address} can be reached from other machines: {missing}, or use an address of the loopback interface (127.0.0.1)"
     )]
     ExposedPage {
-        /// Address that was to be listened on.
+        /// Address on which the gateway was to listen, as the option named it.
         address: SocketAddr,
-        /// Options that have to be given as well.
+        /// Options that have to be given as well, with their names on the command line.
         missing: &'static str,
     },
-    /// The gateway cannot listen for the page at that address.
+    /// The gateway cannot listen on the address for the operators' page: it is taken, or not one of
+    /// this machine.
     #[error("web: cannot listen on {address}: {source}")]
     Web {
-        /// Address that was to be listened on.
+        /// Address on which the gateway was to listen, as the option named it.
         address: SocketAddr,
-        /// Error of the operating system.
+        /// Error of the operating system, such as an address that is in use already.
         source: std::io::Error,
     },
-    /// The gateway cannot listen at that path.
+    /// The gateway cannot make the Unix socket: another program may use it, or its folder does not
+    /// exist.
     #[error("unix: cannot listen on {}: {source}", path.display())]
     Unix {
         /// Path of the socket to listen on.
         path: PathBuf,
-        /// Error of the operating system.
+        /// Error of the operating system, such as an address that is in use already.
         source: std::io::Error,
     },
 }

@@ -7,11 +7,11 @@ use mongotx::ClientOptions;
 /// Options with which a gateway is started. By default it listens on no address.
 #[derive(Clone)]
 pub struct GatewayOptions {
-    /// Connection string of the backing server.
+    /// Connection string of the backing server, with user and password if it needs them.
     pub uri: String,
     /// Address to listen on for TCP connections. Port 0 takes a free one.
     pub listen: Option<SocketAddr>,
-    /// A Unix socket to listen on.
+    /// Path of a Unix socket to listen on, for clients on the same machine. `None`: no socket.
     pub unix: Option<PathBuf>,
     /// TLS for TCP connections. `None`: they are not encrypted.
     pub tls: Option<Tls>,
@@ -30,7 +30,7 @@ pub struct GatewayOptions {
     pub web_names: Vec<String>,
     /// Commands that take so long or longer are logged. `None`: none.
     pub slow: Option<Duration>,
-    /// Limits of clients, of each and together.
+    /// Limits of what clients may hold and how long they may take, of each and together.
     pub limits: Limits,
     /// How many sessions there may be, and how long they, their transactions and cursors live.
     pub sessions: SessionLimits,
@@ -143,9 +143,9 @@ pub struct Limits {
 pub struct Tuning {
     /// As in [`GatewayOptions::limits`], but for the pool of connections to the server.
     pub limits: Limits,
-    /// As in [`GatewayOptions::sessions`]: limits of sessions and cursors.
+    /// As in [`GatewayOptions::sessions`], for sessions and cursors that are opened later.
     pub sessions: SessionLimits,
-    /// As in [`GatewayOptions::slow`]: time after which a command is logged.
+    /// As in [`GatewayOptions::slow`]: commands that take so long or longer are logged.
     pub slow: Option<Duration>,
     /// As in [`GatewayOptions::lock_wait`], for later transactions.
     pub lock_wait: Duration,
@@ -185,11 +185,11 @@ pub struct SessionLimits {
     /// Time after which an unused session is removed, and an idle cursor that was opened with
     /// `noCursorTimeout`.
     pub session_timeout: Duration,
-    /// Longest time that a transaction may be open.
+    /// Time for which a transaction may be open; one that is open for longer is rolled back.
     pub transaction_lifetime: Duration,
     /// Cursors that are open at a time. A user who has logged in has half of them at most.
     pub cursors: usize,
-    /// Time after which an unused cursor is closed.
+    /// Time after which an unused cursor is closed; a later `getMore` of it fails.
     pub cursor_timeout: Duration,
     /// Documents that one read with read concern `snapshot` or `linearizable` outside transactions
     /// may answer: the gateway keeps all of them until they are fetched.

@@ -14,7 +14,7 @@ pub struct Reply {
 }
 
 impl Reply {
-    /// The document of the reply.
+    /// The document of the reply as bytes, the way it is sent to the client.
     pub fn body(&self) -> &RawDocument {
         &self.body
     }
@@ -27,7 +27,7 @@ impl Reply {
         self
     }
 
-    /// `ok` is 1 (or `true`).
+    /// Returns true if the command was carried out: the field `ok` is 1 or `true`.
     pub fn is_ok(&self) -> bool {
         match self.body.get("ok") {
             Ok(Some(ok)) => ok.as_f64() == Some(1.0) || ok.as_i32() == Some(1) || ok.as_bool() == Some(true),

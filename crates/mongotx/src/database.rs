@@ -27,7 +27,7 @@ impl Database {
         Self { core, name: name.to_owned() }
     }
 
-    /// Name of the database.
+    /// Name of the database, as it was passed to [`crate::Client::database`].
     ///
     /// ```
     /// # #[tokio::main]

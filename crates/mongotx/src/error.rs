@@ -193,7 +193,7 @@ impl Error {
         self.0.kind
     }
 
-    /// MongoDB's error code, if there is one.
+    /// MongoDB's error code, if there is one: 11000 for a duplicate key, 112 for a conflict, …
     ///
     /// ```
     /// # use bson::doc;
@@ -295,7 +295,7 @@ impl Error {
         self.0.progress
     }
 
-    /// MongoDB's error labels.
+    /// MongoDB's error labels, by which drivers decide whether to run a transaction again.
     ///
     /// ```
     /// # use bson::doc;

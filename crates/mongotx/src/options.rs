@@ -99,7 +99,7 @@ pub enum ChangeStreams {
     All,
 }
 
-/// Options of one transaction.
+/// Options of one transaction: its isolation level, how durable its commit is, and its time limits.
 ///
 /// ```
 /// use std::time::Duration;
@@ -116,7 +116,7 @@ pub enum ChangeStreams {
 /// ```
 #[derive(Clone, Debug)]
 pub struct TransactionOptions {
-    /// Isolation level. Default: the client's.
+    /// Isolation level of the transaction. `None`, the default: that of the client.
     pub isolation: Option<Isolation>,
     /// Write concern of the commit: what the server waits for before it answers. Default: the
     /// journal. On a replica set it waits for the journals of a majority at least, whatever is set
@@ -154,7 +154,7 @@ impl Default for TransactionOptions {
     }
 }
 
-/// Options of a client.
+/// Options of a client: the defaults of its transactions, its lease, and its limits.
 ///
 /// ```
 /// use std::time::Duration;

@@ -17,18 +17,20 @@ pub enum Failure {
     Busy {
         /// The pool's limit of connections, all of which are in use.
         most: usize,
-        /// Time that was waited for a free one.
+        /// Time for which a connection was waited for, the limit of [`crate::PoolLimits::wait`].
         wait: Duration,
     },
-    /// No connection can be made. Nothing was sent.
+    /// No connection can be made within the limit. Nothing was sent, so the command may be sent
+    /// again.
     #[error("no connection to {address} can be made: {why}")]
     Unreachable {
         /// Address of the server that could not be reached.
         address: Address,
-        /// Cause of the failed connection.
+        /// Cause of the failed connection: the network, TLS, the greeting or the time limit.
         why: Why,
     },
-    /// The server does not take the credentials. Nothing was sent.
+    /// The server refuses user, password or mechanism. Nothing was sent; trying again does not
+    /// help.
     #[error("the server {address} does not let this user log in: {reason}")]
     Login {
         /// Address of the server that refused the login.
@@ -41,29 +43,31 @@ pub enum Failure {
     TooLong {
         /// Length of the message that was to be sent, in bytes.
         bytes: usize,
-        /// The longest that the server takes.
+        /// Length of the longest message that the server takes, in bytes, as its greeting says.
         most: usize,
     },
     /// The connection broke before all of the command was on its way: the server cannot have
     /// carried it out.
     #[error("the connection was lost before the command was sent: {0}")]
     Unsent(Arc<io::Error>),
-    /// The connection broke after the command was sent.
+    /// The connection broke after the command was sent: it may or may not have been carried out.
     #[error("the connection was lost and the answer with it: {0}")]
     Lost(Arc<io::Error>),
-    /// There was no answer in time.
+    /// No answer came within the limit: the command may or may not have been carried out.
     #[error("the server did not answer within {0:?}: the command was lost, or the answer with it")]
     Late(Duration),
-    /// The bytes received are no valid answer. The connection was closed.
+    /// The bytes received are no valid answer, so the connection was closed. The command may have
+    /// been carried out.
     #[error("the server's answer cannot be understood: {0}")]
     Garbled(#[from] WireError),
-    /// An answer came to another request. The connection was closed.
+    /// An answer came to another request, so the connection was closed. The command may have been
+    /// carried out.
     #[error("the server answers another message than was sent")]
     OutOfStep,
     /// The connection was used before, and its answer was not waited for. Nothing was sent.
     #[error("the connection is of no use any more")]
     Broken,
-    /// The pool is closed. Nothing was sent.
+    /// The pool was closed by [`crate::Pool::close`]. Nothing was sent; use another pool.
     #[error("the connections are closed")]
     Closed,
 }
@@ -121,9 +125,9 @@ impl Failure {
 /// An answer that says that the server has not carried a command out, or not to its end (`ok: 0`).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refusal {
-    /// Error code that the server returned.
+    /// Error code that the server returned, or 8 (UnknownError) if its answer has none.
     pub code: i32,
-    /// Error message that the server returned.
+    /// Error message that the server returned, for people; programs decide by the code.
     pub message: String,
 }
 

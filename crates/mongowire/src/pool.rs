@@ -22,12 +22,12 @@ use crate::{
     settings::Settings,
 };
 
-/// Limits of a pool's connections.
+/// Limits of a pool: number of connections, time to wait for one, time to keep one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PoolLimits {
-    /// Most connections that are open at a time.
+    /// Number of connections that are open at a time, at most, used and unused ones together.
     pub most: usize,
-    /// The longest wait for a free connection.
+    /// Time for which a caller waits for a free connection; then [`Failure::Busy`].
     pub wait: Duration,
     /// The longest that an unused connection is kept. `None`: there is no limit.
     pub idle: Option<Duration>,
@@ -101,7 +101,7 @@ impl Pool {
         Self { limits, begun, runtime: Handle::current(), free, state: Mutex::new(state) }
     }
 
-    /// The present settings of the server's connections.
+    /// Settings with which the pool opens connections now: those of the last [`Pool::move_to`].
     pub fn settings(&self) -> Arc<Settings> {
         Arc::clone(&self.state().settings)
     }
@@ -122,7 +122,8 @@ impl Pool {
         drop(idle);
     }
 
-    /// Closes the pool: every later request for a connection fails.
+    /// Closes the pool and its unused connections: every later request for a connection fails with
+    /// [`Failure::Closed`].
     pub fn close(&self) {
         self.free.close();
         self.clear();
@@ -149,7 +150,7 @@ impl Pool {
         !self.state().idle.is_empty()
     }
 
-    /// The runtime that connections live in.
+    /// Runtime in which the connections live: the one in which the pool was made.
     pub fn runtime(&self) -> &Handle {
         &self.runtime
     }
@@ -233,12 +234,13 @@ impl Pool {
 }
 
 impl Lent<'_> {
-    /// Returns true if the connection was opened for this use.
+    /// Returns true if the connection was opened for this use, and not taken from the pool.
     pub fn is_new(&self) -> bool {
         self.is_new
     }
 
-    /// Closes it: what it leads to is of no use.
+    /// Closes the connection, so that it does not go back to the pool: for one to a server that
+    /// must not be used any more.
     pub fn discard(mut self) {
         self.connection = None;
     }

@@ -34,11 +34,11 @@ pub struct Request {
     sequences: Vec<Sequence>,
     name: String,
     database: String,
-    /// The number that the client gave this message.
+    /// Number that the client gave to this message; the answer repeats it in `response_to`.
     pub request_id: i32,
     /// The message that this one answers: 0 in requests, unless a client thinks otherwise.
     pub response_to: i32,
-    /// The client does not want an answer (`moreToCome`): an unacknowledged write.
+    /// True if the client does not want an answer (`moreToCome`): an unacknowledged write.
     pub more_to_come: bool,
     /// The client would take several answers (`exhaustAllowed`). It takes one as well.
     pub exhaust_allowed: bool,
@@ -49,7 +49,7 @@ pub struct Request {
 pub struct Sequence {
     /// Field name of the array that the documents form in the command.
     pub name: String,
-    /// The documents' bytes, one after the other.
+    /// The documents' BSON, one after the other, without anything between them.
     pub bytes: Vec<u8>,
 }
 
@@ -102,17 +102,18 @@ impl Request {
         &self.name
     }
 
-    /// Name of the database that the command is for (`$db`).
+    /// Name of the database that the command is for (`$db`), without the collection.
     pub fn database(&self) -> &str {
         &self.database
     }
 
-    /// The command's body, without the document sequences.
+    /// The command's body as bytes, without the document sequences, which [`Request::sequences`]
+    /// has.
     pub fn body(&self) -> &RawDocument {
         &self.body
     }
 
-    /// The arrays that were sent beside the body.
+    /// Arrays of documents that were sent beside the body, such as `documents` of an `insert`.
     pub fn sequences(&self) -> &[Sequence] {
         &self.sequences
     }
@@ -131,7 +132,7 @@ impl Sequence {
         Ok(Self { name: name.to_owned(), bytes })
     }
 
-    /// The documents one by one. Ends after the first that is none.
+    /// The documents one by one, as bytes. After the first error the iterator ends.
     pub fn documents(&self) -> impl Iterator<Item = Result<&RawDocument, CommandError>> {
         check::documents(&self.bytes)
     }
@@ -145,7 +146,8 @@ fn first_name(body: &RawDocument) -> Result<String, CommandError> {
     }
 }
 
-/// Returns true if MongoDB allows this name for a database.
+/// Returns true if MongoDB allows this name for a database: 1 to 63 bytes, without `/\. "` and zero
+/// bytes.
 pub fn is_database_name(name: &str) -> bool {
     /// Bytes of the longest name that MongoDB allows.
     const LONGEST_BYTES: usize = 63;

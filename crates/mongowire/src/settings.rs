@@ -29,14 +29,15 @@ const CONNECT_LIMIT: Duration = Duration::from_secs(10);
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Address {
-    /// A host, by its name or number, and a port.
+    /// A host, by its name or its IP address (without brackets), and a port.
     Tcp(String, u16),
-    /// A socket in the file system.
+    /// Path of a socket in the file system, for a server on the same machine.
     Unix(PathBuf),
 }
 
 impl Address {
-    /// Reads `host`, `host:port` or `[host]:port`, the forms in which servers name addresses.
+    /// Reads `host`, `host:port` or `[host]:port`, the forms in which servers name addresses; the
+    /// port is 27017 if there is none.
     pub fn parse(text: &str) -> Option<Self> {
         ServerAddress::parse(text).ok().as_ref().and_then(Self::of)
     }
@@ -62,11 +63,11 @@ impl fmt::Display for Address {
 /// Address, encryption, login and time limits of connections to one server.
 #[derive(Clone)]
 pub struct Settings {
-    /// Address of the server to connect to.
+    /// Address of the server to connect to; [`Settings::at`] has the same settings for another one.
     pub address: Address,
-    /// The longest that connecting may take, greeting and login included.
+    /// Longest time that connecting may take, greeting and login included. Default: 10 seconds.
     pub connect_limit: Duration,
-    /// Name of the application in the server's logs.
+    /// Name of the application, as the server shows it in its log. `None`: without a name.
     pub app_name: Option<String>,
     /// User to log in as, with the password. `None`: connections do not log in.
     pub login: Option<Arc<Login>>,
@@ -152,11 +153,11 @@ fn api_fields(api: &ServerApi) -> RawDocumentBuf {
     fields
 }
 
-/// A user with a password.
+/// A user with a password. The password is hashed once for all connections to a server.
 pub struct Login {
-    /// Name that the user logs in with.
+    /// Name of the user, as it was created on the server, without its database.
     pub user: String,
-    /// Database that the user is kept in (`authSource`).
+    /// Database in which the user was created (`authSource`), `admin` for most users.
     pub source: String,
     /// Mechanism of the login. `None`: the best that the server offers this user.
     pub mechanism: Option<Mechanism>,
@@ -175,7 +176,8 @@ struct Salted {
 }
 
 impl Login {
-    /// A user that is kept in the database `source`.
+    /// A user that is kept in the database `source`. `mechanism`: `None` takes the best that the
+    /// server offers.
     pub fn new(user: &str, password: &str, source: &str, mechanism: Option<Mechanism>) -> Self {
         let [user, password, source] = [user, password, source].map(str::to_owned);
         Self { user, source, mechanism, password, salted: Mutex::default() }

@@ -154,7 +154,7 @@ pub enum Unlocked {
     Rival(TxId),
     /// The document is free again: the rival that held it has finished since. Lock it again.
     Free,
-    /// The document is not there: it was removed.
+    /// The document was removed since it was read: there is nothing to lock.
     Gone,
 }
 

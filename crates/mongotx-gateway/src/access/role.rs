@@ -19,7 +19,7 @@ use std::{fmt, str::FromStr};
 
 use crate::request::is_database_name;
 
-/// A role of a user, as in MongoDB.
+/// A role of a user, named as in MongoDB: `root`, `read:DATABASE`, `readWriteAnyDatabase`, …
 ///
 /// ```
 /// use mongotx_gateway::Role;
@@ -32,27 +32,32 @@ use crate::request::is_database_name;
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[non_exhaustive]
 pub enum Role {
-    /// May do everything, on all databases.
+    /// `root`: may do everything, on all databases, also on the records of MongoTx.
     Root,
-    /// Reads documents of this database.
+    /// `read:DATABASE`: reads documents of this database, lists collections and indexes, sees their
+    /// sizes.
     Read(String),
-    /// Reads and writes documents of this database.
+    /// `readWrite:DATABASE`: as `read`; besides writes documents, and makes and drops collections
+    /// and indexes.
     ReadWrite(String),
-    /// Manages collections and indexes of this database.
+    /// `dbAdmin:DATABASE`: makes, drops and changes collections and indexes, and reads no
+    /// documents.
     DbAdmin(String),
-    /// Reads, writes and manages this database.
+    /// `dbOwner:DATABASE`: what `readWrite` and `dbAdmin` may do on this database, together.
     DbOwner(String),
-    /// Reads documents of all databases.
+    /// `readAnyDatabase`: `read` on all databases but `local` and `config`, which are the server's
+    /// own.
     ReadAnyDatabase,
-    /// Reads and writes documents of all databases.
+    /// `readWriteAnyDatabase`: `readWrite` on all databases but those of the server itself.
     ReadWriteAnyDatabase,
-    /// Manages collections and indexes of all databases.
+    /// `dbAdminAnyDatabase`: `dbAdmin` on all databases but those of the server itself.
     DbAdminAnyDatabase,
     /// Looks at how the gateway and the server work.
     ClusterMonitor,
-    /// Reads documents of all databases, for backups.
+    /// `backup`: reads documents of all databases, as a program that dumps them does.
     Backup,
-    /// Writes documents of all databases, for restoring backups.
+    /// `restore`: writes documents, collections and indexes of all databases, and reads no
+    /// documents.
     Restore,
 }
 

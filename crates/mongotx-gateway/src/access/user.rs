@@ -17,7 +17,7 @@ const LONGEST_BYTES: usize = 128;
 /// A user's name: users of two databases are two, even if they are called the same.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct UserName {
-    /// Database in which the user logs in (`authSource`).
+    /// Database in which the user logs in (`authSource`): `admin` for most users.
     pub database: String,
     /// Name of the user in that database.
     pub name: String,

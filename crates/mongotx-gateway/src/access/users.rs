@@ -35,7 +35,7 @@ const OTHERS: u32 = 0o077;
 #[derive(Debug, thiserror::Error)]
 #[error("users: {}: {reason}", path.display())]
 pub struct UsersError {
-    /// Path of the file.
+    /// Path of the file of users, or of the new file beside it.
     pub path: PathBuf,
     /// Reason of the failure, with the line or the user that it concerns.
     pub reason: String,

@@ -21,7 +21,7 @@ use tokio_rustls::{
 
 use crate::{connection::Peer, options::Tls};
 
-/// Certificates that cannot be used.
+/// Certificates or keys that cannot be used; the message names the option and the file.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum TlsError {
@@ -30,7 +30,7 @@ pub enum TlsError {
     File {
         /// Name of the option that names the file.
         option: &'static str,
-        /// Path of the file.
+        /// Path of the file, as the option names it.
         path: PathBuf,
         /// Reason why it cannot be used.
         reason: String,

@@ -33,7 +33,8 @@ pub struct ClientInfo {
     pub lease: Duration,
     /// Time since the last sign of life, by the server's clock.
     pub silent: Duration,
-    /// True when the lease has expired.
+    /// True when the lease has expired: rivals may fence the record and roll back what is
+    /// undecided.
     pub expired: bool,
     /// True when the record is fenced: none of its transactions can be decided any more.
     pub fenced: bool,
@@ -72,7 +73,8 @@ impl From<StoredRecord> for ClientInfo {
     }
 }
 
-/// A document that a transaction has locked.
+/// A document that a transaction has locked: see [`Client::locked_documents`] and
+/// [`Client::documents_of`].
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct LockedDocument {
@@ -80,7 +82,7 @@ pub struct LockedDocument {
     pub namespace: Namespace,
     /// `_id` of the locked document.
     pub id: Bson,
-    /// Transactions that hold the lock.
+    /// Transactions that hold the lock: one that writes, those that read, or one that does both.
     pub lock: LockState,
 }
 

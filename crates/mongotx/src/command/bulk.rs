@@ -54,7 +54,7 @@ fn statement_of(operation: &Operation, is_there: bool) -> Option<Statement<'_>> 
     }
 }
 
-/// The result of a bulk write.
+/// The result of a bulk write: counts by kind, and the `_id`s of new documents.
 #[derive(Clone, Debug, Default, PartialEq)]
 #[non_exhaustive]
 pub struct BulkWriteResult {

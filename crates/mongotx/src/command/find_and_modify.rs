@@ -42,7 +42,7 @@ use crate::{
     options::Namespace,
 };
 
-/// The result of a `findAndModify`.
+/// The result of a `findAndModify`: the document, and whether it was found or inserted.
 #[derive(Clone, Debug, Default, PartialEq)]
 #[non_exhaustive]
 pub struct Modified {

@@ -31,13 +31,14 @@ use crate::{
 /// Times that a document is selected anew because it no longer matched when it was locked.
 pub(crate) const SELECTIONS: usize = 64;
 
-/// The result of an update.
+/// The result of an update or a replacement: how many documents it matched and changed.
 #[derive(Clone, Debug, Default, PartialEq)]
 #[non_exhaustive]
 pub struct UpdateResult {
     /// Number of documents that matched the filter.
     pub matched_count: u64,
-    /// Number of documents that were changed.
+    /// Number of documents that are different now; one that had the new values already does not
+    /// count.
     pub modified_count: u64,
     /// The `_id` of the document that was inserted because none matched.
     pub upserted_id: Option<Bson>,

@@ -69,7 +69,7 @@ impl WriteError {
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Unreplicated {
-    /// The document `writeConcernError` of the server's answer.
+    /// The server's document `writeConcernError`, which says why the write concern is not met.
     pub concern_error: Document,
     /// The server's whole answer, with the counts of what it has done.
     pub answer: Document,

@@ -13,22 +13,24 @@ const MAX_DOCUMENT_BYTES: usize = 16 * 1024 * 1024;
 /// The server's answer to `hello`: the first message of every connection.
 #[derive(Clone, Debug)]
 pub struct Greeting {
-    /// The server's whole answer to `hello`.
+    /// The whole answer to `hello`, for fields that have no place of their own here.
     pub hello: RawDocumentBuf,
     /// Id of the server process, new at every start. `None`: the server does not send it (a router,
     /// or another product).
     pub process_id: Option<ObjectId>,
-    /// True if the server accepts writes (`isWritablePrimary`).
+    /// True if the server accepts writes (`isWritablePrimary`): a primary, a standalone server or a
+    /// router.
     pub is_writable: bool,
     /// True if the server is a router (`mongos`), or says that it is one.
     pub is_router: bool,
-    /// The replica set that it is a member of.
+    /// Name of the replica set that the server is a member of. `None`: it is in none.
     pub set_name: Option<String>,
-    /// The longest document that it stores.
+    /// Size of the largest document that the server stores, in bytes; 16 MiB unless it says
+    /// otherwise.
     pub max_document_bytes: usize,
-    /// The longest message that it takes.
+    /// Size of the longest message that the server takes, in bytes, its header included.
     pub max_message_bytes: usize,
-    /// Minutes until an idle session ends. `None`: the server has no sessions.
+    /// Minutes after which the server removes an idle session. `None`: it has no sessions.
     pub session_minutes: Option<i32>,
 }
 

@@ -93,12 +93,12 @@ impl Connection {
         Ok(opened)
     }
 
-    /// The server's answer to `hello`.
+    /// Answer of the server to `hello`, as it was when the connection was opened.
     pub fn greeting(&self) -> &Greeting {
         &self.greeting
     }
 
-    /// Number that the pool gave the connection, for traces.
+    /// Number of the connection: the one that was passed to [`Connection::open`], for traces.
     pub fn number(&self) -> u64 {
         self.number
     }

@@ -18,19 +18,19 @@ const MOST_ITERATIONS: u32 = 10_000_000;
 const HEADER: &str = "n,,";
 const BOUND: &str = "c=biws";
 
-/// Reason why the client ends a login.
+/// Reason why the client ends a login: what answers is not the server that it should be.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Refused {
-    /// The server's message is none of the exchange.
+    /// The server's message does not have the form, or not the nonce, of this exchange.
     #[error("the server's answer to the login is malformed: {0}")]
     Malformed(&'static str),
-    /// The server does not know the password.
+    /// The server does not prove that it knows the password: it may be an impostor.
     #[error("the server does not prove that it knows the password")]
     Proof,
 }
 
-/// A login whose first message was made.
+/// A login whose first message was made; [`Began::asked`] goes on with the answer to it.
 #[derive(Clone, Debug)]
 pub struct Began {
     nonce: String,
@@ -42,9 +42,9 @@ pub struct Began {
 pub struct Asked {
     /// The client's nonce, with the server's behind it.
     nonce: String,
-    /// Salt that the password is hashed with.
+    /// Salt with which the password is hashed, as the server sent it, decoded from Base64.
     pub salt: Vec<u8>,
-    /// Number of times that the password is hashed.
+    /// Number of times that the password is hashed, from 4,096 to 10 million.
     pub iterations: u32,
     /// The exchanged messages so far, in the form that is signed.
     spoken: String,
@@ -57,14 +57,14 @@ pub struct Proven {
 }
 
 impl Began {
-    /// Step 1. `nonce`: letters and digits that were never used before.
+    /// Step 1: makes the first message. `nonce`: letters and digits that were never used before.
     pub fn new(user: &str, nonce: &str) -> (Self, Vec<u8>) {
         let bare = format!("n={},r={nonce}", user.replace('=', "=3D").replace(',', "=2C"));
         let message = format!("{HEADER}{bare}");
         (Self { nonce: nonce.to_owned(), bare }, message.into_bytes())
     }
 
-    /// Reads the server's first answer (step 2).
+    /// Reads the server's first answer (step 2), which has its nonce, the salt and the iterations.
     ///
     /// # Errors
     /// [`Refused::Malformed`].

@@ -13,9 +13,9 @@ use sha2::{Digest, Sha256};
 /// A SCRAM mechanism (RFC 5802, RFC 7677) that MongoDB knows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mechanism {
-    /// `SCRAM-SHA-1`, of servers before 4.0.
+    /// `SCRAM-SHA-1`, of servers before 4.0: it hashes an MD5 digest of user and password.
     ScramSha1,
-    /// `SCRAM-SHA-256`, the default since 4.0.
+    /// `SCRAM-SHA-256`, the default since MongoDB 4.0: it hashes the password prepared by SASLprep.
     ScramSha256,
 }
 
@@ -31,12 +31,12 @@ impl Mechanism {
         }
     }
 
-    /// The one of this name.
+    /// The mechanism of this name, in capitals. `None`: it is not known here.
     pub fn of_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|one| one.name() == name)
     }
 
-    /// Length of a key, in bytes.
+    /// Length of a key, in bytes: that of the hash function, 20 or 32.
     pub fn key_bytes(self) -> usize {
         match self {
             Self::ScramSha1 => 20,
@@ -44,12 +44,12 @@ impl Mechanism {
         }
     }
 
-    /// Length of a salt as MongoDB makes them, in bytes.
+    /// Length of a salt as MongoDB makes them, in bytes: four less than a key.
     pub fn salt_bytes(self) -> usize {
         self.key_bytes() - 4
     }
 
-    /// Number of times that a new password is hashed, as in MongoDB.
+    /// Number of times that a new password is hashed, as in MongoDB: 10,000 or 15,000.
     pub fn iterations(self) -> u32 {
         match self {
             Self::ScramSha1 => 10_000,

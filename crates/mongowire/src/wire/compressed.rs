@@ -11,7 +11,7 @@ use super::{
     header::{HEADER_BYTES, Header, MAX_MESSAGE_BYTES, OpCode, set_length},
 };
 
-/// The compressor of a message.
+/// The compressor of a message: client and server agree on it in the handshake.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Compressor {
     /// No compression: the payload as it is.
@@ -28,7 +28,7 @@ impl Compressor {
     /// All that can be negotiated, in the order in which they are preferred.
     pub const ALL: [Self; 3] = [Self::Zstd, Self::Snappy, Self::Zlib];
 
-    /// Name of the compressor in handshakes.
+    /// Name of the compressor in handshakes and connection strings, such as `zstd`.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Noop => "noop",

@@ -2,34 +2,34 @@
 
 use super::WireError;
 
-/// The size of a header.
+/// Size of a header in bytes: four numbers of 32 bits, the least significant byte first.
 pub const HEADER_BYTES: usize = 16;
 /// The longest message, header included, as MongoDB has it.
 pub const MAX_MESSAGE_BYTES: usize = 48_000_000;
 
-/// The 16 bytes at the beginning of every message.
+/// The 16 bytes at the beginning of every message, from which a reader learns how much to read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Header {
-    /// The whole message, the header included. Within the limits.
+    /// Length of the whole message in bytes, the header included: 16 to 48,000,000.
     pub length_bytes: usize,
-    /// Number that the sender gave to the message.
+    /// Number that the sender gave to the message; it is repeated in the answer.
     pub request_id: i32,
-    /// The number of the message that it answers.
+    /// Number of the message that this one answers; 0 in a request.
     pub response_to: i32,
     /// Kind of the message that follows.
     pub op_code: OpCode,
 }
 
-/// The kinds of messages that are in use.
+/// The kinds of messages that are in use. Older ones end the connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OpCode {
-    /// The answer to an old query.
+    /// `OP_REPLY`: the answer to an `OP_QUERY`, in the first handshake of old drivers.
     Reply,
     /// `OP_QUERY`: how old drivers ask, today in the first handshake only.
     Query,
     /// `OP_COMPRESSED`: another message in compressed form.
     Compressed,
-    /// A command or its answer.
+    /// `OP_MSG`: a command or its answer, the kind of nearly all messages.
     Msg,
 }
 
@@ -80,7 +80,7 @@ impl Header {
         Ok(Self { length_bytes, request_id, response_to, op_code: OpCode::of(cursor.i32()?)? })
     }
 
-    /// Bytes of the message that follow the header.
+    /// Number of bytes of the message that follow the header: read as many before decoding.
     pub fn payload_bytes(&self) -> usize {
         self.length_bytes - HEADER_BYTES
     }

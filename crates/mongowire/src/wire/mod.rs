@@ -79,13 +79,13 @@ pub enum WireError {
     /// an answer is wanted.
     #[error("{0}")]
     Memory(String),
-    /// A test wants the connection to be closed.
+    /// A fail point, which a test has set, demands that the connection is closed.
     #[error("closed by a fail point")]
     Cut,
-    /// Flags that must be understood, and are not.
+    /// The message has flags that a reader must understand and that are unknown here.
     #[error("unknown flags {0:#x}")]
     Flags(u32),
-    /// The message is not what was sent.
+    /// The checksum of the message is not that of its bytes: it was changed on its way.
     #[error("the checksum is {found:#010x} where the message says {told:#010x}")]
     Checksum {
         /// Checksum that the message states.
@@ -93,7 +93,7 @@ pub enum WireError {
         /// Checksum of the bytes received.
         found: u32,
     },
-    /// A compressor that does not exist.
+    /// The message names a compressor by a number that no compressor has.
     #[error("unknown compressor {0}")]
     Compressor(u8),
     /// The compressed bytes are none, or become more or less than the message says.
@@ -101,16 +101,16 @@ pub enum WireError {
     Decompress(&'static str),
 }
 
-/// Form of an answer, which is that of the request.
+/// Form of an answer, which is that of the request: its envelope and its compressor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Form {
-    /// Kind of the message that carried the request.
+    /// Kind of the message that carried the request, and so of the answer.
     pub envelope: Envelope,
     /// Compressor of the request, if it was compressed.
     pub compressor: Option<Compressor>,
 }
 
-/// Kinds of messages that carry answers.
+/// Kinds of messages that carry answers. A client gets the kind that it has used itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Envelope {
     /// `OP_MSG`, the answer to `OP_MSG`.
@@ -125,11 +125,11 @@ pub enum Envelope {
 /// A decoded message: a request, and how to answer it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Incoming {
-    /// Form that the answer must have.
+    /// Form that the answer must have: pass it to [`encode`], also for an error.
     pub form: Form,
-    /// The client waits for an answer.
+    /// True if the client waits for an answer; without one it goes on at once.
     pub answer_wanted: bool,
-    /// The command, or what to answer to what is none.
+    /// The command, or the error to answer when the message has a form but no command.
     pub request: Result<Request, CommandError>,
 }
 

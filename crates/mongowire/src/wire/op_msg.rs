@@ -15,11 +15,11 @@ use crate::{
     request::{Request, Sequence},
 };
 
-/// A CRC-32C of everything before it ends the message.
+/// Flag: the message ends with a CRC-32C of all the bytes in front of it.
 pub const CHECKSUM_PRESENT: u32 = 1;
 /// The sender wants no answer; in an answer: another one follows.
 pub const MORE_TO_COME: u32 = 1 << 1;
-/// The client takes several answers.
+/// Flag of a request: the client takes several answers to it, one after the other.
 pub const EXHAUST_ALLOWED: u32 = 1 << 16;
 /// Flags that a reader has to understand, or refuse the message. It may ignore the others.
 const REQUIRED: u32 = 0xffff;
@@ -103,7 +103,7 @@ pub struct Parts<'a> {
     pub request_id: i32,
     /// The number of the message that it answers.
     pub response_to: i32,
-    /// Flag bits of the message, such as [`CHECKSUM_PRESENT`].
+    /// Flag bits of the message, such as [`CHECKSUM_PRESENT`]; 0 for a plain message.
     pub flags: u32,
     /// Body of the message: the command, or the answer.
     pub body: &'a RawDocument,
@@ -111,7 +111,7 @@ pub struct Parts<'a> {
     pub sequences: &'a [Sequence],
 }
 
-/// Writes a message, header included.
+/// Writes a message, header included, with a checksum if the flags have [`CHECKSUM_PRESENT`].
 pub fn encode(parts: &Parts<'_>) -> Vec<u8> {
     let beside: usize = parts.sequences.iter().map(|one| one.name.len() + one.bytes.len() + 6).sum();
     let length_bytes = HEADER_BYTES + 4 + 1 + parts.body.as_bytes().len() + beside + CHECKSUM_BYTES;
@@ -145,7 +145,7 @@ pub struct Command<'a> {
     pub database: Option<&'a str>,
     /// Body of the command, without its document sequences.
     pub body: &'a RawDocument,
-    /// Fields that are added to the body.
+    /// Fields that are added behind those of the body, such as `lsid`; may be empty.
     pub appended: &'a RawDocument,
     /// Document sequences that are sent beside the body.
     pub sequences: &'a [Sequence],

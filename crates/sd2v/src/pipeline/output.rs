@@ -58,9 +58,9 @@ pub enum WhenMatched {
 /// Values of `whenNotMatched`: what is done with a result without a document.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WhenNotMatched {
-    /// The result is inserted as a new document.
+    /// The result is inserted as a new document, as MongoDB does by default.
     Insert,
-    /// The result is left out of the collection.
+    /// The result is dropped, and no document of the target is changed.
     Discard,
     /// The command fails at the result.
     Fail,

@@ -10,7 +10,7 @@ use crate::{error::Error, expression::path};
 /// Number of views that may be based on one another; the server's limit.
 const MAX_DEPTH: usize = 20;
 
-/// The definition that a view was created with.
+/// Definition of a view: the collection or view that it reads, and its pipeline.
 #[derive(Clone, Debug, PartialEq)]
 pub struct View {
     /// The collection or view that it is on.

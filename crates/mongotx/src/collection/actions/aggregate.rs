@@ -58,13 +58,13 @@ impl<'a> Aggregate<'a> {
 
 impl<'a, T> Aggregate<'a, T> {
     setters! {
-        /// Sets how many documents the server sends at a time.
+        /// Sets how many documents the server sends at a time. Default: the server's own.
         batch_size(size: u32) => command.batch_size = Some(size);
-        /// Sets the collation by which strings compare.
+        /// Sets the collation by which strings compare, as in MongoDB. Default: the collection's.
         collation(collation: Document) => command.terms.collation = Some(collation);
-        /// Sets the index to use, by its name or its key pattern.
+        /// Sets the index to use, by its name or its key pattern. Default: the server chooses.
         hint(hint: impl Into<Bson>) => command.terms.hint = Some(hint.into());
-        /// Sets variables that expressions can use as `$$name`.
+        /// Sets variables that expressions can use as `$$name`, as `{name: value}`. Default: none.
         let_vars(variables: Document) => command.terms.variables = Some(variables);
         /// Sets whether the server may use temporary files when its memory is short. Default: yes.
         allow_disk_use(allowed: bool) => command.allow_disk_use = allowed;

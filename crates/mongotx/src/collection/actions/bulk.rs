@@ -20,20 +20,49 @@ use crate::{
 
 /// One write of a [`crate::Collection::bulk_write`].
 #[derive(Clone, Debug)]
-#[expect(missing_docs, reason = "the fields are those of the methods with the same names")]
 pub enum WriteModel {
-    /// Insert this document, as [`crate::Collection::insert_one`] does.
-    InsertOne { document: Document },
+    /// Insert a document, as [`crate::Collection::insert_one`] does.
+    InsertOne {
+        /// The document to insert. If it has no `_id`, the library makes an `ObjectId`.
+        document: Document,
+    },
     /// Update one document, as [`crate::Collection::update_one`] does.
-    UpdateOne { filter: Document, update: Modification, upsert: bool },
+    UpdateOne {
+        /// Condition that chooses the document: the first that matches it is updated.
+        filter: Document,
+        /// The change: a document of operators, or a pipeline, converted by `.into()`.
+        update: Modification,
+        /// True inserts a document when none matches the filter.
+        upsert: bool,
+    },
     /// Update all matching documents, as [`crate::Collection::update_many`] does.
-    UpdateMany { filter: Document, update: Modification, upsert: bool },
+    UpdateMany {
+        /// Condition that chooses the documents: all that match it are updated.
+        filter: Document,
+        /// The change: a document of operators, or a pipeline, converted by `.into()`.
+        update: Modification,
+        /// True inserts a document when none matches the filter.
+        upsert: bool,
+    },
     /// Replace one document, as [`crate::Collection::replace_one`] does.
-    ReplaceOne { filter: Document, replacement: Document, upsert: bool },
+    ReplaceOne {
+        /// Condition that chooses the document: the first that matches it is replaced.
+        filter: Document,
+        /// The new document, without update operators; the `_id` stays as it is.
+        replacement: Document,
+        /// True inserts the replacement when no document matches the filter.
+        upsert: bool,
+    },
     /// Delete one document, as [`crate::Collection::delete_one`] does.
-    DeleteOne { filter: Document },
+    DeleteOne {
+        /// Condition that chooses the document: the first that matches it is deleted.
+        filter: Document,
+    },
     /// Delete all matching documents, as [`crate::Collection::delete_many`] does.
-    DeleteMany { filter: Document },
+    DeleteMany {
+        /// Condition that chooses the documents: all that match it are deleted.
+        filter: Document,
+    },
 }
 
 impl WriteModel {

@@ -43,13 +43,13 @@ impl<'a> Count<'a> {
     }
 
     setters! {
-        /// Sets how many documents are skipped first.
+        /// Sets how many documents are skipped, in the order of the query. Default: none.
         skip(skip: u64) => query.skip = skip;
         /// Sets how many documents are counted at most; 0 is no limit.
         limit(limit: u64) => query.limit = limit;
-        /// Sets the collation by which strings compare.
+        /// Sets the collation by which strings compare, as in MongoDB. Default: the collection's.
         collation(collation: Document) => query.terms.collation = Some(collation);
-        /// Sets the index to use, by its name or its key pattern.
+        /// Sets the index to use, by its name or its key pattern. Default: the server chooses.
         hint(hint: impl Into<Bson>) => query.terms.hint = Some(hint.into());
         /// Allows an answer that is this old: the read then takes no lock, waits for no transaction
         /// and, as a rule, costs one command.

@@ -44,11 +44,11 @@ impl<'a> Delete<'a> {
     }
 
     setters! {
-        /// Sets the collation by which strings compare.
+        /// Sets the collation by which strings compare, as in MongoDB. Default: the collection's.
         collation(collation: Document) => command.terms.collation = Some(collation);
-        /// Sets the index to use, by its name or its key pattern.
+        /// Sets the index to use, by its name or its key pattern. Default: the server chooses.
         hint(hint: impl Into<Bson>) => command.terms.hint = Some(hint.into());
-        /// Sets variables that `$expr` can use as `$$name`.
+        /// Sets variables that `$expr` can use as `$$name`, as `{name: value}`. Default: none.
         let_vars(variables: Document) => command.terms.variables = Some(variables);
     }
 }

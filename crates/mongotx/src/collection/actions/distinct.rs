@@ -52,7 +52,7 @@ impl<'a> Distinct<'a> {
     }
 
     setters! {
-        /// Sets the collation by which strings compare.
+        /// Sets the collation by which strings compare, as in MongoDB. Default: the collection's.
         collation(collation: Document) => query.terms.collation = Some(collation);
         /// Allows an answer that is this old: the read then takes no lock, waits for no transaction
         /// and, as a rule, costs one command.

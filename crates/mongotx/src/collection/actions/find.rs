@@ -69,19 +69,20 @@ impl<'a, T> Find<'a, T> {
     setters! {
         /// Sets the order of the answer: `{field: 1}` ascending, `{field: -1}` descending.
         sort(sort: Document) => query.sort = Some(sort);
-        /// Sets how many documents are skipped first.
+        /// Sets how many documents are skipped, in the order of the query. Default: none.
         skip(skip: u64) => query.skip = skip;
         /// Sets how many documents are answered at most; 0 is no limit.
         limit(limit: u64) => query.limit = limit;
-        /// Sets the projection: which fields are answered.
+        /// Sets the projection: which fields are answered, as `{field: 1}` or `{field: 0}`.
+        /// Default: all.
         projection(projection: Document) => query.projection = Some(projection);
-        /// Sets how many documents the server sends at a time.
+        /// Sets how many documents the server sends at a time. Default: the server's own.
         batch_size(size: u32) => query.batch_size = Some(size);
-        /// Sets the collation by which strings compare.
+        /// Sets the collation by which strings compare, as in MongoDB. Default: the collection's.
         collation(collation: Document) => query.terms.collation = Some(collation);
-        /// Sets the index to use, by its name or its key pattern.
+        /// Sets the index to use, by its name or its key pattern. Default: the server chooses.
         hint(hint: impl Into<Bson>) => query.terms.hint = Some(hint.into());
-        /// Sets variables that `$expr` can use as `$$name`.
+        /// Sets variables that `$expr` can use as `$$name`, as `{name: value}`. Default: none.
         let_vars(variables: Document) => query.terms.variables = Some(variables);
         /// Allows an answer that is this old: the read then takes no lock, waits for no transaction
         /// and, as a rule, costs one command.
@@ -226,27 +227,28 @@ impl<'a, T> FindOne<'a, T> {
         Self(self.0.sort(sort))
     }
 
-    /// Sets how many documents are skipped first.
+    /// Sets how many documents are skipped, in the order of the query. Default: none.
     pub fn skip(self, skip: u64) -> Self {
         Self(self.0.skip(skip))
     }
 
-    /// Sets the projection: which fields are answered.
+    /// Sets the projection: which fields are answered, as `{field: 1}` or `{field: 0}`. Default:
+    /// all.
     pub fn projection(self, projection: Document) -> Self {
         Self(self.0.projection(projection))
     }
 
-    /// Sets the collation by which strings compare.
+    /// Sets the collation by which strings compare, as in MongoDB. Default: the collection's.
     pub fn collation(self, collation: Document) -> Self {
         Self(self.0.collation(collation))
     }
 
-    /// Sets the index to use, by its name or its key pattern.
+    /// Sets the index to use, by its name or its key pattern. Default: the server chooses.
     pub fn hint(self, hint: impl Into<Bson>) -> Self {
         Self(self.0.hint(hint))
     }
 
-    /// Sets variables that `$expr` can use as `$$name`.
+    /// Sets variables that `$expr` can use as `$$name`, as `{name: value}`. Default: none.
     pub fn let_vars(self, variables: Document) -> Self {
         Self(self.0.let_vars(variables))
     }

@@ -75,20 +75,22 @@ impl<'a, T> FindOneAndUpdate<'a, T> {
     setters! {
         /// Sets the order that decides which of the matching documents is the first.
         sort(sort: Document) => sort = Some(sort);
-        /// Sets the projection: which fields are answered.
+        /// Sets the projection: which fields are answered, as `{field: 1}` or `{field: 0}`.
+        /// Default: all.
         projection(projection: Document) => projection = Some(projection);
         /// Sets whether the document is answered as it was before or as it is afterwards. Default:
         /// before.
         return_document(shown: ReturnDocument) => shown = shown;
-        /// Sets whether a document is inserted when none matches. Default: no.
+        /// Sets whether a document is inserted when none matches (an upsert). Default: no.
         upsert(upsert: bool) => command.upsert = upsert;
         /// Sets the filters that say which array elements `$[name]` means.
         array_filters(filters: impl IntoIterator<Item = Document>) => command.array_filters = Some(filters.into_iter().collect());
-        /// Sets the collation by which strings compare.
+        /// Sets the collation by which strings compare, as in MongoDB. Default: the collection's.
         collation(collation: Document) => command.terms.collation = Some(collation);
-        /// Sets the index to use, by its name or its key pattern.
+        /// Sets the index to use, by its name or its key pattern. Default: the server chooses.
         hint(hint: impl Into<Bson>) => command.terms.hint = Some(hint.into());
-        /// Sets variables that `$expr` and pipelines can use as `$$name`.
+        /// Sets variables that `$expr` and pipelines can use as `$$name`, as `{name: value}`.
+        /// Default: none.
         let_vars(variables: Document) => command.terms.variables = Some(variables);
     }
 }
@@ -163,13 +165,14 @@ impl<'a, T> FindOneAndDelete<'a, T> {
     setters! {
         /// Sets the order that decides which of the matching documents is the first.
         sort(sort: Document) => sort = Some(sort);
-        /// Sets the projection: which fields are answered.
+        /// Sets the projection: which fields are answered, as `{field: 1}` or `{field: 0}`.
+        /// Default: all.
         projection(projection: Document) => projection = Some(projection);
-        /// Sets the collation by which strings compare.
+        /// Sets the collation by which strings compare, as in MongoDB. Default: the collection's.
         collation(collation: Document) => command.terms.collation = Some(collation);
-        /// Sets the index to use, by its name or its key pattern.
+        /// Sets the index to use, by its name or its key pattern. Default: the server chooses.
         hint(hint: impl Into<Bson>) => command.terms.hint = Some(hint.into());
-        /// Sets variables that `$expr` can use as `$$name`.
+        /// Sets variables that `$expr` can use as `$$name`, as `{name: value}`. Default: none.
         let_vars(variables: Document) => command.terms.variables = Some(variables);
     }
 }

@@ -63,15 +63,16 @@ impl<'a> UpdateAction<'a> {
     }
 
     setters! {
-        /// Sets whether a document is inserted when none matches. Default: no.
+        /// Sets whether a document is inserted when none matches (an upsert). Default: no.
         upsert(upsert: bool) => command.upsert = upsert;
         /// Sets the filters that say which array elements `$[name]` means.
         array_filters(filters: impl IntoIterator<Item = Document>) => command.array_filters = Some(filters.into_iter().collect());
-        /// Sets the collation by which strings compare.
+        /// Sets the collation by which strings compare, as in MongoDB. Default: the collection's.
         collation(collation: Document) => command.terms.collation = Some(collation);
-        /// Sets the index to use, by its name or its key pattern.
+        /// Sets the index to use, by its name or its key pattern. Default: the server chooses.
         hint(hint: impl Into<Bson>) => command.terms.hint = Some(hint.into());
-        /// Sets variables that `$expr` and pipelines can use as `$$name`.
+        /// Sets variables that `$expr` and pipelines can use as `$$name`, as `{name: value}`.
+        /// Default: none.
         let_vars(variables: Document) => command.terms.variables = Some(variables);
     }
 }

@@ -112,7 +112,7 @@ pub struct Settled {
     pub collections: BTreeSet<Namespace>,
 }
 
-/// End of a checkpoint.
+/// End of a checkpoint: whether what was copied meanwhile is of one moment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Ended {

@@ -47,15 +47,16 @@ const ROUNDS: usize = 1_000;
 /// Passes over one client's collections.
 const PASSES: usize = 4;
 
-/// Counts of a sweep's work.
+/// Results of a sweep: what was left behind by clients that have died.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Swept {
-    /// Number of client records that were fenced.
+    /// Number of client records that were fenced: their clients were dead, and can decide nothing
+    /// any more.
     pub fenced: usize,
     /// Number of client records whose documents are all clean now.
     pub retired: usize,
-    /// Number of documents that were repaired.
+    /// Number of documents that were repaired: finished, or rolled back to their safe version.
     pub repaired: usize,
 }
 
