@@ -44,6 +44,15 @@ impl From<mongodb::error::Error> for BenchError {
     }
 }
 
+impl From<benchkit::Error> for BenchError {
+    fn from(error: benchkit::Error) -> Self {
+        match error {
+            benchkit::Error::Refused(reason) => Self::Refused(reason),
+            benchkit::Error::Failed(reason) => Self::Failed(reason),
+        }
+    }
+}
+
 impl From<mongotx::Error> for BenchError {
     fn from(error: mongotx::Error) -> Self {
         Self::MongoTx(error)

@@ -2,8 +2,8 @@
 //!
 //! A [`workload`] generates work and checks the data; a [`targets`] is a way to do transactions on
 //! a MongoDB server. Neither knows the other: between them stands [`targets::Session`], the
-//! operations of an ordinary driver. [`run`] brings them together and measures; [`report`] shows
-//! the result.
+//! operations of an ordinary driver. [`run`] brings them together. What counts, measures and
+//! reports is the crate `benchkit`.
 //!
 //! Start reading at [`workload::Workload`] and [`targets::Target`]. Adding one of either is a
 //! folder and a line in its registry.
@@ -13,10 +13,9 @@
 
 pub mod acid;
 pub mod error;
-pub mod measure;
 pub mod papers;
-pub mod report;
 pub mod run;
+pub mod server;
 pub mod targets;
 pub mod workload;
 

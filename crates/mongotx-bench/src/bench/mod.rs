@@ -1,6 +1,6 @@
-//! Measurements on this machine. The crate `txbench` has the workloads and the targets; here are
-//! the arguments and the output of the commands, and the comparisons of single queries and of a
-//! gateway.
+//! Measurements on this machine. The crate `txbench` has the workloads and the targets, `benchkit`
+//! measures and reports; here are the arguments and the output of the commands, and the comparisons
+//! of single queries and of a gateway.
 //!
 //! Interrupted: servers started here end with this process; on a server that was named, databases
 //! whose names begin with `mongotx_bench_` may be left.
@@ -12,12 +12,12 @@ mod results;
 
 use std::path::PathBuf;
 
+use benchkit::report::{self, OutputArgs, result::BenchResult};
 use clap::{Args, Subcommand};
 pub(crate) use txbench::BenchError;
 use txbench::{
     acid::{self, AcidArgs},
     papers::{self, PapersArgs, bank::TableArgs},
-    report::{self, OutputArgs, result::BenchResult},
     run::{RunArgs, plan},
     workload::{
         bank::files::{self, FilesArgs},
@@ -109,7 +109,10 @@ async fn acid_tests(args: &AcidArgs) -> Result<(), BenchError> {
     report::check(&OutputArgs { json: args.json.clone(), ..OutputArgs::default() })?;
     let found = acid::run_acid(args).await?;
     say::line(found.to_string().trim_end());
-    args.json.as_ref().map_or(Ok(()), |file| report::write_json(&found, "--json", file))
+    if let Some(file) = &args.json {
+        report::write_json(&found, "--json", file)?;
+    }
+    Ok(())
 }
 
 /// Reads results and shows them.

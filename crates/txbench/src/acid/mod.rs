@@ -29,7 +29,7 @@ pub use self::report::{AcidReport, Outcome, TargetReport, TestReport};
 use self::stage::{Place, Stage};
 use crate::{
     error::{BenchError, OpError, OpResult},
-    measure::server::Bench,
+    server::Bench,
     targets::{Deployment, Isolation, registry::TargetName},
 };
 

@@ -8,11 +8,11 @@
 //! The paper's server let no more than 100 operations a second through, and so its rows hardly
 //! differ. It left `j` for later; here it is `--journal`.
 
+use benchkit::report::{self, result::BenchResult};
 use clap::Args;
 
 use crate::{
     error::BenchError,
-    report::{self, result::BenchResult},
     run::{RunArgs, plan, servers::Servers},
     targets::Acknowledged,
     workload::{

@@ -1,6 +1,6 @@
 //! Results in a sentence: each target against the first.
 
-use crate::report::summary::{Figures, Line, Summary, distinct};
+use benchkit::report::summary::{Figures, Line, Summary, distinct};
 
 /// The metric that is compared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

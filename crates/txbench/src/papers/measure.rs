@@ -2,12 +2,14 @@
 
 use std::time::{Duration, Instant};
 
+use benchkit::report::result::BenchResult;
+
 use super::{
     PapersArgs,
     budget::{Left, Length, WARM_UP},
     plan::Measurement,
 };
-use crate::{error::BenchError, report::result::BenchResult, run::plan};
+use crate::{error::BenchError, run::plan};
 
 /// Overhead that is assumed for a run, before some runs have shown it.
 const OVERHEAD: Duration = Duration::from_secs(2);

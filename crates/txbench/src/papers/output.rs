@@ -2,16 +2,15 @@
 
 use std::{fs, path::Path};
 
-use super::{PapersArgs, figures::PaperFigure, measure::Measured, section};
-use crate::{
-    error::BenchError,
-    report::{
-        html::page::{Page, Section},
-        result::BenchResult,
-        summary::distinct,
-        table::Report,
-    },
+use benchkit::report::{
+    html::page::{Page, Section},
+    result::BenchResult,
+    summary::distinct,
+    table::Report,
 };
+
+use super::{PapersArgs, figures::PaperFigure, measure::Measured, section};
+use crate::error::BenchError;
 
 /// A difference from the papers that all measurements share.
 const DURABILITY: &str = "In the papers an answer did not wait for the disk. Here all targets wait for {w: 1, j: true}: MongoTx \

@@ -1,16 +1,17 @@
 //! A figure of a paper as a section of the page: the paper's finding, the result here, the charts,
 //! the tables.
 
-use super::{
-    compare,
-    figures::{PaperFigure, Shows, Work},
-    measure::Measured,
-};
-use crate::report::{
+use benchkit::report::{
     html::{self, chart::Figure, charts, page::Section},
     result::{BenchResult, FORMAT, RunResult},
     summary::{Line, Summary, distinct},
     tables,
+};
+
+use super::{
+    compare,
+    figures::{PaperFigure, Shows, Work},
+    measure::Measured,
 };
 
 /// The section of one figure. Of measurements that it shares with others it shows its own targets

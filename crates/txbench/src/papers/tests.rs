@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
+use benchkit::report::fake;
 use clap::Parser;
 
 use super::{
@@ -9,7 +10,6 @@ use super::{
     measure::Measured,
     *,
 };
-use crate::report::fake;
 
 #[derive(Parser)]
 struct Line {
@@ -43,7 +43,7 @@ fn workloads_that_this_version_has_take_the_options_of_the_plan() {
 fn measurement_that_several_figures_need_is_made_once_for_all() {
     let plan = plan::of(FIGURES, &args(&[])).unwrap();
     let works: Vec<&str> = plan.iter().map(|measurement| measurement.work.name).collect();
-    assert_eq!(works.len(), crate::report::summary::distinct(works.clone()).len(), "{works:?}");
+    assert_eq!(works.len(), benchkit::report::summary::distinct(works.clone()).len(), "{works:?}");
     let update_heavy = plan.iter().find(|measurement| measurement.work.name == "update-heavy").unwrap();
     assert_eq!(update_heavy.clients, [1, 2, 4, 8, 12, 32, 128]);
 }
@@ -85,7 +85,7 @@ fn section_shows_its_own_targets_and_clients_and_says_what_is_missing() {
     let (figures, measured) = measured();
     let page = output::page(&figures, &measured, "mongotx-bench papers");
     let [nine, ten] = &page.sections[..] else { panic!("two sections") };
-    let rows = |section: &crate::report::html::page::Section| section.tables[0].rows.len();
+    let rows = |section: &benchkit::report::html::page::Section| section.tables[0].rows.len();
     assert_eq!((rows(nine), rows(ten)), (3, 9), "one client with three targets; three of the numbers of clients");
     assert!(nine.prose.iter().any(|text| text.starts_with("Mean latency here, plain = 1. mongotx: update-heavy ")));
     assert!(nine.prose.contains(&"Not measured: read-only: no server.".to_owned()), "{:?}", nine.prose);
@@ -106,6 +106,6 @@ fn page_and_markdown_and_results_are_written() {
         let text = std::fs::read_to_string(out.join(file)).unwrap();
         assert!(text.contains(expected), "{file}");
     }
-    assert!(crate::report::read(&out.join("update-heavy.json")).is_ok());
+    assert!(benchkit::report::read(&out.join("update-heavy.json")).is_ok());
     assert!(!out.join("read-only.json").exists());
 }

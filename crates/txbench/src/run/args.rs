@@ -2,12 +2,10 @@
 
 use std::num::{NonZeroU32, NonZeroU64};
 
+use benchkit::report::OutputArgs;
 use clap::Args;
 
-use crate::{
-    report::OutputArgs,
-    targets::{Acknowledged, Durability, Isolation, registry::TargetName},
-};
+use crate::targets::{Acknowledged, Durability, Isolation, registry::TargetName};
 
 /// The arguments of every run.
 #[derive(Clone, Debug, Args)]

@@ -8,6 +8,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+use benchkit::measure::Second;
 use futures_util::FutureExt;
 use serde::{Serialize, de::DeserializeOwned};
 use tokio::{
@@ -20,7 +21,7 @@ use super::{
     job::{Answer, Job, JobResult, Order},
     part::Part,
 };
-use crate::{error::BenchError, measure::Second};
+use crate::error::BenchError;
 
 /// The hidden subcommand of the command that runs a part.
 pub const SUBCOMMAND: &str = "bench-clients";

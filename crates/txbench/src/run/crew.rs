@@ -1,11 +1,13 @@
 //! All clients of one run, in this process or in several others.
 
+use benchkit::measure::Second;
+
 use super::{
     child::Child,
     job::{Job, JobResult, Order},
     part::Part,
 };
-use crate::{error::BenchError, measure::Second};
+use crate::error::BenchError;
 
 /// The clients of a run, at work.
 pub(crate) enum Crew {

@@ -1,13 +1,15 @@
 //! The data of one target: loaded once, worked on by one run after the other, checked after each.
 
+use benchkit::measure::Counts;
+use mongotx::drop_record_database;
+
 use super::RunArgs;
 use crate::{
     error::BenchError,
-    measure::server::Bench,
+    server::Bench,
     targets::{Connection, Isolation, Target, registry::TargetName},
     workload::{Broken, Totals, Workload},
 };
-use mongotx::drop_record_database;
 
 /// The loaded database of a target.
 pub(crate) struct Data {
@@ -49,7 +51,7 @@ impl Data {
     }
 
     /// Adds the counts of a run to the totals that the check relies on.
-    pub(crate) fn note(&mut self, counts: &crate::measure::Counts) {
+    pub(crate) fn note(&mut self, counts: &Counts) {
         self.totals.committed += counts.committed_in_all;
         self.totals.unknown += counts.unknown_in_all;
         for (name, number) in &counts.effects_in_all {

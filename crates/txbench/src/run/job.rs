@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
+use benchkit::measure::{Counts, Second};
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    measure::{Counts, Second},
     targets::{Connection, registry::TargetName},
     workload::registry::WorkloadSpec,
 };

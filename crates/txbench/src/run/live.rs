@@ -5,10 +5,10 @@ use std::{
     time::{Duration, Instant},
 };
 
+use benchkit::measure::Second;
 use indicatif::{ProgressBar, ProgressStyle};
 
 use super::RunArgs;
-use crate::measure::Second;
 
 /// Least time over which a rate is taken.
 const LEAST: Duration = Duration::from_millis(500);

@@ -1,11 +1,11 @@
 //! Brings workloads and targets together: what to run ([`args`], `contestant`), on which servers
 //! ([`servers`]), in what order ([`plan`]), on which data (`data`), by which clients (`crew`: in
-//! this process, `part`, or in others, [`child`]; one client: `client`).
+//! this process, `part`, or in others, [`child`]; one client:
+//! `client`).
 
 pub mod args;
 pub mod child;
 mod client;
-mod clock;
 mod contestant;
 mod crew;
 mod data;

@@ -5,28 +5,23 @@
 //! 3. Each ends its transaction; what goes on after the answers is waited for; the connection is
 //!    closed.
 
-use std::{collections::BTreeMap, sync::Arc, time::Instant};
+use std::{collections::BTreeMap, time::Instant};
 
-use tokio::task::JoinSet;
+use benchkit::{
+    measure::{Second, machine},
+    run::{Clients, Pace, Seat},
+};
 
 use super::{
-    client::{Pace, Worker},
-    clock::Clock,
+    client::{self, Worker},
     job::{Job, JobResult},
 };
-use crate::{
-    error::BenchError,
-    measure::{Counts, Second, machine},
-    targets::Target,
-    workload::ClientId,
-};
+use crate::{error::BenchError, targets::Target, workload::ClientId};
 
 /// A part of the clients, at work.
 pub(crate) struct Part {
-    clock: Arc<Clock>,
     target: Box<dyn Target>,
-    clients: JoinSet<Result<Counts, BenchError>>,
-    counts: Counts,
+    clients: Clients<BenchError>,
     start: Option<Sample>,
     end: Option<Sample>,
 }
@@ -42,25 +37,15 @@ impl Part {
     pub(crate) async fn start(job: &Job) -> Result<Self, BenchError> {
         let workload = job.workload.make()?;
         let target = (job.target.entry().connect)(job.connection.clone()).await?;
-        let (clock, start) = (Arc::new(Clock::new()), Instant::now());
-        let mut clients = JoinSet::new();
-        let mut workers = Vec::new();
+        let (start, mut seats) = (Instant::now(), Vec::new());
         for index in job.first..job.first + job.count {
             let seed = client_seed(job.seed, index);
-            let worker = Worker {
-                session: target.session().await?,
-                client: workload.client(ClientId { index, of: job.of, seed })?,
-                clock: Arc::clone(&clock),
-                pace: job.rate.map(|rate| Pace::new(start, index, job.of, rate)),
-                attempts: job.attempts,
-                seed,
-            };
-            workers.push(worker);
+            let (session, client) = (target.session().await?, workload.client(ClientId { index, of: job.of, seed })?);
+            let pace = job.rate.map(|rate| Pace::new(start, index, job.of, rate));
+            seats.push(Seat { client: Worker { session, client }, seed, pace });
         }
-        for worker in workers {
-            clients.spawn(worker.work());
-        }
-        Ok(Self { clock, target, clients, counts: Counts::default(), start: None, end: None })
+        let clients = Clients::start(seats, client::retries(job.attempts));
+        Ok(Self { target, clients, start: None, end: None })
     }
 
     fn sample(&self) -> Sample {
@@ -70,12 +55,12 @@ impl Part {
     /// Begins the time measured.
     pub(crate) fn measure(&mut self) {
         self.start = Some(self.sample());
-        self.clock.measure();
+        self.clients.measure();
     }
 
     /// Ends the time measured.
     pub(crate) fn stop(&mut self) {
-        self.clock.stop();
+        self.clients.stop();
         self.end = Some(self.sample());
     }
 
@@ -84,20 +69,15 @@ impl Part {
     /// # Errors
     /// The error of a client that could not go on.
     pub(crate) fn progress(&mut self) -> Result<(Second, bool), BenchError> {
-        while let Some(ended) = self.clients.try_join_next() {
-            self.counts.add(&counts_of(ended)?);
-        }
-        Ok((self.clock.so_far(), self.clients.is_empty()))
+        self.clients.progress()
     }
 
     /// Step 3: waits for the clients.
-    pub(crate) async fn finish(mut self) -> Result<JobResult, BenchError> {
-        while let Some(ended) = self.clients.join_next().await {
-            self.counts.add(&counts_of(ended)?);
-        }
+    pub(crate) async fn finish(self) -> Result<JobResult, BenchError> {
+        let counts = self.clients.finish().await?;
         self.target.settle().await?;
         self.target.close().await?;
-        let mut result = JobResult { counts: self.counts, ..JobResult::default() };
+        let mut result = JobResult { counts, ..JobResult::default() };
         if let Some((start, end)) = self.start.zip(self.end) {
             result.cpu_us = end.cpu_us.zip(start.cpu_us).map(|(end, start)| end - start);
             let since = |(name, n): (String, u64)| {
@@ -108,10 +88,6 @@ impl Part {
         }
         Ok(result)
     }
-}
-
-fn counts_of(ended: Result<Result<Counts, BenchError>, tokio::task::JoinError>) -> Result<Counts, BenchError> {
-    ended.map_err(|error| BenchError::Failed(format!("a client failed: {error}")))?
 }
 
 /// Seeds of clients lie far apart, so that no two clients of any run of one benchmark draw the

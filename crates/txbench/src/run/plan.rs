@@ -13,11 +13,16 @@ use std::{
     time::{Duration, Instant},
 };
 
+use benchkit::{
+    measure::Machine,
+    report::result::{BenchResult, FORMAT, RunResult, Used},
+    run::{Turn, turns},
+};
+
 use super::{RunArgs, contestant::Contestant, crew::Crew, data::Data, job::Job, live::Live, servers::Servers};
 use crate::{
     error::BenchError,
-    measure::{machine, server::Bench},
-    report::result::{BenchResult, FORMAT, RunResult, Used},
+    server::Bench,
     targets::{Traits, registry::TargetName},
     workload::{Workload, registry::WorkloadSpec},
 };
@@ -104,7 +109,7 @@ fn refuse_missing_nodes(workload: &dyn Workload, servers: &Servers, args: &RunAr
 /// Conditions of the measurement, a line each.
 async fn facts(workload: &dyn Workload, servers: &Servers, args: &RunArgs) -> Result<Vec<String>, BenchError> {
     let mut facts = vec![
-        format!("Machine: {}. Clients and servers share it.", machine::describe()),
+        format!("Machine: {}. Clients and servers share it.", Machine::look()),
         format!("Work: {}; seed {}.", workload.about(), args.seed),
     ];
     let pace = match args.rate {
@@ -155,14 +160,13 @@ impl Plan<'_> {
     /// Step 3: runs all rounds.
     async fn all(&mut self) -> Result<Vec<RunResult>, BenchError> {
         let (mut runs, contestants) = (Vec::new(), Contestant::all(self.args)?);
-        for round in 1..=self.args.rounds.get() {
-            for clients in self.args.clients.clone() {
-                for contestant in &contestants {
-                    self.live.begin(&format!("round {round}, {clients} clients, {}", contestant.name));
-                    runs.push(self.one(contestant, clients, round).await?);
-                    self.live.done();
-                }
-            }
+        let of = |clients: &u32| contestants.iter().map(|contestant| (*clients, contestant)).collect::<Vec<_>>();
+        let rivals: Vec<(u32, &Contestant)> = self.args.clients.iter().flat_map(of).collect();
+        for Turn { round, rival } in turns(self.args.rounds.get(), rivals.len()) {
+            let (clients, contestant) = rivals[rival];
+            self.live.begin(&format!("round {round}, {clients} clients, {}", contestant.name));
+            runs.push(self.one(contestant, clients, round).await?);
+            self.live.done();
         }
         Ok(runs)
     }

@@ -3,7 +3,7 @@
 use super::RunArgs;
 use crate::{
     error::BenchError,
-    measure::server::Bench,
+    server::Bench,
     targets::{Acknowledged, Deployment, registry::TargetName},
 };
 

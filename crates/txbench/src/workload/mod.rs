@@ -14,9 +14,10 @@ pub mod tpcc;
 pub mod transfer;
 pub mod ycsb;
 
-use std::{collections::BTreeMap, fmt, time::Duration};
+use std::{collections::BTreeMap, fmt};
 
 use async_trait::async_trait;
+pub use benchkit::run::Chosen;
 use clap::Args;
 use serde::Serialize;
 
@@ -79,18 +80,7 @@ pub struct ClientId {
     pub seed: u64,
 }
 
-/// The transaction that a client has chosen to run next.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Chosen {
-    /// The kind of transaction, for the table: "new-order", "read", …
-    pub kind: &'static str,
-    /// Number of operations that it counts for, where the workload counts operations.
-    pub operations: u32,
-    /// Time that the client waits before it begins (keying and think time).
-    pub wait: Duration,
-}
-
-/// End of an attempt that did not fail.
+/// How an attempt ended that did not fail.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Done {
     /// The transaction was committed.

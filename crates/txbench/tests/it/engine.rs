@@ -4,8 +4,9 @@ use crate::common;
 
 use std::time::Instant;
 
+use benchkit::report::result::BenchResult;
 use common::{bench, parse, try_parse};
-use txbench::{BenchError, report::result::BenchResult};
+use txbench::BenchError;
 
 /// Runs a command line on the shared server, for the shortest time that can be measured unless it
 /// gives another.

@@ -5,10 +5,11 @@ use crate::common;
 
 use std::collections::BTreeSet;
 
+use benchkit::report::result::BenchResult;
 use clap::CommandFactory;
 use common::{Bench, bench};
 use futures_util::future::join_all;
-use txbench::{BenchError, report::result::BenchResult, targets::registry::TARGETS};
+use txbench::{BenchError, targets::registry::TARGETS};
 
 /// A workload, and the targets that refuse it with what they cannot do. All others run it.
 struct Row {

@@ -8,7 +8,7 @@ use futures_util::future::join_all;
 use txbench::{
     BenchError,
     error::{OpError, OpResult},
-    measure::server::Bench,
+    server::Bench,
     targets::{
         Acknowledged, Connection, Deployment, Durability, Find, Session, Target, TxOptions, Update,
         registry::{Entry, TARGETS, TargetName},

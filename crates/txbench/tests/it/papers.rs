@@ -43,7 +43,7 @@ async fn figures_measured_on_a_server_are_on_the_page() {
     {
         assert!(written.said.contains(expected), "{expected:?} is missing in\n{}", written.said);
     }
-    let mixed = txbench::report::read(&out.join("mixed.json")).unwrap();
+    let mixed = benchkit::report::read(&out.join("mixed.json")).unwrap();
     assert_eq!(mixed.runs.len(), 2, "each target once, though two figures need it");
     assert!(mixed.runs.iter().all(|run| run.counts.committed() > 0 && run.broken.is_none()));
     assert!(mixed.facts.iter().any(|fact| fact.contains("{w: 1, j: true}")), "{:?}", mixed.facts);

@@ -3,13 +3,13 @@
 
 use crate::common;
 
+use benchkit::report::result::BenchResult;
 use bson::{DateTime, Document, doc, oid::ObjectId};
 use mongodb::Database;
 use testkit::{shared_standalone, unique_db};
 use txbench::{
     BenchError,
     error::OpError,
-    report::result::BenchResult,
     targets::{Change, Connection, Find, Session, Target, TxOptions, Update, registry::TargetName},
 };
 

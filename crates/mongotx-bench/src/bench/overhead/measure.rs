@@ -2,9 +2,9 @@
 
 use std::time::{Duration, Instant};
 
+use benchkit::measure::Latencies;
 use futures_util::future::try_join_all;
 use rand::{SeedableRng, rngs::StdRng};
-use txbench::measure::Latencies;
 
 use super::{
     OverheadArgs,

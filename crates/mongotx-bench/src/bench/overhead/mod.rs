@@ -23,14 +23,14 @@ mod table;
 
 use std::{path::PathBuf, time::Duration};
 
+use benchkit::{
+    measure::Machine,
+    report::{self, OutputArgs, TableArgs, table::Report},
+};
 use clap::{Args, ValueEnum};
 use indicatif::ProgressBar;
 use mongotx::drop_record_database;
-use txbench::{
-    measure::{machine, server::Bench},
-    report::{self, OutputArgs, TableArgs, table::Report},
-    targets::Deployment,
-};
+use txbench::{server::Bench, targets::Deployment};
 
 pub(crate) use self::{
     gateway::{MeasuredGatewayOptions, run as run_gateway},
@@ -85,7 +85,7 @@ impl OverheadArgs {
 
     fn facts(&self, servers: &[String]) -> Vec<String> {
         vec![
-            format!("Machine: {}. Clients, proxy, gateway and server share it.", machine::describe()),
+            format!("Machine: {}. Clients, proxy, gateway and server share it.", Machine::look()),
             format!("Servers: {}.", servers.join("; ")),
             format!(
                 "Collection: {} documents of about {} bytes, {} in each group; each side has its own. Write concerns are \

@@ -1,6 +1,6 @@
 //! The tables of a run's findings.
 
-use txbench::report::table::{Column, Row, Table};
+use benchkit::report::table::{Column, Row, Table};
 
 use super::{
     Findings,

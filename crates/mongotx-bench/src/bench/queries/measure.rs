@@ -2,8 +2,8 @@
 
 use std::time::{Duration, Instant};
 
+use benchkit::measure::Latencies;
 use rand::{SeedableRng, rngs::StdRng};
-use txbench::measure::Latencies;
 
 use super::{
     super::BenchError,

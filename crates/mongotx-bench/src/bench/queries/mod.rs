@@ -22,13 +22,13 @@ mod table;
 
 use std::time::Duration;
 
+use benchkit::{
+    measure::Machine,
+    report::{self, TableArgs, table::Report},
+};
 use clap::{Args, ValueEnum};
 use indicatif::ProgressBar;
-use txbench::{
-    measure::{machine, server::Bench},
-    report::{self, TableArgs, table::Report},
-    targets::Deployment,
-};
+use txbench::{server::Bench, targets::Deployment};
 
 use self::{
     collection::TestCollection,
@@ -117,7 +117,7 @@ impl QueriesArgs {
         let (documents, pending) =
             (self.documents, self.pending.iter().map(u32::to_string).collect::<Vec<_>>().join(", "));
         vec![
-            format!("Machine: {}. Client and server share it.", machine::describe()),
+            format!("Machine: {}. Client and server share it.", Machine::look()),
             format!("Server: {server}."),
             format!(
                 "Documents: {documents} of {document_bytes} bytes on average; indexes: {}. MongoTx always mirrors those of \

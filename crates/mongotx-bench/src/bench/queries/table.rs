@@ -1,6 +1,6 @@
 //! The tables of latencies and of plans.
 
-use txbench::report::table::{Column, Row, Table};
+use benchkit::report::table::{Column, Row, Table};
 
 use super::{
     measure::{Line, Measured},

@@ -1,10 +1,8 @@
 //! The outcome of TPC-C's ACID tests as a table: a line for each clause, a column for each target
 //! at each level. Pure.
 
-use txbench::{
-    acid::{AcidReport, Outcome, TargetReport},
-    report::table::{Column, Row, Table},
-};
+use benchkit::report::table::{Column, Row, Table};
+use txbench::acid::{AcidReport, Outcome, TargetReport};
 
 /// The table of a report.
 pub(super) fn table(report: &AcidReport) -> Table {

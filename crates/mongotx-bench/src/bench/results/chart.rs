@@ -1,6 +1,6 @@
 //! Charts of the page: the mark from which `docs/draw` draws one of the table above it.
 
-use txbench::report::table::{Row, Table};
+use benchkit::report::table::{Row, Table};
 
 /// A chart of a table.
 #[derive(Clone, Copy, Debug)]

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use txbench::report::{
+use benchkit::report::{
     result::BenchResult,
     summary::{Figures, Line, Summary},
     table::{Column, Row, Table},
@@ -200,7 +200,7 @@ fn known(n: Option<f64>) -> String {
 mod tests {
     use std::time::Duration;
 
-    use txbench::{
+    use benchkit::{
         measure::Counts,
         report::result::{FORMAT, RunResult, Used},
     };

@@ -1,6 +1,6 @@
 //! Reads the Markdown that the benchmarks write: conditions, tables with titles, notes. Pure.
 
-use txbench::report::table::{Column, Row, Table};
+use benchkit::report::table::{Column, Row, Table};
 
 /// Conditions and tables of a report, and its lines about missing measurements.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -67,7 +67,7 @@ fn cells(line: &str) -> Option<Vec<String>> {
 
 #[cfg(test)]
 mod tests {
-    use txbench::report::table::Report;
+    use benchkit::report::table::Report;
 
     use super::*;
 

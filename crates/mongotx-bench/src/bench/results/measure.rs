@@ -7,8 +7,9 @@ use std::{
     time::{Duration, Instant},
 };
 
+use benchkit::report;
 use leash::{Process, Start};
-use txbench::{acid::AcidReport, report};
+use txbench::acid::AcidReport;
 
 use super::{
     super::BenchError,

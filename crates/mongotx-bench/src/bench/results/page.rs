@@ -1,6 +1,6 @@
 //! The page of results: its template, filled with the content of the sections' files. Pure.
 
-use txbench::report::table::Table;
+use benchkit::report::table::Table;
 
 use super::{
     measurement::{Measurement, Section},
@@ -175,7 +175,7 @@ fn words(text: &str) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
-    use txbench::report::table::{Column, Row};
+    use benchkit::report::table::{Column, Row};
 
     use super::{super::plan::SECTIONS, *};
 

@@ -3,8 +3,8 @@
 
 use std::path::{Path, PathBuf};
 
+use benchkit::report::table::Table;
 use serde::{Deserialize, Serialize};
-use txbench::report::table::Table;
 
 use super::super::BenchError;
 

@@ -3,10 +3,10 @@
 #![allow(dead_code, reason = "each test file uses a part of it")]
 #![allow(unreachable_pub, reason = "test code")]
 
+use benchkit::report::result::BenchResult;
 use clap::Parser;
 use txbench::{
     BenchError,
-    report::result::BenchResult,
     run::{RunArgs, plan},
     workload::registry::{WorkloadCommand, WorkloadSpec},
 };

@@ -111,5 +111,5 @@ fn figures_that_would_be_empty_are_left_out() {
 #[test]
 fn result_without_runs_is_a_page_too() {
     let page = page(&fake::result("nothing", vec![]));
-    assert!(page.contains("<h1>MongoTx benchmark: nothing</h1>"));
+    assert!(page.contains("<h1>Benchmark: nothing</h1>"));
 }

@@ -8,7 +8,7 @@ use super::{
     result::{BenchResult, FORMAT, RunResult},
     summary::{Setting, distinct},
 };
-use crate::error::BenchError;
+use crate::Error;
 
 /// A file larger than this is none of ours: a run with its histograms takes some ten kilobytes.
 const LARGEST_BYTES: u64 = 256 << 20;
@@ -25,10 +25,10 @@ struct Form {
 /// Reads a result.
 ///
 /// # Errors
-/// [`BenchError::Refused`], which names the file: it cannot be read, is no result, is of another
+/// [`Error::Refused`], which names the file: it cannot be read, is no result, is of another
 /// version, or has numbers that no run can have.
-pub fn read(file: &Path) -> Result<BenchResult, BenchError> {
-    let refused = |reason: String| BenchError::Refused(format!("{}: {reason}", file.display()));
+pub fn read(file: &Path) -> Result<BenchResult, Error> {
+    let refused = |reason: String| Error::Refused(format!("{}: {reason}", file.display()));
     let size = fs::metadata(file).map_err(|error| refused(error.to_string()))?.len();
     if size > LARGEST_BYTES {
         return Err(refused(format!("{size} bytes are too many for a result; at most {LARGEST_BYTES} are read")));
@@ -68,9 +68,9 @@ fn plausible(run: &RunResult) -> bool {
 /// Writes a result, or anything else, as JSON.
 ///
 /// # Errors
-/// [`BenchError::Failed`], which names the option.
-pub fn write_json(result: &impl Serialize, option: &str, file: &Path) -> Result<(), BenchError> {
-    let failed = |reason: String| BenchError::Failed(format!("{option} {}: {reason}", file.display()));
+/// [`Error::Failed`], which names the option.
+pub fn write_json(result: &impl Serialize, option: &str, file: &Path) -> Result<(), Error> {
+    let failed = |reason: String| Error::Failed(format!("{option} {}: {reason}", file.display()));
     let text = serde_json::to_string(result).map_err(|error| failed(error.to_string()))?;
     write_text(&text, option, file)
 }
@@ -78,9 +78,9 @@ pub fn write_json(result: &impl Serialize, option: &str, file: &Path) -> Result<
 /// Writes a text.
 ///
 /// # Errors
-/// [`BenchError::Failed`], which names the option.
-pub(super) fn write_text(text: &str, option: &str, file: &Path) -> Result<(), BenchError> {
-    fs::write(file, text).map_err(|error| BenchError::Failed(format!("{option} {}: {error}", file.display())))
+/// [`Error::Failed`], which names the option.
+pub(super) fn write_text(text: &str, option: &str, file: &Path) -> Result<(), Error> {
+    fs::write(file, text).map_err(|error| Error::Failed(format!("{option} {}: {error}", file.display())))
 }
 
 /// Makes one result of several. Runs of the same target in the same setting become further rounds;

@@ -5,8 +5,8 @@
 //! them into words. Nothing here measures.
 
 mod args;
-#[cfg(test)]
-pub(crate) mod fake;
+#[cfg(any(test, feature = "fake"))]
+pub mod fake;
 mod file;
 pub mod html;
 pub mod result;

@@ -24,7 +24,7 @@ pub fn page(result: &BenchResult) -> String {
         ..Section::default()
     };
     Page {
-        title: format!("MongoTx benchmark: {}", result.title),
+        title: format!("Benchmark: {}", result.title),
         command: result.command.clone(),
         facts: result.facts.clone(),
         targets: summary.targets().into_iter().map(str::to_owned).collect(),

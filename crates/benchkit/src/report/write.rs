@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use super::{args::OutputArgs, file, html, result::BenchResult, table::Report, tables};
-use crate::error::BenchError;
+use crate::Error;
 
 const MARKDOWN: &str = "--markdown-file";
 const JSON: &str = "--json";
@@ -12,8 +12,8 @@ const HTML: &str = "--html";
 /// Writes the files that the options name; returns the text to print.
 ///
 /// # Errors
-/// [`BenchError::Failed`] for a file that cannot be written, by the name of the option.
-pub fn write(result: &BenchResult, output: &OutputArgs) -> Result<String, BenchError> {
+/// [`Error::Failed`] for a file that cannot be written, by the name of the option.
+pub fn write(result: &BenchResult, output: &OutputArgs) -> Result<String, Error> {
     if let Some(path) = &output.json {
         file::write_json(result, JSON, path)?;
     }
@@ -26,8 +26,8 @@ pub fn write(result: &BenchResult, output: &OutputArgs) -> Result<String, BenchE
 /// Writes the tables, as Markdown, to the file if there is one; returns the text to print.
 ///
 /// # Errors
-/// [`BenchError::Failed`] for a file that cannot be written.
-pub fn write_report(report: &Report, as_markdown: bool, file: Option<&Path>) -> Result<String, BenchError> {
+/// [`Error::Failed`] for a file that cannot be written.
+pub fn write_report(report: &Report, as_markdown: bool, file: Option<&Path>) -> Result<String, Error> {
     let markdown = report.to_markdown();
     if let Some(file) = file {
         file::write_text(&markdown, MARKDOWN, file)?;
@@ -38,14 +38,14 @@ pub fn write_report(report: &Report, as_markdown: bool, file: Option<&Path>) -> 
 /// Checks that the files of the options can be written, before hours are spent on measuring.
 ///
 /// # Errors
-/// [`BenchError::Refused`], by the name of the option.
-pub fn check(output: &OutputArgs) -> Result<(), BenchError> {
+/// [`Error::Refused`], by the name of the option.
+pub fn check(output: &OutputArgs) -> Result<(), Error> {
     for (option, file) in [(MARKDOWN, &output.markdown_file), (JSON, &output.json), (HTML, &output.html)] {
         let Some(file) = file else { continue };
         let directory = file.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
         if !directory.is_dir() || file.is_dir() {
             let what = if file.is_dir() { "is a directory" } else { "is in no directory that exists" };
-            return Err(BenchError::Refused(format!("{option}: {} {what}", file.display())));
+            return Err(Error::Refused(format!("{option}: {} {what}", file.display())));
         }
     }
     Ok(())

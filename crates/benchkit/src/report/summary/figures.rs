@@ -62,7 +62,7 @@ pub struct Figures {
 
 impl Figures {
     /// The figures of these rounds, none of them broken; `None` without rounds.
-    pub(super) fn of(runs: &[&RunResult]) -> Option<Self> {
+    pub fn of(runs: &[&RunResult]) -> Option<Self> {
         let spread = |figure: fn(&RunResult) -> f64| Spread::of(runs.iter().map(|run| figure(run)));
         let each: Vec<Latencies> = runs.iter().map(|run| run.counts.latencies()).collect();
         let latency = |of: &dyn Fn(&Latencies) -> f64| median(each.iter().map(of)).unwrap_or_default();

@@ -88,6 +88,19 @@ impl Counts {
         }
     }
 
+    /// The counts of one kind of transaction.
+    pub(crate) fn kind(&mut self, kind: &str) -> &mut KindCounts {
+        self.kinds.entry(kind.to_owned()).or_default()
+    }
+
+    /// The counts of a second of the time measured, from 0.
+    pub(crate) fn second(&mut self, second: usize) -> &mut Second {
+        if self.seconds.len() <= second {
+            self.seconds.resize(second + 1, Second::default());
+        }
+        &mut self.seconds[second]
+    }
+
     /// Transactions that committed while it was measured.
     pub fn committed(&self) -> u64 {
         self.kinds.values().map(|kind| kind.latencies.count()).sum()

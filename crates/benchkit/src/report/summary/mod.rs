@@ -104,7 +104,7 @@ impl Line {
 }
 
 /// Values without those that came before.
-pub(crate) fn distinct<T: PartialEq>(values: impl IntoIterator<Item = T>) -> Vec<T> {
+pub fn distinct<T: PartialEq>(values: impl IntoIterator<Item = T>) -> Vec<T> {
     let mut seen: Vec<T> = Vec::new();
     for value in values {
         if !seen.contains(&value) {

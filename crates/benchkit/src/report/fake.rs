@@ -8,7 +8,7 @@ use super::result::{BenchResult, FORMAT, RunResult, Used};
 use crate::measure::{Counts, Second};
 
 /// A run in which nothing happened.
-pub(crate) fn empty(workload: &str, target: &str, clients: u32, round: u32, seconds: f64) -> RunResult {
+pub fn empty(workload: &str, target: &str, clients: u32, round: u32, seconds: f64) -> RunResult {
     RunResult {
         target: target.to_owned(),
         workload: workload.to_owned(),
@@ -25,7 +25,7 @@ pub(crate) fn empty(workload: &str, target: &str, clients: u32, round: u32, seco
 }
 
 /// A result of these runs.
-pub(crate) fn result(title: &str, runs: Vec<RunResult>) -> BenchResult {
+pub fn result(title: &str, runs: Vec<RunResult>) -> BenchResult {
     BenchResult {
         format: FORMAT,
         title: title.to_owned(),
@@ -79,7 +79,7 @@ const NATURES: [Nature; 4] = [
 ];
 
 /// Two kinds of transactions on four targets, one of which is broken with many clients. Made once.
-pub(crate) fn realistic() -> BenchResult {
+pub fn realistic() -> BenchResult {
     static MADE: LazyLock<BenchResult> = LazyLock::new(make_realistic);
     MADE.clone()
 }

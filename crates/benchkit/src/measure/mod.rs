@@ -1,11 +1,11 @@
-//! Counting and measuring while clients work. [`crate::run`] decides what is run.
+//! What is counted and measured while clients work. How clients are run is in [`crate::run`].
 
 pub mod counts;
 pub mod latency;
 pub mod machine;
-pub mod server;
 
 pub use self::{
     counts::{Counts, KindCounts, Second},
     latency::Latencies,
+    machine::Machine,
 };
