@@ -2,9 +2,15 @@
 
 use std::time::Duration;
 
+use benchkit::{
+    measure::Machine,
+    report::result::{BenchResult, FORMAT},
+};
+
 use crate::{
     args::CompareArgs,
     error::BenchError,
+    figures::Row,
     measure::Plan,
     report,
     turns::{Contender, in_turns},
@@ -14,6 +20,7 @@ use crate::{
 /// Runs the workload on the stores, and prints the table.
 pub(crate) async fn run(args: &CompareArgs) -> Result<(), BenchError> {
     args.check()?;
+    args.pace.check()?;
     let mut contenders = Vec::new();
     for kind in &args.stores {
         let contender = Contender::start(kind.name(), *kind, args.servers, &args.settings()).await?;
@@ -28,7 +35,19 @@ pub(crate) async fn run(args: &CompareArgs) -> Result<(), BenchError> {
         contender.check(args.keys, args.shape).await?;
     }
     print!("{}", report::rows(&rows, None));
-    args.pace.json.as_ref().map_or(Ok(()), |file| report::write_json(file, &rows))
+    args.pace.write_json(&result(args, rows))
+}
+
+/// All runs as one result, which `mongotx-bench report` reads, too.
+fn result(args: &CompareArgs, rows: Vec<Row>) -> BenchResult {
+    let command: Vec<String> = std::env::args().skip(1).collect();
+    BenchResult {
+        format: FORMAT,
+        title: format!("key-value store, {}", args.shape.name()),
+        command: format!("dtranx-bench {}", command.join(" ")),
+        facts: args.pace.facts(&Machine::look()),
+        runs: rows.into_iter().flat_map(|row| row.rounds).map(|round| round.run).collect(),
+    }
 }
 
 fn plans(args: &CompareArgs) -> Vec<Plan> {

@@ -1,7 +1,5 @@
 //! Errors of a benchmark, with the name of the option or of the rival.
 
-use std::path::PathBuf;
-
 /// A benchmark could not be run to its end.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum BenchError {
@@ -35,14 +33,9 @@ pub(crate) enum BenchError {
     /// A process could not be started or ended.
     #[error(transparent)]
     Process(#[from] leash::Error),
-    /// A file could not be written.
-    #[error("cannot write {}: {source}", path.display())]
-    Write {
-        /// Path of the file.
-        path: PathBuf,
-        /// Error of the operating system.
-        source: std::io::Error,
-    },
+    /// What measures or reports cannot go on.
+    #[error(transparent)]
+    Kit(#[from] benchkit::Error),
 }
 
 impl BenchError {

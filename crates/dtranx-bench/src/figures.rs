@@ -1,9 +1,14 @@
-//! Figures of one store's runs. They are medians of the rounds.
+//! What is written of each row of a table, round by round; tables have medians of it.
 
+use benchkit::report::{
+    result::{RunResult, Used},
+    summary::Figures,
+};
 use serde::Serialize;
 
 use crate::{
-    measure::{Counted, Figures, Plan, Sample},
+    measure::{Measured, Plan},
+    store::Served,
     workload::{Distribution, Shape},
 };
 
@@ -19,18 +24,17 @@ pub(crate) struct Row {
     pub(crate) rounds: Vec<Round>,
 }
 
-/// Figures of one run.
+/// One run.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Round {
-    pub(crate) per_second: f64,
-    pub(crate) success: f64,
-    pub(crate) p50_ms: f64,
-    pub(crate) p95_ms: f64,
-    pub(crate) p99_ms: f64,
+    #[serde(flatten)]
+    pub(crate) run: RunResult,
+    /// The size of all servers' logs at the end of each second, if it was looked at.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub(crate) samples: Vec<Sample>,
+    pub(crate) log_bytes: Vec<u64>,
+    /// What the servers have counted, if they report it.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) counted: Option<Counted>,
+    pub(crate) served: Option<Served>,
 }
 
 /// Figures of one server that was killed after so much was written.
@@ -70,56 +74,38 @@ impl Row {
         self.reads_percent.map_or_else(|| self.shape.to_owned(), |reads| format!("{reads} % reads"))
     }
 
+    /// What rows have in common that can be compared, in words.
+    fn workload(&self) -> String {
+        let servers = if self.servers == 1 { "1 server".to_owned() } else { format!("{} servers", self.servers) };
+        format!("{servers}, {}, {}", self.work(), self.distribution)
+    }
+
     /// Title of the row, in words.
     pub(crate) fn title(&self) -> String {
-        let servers = if self.servers == 1 { "1 server".to_owned() } else { format!("{} servers", self.servers) };
-        format!("{}, {servers}, {}, {}, {} in flight", self.name, self.work(), self.distribution, self.in_flight)
+        format!("{}, {}, {} in flight", self.name, self.workload(), self.in_flight)
     }
 
     /// Adds one more round.
-    pub(crate) fn add(&mut self, figures: Figures) {
-        let ms = |quantile: f64| figures.latency_ns.value_at_quantile(quantile) as f64 / 1_000_000.0;
-        self.rounds.push(Round {
-            per_second: figures.per_second,
-            success: figures.success,
-            p50_ms: ms(0.5),
-            p95_ms: ms(0.95),
-            p99_ms: ms(0.99),
-            samples: figures.samples,
-            counted: figures.counted,
-        });
+    pub(crate) fn add(&mut self, round: u32, measured: Measured) {
+        let Measured { seconds, counts, cpu_us, log_bytes, served } = measured;
+        let run = RunResult {
+            target: self.name.to_owned(),
+            workload: self.workload(),
+            clients: self.in_flight,
+            processes: 1,
+            round,
+            rate: None,
+            seconds,
+            counts,
+            commands: Default::default(),
+            used: Used { client_cpu_us: cpu_us, ..Used::default() },
+            broken: None,
+        };
+        self.rounds.push(Round { run, log_bytes, served });
     }
 
-    /// The median over the rounds.
-    pub(crate) fn median(&self, of: impl Fn(&Round) -> f64) -> f64 {
-        median(self.rounds.iter().map(of).collect())
-    }
-
-    /// The least and the most transactions per second.
-    pub(crate) fn range(&self) -> (f64, f64) {
-        let all = self.rounds.iter().map(|round| round.per_second);
-        (all.clone().fold(f64::INFINITY, f64::min), all.fold(0.0, f64::max))
-    }
-}
-
-/// The median; 0 of nothing.
-pub(crate) fn median(mut all: Vec<f64>) -> f64 {
-    all.sort_by(f64::total_cmp);
-    match all.len() {
-        0 => 0.0,
-        many if many % 2 == 1 => all[many / 2],
-        many => f64::midpoint(all[many / 2 - 1], all[many / 2]),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn median_is_the_one_in_the_middle_or_between_the_two() {
-        assert_eq!(median(vec![3.0, 1.0, 2.0]), 2.0);
-        assert_eq!(median(vec![4.0, 1.0, 2.0, 3.0]), 2.5);
-        assert_eq!(median(Vec::new()), 0.0);
+    /// Medians and ranges of the rounds; `None` without any.
+    pub(crate) fn figures(&self) -> Option<Figures> {
+        Figures::of(&self.rounds.iter().map(|round| &round.run).collect::<Vec<_>>())
     }
 }

@@ -1,13 +1,16 @@
-//! Tables for people, JSON for programs.
+//! The tables as Markdown, of medians of the rounds.
 
-use std::{fmt::Write, path::Path};
-
-use serde::Serialize;
+use benchkit::report::{
+    spread::{Spread, median},
+    table::{self, Column, Table},
+};
 
 use crate::{
-    error::BenchError,
-    figures::{Passed, Restart, Round, Row, median},
+    figures::{Passed, Restart, Round, Row},
+    store::Served,
 };
+
+const MIB: f64 = (1 << 20) as f64;
 
 /// A count of the servers, as a column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,98 +29,98 @@ impl Count {
         }
     }
 
+    /// For each committed transaction, refused attempts among them.
     fn of(self, round: &Round) -> f64 {
-        round.counted.map_or(0.0, |counted| match self {
-            Self::Reads => counted.reads,
-            Self::Messages => counted.messages,
-        })
+        let of = |served: Served| match self {
+            Self::Reads => served.reads,
+            Self::Messages => served.messages,
+        };
+        round.run.per_transaction(round.served.map_or(0, of) as f64)
     }
 }
 
 /// A table with a line for each row, and a column more for what servers counted.
 pub(crate) fn rows(rows: &[Row], count: Option<Count>) -> String {
-    let heads = "| | servers | work | keys | in flight | tx/s | [min-max] | p50 ms | p95 ms | p99 ms | success |";
-    let rule = "| --- | ---: | --- | --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: |";
-    let mut text = count
-        .map_or_else(|| format!("{heads}\n{rule}\n"), |count| format!("{heads} {} |\n{rule} ---: |\n", count.title()));
-    for row in rows {
-        let (least, most) = row.range();
-        // Writing to a string cannot fail.
-        let _ = write!(
-            text,
-            "| {} | {} | {} | {} | {} | {:.0} | [{least:.0}-{most:.0}] | {:.2} | {:.2} | {:.2} | {:.2} % |",
-            row.name,
-            row.servers,
-            row.work(),
-            row.distribution,
-            row.in_flight,
-            row.median(|round| round.per_second),
-            row.median(|round| round.p50_ms),
-            row.median(|round| round.p95_ms),
-            row.median(|round| round.p99_ms),
-            100.0 * row.median(|round| round.success)
-        );
-        if let Some(count) = count {
-            let _ = write!(text, " {:.2} |", row.median(|round| count.of(round)));
+    let mut columns = vec![Column::text(""), Column::number("servers"), Column::text("work"), Column::text("keys")];
+    let numbers = ["in flight", "tx/s", "[min-max]", "p50 ms", "p95 ms", "p99 ms", "success"];
+    columns.extend(numbers.into_iter().chain(count.map(Count::title)).map(Column::number));
+    let line = |row: &Row| {
+        let mut cells = vec![row.name.to_owned(), row.servers.to_string(), row.work(), row.distribution.to_owned()];
+        cells.push(row.in_flight.to_string());
+        if let Some(figures) = row.figures() {
+            cells.push(format!("{:.0}", figures.rate.median));
+            cells.push(range(figures.rate, 0));
+            cells.extend([figures.p50_ms, figures.p95_ms, figures.p99_ms].map(|ms| format!("{ms:.2}")));
+            cells.push(format!("{:.2} %", 100.0 - figures.conflicts_percent));
         }
-        text.push('\n');
-    }
-    text
+        let counted = |count: Count| middle(row.rounds.iter().map(|round| count.of(round)));
+        cells.extend(count.map(|count| format!("{:.2}", counted(count))));
+        table::Row::from(cells)
+    };
+    markdown(columns, rows.iter().map(line).collect())
 }
 
 /// A table with a line for each server that was killed after so much was written.
 pub(crate) fn restarts(rows: &[Restart]) -> String {
-    let mut text = String::from(
-        "| | written MiB | log MiB | ms to the first answer | [min-max] |\n| --- | ---: | ---: | ---: | ---: |\n",
-    );
-    for Restart { name, written_mib, log_bytes, rounds_ms } in rows {
-        let least = rounds_ms.iter().copied().fold(f64::INFINITY, f64::min);
-        let most = rounds_ms.iter().copied().fold(0.0, f64::max);
-        let (log_mib, middle) = (log_bytes >> 20, median(rounds_ms.clone()));
-        let _ = writeln!(text, "| {name} | {written_mib} | {log_mib} | {middle:.0} | [{least:.0}-{most:.0}] |");
-    }
-    text
+    let numbers = ["written MiB", "log MiB", "ms to the first answer", "[min-max]"];
+    let line = |Restart { name, written_mib, log_bytes, rounds_ms }: &Restart| {
+        let mut cells = vec![(*name).to_owned(), written_mib.to_string(), (log_bytes >> 20).to_string()];
+        cells.extend(spread(rounds_ms.iter().copied(), 0));
+        table::Row::from(cells)
+    };
+    named(&numbers, rows.iter().map(line).collect())
 }
 
 /// A table with a line for each second: transactions in it and bytes of the logs at its end, for
 /// each row.
 pub(crate) fn over_time(rows: &[Row]) -> String {
-    let mut text = String::from("| second |");
-    for row in rows {
-        let _ = write!(text, " {0}: tx/s | {0}: log MiB |", row.name);
-    }
-    text.push_str("\n| ---: |");
-    rows.iter().for_each(|_| text.push_str(" ---: | ---: |"));
-    text.push('\n');
-    let seconds = rows.iter().flat_map(|row| &row.rounds).map(|round| round.samples.len()).min().unwrap_or(0);
-    for second in 0..seconds {
-        let _ = write!(text, "| {} |", second + 1);
-        for row in rows {
-            let all = || row.rounds.iter().filter_map(|round| round.samples.get(second));
-            let committed = median(all().map(|sample| sample.committed as f64).collect());
-            let log_bytes = median(all().map(|sample| sample.log_bytes as f64).collect());
-            let _ = write!(text, " {committed:.0} | {:.0} |", log_bytes / f64::from(1 << 20));
+    let of_row = |row: &Row| ["tx/s", "log MiB"].map(|what| Column::number(format!("{}: {what}", row.name)));
+    let columns = [Column::number("second")].into_iter().chain(rows.iter().flat_map(of_row)).collect();
+    let seconds = rows.iter().flat_map(|row| &row.rounds).map(|round| round.log_bytes.len()).min().unwrap_or(0);
+    let line = |second: usize| {
+        let committed = |round: &Round| round.run.counts.seconds.get(second).map_or(0, |second| second.committed);
+        let mut cells = vec![(second + 1).to_string()];
+        for Row { rounds, .. } in rows {
+            cells.push(format!("{:.0}", middle(rounds.iter().map(|round| committed(round) as f64))));
+            cells.push(format!("{:.0}", middle(rounds.iter().map(|round| round.log_bytes[second] as f64)) / MIB));
         }
-        text.push('\n');
-    }
-    text
+        table::Row::from(cells)
+    };
+    markdown(columns, (0..seconds).map(line).collect())
 }
 
 /// A table with a line for each kind of events.
 pub(crate) fn passed(rows: &[Passed]) -> String {
-    let mut text = String::from("| | million events/s | [min-max] | ns/event |\n| --- | ---: | ---: | ---: |\n");
-    for Passed { name, rounds_per_second } in rows {
-        let all = rounds_per_second.iter().map(|events| events / 1e6);
-        let (least, most) = (all.clone().fold(f64::INFINITY, f64::min), all.clone().fold(0.0, f64::max));
-        let middle = median(all.collect());
-        let _ = writeln!(text, "| {name} | {middle:.2} | [{least:.2}-{most:.2}] | {:.0} |", 1000.0 / middle);
-    }
-    text
+    let line = |Passed { name, rounds_per_second }: &Passed| {
+        let millions = || rounds_per_second.iter().map(|events| events / 1e6);
+        let mut cells = vec![(*name).to_owned()];
+        cells.extend(spread(millions(), 2));
+        cells.push(format!("{:.0}", 1000.0 / middle(millions())));
+        table::Row::from(cells)
+    };
+    named(&["million events/s", "[min-max]", "ns/event"], rows.iter().map(line).collect())
 }
 
-/// All figures, round by round.
-pub(crate) fn write_json(file: &Path, figures: &impl Serialize) -> Result<(), BenchError> {
-    let failed = |source| BenchError::Write { path: file.to_path_buf(), source };
-    let text = serde_json::to_string_pretty(figures).map_err(|error| failed(error.into()))?;
-    std::fs::write(file, text).map_err(failed)
+/// A table of numbers whose lines begin with a name.
+fn named(numbers: &[&str], rows: Vec<table::Row>) -> String {
+    markdown([Column::text("")].into_iter().chain(numbers.iter().map(|head| Column::number(*head))).collect(), rows)
+}
+
+fn markdown(columns: Vec<Column>, rows: Vec<table::Row>) -> String {
+    Table { columns, rows, ..Table::default() }.to_markdown().join("\n") + "\n"
+}
+
+/// The median, and the range, with so many digits behind the point.
+fn spread(rounds: impl Iterator<Item = f64>, digits: usize) -> Vec<String> {
+    Spread::of(rounds)
+        .map_or_else(Vec::new, |spread| vec![format!("{:.digits$}", spread.median), range(spread, digits)])
+}
+
+fn range(Spread { least, most, .. }: Spread, digits: usize) -> String {
+    format!("[{least:.digits$}-{most:.digits$}]")
+}
+
+/// The median; 0 of nothing.
+fn middle(rounds: impl Iterator<Item = f64>) -> f64 {
+    median(rounds).unwrap_or(0.0)
 }

@@ -1,5 +1,7 @@
 //! Stores that take turns: A B A B, so that other work of the machine meets all of them.
 
+use benchkit::run::{Turn, turns};
+
 use crate::{
     error::BenchError,
     figures::Row,
@@ -51,16 +53,15 @@ impl Contender {
 /// Runs a plan on each of them, round after round. Returns a row for each.
 pub(crate) async fn in_turns(contenders: &[Contender], plan: Plan, rounds: u32) -> Result<Vec<Row>, BenchError> {
     let mut rows: Vec<Row> = contenders.iter().map(|one| Row::new(one.name, one.servers, plan)).collect();
-    for round in 0..rounds {
-        for (one, row) in contenders.iter().zip(&mut rows) {
-            tell(round, rounds, row);
-            row.add(measure::run(one.store.as_ref(), plan.of_round(round)).await?);
-        }
+    for Turn { round, rival } in turns(rounds, contenders.len()) {
+        let (one, row) = (&contenders[rival], &mut rows[rival]);
+        tell(round, rounds, &row.title());
+        row.add(round, measure::run(one.store.as_ref(), plan.of_round(round)).await?);
     }
     Ok(rows)
 }
 
 /// Prints the present step.
-pub(crate) fn tell(round: u32, rounds: u32, row: &Row) {
-    eprintln!("dtranx-bench: round {} of {rounds}: {}", round + 1, row.title());
+pub(crate) fn tell(round: u32, rounds: u32, what: &str) {
+    eprintln!("dtranx-bench: round {round} of {rounds}: {what}");
 }

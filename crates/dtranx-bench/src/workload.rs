@@ -4,8 +4,6 @@
 //! reading it. And transfers, which read two counters and write both: their sum shows afterwards
 //! whether the store kept its word. And modifications, which read an item and write it.
 
-use std::time::Duration;
-
 use clap::ValueEnum;
 use rand::{RngExt, SeedableRng, rngs::StdRng};
 use rand_distr::{Distribution as _, Zipf};
@@ -55,6 +53,26 @@ pub(crate) enum Transaction {
     Update(Vec<u64>, u64),
     /// Lowers one counter and raises the other.
     Transfer(u64, u64),
+}
+
+impl Transaction {
+    /// Name of its kind in results.
+    pub(crate) fn kind(&self) -> &'static str {
+        match self {
+            Self::Read(_) => "read",
+            Self::Update(..) => "update",
+            Self::Transfer(..) => "transfer",
+        }
+    }
+
+    /// How many reads and writes it has, of a key each.
+    pub(crate) fn operations(&self) -> u32 {
+        match self {
+            Self::Read(keys) => keys.len() as u32,
+            Self::Update(keys, _) => keys.len() as u32 + 1,
+            Self::Transfer(..) => 4,
+        }
+    }
 }
 
 /// Source of one client's transactions.
@@ -109,12 +127,6 @@ impl Draw {
         }
         let written = keys.swap_remove(0);
         Transaction::Update(keys, written)
-    }
-
-    /// Draws the length of a pause, at most so long and at least half of it: rivals do not meet
-    /// again.
-    pub(crate) fn pause(&mut self, most: Duration) -> Duration {
-        most.mul_f64(self.random.random_range(0.5..=1.0))
     }
 
     /// Draws so many different keys, not more than there are.

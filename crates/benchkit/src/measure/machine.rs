@@ -1,5 +1,5 @@
-//! On which machine was measured: its size, and what its file systems are; and the processor time
-//! of this process. As Linux tells them.
+//! Description of the machine that a measurement ran on: its size, and the file systems of its
+//! folders; and the processor time of this process. Linux reports all of it.
 
 use std::{fmt, fs::read_to_string, path::Path};
 
@@ -35,7 +35,7 @@ pub struct Machine {
 }
 
 impl Machine {
-    /// Looks at this machine.
+    /// Describes this machine.
     pub fn look() -> Self {
         let memory = field("/proc/meminfo", "MemTotal").and_then(|text| text.strip_suffix(" kB")?.parse::<u64>().ok());
         Self {
@@ -78,7 +78,7 @@ pub fn file_system(folder: &Path) -> String {
     }
 }
 
-/// Whether a folder is in memory, and gone with the power.
+/// Returns true if the folder is in memory, and gone with the power.
 pub fn is_in_memory(folder: &Path) -> bool {
     matches!(file_system(folder).as_str(), "tmpfs" | "ramfs")
 }

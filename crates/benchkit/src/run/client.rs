@@ -49,9 +49,9 @@ pub trait Client: Send + 'static {
 pub struct Chosen {
     /// The kind of transaction, for the table: "new-order", "read", …
     pub kind: &'static str,
-    /// How many operations it counts for, where operations are counted.
+    /// Number of operations that it counts for, where operations are counted.
     pub operations: u32,
-    /// How long the client waits before it begins (keying and think time).
+    /// Time that the client waits before it begins (keying and think time).
     pub wait: Duration,
 }
 
@@ -64,7 +64,8 @@ pub enum Attempt {
     RolledBack,
     /// A rival was in the way. The reason is a short constant text, for counting.
     Conflict(&'static str),
-    /// The same, and rivals are kept out of the way for the next attempt, which is to come at once.
+    /// A rival was in the way, and rivals are kept out of the way for the next attempt, which has to
+    /// come at once.
     Kept(&'static str),
     /// The commit was sent and its answer did not come: the transaction may have happened.
     Unknown,

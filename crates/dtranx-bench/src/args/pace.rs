@@ -2,7 +2,14 @@
 
 use std::path::PathBuf;
 
+use benchkit::{
+    measure::Machine,
+    report::{self, OutputArgs},
+};
 use clap::Args;
+use serde::Serialize;
+
+use crate::error::BenchError;
 
 /// How long and how often is measured.
 #[derive(Args, Debug, Clone)]
@@ -22,4 +29,28 @@ pub(crate) struct Pace {
     /// Writes the figures to this file, too
     #[arg(long)]
     pub(crate) json: Option<PathBuf>,
+}
+
+impl Pace {
+    /// Refuses a file that cannot be written, before anything is measured.
+    pub(crate) fn check(&self) -> Result<(), BenchError> {
+        Ok(report::check(&OutputArgs { json: self.json.clone(), ..OutputArgs::default() })?)
+    }
+
+    /// Writes figures to the file that was asked for.
+    pub(crate) fn write_json(&self, figures: &impl Serialize) -> Result<(), BenchError> {
+        if let Some(file) = &self.json {
+            report::write_json(figures, "--json", file)?;
+        }
+        Ok(())
+    }
+
+    /// Under what conditions is measured, a line each.
+    pub(crate) fn facts(&self, machine: &Machine) -> Vec<String> {
+        let Self { rounds, seconds, warm_up, .. } = self;
+        vec![
+            format!("Machine: {machine}. Clients and servers share it."),
+            format!("Medians of {rounds} rounds of {seconds} s, after {warm_up} s of warm-up."),
+        ]
+    }
 }

@@ -11,13 +11,14 @@ use std::{
 };
 
 use async_trait::async_trait;
+use benchkit::run::Attempt;
 use dtranx::{
     client::{AsyncClient, AsyncTransaction, ClientOptions, Error},
     core::Refusal,
     wire::ServerStatus,
 };
 
-use super::{Attempt, Counts, Store, Worker, transferred};
+use super::{Served, Store, Worker, transferred};
 use crate::{
     error::BenchError,
     rival,
@@ -110,19 +111,19 @@ impl Store for Dtranx {
         Ok(self.statuses().await?.iter().map(|status| status.log_bytes).sum())
     }
 
-    async fn counts(&self) -> Result<Option<Counts>, BenchError> {
-        let mut counts = Counts::default();
+    async fn served(&self) -> Result<Option<Served>, BenchError> {
+        let mut served = Served::default();
         for status in self.statuses().await? {
-            counts.reads += status.cached_reads;
+            served.reads += status.cached_reads;
             for stage in &status.readings.stages {
                 match stage.name.as_str() {
-                    "read" => counts.reads += stage.handled,
-                    "network" => counts.messages += stage.handled,
+                    "read" => served.reads += stage.handled,
+                    "network" => served.messages += stage.handled,
                     _ => {}
                 }
             }
         }
-        Ok(Some(counts))
+        Ok(Some(served))
     }
 }
 
@@ -180,10 +181,21 @@ impl Worker for DtranxWorker {
             Ok(_) => judged.map(|()| Attempt::Committed),
             Err(Error::Refused(refusal)) => {
                 let is_kept = self.is_brought_used && matches!(refusal, Refusal::Stale { kept: Some(_), .. });
+                let reason = reason(&refusal);
                 self.refused = self.is_brought_used.then_some((refusal, first));
-                Ok(if is_kept { Attempt::Kept } else { Attempt::Conflict })
+                Ok(if is_kept { Attempt::Kept(reason) } else { Attempt::Conflict(reason) })
             }
             Err(error) => Err(failed(error)),
         }
+    }
+}
+
+/// A refusal in a few words, for counting.
+fn reason(refusal: &Refusal) -> &'static str {
+    match refusal {
+        Refusal::ReadLocked { .. } | Refusal::WriteLocked { .. } => "locked",
+        Refusal::Stale { .. } => "read what has changed",
+        Refusal::LockWaitExpired => "waited for a lock",
+        _ => "refused",
     }
 }

@@ -6,10 +6,11 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use async_trait::async_trait;
+use benchkit::run::Attempt;
 use tonic::transport::{Channel, Endpoint};
 
 use super::{
-    Attempt, Store, Worker,
+    Store, Worker,
     etcd_api::{Compare, KeyValue, Operation, Txn, TxnAnswer, send},
     transferred,
 };
@@ -115,7 +116,7 @@ impl EtcdWorker {
         let revision = |found: &Option<KeyValue>| found.as_ref().map_or(0, |found| found.mod_revision);
         let unchanged = read.iter().zip(found).map(|(number, found)| Compare::unchanged(key(*number), revision(found)));
         let answer = self.send(unchanged.collect(), writes).await?;
-        Ok(if answer.succeeded { Attempt::Committed } else { Attempt::Conflict })
+        Ok(if answer.succeeded { Attempt::Committed } else { Attempt::Conflict("read what has changed") })
     }
 }
 

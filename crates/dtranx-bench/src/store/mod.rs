@@ -9,7 +9,9 @@ mod etcd_api;
 mod redis;
 
 use async_trait::async_trait;
+use benchkit::run::Attempt;
 use clap::ValueEnum;
+use serde::Serialize;
 
 use crate::{error::BenchError, settings::Settings, workload::Transaction};
 
@@ -44,18 +46,6 @@ impl Kind {
     }
 }
 
-/// Result of an attempt.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Attempt {
-    /// The transaction was committed.
-    Committed,
-    /// Another transaction was in the way: to be tried again.
-    Conflict,
-    /// Another transaction was in the way, and the store keeps others out of the way for the next
-    /// attempt, which has to come at once.
-    Kept,
-}
-
 /// A store that runs, with its servers. They end with it.
 #[async_trait]
 pub(crate) trait Store: Send + Sync {
@@ -74,19 +64,27 @@ pub(crate) trait Store: Send + Sync {
     }
 
     /// Counts of all servers since they started; `None` where they do not report them.
-    async fn counts(&self) -> Result<Option<Counts>, BenchError> {
+    async fn served(&self) -> Result<Option<Served>, BenchError> {
         Ok(None)
     }
 }
 
-/// Counts that servers keep.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Counts {
+/// What servers have done, as they count it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub(crate) struct Served {
     /// Clients' requests to read: any number of keys each.
     pub(crate) reads: u64,
     /// Messages received and messages sent, from and to clients and servers: one between two
     /// servers counts twice.
     pub(crate) messages: u64,
+}
+
+impl Served {
+    /// What was done since they had counted so far.
+    pub(crate) fn since(self, before: Self) -> Self {
+        let Self { reads, messages } = before;
+        Self { reads: self.reads.saturating_sub(reads), messages: self.messages.saturating_sub(messages) }
+    }
 }
 
 /// A client of the store.

@@ -4,9 +4,10 @@
 //! if it has changed.
 
 use async_trait::async_trait;
+use benchkit::run::Attempt;
 use redis::aio::MultiplexedConnection;
 
-use super::{Attempt, Store, Worker, transferred};
+use super::{Store, Worker, transferred};
 use crate::{
     error::BenchError,
     rival,
@@ -99,7 +100,7 @@ impl RedisWorker {
             all.cmd("SET").arg(key(number)).arg(value).ignore();
         }
         let done: Option<()> = all.query_async(&mut self.connection).await.map_err(failed)?;
-        Ok(if done.is_some() { Attempt::Committed } else { Attempt::Conflict })
+        Ok(if done.is_some() { Attempt::Committed } else { Attempt::Conflict("read what has changed") })
     }
 }
 

@@ -3,6 +3,8 @@
 
 use std::time::Duration;
 
+use benchkit::run::{Turn, turns};
+
 use super::Table;
 use crate::{
     args::TablesArgs,
@@ -10,6 +12,7 @@ use crate::{
     error::BenchError,
     figures::Passed,
     report,
+    turns::tell,
 };
 
 const PLACES: [(&str, Place); 3] =
@@ -17,11 +20,10 @@ const PLACES: [(&str, Place); 3] =
 
 pub(super) fn table(args: &TablesArgs) -> Result<Table, BenchError> {
     let mut rows = PLACES.map(|(name, _)| Passed { name, rounds_per_second: Vec::new() });
-    for round in 1..=args.pace.rounds {
-        for (row, (name, place)) in rows.iter_mut().zip(PLACES) {
-            eprintln!("dtranx-bench: round {round} of {}: events {name}", args.pace.rounds);
-            row.rounds_per_second.push(measure(place, Duration::from_secs(args.pace.seconds))?);
-        }
+    for Turn { round, rival } in turns(args.pace.rounds, PLACES.len()) {
+        let (name, place) = PLACES[rival];
+        tell(round, args.pace.rounds, &format!("events {name}"));
+        rows[rival].rounds_per_second.push(measure(place, Duration::from_secs(args.pace.seconds))?);
     }
     let title = "(i) Events in the slots of their queue, allocated, and pooled";
     Ok(Table::new(title, report::passed(&rows), rows.to_vec()))

@@ -4,6 +4,8 @@
 
 use std::time::Duration;
 
+use benchkit::run::{Turn, turns};
+
 use super::{Table, filled, persistent, plan};
 use crate::{
     args::TablesArgs,
@@ -36,15 +38,14 @@ pub(super) async fn table(args: &TablesArgs) -> Result<Table, BenchError> {
         ..plan
     };
     let mut rows = vec![Row::new("collected", 1, plan), Row::new("not collected", 1, plan)];
-    for round in 0..args.pace.rounds {
-        for (row, settings) in rows.iter_mut().zip([&collected, &kept]) {
-            let contender = Contender::start(row.name, Kind::Dtranx, 1, settings).await?;
-            let contenders = filled(vec![contender], args.keys).await?;
-            tell(round, args.pace.rounds, row);
-            for one in &contenders {
-                row.add(measure::run(one.store.as_ref(), plan.of_round(round)).await?);
-                one.check(args.keys, Shape::Paper).await?;
-            }
+    for Turn { round, rival } in turns(args.pace.rounds, rows.len()) {
+        let (row, settings) = (&mut rows[rival], [&collected, &kept][rival]);
+        let contender = Contender::start(row.name, Kind::Dtranx, 1, settings).await?;
+        let contenders = filled(vec![contender], args.keys).await?;
+        tell(round, args.pace.rounds, &row.title());
+        for one in &contenders {
+            row.add(round, measure::run(one.store.as_ref(), plan.of_round(round)).await?);
+            one.check(args.keys, Shape::Paper).await?;
         }
     }
     let text = format!("{}\n{}", report::rows(&rows, None), report::over_time(&rows));

@@ -13,15 +13,14 @@ mod rivals;
 
 use std::{path::Path, time::Duration};
 
+use benchkit::measure::machine::{Machine, file_system, free_bytes, is_in_memory};
 use serde::Serialize;
 
 use crate::{
     args::{TablesArgs, Which},
     error::BenchError,
     figures::{Passed, Restart, Row},
-    machine::{Machine, file_system, free_bytes, is_in_memory},
     measure::Plan,
-    report,
     settings::{Medium, Settings},
     turns::Contender,
     workload::{Distribution, Mix, Shape},
@@ -88,11 +87,8 @@ struct Report {
 pub(crate) async fn run(args: &TablesArgs) -> Result<(), BenchError> {
     check(args)?;
     let machine = Machine::look();
-    println!("{}; emulated persistent memory on {}.", machine.heading(), file_system(&args.log_folder));
-    println!(
-        "Medians of {} rounds of {} s, after {} s of warm-up.",
-        args.pace.rounds, args.pace.seconds, args.pace.warm_up
-    );
+    args.pace.facts(&machine).iter().for_each(|fact| println!("{fact}"));
+    println!("Data on {}; emulated persistent memory on {}.", machine.data_on, file_system(&args.log_folder));
     let mut tables = Vec::new();
     for which in args.which() {
         let table = match which {
@@ -110,11 +106,12 @@ pub(crate) async fn run(args: &TablesArgs) -> Result<(), BenchError> {
         tables.push(table);
     }
     let report = Report { machine, seconds: args.pace.seconds, rounds: args.pace.rounds, seed: args.pace.seed, tables };
-    args.pace.json.as_ref().map_or(Ok(()), |file| report::write_json(file, &report))
+    args.pace.write_json(&report)
 }
 
 /// Refuses impossible options before anything is started.
 fn check(args: &TablesArgs) -> Result<(), BenchError> {
+    args.pace.check()?;
     let refused = |why: String| Err(BenchError::Refused(why));
     let which = args.which();
     if which.iter().any(|which| !matches!(which, Which::D | Which::I)) {

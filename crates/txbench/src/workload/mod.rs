@@ -80,7 +80,7 @@ pub struct ClientId {
     pub seed: u64,
 }
 
-/// How an attempt ended that did not fail.
+/// End of an attempt that did not fail.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Done {
     /// The transaction was committed.
