@@ -2,8 +2,8 @@
 //!
 //! [`workload`] draws transactions, [`store`] is what they run on (a file each), [`rival`] starts
 //! the servers, [`measure`] keeps transactions under way, [`turns`] lets stores take turns, and
-//! [`figures`] and [`report`] hold and show the result. A workload never knows its store. How clients work
-//! and are counted, and what a result is, are those of the workbench: `benchkit`.
+//! [`figures`] and [`report`] hold and show the result. A workload never knows its store. How
+//! clients work and are counted, and what a result is, are those of the workbench: `benchkit`.
 //!
 //! `compare` runs one workload on several stores; `tables` makes every table of DTranx's page of
 //! results (a file each); [`restart`] kills a server for one of them, and [`elements`] has a queue

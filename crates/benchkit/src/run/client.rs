@@ -64,8 +64,8 @@ pub enum Attempt {
     RolledBack,
     /// A rival was in the way. The reason is a short constant text, for counting.
     Conflict(&'static str),
-    /// A rival was in the way, and rivals are kept out of the way for the next attempt, which has to
-    /// come at once.
+    /// A rival was in the way, and rivals are kept out of the way for the next attempt, which has
+    /// to come at once.
     Kept(&'static str),
     /// The commit was sent and its answer did not come: the transaction may have happened.
     Unknown,

@@ -80,3 +80,94 @@ impl<E: From<Error> + Send + 'static> Clients<E> {
 fn counts_of<E: From<Error>>(ended: Result<Result<Counts, E>, JoinError>) -> Result<Counts, E> {
     ended.map_err(|error| Error::Failed(format!("a client failed: {error}")))?
 }
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test may panic")]
+mod tests {
+    use std::time::Duration;
+
+    use super::{
+        super::client::{Attempt, Chosen},
+        *,
+    };
+
+    const RETRIES: Retries = Retries {
+        attempts: 3,
+        at_once: 0,
+        first_pause: Duration::from_micros(1),
+        longest_pause: Duration::from_micros(1),
+    };
+
+    /// Attempts of each transaction, so many transactions, and then the end.
+    struct Script {
+        attempts: &'static [Attempt],
+        transactions: usize,
+        next: usize,
+    }
+
+    impl Client for Script {
+        type Error = Error;
+
+        fn choose(&mut self) -> Chosen {
+            self.next = 0;
+            Chosen { kind: "test", operations: 2, wait: Duration::ZERO }
+        }
+
+        async fn attempt(&mut self) -> Result<Attempt, Error> {
+            if self.transactions == 0 {
+                return Ok(Attempt::Finished);
+            }
+            let attempt = self.attempts.get(self.next).copied();
+            self.next += 1;
+            self.transactions -= usize::from(self.next == self.attempts.len());
+            attempt.ok_or_else(|| Error::Failed("no attempt is left".to_owned()))
+        }
+
+        async fn finish(&mut self, counts: &mut Counts) -> Result<(), Error> {
+            counts.effects_in_all.insert("ends".to_owned(), 1);
+            Ok(())
+        }
+    }
+
+    /// What two clients of the same script have counted.
+    async fn counted(attempts: &'static [Attempt], transactions: usize) -> Result<Counts, Error> {
+        let script = || Script { attempts, transactions, next: 0 };
+        let seats = [1, 2].map(|seed| Seat { client: script(), seed, pace: None });
+        let clients = Clients::start(seats.into(), RETRIES);
+        // No client has begun: they and this test share a thread.
+        clients.measure();
+        clients.finish().await
+    }
+
+    #[tokio::test]
+    async fn attempts_are_counted_until_the_commit_and_conflicts_by_their_reasons() {
+        let attempts = &[Attempt::Conflict("locked"), Attempt::Kept("stale"), Attempt::Committed];
+        let counts = counted(attempts, 5).await.unwrap();
+        assert_eq!((counts.committed(), counts.committed_in_all, counts.operations), (10, 10, 20));
+        let kind = &counts.kinds["test"];
+        assert_eq!(kind.conflicts, [("locked".to_owned(), 10), ("stale".to_owned(), 10)].into());
+        assert_eq!(counts.effects_in_all["ends"], 2, "each client is asked what it knows");
+        let seconds = counts.seconds.iter().map(|second| (second.committed, second.conflicts));
+        assert_eq!(seconds.fold((0, 0), |all, one| (all.0 + one.0, all.1 + one.1)), (10, 20));
+    }
+
+    #[tokio::test]
+    async fn a_transaction_is_given_up_after_so_many_attempts() {
+        let counts = counted(&[Attempt::Conflict("locked"); 3], 2).await.unwrap();
+        assert_eq!((counts.committed(), counts.conflicts(), counts.kinds["test"].given_up), (0, 12, 4));
+    }
+
+    #[tokio::test]
+    async fn what_is_rolled_back_or_not_known_is_no_commit() {
+        let counts = counted(&[Attempt::RolledBack], 1).await.unwrap();
+        assert_eq!((counts.committed_in_all, counts.kinds["test"].rolled_back), (0, 2));
+        let counts = counted(&[Attempt::Unknown], 1).await.unwrap();
+        assert_eq!((counts.committed_in_all, counts.unknown_in_all), (0, 2));
+    }
+
+    #[tokio::test]
+    async fn the_error_of_a_client_is_that_of_the_run() {
+        let error = counted(&[], 1).await.unwrap_err().to_string();
+        assert_eq!(error, "no attempt is left");
+    }
+}

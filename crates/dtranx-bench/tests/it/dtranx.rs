@@ -5,13 +5,21 @@ use std::process::Command;
 #[test]
 fn transfers_between_counters_on_three_servers_keep_their_sum() {
     let args = "compare --stores dtranx --servers 3 --shape transfer --keys 50 --in-flight 8 --seconds 3 --warm-up 0 --rounds 1";
-    let output = Command::new(env!("CARGO_BIN_EXE_dtranx-bench")).args(args.split(' ')).output().unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("result.json");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_dtranx-bench"));
+    let output = command.args(args.split(' ')).arg("--json").arg(&file).output().unwrap();
     let (told, errors) = (String::from_utf8(output.stdout).unwrap(), String::from_utf8(output.stderr).unwrap());
     assert!(output.status.success(), "{errors}");
     let row = told.lines().last().unwrap();
     let cells: Vec<&str> = row.split('|').map(str::trim).collect();
     assert_eq!(cells[1..6], ["dtranx", "3", "transfer", "uniform", "8"], "{told}");
     assert!(cells[6].parse::<f64>().unwrap() > 0.0, "{told}");
+    let result = benchkit::report::read(&file).unwrap();
+    let [run] = &result.runs[..] else { panic!("{result:?}") };
+    assert_eq!((run.target.as_str(), run.clients, run.round), ("dtranx", 8, 1));
+    assert_eq!(run.counts.kinds.keys().collect::<Vec<_>>(), ["transfer"]);
+    assert_eq!(format!("{:.0}", run.rate()), cells[6], "the table is made of the result");
 }
 
 /// The numbers of a second, of which there are four.
