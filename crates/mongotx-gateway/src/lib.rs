@@ -32,7 +32,9 @@ mod failure;
 mod fields;
 mod gateway;
 mod handshake;
-#[doc(hidden)]
+#[cfg(not(feature = "http"))]
+mod http;
+#[cfg(feature = "http")]
 pub mod http;
 mod look;
 mod members;

@@ -45,14 +45,11 @@ mod numbers;
 pub mod options;
 mod scoped;
 pub mod session;
-#[doc(hidden)]
-pub mod steps;
+mod steps;
 mod waiting;
 
 pub use protocol::{ClientId, Concern, TxId};
 
-#[doc(hidden)]
-pub use self::steps::{Step, StepHook};
 pub use self::{
     about::About,
     backoff::Backoff,
@@ -80,8 +77,13 @@ pub use self::{
     error::{Conflict, DuplicateKey, Error, ErrorKind, Result},
     metrics::Metrics,
     namespace::Namespace,
-    options::{ChangeStreams, ClientOptions, Isolation, Layout, TransactionOptions, Verbosity},
+    options::{ChangeStreams, ClientOptions, Isolation, TransactionOptions, Verbosity},
     scoped::{with_comment, without_validation},
     session::Session,
     waiting::{Wait, Watch},
+};
+#[cfg(feature = "testing")]
+pub use self::{
+    options::Layout,
+    steps::{Step, StepHook},
 };

@@ -9,7 +9,7 @@ pub use crate::namespace::Namespace;
 use crate::{
     clock::Clock,
     error::{Error, Result},
-    steps::StepHook,
+    steps::Hook,
 };
 
 /// The isolation level of a transaction. `docs/isolation.md` says which anomalies each level
@@ -47,18 +47,19 @@ impl Isolation {
     }
 }
 
-/// The form in which the outcome of transactions is stored.
+/// The form in which the outcome of transactions is stored. Only with the feature `testing`, and
+/// outside of what versions promise.
+#[cfg(feature = "testing")]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Layout {
     /// One record for each client; transactions that commit at the same time share a write to it.
     #[default]
     ClientRecord,
-    /// For benchmarks, and outside of what versions promise: one record per transaction, inserted
-    /// at its first write and removed at its end, as in section 4.1 of paper 000. Outcomes are not
-    /// kept after the end, a transaction's lease is not extended while it runs, and, as published,
-    /// a server that is killed while documents are being finished can lose half of a commit.
-    #[doc(hidden)]
+    /// For benchmarks: one record per transaction, inserted at its first write and removed at its
+    /// end, as in section 4.1 of paper 000. Outcomes are not kept after the end, a transaction's
+    /// lease is not extended while it runs, and, as published, a server that is killed while
+    /// documents are being finished can lose half of a commit.
     Published,
 }
 
@@ -179,7 +180,9 @@ pub struct ClientOptions {
     /// client's record, with the machine's name and the number of the process. `None`: `appName` of
     /// the connection string.
     pub application: Option<String>,
-    /// Form in which the outcome of transactions is stored. Leave the default.
+    /// Form in which the outcome of transactions is stored. Only with the feature `testing`, and
+    /// outside of what versions promise. Default: what every client without that feature has.
+    #[cfg(feature = "testing")]
     pub layout: Layout,
     /// Isolation level of transactions that choose none. Default: snapshot.
     pub isolation: Isolation,
@@ -237,10 +240,10 @@ pub struct ClientOptions {
     pub change_events: u64,
     /// Clock from which change events get their times. Default: the machine's clock.
     pub clock: Option<Arc<dyn Clock>>,
-    /// For tests, and outside of what versions promise: called at every step of the protocol, to
-    /// break it there.
-    #[doc(hidden)]
-    pub hook: Option<Arc<dyn StepHook>>,
+    /// Called at every step of the protocol, to break it there. Only with the feature `testing`,
+    /// and outside of what versions promise. Default: none.
+    #[cfg(feature = "testing")]
+    pub hook: Option<Arc<dyn crate::StepHook>>,
 }
 
 impl Default for ClientOptions {
@@ -248,6 +251,7 @@ impl Default for ClientOptions {
         Self {
             tx_database: "mongotx".to_owned(),
             application: None,
+            #[cfg(feature = "testing")]
             layout: Layout::default(),
             isolation: Isolation::default(),
             lease: Duration::from_secs(10),
@@ -264,6 +268,7 @@ impl Default for ClientOptions {
             change_streams: ChangeStreams::default(),
             change_events: 1_000_000,
             clock: None,
+            #[cfg(feature = "testing")]
             hook: None,
         }
     }
@@ -282,13 +287,36 @@ impl ClientOptions {
         let (given, longest) = (self.finish_delay, LONGEST_FINISH_DELAY);
         Err(Error::invalid(2, format!("documents can wait {longest:?} to be finished, at most, not {given:?}")))
     }
+
+    /// Whether outcomes are stored in the published layout, the benchmarks' baseline.
+    pub(crate) fn is_published(&self) -> bool {
+        #[cfg(feature = "testing")]
+        {
+            self.layout == Layout::Published
+        }
+        #[cfg(not(feature = "testing"))]
+        {
+            false
+        }
+    }
+
+    /// What is called at the steps of the protocol.
+    pub(crate) fn hook(&self) -> Hook {
+        #[cfg(feature = "testing")]
+        {
+            Hook::new(self.hook.clone())
+        }
+        #[cfg(not(feature = "testing"))]
+        {
+            Hook::default()
+        }
+    }
 }
 
 impl fmt::Debug for ClientOptions {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("ClientOptions")
             .field("tx_database", &self.tx_database)
-            .field("layout", &self.layout)
             .field("lease", &self.lease)
             .finish_non_exhaustive()
     }

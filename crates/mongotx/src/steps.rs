@@ -1,5 +1,11 @@
-//! The named steps of the protocol, at which tests kill, pause or hold a client.
+//! The named steps of the protocol, at which tests kill, pause or hold a client. They are public
+//! with the feature `testing`, and called then only.
+#![cfg_attr(not(feature = "testing"), allow(unreachable_pub, reason = "public with the feature `testing`"))]
 
+#[cfg(feature = "testing")]
+use std::sync::Arc;
+
+#[cfg(feature = "testing")]
 use futures_util::future::BoxFuture;
 
 /// A place between two commands. `Before…` is reached when the command has not been sent, `After…`
@@ -37,6 +43,7 @@ pub enum Step {
     BeforeRename,
 }
 
+#[cfg(feature = "testing")]
 impl Step {
     /// Steps of a transaction's life, in their order. (The other steps are those of renaming a
     /// collection.)
@@ -80,8 +87,35 @@ impl Step {
     }
 }
 
+/// What a client calls at its steps: nothing without the feature `testing`.
+#[derive(Clone, Default)]
+pub(crate) struct Hook {
+    #[cfg(feature = "testing")]
+    called: Option<Arc<dyn StepHook>>,
+}
+
+impl Hook {
+    #[cfg(feature = "testing")]
+    pub(crate) fn new(called: Option<Arc<dyn StepHook>>) -> Self {
+        Self { called }
+    }
+
+    /// The client is at this step; it goes on when what is called has ended.
+    #[cfg(feature = "testing")]
+    pub(crate) async fn at(&self, step: Step) {
+        if let Some(called) = &self.called {
+            called.at(step).await;
+        }
+    }
+
+    /// The client is at this step.
+    #[cfg(not(feature = "testing"))]
+    pub(crate) async fn at(&self, _: Step) {}
+}
+
 /// Something that happens at the steps of a client: a process that ends itself, a test that holds
 /// the client there.
+#[cfg(feature = "testing")]
 pub trait StepHook: Send + Sync {
     /// The client goes on when the future is done.
     fn at(&self, step: Step) -> BoxFuture<'static, ()>;

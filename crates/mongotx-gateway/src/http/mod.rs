@@ -1,8 +1,9 @@
 //! Small pages over HTTP on a socket of their own: limits of connections and of time here, and in
 //! [`guard`] which requests browsers may send.
 //!
-//! It is public for the page of `mongotx-bench demo --web`, and no part of what a version of the
-//! crate promises.
+//! With the feature `http` it is public, for the page of `mongotx-bench demo --web`, and no part of
+//! what a version of the crate promises.
+#![cfg_attr(not(feature = "http"), allow(unreachable_pub, reason = "public with the feature `http`"))]
 
 pub mod guard;
 

@@ -35,7 +35,7 @@ use crate::{
     },
     error::{Error, Result},
     metrics::Counters,
-    options::{ClientOptions, Layout},
+    options::ClientOptions,
 };
 
 /// Connects to the deployment of this connection string: see [`super::Client::connect_with`].
@@ -54,9 +54,9 @@ pub(super) async fn connect(uri: &str, options: ClientOptions) -> Result<Arc<Cor
         Some(lean.counted(counting))
     };
     let own = Arc::new(OwnChanges::new(Arc::clone(&nodes)));
-    let plain = Arc::new(Plain::new(own, &options.tx_database, options.layout));
+    let plain = Arc::new(Plain::new(own, &options.tx_database, !options.is_published()));
     let server = |driver, lean, begun| {
-        let (counters, hook) = (Arc::clone(&counters), options.hook.clone());
+        let (counters, hook) = (Arc::clone(&counters), options.hook());
         Server::new(driver, lean, counters, hook, begun, Arc::clone(&nodes), Arc::clone(&plain))
     };
     let lane = async || -> Result<(Server, Arc<AtomicU64>)> {
@@ -68,28 +68,19 @@ pub(super) async fn connect(uri: &str, options: ClientOptions) -> Result<Arc<Cor
     let data = lean(Purpose::Data, &connections);
     let server = Arc::new(server(driver.clone(), data, connections));
     let read_lease: Arc<ReadLease> = Arc::default();
-    let log: Arc<dyn TxLog> = match options.layout {
-        Layout::ClientRecord => {
-            let (recorder, epoch) = lane().await?;
-            let application = options.application.clone().or_else(|| asked.app_name.clone());
-            let records = Records::new(&options.tx_database).of(About::this(application));
-            let shared = Shared::new(
-                Arc::clone(&server),
-                recorder,
-                epoch,
-                records,
-                options.commit_timeout,
-                Arc::clone(&read_lease),
-            );
-            Arc::new(ClientRecordLog::new(shared))
+    let log: Arc<dyn TxLog> = if options.is_published() {
+        let mut lanes = Vec::new();
+        for _ in 0..published::LANES {
+            lanes.push(lane().await?);
         }
-        Layout::Published => {
-            let mut lanes = Vec::new();
-            for _ in 0..published::LANES {
-                lanes.push(lane().await?);
-            }
-            Arc::new(PublishedLog::new(Arc::clone(&server), lanes, &options.tx_database))
-        }
+        Arc::new(PublishedLog::new(Arc::clone(&server), lanes, &options.tx_database))
+    } else {
+        let (recorder, epoch) = lane().await?;
+        let application = options.application.clone().or_else(|| asked.app_name.clone());
+        let records = Records::new(&options.tx_database).of(About::this(application));
+        let shared =
+            Shared::new(Arc::clone(&server), recorder, epoch, records, options.commit_timeout, Arc::clone(&read_lease));
+        Arc::new(ClientRecordLog::new(shared))
     };
     let core = assemble(server, log, read_lease, shards, options);
     reap_in_background(&core);

@@ -60,7 +60,7 @@ use crate::{
     numbers::as_i64,
     options::Namespace,
     scoped,
-    steps::{Step, StepHook},
+    steps::{Hook, Step},
 };
 
 /// Number of MongoDB's error `DocumentValidationFailure`.
@@ -150,7 +150,7 @@ pub(crate) struct Server {
     /// `None`: everything goes over the driver.
     lean: Option<Lean>,
     pub(crate) counters: Arc<Counters>,
-    hook: Option<Arc<dyn StepHook>>,
+    hook: Hook,
     /// Rises with every connection that the driver begins, and that is begun and made beside it.
     connections: Arc<AtomicU64>,
     /// Number of servers that keep the data.
@@ -166,7 +166,7 @@ impl Server {
         driver: Client,
         lean: Option<Lean>,
         counters: Arc<Counters>,
-        hook: Option<Arc<dyn StepHook>>,
+        hook: Hook,
         connections: Arc<AtomicU64>,
         nodes: Arc<Nodes>,
         plain: Arc<Plain>,
@@ -186,9 +186,7 @@ impl Server {
     }
 
     pub(crate) async fn at(&self, step: Step) {
-        if let Some(hook) = &self.hook {
-            hook.at(step).await;
-        }
+        self.hook.at(step).await;
     }
 
     /// A connection of this library's own, where there are some.

@@ -40,7 +40,7 @@ use crate::{
         stamps::changes::{Closed, Stamps},
     },
     error::{Error, ErrorKind, Result},
-    options::{ClientOptions, Layout, Namespace},
+    options::{ClientOptions, Namespace},
 };
 
 /// Interval between two renewals of the hold.
@@ -198,7 +198,7 @@ impl Checkpoints {
 
     /// Begins a checkpoint of this client: steps 1 to 5.
     pub(crate) async fn begin(self: &Arc<Self>, client: &Arc<Core>) -> Result<Checkpoint> {
-        if self.options.layout == Layout::Published {
+        if self.options.is_published() {
             return Err(Error::unsupported("there are no checkpoints in the published layout"));
         }
         let (by, hold) = (ObjectId::new(), Hold::new(&self.options.tx_database));

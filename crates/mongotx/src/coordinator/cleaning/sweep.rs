@@ -36,7 +36,7 @@ use crate::{
         stored::lock_fields::locks_only,
     },
     error::{Error, ErrorKind, Result},
-    options::{ClientOptions, Layout, Namespace},
+    options::{ClientOptions, Namespace},
 };
 
 /// Documents repaired in one round.
@@ -83,7 +83,8 @@ pub(crate) struct Sweeper {
     catalog: Arc<Catalog>,
     repairs: Arc<Repairs>,
     records: Records,
-    layout: Layout,
+    /// Whether there are no client records to sweep.
+    is_published: bool,
 }
 
 impl Sweeper {
@@ -94,15 +95,15 @@ impl Sweeper {
         repairs: Arc<Repairs>,
         options: &ClientOptions,
     ) -> Self {
-        let (records, layout) = (Records::new(&options.tx_database), options.layout);
-        Self { server, log, catalog, repairs, records, layout }
+        let (records, is_published) = (Records::new(&options.tx_database), options.is_published());
+        Self { server, log, catalog, repairs, records, is_published }
     }
 
     /// Runs steps 1 to 5 for all clients.
     #[tracing::instrument(name = "mongotx.sweep", level = "debug", skip_all)]
     pub(crate) async fn sweep(&self) -> Result<Swept> {
         let mut swept = Swept::default();
-        if self.layout == Layout::Published {
+        if self.is_published {
             return Ok(swept);
         }
         let records = &self.records;

@@ -29,7 +29,7 @@ use super::{
 };
 use crate::{
     error::{Error, ErrorKind, Result},
-    options::{ClientOptions, Isolation, Layout, Namespace, TransactionOptions},
+    options::{ClientOptions, Isolation, Namespace, TransactionOptions},
 };
 
 /// Begins transactions and ends them.
@@ -99,7 +99,7 @@ impl Lifecycle {
     /// Options that this server can honour.
     pub(crate) fn check_options(&self, options: &TransactionOptions) -> Result<()> {
         let level = self.isolation(options);
-        if level.validates() && self.options.layout == Layout::Published {
+        if level.validates() && self.options.is_published() {
             return Err(Error::unsupported(format!(
                 "isolation {level:?} validates what was read by change stamps, which the published layout does not keep"
             )));
@@ -131,7 +131,7 @@ impl Lifecycle {
         if !wrote {
             return self.finisher.run_now(job, false).await;
         }
-        if self.options.layout == Layout::Published {
+        if self.options.is_published() {
             // As published: each document by itself, before the answer.
             self.finisher.run_now(job, true).await;
         } else {

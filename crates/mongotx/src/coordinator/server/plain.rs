@@ -40,7 +40,7 @@ use crate::{
         },
     },
     error::{Error, ErrorKind, Result},
-    options::{Layout, Namespace},
+    options::Namespace,
 };
 
 /// Age at which the next one is stored, and age up to which one covers the plain writes that are
@@ -83,12 +83,13 @@ impl Drop for Admitted {
 }
 
 impl Plain {
-    /// `database`: the one of the client records. `layout`: theirs.
-    pub(crate) fn new(own: Arc<OwnChanges>, database: &str, layout: Layout) -> Self {
+    /// `database`: the one of the client records. `is_heeded`: whether validations of others heed
+    /// notices.
+    pub(crate) fn new(own: Arc<OwnChanges>, database: &str, is_heeded: bool) -> Self {
         Self {
             own,
             home: Namespace::new(database, TXS),
-            is_heeded: layout == Layout::ClientRecord,
+            is_heeded,
             given: Mutex::default(),
             storing: AsyncMutex::default(),
         }

@@ -44,7 +44,7 @@ pub(crate) use self::{
 use super::pending::Pending;
 use crate::{
     coordinator::{asked::terms::Terms, finishing::finisher::Finisher, log::txlog::TxLog, server::Server},
-    options::{ClientOptions, Layout, Namespace},
+    options::{ClientOptions, Namespace},
 };
 
 /// Queries without a probe: whether one may be sent, and its answer be believed. Its client owns it
@@ -91,9 +91,8 @@ impl Unprobed {
     /// Returns true if a query may be sent without a probe, apart from the state of its
     /// collections.
     pub(crate) fn may_be_unprobed(&self, ns: &Namespace, terms: &Terms) -> bool {
-        let ClientOptions { read_lease, layout, .. } = *self.options;
         let is_out = terms.staleness.is_some() || terms.is_always_probed;
-        if is_out || !read_lease || layout != Layout::ClientRecord || !self.server.is_bound() {
+        if is_out || !self.options.read_lease || self.options.is_published() || !self.server.is_bound() {
             return false;
         }
         let lease = self.read_lease.asked();
