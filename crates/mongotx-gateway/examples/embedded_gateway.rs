@@ -17,15 +17,15 @@ use mongotx_gateway::{Gateway, GatewayOptions};
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn Error>> {
     if let Some(uri) = std::env::args().nth(1) {
-        return run(&uri).await;
+        return run_example(&uri).await;
     }
     // A standalone mongod, which has no transactions. It ends with this program.
     let server = testkit::Server::standalone().await?;
-    run(&server.uri()).await
+    run_example(&server.uri()).await
 }
 
 /// Starts a gateway, runs a transaction through it with the official driver, and ends it.
-pub(crate) async fn run(uri: &str) -> Result<(), Box<dyn Error>> {
+pub(crate) async fn run_example(uri: &str) -> Result<(), Box<dyn Error>> {
     let options = GatewayOptions {
         uri: uri.to_owned(),
         // Port 0 takes a free one. Only this machine can connect, so clients need not log in.

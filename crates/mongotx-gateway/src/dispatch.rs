@@ -27,7 +27,7 @@ use crate::{
 };
 
 /// Carries out a command. Errors become replies.
-pub(crate) async fn run(context: &Context, connection: &Connection, request: &Arc<Request>) -> Reply {
+pub(crate) async fn answer_request(context: &Context, connection: &Connection, request: &Arc<Request>) -> Reply {
     let since = Instant::now();
     let shown = connection.doing().runs(request, since);
     let known = command::look_up(request.name());
@@ -70,10 +70,14 @@ async fn run_quickly(
     let may_fail = context.options.test_commands && !context.tx.fail_points.are_off();
     let is_allowed = || !may_fail && check(context, connection, request, known).is_ok();
     if let Some(read) = PointRead::parse(request) {
-        return if is_allowed() { point_read::run(context, connection, request, read).await } else { None };
+        return if is_allowed() {
+            point_read::answer_point_read(context, connection, request, read).await
+        } else {
+            None
+        };
     }
     let write = PointWrite::parse(request).filter(|_| is_allowed())?;
-    point_write::run(context, connection, request, write).await
+    point_write::answer_point_write(context, connection, request, write).await
 }
 
 /// Checks whether the user of the connection may run the command, before anything else is done with
@@ -193,7 +197,7 @@ async fn carry_out(context: &Context, connection: &Connection, request: &Arc<Req
     let outcome = match command.route {
         Route::Transactional(run) => run(arrived).await,
         Route::Local(answer) => answer(arrived).map(|reply| reply.stamped(&context.tx.clock)),
-        Route::Through => passthrough::run(context, connection, request).boxed().await,
+        Route::Through => passthrough::pass_through(context, connection, request).boxed().await,
         Route::Refused(code, why) => Err(CommandError::new(code, format!("{}: {why}", request.name()))),
     };
     outcome.into()
@@ -210,7 +214,7 @@ mod tests {
     /// Every connection takes this memory, also while it is idle.
     #[test]
     fn connections_carry_no_room_for_commands() {
-        let bytes = future_bytes(run);
+        let bytes = future_bytes(answer_request);
         assert!(bytes <= 1024, "{bytes} bytes");
     }
 }

@@ -322,7 +322,7 @@ impl Gateway {
     /// # Ok(()) }
     /// ```
     pub async fn run_command(&self, connection: &Connection, request: &Request) -> Reply {
-        dispatch::run(&self.server.context, connection, &Arc::new(request.clone())).await
+        dispatch::answer_request(&self.server.context, connection, &Arc::new(request.clone())).await
     }
 
     /// Marks a connection as ended. Those of its commands that only read end, too.

@@ -153,7 +153,7 @@ pub(super) fn plan<'a>(call: &'a mut Call<'_>, verbosity: Verbosity) -> BoxFutur
     .boxed()
 }
 
-pub(super) async fn run(call: &mut Call<'_>) -> Answer<Body> {
+pub(super) async fn answer_aggregate(call: &mut Call<'_>) -> Answer<Body> {
     let (source, namespace) = Source::of(call)?;
     let written = call.body.contains_key("explain").then(|| call.body.clone());
     let mut pipeline = Pipeline::parse(call.fields("aggregate"), true)?;

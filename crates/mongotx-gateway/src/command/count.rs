@@ -32,7 +32,7 @@ impl Count {
     }
 }
 
-pub(super) async fn run(call: &mut Call<'_>) -> Answer<Body> {
+pub(super) async fn answer_count(call: &mut Call<'_>) -> Answer<Body> {
     let namespace = call.namespace()?;
     let Count { filter, limit, skip, collation, hint } = Count::parse(call.fields("count"))?;
     let collection = call.collection::<Document>(&namespace);

@@ -24,7 +24,7 @@ const MOST: usize = 10_000;
 const MOST_BYTES: usize = 8 * 1024 * 1024;
 
 /// Runs the command `currentOp`.
-pub(super) async fn run(call: &mut Call<'_>) -> Answer<Body> {
+pub(super) async fn answer_current_op(call: &mut Call<'_>) -> Answer<Body> {
     let mut fields = call.fields("currentOp");
     let own_only = fields.flag("$ownOps")?.unwrap_or(false);
     let idle_connections = fields.flag("$all")?.unwrap_or(false);

@@ -115,7 +115,7 @@ impl Deletes {
     }
 }
 
-pub(super) async fn run(call: &mut Call<'_>) -> Answer<Made> {
+pub(super) async fn answer_delete(call: &mut Call<'_>) -> Answer<Made> {
     let namespace = call.namespace()?;
     if let Some(reply) = call.write_plainly(&namespace).await? {
         return Ok(reply.into());

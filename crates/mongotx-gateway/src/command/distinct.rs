@@ -28,7 +28,7 @@ impl Distinct {
     }
 }
 
-pub(super) async fn run(call: &mut Call<'_>) -> Answer<Body> {
+pub(super) async fn answer_distinct(call: &mut Call<'_>) -> Answer<Body> {
     let namespace = call.namespace()?;
     let Distinct { key, filter, collation } = Distinct::parse(call.fields("distinct"))?;
     let collection = call.collection::<Document>(&namespace);

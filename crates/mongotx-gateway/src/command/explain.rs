@@ -20,7 +20,7 @@ use crate::{
 };
 
 /// `look_up`: the command of a name.
-pub(super) async fn run(call: &mut Call<'_>, look_up: fn(&str) -> Option<Known>) -> Answer<Body> {
+pub(super) async fn answer_explain(call: &mut Call<'_>, look_up: fn(&str) -> Option<Known>) -> Answer<Body> {
     check_level(call.name, call.generic.read.level)?;
     let (name, inner, verbosity) = parse(std::mem::take(&mut call.body))?;
     let Some(Known { command, .. }) = look_up(&name) else { return Err(unknown(&name)) };

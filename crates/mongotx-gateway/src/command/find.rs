@@ -138,7 +138,7 @@ pub(super) fn plan<'a>(call: &'a mut Call<'_>, verbosity: Verbosity) -> BoxFutur
     .boxed()
 }
 
-pub(super) async fn run(call: &mut Call<'_>) -> Answer<Made> {
+pub(super) async fn answer_find(call: &mut Call<'_>) -> Answer<Made> {
     let namespace = call.namespace()?;
     let written = call.body.contains_key("tailable").then(|| call.body.clone());
     let find = Find::parse(call.fields("FindCommandRequest"))?;

@@ -148,7 +148,7 @@ impl FindAndModify {
     }
 }
 
-pub(super) async fn run(call: &mut Call<'_>) -> Answer<Made> {
+pub(super) async fn answer_find_and_modify(call: &mut Call<'_>) -> Answer<Made> {
     let namespace = call.namespace()?;
     if let Some(reply) = call.write_plainly(&namespace).await? {
         return Ok(reply.into());

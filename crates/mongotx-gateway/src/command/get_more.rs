@@ -45,7 +45,7 @@ impl GetMore {
     }
 }
 
-pub(super) async fn run(call: &mut Call<'_>) -> Answer<Made> {
+pub(super) async fn answer_get_more(call: &mut Call<'_>) -> Answer<Made> {
     let fields = Fields::new("getMore", std::mem::take(&mut call.body));
     let GetMore { id, collection, size } = GetMore::parse(fields)?;
     let namespace = call.namespace_of(&collection.into())?;

@@ -35,7 +35,7 @@ impl Inserts {
     }
 }
 
-pub(super) async fn run(call: &mut Call<'_>) -> Answer<Made> {
+pub(super) async fn answer_insert(call: &mut Call<'_>) -> Answer<Made> {
     let namespace = call.namespace()?;
     if let Some(reply) = call.write_plainly(&namespace).await? {
         return Ok(reply.into());

@@ -26,7 +26,7 @@ pub(super) fn parse(mut fields: Fields) -> Answer<Vec<i64>> {
     cursors.iter().enumerate().map(id).collect()
 }
 
-pub(super) async fn run(call: &mut Call<'_>) -> Answer<Body> {
+pub(super) async fn answer_kill_cursors(call: &mut Call<'_>) -> Answer<Body> {
     let namespace = call.namespace()?;
     let (mut killed, mut not_found) = (Vec::new(), Vec::new());
     for id in parse(call.fields("killCursors"))? {

@@ -16,7 +16,7 @@ use crate::{
     state::Interrupted,
 };
 
-pub(super) async fn run(call: &mut Call<'_>) -> Answer<Made> {
+pub(super) async fn answer_kill_op(call: &mut Call<'_>) -> Answer<Made> {
     let whole = call.body.clone();
     let mut fields = call.fields("killOp");
     let opid = fields.number("op")?;

@@ -196,7 +196,7 @@ impl Out {
     }
 }
 
-pub(super) async fn run(call: &mut Call<'_>) -> Answer<Body> {
+pub(super) async fn answer_map_reduce(call: &mut Call<'_>) -> Answer<Body> {
     let namespace = call.namespace()?;
     let asked = MapReduce::parse(call.fields("mapReduce"))?;
     asked.out.check(call)?;

@@ -97,7 +97,7 @@ pub(super) fn parse_lsid(lsid: &RawDocument) -> Option<Lsid> {
 
 /// Carries the command out. `None`: nothing was done, for an `_id` may be there several times (in a
 /// view, in a time series), or clients may not use the collection.
-pub(crate) async fn run(
+pub(crate) async fn answer_point_read(
     context: &Context,
     connection: &Connection,
     request: &Request,

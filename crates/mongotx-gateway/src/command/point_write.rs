@@ -156,7 +156,7 @@ impl<'a> Change<'a> {
 
 /// Carries the command out. `None`: nothing was done, for the write is recorded with a transaction
 /// of its own, or goes to the server as it is, or clients may not use the collection.
-pub(crate) async fn run(
+pub(crate) async fn answer_point_write(
     context: &Context,
     connection: &Connection,
     request: &Request,

@@ -11,7 +11,7 @@ use crate::{
     reply::Reply,
 };
 
-pub(super) async fn run(call: &mut Call<'_>) -> Answer<Reply> {
+pub(super) async fn answer_server_status(call: &mut Call<'_>) -> Answer<Reply> {
     let is_wanted = match call.body.get("transactions") {
         Some(Bson::Boolean(wanted)) => *wanted,
         Some(other) => as_number(other) != Some(0),

@@ -42,7 +42,7 @@ macro_rules! by {
     ($way:ident, $handler:expr) => {{
         struct This;
         impl Handler for This {
-            async fn run(call: &mut Call<'_>) -> Answer<Made> {
+            async fn answer(call: &mut Call<'_>) -> Answer<Made> {
                 $handler(call).await.map(Made::from)
             }
         }
@@ -123,57 +123,57 @@ const BEHIND_THE_BACK: Refusal = (
 
 static ROWS: &[Command] = &[
     // Documents.
-    statement!(find::run, ["find"], On(Read))
+    statement!(find::answer_find, ["find"], On(Read))
         .reads(OneMoment)
         .parsed(|fields| find::Find::parse(fields).map(drop))
         .explained(Explain::AsSent(find::plan))
         .stable_but(&find::UNSTABLE),
-    statement!(get_more::run, ["getMore"], OnCursor(Read))
+    statement!(get_more::answer_get_more, ["getMore"], OnCursor(Read))
         .awaits()
         .reads(Heedless)
         .parsed_whole(|name, body| get_more::GetMore::parse(Fields::new(name, body)).map(drop))
         .stable(),
-    statement!(kill_cursors::run, ["killCursors"], Own)
+    statement!(kill_cursors::answer_kill_cursors, ["killCursors"], Own)
         .held_later()
         .reads(Heedless)
         .parsed(|fields| kill_cursors::parse(fields).map(drop))
         .stable(),
-    outside!(count::run, ["count"], On(Read))
+    outside!(count::answer_count, ["count"], On(Read))
         .refused_in_transactions(COUNT)
         .reads(Linearizable)
         .parsed(|fields| count::Count::parse(fields).map(drop))
         .explained(Explain::AsWritten)
         .stable(),
-    statement!(distinct::run, ["distinct"], On(Read))
+    statement!(distinct::answer_distinct, ["distinct"], On(Read))
         .reads(OneMoment)
         .parsed(|fields| distinct::Distinct::parse(fields).map(drop))
         .explained(Explain::AsWritten),
-    statement!(aggregate::run, ["aggregate"], Pipeline)
+    statement!(aggregate::answer_aggregate, ["aggregate"], Pipeline)
         .reads(OneMoment)
         .parsed(|fields| aggregate::Pipeline::parse(fields, true).map(drop))
         .explained(Explain::AsSent(aggregate::plan))
         .stable_but(&aggregate::UNSTABLE)
         .takes_write_concern(),
-    outside!(map_reduce::run, ["mapReduce", "mapreduce"], MapReduce)
+    outside!(map_reduce::answer_map_reduce, ["mapReduce", "mapreduce"], MapReduce)
         .parsed(|fields| map_reduce::MapReduce::parse(fields).map(drop))
         .explained(Explain::AsWritten)
         .takes_write_concern(),
-    outside!(|call| explain::run(call, look_up), ["explain"], Inner).parsed_as_another().stable(),
-    retryable!(insert::run, ["insert"], On(Write))
+    outside!(|call| explain::answer_explain(call, look_up), ["explain"], Inner).parsed_as_another().stable(),
+    retryable!(insert::answer_insert, ["insert"], On(Write))
         .parsed(|fields| insert::Inserts::parse(fields).map(drop))
         .stable_but(&["encryptionInformation"])
         .takes_write_concern(),
-    retryable!(update::run, ["update"], On(Write))
+    retryable!(update::answer_update, ["update"], On(Write))
         .parsed(|fields| update::Updates::parse(fields).map(drop))
         .explained(Explain::AsWritten)
         .stable_but(&["runtimeConstants", "encryptionInformation"])
         .takes_write_concern(),
-    retryable!(delete::run, ["delete"], On(Write))
+    retryable!(delete::answer_delete, ["delete"], On(Write))
         .parsed(|fields| delete::Deletes::parse(fields).map(drop))
         .explained(Explain::AsWritten)
         .stable_but(&["runtimeConstants", "encryptionInformation"])
         .takes_write_concern(),
-    retryable!(find_and_modify::run, ["findAndModify", "findandmodify"], On(Write))
+    retryable!(find_and_modify::answer_find_and_modify, ["findAndModify", "findandmodify"], On(Write))
         .parsed(|fields| find_and_modify::FindAndModify::parse(fields).map(drop))
         .explained(Explain::AsWritten)
         .stable_but(&["runtimeConstants", "encryptionInformation"])
@@ -206,10 +206,10 @@ static ROWS: &[Command] = &[
     outside!(hidden::unchanged, ["dataSize", "datasize"], FullName),
     // Shows the databases that the user has a role on.
     outside!(hidden::databases, ["listDatabases"], Own).stable(),
-    outside!(current_op::run, ["currentOp"], Operations),
+    outside!(current_op::answer_current_op, ["currentOp"], Operations),
     // Checks by itself whose operation it is.
-    outside!(kill_op::run, ["killOp"], Own),
-    outside!(server_status::run, ["serverStatus"], On(Monitor)),
+    outside!(kill_op::answer_kill_op, ["killOp"], Own),
+    outside!(server_status::answer_server_status, ["serverStatus"], On(Monitor)),
     // Transactions and sessions.
     ending(run::commit, &["commitTransaction"], Own),
     ending(run::abort, &["abortTransaction"], Own),

@@ -27,7 +27,7 @@ const MAX_DOCUMENT_BYTES: i32 = 16 * 1024 * 1024;
 const MAX_WRITES: i32 = 100_000;
 
 /// Answers `hello`, `isMaster` and `ismaster`.
-pub(super) fn run(
+pub(super) fn answer_hello(
     options: &GatewayOptions,
     members: Option<&Members>,
     connection: &Connection,
@@ -135,7 +135,7 @@ mod tests {
     use super::*;
 
     fn hello(command: Document) -> Result<Document, CommandError> {
-        run(&GatewayOptions::default(), None, &Connection::new(7, Peer::Unix), &Request::of(&command).unwrap())
+        answer_hello(&GatewayOptions::default(), None, &Connection::new(7, Peer::Unix), &Request::of(&command).unwrap())
     }
 
     #[test]
@@ -145,7 +145,7 @@ mod tests {
             let set = ReplicaSetFace { name: "rs0".to_owned(), advertise };
             let options = GatewayOptions { replica_set: Some(set), ..GatewayOptions::default() };
             let asked = Request::of(&doc! {"isMaster": 1, "$db": "admin"}).unwrap();
-            let told = run(&options, None, &Connection::new(7, peer.clone()), &asked).unwrap();
+            let told = answer_hello(&options, None, &Connection::new(7, peer.clone()), &asked).unwrap();
             assert_eq!(told.get_str("setName").unwrap(), "rs0");
             assert_eq!(told.get_array("hosts").unwrap(), &[Bson::from(address)]);
             assert_eq!((told.get_str("me").unwrap(), told.get_str("primary").unwrap()), (address, address));

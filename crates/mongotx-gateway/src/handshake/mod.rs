@@ -32,7 +32,7 @@ pub(crate) fn ping() -> Reply {
 /// # Errors
 /// The server's, for fields that cannot be.
 pub(crate) fn hello(context: &Context, connection: &Connection, request: &Request) -> Result<Reply, CommandError> {
-    let mut reply = hello::run(&context.options, context.members.as_ref(), connection, request)?;
+    let mut reply = hello::answer_hello(&context.options, context.members.as_ref(), connection, request)?;
     Ok(login::speculate(context, connection, request, &mut reply).map_or_else(Reply::from, |()| reply.into()))
 }
 

@@ -12,7 +12,11 @@ use crate::{
 };
 
 /// Passes a request on. It is given up when the client is gone.
-pub(crate) async fn run(context: &Context, connection: &Connection, request: &Request) -> Result<Reply, CommandError> {
+pub(crate) async fn pass_through(
+    context: &Context,
+    connection: &Connection,
+    request: &Request,
+) -> Result<Reply, CommandError> {
     let body = strip::strip(request.body())?;
     tokio::select! {
         reply = context.upstream.run_command(request.database(), &body, request.sequences()) => reply,

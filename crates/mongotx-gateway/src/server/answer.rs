@@ -103,7 +103,7 @@ async fn run_guarded(context: &Context, connection: &Connection, request: Reques
     let name = request.name().to_owned();
     // `currentOp` may share the request for a moment.
     let request = Arc::new(request);
-    let running = dispatch::run(context, connection, &request);
+    let running = dispatch::answer_request(context, connection, &request);
     AssertUnwindSafe(running).catch_unwind().await.unwrap_or_else(|_| {
         tracing::error!(command = name, "a command panicked");
         CommandError::new(code::INTERNAL_ERROR, format!("{name}: {PANICKED}")).into()

@@ -45,7 +45,7 @@ enum Attempt {
 }
 
 /// Carries out a write that has a number.
-pub(super) async fn run(
+pub(super) async fn run_durable_write(
     parsed: &Parsed<'_>,
     lsid: &Lsid,
     number: i64,

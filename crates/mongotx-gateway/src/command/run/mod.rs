@@ -49,7 +49,7 @@ pub(super) fn outside<H: Handler>(arrived: Arrived<'_>) -> Running<'_> {
 
 async fn outside_by_mode<H: Handler>(mut parsed: Parsed<'_>) -> Answer<Made> {
     match parsed.mode.clone() {
-        Mode::Plain(lsid) => plain::run::<H>(&mut parsed, lsid).await,
+        Mode::Plain(lsid) => plain::run_outside_transactions::<H>(&mut parsed, lsid).await,
         Mode::Write(..) => Err(parsed.not_retryable()),
         Mode::Transaction { .. } => Err(refusal(parsed.command, parsed.name)),
     }
@@ -62,9 +62,11 @@ pub(super) fn statement<H: Handler>(arrived: Arrived<'_>) -> Running<'_> {
 
 async fn statement_by_mode<H: Handler>(mut parsed: Parsed<'_>) -> Answer<Made> {
     match parsed.mode.clone() {
-        Mode::Plain(lsid) => plain::run::<H>(&mut parsed, lsid).await,
+        Mode::Plain(lsid) => plain::run_outside_transactions::<H>(&mut parsed, lsid).await,
         Mode::Write(..) => Err(parsed.not_retryable()),
-        Mode::Transaction { lsid, number, begins } => statement::run::<H>(&mut parsed, lsid, number, begins).await,
+        Mode::Transaction { lsid, number, begins } => {
+            statement::run_in_transaction::<H>(&mut parsed, lsid, number, begins).await
+        }
     }
 }
 
@@ -75,9 +77,11 @@ pub(super) fn retryable<H: Handler>(arrived: Arrived<'_>) -> Running<'_> {
 
 async fn retryable_by_mode<H: Handler>(mut parsed: Parsed<'_>) -> Answer<Made> {
     match parsed.mode.clone() {
-        Mode::Plain(lsid) => plain::run::<H>(&mut parsed, lsid).await,
-        Mode::Write(lsid, number) => write::run::<H>(&mut parsed, lsid, number).await,
-        Mode::Transaction { lsid, number, begins } => statement::run::<H>(&mut parsed, lsid, number, begins).await,
+        Mode::Plain(lsid) => plain::run_outside_transactions::<H>(&mut parsed, lsid).await,
+        Mode::Write(lsid, number) => write::run_numbered_write::<H>(&mut parsed, lsid, number).await,
+        Mode::Transaction { lsid, number, begins } => {
+            statement::run_in_transaction::<H>(&mut parsed, lsid, number, begins).await
+        }
     }
 }
 

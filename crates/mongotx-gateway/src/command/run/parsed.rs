@@ -100,7 +100,7 @@ impl<'a> Parsed<'a> {
 /// Parser and handler of one command; the table of commands has one for each.
 pub(crate) trait Handler: 'static {
     /// Reads the command's own fields, calls the library and makes the reply.
-    fn run(call: &mut Call<'_>) -> impl Future<Output = Answer<Made>> + Send;
+    fn answer(call: &mut Call<'_>) -> impl Future<Output = Answer<Made>> + Send;
 }
 
 /// Carries out a command by its handler. A panic in it, which would be a defect, is an error like
@@ -127,10 +127,10 @@ pub(super) async fn handle<H: Handler>(call: &mut Call<'_>) -> Answer<Made> {
 async fn run_as_asked<H: Handler>(call: &mut Call<'_>) -> Answer<Made> {
     let (comment, bypasses) = (call.generic.comment.clone(), is_asked(call.body.get("bypassDocumentValidation")));
     if comment.is_none() && !bypasses {
-        return H::run(call).await;
+        return H::answer(call).await;
     }
     // On the heap: few commands have either option.
-    let run = H::run(call).boxed();
+    let run = H::answer(call).boxed();
     let run = if bypasses { mongotx::without_validation(run).boxed() } else { run };
     match comment {
         Some(comment) => mongotx::with_comment(comment, run).await,

@@ -16,7 +16,7 @@ use crate::{
 };
 
 /// Carries it out, perhaps in a session.
-pub(super) async fn run<H: Handler>(parsed: &mut Parsed<'_>, lsid: Option<Lsid>) -> Answer<Made> {
+pub(super) async fn run_outside_transactions<H: Handler>(parsed: &mut Parsed<'_>, lsid: Option<Lsid>) -> Answer<Made> {
     parsed.generic.read.check_plain(parsed.name, parsed.command.reads)?;
     let sessions = &parsed.context.tx.sessions;
     // A command that kills sessions does not stop at its own: the others would stay. It works when
@@ -26,7 +26,7 @@ pub(super) async fn run<H: Handler>(parsed: &mut Parsed<'_>, lsid: Option<Lsid>)
     let ends = parsed.ends(slot.as_deref().map(Slot::interruption));
     if let Some(level) = parsed.generic.read.one_moment(parsed.command.reads) {
         let watch = &parsed.connection.doing().watch;
-        let running = watch.over(validated_read::run(parsed, level, handle_boxed::<H>).boxed());
+        let running = watch.over(validated_read::run_validated_read(parsed, level, handle_boxed::<H>).boxed());
         return within_limits(ends, running).await.map(Made::Body).map_err(Failure::outside);
     }
     let mut call = parsed.call();

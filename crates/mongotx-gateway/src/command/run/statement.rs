@@ -33,7 +33,12 @@ use crate::{
 };
 
 /// Carries out a statement of a transaction, which it may begin.
-pub(super) async fn run<H: Handler>(parsed: &mut Parsed<'_>, lsid: Lsid, number: i64, begins: bool) -> Answer<Made> {
+pub(super) async fn run_in_transaction<H: Handler>(
+    parsed: &mut Parsed<'_>,
+    lsid: Lsid,
+    number: i64,
+    begins: bool,
+) -> Answer<Made> {
     check_statement(parsed.command, parsed.name, parsed.db, &parsed.generic, begins)?;
     let state = &parsed.context.tx;
     let slot = state.sessions.get(&lsid, Instant::now())?;

@@ -34,7 +34,7 @@ const FIRST_PAUSE: Duration = Duration::from_millis(1);
 const LONGEST_PAUSE: Duration = Duration::from_millis(250);
 
 /// Carries out a read at this level, which its command takes.
-pub(super) async fn run(parsed: &Parsed<'_>, level: ReadLevel, handle: Handle) -> Answer<Body> {
+pub(super) async fn run_validated_read(parsed: &Parsed<'_>, level: ReadLevel, handle: Handle) -> Answer<Body> {
     let limit = parsed.context.tx.limits().transaction_lifetime;
     let done = tokio::time::timeout(limit, until_valid(parsed, level, handle)).await;
     done.unwrap_or_else(|_| {

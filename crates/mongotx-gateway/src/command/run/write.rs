@@ -23,7 +23,7 @@ use crate::{
 };
 
 /// Carries it out, or answers what it has done before.
-pub(super) async fn run<H: Handler>(parsed: &mut Parsed<'_>, lsid: Lsid, number: i64) -> Answer<Made> {
+pub(super) async fn run_numbered_write<H: Handler>(parsed: &mut Parsed<'_>, lsid: Lsid, number: i64) -> Answer<Made> {
     parsed.generic.read.check_plain(parsed.name, parsed.command.reads)?;
     let slot = parsed.context.tx.sessions.get(&lsid, Instant::now())?;
     let interruption = slot.interruption();
@@ -31,7 +31,7 @@ pub(super) async fn run<H: Handler>(parsed: &mut Parsed<'_>, lsid: Lsid, number:
     begin_write(parsed.context, &lsid, number, &mut work).await?;
     let (ends, watch) = (parsed.ends(Some(interruption)), &parsed.connection.doing().watch);
     if parsed.context.options.retryable_writes == RetryableWrites::Durable {
-        let running = durable::run(parsed, &lsid, number, &mut work, handle_boxed::<H>).boxed();
+        let running = durable::run_durable_write(parsed, &lsid, number, &mut work, handle_boxed::<H>).boxed();
         let made = within_limits(ends, watch.over(running)).await.map_err(retryable_failure)?;
         let missed = match &parsed.generic.write {
             Some(concern) => concern.missed(&parsed.context.client).await,
