@@ -21,11 +21,11 @@ const BATCH: i64 = 1_000;
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn Error>> {
     let store = common::store().await?;
-    run(&store.uri).await
+    run_example(&store.uri).await
 }
 
 /// Imports up to the middle, where the process could have been killed, and then imports the rest.
-pub(crate) async fn run(uri: &str) -> Result<(), Box<dyn Error>> {
+pub(crate) async fn run_example(uri: &str) -> Result<(), Box<dyn Error>> {
     let client = Client::connect(uri).await?;
     let database = client.database("mongotx_example_import");
     let (readings, imports) = (database.collection("readings"), database.collection("imports"));

@@ -24,11 +24,11 @@ const ATTEMPTS: u32 = 100;
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn Error>> {
     let store = common::store().await?;
-    run(&store.uri).await
+    run_example(&store.uri).await
 }
 
 /// Lets all tasks count, and looks whether an addition was lost.
-pub(crate) async fn run(uri: &str) -> Result<(), Box<dyn Error>> {
+pub(crate) async fn run_example(uri: &str) -> Result<(), Box<dyn Error>> {
     let client = Client::connect(uri).await?;
     let counters: Collection = client.database("mongotx_example_retry_loop").collection("counters");
     counters.drop().await?;

@@ -22,12 +22,12 @@ const DOCTORS: [&str; 2] = ["ann", "bob"];
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn Error>> {
     let store = common::store().await?;
-    run(&store.uri).await
+    run_example(&store.uri).await
 }
 
 /// Lets both doctors try to leave at once, several times, and looks whether one has stayed each
 /// time.
-pub(crate) async fn run(uri: &str) -> Result<(), Box<dyn Error>> {
+pub(crate) async fn run_example(uri: &str) -> Result<(), Box<dyn Error>> {
     let client = Client::connect(uri).await?;
     let doctors: Collection = client.database("mongotx_example_serializable").collection("doctors");
     doctors.drop().await?;

@@ -23,11 +23,11 @@ struct Account {
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn Error>> {
     let store = common::store().await?;
-    run(&store.uri).await
+    run_example(&store.uri).await
 }
 
 /// Makes two accounts, moves money twice, and shows the balances.
-pub(crate) async fn run(uri: &str) -> Result<(), Box<dyn Error>> {
+pub(crate) async fn run_example(uri: &str) -> Result<(), Box<dyn Error>> {
     let client = Client::connect(uri).await?;
     let accounts: Collection<Account> = client.database("mongotx_example_transfer").collection("accounts");
     accounts.drop().await?;

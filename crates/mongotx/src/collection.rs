@@ -423,7 +423,7 @@ impl<T> Collection<T> {
     /// [`crate::ErrorKind::Unavailable`] when the server cannot be reached, or the kind of the
     /// collection cannot be looked up: nothing was done. All other errors are in the result.
     pub async fn write_first(&self, models: &[WriteModel], ordered: bool) -> Result<FirstWrites> {
-        each::run(&self.core, &self.namespace, &WriteModel::to_operations(models), ordered).await
+        each::write_first(&self.core, &self.namespace, &WriteModel::to_operations(models), ordered).await
     }
 }
 

@@ -26,11 +26,11 @@ const LONGEST: Duration = Duration::from_secs(30);
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn Error>> {
     let store = common::store().await?;
-    run(&store.uri).await
+    run_example(&store.uri).await
 }
 
 /// Loses an answer and a commit, and looks up both outcomes.
-pub(crate) async fn run(uri: &str) -> Result<(), Box<dyn Error>> {
+pub(crate) async fn run_example(uri: &str) -> Result<(), Box<dyn Error>> {
     // Looks up outcomes, over a connection that loses nothing.
     let witness = Client::connect(uri).await?;
     let orders: Collection = witness.database("mongotx_example_outcome").collection("orders");

@@ -20,7 +20,7 @@ use crate::{
 };
 
 #[tracing::instrument(name = "mongotx.aggregate", level = "debug", skip_all, fields(%ns))]
-pub(crate) async fn run(
+pub(crate) async fn aggregate_documents(
     core: &Arc<Core>,
     tx: Option<&mut Transaction>,
     ns: &Namespace,
@@ -31,7 +31,7 @@ pub(crate) async fn run(
         ((_, Some(_)), Some(_)) => Err(Error::unsupported("$out and $merge are not supported in a transaction")),
         ((before, Some(output)), None) => {
             let before = AggregateCommand { pipeline: before.to_vec(), ..command.clone() };
-            output::run(core, ns, &before, output).await?;
+            output::write_output(core, ns, &before, output).await?;
             Ok(Documents::default())
         }
     }

@@ -84,7 +84,7 @@ impl BulkWriteResult {
 }
 
 #[tracing::instrument(name = "mongotx.bulk_write", level = "debug", skip_all, fields(%ns))]
-pub(crate) async fn run(
+pub(crate) async fn write_bulk(
     core: &Arc<Core>,
     tx: Option<&mut Transaction>,
     ns: &Namespace,
@@ -95,7 +95,7 @@ pub(crate) async fn run(
         Some(tx) => inside(core, tx, ns, operations, ordered).await,
         None => {
             operations.iter().try_for_each(Operation::check)?;
-            implicit::run!(core, |tx| inside(core, tx, ns, operations, ordered))
+            implicit::in_transaction!(core, |tx| inside(core, tx, ns, operations, ordered))
         }
     }
 }
@@ -370,12 +370,14 @@ async fn one(
             result.inserted_count += 1;
         }
         Operation::Update(command) => {
-            let done = update::run(core, Some(tx), ns, command).await?;
+            let done = update::update_documents(core, Some(tx), ns, command).await?;
             result.matched_count += done.matched_count;
             result.modified_count += done.modified_count;
             result.upserted_ids.extend(done.upserted_id.map(|id| (index, id)));
         }
-        Operation::Delete(command) => result.deleted_count += delete::run(core, Some(tx), ns, command).await?,
+        Operation::Delete(command) => {
+            result.deleted_count += delete::delete_documents(core, Some(tx), ns, command).await?
+        }
         Operation::Refused(error) => return Err(error.clone()),
     }
     Ok(())

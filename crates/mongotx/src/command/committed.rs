@@ -137,13 +137,14 @@ pub(crate) async fn count(core: &Core, tx: Option<&Transaction>, ns: &Namespace,
     tail.push(count_all());
     if me.is_none()
         && query.terms.staleness.is_none()
-        && let Some(counted) = one_command::run(core, ns, query, tx.and_then(Transaction::id), tail.clone()).await?
+        && let Some(counted) =
+            one_command::aggregate_in_one_command(core, ns, query, tx.and_then(Transaction::id), tail.clone()).await?
     {
         return Ok(number(counted.all(1).await?.first()));
     }
     let own = core.pending.settle_pending(ns, &query.filter, &query.terms, me).await?.visible(me);
     let counted = if own.is_some() || sees_lock_fields(&query.filter) {
-        own_view::run(core, own.as_ref(), ns, query, tail).await?.all(1).await?
+        own_view::aggregate_own_view(core, own.as_ref(), ns, query, tail).await?.all(1).await?
     } else {
         let safe = view::safe_filter(&query.filter, core.catalog.shards.none());
         let mut pipeline = vec![doc! {"$match": safe}];
@@ -178,8 +179,10 @@ pub(crate) async fn distinct(
     }
     let own = core.pending.settle_pending(ns, &query.filter, &query.terms, me).await?.visible(me);
     if own.is_some() || sees_lock_fields(&query.filter) {
-        let groups =
-            own_view::run(core, own.as_ref(), ns, query, unwind_and_group(field)?).await?.all(MAX_VALUES).await?;
+        let groups = own_view::aggregate_own_view(core, own.as_ref(), ns, query, unwind_and_group(field)?)
+            .await?
+            .all(MAX_VALUES)
+            .await?;
         return Ok(values_of(groups));
     }
     let mut answer = core.server.run_command(&ns.db, distinct).await?;

@@ -20,7 +20,7 @@ use crate::{
 
 /// Returns how many were deleted.
 #[tracing::instrument(name = "mongotx.delete", level = "debug", skip_all, fields(%ns))]
-pub(crate) async fn run(
+pub(crate) async fn delete_documents(
     core: &Arc<Core>,
     tx: Option<&mut Transaction>,
     ns: &Namespace,
@@ -34,7 +34,7 @@ pub(crate) async fn run(
         Some(tx) if command.multi => Box::pin(many(core, tx, ns, command)).await,
         Some(tx) => one(core, tx, ns, command).await,
         None if command.multi || has_special(&command.filter) || is_watched(core, ns).await? => {
-            implicit::run!(core, |tx| async {
+            implicit::in_transaction!(core, |tx| async {
                 match command.multi {
                     true => many(core, tx, ns, command).await,
                     false => one(core, tx, ns, command).await,

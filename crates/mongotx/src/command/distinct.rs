@@ -20,7 +20,7 @@ use crate::{
 };
 
 #[tracing::instrument(name = "mongotx.distinct", level = "debug", skip_all, fields(%ns))]
-pub(crate) async fn run(
+pub(crate) async fn find_distinct_values(
     core: &Core,
     tx: Option<&mut Transaction>,
     ns: &Namespace,

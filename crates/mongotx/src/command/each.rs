@@ -104,7 +104,7 @@ struct Batch<'a> {
 
 /// Carries out as many of the first operations as one command can.
 #[tracing::instrument(name = "mongotx.write_first", level = "debug", skip_all, fields(%ns))]
-pub(crate) async fn run(
+pub(crate) async fn write_first(
     core: &Arc<Core>,
     ns: &Namespace,
     operations: &[Operation],

@@ -11,7 +11,12 @@ use crate::{
 };
 
 #[tracing::instrument(name = "mongotx.find", level = "debug", skip_all, fields(%ns))]
-pub(crate) async fn run(core: &Core, tx: Option<&mut Transaction>, ns: &Namespace, query: &Query) -> Result<Documents> {
+pub(crate) async fn find_documents(
+    core: &Core,
+    tx: Option<&mut Transaction>,
+    ns: &Namespace,
+    query: &Query,
+) -> Result<Documents> {
     query.check()?;
     let query = &*query.resolved(core, ns).await?;
     if views::is_view(core, ns).await? {

@@ -69,7 +69,7 @@ impl FindAndModify {
 }
 
 #[tracing::instrument(name = "mongotx.find_and_modify", level = "debug", skip_all, fields(%ns))]
-pub(crate) async fn run(
+pub(crate) async fn find_and_modify(
     core: &Arc<Core>,
     tx: Option<&mut Transaction>,
     ns: &Namespace,
@@ -92,7 +92,7 @@ pub(crate) async fn run(
     }
     match tx {
         Some(tx) => inside(core, tx, ns, command).await,
-        None => implicit::run!(core, |tx| inside(core, tx, ns, command)),
+        None => implicit::in_transaction!(core, |tx| inside(core, tx, ns, command)),
     }
 }
 
@@ -378,7 +378,7 @@ async fn upserted(
     };
     projection.check(core, ns, command).await?;
     rematches.may_insert(&update.filter)?;
-    let Some(at) = rematches.judge(upsert::run(core, tx, ns, update).await)? else { return Ok(None) };
+    let Some(at) = rematches.judge(upsert::insert_upserted(core, tx, ns, update).await)? else { return Ok(None) };
     let value = if command.after { show(core, tx, ns, &at, command).await? } else { None };
     Ok(Some(Modified { value, matched: false, upserted_id: Some(at.id) }))
 }

@@ -20,7 +20,7 @@ use crate::{
 /// Runs a command as a transaction of its own, again and again as long as that makes sense. (A
 /// macro, because a closure that borrows cannot be proven to give a future that may be sent to
 /// another thread.)
-macro_rules! run {
+macro_rules! in_transaction {
     ($core:expr, |$tx:ident| $command:expr) => {{
         let mut call = $crate::command::implicit::Call::new($core);
         loop {
@@ -32,7 +32,7 @@ macro_rules! run {
         }
     }};
 }
-pub(crate) use run;
+pub(crate) use in_transaction;
 
 /// One call; dropped before its end, its transaction is rolled back.
 pub(crate) struct Call<'a> {

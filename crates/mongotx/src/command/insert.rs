@@ -83,7 +83,7 @@ pub(crate) async fn one_directly(core: &Arc<Core>, ns: &Namespace, document: Doc
     check(&document)?;
     if core.catalog.look_up(ns).await?.needs_transaction(None) {
         let (_, document) = with_id(document);
-        return implicit::run!(core, |tx| one(core, tx, ns, document.clone()));
+        return implicit::in_transaction!(core, |tx| one(core, tx, ns, document.clone()));
     }
     let (id, document) = with_id(document);
     let key = core.catalog.shard_key(ns).await?;

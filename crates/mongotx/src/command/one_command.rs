@@ -44,7 +44,7 @@ pub(crate) async fn find(core: &Core, ns: &Namespace, query: &Query, me: Option<
     if unprobed::may(core, ns, query)
         && let Some(tail) = tail_of(query)?
         && is_answered_by_aggregation(core, ns, query).await?
-        && let Some(answer) = unprobed::run(core, ns, query, &tail).await?
+        && let Some(answer) = unprobed::aggregate_unprobed(core, ns, query, &tail).await?
     {
         return Ok(Some(answer));
     }
@@ -164,7 +164,7 @@ fn shape_of(query: &Query) -> Result<Option<Vec<Document>>> {
 }
 
 /// The query's filter and these stages after it, in one command.
-pub(crate) async fn run(
+pub(crate) async fn aggregate_in_one_command(
     core: &Core,
     ns: &Namespace,
     query: &Query,
@@ -173,7 +173,7 @@ pub(crate) async fn run(
 ) -> Result<Option<Documents>> {
     if unprobed::may(core, ns, query)
         && is_answered_by_aggregation(core, ns, query).await?
-        && let Some(answer) = unprobed::run(core, ns, query, &tail).await?
+        && let Some(answer) = unprobed::aggregate_unprobed(core, ns, query, &tail).await?
     {
         return Ok(Some(answer));
     }

@@ -30,7 +30,12 @@ use crate::{
 /// Times that a result is applied again because its document came or went meanwhile.
 const ATTEMPTS: usize = 64;
 
-pub(crate) async fn run(core: &Arc<Core>, ns: &Namespace, before: &AggregateCommand, output: Output) -> Result<()> {
+pub(crate) async fn write_output(
+    core: &Arc<Core>,
+    ns: &Namespace,
+    before: &AggregateCommand,
+    output: Output,
+) -> Result<()> {
     match output {
         Output::Out { db, collection, stage } => {
             let target = Namespace::new(db.as_deref().unwrap_or(&ns.db), &collection);
@@ -132,7 +137,7 @@ impl One<'_> {
     async fn update(&self, update: Bson) -> Result<()> {
         let upsert = self.merge.when_not_matched == WhenNotMatched::Insert;
         let command = self.command(update, upsert, None)?;
-        let done = update::run(self.core, None, self.target, &command).await?;
+        let done = update::update_documents(self.core, None, self.target, &command).await?;
         if done.matched_count == 0 && done.upserted_id.is_none() { self.not_matched() } else { Ok(()) }
     }
 
@@ -150,7 +155,7 @@ impl One<'_> {
         let update = Bson::Array(stages.iter().cloned().map(Bson::Document).collect());
         let command = self.command(update, false, Some(self.constants()))?;
         for _ in 0..ATTEMPTS {
-            if update::run(self.core, None, self.target, &command).await?.matched_count > 0 {
+            if update::update_documents(self.core, None, self.target, &command).await?.matched_count > 0 {
                 return Ok(());
             }
             if self.merge.when_not_matched != WhenNotMatched::Insert {

@@ -38,7 +38,7 @@ pub(crate) async fn find(core: &Core, own: Option<&Visible>, ns: &Namespace, que
     if parts.near.is_none() {
         return text::find(core, own, ns, query, &parts).await;
     }
-    run(core, own, ns, query, tail_of(query)?).await
+    aggregate_own_view(core, own, ns, query, tail_of(query)?).await
 }
 
 /// The command of [`find`], to be explained.
@@ -72,7 +72,7 @@ fn tail_of(query: &Query) -> Result<Vec<Document>> {
 }
 
 /// Runs these stages on the documents that match the query's filter in that view.
-pub(crate) async fn run(
+pub(crate) async fn aggregate_own_view(
     core: &Core,
     own: Option<&Visible>,
     ns: &Namespace,
@@ -81,7 +81,7 @@ pub(crate) async fn run(
 ) -> Result<Documents> {
     let (mut pipeline, key) = if has_special(&query.filter) {
         let parts = parts(&query.filter)?;
-        let Some(near) = &parts.near else { return text::run(core, own, ns, query, &parts, tail).await };
+        let Some(near) = &parts.near else { return text::search_text(core, own, ns, query, &parts, tail).await };
         let (stage, pipeline) = near_pipeline(own, ns, query, near, &parts.rest)?;
         (pipeline, Some(stage))
     } else {

@@ -30,6 +30,6 @@ pub(crate) async fn fetch(core: &Core, ns: &Namespace, id: RawBsonRef<'_>) -> Re
         }
     }
     let query = Query { limit: 1, ..Query::of(doc! {"_id": {"$eq": Bson::try_from(id)?}}, Terms::default()) };
-    let asked = Box::pin(async { find::run(core, None, ns, &query).await?.next().await.transpose() });
+    let asked = Box::pin(async { find::find_documents(core, None, ns, &query).await?.next().await.transpose() });
     asked.await
 }

@@ -66,7 +66,7 @@ pub(crate) async fn update(
     }
     Box::pin(async {
         let command = update_command(id, exact(update)?)?;
-        update::run(core, None, ns, &command).await
+        update::update_documents(core, None, ns, &command).await
     })
     .await
 }
@@ -92,7 +92,7 @@ pub(crate) async fn delete(core: &Arc<Core>, ns: &Namespace, id: RawBsonRef<'_>)
     }
     Box::pin(async {
         let command = DeleteCommand { filter: exactly(id)?, multi: false, terms: Terms::default() };
-        delete::run(core, None, ns, &command).await
+        delete::delete_documents(core, None, ns, &command).await
     })
     .await
 }

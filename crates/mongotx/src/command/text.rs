@@ -53,11 +53,11 @@ pub(crate) async fn find(
         tail.extend(project_score(projection)?);
     }
     tail.push(hide_score());
-    run(core, own, ns, query, parts, tail).await
+    search_text(core, own, ns, query, parts, tail).await
 }
 
 /// Runs these stages on the documents that match, each with its score in a reserved field.
-pub(crate) async fn run(
+pub(crate) async fn search_text(
     core: &Core,
     own: Option<&Visible>,
     ns: &Namespace,

@@ -25,7 +25,12 @@ pub(super) fn may(core: &Core, ns: &Namespace, query: &Query) -> bool {
 }
 
 /// The documents that these stages answer, of what the query selects.
-pub(super) async fn run(core: &Core, ns: &Namespace, query: &Query, tail: &[Document]) -> Result<Option<Documents>> {
+pub(super) async fn aggregate_unprobed(
+    core: &Core,
+    ns: &Namespace,
+    query: &Query,
+    tail: &[Document],
+) -> Result<Option<Documents>> {
     ask(core, &[ns], || {
         let mut stages = vec![doc! {"$match": safe(core, query)}];
         stages.extend_from_slice(tail);

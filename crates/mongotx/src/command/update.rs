@@ -45,7 +45,7 @@ pub struct UpdateResult {
 }
 
 #[tracing::instrument(name = "mongotx.update", level = "debug", skip_all, fields(%ns))]
-pub(crate) async fn run(
+pub(crate) async fn update_documents(
     core: &Arc<Core>,
     tx: Option<&mut Transaction>,
     ns: &Namespace,
@@ -65,7 +65,7 @@ pub(crate) async fn run(
         Some(tx) if command.multi => Box::pin(many(core, tx, ns, command)).await,
         Some(tx) => one(core, tx, ns, command).await,
         None => {
-            implicit::run!(core, |tx| async {
+            implicit::in_transaction!(core, |tx| async {
                 match command.multi {
                     true => many(core, tx, ns, command).await,
                     false => one(core, tx, ns, command).await,
@@ -149,7 +149,7 @@ async fn one(core: &Core, tx: &mut Transaction, ns: &Namespace, command: &Update
             break;
         }
         rematches.may_insert(&command.filter)?;
-        if let Some(at) = rematches.judge(Box::pin(upsert::run(core, tx, ns, command)).await)? {
+        if let Some(at) = rematches.judge(Box::pin(upsert::insert_upserted(core, tx, ns, command)).await)? {
             return Ok(UpdateResult { upserted_id: Some(at.id), ..UpdateResult::default() });
         }
     }
@@ -254,7 +254,7 @@ async fn many(core: &Core, tx: &mut Transaction, ns: &Namespace, command: &Updat
             break;
         }
         rematches.may_insert(&command.filter)?;
-        if let Some(at) = rematches.judge(Box::pin(upsert::run(core, tx, ns, command)).await)? {
+        if let Some(at) = rematches.judge(Box::pin(upsert::insert_upserted(core, tx, ns, command)).await)? {
             return Ok(UpdateResult { upserted_id: Some(at.id), ..UpdateResult::default() });
         }
     }

@@ -30,7 +30,12 @@ use crate::{
 const ATTEMPTS: usize = 256;
 
 /// Inserts, and answers where the new document is.
-pub(crate) async fn run(core: &Core, tx: &mut Transaction, ns: &Namespace, command: &UpdateCommand) -> Result<Address> {
+pub(crate) async fn insert_upserted(
+    core: &Core,
+    tx: &mut Transaction,
+    ns: &Namespace,
+    command: &UpdateCommand,
+) -> Result<Address> {
     let id = upsert_id(&command.filter, &command.update)?;
     let key = core.catalog.shard_key(ns).await?;
     let demanded = key.of_filter(&command.filter).ok_or_else(|| shard::refused_upsert(&key))?;

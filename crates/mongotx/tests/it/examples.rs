@@ -27,27 +27,27 @@ async fn check(example: impl AsyncFnOnce(&str) -> Result<(), Box<dyn Error>>) {
 
 #[tokio::test]
 async fn transfer_moves_money_or_nothing() {
-    check(transfer::run).await;
+    check(transfer::run_example).await;
 }
 
 #[tokio::test]
 async fn retry_loop_loses_no_addition() {
-    check(retry_loop::run).await;
+    check(retry_loop::run_example).await;
 }
 
 #[tokio::test]
 async fn indeterminate_outcome_is_learned() {
-    check(indeterminate_outcome::run).await;
+    check(indeterminate_outcome::run_example).await;
 }
 
 #[tokio::test]
 async fn serializable_invariant_holds() {
-    check(serializable_invariant::run).await;
+    check(serializable_invariant::run_example).await;
 }
 
 #[tokio::test]
 async fn bulk_import_imports_everything_once() {
-    check(bulk_import::run).await;
+    check(bulk_import::run_example).await;
 }
 
 /// Every example has a test here.
@@ -58,6 +58,6 @@ fn no_example_is_left_out() {
     for entry in std::fs::read_dir(folder).unwrap() {
         let name = entry.unwrap().file_name().into_string().unwrap();
         let module = name.trim_end_matches(".rs");
-        assert!(module == "common" || tested.contains(&format!("check({module}::run)")), "{name} has no test");
+        assert!(module == "common" || tested.contains(&format!("check({module}::run_example)")), "{name} has no test");
     }
 }

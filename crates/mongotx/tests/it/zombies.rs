@@ -58,10 +58,10 @@ async fn stop_everywhere(scenario: Scenario) {
         .collect();
     assert!(jobs.len() > 2);
     println!("{scenario:?}: stopped in {} places", jobs.len());
-    stream::iter(jobs).for_each_concurrent(AT_A_TIME, run).await;
+    stream::iter(jobs).for_each_concurrent(AT_A_TIME, run_zombie).await;
 }
 
-async fn run(job: Job) {
+async fn run_zombie(job: Job) {
     let (world, scenario) = (&job.world, job.scenario);
     let name = format!("{scenario:?}, stopped at {:?} {}", job.step, job.nth);
     scenario.set_up(world).await;

@@ -127,6 +127,8 @@ impl<'a, T: DeserializeOwned + 'static> IntoFuture for Aggregate<'a, T> {
 
     fn into_future(self) -> Self::IntoFuture {
         let Self { core, ns, command, session, .. } = self;
-        Box::pin(async move { Ok(Cursor::new(in_session!(session, |tx| aggregate::run(core, tx, &ns, &command))?)) })
+        Box::pin(async move {
+            Ok(Cursor::new(in_session!(session, |tx| aggregate::aggregate_documents(core, tx, &ns, &command))?))
+        })
     }
 }

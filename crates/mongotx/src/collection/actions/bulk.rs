@@ -145,7 +145,7 @@ impl<'a> IntoFuture for BulkWrite<'a> {
             if operations.is_empty() {
                 return Err(Error::invalid(9, "bulk_write needs at least one write"));
             }
-            in_session!(session, |tx| bulk::run(core, tx, ns, &operations, ordered))
+            in_session!(session, |tx| bulk::write_bulk(core, tx, ns, &operations, ordered))
         })
     }
 }

@@ -60,7 +60,7 @@ impl<'a> IntoFuture for Delete<'a> {
 
     fn into_future(self) -> Self::IntoFuture {
         let Self { core, ns, command, session } = self;
-        Box::pin(async move { in_session!(session, |tx| delete::run(core, tx, ns, &command)) })
+        Box::pin(async move { in_session!(session, |tx| delete::delete_documents(core, tx, ns, &command)) })
     }
 }
 

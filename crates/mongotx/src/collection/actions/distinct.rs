@@ -66,6 +66,6 @@ impl<'a> IntoFuture for Distinct<'a> {
 
     fn into_future(self) -> Self::IntoFuture {
         let Self { core, ns, field, query, session } = self;
-        Box::pin(async move { in_session!(session, |tx| distinct::run(core, tx, ns, &field, &query)) })
+        Box::pin(async move { in_session!(session, |tx| distinct::find_distinct_values(core, tx, ns, &field, &query)) })
     }
 }

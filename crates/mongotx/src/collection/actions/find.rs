@@ -198,7 +198,7 @@ impl<'a, T: DeserializeOwned + 'static> IntoFuture for Find<'a, T> {
 
     fn into_future(self) -> Self::IntoFuture {
         let Self { core, ns, query, session, .. } = self;
-        Box::pin(async move { Ok(Cursor::new(in_session!(session, |tx| find::run(core, tx, ns, &query))?)) })
+        Box::pin(async move { Ok(Cursor::new(in_session!(session, |tx| find::find_documents(core, tx, ns, &query))?)) })
     }
 }
 

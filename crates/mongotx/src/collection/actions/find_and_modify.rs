@@ -116,7 +116,7 @@ impl<T> FindOneAndUpdate<'_, T> {
         command.update = update?;
         let command =
             FindAndModify { modify: Modify::Update(command), sort, projection, after: shown == ReturnDocument::After };
-        in_session!(session, |tx| find_and_modify::run(core, tx, ns, &command))
+        in_session!(session, |tx| find_and_modify::find_and_modify(core, tx, ns, &command))
     }
 }
 
@@ -196,7 +196,7 @@ impl<T> FindOneAndDelete<'_, T> {
     pub async fn in_full(self) -> Result<Modified> {
         let Self { core, ns, command, sort, projection, session, .. } = self;
         let command = FindAndModify { modify: Modify::Delete(Box::new(command)), sort, projection, after: false };
-        in_session!(session, |tx| find_and_modify::run(core, tx, ns, &command))
+        in_session!(session, |tx| find_and_modify::find_and_modify(core, tx, ns, &command))
     }
 }
 

@@ -127,7 +127,7 @@ async fn insert_many(
     match tx {
         Some(tx) => insert::many(core, tx, ns, documents, ordered).await,
         None => {
-            implicit::run!(core, |tx| insert::many(core, tx, ns, documents.clone(), ordered))
+            implicit::in_transaction!(core, |tx| insert::many(core, tx, ns, documents.clone(), ordered))
         }
     }
 }

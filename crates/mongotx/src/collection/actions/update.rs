@@ -85,7 +85,7 @@ impl<'a> IntoFuture for UpdateAction<'a> {
         let Self { core, ns, update, mut command, session } = self;
         Box::pin(async move {
             command.update = update?;
-            in_session!(session, |tx| update::run(core, tx, ns, &command))
+            in_session!(session, |tx| update::update_documents(core, tx, ns, &command))
         })
     }
 }

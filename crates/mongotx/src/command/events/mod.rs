@@ -206,7 +206,7 @@ impl<'c> EventLog<'c> {
             };
             let modify = Modify::Update(Box::new(update));
             let command = FindAndModify { modify, sort: None, projection: None, after: false };
-            let changed = find_and_modify::run(self.core, Some(tx), &self.core.events.ns, &command).await?;
+            let changed = find_and_modify::find_and_modify(self.core, Some(tx), &self.core.events.ns, &command).await?;
             tx.end_statement();
             changed.value.ok_or_else(|| self.core.events.no_sequence())
         }

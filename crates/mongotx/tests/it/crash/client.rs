@@ -32,10 +32,10 @@ async fn kill_everywhere(scenario: Scenario) {
         })
         .collect();
     println!("{scenario:?}: killed in {} places", jobs.len());
-    stream::iter(jobs).for_each_concurrent(AT_A_TIME, run).await;
+    stream::iter(jobs).for_each_concurrent(AT_A_TIME, run_job).await;
 }
 
-async fn run(job: Job) {
+async fn run_job(job: Job) {
     job.scenario.set_up(&job.world).await;
     let name = format!("{:?}, killed at {:?} {}", job.scenario, job.step, job.nth);
     let mut worker = Worker::start(&job);

@@ -117,7 +117,7 @@ impl ClientRecordLog {
                 }
                 *shared.registering() = None;
                 let Some(slot) = slot? else { return Ok(None) };
-                shared.runtime.spawn(writer::run(Arc::downgrade(&shared), Arc::clone(&slot)));
+                shared.runtime.spawn(writer::send_record_writes(Arc::downgrade(&shared), Arc::clone(&slot)));
                 current.insert(lease_ms, Arc::clone(&slot));
                 Ok(Some(slot))
             })

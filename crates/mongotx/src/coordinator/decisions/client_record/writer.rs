@@ -36,7 +36,7 @@ const FIRST_PAUSE: Duration = Duration::from_millis(20);
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 
 /// Runs until the record is lost or retired, or its client is dropped.
-pub(super) async fn run(shared: Weak<Shared>, slot: Arc<Slot>) {
+pub(super) async fn send_record_writes(shared: Weak<Shared>, slot: Arc<Slot>) {
     loop {
         let Some(shared) = shared.upgrade() else { return };
         match slot.todo(shared.bound_to()) {
