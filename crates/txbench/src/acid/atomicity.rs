@@ -18,7 +18,7 @@ const AMOUNT_CENTS: i64 = 4_321;
 const DISTRICT: District = District { warehouse: 1, number: 10 };
 const CUSTOMER: Customer = Customer { district: DISTRICT, number: 5 };
 
-pub(super) async fn run(stage: &Stage) -> Vec<TestReport> {
+pub(super) async fn test_atomicity(stage: &Stage) -> Vec<TestReport> {
     let commit = outcome(async || pay(stage, End::Commit, -10).await).await;
     let rollback = outcome(async || pay(stage, End::Rollback, -11).await).await;
     vec![
@@ -32,7 +32,7 @@ async fn pay(stage: &Stage, end: End, history_id: i64) -> OpResult<Verdict> {
     let mut actor = stage.actor().await?;
     actor.begin().await?;
     let input = Payment { to: DISTRICT, who: Who::Number(CUSTOMER), amount_cents: AMOUNT_CENTS, history_id };
-    payment::run(&mut actor.work(), &input, DateTime::now()).await?;
+    payment::run_payment(&mut actor.work(), &input, DateTime::now()).await?;
     actor.end(end).await?;
     let after = stage.state().await?;
     let expected = if end == End::Commit { AMOUNT_CENTS } else { 0 };

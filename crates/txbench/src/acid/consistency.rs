@@ -22,7 +22,7 @@ const TRANSACTIONS: u32 = 46;
 const ATTEMPTS: u32 = 1_000;
 const LONGEST_PAUSE_MS: u64 = 20;
 
-pub(super) async fn run(stage: &Stage) -> TestReport {
+pub(super) async fn test_consistency(stage: &Stage) -> TestReport {
     let asks = "the twelve consistency conditions hold before and after clients at the same time";
     TestReport::new("3.3.3", asks, outcome(async || hold(stage).await).await)
 }

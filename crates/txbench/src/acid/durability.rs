@@ -42,7 +42,7 @@ const DB: &str = "mongotx_bench_acid_durability";
 /// Orders that were acknowledged, with their number of lines.
 type Acknowledged = Arc<Mutex<Vec<(Order, usize)>>>;
 
-pub(super) async fn run(name: TargetName, level: Isolation, seed: u64) -> TestReport {
+pub(super) async fn test_durability(name: TargetName, level: Isolation, seed: u64) -> TestReport {
     let asks = "every order that was acknowledged is there after the server is killed, and the conditions hold";
     let outcome = match survive(name, level, seed).await {
         Ok(Ok(())) => Outcome::Passed,
@@ -107,7 +107,7 @@ async fn make_orders(mut actor: Actor, mut terminal: Terminal, acknowledged: Ack
 
 async fn make(actor: &mut Actor, input: &NewOrder) -> OpResult<Answer> {
     actor.begin().await?;
-    let answer = new_order::run(&mut actor.work(), input, DateTime::now()).await?;
+    let answer = new_order::run_new_order(&mut actor.work(), input, DateTime::now()).await?;
     actor.end(End::Commit).await?;
     Ok(answer)
 }

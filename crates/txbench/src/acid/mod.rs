@@ -101,12 +101,12 @@ async fn target(name: TargetName, server: &Bench, level: Isolation, seed: u64) -
     let db = format!("mongotx_bench_acid_{}_{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
     server.admin.database(&db).drop().await?;
     let stage = Stage::open(Place { name, uri: &server.uri, db: &db, isolation: level, seed }).await?;
-    tests.extend(atomicity::run(&stage).await);
-    tests.push(consistency::run(&stage).await);
-    tests.extend(isolation::run(&stage).await);
+    tests.extend(atomicity::test_atomicity(&stage).await);
+    tests.push(consistency::test_consistency(&stage).await);
+    tests.extend(isolation::test_isolation(&stage).await);
     stage.close().await?;
     drop_record_database(&server.admin, &db).await?;
-    tests.push(durability::run(name, level, seed).await);
+    tests.push(durability::test_durability(name, level, seed).await);
     let isolation = (!name.traits().isolations.is_empty()).then_some(level);
     Ok(TargetReport { target: name.as_str().to_owned(), isolation, tests })
 }

@@ -12,7 +12,7 @@ use crate::{
 
 /// A run of two kinds of transactions: `committed` of each a second, for ten seconds, in 2 ms and
 /// in 4 ms.
-fn run(target: &str, clients: u32, round: u32, committed: u64) -> RunResult {
+fn run_result(target: &str, clients: u32, round: u32, committed: u64) -> RunResult {
     let mut run = fake::empty("w", target, clients, round, 10.0);
     for (kind, latency_ms) in [("new-order", 2), ("stock-level", 4)] {
         let counts = run.counts.kinds.entry(kind.to_owned()).or_default();
@@ -34,7 +34,8 @@ fn close(found: f64, expected: f64) {
 
 #[test]
 fn rounds_are_one_line_with_median_and_spread() {
-    let lines = lines(vec![run("plain", 8, 1, 10), run("plain", 8, 2, 30), run("plain", 8, 3, 20)]);
+    let lines =
+        lines(vec![run_result("plain", 8, 1, 10), run_result("plain", 8, 2, 30), run_result("plain", 8, 3, 20)]);
     assert_eq!((lines.len(), lines[0].rounds), (1, 3));
     let figures = lines[0].figures().unwrap();
     assert_eq!(figures.rate, Spread { median: 40.0, least: 20.0, most: 60.0 });
@@ -47,7 +48,7 @@ fn rounds_are_one_line_with_median_and_spread() {
 
 #[test]
 fn commands_and_processor_time_are_divided_by_transactions_and_operations() {
-    let lines = lines(vec![run("plain", 8, 1, 10)]);
+    let lines = lines(vec![run_result("plain", 8, 1, 10)]);
     let figures = lines[0].figures().unwrap();
     assert_eq!(figures.commands_per_tx, [("find".to_owned(), 2.0), ("update".to_owned(), 1.0)].into());
     assert_eq!(figures.commands_in_all_per_tx(), 3.0);
@@ -58,8 +59,8 @@ fn commands_and_processor_time_are_divided_by_transactions_and_operations() {
 
 #[test]
 fn broken_round_leaves_no_figures() {
-    let broken = RunResult { broken: Some("the sum is wrong".to_owned()), ..run("plain", 8, 2, 10) };
-    let lines = lines(vec![run("plain", 8, 1, 10), broken, run("native", 8, 1, 20)]);
+    let broken = RunResult { broken: Some("the sum is wrong".to_owned()), ..run_result("plain", 8, 2, 10) };
+    let lines = lines(vec![run_result("plain", 8, 1, 10), broken, run_result("native", 8, 1, 20)]);
     assert_eq!(lines[0].outcome.as_ref().unwrap_err(), "in 1 of 2 rounds: the sum is wrong");
     let native = lines[1].figures().unwrap();
     assert_eq!(native.against, [("native", 1.0)].into(), "a broken baseline is none");
@@ -68,7 +69,7 @@ fn broken_round_leaves_no_figures() {
 #[test]
 fn targets_are_compared_within_a_setting() {
     let runs = [("plain", 8, 40), ("mongotx", 8, 30), ("native", 8, 20), ("mongotx", 32, 90)];
-    let lines = lines(runs.map(|(target, clients, committed)| run(target, clients, 1, committed)).into());
+    let lines = lines(runs.map(|(target, clients, committed)| run_result(target, clients, 1, committed)).into());
     let against = |at: usize| lines[at].figures().unwrap().against.clone();
     assert_eq!(against(1), [("plain", 0.75), ("native", 1.5)].into());
     assert_eq!(against(3), [].into(), "no baseline with 32 clients");
@@ -76,9 +77,9 @@ fn targets_are_compared_within_a_setting() {
 
 #[test]
 fn tpmc_is_new_orders_a_minute_where_the_transactions_are_tpccs() {
-    let tpcc = lines(vec![run("plain", 8, 1, 10)]);
+    let tpcc = lines(vec![run_result("plain", 8, 1, 10)]);
     assert_eq!(tpcc[0].figures().unwrap().tpmc.unwrap().median, 600.0);
-    let mut other = run("plain", 8, 1, 10);
+    let mut other = run_result("plain", 8, 1, 10);
     other.counts.kinds.remove("stock-level");
     let tpcc = lines(vec![other.clone()]);
     assert_eq!(tpcc[0].figures().unwrap().tpmc.unwrap().median, 600.0, "a run too short for rare kinds");
@@ -88,7 +89,7 @@ fn tpmc_is_new_orders_a_minute_where_the_transactions_are_tpccs() {
 
 #[test]
 fn kinds_have_their_own_latency_share_and_conflicts() {
-    let mut one = run("plain", 8, 1, 10);
+    let mut one = run_result("plain", 8, 1, 10);
     let orders = one.counts.kinds.get_mut("new-order").unwrap();
     (orders.rolled_back, orders.given_up) = (3, 2);
     orders.conflicts = [("write conflict".to_owned(), 25)].into();
@@ -112,9 +113,9 @@ fn run_without_a_commit_has_no_figures_by_transaction() {
 
 #[test]
 fn workloads_stay_together_in_the_order_of_their_first_run() {
-    let mut other = run("plain", 8, 1, 10);
+    let mut other = run_result("plain", 8, 1, 10);
     other.workload = "v".to_owned();
-    let lines = lines(vec![run("plain", 8, 1, 10), other, run("plain", 1, 1, 10)]);
+    let lines = lines(vec![run_result("plain", 8, 1, 10), other, run_result("plain", 1, 1, 10)]);
     let order = lines.iter().map(|line| (line.setting.workload.as_str(), line.setting.clients));
     assert_eq!(order.collect::<Vec<_>>(), [("w", 8), ("w", 1), ("v", 8)]);
 }

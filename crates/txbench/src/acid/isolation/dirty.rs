@@ -25,15 +25,15 @@ pub(super) async fn new_order_and_order_status(stage: &Stage, test: u32, end: En
     let customer = Customer { district: district(test), number: 3 };
     let (mut first, mut second) = (stage.actor().await?, stage.actor().await?);
     first.begin().await?;
-    let made = new_order::run(&mut first.work(), &order(customer), DateTime::now()).await?.order.number;
+    let made = new_order::run_new_order(&mut first.work(), &order(customer), DateTime::now()).await?.order.number;
     let who = Who::Number(customer);
     let (when, seen, ()) = meet(
         &mut second,
-        async |work| Ok(order_status::run(work, &who).await?.newest.map(|order| order.number)),
+        async |work| Ok(order_status::run_order_status(work, &who).await?.newest.map(|order| order.number)),
         async || first.end(end).await,
     )
     .await?;
-    let after = order_status::run(&mut second.work(), &who).await?.newest.map(|order| order.number);
+    let after = order_status::run_order_status(&mut second.work(), &who).await?.newest.map(|order| order.number);
     let (seen_it, there) = (seen == Some(made), after == Some(made));
     Ok(match (when, end) {
         (When::Before, _) if seen_it => Err(format!("order {made} was seen while it was not committed")),
@@ -55,10 +55,10 @@ pub(super) async fn two_new_orders(stage: &Stage, test: u32, end: End) -> OpResu
     let before = next().await?;
     first.begin().await?;
     let input = order(Customer { district, number: 3 });
-    let one = new_order::run(&mut first.work(), &input, DateTime::now()).await?.order.number;
+    let one = new_order::run_new_order(&mut first.work(), &input, DateTime::now()).await?.order.number;
     let (_, two, ()) = meet(
         &mut second,
-        async |work| Ok(new_order::run(work, &input, DateTime::now()).await?.order.number),
+        async |work| Ok(new_order::run_new_order(work, &input, DateTime::now()).await?.order.number),
         async || first.end(end).await,
     )
     .await?;
@@ -86,11 +86,15 @@ pub(super) async fn delivery_and_payment(stage: &Stage, test: u32, end: End) -> 
     let customer = Customer { district, number };
     let (mut first, mut second) = (stage.actor().await?, stage.actor().await?);
     first.begin().await?;
-    delivery::run(&mut first.work(), &Delivery { warehouse: 1, carrier: 7 }, DateTime::now()).await?;
+    delivery::run_delivery(&mut first.work(), &Delivery { warehouse: 1, carrier: 7 }, DateTime::now()).await?;
     let history_id = -20 - i64::from(test);
     let input = Payment { to: district, who: Who::Number(customer), amount_cents: AMOUNT_CENTS, history_id };
-    meet(&mut second, async |work| payment::run(work, &input, DateTime::now()).await, async || first.end(end).await)
-        .await?;
+    meet(
+        &mut second,
+        async |work| payment::run_payment(work, &input, DateTime::now()).await,
+        async || first.end(end).await,
+    )
+    .await?;
     let after = stage.state().await?;
     let delivered = after.lines.get(oldest).map_or(0, |lines| lines.delivered_amount);
     let balance = |of: &crate::workload::tpcc::check::State| of.customers.get(&customer).map_or(0, |of| of.balance);

@@ -17,7 +17,7 @@ use crate::workload::tpcc::{
 /// Distance from the first item of one test to that of the next.
 const ITEMS_APART: u32 = 10;
 
-pub(super) async fn run(stage: &Stage) -> Vec<TestReport> {
+pub(super) async fn test_isolation(stage: &Stage) -> Vec<TestReport> {
     use End::{Commit, Rollback};
     let test = |number: u32, asks: &str, outcome| TestReport::new(&format!("3.4.2.{number}"), asks, outcome);
     vec![

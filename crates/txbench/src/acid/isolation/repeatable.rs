@@ -61,7 +61,7 @@ pub(super) async fn new_order_under_delivery(stage: &Stage, test: u32) -> OpResu
     let input = order(Customer { district, number: 4 });
     let (_, _, again) = meet(
         &mut second,
-        async |work| new_order::run(work, &input, DateTime::now()).await,
+        async |work| new_order::run_new_order(work, &input, DateTime::now()).await,
         async || again(&mut first, &oldest).await,
     )
     .await?;
@@ -78,7 +78,7 @@ pub(super) async fn new_order_under_order_status(stage: &Stage, test: u32) -> Op
     let input = order(customer);
     let (_, _, again) = meet(
         &mut second,
-        async |work| new_order::run(work, &input, DateTime::now()).await,
+        async |work| new_order::run_new_order(work, &input, DateTime::now()).await,
         async || again(&mut first, &newest).await,
     )
     .await?;

@@ -95,11 +95,11 @@ impl Client for TpccClient {
         let at = DateTime::now();
         let mut is_wrong = false;
         match &self.input {
-            Input::NewOrder(input) => is_wrong = new_order::run(&mut work, input, at).await?.wrong_item,
-            Input::Payment(input) => _ = payment::run(&mut work, input, at).await?,
-            Input::OrderStatus(who) => _ = order_status::run(&mut work, who).await?,
-            Input::Delivery(input) => _ = delivery::run(&mut work, input, at).await?,
-            Input::StockLevel(input) => _ = stock_level::run(&mut work, input).await?,
+            Input::NewOrder(input) => is_wrong = new_order::run_new_order(&mut work, input, at).await?.wrong_item,
+            Input::Payment(input) => _ = payment::run_payment(&mut work, input, at).await?,
+            Input::OrderStatus(who) => _ = order_status::run_order_status(&mut work, who).await?,
+            Input::Delivery(input) => _ = delivery::run_delivery(&mut work, input, at).await?,
+            Input::StockLevel(input) => _ = stock_level::run_stock_level(&mut work, input).await?,
         }
         if is_wrong {
             session.rollback().await?;

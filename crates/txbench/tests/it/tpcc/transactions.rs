@@ -43,7 +43,7 @@ async fn five(setting: &Setting) {
     let now = DateTime::now();
     // Item 8 twice: the same stock is changed two times.
     let input = order(&[8, 3, 8, 5, 20]);
-    let made = transaction!(setting, work, new_order::run(work, &input, now));
+    let made = transaction!(setting, work, new_order::run_new_order(work, &input, now));
     assert_eq!((made.order.number, made.lines.len(), made.wrong_item), (31, 5, false));
     let amount: i64 = made.lines.iter().map(|line| line.amount_cents).sum();
     assert!(made.lines.iter().all(|line| line.amount_cents == 7 * line.price_cents));
@@ -56,7 +56,7 @@ async fn five(setting: &Setting) {
         assert_eq!(found, expected, "of item {item} in warehouse {warehouse}");
     }
 
-    let shown = transaction!(setting, work, order_status::run(work, &Who::Number(CUSTOMER)));
+    let shown = transaction!(setting, work, order_status::run_order_status(work, &Who::Number(CUSTOMER)));
     let newest = shown.newest.unwrap();
     assert_eq!((newest.number, newest.carrier), (31, None));
     let mut items: Vec<i64> = newest.lines.iter().map(|(item, _)| *item).collect();
@@ -65,17 +65,17 @@ async fn five(setting: &Setting) {
     assert_eq!(newest.lines.iter().map(|(_, amount)| amount).sum::<i64>(), amount);
 
     let by_name = Who::Name { district: HOME, last: "BARBARBAR".to_owned() };
-    let asked = transaction!(setting, work, order_status::run(work, &by_name));
+    let asked = transaction!(setting, work, order_status::run_order_status(work, &by_name));
     let to = District { warehouse: 2, number: 1 };
     let input = Payment { to, who: by_name, amount_cents: 12_345, history_id: -5 };
-    let paid = transaction!(setting, work, payment::run(work, &input, now));
+    let paid = transaction!(setting, work, payment::run_payment(work, &input, now));
     assert_eq!((paid.customer, paid.balance_cents), (asked.customer, asked.balance_cents - 12_345));
 
     // The oldest order of each district is number 22; the eleventh delivery of a district has the
     // new one.
     for _ in 22..=31 {
         let input = Delivery { warehouse: 1, carrier: 3 };
-        transaction!(setting, work, delivery::run(work, &input, now));
+        transaction!(setting, work, delivery::run_delivery(work, &input, now));
     }
     let after = setting.state().await;
     assert!(after.new_orders.iter().all(|order| order.district.warehouse == 2), "{:?}", after.new_orders);
@@ -84,8 +84,8 @@ async fn five(setting: &Setting) {
     assert_eq!(after.districts[&to].ytd, before.districts[&to].ytd + 12_345);
 
     let low = |threshold| StockLevel { district: HOME, threshold };
-    let all = transaction!(setting, work, stock_level::run(work, &low(1_000)));
-    let none = transaction!(setting, work, stock_level::run(work, &low(0)));
+    let all = transaction!(setting, work, stock_level::run_stock_level(work, &low(1_000)));
+    let none = transaction!(setting, work, stock_level::run_stock_level(work, &low(0)));
     assert!(all > 50 && none == 0, "{all} {none}");
     let totals =
         Totals { effects: [("orders".to_owned(), 1), ("paid cents".to_owned(), 12_345)].into(), ..Totals::default() };
@@ -128,7 +128,7 @@ async fn an_order_of_a_wrong_item_is_told_and_leaves_nothing() {
         let mut work = Work { session: &mut *session, how: setting.options.how() };
         let mut input = order(&[2, 4, 6, 10, 101]);
         input.lines.iter_mut().for_each(|line| line.supply = 1);
-        let made = new_order::run(&mut work, &input, DateTime::now()).await.unwrap();
+        let made = new_order::run_new_order(&mut work, &input, DateTime::now()).await.unwrap();
         assert_eq!((made.wrong_item, made.lines.len()), (true, 4), "{way}");
         session.rollback().await.unwrap();
         assert_eq!(setting.broken(&Totals::default()).await, None, "{way}");

@@ -23,7 +23,7 @@ use crate::{
 ///
 /// # Errors
 /// The target's errors; a conflict if a rival was faster to deliver an order.
-pub async fn run(work: &mut Work<'_>, input: &Delivery, at: DateTime) -> OpResult<Vec<Order>> {
+pub async fn run_delivery(work: &mut Work<'_>, input: &Delivery, at: DateTime) -> OpResult<Vec<Order>> {
     let districts = (1..=DISTRICTS).map(|number| District { warehouse: input.warehouse, number });
     let mut open = Vec::new();
     let mut delivered = Vec::new();

@@ -62,7 +62,7 @@ struct Read {
 ///
 /// # Errors
 /// The target's errors; a conflict if a row changed since it was read.
-pub async fn run(work: &mut Work<'_>, input: &NewOrder, at: DateTime) -> OpResult<Answer> {
+pub async fn run_new_order(work: &mut Work<'_>, input: &NewOrder, at: DateTime) -> OpResult<Answer> {
     let all: Vec<&Line> = input.lines.iter().collect();
     let (district, number, read, stocks) = if work.how.writes_first {
         let (district, number) = take_number(work, input).await?;

@@ -25,7 +25,7 @@ pub struct Answer {
 ///
 /// # Errors
 /// The target's errors.
-pub async fn run(work: &mut Work<'_>, who: &Who) -> OpResult<Answer> {
+pub async fn run_order_status(work: &mut Work<'_>, who: &Who) -> OpResult<Answer> {
     let (customer, row) = customer::find(work, who, &["C_BALANCE", "C_FIRST", "C_MIDDLE", "C_LAST"]).await?;
     let newest = orders::newest(work, customer).await?;
     Ok(Answer { customer, balance_cents: number(&row, "C_BALANCE")?, newest })

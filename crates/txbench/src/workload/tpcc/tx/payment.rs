@@ -56,7 +56,7 @@ pub struct Answer {
 ///
 /// # Errors
 /// The target's errors; a conflict if the customer changed since it was read.
-pub async fn run(work: &mut Work<'_>, input: &Payment, at: DateTime) -> OpResult<Answer> {
+pub async fn run_payment(work: &mut Work<'_>, input: &Payment, at: DateTime) -> OpResult<Answer> {
     if work.how.writes_first {
         let names = add_to_sums(work, input).await?;
         let (customer, row) = find(work, &input.who).await?;

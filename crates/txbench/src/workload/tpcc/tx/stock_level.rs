@@ -23,7 +23,7 @@ const LAST_ORDERS: i64 = 20;
 ///
 /// # Errors
 /// The target's errors.
-pub async fn run(work: &mut Work<'_>, input: &StockLevel) -> OpResult<usize> {
+pub async fn run_stock_level(work: &mut Work<'_>, input: &StockLevel) -> OpResult<usize> {
     let district = work.row(DISTRICT, input.district.id(), &["D_NEXT_O_ID"]).await?;
     let next = number(&district, "D_NEXT_O_ID")?;
     let items = orders::items(work, input.district, (next - LAST_ORDERS).max(1)..next).await?;
