@@ -33,7 +33,7 @@ enum What {
 ///
 /// # Errors
 /// Where the folder or a page cannot be written.
-pub fn run(options: GenerateOptions, cli: clap::Command) -> Result<Status, Failure> {
+pub fn run_generate(options: GenerateOptions, cli: clap::Command) -> Result<Status, Failure> {
     match options.what {
         What::Completions { shell } => write_completions(shell, cli),
         What::Man { folder } => {

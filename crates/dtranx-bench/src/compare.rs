@@ -18,7 +18,7 @@ use crate::{
 };
 
 /// Runs the workload on the stores, and prints the table.
-pub(crate) async fn run(args: &CompareArgs) -> Result<(), BenchError> {
+pub(crate) async fn run_compare(args: &CompareArgs) -> Result<(), BenchError> {
     args.check()?;
     args.pace.check()?;
     let mut contenders = Vec::new();

@@ -49,8 +49,8 @@ async fn main() -> std::process::ExitCode {
 
 async fn command(command: Command) -> Result<(), BenchError> {
     match command {
-        Command::Compare(args) => compare::run(&args).await,
-        Command::Tables(args) => tables::run(&args).await,
+        Command::Compare(args) => compare::run_compare(&args).await,
+        Command::Tables(args) => tables::run_tables(&args).await,
         Command::ServeDtranx { config } => tokio::task::block_in_place(|| rival::serve(&config)),
     }
 }

@@ -95,7 +95,7 @@ impl Client for StoreClient {
 }
 
 /// Runs the plan on a store whose data is loaded.
-pub(crate) async fn run(store: &dyn Store, plan: Plan) -> Result<Measured, BenchError> {
+pub(crate) async fn measure_store(store: &dyn Store, plan: Plan) -> Result<Measured, BenchError> {
     let mut seats = Vec::new();
     for number in 0..plan.in_flight {
         let seed = plan.seed.wrapping_mul(1_000_003).wrapping_add(u64::from(number));

@@ -56,7 +56,7 @@ pub(crate) async fn in_turns(contenders: &[Contender], plan: Plan, rounds: u32) 
     for Turn { round, rival } in turns(rounds, contenders.len()) {
         let (one, row) = (&contenders[rival], &mut rows[rival]);
         tell(round, rounds, &row.title());
-        row.add(round, measure::run(one.store.as_ref(), plan.of_round(round)).await?);
+        row.add(round, measure::measure_store(one.store.as_ref(), plan.of_round(round)).await?);
     }
     Ok(rows)
 }

@@ -49,12 +49,12 @@ enum Command {
 impl Command {
     async fn run(self) -> Result<Status, Failure> {
         match self {
-            Self::Demo(options) => demo::run(options).await,
-            Self::Bench(command) => bench::run(command).await,
-            Self::DemoWorker(options) => demo::worker::run(options).await,
+            Self::Demo(options) => demo::run_demo(options).await,
+            Self::Bench(command) => bench::run_bench(command).await,
+            Self::DemoWorker(options) => demo::worker::run_worker(options).await,
             Self::BenchProxy(options) => bench::run_proxy(options).await,
-            Self::BenchGateway(options) => bench::run_gateway(options).await,
-            Self::Generate(options) => generate::run(options, Cli::command()),
+            Self::BenchGateway(options) => bench::run_measured_gateway(options).await,
+            Self::Generate(options) => generate::run_generate(options, Cli::command()),
             Self::BenchClients => {
                 txbench::run::child::run_part().await.map_err(|error| Failure::new(error.to_string()))?;
                 Ok(failure::WELL)

@@ -26,7 +26,7 @@ pub(crate) struct AbortOptions {
 }
 
 /// Runs the command `mongotx abort`.
-pub(crate) async fn run(options: AbortOptions) -> Result<Status, Failure> {
+pub(crate) async fn run_abort(options: AbortOptions) -> Result<Status, Failure> {
     let client = options.server.connect().await?;
     let id = options.id;
     let before = client.client_info(id.client).await?;

@@ -58,7 +58,7 @@ enum Over {
 }
 
 /// Runs the command `mongotx checkpoint`.
-pub(crate) async fn run(options: CheckpointOptions) -> Result<Status, Failure> {
+pub(crate) async fn run_checkpoint(options: CheckpointOptions) -> Result<Status, Failure> {
     let mut interrupts = Interrupts::catch()?;
     let client = options.server.connect().await?;
     let checkpoint = tokio::select! {

@@ -51,7 +51,7 @@ pub(crate) struct DoctorOptions {
 }
 
 /// Runs the command `mongotx doctor`.
-pub(crate) async fn run(options: DoctorOptions) -> Result<Status, Failure> {
+pub(crate) async fn run_doctor(options: DoctorOptions) -> Result<Status, Failure> {
     let doctor = Doctor {
         client: options.server.connect().await?,
         driver: options.server.connect_driver().await?,

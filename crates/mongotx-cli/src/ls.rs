@@ -28,7 +28,7 @@ pub(crate) struct LsOptions {
 }
 
 /// Runs the command `mongotx ls`.
-pub(crate) async fn run(options: LsOptions) -> Result<Status, Failure> {
+pub(crate) async fn run_ls(options: LsOptions) -> Result<Status, Failure> {
     let client = options.server.connect().await?;
     let driver = options.server.connect_driver().await?;
     let mut clients = client

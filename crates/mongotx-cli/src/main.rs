@@ -61,15 +61,15 @@ enum Command {
 impl Command {
     async fn run(self) -> Result<Status, Failure> {
         match self {
-            Self::Ls(options) => ls::run(options).await,
-            Self::Show(options) => show::run(options).await,
-            Self::Abort(options) => abort::run(options).await,
-            Self::Doctor(options) => doctor::run(options).await,
-            Self::Checkpoint(options) => checkpoint::run(options).await,
-            Self::Serve(options) => serve::run(*options).await,
-            Self::MongodPath => mongod_path::run(),
-            Self::User(options) => user::run(options).await,
-            Self::Generate(options) => generate::run(options, Cli::command()),
+            Self::Ls(options) => ls::run_ls(options).await,
+            Self::Show(options) => show::run_show(options).await,
+            Self::Abort(options) => abort::run_abort(options).await,
+            Self::Doctor(options) => doctor::run_doctor(options).await,
+            Self::Checkpoint(options) => checkpoint::run_checkpoint(options).await,
+            Self::Serve(options) => serve::run_serve(*options).await,
+            Self::MongodPath => mongod_path::run_mongod_path(),
+            Self::User(options) => user::run_user(options).await,
+            Self::Generate(options) => generate::run_generate(options, Cli::command()),
         }
     }
 }

@@ -7,7 +7,7 @@ use crate::{
 };
 
 /// Runs `mongotx mongod-path`. It may take minutes when the mongod has to be fetched.
-pub(crate) fn run() -> Result<Status, Failure> {
+pub(crate) fn run_mongod_path() -> Result<Status, Failure> {
     let path = testkit::locate()?;
     say::line(&say::plain(&path.display().to_string()));
     Ok(WELL)

@@ -206,7 +206,7 @@ impl From<Remembered> for RetryableWrites {
 }
 
 /// Runs the command `mongotx serve`.
-pub(crate) async fn run(options: ServeOptions) -> Result<Status, Failure> {
+pub(crate) async fn run_serve(options: ServeOptions) -> Result<Status, Failure> {
     let (mut interrupts, mut hang_up) = Interrupts::catch_but_hang_up()?;
     let log = logs::start(&options.log)?;
     open_files::allow_most();

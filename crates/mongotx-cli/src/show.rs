@@ -50,7 +50,7 @@ impl FromStr for Subject {
 }
 
 /// Runs the command `mongotx show`.
-pub(crate) async fn run(options: ShowOptions) -> Result<Status, Failure> {
+pub(crate) async fn run_show(options: ShowOptions) -> Result<Status, Failure> {
     let client = options.server.connect().await?;
     match options.id {
         Subject::Transaction(id) => {

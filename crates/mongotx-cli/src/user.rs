@@ -82,7 +82,7 @@ impl Who {
 }
 
 /// Runs the command `mongotx user`.
-pub(crate) async fn run(options: UserOptions) -> Result<Status, Failure> {
+pub(crate) async fn run_user(options: UserOptions) -> Result<Status, Failure> {
     match options.action {
         Action::Add { who, roles } => {
             let password = password()?;

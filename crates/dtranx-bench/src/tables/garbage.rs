@@ -44,7 +44,7 @@ pub(super) async fn table(args: &TablesArgs) -> Result<Table, BenchError> {
         let contenders = filled(vec![contender], args.keys).await?;
         tell(round, args.pace.rounds, &row.title());
         for one in &contenders {
-            row.add(round, measure::run(one.store.as_ref(), plan.of_round(round)).await?);
+            row.add(round, measure::measure_store(one.store.as_ref(), plan.of_round(round)).await?);
             one.check(args.keys, Shape::Paper).await?;
         }
     }

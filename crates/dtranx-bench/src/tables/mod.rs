@@ -84,7 +84,7 @@ struct Report {
 }
 
 /// Makes the tables, and prints each as soon as it is there.
-pub(crate) async fn run(args: &TablesArgs) -> Result<(), BenchError> {
+pub(crate) async fn run_tables(args: &TablesArgs) -> Result<(), BenchError> {
     check(args)?;
     let machine = Machine::look();
     args.pace.facts(&machine).iter().for_each(|fact| println!("{fact}"));

@@ -25,7 +25,7 @@ use txbench::{
     },
 };
 
-pub(crate) use self::overhead::{MeasuredGatewayOptions, ProxyOptions, run_gateway, run_proxy};
+pub(crate) use self::overhead::{MeasuredGatewayOptions, ProxyOptions, run_measured_gateway, run_proxy};
 use crate::{
     failure::{Failure, Status, WELL, WRONG},
     say,
@@ -68,17 +68,17 @@ pub(crate) struct ReportArgs {
 }
 
 /// Runs a benchmark and prints the result.
-pub(crate) async fn run(command: BenchCommand) -> Result<Status, Failure> {
+pub(crate) async fn run_bench(command: BenchCommand) -> Result<Status, Failure> {
     match command {
         BenchCommand::Workload(command) => workload(command).await,
         BenchCommand::BankFiles(args) => files::write_files(&args).map(|()| WELL),
         BenchCommand::BankTable(args) => bank_table(&args).await,
-        BenchCommand::Queries(args) => queries::run(&args).await.map(|()| WELL),
-        BenchCommand::Overhead(args) => overhead::run(&args).await.map(|()| WELL),
+        BenchCommand::Queries(args) => queries::run_queries(&args).await.map(|()| WELL),
+        BenchCommand::Overhead(args) => overhead::run_overhead(&args).await.map(|()| WELL),
         BenchCommand::Acid(args) => acid_tests(&args).await.map(|()| WELL),
         BenchCommand::Report(args) => show_again(&args).map(|()| WELL),
         BenchCommand::Papers(args) => papers(&args).await,
-        BenchCommand::Results(args) => results::run(&args).await,
+        BenchCommand::Results(args) => results::run_results(&args).await,
     }
     .map_err(|error| Failure::new(error.to_string()))
 }

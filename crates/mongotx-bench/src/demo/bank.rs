@@ -33,7 +33,7 @@ pub(super) struct Run {
 }
 
 /// Opens the accounts and runs the bank for as long as the options say.
-pub(super) async fn run(options: &DemoOptions, seed: u64, stage: &mut Stage) -> Result<Run, Failure> {
+pub(super) async fn run_bank(options: &DemoOptions, seed: u64, stage: &mut Stage) -> Result<Run, Failure> {
     open_accounts(options.accounts, stage).await?;
     let expected = i64::from(options.accounts) * OPENING_BALANCE;
     stage.live.line(&describe(options, expected, seed));

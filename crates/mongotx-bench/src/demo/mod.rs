@@ -78,7 +78,7 @@ fn kill_pause(text: &str) -> Result<Duration, String> {
 }
 
 /// Runs the command `mongotx-bench demo`.
-pub(crate) async fn run(options: DemoOptions) -> Result<Status, Failure> {
+pub(crate) async fn run_demo(options: DemoOptions) -> Result<Status, Failure> {
     let mut interrupts = Interrupts::catch()?;
     let mut stage = Stage::default();
     let outcome = tokio::select! {
@@ -119,7 +119,7 @@ async fn act(options: &DemoOptions, stage: &mut Stage) -> Result<bool, Failure> 
 
     let seed = options.seed.unwrap_or_else(rand::random);
     stage.live.line("\n3. A bank");
-    let run = bank::run(options, seed, stage).await?;
+    let run = bank::run_bank(options, seed, stage).await?;
 
     stage.live.enter(Phase::Checks);
     stage.live.line("\n4. What is left of it");

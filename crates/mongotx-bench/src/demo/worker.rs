@@ -80,7 +80,7 @@ struct Bank {
 }
 
 /// Runs the command `mongotx-bench demo-worker`.
-pub(crate) async fn run(options: WorkerOptions) -> Result<Status, Failure> {
+pub(crate) async fn run_worker(options: WorkerOptions) -> Result<Status, Failure> {
     let (uri, stop) = take_the_leash()?;
     if options.task == Task::Tamper {
         tamper(&uri, &options).await?;

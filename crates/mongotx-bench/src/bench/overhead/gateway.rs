@@ -25,7 +25,7 @@ pub(crate) struct MeasuredGatewayOptions {
 }
 
 /// Serves on a free port until a signal ends the process.
-pub(crate) async fn run(options: MeasuredGatewayOptions) -> Result<Status, Failure> {
+pub(crate) async fn run_measured_gateway(options: MeasuredGatewayOptions) -> Result<Status, Failure> {
     let failed = |error: &dyn std::fmt::Display| Failure::new(format!("bench-gateway: {error}"));
     let mut interrupts = Interrupts::catch()?;
     open_files::allow_most();

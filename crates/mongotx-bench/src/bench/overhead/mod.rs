@@ -33,8 +33,8 @@ use mongotx::drop_record_database;
 use txbench::{server::Bench, targets::Deployment};
 
 pub(crate) use self::{
-    gateway::{MeasuredGatewayOptions, run as run_gateway},
-    proxy::{ProxyOptions, run as run_proxy},
+    gateway::{MeasuredGatewayOptions, run_measured_gateway},
+    proxy::{ProxyOptions, run_proxy},
 };
 use self::{idle::Memory, measure::Line, operation::Operation, process::GatewayProcess, side::Sides};
 use super::{BenchError, progress};
@@ -114,7 +114,7 @@ struct Findings {
 }
 
 /// Measures everything, and prints it.
-pub(crate) async fn run(args: &OverheadArgs) -> Result<(), BenchError> {
+pub(crate) async fn run_overhead(args: &OverheadArgs) -> Result<(), BenchError> {
     report::check(&OutputArgs {
         json: args.json.clone(),
         markdown_file: args.output.markdown_file.clone(),

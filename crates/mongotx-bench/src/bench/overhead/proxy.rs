@@ -30,7 +30,7 @@ pub(crate) struct ProxyOptions {
 }
 
 /// Forwards until the process is ended.
-pub(crate) async fn run(options: ProxyOptions) -> Result<Status, Failure> {
+pub(crate) async fn run_proxy(options: ProxyOptions) -> Result<Status, Failure> {
     let failed = |error: io::Error| Failure::new(format!("bench-proxy: {error}"));
     let listener = TcpListener::bind("127.0.0.1:0").await.map_err(failed)?;
     let address = listener.local_addr().map_err(failed)?;

@@ -151,7 +151,7 @@ struct Findings {
 }
 
 /// Measures everything, and prints it.
-pub(crate) async fn run(args: &QueriesArgs) -> Result<(), BenchError> {
+pub(crate) async fn run_queries(args: &QueriesArgs) -> Result<(), BenchError> {
     args.check()?;
     let server = Bench::open("--uri", args.uri.as_deref(), Deployment::Standalone).await?;
     let progress = progress::bar((args.mirrored.len() * args.all_pending().len() * args.shapes().len()) as u64);

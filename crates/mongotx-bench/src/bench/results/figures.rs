@@ -208,7 +208,7 @@ mod tests {
     use super::*;
 
     /// A run of ten seconds with so many transactions a second.
-    fn run(target: &str, clients: u32, round: u32, rate: u64) -> RunResult {
+    fn run_result(target: &str, clients: u32, round: u32, rate: u64) -> RunResult {
         let mut counts = Counts::default();
         let kind = counts.kinds.entry("transfer".to_owned()).or_default();
         (0..rate * 10).for_each(|_| kind.latencies.note(Duration::from_millis(2)));
@@ -244,7 +244,7 @@ mod tests {
     #[test]
     fn medians_ranges_and_ratios_of_the_rounds() {
         let rounds = [(1, 10), (2, 30), (3, 20)];
-        let of = |target, factor: u64| rounds.map(|(round, rate)| run(target, 8, round, rate * factor));
+        let of = |target, factor: u64| rounds.map(|(round, rate)| run_result(target, 8, round, rate * factor));
         let tables = tables(&result([of("plain", 4), of("native", 1), of("mongotx", 2)].concat()), false);
         let [table] = &tables[..] else { panic!("{tables:?}") };
         assert_eq!((table.title.as_str(), table.rows.len()), ("", 3));
@@ -257,8 +257,8 @@ mod tests {
     #[test]
     fn levels_are_a_table_each_and_compared_at_the_same_level() {
         let names = ["native, read committed", "native, snapshot", "mongotx, read committed"];
-        let mut runs = names.map(|name| run(name, 1, 1, 20)).to_vec();
-        runs.extend([run("mongotx, snapshot", 1, 1, 10), run("mongotx, serializable", 1, 1, 5)]);
+        let mut runs = names.map(|name| run_result(name, 1, 1, 20)).to_vec();
+        runs.extend([run_result("mongotx, snapshot", 1, 1, 10), run_result("mongotx, serializable", 1, 1, 5)]);
         let tables = tables(&result(runs), false);
         let titles: Vec<&str> = tables.iter().map(|table| table.title.as_str()).collect();
         assert_eq!(titles, ["Read committed", "Snapshot", "Serializable"]);
@@ -271,16 +271,16 @@ mod tests {
 
     #[test]
     fn a_broken_line_says_why_and_is_no_baseline() {
-        let broken = RunResult { broken: Some("the sum is wrong".to_owned()), ..run("plain", 8, 1, 10) };
-        let tables = tables(&result(vec![broken, run("mongotx", 8, 1, 10)]), false);
+        let broken = RunResult { broken: Some("the sum is wrong".to_owned()), ..run_result("plain", 8, 1, 10) };
+        let tables = tables(&result(vec![broken, run_result("mongotx", 8, 1, 10)]), false);
         assert_eq!(tables[0].rows[0].remark.as_deref(), Some("broken: the sum is wrong"));
         assert!(!has(&tables[0], "x plain"));
     }
 
     #[test]
     fn kinds_and_works_have_their_own_columns() {
-        let other = RunResult { workload: "v".to_owned(), ..run("mongotx", 8, 1, 10) };
-        let tables = tables(&result(vec![run("mongotx", 8, 1, 10), other]), true);
+        let other = RunResult { workload: "v".to_owned(), ..run_result("mongotx", 8, 1, 10) };
+        let tables = tables(&result(vec![run_result("mongotx", 8, 1, 10), other]), true);
         assert_eq!((cell(&tables[0], 1, "work"), tables[1].title.as_str()), ("v", "by kind of transaction"));
         assert_eq!((cell(&tables[1], 0, "kind"), cell(&tables[1], 0, "tx/s")), ("transfer", "10.0"));
     }

@@ -92,7 +92,7 @@ impl ResultsArgs {
 }
 
 /// Measures, and writes the page. The exit status shows whether anything is missing on it.
-pub(crate) async fn run(args: &ResultsArgs) -> Result<Status, BenchError> {
+pub(crate) async fn run_results(args: &ResultsArgs) -> Result<Status, BenchError> {
     let (sections, programs) = (args.sections()?, args.programs()?);
     let folder = args.out.join("results");
     let failed = |error: std::io::Error| BenchError::Failed(format!("--out: {}: {error}", folder.display()));
