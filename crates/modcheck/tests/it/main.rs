@@ -1,0 +1,3 @@
+//! The integration tests of `modcheck`: one program, a module for each topic.
+
+mod modules;

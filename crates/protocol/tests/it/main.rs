@@ -1,0 +1,3 @@
+//! The integration tests of `protocol`: one program, a module for each topic.
+
+mod modules;
