@@ -48,7 +48,7 @@ pub(crate) struct Settings {
     /// Whether an attempt after a refusal takes what the refusal brought along (values, and locks
     /// that were kept), and says how long it has tried, as the client's own retries do. Otherwise
     /// it is made as if it were the first.
-    pub(crate) is_brought_used: bool,
+    pub(crate) uses_current_items: bool,
 }
 
 impl Default for Settings {
@@ -64,7 +64,7 @@ impl Default for Settings {
             acknowledgement_delay_ms: 5,
             clients: 1,
             cache_items: 0,
-            is_brought_used: true,
+            uses_current_items: true,
         }
     }
 }

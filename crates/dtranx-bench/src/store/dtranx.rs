@@ -35,7 +35,7 @@ pub(super) struct Dtranx {
     /// Clients of the workers, which take turns at them.
     clients: Vec<AsyncClient>,
     next: AtomicUsize,
-    is_brought_used: bool,
+    uses_current_items: bool,
     _servers: rival::Dtranx,
 }
 
@@ -57,8 +57,8 @@ impl Dtranx {
         for _ in 0..settings.clients {
             clients.push(connect().await?);
         }
-        let (next, is_brought_used) = (AtomicUsize::new(0), settings.is_brought_used);
-        Ok(Self { client: connect().await?, clients, next, is_brought_used, _servers: servers })
+        let (next, uses_current_items) = (AtomicUsize::new(0), settings.uses_current_items);
+        Ok(Self { client: connect().await?, clients, next, uses_current_items, _servers: servers })
     }
 
     async fn statuses(&self) -> Result<Vec<ServerStatus>, BenchError> {
@@ -93,8 +93,8 @@ impl Store for Dtranx {
     async fn worker(&self, value_bytes: u32) -> Result<Box<dyn Worker>, BenchError> {
         let turn = self.next.fetch_add(1, Ordering::Relaxed);
         let client = self.clients.get(turn % self.clients.len().max(1)).unwrap_or(&self.client).clone();
-        let is_brought_used = self.is_brought_used;
-        Ok(Box::new(DtranxWorker { client, value_bytes, written: 0, is_brought_used, refused: None }))
+        let uses_current_items = self.uses_current_items;
+        Ok(Box::new(DtranxWorker { client, value_bytes, written: 0, uses_current_items, refused: None }))
     }
 
     async fn values(&self, keys: u64) -> Result<Vec<Option<Vec<u8>>>, BenchError> {
@@ -131,7 +131,7 @@ struct DtranxWorker {
     client: AsyncClient,
     value_bytes: u32,
     written: i64,
-    is_brought_used: bool,
+    uses_current_items: bool,
     /// Refusal of the last attempt, if it is used, and the time of the first attempt.
     refused: Option<(Refusal, Instant)>,
 }
@@ -180,9 +180,9 @@ impl Worker for DtranxWorker {
         match tranx.commit().await {
             Ok(_) => judged.map(|()| Attempt::Committed),
             Err(Error::Refused(refusal)) => {
-                let is_kept = self.is_brought_used && matches!(refusal, Refusal::Stale { kept: Some(_), .. });
+                let is_kept = self.uses_current_items && matches!(refusal, Refusal::Stale { kept: Some(_), .. });
                 let reason = reason(&refusal);
-                self.refused = self.is_brought_used.then_some((refusal, first));
+                self.refused = self.uses_current_items.then_some((refusal, first));
                 Ok(if is_kept { Attempt::Kept(reason) } else { Attempt::Conflict(reason) })
             }
             Err(error) => Err(failed(error)),

@@ -39,8 +39,8 @@ pub(super) async fn table(args: &TablesArgs) -> Result<Table, BenchError> {
 
 async fn clients(args: &TablesArgs) -> Result<Vec<Row>, BenchError> {
     let keys = args.keys / SHARE;
-    let without = Settings { clients: CLIENTS, is_brought_used: false, ..persistent(&args.log_folder) };
-    let with = Settings { cache_items: keys as usize, is_brought_used: true, ..without.clone() };
+    let without = Settings { clients: CLIENTS, uses_current_items: false, ..persistent(&args.log_folder) };
+    let with = Settings { cache_items: keys as usize, uses_current_items: true, ..without.clone() };
     let plans = [95, 50].map(|reads| {
         let plan = plan(args, Distribution::Uniform, reads, args.in_flight);
         Plan { mix: Mix { keys, ..plan.mix }, ..plan }
@@ -50,12 +50,12 @@ async fn clients(args: &TablesArgs) -> Result<Vec<Row>, BenchError> {
 
 async fn refusals(args: &TablesArgs) -> Result<Vec<Row>, BenchError> {
     let keys = (args.keys / WANTED_SHARE).max(LEAST_WANTED);
-    let anew = Settings { clients: CLIENTS, is_brought_used: false, ..persistent(&args.log_folder) };
-    let brought = Settings { is_brought_used: true, ..anew.clone() };
-    let cached = Settings { cache_items: keys as usize, ..brought.clone() };
+    let anew = Settings { clients: CLIENTS, uses_current_items: false, ..persistent(&args.log_folder) };
+    let current_items = Settings { uses_current_items: true, ..anew.clone() };
+    let cached = Settings { cache_items: keys as usize, ..current_items.clone() };
     let plan = plan(args, Distribution::Uniform, 0, args.in_flight.min(MOST_MEETING));
     let plan = Plan { mix: Mix { shape: Shape::Modify, keys, ..plan.mix }, ..plan };
-    compared(args, &[("read anew", anew), ("brought along", brought), ("client cache", cached)], &[plan]).await
+    compared(args, &[("read anew", anew), ("brought along", current_items), ("client cache", cached)], &[plan]).await
 }
 
 async fn servers(args: &TablesArgs) -> Result<Vec<Row>, BenchError> {

@@ -8,7 +8,7 @@
 use std::time::{Duration, Instant};
 
 use super::backoff::Backoff;
-use super::state::{Brought, Earlier};
+use super::state::{CurrentItems, Earlier};
 use super::{ClientOptions, Error};
 use crate::core::{Advice, Refusal, TranxId};
 
@@ -29,7 +29,7 @@ pub(super) enum Next {
     /// Wait, then commit the same again.
     CommitAgain(Duration, Earlier),
     /// Wait, then begin anew with what the refusal brought along.
-    BeginAgain(Duration, Brought, Earlier),
+    BeginAgain(Duration, CurrentItems, Earlier),
     GiveUp(Error),
 }
 
@@ -66,7 +66,7 @@ impl Retry {
             _ if advice == Advice::RetryLater => Next::CommitAgain(wait, self.earlier(None)),
             refusal => {
                 let earlier = self.earlier(kept(&refusal));
-                Next::BeginAgain(wait, brought(refusal), earlier)
+                Next::BeginAgain(wait, current_items(refusal), earlier)
             }
         }
     }
@@ -78,10 +78,10 @@ pub(super) fn kept(refusal: &Refusal) -> Option<TranxId> {
 }
 
 /// Current items of the stale keys, as a refusal brings them along.
-pub(super) fn brought(refusal: Refusal) -> Brought {
+pub(super) fn current_items(refusal: Refusal) -> CurrentItems {
     match refusal {
         Refusal::Stale { current, .. } => current.into_iter().map(|now| (now.key, now.item)).collect(),
-        _ => Brought::new(),
+        _ => CurrentItems::new(),
     }
 }
 
@@ -116,9 +116,9 @@ mod tests {
     fn stale_read_begins_again_at_once_with_what_was_brought() {
         let mut retry = Retry::new(&ClientOptions::default());
         for attempt in 0..=IMMEDIATE_RESTARTS {
-            let Next::BeginAgain(wait, brought, _) = retry.refused(stale()) else { panic!("something else") };
+            let Next::BeginAgain(wait, current, _) = retry.refused(stale()) else { panic!("something else") };
             assert_eq!(wait.is_zero(), attempt < IMMEDIATE_RESTARTS, "attempt {attempt}");
-            assert_eq!(brought.len(), 1);
+            assert_eq!(current.len(), 1);
         }
     }
 

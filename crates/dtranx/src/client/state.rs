@@ -16,7 +16,7 @@ use crate::core::{
 use crate::wire::Ask;
 
 /// Items that a refusal brought along, for the next attempt (section 4.1).
-pub(super) type Brought = BTreeMap<Key, Option<Item>>;
+pub(super) type CurrentItems = BTreeMap<Key, Option<Item>>;
 
 /// Facts about the attempts before this one.
 #[derive(Clone, Copy, Debug)]
@@ -35,13 +35,13 @@ pub(super) struct TransactionState {
     /// Items that scans have found: their keys are covered by the scans.
     pub(super) scanned: BTreeMap<Key, Item>,
     pub(super) writes: BTreeMap<Key, Option<Value>>,
-    brought: Brought,
+    current: CurrentItems,
     pub(super) earlier: Option<Earlier>,
 }
 
 impl TransactionState {
-    pub(super) fn with(brought: Brought, earlier: Option<Earlier>) -> Self {
-        Self { brought, earlier, ..Self::default() }
+    pub(super) fn with(current: CurrentItems, earlier: Option<Earlier>) -> Self {
+        Self { current, earlier, ..Self::default() }
     }
 
     /// The request to commit the transaction. Its facts about earlier attempts are not part of the
@@ -61,7 +61,7 @@ impl TransactionState {
             if self.knows(key) {
                 continue;
             }
-            match self.brought.remove(key).or_else(|| cache.get(key)) {
+            match self.current.remove(key).or_else(|| cache.get(key)) {
                 Some(item) => drop(self.reads.insert(key.clone(), item)),
                 None => missing.push((partition.server_of(key), key)),
             }

@@ -7,12 +7,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use super::board::Board;
-use super::door;
+use super::admission;
 use super::engine::{self, Engine, Port};
 use super::event::ToClient;
 use super::reads::Reads;
 use super::stages::BATCH;
+use super::stats::ServerStats;
 use super::{LogMedium, ServerConfig, ServerError, StorageKind};
 use crate::client::{Answer, Client, ClientOptions, Done, Link, MAX_WAITING, Ticket};
 use crate::cluster::{Cluster, Server};
@@ -69,15 +69,15 @@ impl Embedded {
             ways = Some((entry, reads));
             Ok(Box::new(LocalStage { to_clients, waiting: waiting.clone(), batch: Vec::new(), expired_at_ms: 0 }))
         })?;
-        let client = name(&engine.board)?;
+        let client = name(&engine.stats)?;
         let Some((entry, reads)) = ways else {
             return Err(ServerError::Io { action: "open the queues".into(), source: std::io::ErrorKind::Other.into() });
         };
         // The first of all entries: there is room.
         let _ = entry.offer(TranxEvent::ClientConnected { client });
-        let board = engine.board.clone();
+        let stats = engine.stats.clone();
         let partition = config.cluster.partition.clone();
-        let link = Arc::new(LocalLink { client, board, partition, entry, reads, waiting, next_id: AtomicU64::new(1) });
+        let link = Arc::new(LocalLink { client, stats, partition, entry, reads, waiting, next_id: AtomicU64::new(1) });
         Ok(Self { engine, cluster: config.cluster.clone(), link })
     }
 
@@ -89,7 +89,7 @@ impl Embedded {
 
     /// Status of the server: its stages, queues and log.
     pub fn status(&self) -> crate::wire::ServerStatus {
-        self.engine.board.status(Vec::new())
+        self.engine.stats.status(Vec::new())
     }
 }
 
@@ -97,10 +97,10 @@ fn cluster() -> Cluster {
     Cluster::hashed("embedded", vec![Server { id: ME, address: SocketAddr::from(([127, 0, 0, 1], 0)) }])
 }
 
-fn name(board: &Board) -> Result<ClientId, ServerError> {
+fn name(stats: &ServerStats) -> Result<ClientId, ServerError> {
     let begun = Instant::now();
     while begun.elapsed() < OPENING {
-        if let Some(client) = board.name_client() {
+        if let Some(client) = stats.name_client() {
             return Ok(client);
         }
         std::thread::sleep(Duration::from_millis(1));
@@ -167,7 +167,7 @@ impl Waiting {
 
 struct LocalLink {
     client: ClientId,
-    board: Arc<Board>,
+    stats: Arc<ServerStats>,
     partition: Partition,
     entry: Inlet<TranxEvent>,
     reads: Reads,
@@ -181,8 +181,9 @@ impl LocalLink {
         let client = self.client;
         match ask.into_commit() {
             Ok((transaction, mut again)) => {
-                door::limit_keeping(&self.board, &transaction, &mut again);
-                if let Some(refusal) = door::refuse_commit(&self.board, &self.partition, &transaction, is_repeated) {
+                admission::limit_keeping(&self.stats, &transaction, &mut again);
+                if let Some(refusal) = admission::refuse_commit(&self.stats, &self.partition, &transaction, is_repeated)
+                {
                     return Err(Reply::Commit(CommitAnswer::Refused(refusal)));
                 }
                 let input = TranxEvent::Commit { client, message: MessageId(id), is_repeated, transaction, again };

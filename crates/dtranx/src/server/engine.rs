@@ -3,9 +3,8 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use super::board::Board;
+use super::admission;
 use super::descriptors;
-use super::door;
 use super::error::ServerError;
 use super::event::{ToClient, ToServer};
 use super::identity::Identity;
@@ -14,10 +13,11 @@ use super::recover::{Recovered, recover};
 use super::stages::gc::GcStage;
 use super::stages::lock::LockStage;
 use super::stages::read::ReadStage;
-use super::stages::side::{SideHands, SideStage};
+use super::stages::side::{SideOutlets, SideStage};
 use super::stages::storage::StorageStage;
-use super::stages::transaction::{Hands, TransactionStage};
+use super::stages::transaction::{Outlets, TransactionStage};
 use super::stages::wal::WalStage;
+use super::stats::ServerStats;
 use super::{LogMedium, ServerConfig, StorageKind};
 use crate::core::machine::{AckEvent, Event, Outbox, RecoveryEvent, TranxEvent};
 use crate::core::{Message, Node, NodeConfig, ServerId, StoreId};
@@ -39,7 +39,7 @@ const GC_EVENTS: usize = 64;
 
 /// Parts from which the stage with the connections is made.
 pub(super) struct Port {
-    pub(super) board: Arc<Board>,
+    pub(super) stats: Arc<ServerStats>,
     pub(super) entry: Inlet<TranxEvent>,
     /// Requests of other servers, which do not wait behind those of clients.
     pub(super) peers: Inlet<TranxEvent>,
@@ -59,7 +59,7 @@ impl Port {
         match Event::received(from, message) {
             Event::Tranx(event) => {
                 let refused = self.peers.offer(event).err()?;
-                if let TranxEvent::Receive { message, .. } = refused { door::refuse_peer(&message) } else { None }
+                if let TranxEvent::Receive { message, .. } = refused { admission::refuse_peer(&message) } else { None }
             }
             Event::Ack(event) => {
                 drop(self.acknowledged.offer(event));
@@ -86,7 +86,7 @@ struct Entries {
 /// An engine that runs.
 pub(super) struct Engine {
     pub(super) crew: Crew,
-    pub(super) board: Arc<Board>,
+    pub(super) stats: Arc<ServerStats>,
     pub(super) recovered_records: u64,
 }
 
@@ -99,7 +99,7 @@ pub(super) fn start(
     let mut identity = Identity::open(config)?;
     let storage = storage(config, &identity)?;
     let counters = Counters::new();
-    let board = Arc::new(Board::new(config.server, medium.describe(), counters.clone(), config.log_limit_bytes));
+    let stats = Arc::new(ServerStats::new(config.server, medium.describe(), counters.clone(), config.log_limit_bytes));
     let node_config = node_config(config);
     let options = LogOptions {
         server: config.server.0,
@@ -111,7 +111,7 @@ pub(super) fn start(
     identity.settle()?;
     let recovered_records = recovered.records;
     let epoch = recovered.node.tranx.epochs.now();
-    board.enter(epoch);
+    stats.enter(epoch);
     let limits = HistoryLimits { window_ms: config.snapshot_window_ms, bytes: config.snapshot_bytes };
     let history = Arc::new(History::new(limits, epoch));
     let (workers, port_signal) = workers(config);
@@ -123,9 +123,9 @@ pub(super) fn start(
     let (reads, from_reads) = queue("read", ENTRY_EVENTS, signals.of("read"), &counters);
     let (to_servers, for_servers) = queue("to servers", INTERNAL_EVENTS, signals.of("network"), &counters);
     let (to_clients, for_clients) = queue("to clients", INTERNAL_EVENTS, signals.of("network"), &counters);
-    let reads = Reads { storage: storage.clone(), queue: reads, board: board.clone() };
+    let reads = Reads { storage: storage.clone(), queue: reads, stats: stats.clone() };
     let made = Port {
-        board: board.clone(),
+        stats: stats.clone(),
         entry,
         peers,
         acknowledged,
@@ -141,21 +141,21 @@ pub(super) fn start(
     stages.push(Box::new(ReadStage {
         storage: storage.clone(),
         history: history.clone(),
-        board: board.clone(),
+        stats: stats.clone(),
         source: from_reads,
         to_clients: to_clients.outlet(),
         batch: Vec::new(),
     }));
-    let inner = Inner { config, board: &board, counters: &counters, signals, history, to_servers, to_clients };
+    let inner = Inner { config, stats: &stats, counters: &counters, signals, history, to_servers, to_clients };
     stages.extend(inner.stages(recovered, storage, entries));
-    let crew = crew(workers, stages, &counters, board.started)?;
-    Ok(Engine { crew, board, recovered_records })
+    let crew = crew(workers, stages, &counters, stats.started)?;
+    Ok(Engine { crew, stats, recovered_records })
 }
 
 /// Parts from which the stages behind the entry queues are made.
 struct Inner<'a> {
     config: &'a ServerConfig,
-    board: &'a Arc<Board>,
+    stats: &'a Arc<ServerStats>,
     counters: &'a Counters,
     signals: Signals<'a>,
     history: Arc<History>,
@@ -178,7 +178,7 @@ impl Inner<'_> {
         let (wal, from_wal) = self.queue("wal", INTERNAL_EVENTS, "wal");
         let (store, from_store) = self.queue("storage", INTERNAL_EVENTS, "storage");
         let (garbage, from_garbage) = self.queue("gc", GC_EVENTS, "gc");
-        let hands = Hands {
+        let outlets = Outlets {
             wal: wal.outlet(),
             storage: store.outlet(),
             to_servers: self.to_servers.outlet(),
@@ -188,17 +188,17 @@ impl Inner<'_> {
             recovery: doubt.outlet(),
             gc: garbage.clone(),
         };
-        let side_hands = || SideHands { tranx: internal.outlet(), to_servers: self.to_servers.outlet() };
+        let side_outlets = || SideOutlets { tranx: internal.outlet(), to_servers: self.to_servers.outlet() };
         vec![
             Box::new(TransactionStage {
                 tranx,
                 storage: storage.clone(),
                 config: config.clone(),
-                board: self.board.clone(),
+                stats: self.stats.clone(),
                 entry: entries.tranx,
                 peers: entries.peers,
                 internal: from_internal,
-                hands,
+                outlets,
                 out: Outbox { commands: recovered.commands, ..Outbox::default() },
                 batch: Vec::new(),
                 gc_interval_ms: self.config.gc_interval_ms,
@@ -209,7 +209,7 @@ impl Inner<'_> {
             Box::new(LockStage {
                 locks,
                 config: config.clone(),
-                board: self.board.clone(),
+                stats: self.stats.clone(),
                 source: from_lock,
                 tell: internal.outlet(),
                 batch: Vec::new(),
@@ -220,11 +220,11 @@ impl Inner<'_> {
                 config: config.clone(),
                 entry: entries.acknowledged,
                 internal: from_ack,
-                hands: side_hands(),
+                outlets: side_outlets(),
                 batch: Vec::new(),
                 out: Outbox::default(),
             }),
-            Box::new(WalStage::new(recovered.log, self.board.clone(), from_wal, internal.outlet(), garbage.outlet())),
+            Box::new(WalStage::new(recovered.log, self.stats.clone(), from_wal, internal.outlet(), garbage.outlet())),
             Box::new(StorageStage {
                 storage: storage.clone(),
                 history: self.history.clone(),
@@ -239,7 +239,7 @@ impl Inner<'_> {
                 config: config.clone(),
                 entry: entries.told,
                 internal: from_doubt,
-                hands: side_hands(),
+                outlets: side_outlets(),
                 batch: Vec::new(),
                 out: Outbox::default(),
             }),
@@ -249,7 +249,7 @@ impl Inner<'_> {
                 storage,
                 history: self.history,
                 collector: recovered.collector,
-                board: self.board.clone(),
+                stats: self.stats.clone(),
                 source: from_garbage,
                 batch: Vec::new(),
                 check_at_ms: 0,

@@ -10,7 +10,7 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use super::ServerError;
-use super::board::Board;
+use super::stats::ServerStats;
 use crate::wire::ServerStatus;
 
 const PATIENCE: Duration = Duration::from_millis(500);
@@ -23,7 +23,7 @@ pub(super) struct Metrics {
 }
 
 impl Metrics {
-    pub(super) fn serve(address: SocketAddr, board: Arc<Board>) -> Result<Self, ServerError> {
+    pub(super) fn serve(address: SocketAddr, stats: Arc<ServerStats>) -> Result<Self, ServerError> {
         let failed = |source| ServerError::Io { action: format!("listen on {address} for metrics"), source };
         let listener = TcpListener::bind(address).map_err(failed)?;
         listener.set_nonblocking(true).map_err(failed)?;
@@ -33,7 +33,7 @@ impl Metrics {
             while !seen.load(Ordering::Acquire) {
                 match listener.accept() {
                     // A bad request gets no answer, and concerns no other.
-                    Ok((stream, _)) => drop(answer(stream, &board)),
+                    Ok((stream, _)) => drop(answer(stream, &stats)),
                     Err(error) if error.kind() == ErrorKind::WouldBlock => thread::sleep(PAUSE),
                     Err(_) => thread::sleep(PATIENCE),
                 }
@@ -53,13 +53,13 @@ impl Drop for Metrics {
     }
 }
 
-fn answer(mut stream: TcpStream, board: &Board) -> std::io::Result<()> {
+fn answer(mut stream: TcpStream, stats: &ServerStats) -> std::io::Result<()> {
     stream.set_nonblocking(false)?;
     stream.set_read_timeout(Some(PATIENCE))?;
     stream.set_write_timeout(Some(PATIENCE))?;
     // The request does not matter: there is one page.
     let _ = stream.read(&mut [0; 1024])?;
-    let page = prometheus(&board.status(Vec::new()));
+    let page = prometheus(&stats.status(Vec::new()));
     let head = format!(
         "HTTP/1.1 200 OK\r\nContent-Type: text/plain; version=0.0.4\r\nContent-Length: {}\r\nConnection: close\r\n\r\n",
         page.len()
@@ -71,7 +71,7 @@ fn answer(mut stream: TcpStream, board: &Board) -> std::io::Result<()> {
 /// A server's numbers in Prometheus' text format.
 pub fn prometheus(status: &ServerStatus) -> String {
     let mut page = String::new();
-    let doors = &status.doors;
+    let connections = &status.connections;
     let single = [
         ("dtranx_committed_total", "counter", status.committed),
         ("dtranx_refused_total", "counter", status.refused),
@@ -90,17 +90,17 @@ pub fn prometheus(status: &ServerStatus) -> String {
         ("dtranx_snapshot_bytes", "gauge", status.snapshot_bytes),
         ("dtranx_log_segments", "gauge", status.log_segments),
         ("dtranx_log_bytes", "gauge", status.log_bytes),
-        ("dtranx_descriptors_limit", "gauge", doors.descriptors),
-        ("dtranx_client_connections", "gauge", doors.client_connections),
-        ("dtranx_client_connections_limit", "gauge", doors.most_client_connections),
-        ("dtranx_client_bytes", "gauge", doors.client_bytes),
-        ("dtranx_client_bytes_limit", "gauge", doors.most_client_bytes),
-        ("dtranx_refused_clients_total", "counter", doors.refused_clients),
-        ("dtranx_refused_requests_total", "counter", doors.refused_requests),
-        ("dtranx_closed_strangers_total", "counter", doors.closed_strangers),
-        ("dtranx_closed_slow_total", "counter", doors.closed_slow),
-        ("dtranx_closed_idle_total", "counter", doors.closed_idle),
-        ("dtranx_closed_unread_total", "counter", doors.closed_unread),
+        ("dtranx_descriptors_limit", "gauge", connections.descriptors),
+        ("dtranx_client_connections", "gauge", connections.client_connections),
+        ("dtranx_client_connections_limit", "gauge", connections.most_client_connections),
+        ("dtranx_client_bytes", "gauge", connections.client_bytes),
+        ("dtranx_client_bytes_limit", "gauge", connections.most_client_bytes),
+        ("dtranx_refused_clients_total", "counter", connections.refused_clients),
+        ("dtranx_refused_requests_total", "counter", connections.refused_requests),
+        ("dtranx_closed_strangers_total", "counter", connections.closed_strangers),
+        ("dtranx_closed_slow_total", "counter", connections.closed_slow),
+        ("dtranx_closed_idle_total", "counter", connections.closed_idle),
+        ("dtranx_closed_unread_total", "counter", connections.closed_unread),
     ];
     for (name, kind, value) in single {
         // Writing to a string cannot fail.

@@ -32,10 +32,9 @@
 //! Each of the machines of [`crate::core`] is owned by one stage; their events to each other go
 //! through the stages' queues.
 
-mod board;
+mod admission;
 mod config;
 mod descriptors;
-mod door;
 mod embedded;
 mod engine;
 mod error;
@@ -50,6 +49,7 @@ mod replay;
 mod resolve;
 mod serve;
 mod stages;
+mod stats;
 mod verify;
 
 pub use config::{ConfigError, LogMedium, ServerConfig, StorageKind};

@@ -4,8 +4,8 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use super::board::Board;
 use super::event::ReadFor;
+use super::stats::ServerStats;
 use crate::core::{ClientId, Item, Key, transaction::MAX_TRANSACTION_ITEMS};
 use crate::stage::Inlet;
 use crate::storage::Storage;
@@ -18,7 +18,7 @@ pub(super) const ANSWER_LIMIT_BYTES: usize = FRAME_LIMIT_BYTES / 2;
 pub(super) struct Reads {
     pub(super) storage: Arc<dyn Storage>,
     pub(super) queue: Inlet<ReadFor>,
-    pub(super) board: Arc<Board>,
+    pub(super) stats: Arc<ServerStats>,
 }
 
 impl Reads {
@@ -30,7 +30,7 @@ impl Reads {
         if let Ask::Get(keys) = &ask
             && let Some(reply) = cached(&*self.storage, keys)
         {
-            self.board.cached_reads.fetch_add(1, Ordering::Relaxed);
+            self.stats.cached_reads.fetch_add(1, Ordering::Relaxed);
             return Err(reply);
         }
         let full = |_| Reply::Refused("the server is at its limit: reads that wait".to_owned());

@@ -28,7 +28,7 @@ impl Server {
             address = Some(stage.address());
             Ok(Box::new(stage))
         })?;
-        let metrics = config.metrics.map(|at| Metrics::serve(at, engine.board.clone())).transpose()?;
+        let metrics = config.metrics.map(|at| Metrics::serve(at, engine.stats.clone())).transpose()?;
         let address = address.or_else(|| config.cluster.address(config.server));
         let address = address.unwrap_or_else(|| SocketAddr::from(([127, 0, 0, 1], 0)));
         Ok(Self { engine, address, _metrics: metrics })
@@ -46,7 +46,7 @@ impl Server {
 
     /// Medium of the log, in words.
     pub fn medium(&self) -> &str {
-        &self.engine.board.medium
+        &self.engine.stats.medium
     }
 
     /// Waits until the server fails, or so long.

@@ -283,7 +283,7 @@ pub struct ServerStatus {
     /// Number of transactions answered with a refusal.
     pub refused: u64,
     /// Resources of the connections, and counts of those refused or closed.
-    pub doors: Doors,
+    pub connections: ConnectionStats,
     /// Servers that the server is connected to.
     pub peers: Vec<ServerId>,
     /// Counters of the stages and queues.
@@ -293,7 +293,7 @@ pub struct ServerStatus {
 /// Resources that a server's connections take, their limits, and counts of refusals and closed
 /// connections.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Doors {
+pub struct ConnectionStats {
     /// Limit of files and connections that the server's process may have open.
     pub descriptors: u64,
     /// Number of clients' connections.

@@ -52,23 +52,23 @@ fn print(address: &str, status: &ServerStatus) {
         status.snapshots_from,
         status.snapshot_bytes
     );
-    let doors = &status.doors;
+    let connections = &status.connections;
     say!(
         "  connections of clients {} of {} ({} open files allowed), bytes held by clients {} of {}",
-        doors.client_connections,
-        doors.most_client_connections,
-        doors.descriptors,
-        doors.client_bytes,
-        doors.most_client_bytes
+        connections.client_connections,
+        connections.most_client_connections,
+        connections.descriptors,
+        connections.client_bytes,
+        connections.most_client_bytes
     );
     say!(
         "  refused: clients {}, requests for their bytes {}; closed: strangers {}, slow {}, idle {}, that did not read {}",
-        doors.refused_clients,
-        doors.refused_requests,
-        doors.closed_strangers,
-        doors.closed_slow,
-        doors.closed_idle,
-        doors.closed_unread
+        connections.refused_clients,
+        connections.refused_requests,
+        connections.closed_strangers,
+        connections.closed_slow,
+        connections.closed_idle,
+        connections.closed_unread
     );
     say!("  connected to servers: {}", if peers.is_empty() { "none".to_owned() } else { peers.join(", ") });
     say!("  {:<12} {:>12} {:>10} {:>8} {:>10}", "stage", "events", "batches", "largest", "busy ms");

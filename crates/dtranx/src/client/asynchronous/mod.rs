@@ -14,7 +14,7 @@ pub use self::snapshot::AsyncSnapshot;
 pub use self::transaction::AsyncTransaction;
 use super::inner::{Inner, discover};
 use super::reply::unexpected;
-use super::retry::{brought, kept};
+use super::retry::{current_items, kept};
 use super::state::{Earlier, TransactionState};
 use super::{ClientOptions, Link, Result};
 use crate::cluster::Cluster;
@@ -69,7 +69,7 @@ impl AsyncClient {
     /// attempt are taken. See also [`AsyncTransaction::tried_since`].
     pub fn begin_again(&self, refusal: Refusal) -> AsyncTransaction {
         let earlier = Earlier { since: Instant::now(), kept: kept(&refusal) };
-        AsyncTransaction { client: self.clone(), state: TransactionState::with(brought(refusal), Some(earlier)) }
+        AsyncTransaction { client: self.clone(), state: TransactionState::with(current_items(refusal), Some(earlier)) }
     }
 
     /// The cluster that this client is connected to.

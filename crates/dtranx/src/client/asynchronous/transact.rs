@@ -12,7 +12,7 @@ use futures_timer::Delay;
 
 use super::{AsyncClient, AsyncTransaction};
 use crate::client::retry::{Next, Retry};
-use crate::client::state::{Brought, TransactionState};
+use crate::client::state::{CurrentItems, TransactionState};
 use crate::client::{Error, Result, Scanned};
 use crate::core::KeyRange;
 
@@ -48,10 +48,10 @@ impl AsyncClient {
     /// stays out.
     pub async fn transact<T>(&self, mut body: impl AsyncFnMut(&mut AsyncTransaction) -> Result<T>) -> Result<T> {
         let mut retry = Retry::new(&self.inner.options);
-        let mut begun = (Brought::new(), None);
+        let mut begun = (CurrentItems::new(), None);
         loop {
-            let (brought, earlier) = begun;
-            let mut tranx = AsyncTransaction { client: self.clone(), state: TransactionState::with(brought, earlier) };
+            let (current, earlier) = begun;
+            let mut tranx = AsyncTransaction { client: self.clone(), state: TransactionState::with(current, earlier) };
             let value = body(&mut tranx).await;
             if let Err(error) = &value {
                 if error.is_of_a_server() || tranx.state.has_read_nothing() {
@@ -72,9 +72,9 @@ impl AsyncClient {
                         tranx.state.earlier = Some(earlier);
                         pause(wait).await;
                     }
-                    Next::BeginAgain(wait, brought, earlier) => {
+                    Next::BeginAgain(wait, current, earlier) => {
                         pause(wait).await;
-                        break (brought, Some(earlier));
+                        break (current, Some(earlier));
                     }
                     Next::GiveUp(error) => return Err(error),
                 }

@@ -3,8 +3,8 @@
 use mio::Token;
 
 use super::NetworkStage;
+use super::accepting::MOST_GONE;
 use super::connection::{Over, Party};
-use super::doors::MOST_GONE;
 use crate::core::machine::TranxEvent;
 use crate::core::{ClientId, ServerId, StoreId};
 use crate::wire::{Caller, Hello, Nonce, Proof, Secret, Side, Welcome, WireError};
@@ -99,8 +99,8 @@ impl NetworkStage {
             // Its client has given it up, and needs the place.
             self.close(old, now_ms);
         }
-        if self.doors.client_connections as usize >= self.most_clients {
-            self.doors.refused_clients += 1;
+        if self.connection_stats.client_connections as usize >= self.most_clients {
+            self.connection_stats.refused_clients += 1;
             return refused(format!("limits.client_connections: {} clients are connected", self.most_clients), true);
         }
         let client = match before.filter(|client| self.sessions.resume(*client, token)) {
@@ -109,7 +109,7 @@ impl NetworkStage {
                 if !self.make_room_for_a_name() {
                     return refused("the server is at its limit: clients that left".to_owned(), true);
                 }
-                let Some(client) = self.port.board.name_client() else {
+                let Some(client) = self.port.stats.name_client() else {
                     return refused("the server is recovering".to_owned(), true);
                 };
                 if self.port.entry.offer(TranxEvent::ClientConnected { client }).is_err() {
@@ -146,7 +146,7 @@ impl NetworkStage {
         let Some(connection) = self.connections.get_mut(&token) else { return };
         connection.party = party;
         self.strangers.remove(&token);
-        self.doors.client_connections += u64::from(matches!(party, Party::Client(_)));
+        self.connection_stats.client_connections += u64::from(matches!(party, Party::Client(_)));
     }
 
     /// Sends this server's hello to a server that it has called.

@@ -5,9 +5,9 @@
 //! are written at once. Nothing here waits: a full entry queue refuses the client; a message from a
 //! server is dropped, its sender repeats it.
 
+mod accepting;
 mod budget;
 mod connection;
-mod doors;
 mod handshake;
 mod incoming;
 mod peers;
@@ -38,7 +38,7 @@ use super::{ServerConfig, ServerError};
 use crate::cluster::{Cluster, MapId};
 use crate::core::{ClientId, Message, ServerId};
 use crate::stage::Stage;
-use crate::wire::{Doors, Hello, Nonce, Secret};
+use crate::wire::{ConnectionStats, Hello, Nonce, Secret};
 
 const LISTENER: Token = Token(0);
 const WAKER: Token = Token(1);
@@ -93,7 +93,7 @@ pub(super) struct NetworkStage {
     most_clients: usize,
     /// The bytes that clients hold.
     budget: Budget,
-    doors: Doors,
+    connection_stats: ConnectionStats,
     handshake_ms: u64,
     frame_ms: u64,
     client_idle_ms: u64,
@@ -114,13 +114,13 @@ impl NetworkStage {
         let descriptors = descriptors::limit();
         let most_clients =
             descriptors::client_connections(descriptors, config.cluster.servers.len(), config.client_connections)?;
-        let doors = Doors {
+        let connection_stats = ConnectionStats {
             descriptors,
             most_client_connections: most_clients as u64,
             most_client_bytes: config.client_bytes,
-            ..Doors::default()
+            ..ConnectionStats::default()
         };
-        port.board.note_doors(doors);
+        port.stats.note_connections(connection_stats);
         let mut listener = TcpListener::bind(address).map_err(failed)?;
         let address = listener.local_addr().map_err(failed)?;
         let poll = Poll::new().map_err(failed)?;
@@ -163,7 +163,7 @@ impl NetworkStage {
             callers: HashMap::new(),
             most_clients,
             budget: Budget::new(usize::try_from(config.client_bytes).unwrap_or(usize::MAX)),
-            doors,
+            connection_stats,
             handshake_ms: config.handshake_ms,
             frame_ms: config.frame_ms,
             client_idle_ms: config.client_idle_ms,
@@ -241,7 +241,7 @@ impl NetworkStage {
                 self.recount(token);
             }
             Err(_) => {
-                self.doors.closed_unread += 1;
+                self.connection_stats.closed_unread += 1;
                 self.close(token, now_ms);
             }
         }

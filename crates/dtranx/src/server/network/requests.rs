@@ -8,7 +8,7 @@ use super::incoming::Frame;
 use super::{NetworkStage, turns};
 use crate::core::machine::TranxEvent;
 use crate::core::{ClientId, CommitAnswer, Message, MessageId, Refusal, ServerId};
-use crate::server::door;
+use crate::server::admission;
 use crate::server::stages::BATCH;
 use crate::wire::{Ask, AskKind, Hello, Proof, Reply, Request, RequestHead, Response, Welcome, WireError, decode};
 
@@ -135,7 +135,7 @@ impl NetworkStage {
             // As if it were lost on the way.
             return;
         }
-        let refused = door::refuse_message(&self.port.board, &message);
+        let refused = admission::refuse_message(&self.port.stats, &message);
         if let Some(answer) = refused.or_else(|| self.port.receive(from, message)) {
             self.tell(from, &answer, now_ms);
         }
@@ -144,12 +144,12 @@ impl NetworkStage {
     fn serve(&mut self, token: Token, client: ClientId, request: Request, bytes: usize, now_ms: u64) {
         let Request { id, is_repeated, ask } = request;
         if ask == Ask::Status {
-            self.note_doors();
-            let reply = Reply::Status(Box::new(self.port.board.status(self.peers.all_ready())));
+            self.note_connections();
+            let reply = Reply::Status(Box::new(self.port.stats.status(self.peers.all_ready())));
             return self.push(token, &Response { id, reply }, now_ms);
         }
         if !self.budget.admits(bytes, self.sessions.bytes(client)) {
-            self.doors.refused_requests += 1;
+            self.connection_stats.refused_requests += 1;
             let kind = if ask.is_commit() { AskKind::Commit } else { AskKind::Get };
             if let Some(response) = refusal(RequestHead { id, is_repeated, kind }, self.budget.refusal()) {
                 self.push(token, &response, now_ms);
@@ -179,8 +179,8 @@ impl NetworkStage {
             Ok(commit) => commit,
             Err(ask) => return self.port.reads.ask(client, id, ask).map_err(Some),
         };
-        door::limit_keeping(&self.port.board, &transaction, &mut again);
-        let refused = door::refuse_commit(&self.port.board, &self.cluster.partition, &transaction, is_repeated);
+        admission::limit_keeping(&self.port.stats, &transaction, &mut again);
+        let refused = admission::refuse_commit(&self.port.stats, &self.cluster.partition, &transaction, is_repeated);
         if let Some(refusal) = refused {
             return Err(Some(Reply::Commit(CommitAnswer::Refused(refusal))));
         }
@@ -221,10 +221,10 @@ impl NetworkStage {
             let Some(connection) = self.connections.get_mut(&token) else { return };
             let is_unread = connection.unsent_bytes() > connection.incoming.held_bytes();
             if !is_unread && connection.incoming.unkeep() {
-                self.doors.refused_requests += 1;
+                self.connection_stats.refused_requests += 1;
                 self.recount(token);
             } else {
-                self.doors.closed_unread += 1;
+                self.connection_stats.closed_unread += 1;
                 eprintln!("dtranx: server {}: a connection is closed: {}", self.me, self.budget.refusal());
                 self.close(token, now_ms);
             }

@@ -11,7 +11,7 @@ use serde::de::DeserializeOwned;
 use tempfile::TempDir;
 
 use super::NetworkStage;
-use super::doors::MOST_GONE;
+use super::accepting::MOST_GONE;
 use crate::cluster::{Cluster, Server};
 use crate::core::machine::TranxEvent;
 use crate::core::{
@@ -19,12 +19,12 @@ use crate::core::{
     TranxId, ValidationId, Value, Write,
 };
 use crate::server::ServerConfig;
-use crate::server::board::Board;
 use crate::server::descriptors::HANDSHAKES;
 use crate::server::engine::Port;
 use crate::server::event::{ReadFor, ToClient};
 use crate::server::identity::Identity;
 use crate::server::reads::Reads;
+use crate::server::stats::ServerStats;
 use crate::stage::{Counters, Inlet, Outlet, Signal, Source, Stage, queue};
 use crate::storage::InMemory;
 use crate::wire::{
@@ -69,15 +69,15 @@ impl Rig {
         identity.settle().unwrap();
         identity.meet(OTHER, STORE).unwrap();
         identity.welcomed(OTHER).unwrap();
-        let board = Arc::new(Board::new(ME, "none".to_owned(), Counters::new(), u64::MAX));
-        board.open(Incarnation(1));
+        let stats = Arc::new(ServerStats::new(ME, "none".to_owned(), Counters::new(), u64::MAX));
+        stats.open(Incarnation(1));
         let ((entry, from_entry), (peers, from_peers)) = (of(entries), of(2));
         let ((acknowledged, _), (told, _), (queue, reads)) = (of(8), of(8), of(4096));
         let ((_, to_servers), (answers, to_clients)) = (of(8), of(4096));
-        let reads_of = Reads { storage: Arc::new(InMemory::new()), queue, board: board.clone() };
+        let reads_of = Reads { storage: Arc::new(InMemory::new()), queue, stats: stats.clone() };
         let signal = Arc::new(Signal::new());
         let port =
-            Port { board, entry, peers, acknowledged, told, reads: reads_of, to_servers, to_clients, signal, identity };
+            Port { stats, entry, peers, acknowledged, told, reads: reads_of, to_servers, to_clients, signal, identity };
         let stage = NetworkStage::new(&config, port).unwrap();
         let (entry, peers, answers) = (from_entry, from_peers, answers.outlet());
         Self { stage, now_ms: 0, entry, peers, reads, answers, _folder: folder }
@@ -281,7 +281,7 @@ fn half_messages_beyond_the_budget_are_not_kept_and_others_go_on() {
         rig.assert_goes_on(client);
     }
     assert!(refused >= 17, "{refused}");
-    assert!(rig.stage.doors.refused_requests >= 17);
+    assert!(rig.stage.connection_stats.refused_requests >= 17);
 }
 
 #[test]
@@ -299,7 +299,7 @@ fn half_message_of_a_server_is_kept_whatever_clients_hold() {
         server.write();
         client.write();
         let is_sent = server.unsent.is_empty() && client.unsent.is_empty();
-        (is_sent && rig.stage.doors.refused_requests == 1).then_some(())
+        (is_sent && rig.stage.connection_stats.refused_requests == 1).then_some(())
     });
     server.unsent.extend(&message[message.len() - 5..]);
     rig.until("message", |rig| {
@@ -353,7 +353,7 @@ fn message_that_is_not_completed_in_time_is_refused_and_its_connection_closed() 
     let refused = rig.response(&mut slow);
     assert!(refused.id == 5 && limit(&refused).contains("limits.frame_ms"), "{refused:?}");
     rig.until("end", |_| slow.is_closed().then_some(()));
-    assert_eq!(rig.stage.doors.closed_slow, 1);
+    assert_eq!(rig.stage.connection_stats.closed_slow, 1);
     rig.assert_goes_on(&mut other);
 }
 
@@ -371,7 +371,7 @@ fn client_that_asks_nothing_is_closed_and_one_that_waits_for_an_answer_is_not() 
     rig.now_ms = 60_000;
     rig.until("end", |_| idle.is_closed().then_some(()));
     assert!(!waiting.is_closed() && !server.is_closed());
-    assert_eq!(rig.stage.doors.closed_idle, 1);
+    assert_eq!(rig.stage.connection_stats.closed_idle, 1);
 }
 
 #[test]
@@ -410,9 +410,9 @@ fn silent_callers_and_too_many_clients_keep_neither_a_server_nor_the_clients_the
     second.say(&Message::Inquire { tranx: TranxId { server: ME, number: 1 } });
     rig.until("message", |rig| (!rig.peers.is_empty()).then_some(()));
     clients.iter_mut().for_each(|client| rig.assert_goes_on(client));
-    assert_eq!(rig.stage.doors.refused_clients, refusals);
+    assert_eq!(rig.stage.connection_stats.refused_clients, refusals);
     drop(clients.pop());
-    rig.until("end", |rig| (rig.stage.doors.client_connections == 2).then_some(()));
+    rig.until("end", |rig| (rig.stage.connection_stats.client_connections == 2).then_some(()));
     rig.client();
 }
 
@@ -422,7 +422,7 @@ fn clients_that_come_and_go_are_forgotten_in_their_order() {
     let mut rig = Rig::new(|config| config.client_connections = Some(3));
     for number in 0..20 {
         drop(rig.client());
-        rig.until("end", |rig| (rig.stage.doors.client_connections == 0).then_some(()));
+        rig.until("end", |rig| (rig.stage.connection_stats.client_connections == 0).then_some(()));
         rig.now_ms += 200;
         assert!(rig.stage.sessions.len() <= 6, "{number}");
     }

@@ -8,8 +8,8 @@ use crate::core::gc::Gc;
 use crate::core::machine::{GcEvent, Outbox, Turn};
 use crate::core::{Command, NodeConfig};
 use crate::log::{Collector, LogError, SegmentNumber};
-use crate::server::board::Board;
 use crate::server::event::Garbage;
+use crate::server::stats::ServerStats;
 use crate::stage::{Source, Stage};
 use crate::storage::{History, Storage};
 
@@ -22,7 +22,7 @@ pub(in crate::server) struct GcStage {
     pub(in crate::server) storage: Arc<dyn Storage>,
     pub(in crate::server) history: Arc<History>,
     pub(in crate::server) collector: Collector,
-    pub(in crate::server) board: Arc<Board>,
+    pub(in crate::server) stats: Arc<ServerStats>,
     pub(in crate::server) source: Source<Garbage>,
     pub(in crate::server) batch: Vec<Garbage>,
     pub(in crate::server) check_at_ms: u64,
@@ -72,7 +72,7 @@ impl GcStage {
             Ok(()) | Err(LogError::Full { .. }) => {}
             Err(error) => return Err(error.to_string()),
         }
-        self.board.note_space(self.collector.space());
+        self.stats.note_space(self.collector.space());
         Ok(())
     }
 }
@@ -86,9 +86,9 @@ impl Stage for GcStage {
         if self.check_at_ms <= now_ms {
             self.check_at_ms = now_ms + CHECK_EVERY_MS;
             self.collector.check().map_err(|error| error.to_string())?;
-            self.board.note_space(self.collector.space());
+            self.stats.note_space(self.collector.space());
             let (bytes, from) = self.history.expire(now_ms);
-            self.board.note_kept(bytes, from);
+            self.stats.note_kept(bytes, from);
         }
         let mut batch = std::mem::take(&mut self.batch);
         let handled = self.source.take(BATCH, &mut batch);

@@ -7,13 +7,13 @@ use super::{BATCH, unexpected};
 use crate::core::NodeConfig;
 use crate::core::lock::LockService;
 use crate::core::machine::{Event, LockEvent, Outbox, TranxEvent, Turn};
-use crate::server::board::Board;
+use crate::server::stats::ServerStats;
 use crate::stage::{Outlet, Source, Stage};
 
 pub(in crate::server) struct LockStage {
     pub(in crate::server) locks: LockService,
     pub(in crate::server) config: Arc<NodeConfig>,
-    pub(in crate::server) board: Arc<Board>,
+    pub(in crate::server) stats: Arc<ServerStats>,
     pub(in crate::server) source: Source<LockEvent>,
     pub(in crate::server) tell: Outlet<TranxEvent>,
     pub(in crate::server) batch: Vec<LockEvent>,
@@ -46,8 +46,8 @@ impl Stage for LockStage {
         }
         self.tell.flush();
         if handled > 0 || is_late {
-            self.board.locking.store(self.locks.len() as u64, Ordering::Relaxed);
-            self.board.lock_waiting.store(self.locks.waiting() as u64, Ordering::Relaxed);
+            self.stats.locking.store(self.locks.len() as u64, Ordering::Relaxed);
+            self.stats.lock_waiting.store(self.locks.waiting() as u64, Ordering::Relaxed);
         }
         Ok(handled)
     }

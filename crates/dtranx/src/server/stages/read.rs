@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use super::BATCH;
 use crate::core::{Epoch, Key, KeyRange, Refusal, SnapshotAnswer, transaction::MAX_TRANSACTION_ITEMS};
-use crate::server::board::Board;
 use crate::server::event::{ReadFor, ToClient};
 use crate::server::reads::{self, ANSWER_LIMIT_BYTES};
+use crate::server::stats::ServerStats;
 use crate::stage::{Outlet, Source, Stage};
 use crate::storage::{FoundAt, History, ScanLimit, Storage, TooOld};
 use crate::wire::{Ask, Reply, Response};
@@ -15,7 +15,7 @@ use crate::wire::{Ask, Reply, Response};
 pub(in crate::server) struct ReadStage {
     pub(in crate::server) storage: Arc<dyn Storage>,
     pub(in crate::server) history: Arc<History>,
-    pub(in crate::server) board: Arc<Board>,
+    pub(in crate::server) stats: Arc<ServerStats>,
     pub(in crate::server) source: Source<ReadFor>,
     pub(in crate::server) to_clients: Outlet<ToClient>,
     pub(in crate::server) batch: Vec<ReadFor>,
@@ -26,8 +26,8 @@ impl ReadStage {
         match ask {
             Ask::Get(keys) => reads::stored(&*self.storage, &keys),
             Ask::Scan { range, items } => self.scan(&range, items),
-            Ask::GetAt { epoch, .. } | Ask::ScanAt { epoch, .. } if epoch >= self.board.epoch() => {
-                Reply::Refused(format!("there is no snapshot {epoch}: the server is in epoch {}", self.board.epoch()))
+            Ask::GetAt { epoch, .. } | Ask::ScanAt { epoch, .. } if epoch >= self.stats.epoch() => {
+                Reply::Refused(format!("there is no snapshot {epoch}: the server is in epoch {}", self.stats.epoch()))
             }
             Ask::GetAt { epoch, keys } => self.get_at(epoch, &keys),
             Ask::ScanAt { epoch, range, items } => self.scan_at(epoch, &range, items),
@@ -57,7 +57,7 @@ impl ReadStage {
     }
 
     fn too_old(&self, TooOld(why): TooOld) -> Reply {
-        let server = self.board.server;
+        let server = self.stats.server;
         Reply::Snapshot(SnapshotAnswer::Refused(Refusal::SnapshotTooOld { server, why }))
     }
 

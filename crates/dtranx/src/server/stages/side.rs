@@ -31,18 +31,18 @@ pub(in crate::server) struct SideStage<M: SideMachine> {
     pub(in crate::server) entry: Source<M::Event>,
     /// Events from the transaction stage.
     pub(in crate::server) internal: Source<M::Event>,
-    pub(in crate::server) hands: SideHands,
+    pub(in crate::server) outlets: SideOutlets,
     pub(in crate::server) batch: Vec<M::Event>,
     pub(in crate::server) out: Outbox,
 }
 
 /// Queues to which the machine's results go.
-pub(in crate::server) struct SideHands {
+pub(in crate::server) struct SideOutlets {
     pub(in crate::server) tranx: Outlet<TranxEvent>,
     pub(in crate::server) to_servers: Outlet<ToServer>,
 }
 
-impl SideHands {
+impl SideOutlets {
     fn hand_on(&mut self, out: &mut Outbox) -> Result<(), String> {
         for command in out.commands.drain(..) {
             match command {
@@ -79,7 +79,7 @@ impl<M: SideMachine> Stage for SideStage<M> {
         if self.is_idle(now_ms) {
             return Ok(0);
         }
-        let is_clear = self.hands.flush();
+        let is_clear = self.outlets.flush();
         self.internal.take(BATCH, &mut self.batch);
         if is_clear {
             self.entry.take(BATCH, &mut self.batch);
@@ -93,13 +93,13 @@ impl<M: SideMachine> Stage for SideStage<M> {
             self.machine.tick(&mut turn);
         }
         self.machine.settle(&mut turn);
-        self.hands.hand_on(&mut self.out)?;
-        self.hands.flush();
+        self.outlets.hand_on(&mut self.out)?;
+        self.outlets.flush();
         Ok(handled)
     }
 
     fn has_work(&self) -> bool {
-        !self.internal.is_empty() || !self.entry.is_empty() || !self.hands.are_clear()
+        !self.internal.is_empty() || !self.entry.is_empty() || !self.outlets.are_clear()
     }
 
     fn deadline_ms(&self) -> Option<u64> {

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use super::BATCH;
-use super::side::{SideHands, SideMachine, SideStage};
-use super::transaction::{Hands, TransactionStage};
+use super::side::{SideMachine, SideOutlets, SideStage};
+use super::transaction::{Outlets, TransactionStage};
 use super::wal::WalStage;
 use crate::core::machine::{AckEvent, Event, LockEvent, Outbox, TranxEvent, Turn};
 use crate::core::{
@@ -12,8 +12,8 @@ use crate::core::{
     Transaction, TranxId, Write,
 };
 use crate::log::{LogError, LogOptions, Memory, TranxLog};
-use crate::server::board::Board;
 use crate::server::event::Append;
+use crate::server::stats::ServerStats;
 use crate::stage::{Counters, Inlet, Outlet, Signal, Source, Stage, queue};
 use crate::storage::InMemory;
 
@@ -67,7 +67,7 @@ fn side_stage_with_something_left_takes_what_it_asked_for_and_nothing_new() {
         config: Arc::new(config()),
         entry: from_entry,
         internal: from_internal,
-        hands: SideHands { tranx: tranx.outlet(), to_servers: outlet() },
+        outlets: SideOutlets { tranx: tranx.outlet(), to_servers: outlet() },
         batch: Vec::new(),
         out: Outbox::default(),
     };
@@ -113,11 +113,11 @@ fn transaction_stage(locks: usize) -> (TransactionStage, Asked) {
         tranx,
         config: Arc::new(config()),
         storage: Arc::new(InMemory::new()),
-        board: Arc::new(Board::new(ME, "none".to_owned(), Counters::new(), u64::MAX)),
+        stats: Arc::new(ServerStats::new(ME, "none".to_owned(), Counters::new(), u64::MAX)),
         entry: from_entry,
         peers: from_peers,
         internal: from_internal,
-        hands: Hands {
+        outlets: Outlets {
             wal: wal.outlet(),
             storage: outlet(),
             to_servers: outlet(),
@@ -216,8 +216,8 @@ fn seal_behind_what_was_persisted_last_becomes_durable_by_itself() {
         let options = LogOptions::new(ME.0, 4096);
         let log = TranxLog::open(Arc::new(medium.clone()), &options, |_, _| Ok(())).unwrap().log;
         let (append, source) = of(8);
-        let board = Arc::new(Board::new(ME, "memory".to_owned(), Counters::new(), u64::MAX));
-        let mut stage = WalStage::new(log, board, source, outlet(), outlet());
+        let stats = Arc::new(ServerStats::new(ME, "memory".to_owned(), Counters::new(), u64::MAX));
+        let mut stage = WalStage::new(log, stats, source, outlet(), outlet());
         let record = Record::Reserve { through: 7 };
         append.offer(Append { ticket: LogTicket(1), record, durable: true }).map_err(drop).unwrap();
         stage.run(0).unwrap();

@@ -8,8 +8,8 @@ use super::BATCH;
 use crate::core::machine::{AckEvent, Event, LockEvent, Outbox, RecoveryEvent, TranxEvent, Turn};
 use crate::core::tranx_service::TranxService;
 use crate::core::{Command, CommitAnswer, NodeConfig};
-use crate::server::board::Board;
 use crate::server::event::{Append, Garbage, Store, ToClient, ToServer};
+use crate::server::stats::ServerStats;
 use crate::stage::{Inlet, Outlet, Source, Stage};
 use crate::storage::Storage;
 use crate::wire::{Reply, Response};
@@ -23,13 +23,13 @@ const NOTE_EVERY_MS: u64 = 50;
 pub(in crate::server) struct TransactionStage {
     pub(in crate::server) tranx: TranxService,
     pub(in crate::server) config: Arc<NodeConfig>,
-    pub(in crate::server) board: Arc<Board>,
+    pub(in crate::server) stats: Arc<ServerStats>,
     /// Requests of clients.
     pub(in crate::server) entry: Source<TranxEvent>,
     /// Requests of other servers.
     pub(in crate::server) peers: Source<TranxEvent>,
     pub(in crate::server) internal: Source<TranxEvent>,
-    pub(in crate::server) hands: Hands,
+    pub(in crate::server) outlets: Outlets,
     /// Results of local recovery, to begin with.
     pub(in crate::server) out: Outbox,
     pub(in crate::server) storage: Arc<dyn Storage>,
@@ -42,7 +42,7 @@ pub(in crate::server) struct TransactionStage {
 }
 
 /// Queues to which commands and events go.
-pub(in crate::server) struct Hands {
+pub(in crate::server) struct Outlets {
     pub(in crate::server) wal: Outlet<Append>,
     pub(in crate::server) storage: Outlet<Store>,
     pub(in crate::server) to_servers: Outlet<ToServer>,
@@ -53,13 +53,13 @@ pub(in crate::server) struct Hands {
     pub(in crate::server) gc: Inlet<Garbage>,
 }
 
-impl Hands {
-    fn carry_out(&mut self, command: Command, board: &Board) -> Result<(), String> {
+impl Outlets {
+    fn carry_out(&mut self, command: Command, stats: &ServerStats) -> Result<(), String> {
         match command {
             Command::Send { to, message } => self.to_servers.send(ToServer { to, message }),
             Command::Reply { client, message, answer } => {
                 let is_committed = matches!(answer, CommitAnswer::Committed(_) | CommitAnswer::Validated(_));
-                let tally = if is_committed { &board.committed } else { &board.refused };
+                let tally = if is_committed { &stats.committed } else { &stats.refused };
                 tally.fetch_add(1, Ordering::Relaxed);
                 let response = Response { id: message.0, reply: Reply::Commit(answer) };
                 self.to_clients.send(ToClient { client, response });
@@ -124,7 +124,7 @@ impl TransactionStage {
             for command in commands.drain(..) {
                 match cached_check(&*self.storage, &command) {
                     Some(answer) => checked.push(answer),
-                    None => self.hands.carry_out(command, &self.board)?,
+                    None => self.outlets.carry_out(command, &self.stats)?,
                 }
             }
             self.out.commands = commands;
@@ -133,14 +133,14 @@ impl TransactionStage {
             }
         }
         for event in self.out.events.drain(..) {
-            self.hands.tell(event)?;
+            self.outlets.tell(event)?;
         }
         Ok(())
     }
 
     /// Returns true if requests of clients are begun now.
     fn admits_clients(&self) -> bool {
-        self.hands.wal.waiting() < LOG_BACKLOG
+        self.outlets.wal.waiting() < LOG_BACKLOG
     }
 
     fn keep_time(&mut self, now_ms: u64) {
@@ -166,7 +166,7 @@ impl Stage for TransactionStage {
     }
 
     fn run(&mut self, now_ms: u64) -> Result<usize, String> {
-        let is_clear = self.hands.flush();
+        let is_clear = self.outlets.flush();
         let mut batch = std::mem::take(&mut self.batch);
         self.internal.take(BATCH, &mut batch);
         if is_clear {
@@ -182,27 +182,27 @@ impl Stage for TransactionStage {
             let is_log = matches!(event, TranxEvent::Logged { .. });
             self.handle(now_ms, event);
             if is_log && let Some(incarnation) = self.tranx.coordinator.incarnation() {
-                self.board.open(incarnation);
+                self.stats.open(incarnation);
             }
         }
         self.batch = batch;
         // Before any other machine or server learns that the epoch is entered.
-        self.board.enter(self.tranx.epochs.now());
+        self.stats.enter(self.tranx.epochs.now());
         if is_clear {
             self.keep_time(now_ms);
         }
         if self.note_at_ms <= now_ms {
             self.note_at_ms = now_ms + NOTE_EVERY_MS;
-            self.board.note(&self.tranx);
+            self.stats.note(&self.tranx);
         }
         self.hand_on(now_ms)?;
-        self.hands.flush();
+        self.outlets.flush();
         Ok(handled)
     }
 
     fn has_work(&self) -> bool {
         let is_asked = !self.peers.is_empty() || self.admits_clients() && !self.entry.is_empty();
-        is_asked || !self.internal.is_empty() || !self.hands.are_clear()
+        is_asked || !self.internal.is_empty() || !self.outlets.are_clear()
     }
 
     fn deadline_ms(&self) -> Option<u64> {

@@ -6,8 +6,8 @@ use super::BATCH;
 use crate::core::machine::{GcEvent, TranxEvent};
 use crate::core::{LogTicket, SegmentId, SegmentSummary};
 use crate::log::{SegmentNumber, TranxLog};
-use crate::server::board::Board;
 use crate::server::event::{Append, Garbage};
+use crate::server::stats::ServerStats;
 use crate::stage::{Outlet, Source, Stage};
 
 /// Time that a record nothing waits for may wait for an urgent one, in milliseconds.
@@ -19,7 +19,7 @@ const SEAL_MS: u64 = 100;
 
 pub(in crate::server) struct WalStage {
     log: TranxLog,
-    board: Arc<Board>,
+    stats: Arc<ServerStats>,
     source: Source<Append>,
     tell: Outlet<TranxEvent>,
     gc: Outlet<Garbage>,
@@ -37,7 +37,7 @@ pub(in crate::server) struct WalStage {
 impl WalStage {
     pub(in crate::server) fn new(
         log: TranxLog,
-        board: Arc<Board>,
+        stats: Arc<ServerStats>,
         source: Source<Append>,
         tell: Outlet<TranxEvent>,
         gc: Outlet<Garbage>,
@@ -45,7 +45,7 @@ impl WalStage {
         let segment = log.current();
         let mut stage = Self {
             log,
-            board,
+            stats,
             source,
             tell,
             gc,
@@ -58,7 +58,7 @@ impl WalStage {
             persist_at_ms: None,
             seal_at_ms: None,
         };
-        stage.board.note_space(stage.log.space());
+        stage.stats.note_space(stage.log.space());
         stage.gc.send(Garbage::MakeAhead);
         stage
     }
@@ -74,7 +74,7 @@ impl WalStage {
             self.gc.send(Garbage::Event(sealed));
             self.segment = segment;
             self.gc.send(Garbage::MakeAhead);
-            self.board.note_space(self.log.space());
+            self.stats.note_space(self.log.space());
         }
         self.summary.note(&append.record);
         self.appended = append.ticket;

@@ -8,8 +8,8 @@ use dtranx::core::{
 };
 use dtranx::stage::{QueueReading, Readings, StageReading};
 use dtranx::wire::{
-    Ask, Caller, Doors, Hello, Proof, Reply, Request, Response, ServerStatus, Welcome, decode, encode, next_frame,
-    preface,
+    Ask, Caller, ConnectionStats, Hello, Proof, Reply, Request, Response, ServerStatus, Welcome, decode, encode,
+    next_frame, preface,
 };
 use serde::Serialize;
 
@@ -133,7 +133,12 @@ fn status() -> ServerStatus {
         cached_reads: 7,
         committed: 7,
         refused: 1,
-        doors: Doors { descriptors: 1024, client_connections: 1, most_client_connections: 600, ..Doors::default() },
+        connections: ConnectionStats {
+            descriptors: 1024,
+            client_connections: 1,
+            most_client_connections: 600,
+            ..ConnectionStats::default()
+        },
         peers: vec![ServerId(300)],
         readings: Readings { stages: vec![stage], queues: vec![queue] },
     }

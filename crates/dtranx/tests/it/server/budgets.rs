@@ -109,8 +109,8 @@ fn more_idle_clients_than_descriptors_stop_neither_commits_nor_collection() {
     let process = Process::start(256);
     let client = process.client(20_000).unwrap();
     client.put("a", "1").unwrap();
-    let doors = status(&client).doors;
-    assert_eq!((doors.descriptors, doors.most_client_connections), (256, 96));
+    let connections = status(&client).connections;
+    assert_eq!((connections.descriptors, connections.most_client_connections), (256, 96));
     let silent: Vec<_> = (0..100).map(|_| TcpStream::connect(process.address).unwrap()).collect();
     let greeted: Vec<_> = (0..150).map(|_| process.greet()).collect();
     let (mut idle, mut refused) = (0, 0);
@@ -127,7 +127,7 @@ fn more_idle_clients_than_descriptors_stop_neither_commits_nor_collection() {
     write_until_collected(&client);
     let late = process.client(500).err().unwrap();
     assert!(late.contains("limits.client_connections: 96 clients are connected"), "{late}");
-    assert!(status(&client).doors.refused_clients > 55);
+    assert!(status(&client).connections.refused_clients > 55);
     drop((greeted, silent));
     process.client(20_000).unwrap().put("a", "2").unwrap();
 }
@@ -148,9 +148,12 @@ fn half_messages_of_the_largest_length_take_no_more_than_the_budget() {
         callers.push(caller);
         client.put("a", number.to_string()).unwrap();
     }
-    let doors = status(&client).doors;
-    assert!(doors.client_bytes <= doors.most_client_bytes && doors.most_client_bytes == 64 << 20, "{doors:?}");
-    assert!(doors.refused_requests > 60, "{doors:?}");
+    let connections = status(&client).connections;
+    assert!(
+        connections.client_bytes <= connections.most_client_bytes && connections.most_client_bytes == 64 << 20,
+        "{connections:?}"
+    );
+    assert!(connections.refused_requests > 60, "{connections:?}");
     // The clients have sent 1120 MiB in all, of which the server keeps no more than its limit.
     let grown_kib = process.resident_kib().saturating_sub(before_kib);
     assert!(grown_kib < 400 << 10, "{grown_kib} KiB");

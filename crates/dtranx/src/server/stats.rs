@@ -8,10 +8,10 @@ use crate::core::tranx_service::TranxService;
 use crate::core::{ClientId, Epoch, Incarnation, ServerId};
 use crate::log::LogSpace;
 use crate::stage::Counters;
-use crate::wire::{Doors, ServerStatus};
+use crate::wire::{ConnectionStats, ServerStatus};
 
 /// One server's numbers. Each is written by one stage.
-pub(super) struct Board {
+pub(super) struct ServerStats {
     pub(super) server: ServerId,
     pub(super) medium: String,
     pub(super) started: Instant,
@@ -42,10 +42,10 @@ pub(super) struct Board {
     pub(super) committed: AtomicU64,
     pub(super) refused: AtomicU64,
     /// Written by the network stage.
-    doors: Mutex<Doors>,
+    connections: Mutex<ConnectionStats>,
 }
 
-impl Board {
+impl ServerStats {
     pub(super) fn new(server: ServerId, medium: String, counters: Counters, log_limit_bytes: u64) -> Self {
         Self {
             server,
@@ -72,7 +72,7 @@ impl Board {
             cached_reads: AtomicU64::new(0),
             committed: AtomicU64::new(0),
             refused: AtomicU64::new(0),
-            doors: Mutex::default(),
+            connections: Mutex::default(),
         }
     }
 
@@ -115,8 +115,8 @@ impl Board {
         self.kept_from.store(from.0, Ordering::Relaxed);
     }
 
-    pub(super) fn note_doors(&self, doors: Doors) {
-        *self.doors.lock().unwrap_or_else(PoisonError::into_inner) = doors;
+    pub(super) fn note_connections(&self, connections: ConnectionStats) {
+        *self.connections.lock().unwrap_or_else(PoisonError::into_inner) = connections;
     }
 
     pub(super) fn note(&self, tranx: &TranxService) {
@@ -153,7 +153,7 @@ impl Board {
             cached_reads: get(&self.cached_reads),
             committed: get(&self.committed),
             refused: get(&self.refused),
-            doors: *self.doors.lock().unwrap_or_else(PoisonError::into_inner),
+            connections: *self.connections.lock().unwrap_or_else(PoisonError::into_inner),
             peers,
             readings: self.counters.read(),
         }

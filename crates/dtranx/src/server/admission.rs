@@ -16,36 +16,36 @@
 //! - A repeated `Prepare` may be refused although the first one was answered with yes: as long as
 //!   the coordinator has not decided, it may abort. The participant, in doubt, inquires.
 
-use super::board::Board;
+use super::stats::ServerStats;
 use crate::core::{Again, Epoch, Message, Partition, Refusal, Transaction, Vote};
 
 /// Reason why a client's request to commit is not let in.
 pub(super) fn refuse_commit(
-    board: &Board,
+    stats: &ServerStats,
     partition: &Partition,
     transaction: &Transaction,
     is_repeated: bool,
 ) -> Option<Refusal> {
-    if is_repeated || board.log_bytes() < board.log_limit_bytes {
+    if is_repeated || stats.log_bytes() < stats.log_limit_bytes {
         None
     } else if transaction.is_read_only() {
         let is_logged = transaction.reads_absence() && !partition.is_on_one_server(transaction);
-        if is_logged { refuse_read(board) } else { None }
+        if is_logged { refuse_read(stats) } else { None }
     } else {
-        refuse_write(board)
+        refuse_write(stats)
     }
 }
 
 /// Reads that keep locks for another attempt are in the log. Without room there they are tried as
 /// if it were the first time.
-pub(super) fn limit_keeping(board: &Board, transaction: &Transaction, again: &mut Again) {
-    again.keeps &= !transaction.is_read_only() || board.log_bytes() < board.log_limit_bytes;
+pub(super) fn limit_keeping(stats: &ServerStats, transaction: &Transaction, again: &mut Again) {
+    again.keeps &= !transaction.is_read_only() || stats.log_bytes() < stats.log_limit_bytes;
 }
 
 /// The answer to a message of another server that is not let in.
-pub(super) fn refuse_message(board: &Board, message: &Message) -> Option<Message> {
+pub(super) fn refuse_message(stats: &ServerStats, message: &Message) -> Option<Message> {
     let Message::Prepare { tranx, part, .. } = message else { return None };
-    let refusal = if part.is_read_only() { refuse_read(board) } else { refuse_write(board) };
+    let refusal = if part.is_read_only() { refuse_read(stats) } else { refuse_write(stats) };
     refusal.map(|refusal| Message::Vote { tranx: *tranx, vote: Vote::No(refusal), epoch: Epoch(0) })
 }
 
@@ -63,16 +63,16 @@ pub(super) fn refuse_peer(message: &Message) -> Option<Message> {
     }
 }
 
-fn refuse_write(board: &Board) -> Option<Refusal> {
-    refuse_from(board, board.log_limit_bytes)
+fn refuse_write(stats: &ServerStats) -> Option<Refusal> {
+    refuse_from(stats, stats.log_limit_bytes)
 }
 
-fn refuse_read(board: &Board) -> Option<Refusal> {
-    refuse_from(board, board.log_limit_bytes.saturating_add(board.log_limit_bytes / 8))
+fn refuse_read(stats: &ServerStats) -> Option<Refusal> {
+    refuse_from(stats, stats.log_limit_bytes.saturating_add(stats.log_limit_bytes / 8))
 }
 
-fn refuse_from(board: &Board, bytes: u64) -> Option<Refusal> {
-    (board.log_bytes() >= bytes).then(|| {
+fn refuse_from(stats: &ServerStats, bytes: u64) -> Option<Refusal> {
+    (stats.log_bytes() >= bytes).then(|| {
         let limit = format!("limits.log_mib: the log has grown to {} MiB and cannot be collected", bytes >> 20);
         Refusal::Overloaded { limit }
     })
@@ -121,14 +121,14 @@ mod tests {
         Partition::Ranges(vec![(key(""), ServerId(1)), (key("m"), ServerId(2))])
     }
 
-    fn board(log_bytes: u64) -> Board {
-        let board = Board::new(ServerId(1), "none".to_owned(), Counters::new(), LIMIT_BYTES);
-        board.note_space(LogSpace { segments: 1, bytes: log_bytes });
-        board
+    fn stats(log_bytes: u64) -> ServerStats {
+        let stats = ServerStats::new(ServerId(1), "none".to_owned(), Counters::new(), LIMIT_BYTES);
+        stats.note_space(LogSpace { segments: 1, bytes: log_bytes });
+        stats
     }
 
     fn is_refused(log_bytes: u64, transaction: &Transaction) -> bool {
-        refuse_commit(&board(log_bytes), &partition(), transaction, false).is_some()
+        refuse_commit(&stats(log_bytes), &partition(), transaction, false).is_some()
     }
 
     fn is_part_refused(log_bytes: u64, part: Transaction) -> bool {
@@ -138,7 +138,7 @@ mod tests {
             part,
             standing: Standing::default(),
         };
-        refuse_message(&board(log_bytes), &message).is_some()
+        refuse_message(&stats(log_bytes), &message).is_some()
     }
 
     #[test]
@@ -168,13 +168,13 @@ mod tests {
 
     #[test]
     fn what_completes_transactions_and_what_is_repeated_is_never_refused() {
-        let board = board(u64::MAX);
+        let stats = stats(u64::MAX);
         let messages = [
             Message::Validate { validation: VALIDATION, part: absent(&["a"]), epoch: Epoch(0) },
             Message::Inquire { tranx: TRANX },
             Message::Acknowledge(vec![TRANX]),
         ];
-        assert!(messages.iter().all(|message| refuse_message(&board, message).is_none()));
-        assert!(refuse_commit(&board, &partition(), &write(), true).is_none());
+        assert!(messages.iter().all(|message| refuse_message(&stats, message).is_none()));
+        assert!(refuse_commit(&stats, &partition(), &write(), true).is_none());
     }
 }

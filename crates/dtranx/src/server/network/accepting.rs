@@ -19,7 +19,7 @@ use super::{NetworkStage, requests};
 use crate::core::ClientId;
 use crate::core::machine::TranxEvent;
 use crate::server::descriptors::HANDSHAKES;
-use crate::wire::Doors;
+use crate::wire::ConnectionStats;
 
 /// Number of connections that are accepted before the open ones are read again.
 const ACCEPTED_AT_ONCE: usize = HANDSHAKES as usize / 2;
@@ -60,9 +60,9 @@ impl NetworkStage {
             }
         }
         let most = self.most_clients + HANDSHAKES as usize;
-        while self.strangers.len() + self.doors.client_connections as usize > most {
+        while self.strangers.len() + self.connection_stats.client_connections as usize > most {
             let Some(oldest) = self.strangers.first().copied() else { return };
-            self.doors.closed_strangers += 1;
+            self.connection_stats.closed_strangers += 1;
             self.close(oldest, now_ms);
         }
     }
@@ -94,7 +94,7 @@ impl NetworkStage {
         let _ = self.poll.registry().deregister(&mut connection.stream);
         match connection.party {
             Party::Client(client) => {
-                self.doors.client_connections -= 1;
+                self.connection_stats.client_connections -= 1;
                 self.sessions.lose(client, token, now_ms);
             }
             Party::Called(server, _) => self.peers.lost(server, now_ms),
@@ -133,7 +133,7 @@ impl NetworkStage {
             let before_ms = now_ms.saturating_sub(UNANSWERED_MS + self.lock_wait_ms);
             self.budget.end(self.sessions.forget_unanswered(before_ms));
         }
-        self.note_doors();
+        self.note_connections();
     }
 
     /// Ends the waits for locks of transactions whose server has gone.
@@ -174,14 +174,14 @@ impl NetworkStage {
 
     fn close_overdue(&mut self, token: Token, why: &Overdue, now_ms: u64) {
         match why {
-            Overdue::Greeting => self.doors.closed_strangers += 1,
+            Overdue::Greeting => self.connection_stats.closed_strangers += 1,
             Overdue::Message => {
-                self.doors.closed_slow += 1;
+                self.connection_stats.closed_slow += 1;
                 let limit = format!("limits.frame_ms: the rest of it did not come within {} ms", self.frame_ms);
                 eprintln!("dtranx: server {}: a connection is closed in a message: {limit}", self.me);
                 self.refuse_part(token, limit, now_ms);
             }
-            Overdue::Request => self.doors.closed_idle += 1,
+            Overdue::Request => self.connection_stats.closed_idle += 1,
         }
         self.close(token, now_ms);
     }
@@ -205,10 +205,10 @@ impl NetworkStage {
         self.gone.push(client);
     }
 
-    pub(super) fn note_doors(&mut self) {
-        self.doors.client_bytes = self.budget.held() as u64;
-        let board = &self.port.board;
-        board.clients.store(self.sessions.len() as u64, std::sync::atomic::Ordering::Relaxed);
-        board.note_doors(Doors { ..self.doors });
+    pub(super) fn note_connections(&mut self) {
+        self.connection_stats.client_bytes = self.budget.held() as u64;
+        let stats = &self.port.stats;
+        stats.clients.store(self.sessions.len() as u64, std::sync::atomic::Ordering::Relaxed);
+        stats.note_connections(ConnectionStats { ..self.connection_stats });
     }
 }
