@@ -40,7 +40,7 @@ pub enum Action {
     Restart,
     /// An answer from before a restart is lost.
     LoseAnswer(usize),
-    /// An owner waits no longer for the fate of its record write.
+    /// An owner waits no longer for the outcome of its record write.
     GiveUp(usize),
     /// A client's next decision is refused, because a reader has set quiet and the decision's first
     /// transaction would disturb it.

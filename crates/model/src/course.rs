@@ -57,7 +57,7 @@ pub fn predecessor(plan: &Plan, state: &State, t: usize, doc: usize) -> Option<T
     known.filter_map(|other| state.tx_id(plan, other)).find(|other| writer == Some(*other))
 }
 
-/// Fate of the answer to a lock write that takes a document over.
+/// Outcome of the answer to a lock write that takes a document over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Answer {
     /// The answer has arrived.
@@ -120,7 +120,7 @@ pub fn writes_before(plan: &Plan, t: usize) -> usize {
     plan.txs[t].writes.len() - usize::from(plan.has(Mutation::OutlivedTooEarly))
 }
 
-/// The owner rolls back: a conflict, a duplicate, or a lock write whose fate is unknown.
+/// The owner rolls back: a conflict, a duplicate, or a lock write whose outcome is unknown.
 pub fn abort(plan: &Plan, state: &mut State, t: usize) {
     if let Some(seq) = state.runs[t].seq {
         state.clients[plan.txs[t].client].recorder.note_rolled_back(seq);

@@ -1,8 +1,8 @@
 //! Properties that must hold, named as in section 2 of the protocol's description.
 //!
 //! Most properties are invariants of single states. The effective version of a document is the one
-//! that a reader would find that began now; a transaction's fate is its status in its record now.
-//! In every state, a committed transaction's mark must be in the effective version of every
+//! that a reader would find that began now; a transaction's outcome is its status in its record
+//! now. In every state, a committed transaction's mark must be in the effective version of every
 //! document that it wrote; therefore no later read can miss it, and no update is lost.
 
 use crate::{

@@ -1,5 +1,5 @@
-//! Lock writes that are sent in one command, and their fate when not all find their document free
-//! (decisions 0010 and 0060).
+//! Lock writes that are sent in one command, and their outcome when not all find their document
+//! free (decisions 0010 and 0060).
 //!
 //! 1. Each lock write is carried out by itself; any step may happen between two of them, and, if an
 //!    update is two statements, between its lock and its change.

@@ -4,7 +4,7 @@
 //! is left.
 
 use clap::Args;
-use mongotx::{Client, Fate, TxId};
+use mongotx::{Client, Outcome, TxId};
 
 use crate::{
     connect::ServerOptions,
@@ -32,7 +32,7 @@ pub(crate) async fn run_abort(options: AbortOptions) -> Result<Status, Failure> 
     let before = client.client_info(id.client).await?;
     let open = matches!(Standing::judge(before.as_ref(), id.seq), Standing::Alive | Standing::Dead);
     match client.kill(id).await? {
-        Fate::RolledBack => {
+        Outcome::RolledBack => {
             let left = undo_all(&client, id).await?;
             say::line(&format!("{id}: {}", if open { "rolled back now." } else { "had been rolled back before." }));
             if left > 0 {
@@ -42,9 +42,9 @@ pub(crate) async fn run_abort(options: AbortOptions) -> Result<Status, Failure> 
             say::line("It holds no document.");
             return Ok(WELL);
         }
-        Fate::Committed => say::line(&format!("{id}: is committed and cannot be rolled back.")),
-        Fate::Unknown => say::line(&format!("{id}: nothing is stored about it, so there is nothing to roll back.")),
-        Fate::Active => say::line(&format!(
+        Outcome::Committed => say::line(&format!("{id}: is committed and cannot be rolled back.")),
+        Outcome::Unknown => say::line(&format!("{id}: nothing is stored about it, so there is nothing to roll back.")),
+        Outcome::Active => say::line(&format!(
             "{id}: could not be rolled back: too many transactions of its client have been. Its lease ends when its \
              client does."
         )),

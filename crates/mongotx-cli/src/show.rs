@@ -75,7 +75,7 @@ async fn show_transaction(client: &Client, activity: &Activity, id: TxId) -> Res
         return Ok(WRONG);
     };
     let standing = Standing::judge(Some(&info), id.seq);
-    say::line(&format!("{id}: {}", fate(standing, held.is_empty())));
+    say::line(&format!("{id}: {}", outcome(standing, held.is_empty())));
     let who = if info.about.is_some() { format!(" It is {}.", ls::about(&info)) } else { String::new() };
     say::line(&format!("Its client is {}, silent for {}.{who}", client_state(&info), say::span(info.silent)));
     tell_activity(activity, id);
@@ -118,7 +118,7 @@ fn tell_activity(activity: &Activity, id: TxId) {
 
 /// The outcome, in words. For a transaction that holds nothing it does not say which client cleans
 /// up.
-fn fate(standing: Standing, holds_nothing: bool) -> &'static str {
+fn outcome(standing: Standing, holds_nothing: bool) -> &'static str {
     match standing {
         Standing::Finishing(Decision::Committed) | Standing::Left(Decision::Committed) if holds_nothing => "committed",
         Standing::Finishing(Decision::RolledBack) | Standing::Left(Decision::RolledBack) if holds_nothing => {

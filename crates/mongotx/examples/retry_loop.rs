@@ -14,7 +14,7 @@ mod common;
 use std::{error::Error, time::Duration};
 
 use bson::{Document, doc};
-use mongotx::{Backoff, Client, Collection, ErrorKind, Fate, Session, error::TRANSIENT_TRANSACTION_ERROR};
+use mongotx::{Backoff, Client, Collection, ErrorKind, Outcome, Session, error::TRANSIENT_TRANSACTION_ERROR};
 
 const TASKS: i64 = 4;
 const ADDITIONS: i64 = 5;
@@ -74,8 +74,8 @@ async fn add_with_retries(client: &Client, session: &mut Session, counters: &Col
             // The commit was sent and its answer is lost. Running the transaction again could add
             // twice, so ask first.
             match error.transaction() {
-                Some(id) if client.outcome(id).await? == Fate::Committed => return Ok(failed),
-                Some(id) if client.outcome(id).await? == Fate::RolledBack => {}
+                Some(id) if client.outcome(id).await? == Outcome::Committed => return Ok(failed),
+                Some(id) if client.outcome(id).await? == Outcome::RolledBack => {}
                 _ => return Err(error),
             }
         } else if !error.contains_label(TRANSIENT_TRANSACTION_ERROR) || failed == ATTEMPTS {

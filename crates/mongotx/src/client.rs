@@ -15,7 +15,7 @@ pub use self::{
     tools::{ClientInfo, LockedDocument},
 };
 use crate::{
-    coordinator::{Core, log::txlog::Fate},
+    coordinator::{Core, log::txlog::Outcome},
     database::Database,
     error::{Error, ErrorKind, Result},
     metrics::Metrics,
@@ -166,7 +166,7 @@ impl Client {
     /// # async fn main() -> mongotx::Result<()> {
     /// # testkit::example!(client, accounts);
     /// # accounts.insert_one(&doc! {"_id": 1, "balance": 100}).await?;
-    /// use mongotx::{ErrorKind, Fate};
+    /// use mongotx::{ErrorKind, Outcome};
     ///
     /// let mut session = client.session();
     /// session.begin()?;
@@ -174,21 +174,21 @@ impl Client {
     /// let id = session.id().expect("a transaction that has written has an id");
     /// match session.commit().await {
     ///     Err(error) if error.kind() == ErrorKind::Indeterminate => match client.outcome(id).await? {
-    ///         Fate::Committed => println!("committed all the same"),
-    ///         Fate::RolledBack => println!("not committed, and never will be: run it again"),
-    ///         Fate::Active => println!("not decided yet: ask again"),
+    ///         Outcome::Committed => println!("committed all the same"),
+    ///         Outcome::RolledBack => println!("not committed, and never will be: run it again"),
+    ///         Outcome::Active => println!("not decided yet: ask again"),
     ///         _ => println!("nothing is known of it any more: look at the data"),
     ///     },
     ///     other => other?,
     /// }
-    /// assert_eq!(client.outcome(id).await?, Fate::Committed);
+    /// assert_eq!(client.outcome(id).await?, Outcome::Committed);
     /// # Ok(()) }
     /// ```
     ///
     /// # Errors
     /// [`ErrorKind::Unavailable`] when the server cannot be reached.
-    pub async fn outcome(&self, id: TxId) -> Result<Fate> {
-        self.core.log.fate(id).await
+    pub async fn outcome(&self, id: TxId) -> Result<Outcome> {
+        self.core.log.outcome(id).await
     }
 
     /// True when the server is a member of a replica set: writes then wait for the majority of its

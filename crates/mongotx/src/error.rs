@@ -241,7 +241,7 @@ impl Error {
     /// accounts.insert_one(&doc! {"_id": 1}).session(&mut first).await?;
     /// let error = accounts.insert_one(&doc! {"_id": 1}).session(&mut second).await.expect_err("both insert it");
     /// let id = error.transaction().expect("it had written");
-    /// assert_ne!(client.outcome(id).await?, mongotx::Fate::Committed);
+    /// assert_ne!(client.outcome(id).await?, mongotx::Outcome::Committed);
     /// # Ok(()) }
     /// ```
     pub fn transaction(&self) -> Option<TxId> {

@@ -467,18 +467,18 @@ impl Session {
 
     /// Outcome of a commit whose answer was lost: `Ok` is committed.
     async fn learn(&self, error: Error, until: Instant) -> Result<()> {
-        use crate::coordinator::log::txlog::Fate;
+        use crate::coordinator::log::txlog::Outcome;
         let Some(id) = error.transaction() else { return Err(error) };
         let mut backoff = Backoff::new(Duration::from_millis(50), Duration::from_secs(1));
         while Instant::now() < until {
-            match self.core.log.fate(id).await {
-                Ok(Fate::Committed) => return Ok(()),
-                Ok(Fate::RolledBack) => {
+            match self.core.log.outcome(id).await {
+                Ok(Outcome::Committed) => return Ok(()),
+                Ok(Outcome::RolledBack) => {
                     return Err(Error::new(ErrorKind::Expired, "the commit did not arrive before the lease ended")
                         .for_transaction(Some(id)));
                 }
-                Ok(Fate::Unknown) => return Err(error),
-                Ok(Fate::Active) | Err(_) => tokio::time::sleep(backoff.next_pause()).await,
+                Ok(Outcome::Unknown) => return Err(error),
+                Ok(Outcome::Active) | Err(_) => tokio::time::sleep(backoff.next_pause()).await,
             }
         }
         Err(error)

@@ -7,7 +7,7 @@
 
 use crate::{id::TxId, status::TxStatus};
 
-/// A transaction whose fate will not change.
+/// A transaction whose outcome will not change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Decided(TxId);
 

@@ -5,7 +5,7 @@
 //! library (`crates/mongotx`) runs.
 //!
 //! - [`id`]: what names a transaction.
-//! - [`status`]: the fate of a transaction, read from a client record.
+//! - [`status`]: the outcome of a transaction, read from a client record.
 //! - [`decided`]: transactions whose leftovers any client may repair.
 //! - [`lock`]: which version of a document a reader may see, whether a writer is admitted, how a
 //!   leftover is repaired.

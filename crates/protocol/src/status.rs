@@ -1,4 +1,4 @@
-//! The fate of a transaction, read from the record of the client that runs it.
+//! The outcome of a transaction, read from the record of the client that runs it.
 //!
 //! A record decides: a number in `committed` is committed, a number in `rolled_back` or `killed` is
 //! not, and fencing a record rolls back whatever it has not decided. Numbers leave the two lists

@@ -54,13 +54,13 @@ pub struct Summary {
 #[derive(Default)]
 pub struct Recorder {
     lines: Mutex<Vec<String>>,
-    ends: Mutex<Vec<(Vec<u64>, Fate)>>,
+    ends: Mutex<Vec<(Vec<u64>, Outcome)>>,
     processes: AtomicU64,
     values: AtomicU64,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Fate {
+enum Outcome {
     Committed,
     Refused,
     Unknown,
@@ -79,7 +79,7 @@ impl Recorder {
 
     /// Number of transactions acknowledged so far.
     pub fn committed(&self) -> usize {
-        lock(&self.ends).iter().filter(|(_, fate)| *fate == Fate::Committed).count()
+        lock(&self.ends).iter().filter(|(_, outcome)| *outcome == Outcome::Committed).count()
     }
 
     /// Notes that a transaction begins.
@@ -93,12 +93,12 @@ impl Recorder {
             Op::Append(_, value) => Some(*value),
             Op::Read(..) => None,
         });
-        let (kind, ops, fate) = match end {
-            End::Committed(done) => ("ok", &done[..], Fate::Committed),
-            End::Refused => ("fail", planned, Fate::Refused),
-            End::Unknown => ("info", planned, Fate::Unknown),
+        let (kind, ops, outcome) = match end {
+            End::Committed(done) => ("ok", &done[..], Outcome::Committed),
+            End::Refused => ("fail", planned, Outcome::Refused),
+            End::Unknown => ("info", planned, Outcome::Unknown),
         };
-        lock(&self.ends).push((appended.collect(), fate));
+        lock(&self.ends).push((appended.collect(), outcome));
         self.note(kind, process, ops);
     }
 
@@ -130,12 +130,12 @@ impl Recorder {
         last.values().flatten().for_each(|value| *times.entry(*value).or_default() += 1);
         let times_of = |value: &u64| times.get(value).copied().unwrap_or(0);
         let mut summary = Summary::default();
-        for (values, fate) in lock(&self.ends).iter() {
+        for (values, outcome) in lock(&self.ends).iter() {
             let found: Vec<usize> = values.iter().map(times_of).collect();
-            let (right, what, counted) = match fate {
-                Fate::Committed => (found.iter().all(|n| *n == 1), "acknowledged", &mut summary.committed),
-                Fate::Refused => (found.iter().all(|n| *n == 0), "refused", &mut summary.refused),
-                Fate::Unknown => {
+            let (right, what, counted) = match outcome {
+                Outcome::Committed => (found.iter().all(|n| *n == 1), "acknowledged", &mut summary.committed),
+                Outcome::Refused => (found.iter().all(|n| *n == 0), "refused", &mut summary.refused),
+                Outcome::Unknown => {
                     let whole = found.iter().all(|n| *n == 0) || found.iter().all(|n| *n == 1);
                     (whole, "in doubt", &mut summary.unknown)
                 }

@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::{
     Report,
-    history::{Attempt, Fate, History},
+    history::{Attempt, History, Outcome},
     workload::keys,
     world::World,
 };
@@ -42,8 +42,8 @@ pub(crate) fn check(world: &World<'_>) -> Result<Report, String> {
 fn committed(history: &History) -> Result<BTreeMap<WorkId, &Attempt>, String> {
     let mut committed = BTreeMap::new();
     let mut ids: BTreeMap<usize, WorkId> = BTreeMap::new();
-    let acknowledged = history.attempts.iter().enumerate().filter_map(|(index, attempt)| match attempt.fate {
-        Fate::Committed(tranx) => Some((tranx, index)),
+    let acknowledged = history.attempts.iter().enumerate().filter_map(|(index, attempt)| match attempt.outcome {
+        Outcome::Committed(tranx) => Some((tranx, index)),
         _ => None,
     });
     for (tranx, index) in
@@ -52,7 +52,7 @@ fn committed(history: &History) -> Result<BTreeMap<WorkId, &Attempt>, String> {
         let Some(attempt) = history.attempts.get(index) else {
             return Err(format!("{tranx} wrote a value that nobody put"));
         };
-        if attempt.fate == Fate::Refused {
+        if attempt.outcome == Outcome::Refused {
             return Err(format!("{tranx} is committed, but its client was told that it is not: {attempt:?}"));
         }
         if *ids.entry(index).or_insert(tranx) != tranx {
@@ -165,7 +165,7 @@ fn seen(
 
 /// Each end comes before each later beginning.
 fn add_real_time(history: &History, committed: &BTreeMap<WorkId, &Attempt>, graph: &mut Graph) {
-    let known = |attempt: &Attempt| matches!(attempt.fate, Fate::Committed(_));
+    let known = |attempt: &Attempt| matches!(attempt.outcome, Outcome::Committed(_));
     let mut times: BTreeSet<u64> = committed.values().map(|attempt| attempt.begun_us).collect();
     times.extend(history.snapshots.iter().flat_map(|snapshot| [snapshot.begun_us, snapshot.ended_us]));
     times.extend(committed.values().filter(|attempt| known(attempt)).map(|attempt| attempt.ended_us));
@@ -279,13 +279,13 @@ fn explain(cycle: &[String], committed: &BTreeMap<WorkId, &Attempt>) -> String {
 
 fn report(world: &World<'_>, committed: &BTreeMap<WorkId, &Attempt>) -> Report {
     let attempts = &world.history.attempts;
-    let count = |fate: fn(&Fate) -> bool| attempts.iter().filter(|attempt| fate(&attempt.fate)).count();
-    let unknown_committed = committed.values().filter(|attempt| attempt.fate == Fate::Unknown).count();
+    let count = |outcome: fn(&Outcome) -> bool| attempts.iter().filter(|attempt| outcome(&attempt.outcome)).count();
+    let unknown_committed = committed.values().filter(|attempt| attempt.outcome == Outcome::Unknown).count();
     Report {
-        committed: count(|fate| matches!(fate, Fate::Committed(_))),
-        refused: count(|fate| *fate == Fate::Refused),
+        committed: count(|outcome| matches!(outcome, Outcome::Committed(_))),
+        refused: count(|outcome| *outcome == Outcome::Refused),
         unknown_committed,
-        unknown_aborted: count(|fate| *fate == Fate::Unknown) - unknown_committed,
+        unknown_aborted: count(|outcome| *outcome == Outcome::Unknown) - unknown_committed,
         snapshots: world.history.snapshots.len(),
         crashes: world.crashes,
         events: world.events,

@@ -12,7 +12,7 @@ pub(crate) struct Attempt {
     /// Time at which its answer came.
     pub(crate) ended_us: u64,
     pub(crate) transaction: Transaction,
-    pub(crate) fate: Fate,
+    pub(crate) outcome: Outcome,
 }
 
 /// Item of a key as it was read, and the number of writes that it had seen.
@@ -40,7 +40,7 @@ pub(crate) struct Checked {
 
 /// Outcome of an attempt as its client knows it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Fate {
+pub(crate) enum Outcome {
     /// Not answered, or answered with `Indeterminate`.
     Unknown,
     Committed(WorkId),

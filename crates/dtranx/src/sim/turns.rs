@@ -4,7 +4,7 @@ use rand::RngExt;
 
 use super::{
     client::{Client, MAX_RETRIES, MAX_SENDS, Request},
-    history::{Attempt, Fate, value_of},
+    history::{Attempt, Outcome, value_of},
     workload::Plan,
     world::{Event, Step, World},
 };
@@ -97,7 +97,7 @@ impl World<'_> {
             begun_us: self.now_us,
             ended_us: u64::MAX,
             transaction: Transaction::default(),
-            fate: Fate::Unknown,
+            outcome: Outcome::Unknown,
         };
         self.history.attempts.push(attempt);
         self.go_on(index);
@@ -161,7 +161,7 @@ impl World<'_> {
         let (Request { server: to, client: name, sends, .. }, transaction) = (*request, client.transaction.clone());
         let again = client.again;
         if sends > MAX_SENDS {
-            return self.end(index, Fate::Unknown);
+            return self.end(index, Outcome::Unknown);
         }
         for after_us in self.copies() {
             self.later(after_us, Event::Request { to, client: name, message, transaction: transaction.clone(), again });
@@ -172,9 +172,9 @@ impl World<'_> {
     pub(super) fn answered(&mut self, index: usize, answer: CommitAnswer) {
         let retries = self.clients[index].request.map_or(0, |request| request.retries);
         match answer {
-            CommitAnswer::Committed(tranx) => self.end(index, Fate::Committed(tranx.into())),
-            CommitAnswer::Validated(validation) => self.end(index, Fate::Committed(validation.into())),
-            CommitAnswer::Indeterminate => self.end(index, Fate::Unknown),
+            CommitAnswer::Committed(tranx) => self.end(index, Outcome::Committed(tranx.into())),
+            CommitAnswer::Validated(validation) => self.end(index, Outcome::Committed(validation.into())),
+            CommitAnswer::Indeterminate => self.end(index, Outcome::Unknown),
             CommitAnswer::Refused(refusal) if refusal.advice() == Advice::RetryLater && retries < MAX_RETRIES => {
                 self.say_again(index, None);
                 self.commit(index, retries + 1);
@@ -186,7 +186,7 @@ impl World<'_> {
                     self.say_again(index, kept);
                     self.clients[index].repeats = self.rng.random_ratio(2, 3);
                 }
-                self.end(index, Fate::Refused);
+                self.end(index, Outcome::Refused);
             }
         }
     }
@@ -200,12 +200,12 @@ impl World<'_> {
         self.clients[index].again = Again { waited_ms, keeps, kept: claimed };
     }
 
-    pub(super) fn end(&mut self, index: usize, fate: Fate) {
+    pub(super) fn end(&mut self, index: usize, outcome: Outcome) {
         let client = &mut self.clients[index];
         client.request = None;
         client.turn += 1;
         let attempt = &mut self.history.attempts[client.attempt];
-        attempt.fate = fate;
+        attempt.outcome = outcome;
         attempt.ended_us = self.now_us;
         if self.rng.random_ratio(1, 10)
             && let Some((server, name)) = client.connections.pop_first()

@@ -114,7 +114,7 @@ pub enum Flaw {
 pub struct State {
     /// The documents of the collection.
     pub documents: Documents,
-    /// The fate of each transaction.
+    /// The outcome of each transaction.
     pub statuses: Vec<TxStatus>,
     /// State of each transaction, by its index.
     pub runs: Vec<Run>,

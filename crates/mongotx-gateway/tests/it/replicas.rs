@@ -14,7 +14,7 @@ use std::{
 use bson::{Document, doc};
 use common::commands::{Client, Session, code, documents, has_label, is_ok};
 use futures_util::future::BoxFuture;
-use mongotx::{ClientOptions, Fate, Step, StepHook, TxId};
+use mongotx::{ClientOptions, Outcome, Step, StepHook, TxId};
 use mongotx_gateway::GatewayOptions;
 use testkit::{ReplicaSet, Server};
 use tokio::sync::Semaphore;
@@ -128,8 +128,8 @@ async fn commit_that_is_lost(set: &ReplicaSet) {
     let options = ClientOptions { tx_database: format!("{}_tx", gateway.db), sweep: false, ..ClientOptions::default() };
     let rival = mongotx::Client::connect_with(&set.uri(), options).await.unwrap();
     let client = rival.clients().await.unwrap().pop().unwrap().id;
-    let fate = rival.kill(TxId { client, seq: 1 }).await.unwrap();
-    assert_eq!(is_ok(&told), fate == Fate::Committed, "acknowledged, and lost: {told}, {fate:?}");
+    let outcome = rival.kill(TxId { client, seq: 1 }).await.unwrap();
+    assert_eq!(is_ok(&told), outcome == Outcome::Committed, "acknowledged, and lost: {told}, {outcome:?}");
     let coll = rival.database(&gateway.db).collection::<Document>("c");
     for id in [1, 2] {
         let kept = coll.find_one(doc! {"_id": id}).await.unwrap().unwrap();

@@ -16,7 +16,7 @@ mod relay;
 use std::{error::Error, time::Duration};
 
 use bson::doc;
-use mongotx::{Client, ClientOptions, Collection, ErrorKind, Fate, TxId};
+use mongotx::{Client, ClientOptions, Collection, ErrorKind, Outcome, TxId};
 
 use self::relay::{Loses, Relay};
 
@@ -41,13 +41,13 @@ pub(crate) async fn run_example(uri: &str) -> Result<(), Box<dyn Error>> {
 
     for (number, loses) in [(1, Loses::Answers), (2, Loses::Requests)] {
         let id = commit_in_doubt(uri, loses, number).await?;
-        let fate = outcome(&witness, id).await?;
+        let outcome = outcome(&witness, id).await?;
         let is_there = orders.count_documents(doc! {"_id": number}).await? == 1;
-        println!("the relay lost {loses:?}: transaction {id} is {fate:?}, its order is there: {is_there}");
+        println!("the relay lost {loses:?}: transaction {id} is {outcome:?}, its order is there: {is_there}");
         // Committed: done. RolledBack: nothing of it is there and nothing will be, so it is safe to
         // run it again.
-        assert_eq!(fate == Fate::Committed, is_there);
-        assert_eq!(fate, if loses == Loses::Answers { Fate::Committed } else { Fate::RolledBack });
+        assert_eq!(outcome == Outcome::Committed, is_there);
+        assert_eq!(outcome, if loses == Loses::Answers { Outcome::Committed } else { Outcome::RolledBack });
     }
     witness.shutdown().await?;
     Ok(())
@@ -78,14 +78,14 @@ async fn commit_in_doubt(uri: &str, loses: Loses, number: i32) -> Result<TxId, B
 }
 
 /// The outcome of a transaction that is decided: at the latest when its client's lease has ended.
-async fn outcome(client: &Client, id: TxId) -> Result<Fate, Box<dyn Error>> {
+async fn outcome(client: &Client, id: TxId) -> Result<Outcome, Box<dyn Error>> {
     Ok(tokio::time::timeout(LONGEST, ask_until_decided(client, id)).await??)
 }
 
-async fn ask_until_decided(client: &Client, id: TxId) -> mongotx::Result<Fate> {
+async fn ask_until_decided(client: &Client, id: TxId) -> mongotx::Result<Outcome> {
     loop {
         match client.outcome(id).await? {
-            Fate::Active => tokio::time::sleep(Duration::from_millis(100)).await,
+            Outcome::Active => tokio::time::sleep(Duration::from_millis(100)).await,
             decided => return Ok(decided),
         }
     }

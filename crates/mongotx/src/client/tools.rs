@@ -14,7 +14,7 @@ use crate::{
             checkpoint::Checkpoint,
             sweep::{Cleaned, Swept, any_lock},
         },
-        log::{records::StoredRecord, strangers, txlog::Fate},
+        log::{records::StoredRecord, strangers, txlog::Outcome},
     },
     error::Result,
     options::Namespace,
@@ -95,14 +95,14 @@ impl Client {
     /// # async fn main() -> mongotx::Result<()> {
     /// # testkit::example!(client, accounts);
     /// # accounts.insert_one(&doc! {"_id": 1, "balance": 100}).await?;
-    /// use mongotx::Fate;
+    /// use mongotx::Outcome;
     ///
     /// let mut session = client.session();
     /// session.begin()?;
     /// accounts.update_one(doc! {"_id": 1}, doc! {"$inc": {"balance": 5}}).session(&mut session).await?;
     /// let id = session.id().expect("a transaction that has written has an id");
     ///
-    /// assert_eq!(client.kill(id).await?, Fate::RolledBack); // `Committed` if it is too late
+    /// assert_eq!(client.kill(id).await?, Outcome::RolledBack); // `Committed` if it is too late
     /// assert!(session.commit().await.is_err());
     /// assert_eq!(accounts.find_one(doc! {"_id": 1}).await?, Some(doc! {"_id": 1, "balance": 100}));
     /// # Ok(()) }
@@ -110,14 +110,14 @@ impl Client {
     ///
     /// # Errors
     /// [`ErrorKind::Unavailable`] when the server cannot be reached.
-    pub async fn kill(&self, id: TxId) -> Result<Fate> {
-        let fate = self.core.log.kill(id).await?;
-        if fate == Fate::RolledBack {
+    pub async fn kill(&self, id: TxId) -> Result<Outcome> {
+        let outcome = self.core.log.kill(id).await?;
+        if outcome == Outcome::RolledBack {
             for (ns, at, lock) in self.held_by(id, 1_000).await? {
                 self.core.repairs.clear_locks(&ns, &at, &lock, None).await?;
             }
         }
-        Ok(fate)
+        Ok(outcome)
     }
 
     /// Looks for locks of dead clients in all collections that their records name, and finishes or

@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use bson::{Document, doc};
 use futures_util::TryStreamExt;
-use mongotx::{Client, ClientOptions, Collection, Error, ErrorKind, Fate, Session, Step};
+use mongotx::{Client, ClientOptions, Collection, Error, ErrorKind, Outcome, Session, Step};
 use quiet::Gate;
 use testkit::Server;
 
@@ -190,7 +190,7 @@ async fn a_killed_transaction_is_told_so_by_its_next_statement() {
     let open = open_all(&client, &coll).await;
     let rival = quiet::connect(quiet::options()).await;
     for (_, session) in &open {
-        assert_eq!(rival.kill(session.id().unwrap()).await.unwrap(), Fate::RolledBack);
+        assert_eq!(rival.kill(session.id().unwrap()).await.unwrap(), Outcome::RolledBack);
     }
     take_over(&quiet::through(&rival, &coll)).await;
     all_fail(&coll, open, &[ErrorKind::Expired], &[InsertAnother], true).await;

@@ -9,7 +9,8 @@ use std::{
 
 use bson::{Document, doc};
 use mongotx::{
-    Client, ClientOptions, Collection, ErrorKind, Fate, Isolation, Metrics, Session, Step, StepHook, TransactionOptions,
+    Client, ClientOptions, Collection, ErrorKind, Isolation, Metrics, Outcome, Session, Step, StepHook,
+    TransactionOptions,
 };
 use quiet::{Gate, collection, connect, options, through};
 
@@ -115,7 +116,7 @@ async fn a_transaction_killed_by_a_rival_is_counted_as_expired_and_its_documents
     update(&coll, &mut session, 1).await.unwrap();
     update(&coll, &mut session, 2).await.unwrap();
     let before = events(&client);
-    assert_eq!(rival.kill(session.id().unwrap()).await.unwrap(), Fate::RolledBack);
+    assert_eq!(rival.kill(session.id().unwrap()).await.unwrap(), Outcome::RolledBack);
     assert_eq!((rival.metrics().rolled_back, rival.metrics().rolled_forward), (2, 0));
     assert_eq!(session.commit().await.unwrap_err().kind(), ErrorKind::Expired);
     assert_eq!(events(&client), expect(&before, |m| m.aborts_expired = 1));

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use bson::{Document, doc};
 use mongotx::{
-    Client, ClientId, ClientOptions, Collection, ErrorKind, Fate, Isolation, Session, Step, TransactionOptions, TxId,
+    Client, ClientId, ClientOptions, Collection, ErrorKind, Isolation, Outcome, Session, Step, TransactionOptions, TxId,
 };
 
 use common::{ghost, hooks::Gate, scenario::Scenario, until, world::World};
@@ -40,9 +40,9 @@ impl Scene {
     }
 
     /// The other client gets this answer in the end, and never one that contradicts it.
-    async fn is_told(&self, id: TxId, expected: Fate) {
+    async fn is_told(&self, id: TxId, expected: Outcome) {
         let told = until("a decided outcome", async || {
-            Some(self.other.outcome(id).await.unwrap()).filter(|fate| *fate != Fate::Active)
+            Some(self.other.outcome(id).await.unwrap()).filter(|outcome| *outcome != Outcome::Active)
         })
         .await;
         assert_eq!(told, expected);
@@ -54,14 +54,14 @@ impl Scene {
 async fn committed_is_told_at_once_and_after_shutdown() {
     let scene = Scene::set_up().await;
     let (mut session, id) = scene.open().await;
-    assert_eq!(scene.other.outcome(id).await.unwrap(), Fate::Active);
+    assert_eq!(scene.other.outcome(id).await.unwrap(), Outcome::Active);
     session.commit().await.unwrap();
-    assert_eq!(scene.other.outcome(id).await.unwrap(), Fate::Committed);
-    assert_eq!(scene.client.outcome(id).await.unwrap(), Fate::Committed);
+    assert_eq!(scene.other.outcome(id).await.unwrap(), Outcome::Committed);
+    assert_eq!(scene.client.outcome(id).await.unwrap(), Outcome::Committed);
     scene.client.shutdown().await.unwrap();
     let record = scene.other.clients().await.unwrap().into_iter().find(|record| record.id == id.client).unwrap();
     assert!(record.closed && record.low > id.seq && record.committed.is_empty());
-    assert_eq!(scene.other.outcome(id).await.unwrap(), Fate::Committed);
+    assert_eq!(scene.other.outcome(id).await.unwrap(), Outcome::Committed);
 }
 
 #[tokio::test]
@@ -69,10 +69,10 @@ async fn rolled_back_is_told_and_stays_after_shutdown() {
     let scene = Scene::set_up().await;
     let (mut session, id) = scene.open().await;
     session.rollback().await.unwrap();
-    scene.is_told(id, Fate::RolledBack).await;
+    scene.is_told(id, Outcome::RolledBack).await;
     scene.client.shutdown().await.unwrap();
-    scene.is_told(id, Fate::RolledBack).await;
-    assert_eq!(scene.client.outcome(id).await.unwrap(), Fate::RolledBack);
+    scene.is_told(id, Outcome::RolledBack).await;
+    assert_eq!(scene.client.outcome(id).await.unwrap(), Outcome::RolledBack);
 }
 
 /// The transaction holds read locks, and is decided like any other.
@@ -86,7 +86,7 @@ async fn read_only_repeatable_transaction_is_committed() {
     let id = session.id().unwrap();
     session.commit().await.unwrap();
     scene.client.shutdown().await.unwrap();
-    scene.is_told(id, Fate::Committed).await;
+    scene.is_told(id, Outcome::Committed).await;
 }
 
 #[tokio::test]
@@ -94,12 +94,12 @@ async fn dead_client_decided_or_not_is_told_after_its_lease() {
     let scene = Scene::set_up().await;
     let committed = ghost::unfinished(&scene.world).await;
     let undecided = ghost::undecided(&scene.world).await;
-    assert_eq!(scene.other.outcome(committed).await.unwrap(), Fate::Committed);
-    scene.is_told(undecided, Fate::RolledBack).await;
-    scene.is_told(committed, Fate::Committed).await;
+    assert_eq!(scene.other.outcome(committed).await.unwrap(), Outcome::Committed);
+    scene.is_told(undecided, Outcome::RolledBack).await;
+    scene.is_told(committed, Outcome::Committed).await;
     until("a sweep", async || (scene.other.sweep().await.unwrap().fenced == 0).then_some(())).await;
-    scene.is_told(undecided, Fate::RolledBack).await;
-    scene.is_told(committed, Fate::Committed).await;
+    scene.is_told(undecided, Outcome::RolledBack).await;
+    scene.is_told(committed, Outcome::Committed).await;
     assert_eq!(scene.a.count_documents(doc! {"n": {"$gte": 50}}).await.unwrap(), 0);
 }
 
@@ -107,25 +107,25 @@ async fn dead_client_decided_or_not_is_told_after_its_lease() {
 async fn killed_transaction_cannot_commit_and_a_committed_one_cannot_be_killed() {
     let scene = Scene::set_up().await;
     let (mut session, id) = scene.open().await;
-    assert_eq!(scene.other.kill(id).await.unwrap(), Fate::RolledBack);
+    assert_eq!(scene.other.kill(id).await.unwrap(), Outcome::RolledBack);
     let error = session.commit().await.unwrap_err();
     assert_eq!((error.kind(), error.transaction()), (ErrorKind::Expired, Some(id)));
-    scene.is_told(id, Fate::RolledBack).await;
+    scene.is_told(id, Outcome::RolledBack).await;
     let (mut session, next) = scene.open().await;
     session.commit().await.unwrap();
-    assert_eq!(scene.other.kill(next).await.unwrap(), Fate::Committed);
+    assert_eq!(scene.other.kill(next).await.unwrap(), Outcome::Committed);
     assert_eq!(scene.a.find_one(doc! {"_id": 1}).await.unwrap(), Some(doc! {"_id": 1, "n": 1}));
     scene.client.shutdown().await.unwrap();
-    scene.is_told(id, Fate::RolledBack).await;
-    scene.is_told(next, Fate::Committed).await;
+    scene.is_told(id, Outcome::RolledBack).await;
+    scene.is_told(next, Outcome::Committed).await;
 }
 
 #[tokio::test]
 async fn unknown_and_malformed_ids_are_called_so() {
     let scene = Scene::set_up().await;
     let id = TxId { client: ClientId([7; 12]), seq: 1 };
-    assert_eq!(scene.other.outcome(id).await.unwrap(), Fate::Unknown);
-    assert_eq!(scene.other.kill(id).await.unwrap(), Fate::Unknown);
+    assert_eq!(scene.other.outcome(id).await.unwrap(), Outcome::Unknown);
+    assert_eq!(scene.other.kill(id).await.unwrap(), Outcome::Unknown);
     assert!(scene.other.documents_of(id, 10).await.unwrap().is_empty());
     for text in ["", "1", "07070707070707070707070.1", "070707070707070707070707.", "070707070707070707070707.0"] {
         let error = text.parse::<TxId>().unwrap_err();
@@ -160,11 +160,13 @@ async fn commit_without_an_answer_is_indeterminate_in_time_and_told_later() {
     let error = answer.unwrap_or_else(|_| panic!("no answer after {:?}", begun.elapsed())).unwrap().unwrap_err();
     assert_eq!(error.transaction(), Some(id));
     let other = world.client(1_000).await;
-    let told =
-        until("an outcome", async || Some(other.outcome(id).await.unwrap()).filter(|fate| *fate != Fate::Active)).await;
+    let told = until("an outcome", async || {
+        Some(other.outcome(id).await.unwrap()).filter(|outcome| *outcome != Outcome::Active)
+    })
+    .await;
     assert_eq!(error.kind(), ErrorKind::Indeterminate, "{error}");
     assert!(error.contains_label("UnknownTransactionCommitResult"));
-    let expected = i32::from(told == Fate::Committed);
+    let expected = i32::from(told == Outcome::Committed);
     let read = world.collection(&other, "a").find_one(doc! {"_id": 1}).await.unwrap().unwrap();
     assert_eq!(read.get_i32("n").unwrap(), expected, "{told:?}");
 }

@@ -1,7 +1,7 @@
 //! The first steps of every application: insert, update, read, commit, roll back, conflict.
 
 use bson::{Document, doc};
-use mongotx::{Client, Collection, ErrorKind, Fate, Session};
+use mongotx::{Client, Collection, ErrorKind, Outcome, Session};
 
 async fn connect() -> Client {
     let server = testkit::shared_standalone().await.unwrap();
@@ -40,7 +40,7 @@ async fn commit_makes_all_writes_visible_and_leaves_clean_documents() {
     let after =
         [doc! {"_id": 1, "n": 11, "tags": ["x"]}, doc! {"_id": 2, "n": 2, "tags": ["x"]}, doc! {"_id": 4, "n": 4}];
     assert_eq!(all(&coll).await, after);
-    assert_eq!(client.outcome(id).await.unwrap(), Fate::Committed);
+    assert_eq!(client.outcome(id).await.unwrap(), Outcome::Committed);
     assert!(client.flush(std::time::Duration::from_secs(10)).await);
     assert!(client.locked_documents(coll.namespace(), 10).await.unwrap().is_empty());
     let raw = testkit::shared_standalone().await.unwrap().client().await.unwrap();

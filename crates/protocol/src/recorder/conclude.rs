@@ -136,11 +136,11 @@ impl Recorder {
         self.waiting.clear();
         let open: Vec<Seq> = self.phases.iter().filter(|(_, p)| **p == Phase::Open).map(|(seq, _)| *seq).collect();
         let undecided = |seq: Seq| record.is_none() && under_way.iter().any(|write| write.decides.contains(&seq));
-        let fate = |seq: Seq| match record {
+        let found = |seq: Seq| match record {
             Some(record) if record.committed.contains(&seq) => Phase::Committed,
             _ => Phase::RolledBack,
         };
-        let settle = |seq| if undecided(seq) { Outcome::Indeterminate(seq) } else { self.settle(seq, fate(seq)) };
+        let settle = |seq| if undecided(seq) { Outcome::Indeterminate(seq) } else { self.settle(seq, found(seq)) };
         open.into_iter().map(settle).collect()
     }
 }

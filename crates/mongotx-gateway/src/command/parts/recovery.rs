@@ -10,7 +10,7 @@
 use std::{sync::Arc, time::Duration};
 
 use bson::{Bson, Document, RawDocumentBuf, rawdoc};
-use mongotx::{Client, Fate, TxId};
+use mongotx::{Client, Outcome, TxId};
 use subtle::ConstantTimeEq;
 
 use crate::{
@@ -89,22 +89,22 @@ pub(crate) fn parse_token(token: &Document, seal: &Seal<'_>) -> Answer<Option<Tx
 /// With `UnknownTransactionCommitResult` if the server cannot be reached.
 pub(crate) async fn settle(client: &Client, id: TxId) -> Answer<End> {
     let unknown = |error: mongotx::Error| {
-        Failure::new(codes::NETWORK_TIMEOUT, format!("the fate of {id} cannot be learned: {error}")).unknown_result()
+        Failure::new(codes::NETWORK_TIMEOUT, format!("the outcome of {id} cannot be learned: {error}")).unknown_result()
     };
     for _ in 0..LOOKS {
         match client.outcome(id).await.map_err(unknown)? {
-            Fate::Active => tokio::time::sleep(BETWEEN).await,
+            Outcome::Active => tokio::time::sleep(BETWEEN).await,
             decided => return Ok(end_of(decided)),
         }
     }
     client.kill(id).await.map(end_of).map_err(unknown)
 }
 
-fn end_of(fate: Fate) -> End {
-    match fate {
-        Fate::Committed => End::Committed,
-        Fate::RolledBack => End::Aborted,
-        Fate::Active | Fate::Unknown => End::InDoubt,
+fn end_of(outcome: Outcome) -> End {
+    match outcome {
+        Outcome::Committed => End::Committed,
+        Outcome::RolledBack => End::Aborted,
+        Outcome::Active | Outcome::Unknown => End::InDoubt,
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, net::SocketAddr, time::Duration};
 
-use mongotx::{ClientId, Fate, TxId};
+use mongotx::{ClientId, Outcome, TxId};
 use serde_json::{Value, json};
 use tokio::time::timeout;
 
@@ -49,12 +49,12 @@ pub(super) async fn abort(context: &Context, said: &Value, by: &By) -> Done {
     }
     let id: TxId = text(said, "transaction").and_then(|id| id.parse().ok()).ok_or("there is no such transaction")?;
     tracing::warn!(user = ?by.user, peer = %by.peer, transaction = %id, "an operator rolls a transaction back");
-    let fate = context.client.kill(id).await.map_err(|error| error.to_string())?;
-    let done = match fate {
-        Fate::RolledBack => "It is rolled back.",
-        Fate::Committed => "It is committed, and cannot be rolled back.",
-        Fate::Unknown => "Nothing is stored about it: there is nothing to roll back.",
-        Fate::Active => "It could not be rolled back: too many transactions of its client have been.",
+    let outcome = context.client.kill(id).await.map_err(|error| error.to_string())?;
+    let done = match outcome {
+        Outcome::RolledBack => "It is rolled back.",
+        Outcome::Committed => "It is committed, and cannot be rolled back.",
+        Outcome::Unknown => "Nothing is stored about it: there is nothing to roll back.",
+        Outcome::Active => "It could not be rolled back: too many transactions of its client have been.",
     };
     Ok(json!({"done": done}))
 }
@@ -97,13 +97,13 @@ async fn look(context: &Context, id: ClientId) -> mongotx::Result<Value> {
     }
     let mut told = Vec::new();
     for (id, (written, read)) in held.iter().take(MOST_TRANSACTIONS) {
-        let fate = match context.client.outcome(*id).await? {
-            Fate::Active => "undecided",
-            Fate::Committed => "committed",
-            Fate::RolledBack => "rolled back",
-            Fate::Unknown => "unknown",
+        let outcome = match context.client.outcome(*id).await? {
+            Outcome::Active => "undecided",
+            Outcome::Committed => "committed",
+            Outcome::RolledBack => "rolled back",
+            Outcome::Unknown => "unknown",
         };
-        told.push(json!({"id": id.to_string(), "written": written, "read": read, "fate": fate}));
+        told.push(json!({"id": id.to_string(), "written": written, "read": read, "outcome": outcome}));
     }
     let done = if told.is_empty() { "It holds no document." } else { "" };
     Ok(json!({"done": done, "transactions": told, "more": held.len().saturating_sub(MOST_TRANSACTIONS)}))

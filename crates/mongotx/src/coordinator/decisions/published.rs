@@ -24,7 +24,7 @@ use crate::{
     coordinator::{
         log::{
             strangers,
-            txlog::{Barrier, Fate, Look, Standing, Started, TxLog},
+            txlog::{Barrier, Look, Outcome, Standing, Started, TxLog},
         },
         server::Server,
         stamps::{
@@ -263,23 +263,23 @@ impl TxLog for PublishedLog {
         })
     }
 
-    fn fate(&self, id: TxId) -> BoxFuture<'_, Result<Fate>> {
+    fn outcome(&self, id: TxId) -> BoxFuture<'_, Result<Outcome>> {
         Box::pin(async move {
             Ok(match self.read(&[id]).await?.first() {
-                Some((_, TxStatus::Active)) => Fate::Active,
-                Some((_, TxStatus::Committed)) => Fate::Committed,
-                Some((_, _)) => Fate::RolledBack,
-                None => Fate::Unknown,
+                Some((_, TxStatus::Active)) => Outcome::Active,
+                Some((_, TxStatus::Committed)) => Outcome::Committed,
+                Some((_, _)) => Outcome::RolledBack,
+                None => Outcome::Unknown,
             })
         })
     }
 
-    fn kill(&self, id: TxId) -> BoxFuture<'_, Result<Fate>> {
+    fn kill(&self, id: TxId) -> BoxFuture<'_, Result<Outcome>> {
         Box::pin(async move {
             let active = doc! {"state": "active"};
             self.transition(id, active, doc! {"$set": {"state": "rolledback"}, "$currentDate": {"ts": true}}, true)
                 .await?;
-            self.fate(id).await
+            self.outcome(id).await
         })
     }
 

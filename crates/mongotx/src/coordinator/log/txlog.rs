@@ -27,7 +27,7 @@ pub(crate) struct Started {
 
 /// The outcome of a transaction, as [`crate::Client::outcome`] answers it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Fate {
+pub enum Outcome {
     /// Not decided yet, and the client is alive: ask again.
     Active,
     /// Committed. The answer is durable.
@@ -78,7 +78,7 @@ impl Barrier {
     }
 }
 
-/// The store of the transactions' fates.
+/// The store of the transactions' outcomes.
 pub(crate) trait TxLog: Send + Sync {
     /// A new transaction, able to write to `ns`. `lease_ms`: how long rivals leave it alone without
     /// a sign of life.
@@ -193,10 +193,10 @@ pub(crate) trait TxLog: Send + Sync {
     }
 
     /// The durable truth about one transaction.
-    fn fate(&self, id: TxId) -> BoxFuture<'_, Result<Fate>>;
+    fn outcome(&self, id: TxId) -> BoxFuture<'_, Result<Outcome>>;
 
     /// Rolls back one transaction of any client, if it is not decided.
-    fn kill(&self, id: TxId) -> BoxFuture<'_, Result<Fate>>;
+    fn kill(&self, id: TxId) -> BoxFuture<'_, Result<Outcome>>;
 
     /// Writes what is still to be written and says goodbye.
     fn close(&self) -> BoxFuture<'_, Result<()>>;

@@ -6,7 +6,7 @@ use std::{
 };
 
 use bson::{Bson, Document, doc};
-use mongotx::{Client, ErrorKind, Fate, TransactionOptions, TxId};
+use mongotx::{Client, ErrorKind, Outcome, TransactionOptions, TxId};
 
 use super::{
     scenario::{End, Scenario, Told},
@@ -51,7 +51,7 @@ impl Case<'_> {
         let state = self.world.state(&one).await;
         self.check_atomic(&state);
         assert_eq!(self.world.state_by_id(&other).await, state, "{}: two clients see the same", self.name);
-        let fate = self.check_outcome(&one, &state).await;
+        let outcome = self.check_outcome(&one, &state).await;
         self.check_live(&other).await;
         assert_eq!(self.world.state(&one).await, state, "{}: P1, for ever", self.name);
         one.shutdown().await.unwrap();
@@ -59,8 +59,8 @@ impl Case<'_> {
         self.check_clean().await;
         let last = self.world.client(1_000).await;
         assert_eq!(self.world.state(&last).await, state, "{}: P1, after the sweep", self.name);
-        if let (Some(id), Some(fate)) = (self.report.id(), fate) {
-            assert_eq!(last.outcome(id).await.unwrap(), fate, "{}: P9, asked again", self.name);
+        if let (Some(id), Some(outcome)) = (self.report.id(), outcome) {
+            assert_eq!(last.outcome(id).await.unwrap(), outcome, "{}: P9, asked again", self.name);
         }
     }
 
@@ -77,20 +77,21 @@ impl Case<'_> {
     }
 
     /// P9: the outcome by id agrees with the documents, once the lease has ended.
-    async fn check_outcome(&self, client: &Client, state: &State) -> Option<Fate> {
+    async fn check_outcome(&self, client: &Client, state: &State) -> Option<Outcome> {
         let id = self.report.id()?;
-        let fate =
-            until("an outcome", async || Some(client.outcome(id).await.unwrap()).filter(|fate| *fate != Fate::Active))
-                .await;
+        let outcome = until("an outcome", async || {
+            Some(client.outcome(id).await.unwrap()).filter(|outcome| *outcome != Outcome::Active)
+        })
+        .await;
         let committed = *state == self.scenario.after() && self.scenario != Scenario::Rollback;
-        match fate {
-            Fate::Committed => assert!(committed, "{}: P9: {state:?}", self.name),
-            _ => assert!(!committed, "{}: P9: {fate:?}, {state:?}", self.name),
+        match outcome {
+            Outcome::Committed => assert!(committed, "{}: P9: {state:?}", self.name),
+            _ => assert!(!committed, "{}: P9: {outcome:?}, {state:?}", self.name),
         }
         if self.report.end() == Some(End::Committed) {
-            assert_eq!(fate, Fate::Committed, "{}: P9", self.name);
+            assert_eq!(outcome, Outcome::Committed, "{}: P9", self.name);
         }
-        Some(fate)
+        Some(outcome)
     }
 
     /// P10: a rival gets at every document, at the latest when the lease ends.

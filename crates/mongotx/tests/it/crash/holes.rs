@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use bson::{Document, doc};
-use mongotx::{Client, ClientOptions, Collection, ErrorKind, Fate, Isolation, Session, TransactionOptions};
+use mongotx::{Client, ClientOptions, Collection, ErrorKind, Isolation, Outcome, Session, TransactionOptions};
 use testkit::Server;
 
 use crate::common::{until, world::World};
@@ -71,7 +71,7 @@ async fn killed_between_two_prepared_writes_commits_without_a_hole() {
     let error = done.unwrap_err();
     assert!(matches!(error.kind(), ErrorKind::Expired | ErrorKind::Unavailable), "{error}");
     assert_eq!(scene.numbers().await, (0, 0));
-    assert_ne!(scene.client.outcome(id).await.unwrap(), Fate::Committed);
+    assert_ne!(scene.client.outcome(id).await.unwrap(), Outcome::Committed);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -161,7 +161,7 @@ async fn killed_after_finishing_owner_does_not_roll_back_what_came_back() {
         let all = scene.a.find(doc! {"n": round}).await.unwrap().try_collect().await.unwrap();
         assert_eq!(all.len(), 2, "the owner, by query");
         assert_eq!(scene.numbers().await, (round, round));
-        assert_eq!(scene.client.outcome(id).await.unwrap(), Fate::Committed);
+        assert_eq!(scene.client.outcome(id).await.unwrap(), Outcome::Committed);
         // Whatever became of it.
         drop(next.rollback().await);
     }

@@ -2,7 +2,7 @@
 //! during them, and before their answer.
 
 use bson::{Document, doc};
-use mongotx::{Client, Collection, ErrorKind, Fate, Result, Session, TxId};
+use mongotx::{Client, Collection, ErrorKind, Outcome, Result, Session, TxId};
 use tokio::task::JoinHandle;
 
 use super::{LIMIT, behind_proxy, proxy::Proxy};
@@ -44,12 +44,12 @@ impl Scene {
         (id, commit)
     }
 
-    /// The stored `n`, the `n` that every client reads, and the transaction's fate are these.
-    async fn assert_told(&self, id: TxId, fate: Fate, n: i32) {
+    /// The stored `n`, the `n` that every client reads, and the transaction's outcome are these.
+    async fn assert_told(&self, id: TxId, outcome: Outcome, n: i32) {
         assert!(self.client.flush(LIMIT).await);
         let plain = self.world.client(5_000).await;
         for client in [&self.client, &plain] {
-            assert_eq!(client.outcome(id).await.unwrap(), fate);
+            assert_eq!(client.outcome(id).await.unwrap(), outcome);
             let seen = self.world.collection(client, "a").find_one(doc! {"_id": 1}).await.unwrap();
             assert_eq!(seen, Some(doc! {"_id": 1, "n": n}));
         }
@@ -67,7 +67,7 @@ async fn decision_that_arrives_after_it_was_given_up_decides_nothing() {
     let error = tokio::time::timeout(LIMIT, commit).await.unwrap().unwrap().unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Expired, "{error}");
     scene.proxy.deliver().await;
-    scene.assert_told(id, Fate::RolledBack, 1).await;
+    scene.assert_told(id, Outcome::RolledBack, 1).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -76,7 +76,7 @@ async fn decision_whose_answer_is_lost_is_found_in_the_record() {
     let (id, commit) = scene.deciding().await;
     scene.proxy.deliver_and_lose_the_answer().await;
     tokio::time::timeout(LIMIT, commit).await.unwrap().unwrap().unwrap();
-    scene.assert_told(id, Fate::Committed, 2).await;
+    scene.assert_told(id, Outcome::Committed, 2).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -87,5 +87,5 @@ async fn decision_is_not_sent_over_another_connection_than_its_own() {
     scene.proxy.break_connections().await;
     let error = session.commit().await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Expired, "{error}");
-    scene.assert_told(id, Fate::RolledBack, 1).await;
+    scene.assert_told(id, Outcome::RolledBack, 1).await;
 }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use bson::doc;
-use mongotx::{ErrorKind, Fate, Isolation, Step, TransactionOptions};
+use mongotx::{ErrorKind, Isolation, Outcome, Step, TransactionOptions};
 
 use crate::common::{hooks::Gate, until, world::World};
 use crate::limits::Scene;
@@ -35,7 +35,7 @@ async fn session_dropped_in_a_transaction_rolls_back() {
     assert_eq!(scene.seen(1).await, Some(doc! {"_id": 1, "n": 0}));
     assert_eq!(scene.seen(9).await, None);
     scene.client.shutdown().await.unwrap();
-    assert_eq!(scene.client.outcome(id).await.unwrap(), Fate::RolledBack);
+    assert_eq!(scene.client.outcome(id).await.unwrap(), Outcome::RolledBack);
 }
 
 /// The future of a write is dropped before it was sent and after it was answered: it cannot be
@@ -153,10 +153,10 @@ async fn commit_dropped_half_way_is_decided_and_finished_all_the_same() {
         drop(session);
         gate.open();
         let told = until("an outcome", async || {
-            Some(scene.client.outcome(id).await.unwrap()).filter(|fate| *fate != Fate::Active)
+            Some(scene.client.outcome(id).await.unwrap()).filter(|outcome| *outcome != Outcome::Active)
         })
         .await;
-        assert_eq!(told, Fate::Committed, "{step:?}: nothing stood in its way");
+        assert_eq!(told, Outcome::Committed, "{step:?}: nothing stood in its way");
         assert_eq!(scene.seen(1).await, Some(doc! {"_id": 1, "n": 1}));
         scene.assert_clean("a dropped commit").await;
         scene.client.shutdown().await.unwrap();

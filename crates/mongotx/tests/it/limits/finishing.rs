@@ -1,7 +1,7 @@
 //! A committed transaction that the server lets no client finish.
 
 use bson::{Document, doc};
-use mongotx::{Client, Collection, Fate, Step};
+use mongotx::{Client, Collection, Outcome, Step};
 
 use crate::common::{hooks::Gate, until, verify::is_clean, world::World};
 
@@ -51,6 +51,6 @@ async fn one_that_cannot_be_finished_does_not_hold_up_the_others() {
     .await;
     assert_eq!(theirs.find_one(doc! {"_id": 1}).await.unwrap(), Some(doc! {"_id": 1, "u": 3}));
     for id in others.into_iter().chain([refused]) {
-        assert_eq!(other.outcome(id).await.unwrap(), Fate::Committed);
+        assert_eq!(other.outcome(id).await.unwrap(), Outcome::Committed);
     }
 }

@@ -4,7 +4,7 @@
 use std::time::{Duration, Instant};
 
 use bson::doc;
-use mongotx::{Client, ClientOptions, ErrorKind, Fate};
+use mongotx::{Client, ClientOptions, ErrorKind, Outcome};
 use testkit::Server;
 
 use crate::common::{LIMIT, until, world::World};
@@ -56,7 +56,7 @@ async fn server_that_dies_in_a_transaction_is_unavailable_and_labelled() {
     server.restart().await.unwrap();
     assert_eq!(scene.seen(1).await, Some(doc! {"_id": 1, "n": 0}));
     let told = until("the client finds the server again", async || scene.client.outcome(id).await.ok()).await;
-    assert_ne!(told, Fate::Committed);
+    assert_ne!(told, Outcome::Committed);
     // The same client goes on.
     let mut session = scene.client.session();
     session
@@ -87,10 +87,11 @@ async fn commit_while_the_server_is_away_ends_in_time() {
     let error = tokio::time::timeout(LIMIT, session.commit()).await.expect("a bounded wait").unwrap_err();
     assert!(matches!(error.kind(), ErrorKind::Expired | ErrorKind::Unavailable | ErrorKind::Indeterminate), "{error}");
     server.restart().await.unwrap();
-    let told =
-        until("an outcome", async || Some(scene.client.outcome(id).await.ok()?).filter(|fate| *fate != Fate::Active))
-            .await;
-    assert_ne!(told, Fate::Committed, "{error}");
+    let told = until("an outcome", async || {
+        Some(scene.client.outcome(id).await.ok()?).filter(|outcome| *outcome != Outcome::Active)
+    })
+    .await;
+    assert_ne!(told, Outcome::Committed, "{error}");
     assert_eq!(scene.seen(1).await, Some(doc! {"_id": 1, "n": 0}));
     until("everything is closed", async || {
         scene.client.sweep().await.ok()?;
@@ -129,5 +130,5 @@ async fn committed_before_a_long_absence_is_finished_and_the_record_closes() {
         scene.client.clients().await.unwrap().iter().all(|record| record.closed).then_some(())
     })
     .await;
-    assert_eq!(scene.client.outcome(id).await.unwrap(), Fate::Committed);
+    assert_eq!(scene.client.outcome(id).await.unwrap(), Outcome::Committed);
 }

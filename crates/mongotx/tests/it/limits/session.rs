@@ -1,7 +1,7 @@
 //! Calls in the wrong order: begin twice, commit nothing, go on after an error.
 
 use bson::doc;
-use mongotx::{Error, ErrorKind, Fate};
+use mongotx::{Error, ErrorKind, Outcome};
 
 use crate::limits::Scene;
 
@@ -68,7 +68,7 @@ async fn everything_after_a_conflict_is_closed_until_begin() {
     second.commit().await.unwrap();
     assert_eq!(scene.seen(1).await, Some(doc! {"_id": 1, "n": 2}));
     assert_eq!(scene.seen(2).await, Some(doc! {"_id": 2, "n": 10}));
-    assert_ne!(scene.client.outcome(id).await.unwrap(), Fate::Committed);
+    assert_ne!(scene.client.outcome(id).await.unwrap(), Outcome::Committed);
 }
 
 #[tokio::test]

@@ -16,7 +16,7 @@ use std::{
 };
 
 use bson::{Bson, Document, doc};
-use mongotx::{Client, Collection, ErrorKind, Fate, Result, TransactionOptions, TxId};
+use mongotx::{Client, Collection, ErrorKind, Outcome, Result, TransactionOptions, TxId};
 
 use testkit::Server;
 
@@ -160,7 +160,7 @@ async fn transfers_are_all_or_nothing_whatever_happens_to_the_members() {
 
 async fn check(world: &World, told: &[Told]) {
     let client = world.client(1_000).await;
-    let fates = fates(&client, told).await;
+    let outcomes = outcomes(&client, told).await;
     let coll = world.collection(&client, "accounts");
     // P10.
     let options = TransactionOptions { lock_wait: Duration::from_secs(60), ..TransactionOptions::default() };
@@ -170,7 +170,7 @@ async fn check(world: &World, told: &[Told]) {
     assert_eq!(all.matched_count, ACCOUNTS as u64);
     session.commit().await.unwrap();
     let accounts: Vec<Document> = coll.find(doc! {}).await.unwrap().try_collect().await.unwrap();
-    check_lists(&accounts, told, &fates);
+    check_lists(&accounts, told, &outcomes);
     client.shutdown().await.unwrap();
     // P7.
     let sweeper = world.client(1_000).await;
@@ -187,17 +187,18 @@ async fn check(world: &World, told: &[Told]) {
 }
 
 /// P9: outcomes that can be looked up later.
-async fn fates(client: &Client, told: &[Told]) -> BTreeMap<i32, Fate> {
-    let mut fates = BTreeMap::new();
+async fn outcomes(client: &Client, told: &[Told]) -> BTreeMap<i32, Outcome> {
+    let mut outcomes = BTreeMap::new();
     for one in told {
         let Some(id) = one.id else { continue };
-        let fate = until("an outcome", async || client.outcome(id).await.ok().filter(|fate| *fate != Fate::Active));
-        fates.insert(one.transfer, fate.await);
+        let outcome =
+            until("an outcome", async || client.outcome(id).await.ok().filter(|outcome| *outcome != Outcome::Active));
+        outcomes.insert(one.transfer, outcome.await);
     }
-    fates
+    outcomes
 }
 
-fn check_lists(accounts: &[Document], told: &[Told], fates: &BTreeMap<i32, Fate>) {
+fn check_lists(accounts: &[Document], told: &[Told], outcomes: &BTreeMap<i32, Outcome>) {
     let logs: BTreeMap<i32, Vec<i32>> =
         accounts.iter().map(|account| (account.get_i32("_id").unwrap(), log_of(account))).collect();
     let sum: i32 = accounts.iter().map(|account| account.get_i32("n").unwrap()).sum();
@@ -214,8 +215,8 @@ fn check_lists(accounts: &[Document], told: &[Told], fates: &BTreeMap<i32, Fate>
             Err(error) if error.kind() == ErrorKind::Indeterminate => {}
             Err(error) => assert!(!whole, "P9: transfer {transfer} was refused: {error}"),
         }
-        match fates.get(transfer) {
-            Some(Fate::Committed) => assert!(whole, "P9: transfer {transfer} is committed"),
+        match outcomes.get(transfer) {
+            Some(Outcome::Committed) => assert!(whole, "P9: transfer {transfer} is committed"),
             Some(_) => assert!(!whole, "P9: transfer {transfer} is not committed"),
             None => assert!(!whole, "transfer {transfer} had no number"),
         }

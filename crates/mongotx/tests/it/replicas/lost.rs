@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use bson::{Document, doc};
 use futures_util::future::BoxFuture;
-use mongotx::{Client, Collection, Concern, ErrorKind, Fate, Step, StepHook, TransactionOptions};
+use mongotx::{Client, Collection, Concern, ErrorKind, Outcome, Step, StepHook, TransactionOptions};
 
 use testkit::Server;
 
@@ -87,9 +87,9 @@ async fn decision_that_is_lost(concern: Concern) {
     // The owner reads from the new primary, and may send it the decision again.
     let told = commit.await.unwrap();
     let other = world.client(1_000).await;
-    let fate = until("a fate", async || other.kill(id).await.ok()).await;
-    assert_eq!(told.is_ok(), fate == Fate::Committed, "{concern:?}: P9: told {told:?}, and it is {fate:?}");
-    let expected = if fate == Fate::Committed { [1, 1] } else { [0, 0] };
+    let outcome = until("a outcome", async || other.kill(id).await.ok()).await;
+    assert_eq!(told.is_ok(), outcome == Outcome::Committed, "{concern:?}: P9: told {told:?}, and it is {outcome:?}");
+    let expected = if outcome == Outcome::Committed { [1, 1] } else { [0, 0] };
     assert_eq!(seen(&world).await, expected, "{concern:?}: P1, P3: told {told:?}");
     world.drop().await;
 }

@@ -5,7 +5,7 @@
 use std::time::Duration;
 
 use bson::{Document, doc};
-use mongotx::{Client, ErrorKind, Fate, Result, Step, TxId};
+use mongotx::{Client, ErrorKind, Outcome, Result, Step, TxId};
 use testkit::Server;
 
 use super::{set, until_steps_down};
@@ -83,14 +83,14 @@ async fn stopped(still: Still) {
     let (id, told) = tokio::time::timeout(LIMIT, commit).await.expect("the transaction ends").unwrap();
     until_steps_down(old).await;
     set.heal().await;
-    let fate = until("a fate", async || rival.kill(id.unwrap()).await.ok()).await;
+    let outcome = until("a outcome", async || rival.kill(id.unwrap()).await.ok()).await;
     match &told {
-        Ok(()) => assert_eq!(fate, Fate::Committed, "P9: acknowledged"),
+        Ok(()) => assert_eq!(outcome, Outcome::Committed, "P9: acknowledged"),
         Err(error) if error.kind() == ErrorKind::Indeterminate => {}
-        Err(error) => assert_ne!(fate, Fate::Committed, "P9: refused: {error}"),
+        Err(error) => assert_ne!(outcome, Outcome::Committed, "P9: refused: {error}"),
     }
-    let (n, third) = (i32::from(fate == Fate::Committed), i32::from(still == Still::WhileOthersCommit));
-    assert_eq!(seen(&world, &rival).await, [n, n, third], "P1, P3: told {told:?}, and it is {fate:?}");
+    let (n, third) = (i32::from(outcome == Outcome::Committed), i32::from(still == Still::WhileOthersCommit));
+    assert_eq!(seen(&world, &rival).await, [n, n, third], "P1, P3: told {told:?}, and it is {outcome:?}");
     // P10: no lock is in any client's way.
     let all = world.collection(&rival, "a");
     let added = until("the locks to go", async || all.update_many(doc! {}, doc! {"$inc": {"n": 1}}).await.ok()).await;

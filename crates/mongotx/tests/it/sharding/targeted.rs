@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use bson::{Document, doc};
-use mongotx::{Client, ClientOptions, Fate, Isolation, Session, Step, TransactionOptions, WriteModel};
+use mongotx::{Client, ClientOptions, Isolation, Outcome, Session, Step, TransactionOptions, WriteModel};
 
 use crate::sharding::{
     place::{Gate, LIMIT, Place, at, begin, document, one},
@@ -230,7 +230,7 @@ async fn killing_is_targeted() {
     let mut session = begin(&client);
     write_everything(&place, &client, &mut session).await;
     let wire = Wire::tap(&place.db).await;
-    assert_eq!(rival.kill(session.id().unwrap()).await.unwrap(), Fate::RolledBack);
+    assert_eq!(rival.kill(session.id().unwrap()).await.unwrap(), Outcome::RolledBack);
     let counts = wire.targeted().await;
     assert!(counts["update _xTxId"] >= 5 && counts["remove _xTxId"] >= 3, "{counts:?}");
     assert_eq!(place.clean().await, untouched());

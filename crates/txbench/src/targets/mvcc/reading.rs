@@ -23,7 +23,7 @@ use super::{
     format::{GONE, Key, LOCK, Lock, Version},
     names::{self, ById},
     store::{READ_LIMIT, Store},
-    visible::{Fate, Fates, Viewer, is_same},
+    visible::{Outcome, Outcomes, Viewer, is_same},
     work::Work,
 };
 use crate::{
@@ -86,9 +86,9 @@ impl Reader<'_> {
         }
         let mut most = if find.limit == 0 { 0 } else { i64::from(find.limit) * 2 + 4 };
         loop {
-            let (round, fates) = self.settle(|| self.search(&search, most)).await?;
+            let (round, outcomes) = self.settle(|| self.search(&search, most)).await?;
             let more = round.more;
-            let mut found = self.decide(&search, round, &fates).await?;
+            let mut found = self.decide(&search, round, &outcomes).await?;
             if !more || found.len() >= find.limit as usize {
                 limit(&mut found, find.limit);
                 return Ok(found);
@@ -102,54 +102,54 @@ impl Reader<'_> {
     /// # Errors
     /// A conflict for a writer, where a rival holds one of them.
     pub(super) async fn latest(&self, keys: &[Bson], projection: &Document) -> OpResult<HashMap<Key, Version>> {
-        let (round, fates) = self.settle(|| self.of_keys(keys, projection)).await?;
-        if self.viewer.writes && round.found.iter().any(|version| self.viewer.is_locked(version, &fates)) {
+        let (round, outcomes) = self.settle(|| self.of_keys(keys, projection)).await?;
+        if self.viewer.writes && round.found.iter().any(|version| self.viewer.is_locked(version, &outcomes)) {
             return Err(OpError::Conflict("locked"));
         }
-        let latest = self.viewer.latest(round.found.iter(), &fates);
+        let latest = self.viewer.latest(round.found.iter(), &outcomes);
         Ok(latest.into_iter().map(|(key, version)| (key, version.clone())).collect())
     }
 
     // Step 3.
-    async fn settle<F: Future<Output = OpResult<Round>>>(&self, read: impl Fn() -> F) -> OpResult<(Round, Fates)> {
-        let mut fates = Fates::new();
+    async fn settle<F: Future<Output = OpResult<Round>>>(&self, read: impl Fn() -> F) -> OpResult<(Round, Outcomes)> {
+        let mut outcomes = Outcomes::new();
         for _ in 0..ROUNDS {
-            self.store.add_committed(&mut fates);
-            let mine: HashSet<ObjectId> = fates.keys().copied().collect();
+            self.store.add_committed(&mut outcomes);
+            let mine: HashSet<ObjectId> = outcomes.keys().copied().collect();
             let round = read().await?;
             let mut unknown: HashMap<ObjectId, Lock> = HashMap::new();
-            for lock in round.all().filter_map(|version| self.viewer.unknown(version, &fates)) {
+            for lock in round.all().filter_map(|version| self.viewer.unknown(version, &outcomes)) {
                 unknown.insert(lock.tx, lock.clone());
             }
             let asked: Vec<Lock> = unknown.into_values().collect();
             if !asked.is_empty() {
-                self.store.ask(&asked, &mut fates).await?;
+                self.store.ask(&asked, &mut outcomes).await?;
             }
-            if asked.iter().all(|lock| fates.get(&lock.tx) == Some(&Fate::Pending)) {
-                self.clean(&round, &fates).await?;
-                return Ok((round, fates));
+            if asked.iter().all(|lock| outcomes.get(&lock.tx) == Some(&Outcome::Pending)) {
+                self.clean(&round, &outcomes).await?;
+                return Ok((round, outcomes));
             }
-            self.help(&round, &fates, &mine).await;
+            self.help(&round, &outcomes, &mine).await;
             // A rival that is at work may be done when the next round comes.
-            fates.retain(|_, fate| *fate != Fate::Pending);
+            outcomes.retain(|_, outcome| *outcome != Outcome::Pending);
         }
         Err(OpError::Conflict("locked"))
     }
 
     /// Hands the locks of transactions that others have committed to the finisher: their own
     /// clients may be dead.
-    async fn help(&self, round: &Round, fates: &Fates, mine: &HashSet<ObjectId>) {
+    async fn help(&self, round: &Round, outcomes: &Outcomes, mine: &HashSet<ObjectId>) {
         for version in &round.found {
             let Some(lock) = &version.lock else { continue };
-            if fates.get(&lock.tx) == Some(&Fate::Committed) && !mine.contains(&lock.tx) {
+            if outcomes.get(&lock.tx) == Some(&Outcome::Committed) && !mine.contains(&lock.tx) {
                 self.store.finish(Work::Met((self.viewer.collection.to_owned(), version.id.clone()))).await;
             }
         }
     }
 
     /// Removes what transactions that were rolled back have left.
-    async fn clean(&self, round: &Round, fates: &Fates) -> OpResult<()> {
-        for version in round.all().filter(|version| self.viewer.is_stale(version, fates)) {
+    async fn clean(&self, round: &Round, outcomes: &Outcomes) -> OpResult<()> {
+        for version in round.all().filter(|version| self.viewer.is_stale(version, outcomes)) {
             self.store.remove_stale(self.viewer.collection, version).await?;
         }
         Ok(())
@@ -198,18 +198,18 @@ impl Reader<'_> {
 
     /// Keeps the versions that this reader sees, and looks at those that it would see and were not
     /// found.
-    async fn decide(&self, search: &Search<'_>, mut round: Round, fates: &Fates) -> OpResult<Vec<Version>> {
+    async fn decide(&self, search: &Search<'_>, mut round: Round, outcomes: &Outcomes) -> OpResult<Vec<Version>> {
         let found = mem::take(&mut round.found);
         if round.history.is_none() {
             round.found = found.clone();
         }
-        let latest = self.viewer.latest(round.telling(), fates);
+        let latest = self.viewer.latest(round.telling(), outcomes);
         let mut owed: HashMap<Key, Bson> = HashMap::new();
         let mut seen: Vec<Version> = Vec::new();
         for version in found {
             let key = Key::of(&version.id.key);
             match latest.get(&key) {
-                Some(latest) if is_same(&latest.id, &version.id) && self.viewer.sees(&version, fates) => {
+                Some(latest) if is_same(&latest.id, &version.id) && self.viewer.sees(&version, outcomes) => {
                     seen.push(version);
                 }
                 Some(latest) => drop(owed.insert(key, latest.id.bson())),

@@ -18,7 +18,7 @@ use tokio::sync::mpsc::Sender;
 
 use super::{
     format::{DONE, LOCK_TX, Lock, SINCE, Version},
-    visible::{Fate, Fates},
+    visible::{Outcome, Outcomes},
     work::Work,
 };
 use crate::{
@@ -76,9 +76,9 @@ impl Store {
     }
 
     /// Adds what this process itself has committed so far to what is known.
-    pub(super) fn add_committed(&self, fates: &mut Fates) {
+    pub(super) fn add_committed(&self, outcomes: &mut Outcomes) {
         let committed = self.committed.lock().unwrap_or_else(PoisonError::into_inner);
-        fates.extend(committed.iter().map(|tx| (*tx, Fate::Committed)));
+        outcomes.extend(committed.iter().map(|tx| (*tx, Outcome::Committed)));
     }
 
     /// Hands over work that need not be waited for; waits where the finisher is behind by as much
@@ -93,7 +93,7 @@ impl Store {
     /// these are in.
     ///
     /// A transaction whose time is up is rolled back.
-    pub(super) async fn ask(&self, locks: &[Lock], fates: &mut Fates) -> OpResult<()> {
+    pub(super) async fn ask(&self, locks: &[Lock], outcomes: &mut Outcomes) -> OpResult<()> {
         let mut by_collection: HashMap<&str, Vec<&Lock>> = HashMap::new();
         for lock in locks {
             by_collection.entry(&lock.primary.collection).or_default().push(lock);
@@ -105,31 +105,31 @@ impl Store {
             let find = primaries.find(doc! {"_id": {"$in": ids}}).projection(wanted);
             let found: Vec<Document> = find.await.map_err(failed)?.try_collect().await.map_err(failed)?;
             for lock in locks {
-                if let Some(fate) = self.fate(collection, lock, &found).await? {
-                    fates.insert(lock.tx, fate);
+                if let Some(outcome) = self.outcome(collection, lock, &found).await? {
+                    outcomes.insert(lock.tx, outcome);
                 }
             }
         }
         Ok(())
     }
 
-    /// The fate of a lock's transaction, given primaries; `None` where it has just been decided
+    /// The outcome of a lock's transaction, given primaries; `None` where it has just been decided
     /// otherwise.
-    async fn fate(&self, collection: &str, lock: &Lock, primaries: &[Document]) -> OpResult<Option<Fate>> {
+    async fn outcome(&self, collection: &str, lock: &Lock, primaries: &[Document]) -> OpResult<Option<Outcome>> {
         let locks = |primary: &Document| {
             primary.get_document("_lock").and_then(|held| held.get_object_id("tx")).is_ok_and(|tx| tx == lock.tx)
         };
         let is_done = |primary: &Document| primary.get_object_id(DONE).is_ok_and(|tx| tx == lock.tx);
         if primaries.iter().any(is_done) {
-            return Ok(Some(Fate::Committed));
+            return Ok(Some(Outcome::Committed));
         }
-        let Some(primary) = primaries.iter().find(|primary| locks(primary)) else { return Ok(Some(Fate::Gone)) };
+        let Some(primary) = primaries.iter().find(|primary| locks(primary)) else { return Ok(Some(Outcome::Gone)) };
         if !primary.get_bool("expired").unwrap_or(false) {
-            return Ok(Some(Fate::Pending));
+            return Ok(Some(Outcome::Pending));
         }
         let filter = doc! {"_id": lock.primary.id.bson(), LOCK_TX: lock.tx, "$expr": is_expired()};
         let removed = self.collection(collection).delete_one(filter).write_concern(not_durable()).await;
-        Ok((removed.map_err(failed)?.deleted_count == 1).then_some(Fate::Gone))
+        Ok((removed.map_err(failed)?.deleted_count == 1).then_some(Outcome::Gone))
     }
 
     /// Removes a version of a transaction that was rolled back.

@@ -10,7 +10,7 @@ use super::format::{Key, Lock, Version, VersionId};
 /// Outcome of a transaction, found out before the versions were read that it is used for: committed
 /// versions do not change any more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Fate {
+pub(super) enum Outcome {
     /// The transaction is committed.
     Committed,
     /// Not decided, and still within its time.
@@ -20,7 +20,7 @@ pub(super) enum Fate {
 }
 
 /// Outcomes of transactions, by their ids.
-pub(super) type Fates = HashMap<ObjectId, Fate>;
+pub(super) type Outcomes = HashMap<ObjectId, Outcome>;
 
 /// The reader of a version.
 #[derive(Clone, Copy, Debug)]
@@ -40,35 +40,36 @@ impl Viewer<'_> {
     }
 
     /// The lock on this version whose outcome must be read before the version can be judged.
-    pub(super) fn unknown<'v>(&self, version: &'v Version, fates: &Fates) -> Option<&'v Lock> {
+    pub(super) fn unknown<'v>(&self, version: &'v Version, outcomes: &Outcomes) -> Option<&'v Lock> {
         let lock = self.rival(version)?;
         let told = !self.writes && lock.decides(self.collection, &version.id);
-        (!told && !fates.contains_key(&lock.tx)).then_some(lock)
+        (!told && !outcomes.contains_key(&lock.tx)).then_some(lock)
     }
 
     /// Returns true if the version is one that this viewer may see: its own or a committed one.
-    pub(super) fn sees(&self, version: &Version, fates: &Fates) -> bool {
-        self.rival(version).is_none_or(|lock| fates.get(&lock.tx) == Some(&Fate::Committed))
+    pub(super) fn sees(&self, version: &Version, outcomes: &Outcomes) -> bool {
+        self.rival(version).is_none_or(|lock| outcomes.get(&lock.tx) == Some(&Outcome::Committed))
     }
 
     /// Returns true if a rival that is not decided holds the document.
-    pub(super) fn is_locked(&self, version: &Version, fates: &Fates) -> bool {
-        self.rival(version).is_some_and(|lock| fates.get(&lock.tx).is_none_or(|fate| *fate == Fate::Pending))
+    pub(super) fn is_locked(&self, version: &Version, outcomes: &Outcomes) -> bool {
+        self.rival(version)
+            .is_some_and(|lock| outcomes.get(&lock.tx).is_none_or(|outcome| *outcome == Outcome::Pending))
     }
 
     /// Returns true if the version belongs to a transaction that was rolled back.
-    pub(super) fn is_stale(&self, version: &Version, fates: &Fates) -> bool {
-        self.rival(version).is_some_and(|lock| fates.get(&lock.tx) == Some(&Fate::Gone))
+    pub(super) fn is_stale(&self, version: &Version, outcomes: &Outcomes) -> bool {
+        self.rival(version).is_some_and(|lock| outcomes.get(&lock.tx) == Some(&Outcome::Gone))
     }
 
     /// The version of each document that this viewer sees, of those that were found.
     pub(super) fn latest<'v>(
         &self,
         versions: impl Iterator<Item = &'v Version>,
-        fates: &Fates,
+        outcomes: &Outcomes,
     ) -> HashMap<Key, &'v Version> {
         let mut latest: HashMap<Key, &Version> = HashMap::new();
-        for version in versions.filter(|version| self.sees(version, fates)) {
+        for version in versions.filter(|version| self.sees(version, outcomes)) {
             let seen = latest.entry(Key::of(&version.id.key)).or_insert(version);
             if seen.id.ver < version.id.ver {
                 *seen = version;
@@ -98,8 +99,9 @@ mod tests {
         Version { id, lock, body: Some(doc! {}) }
     }
 
-    fn seen(viewer: Viewer<'_>, versions: &[Version], fates: &Fates) -> Vec<i64> {
-        let mut seen: Vec<i64> = viewer.latest(versions.iter(), fates).values().map(|version| version.id.ver).collect();
+    fn seen(viewer: Viewer<'_>, versions: &[Version], outcomes: &Outcomes) -> Vec<i64> {
+        let mut seen: Vec<i64> =
+            viewer.latest(versions.iter(), outcomes).values().map(|version| version.id.ver).collect();
         seen.sort_unstable();
         seen
     }
@@ -110,13 +112,13 @@ mod tests {
         let reader = Viewer { collection: "c", own: None, writes: false };
         let writer = Viewer { collection: "c", own: Some(own), writes: true };
         let versions = [version(1, 1, None), version(1, 2, None), version(1, 3, Some((own, true)))];
-        assert_eq!(seen(reader, &versions, &Fates::new()), [2]);
-        assert_eq!(seen(writer, &versions, &Fates::new()), [3]);
+        assert_eq!(seen(reader, &versions, &Outcomes::new()), [2]);
+        assert_eq!(seen(writer, &versions, &Outcomes::new()), [3]);
         let versions = [version(1, 2, None), version(1, 3, Some((rival, false)))];
-        for (fate, expected) in [(Fate::Committed, 3), (Fate::Pending, 2), (Fate::Gone, 2)] {
-            assert_eq!(seen(reader, &versions, &Fates::from([(rival, fate)])), [expected]);
+        for (outcome, expected) in [(Outcome::Committed, 3), (Outcome::Pending, 2), (Outcome::Gone, 2)] {
+            assert_eq!(seen(reader, &versions, &Outcomes::from([(rival, outcome)])), [expected]);
         }
-        assert!(seen(reader, &[version(1, 1, Some((rival, true)))], &Fates::new()).is_empty());
+        assert!(seen(reader, &[version(1, 1, Some((rival, true)))], &Outcomes::new()).is_empty());
     }
 
     #[test]
@@ -125,11 +127,11 @@ mod tests {
         let (primary, other) = (version(1, 3, Some((rival, true))), version(2, 3, Some((rival, false))));
         let reader = Viewer { collection: "c", own: None, writes: false };
         let writer = Viewer { collection: "c", own: None, writes: true };
-        let none = Fates::new();
+        let none = Outcomes::new();
         assert!(reader.unknown(&primary, &none).is_none() && reader.unknown(&other, &none).is_some());
         assert!(writer.unknown(&primary, &none).is_some() && writer.unknown(&version(1, 1, None), &none).is_none());
-        assert!(writer.unknown(&primary, &Fates::from([(rival, Fate::Pending)])).is_none());
-        assert!(writer.is_locked(&primary, &Fates::from([(rival, Fate::Pending)])));
-        assert!(writer.is_stale(&primary, &Fates::from([(rival, Fate::Gone)])));
+        assert!(writer.unknown(&primary, &Outcomes::from([(rival, Outcome::Pending)])).is_none());
+        assert!(writer.is_locked(&primary, &Outcomes::from([(rival, Outcome::Pending)])));
+        assert!(writer.is_stale(&primary, &Outcomes::from([(rival, Outcome::Gone)])));
     }
 }

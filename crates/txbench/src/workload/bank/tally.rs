@@ -33,11 +33,11 @@ pub(super) struct Tally {
     /// Numbers of operations that may have happened.
     pub(super) unknown: Vec<i64>,
     /// The last one that was taken, while it is not known to be done.
-    open: Option<Fate>,
+    open: Option<Outcome>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Fate {
+enum Outcome {
     Undone,
     Unknown,
 }
@@ -54,7 +54,7 @@ impl Tally {
     pub(super) fn take(&mut self) -> Result<(), BenchError> {
         self.close();
         self.taken += 1;
-        self.open = Some(Fate::Undone);
+        self.open = Some(Outcome::Undone);
         match self.without.len() + self.unknown.len() > EXCEPTIONS {
             true => Err(BenchError::Failed(format!("one client did not get more than {EXCEPTIONS} operations done"))),
             false => Ok(()),
@@ -63,15 +63,15 @@ impl Tally {
 
     /// An attempt begins: until it has ended, it may have happened.
     pub(super) fn begin(&mut self) {
-        self.open = Some(Fate::Unknown);
+        self.open = Some(Outcome::Unknown);
     }
 
     /// Notes the result of the present operation.
     pub(super) fn end(&mut self, how: &OpResult<()>) {
         self.open = match how {
             Ok(()) => None,
-            Err(OpError::Conflict(_) | OpError::Duplicate) => Some(Fate::Undone),
-            Err(OpError::Unknown(_) | OpError::Fatal(_)) => Some(Fate::Unknown),
+            Err(OpError::Conflict(_) | OpError::Duplicate) => Some(Outcome::Undone),
+            Err(OpError::Unknown(_) | OpError::Fatal(_)) => Some(Outcome::Unknown),
         };
     }
 
@@ -79,8 +79,8 @@ impl Tally {
     fn close(&mut self) {
         match self.open.take() {
             None => {}
-            Some(Fate::Undone) => self.without.push(self.taken - 1),
-            Some(Fate::Unknown) => self.unknown.push(self.taken - 1),
+            Some(Outcome::Undone) => self.without.push(self.taken - 1),
+            Some(Outcome::Unknown) => self.unknown.push(self.taken - 1),
         }
     }
 

@@ -115,8 +115,8 @@ async function showHeld(id, place) {
   if (!told) return;
   const items = told.transactions.map((held) => {
     const line = make("p", { class: "held" });
-    line.append(code(held.id), ` ${held.fate}, ${held.written} written, ${held.read} read `);
-    if (held.fate === "undecided") {
+    line.append(code(held.id), ` ${held.outcome}, ${held.written} written, ${held.read} read `);
+    if (held.outcome === "undecided") {
       line.append(sureButton("Abort", () => act("abort", { transaction: held.id })));
     }
     return line;

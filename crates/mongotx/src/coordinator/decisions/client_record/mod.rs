@@ -7,7 +7,7 @@
 //!
 //! | module | content |
 //! | --- | --- |
-//! | this one | the interface of the log: transactions of this client, and the fates of others' |
+//! | this one | the interface of the log: transactions of this client, and the outcomes of others' |
 //! | [`shared`] | connections and records that all parts use; registering, and reading records |
 //! | [`slot`] | one live record: the state machine, and the transactions that wait for it |
 //! | [`writer`] | the task that sends the writes of one record |
@@ -39,7 +39,7 @@ use crate::{
         log::{
             records::StoredRecord,
             strangers,
-            txlog::{Barrier, Fate, Look, Standing, Started, TxLog},
+            txlog::{Barrier, Look, Outcome, Standing, Started, TxLog},
         },
         stamps::{
             changes::{Changes, Closed, Told},
@@ -450,7 +450,7 @@ impl TxLog for ClientRecordLog {
         })
     }
 
-    fn fate(&self, id: TxId) -> BoxFuture<'_, Result<Fate>> {
+    fn outcome(&self, id: TxId) -> BoxFuture<'_, Result<Outcome>> {
         Box::pin(async move {
             let Shared { server, records, .. } = &*self.shared;
             let found = records.read(server, &[id.client]).await?;
@@ -458,20 +458,20 @@ impl TxLog for ClientRecordLog {
                 records.let_them_beat(found.iter()).await;
                 records.fence_expired(server, id.client).await?;
             }
-            let Some(found) = self.shared.read_durably(server, id.client).await? else { return Ok(Fate::Unknown) };
+            let Some(found) = self.shared.read_durably(server, id.client).await? else { return Ok(Outcome::Unknown) };
             Ok(match status_of(Some(&found.record), id.seq) {
-                TxStatus::Active => Fate::Active,
-                TxStatus::Committed | TxStatus::Finished => Fate::Committed,
-                TxStatus::RolledBack => Fate::RolledBack,
+                TxStatus::Active => Outcome::Active,
+                TxStatus::Committed | TxStatus::Finished => Outcome::Committed,
+                TxStatus::RolledBack => Outcome::RolledBack,
             })
         })
     }
 
-    fn kill(&self, id: TxId) -> BoxFuture<'_, Result<Fate>> {
+    fn kill(&self, id: TxId) -> BoxFuture<'_, Result<Outcome>> {
         Box::pin(async move {
             let Shared { server, records, .. } = &*self.shared;
             records.kill(server, id.client, id.seq).await?;
-            self.fate(id).await
+            self.outcome(id).await
         })
     }
 

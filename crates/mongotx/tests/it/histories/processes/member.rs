@@ -63,9 +63,9 @@ impl Job {
 }
 
 /// Strikes the process now and then.
-struct Fate(Mutex<Random>);
+struct RandomBlows(Mutex<Random>);
 
-impl StepHook for Fate {
+impl StepHook for RandomBlows {
     fn at(&self, step: Step) -> BoxFuture<'static, ()> {
         use Step::{AfterDecision, AfterStamp, BeforeDecision, BeforeFinish, BeforeStamp};
         let commits = [BeforeStamp, AfterStamp, BeforeDecision, AfterDecision, BeforeFinish].contains(&step);
@@ -95,7 +95,7 @@ async fn member_process() {
     };
     let job = Job::decode(&job).unwrap();
     // The process also cleans up after the others.
-    let hook: Arc<dyn StepHook> = Arc::new(Fate(Mutex::new(Random::of_seed(job.seed))));
+    let hook: Arc<dyn StepHook> = Arc::new(RandomBlows(Mutex::new(Random::of_seed(job.seed))));
     let options = ClientOptions { sweep: true, hook: Some(hook), ..job.world.options(LEASE_MS) };
     let client = Client::connect_with(&job.world.uri, options).await.unwrap();
     let coll = job.world.collection(&client, "a");
