@@ -10,11 +10,11 @@
 //! 3. "Committed" or "rolled back" means a repair. It is conditional on the holder, and on whether
 //!    the document waits to be inserted or removed, because its safe version may have been removed
 //!    since (`expiry`) or may be back after a restart. "Finished" or no record means another fetch;
-//!    a lock that is still there is an orphan and is rolled back.
+//!    a lock that is still there is an orphan and is undone.
 
 use protocol::{
     LockState, Repair, TxId, TxStatus,
-    lock::{Encounter, meet_writer, roll_back, roll_forward},
+    lock::{Encounter, meet_writer, repair_committed, repair_rolled_back},
     status::{may_kill, status_of},
 };
 
@@ -99,7 +99,8 @@ fn meet(plan: &Plan, state: &mut State, found: Meeting, writer: TxId) -> Next {
         Encounter::Active => Next::Conflict,
         Encounter::FetchAgain => Next::To(Meeting::Again { doc, writer, lock }),
         Encounter::Repair(repair) if plan.has(Mutation::RepairSwapped) => {
-            let swapped = if repair == roll_forward(&lock) { roll_back(&lock) } else { roll_forward(&lock) };
+            let swapped =
+                if repair == repair_committed(&lock) { repair_rolled_back(&lock) } else { repair_committed(&lock) };
             Next::To(Meeting::Repairing { doc, writer, repair: swapped })
         }
         Encounter::Repair(repair) => Next::To(Meeting::Repairing { doc, writer, repair }),
@@ -113,7 +114,7 @@ fn fetch_again(plan: &Plan, data: &Data, doc: usize, writer: TxId) -> Next {
         Some(other) if other != writer => Next::To(Meeting::Found { doc, lock: lock.clone() }),
         Some(_) => {
             let forward = plan.has(Mutation::OrphanRolledForward);
-            let repair: Repair = if forward { roll_forward(lock) } else { roll_back(lock) };
+            let repair: Repair = if forward { repair_committed(lock) } else { repair_rolled_back(lock) };
             Next::To(Meeting::Repairing { doc, writer, repair })
         }
     }

@@ -24,7 +24,7 @@ pub enum Mutation {
     NoEvidence,
     /// The connection epoch in which the evidence ran is not checked (3.13).
     EpochIgnored,
-    /// A lock that is still there after its number was seen below `low` is rolled forward (3.12).
+    /// A lock that is still there after its number was seen below `low` is finished (3.12).
     OrphanRolledForward,
     /// A reader reads the records before it fetches documents (3.2).
     StatusBeforeDocument,

@@ -13,7 +13,7 @@ use std::collections::BTreeSet;
 
 use protocol::{
     ClientId, ClientRecord, LockState, Recorder, Repair, Seq, TxId, TxStatus, Version,
-    lock::{admits_writer, roll_back, roll_forward, visible_version},
+    lock::{admits_writer, repair_committed, repair_rolled_back, visible_version},
     recorder::RecordWrite,
 };
 
@@ -147,13 +147,13 @@ impl Doc {
 
     /// Finishes the change of the committed `writer`, if it still holds the document.
     pub fn finish(&mut self, writer: TxId) {
-        let repair = roll_forward(&self.lock);
+        let repair = repair_committed(&self.lock);
         self.repair(writer, repair);
     }
 
     /// Takes back the change of `writer`, if it still holds the document.
     pub fn take_back(&mut self, writer: TxId) {
-        let repair = roll_back(&self.lock);
+        let repair = repair_rolled_back(&self.lock);
         self.repair(writer, repair);
     }
 

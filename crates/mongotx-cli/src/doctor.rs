@@ -99,7 +99,7 @@ struct Finding {
     lonely: Vec<LonelyIndex>,
     /// Scratch collections of clients that are gone.
     scratch: Vec<Namespace>,
-    /// Documents that were rolled back for want of a record, and kept.
+    /// Documents that were undone for want of a record, and kept.
     orphans: u64,
     tx_database: String,
 }
@@ -430,7 +430,7 @@ impl Finding {
         if self.is_healthy() {
             return say::line(match self.orphans {
                 0 => "Healthy: nothing is stuck and nothing is damaged.",
-                _ => "Nothing is stuck and nothing is damaged; look at what was rolled back for want of a record.",
+                _ => "Nothing is stuck and nothing is damaged; look at what was undone for want of a record.",
             });
         }
         let damaged = self.survey.damaged_count + self.malformed_records.len();

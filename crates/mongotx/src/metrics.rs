@@ -50,9 +50,9 @@ counters! {
     /// Commits whose outcome was not known when they were answered.
     indeterminate,
     /// Documents of other clients' transactions that were finished here.
-    rolled_forward,
-    /// Documents of other clients' transactions that were rolled back here.
-    rolled_back,
+    finished_for_others,
+    /// Documents of other clients' transactions that were undone here.
+    undone_for_others,
     /// Records of dead clients that were fenced here.
     fenced,
     /// Transactions run again by `with_transaction`, and single calls repeated after a conflict.

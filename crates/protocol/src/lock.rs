@@ -66,19 +66,19 @@ pub enum Encounter {
 pub fn meet_writer(lock: &LockState, status: TxStatus) -> Encounter {
     match status {
         TxStatus::Active => Encounter::Active,
-        TxStatus::Committed => Encounter::Repair(roll_forward(lock)),
-        TxStatus::RolledBack => Encounter::Repair(roll_back(lock)),
+        TxStatus::Committed => Encounter::Repair(repair_committed(lock)),
+        TxStatus::RolledBack => Encounter::Repair(repair_rolled_back(lock)),
         TxStatus::Finished => Encounter::FetchAgain,
     }
 }
 
 /// The repair that finishes a document of a committed writer.
-pub fn roll_forward(lock: &LockState) -> Repair {
+pub fn repair_committed(lock: &LockState) -> Repair {
     if lock.remove { Repair::Delete } else { Repair::ReplaceWithUnsafe }
 }
 
 /// The repair that undoes a document of a rolled-back writer.
-pub fn roll_back(lock: &LockState) -> Repair {
+pub fn repair_rolled_back(lock: &LockState) -> Repair {
     if lock.insert { Repair::Delete } else { Repair::DropUnsafe }
 }
 
@@ -183,18 +183,18 @@ mod tests {
 
     #[test]
     fn repair_rolled_back_insert_is_deleted_and_update_is_dropped() {
-        assert_eq!(roll_back(&locked(true, false)), Repair::Delete);
-        assert_eq!(roll_back(&locked(true, true)), Repair::Delete);
-        assert_eq!(roll_back(&locked(false, false)), Repair::DropUnsafe);
-        assert_eq!(roll_back(&locked(false, true)), Repair::DropUnsafe);
+        assert_eq!(repair_rolled_back(&locked(true, false)), Repair::Delete);
+        assert_eq!(repair_rolled_back(&locked(true, true)), Repair::Delete);
+        assert_eq!(repair_rolled_back(&locked(false, false)), Repair::DropUnsafe);
+        assert_eq!(repair_rolled_back(&locked(false, true)), Repair::DropUnsafe);
     }
 
     #[test]
     fn repair_committed_removal_is_deleted_and_rest_is_replaced() {
-        assert_eq!(roll_forward(&locked(false, true)), Repair::Delete);
-        assert_eq!(roll_forward(&locked(true, true)), Repair::Delete);
-        assert_eq!(roll_forward(&locked(true, false)), Repair::ReplaceWithUnsafe);
-        assert_eq!(roll_forward(&locked(false, false)), Repair::ReplaceWithUnsafe);
+        assert_eq!(repair_committed(&locked(false, true)), Repair::Delete);
+        assert_eq!(repair_committed(&locked(true, true)), Repair::Delete);
+        assert_eq!(repair_committed(&locked(true, false)), Repair::ReplaceWithUnsafe);
+        assert_eq!(repair_committed(&locked(false, false)), Repair::ReplaceWithUnsafe);
     }
 
     #[test]

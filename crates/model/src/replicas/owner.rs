@@ -11,7 +11,7 @@
 
 use protocol::{
     ClientRecord, Concern, TxId,
-    lock::{roll_back, roll_forward},
+    lock::{repair_committed, repair_rolled_back},
     recorder::{Outcome, RecordWrite, Verdict},
 };
 
@@ -48,7 +48,7 @@ pub fn write(state: &mut State, m: usize) {
             let forward = state.owner.told == Some(Told::Committed);
             let clean = |data: &mut Data| {
                 let lock = &data.docs[i].lock;
-                let repair = if forward { roll_forward(lock) } else { roll_back(lock) };
+                let repair = if forward { repair_committed(lock) } else { repair_rolled_back(lock) };
                 data.docs[i].repair(tx, repair);
             };
             let ((), sent) = state.members.execute(m, clean);

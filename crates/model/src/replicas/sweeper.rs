@@ -17,7 +17,7 @@
 
 use protocol::{
     TxStatus,
-    lock::{Encounter, meet_writer, roll_back},
+    lock::{Encounter, meet_writer, repair_rolled_back},
     status::status_of,
 };
 
@@ -165,7 +165,7 @@ fn repair(state: &mut State, m: usize, doc: usize, status: TxStatus) -> Sent {
         let repair = match meet_writer(&data.docs[doc].lock, status) {
             Encounter::Repair(repair) => repair,
             // The document is fetched again in this step; a lock that is still there is an orphan.
-            Encounter::FetchAgain => roll_back(&data.docs[doc].lock),
+            Encounter::FetchAgain => repair_rolled_back(&data.docs[doc].lock),
             Encounter::Active => return,
         };
         data.docs[doc].repair(tx, repair);

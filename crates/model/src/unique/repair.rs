@@ -9,7 +9,7 @@
 
 use protocol::{
     Repair, TxStatus,
-    lock::{roll_back, roll_forward},
+    lock::{repair_committed, repair_rolled_back},
 };
 
 use super::{
@@ -75,7 +75,7 @@ fn set_slot(state: &mut State, doc: usize) {
 fn attempt(plan: &Plan, state: &mut State, doc: usize, stored: Stored, holder: usize) -> Result<(), Refused> {
     let lock = stored.lock_state();
     let committed = state.statuses[holder] == TxStatus::Committed;
-    let left = match if committed { roll_forward(&lock) } else { roll_back(&lock) } {
+    let left = match if committed { repair_committed(&lock) } else { repair_rolled_back(&lock) } {
         Repair::Delete => None,
         Repair::DropUnsafe => Some(Stored { lock: None, ..stored }),
         Repair::ReplaceWithUnsafe => {

@@ -212,7 +212,7 @@ fn figures(tally: &Tally, elapsed: Duration) -> Value {
         "declined": tally.declined,
         "kills": tally.kills,
         "conflicts": stats.conflicts,
-        "repairs": stats.rolled_forward + stats.rolled_back,
+        "repairs": stats.finished_for_others + stats.undone_for_others,
         "dead_clients": stats.fenced,
         "sums": tally.sums,
         "wrong_sums": tally.wrong_sums,

@@ -74,7 +74,7 @@ fn words(tally: &Tally, elapsed: Duration) -> String {
         tally.per_second(elapsed),
         tally.kills,
         stats.conflicts,
-        stats.rolled_forward + stats.rolled_back,
+        stats.finished_for_others + stats.undone_for_others,
         tally.sums,
     )
 }

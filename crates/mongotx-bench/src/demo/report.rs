@@ -40,8 +40,8 @@ fn numbers(verdict: &Verdict) -> Table {
     row("dead clients", stats.fenced.to_string(), "found by others, and ended for good");
     row(
         "repairs",
-        (stats.rolled_forward + stats.rolled_back).to_string(),
-        &format!("documents of others: {} finished, {} undone", stats.rolled_forward, stats.rolled_back),
+        (stats.finished_for_others + stats.undone_for_others).to_string(),
+        &format!("documents of others: {} finished, {} undone", stats.finished_for_others, stats.undone_for_others),
     );
     if tally.gave_up > 0 {
         row("given up", tally.gave_up.to_string(), "transfers, after all retries");

@@ -20,8 +20,8 @@ pub(super) struct Stats {
     pub(super) conflicts: u64,
     pub(super) expired: u64,
     pub(super) retries: u64,
-    pub(super) rolled_forward: u64,
-    pub(super) rolled_back: u64,
+    pub(super) finished_for_others: u64,
+    pub(super) undone_for_others: u64,
     pub(super) fenced: u64,
 }
 
@@ -32,8 +32,8 @@ impl Stats {
             conflicts: metrics.aborts_conflict,
             expired: metrics.aborts_expired,
             retries: metrics.retries,
-            rolled_forward: metrics.rolled_forward,
-            rolled_back: metrics.rolled_back,
+            finished_for_others: metrics.finished_for_others,
+            undone_for_others: metrics.undone_for_others,
             fenced: metrics.fenced,
         }
     }
@@ -44,8 +44,8 @@ impl Stats {
             conflicts: self.conflicts + other.conflicts,
             expired: self.expired + other.expired,
             retries: self.retries + other.retries,
-            rolled_forward: self.rolled_forward + other.rolled_forward,
-            rolled_back: self.rolled_back + other.rolled_back,
+            finished_for_others: self.finished_for_others + other.finished_for_others,
+            undone_for_others: self.undone_for_others + other.undone_for_others,
             fenced: self.fenced + other.fenced,
         }
     }
@@ -80,7 +80,7 @@ impl fmt::Display for Line {
             Self::Stats(s) => write!(
                 f,
                 "stats {} {} {} {} {} {}",
-                s.conflicts, s.expired, s.retries, s.rolled_forward, s.rolled_back, s.fenced
+                s.conflicts, s.expired, s.retries, s.finished_for_others, s.undone_for_others, s.fenced
             ),
             Self::GaveUp(why) => write!(f, "gave-up {}", one_line(why)),
             Self::Failed(why) => write!(f, "failed {}", one_line(why)),
@@ -123,8 +123,10 @@ fn parse_transfer(rest: &str) -> Option<Transfer> {
 
 fn parse_stats(rest: &str) -> Option<Stats> {
     let numbers: Vec<u64> = rest.split(' ').map(|word| word.parse().ok()).collect::<Option<_>>()?;
-    let [conflicts, expired, retries, rolled_forward, rolled_back, fenced] = numbers[..] else { return None };
-    Some(Stats { conflicts, expired, retries, rolled_forward, rolled_back, fenced })
+    let [conflicts, expired, retries, finished_for_others, undone_for_others, fenced] = numbers[..] else {
+        return None;
+    };
+    Some(Stats { conflicts, expired, retries, finished_for_others, undone_for_others, fenced })
 }
 
 #[cfg(test)]
@@ -134,7 +136,8 @@ mod tests {
     #[test]
     fn every_line_is_read_as_it_was_written() {
         let transfer = Transfer { id: "1.2.3".to_owned(), from: 4, to: 5, amount: 6 };
-        let stats = Stats { conflicts: 1, expired: 2, retries: 3, rolled_forward: 4, rolled_back: 5, fenced: 6 };
+        let stats =
+            Stats { conflicts: 1, expired: 2, retries: 3, finished_for_others: 4, undone_for_others: 5, fenced: 6 };
         let lines = [
             Line::Done(transfer),
             Line::Declined,

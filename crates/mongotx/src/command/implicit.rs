@@ -1,8 +1,8 @@
 //! A call of several documents outside a transaction is a transaction of its own.
 //!
 //! It waits for rivals up to the client's limit, and is run again as a whole after a conflict. What
-//! the server refuses on the way (a duplicate key, say) does not undo what was done before, exactly
-//! as without MongoTx: that much is committed, and then the error is returned.
+//! the server refuses on the way (a duplicate key, say) leaves what was done before as it is,
+//! exactly as without MongoTx: that much is committed, and then the error is returned.
 
 use std::{
     sync::Arc,

@@ -314,7 +314,7 @@ async fn who_cannot_take_over_has_everything_finished() {
     lazy.commit(&[1, 2, 3]).await;
     lazy.coll.update_one(doc! {"_id": 1}, doc! {"$set": {"n": 9}}).await.unwrap();
     assert_eq!(lazy.locked().await, 0);
-    assert_eq!(lazy.client.metrics().rolled_forward, 0, "nothing was repaired");
+    assert_eq!(lazy.client.metrics().finished_for_others, 0, "nothing was repaired");
     assert_eq!(lazy.coll.find_one(doc! {"_id": 1}).await.unwrap(), Some(doc! {"_id": 1, "n": 9, "list": [1]}));
 }
 
@@ -468,10 +468,10 @@ async fn who_waits_for_what_is_removed_waits_for_one_command() {
         second.commit().await.unwrap();
         done.matched_count
     });
-    let before = lazy.client.metrics().rolled_forward;
+    let before = lazy.client.metrics().finished_for_others;
     first.commit().await.unwrap();
     assert_eq!(waiting.await.unwrap(), 0);
-    assert_eq!(lazy.client.metrics().rolled_forward, before, "the finisher did it");
+    assert_eq!(lazy.client.metrics().finished_for_others, before, "the finisher did it");
 }
 
 #[tokio::test]

@@ -53,7 +53,7 @@ async fn commits_and_rollbacks_of_callers_are_counted() {
     session.begin().unwrap();
     coll.find_one(doc! {"_id": 1}).session(&mut session).await.unwrap();
     session.commit().await.unwrap();
-    // A document that is finished already is not rolled forward by the next.
+    // A document that is finished already is not finished by the next.
     assert!(client.flush(Duration::from_secs(60)).await);
     coll.update_many(doc! {}, add_one()).await.unwrap();
     assert_eq!(events(&client), expect(&before, |m| m.commits += 3));
@@ -117,13 +117,13 @@ async fn a_transaction_killed_by_a_rival_is_counted_as_expired_and_its_documents
     update(&coll, &mut session, 2).await.unwrap();
     let before = events(&client);
     assert_eq!(rival.kill(session.id().unwrap()).await.unwrap(), Outcome::RolledBack);
-    assert_eq!((rival.metrics().rolled_back, rival.metrics().rolled_forward), (2, 0));
+    assert_eq!((rival.metrics().undone_for_others, rival.metrics().finished_for_others), (2, 0));
     assert_eq!(session.commit().await.unwrap_err().kind(), ErrorKind::Expired);
     assert_eq!(events(&client), expect(&before, |m| m.aborts_expired = 1));
 }
 
 #[tokio::test]
-async fn documents_finished_for_others_are_counted_as_rolled_forward() {
+async fn documents_finished_for_others_are_counted() {
     let gate = Gate::before(&[Step::BeforeFinish]);
     let hook: Arc<dyn StepHook> = gate.clone();
     let (client, rival) = (connect(ClientOptions { hook: Some(hook), ..options() }).await, connect(options()).await);
@@ -138,9 +138,9 @@ async fn documents_finished_for_others_are_counted_as_rolled_forward() {
     let rivals = through(&rival, &coll);
     // Finished by a writer, and by a query.
     rivals.update_one(doc! {"_id": 1}, add_one()).await.unwrap();
-    assert_eq!(rival.metrics().rolled_forward, 1);
+    assert_eq!(rival.metrics().finished_for_others, 1);
     assert_eq!(rivals.find(doc! {"n": 2}).await.unwrap().try_collect().await.unwrap().len(), 2);
-    assert_eq!((rival.metrics().rolled_forward, rival.metrics().rolled_back), (3, 0));
+    assert_eq!((rival.metrics().finished_for_others, rival.metrics().undone_for_others), (3, 0));
     gate.open();
     assert!(client.flush(LIMIT).await);
     assert_eq!(rivals.find_one(doc! {"_id": 1}).await.unwrap(), Some(doc! {"_id": 1, "n": 3}));
@@ -170,7 +170,7 @@ async fn the_record_of_a_dead_client_is_counted_as_fenced() {
     rivals.update_one(doc! {"_id": 1}, add_one()).await.unwrap();
     assert_eq!(rivals.find_one(doc! {"_id": 1}).await.unwrap(), Some(doc! {"_id": 1, "n": 2}));
     let metrics = rival.metrics();
-    assert_eq!((metrics.fenced, metrics.rolled_back, metrics.rolled_forward), (1, 1, 0));
+    assert_eq!((metrics.fenced, metrics.undone_for_others, metrics.finished_for_others), (1, 1, 0));
 }
 
 #[tokio::test]

@@ -3,14 +3,14 @@
 //!
 //! | file | content |
 //! | --- | --- |
-//! | [`roll`] | rolls any number of documents forward or back by one command |
+//! | [`documents`] | finishes or undoes any number of documents by one command |
 //! | [`finisher`] | the owner's: many transactions in one command, a moment after the decision |
 //! | [`repairs`] | a rival's: what decided transactions have left |
 //! | [`holders`] | statuses of the transactions that held a document when it was fetched |
 //! | [`patience`] | waiting for a rival that is not decided, then a conflict |
 
+pub(crate) mod documents;
 pub(crate) mod finisher;
 pub(crate) mod holders;
 pub(crate) mod patience;
 pub(crate) mod repairs;
-pub(crate) mod roll;

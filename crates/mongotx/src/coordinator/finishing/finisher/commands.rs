@@ -11,7 +11,7 @@ use super::{Held, work::Part};
 use crate::{
     coordinator::{
         asked::address::{Address, among},
-        finishing::roll,
+        finishing::documents,
         server::Server,
     },
     error::Result,
@@ -47,8 +47,8 @@ pub(super) fn split(held: &[(Namespace, Held)]) -> Vec<Vec<(Namespace, Held)>> {
 /// All parts that are finished together, merged by collection.
 #[derive(Default)]
 struct Merged {
-    forward: Side,
-    back: Side,
+    committed: Side,
+    rolled_back: Side,
     readers: Vec<Decided>,
     read: Vec<Address>,
 }
@@ -60,7 +60,7 @@ struct Side {
     deletes: bool,
 }
 
-/// Returns how many documents it has rolled forward.
+/// Returns how many documents it has finished.
 pub(super) async fn finish_all(server: &Server, all: &[Whose<'_>]) -> Result<usize> {
     match all {
         [one] if one.held.iter().any(|(_, held)| held.written.len() + held.read.len() > IDS_PER_STATEMENT) => {
@@ -93,7 +93,7 @@ async fn finish_together(server: &Server, all: &[Whose<'_>]) -> Result<usize> {
         for (ns, held) in *held {
             let entry = merged.entry(ns).or_default();
             if !held.written.is_empty() {
-                let side = if *committed { &mut entry.forward } else { &mut entry.back };
+                let side = if *committed { &mut entry.committed } else { &mut entry.rolled_back };
                 side.writers.push(*id);
                 side.at.extend(held.written.iter().cloned());
                 side.deletes |= if *committed { held.removes } else { held.inserts };
@@ -111,16 +111,16 @@ async fn finish_together(server: &Server, all: &[Whose<'_>]) -> Result<usize> {
 }
 
 async fn finish_collection(server: &Server, ns: &Namespace, merged: Merged) -> Result<usize> {
-    let Merged { mut forward, mut back, readers, read } = merged;
+    let Merged { mut committed, mut rolled_back, readers, read } = merged;
     let mut finished = 0;
-    if !forward.at.is_empty() {
+    if !committed.at.is_empty() {
         server.at(Step::BeforeFinish).await;
-        finished = roll(server, ns, &mut forward, true).await?;
+        finished = clean(server, ns, &mut committed, true).await?;
         server.at(Step::AfterFinish).await;
     }
-    if !back.at.is_empty() {
+    if !rolled_back.at.is_empty() {
         server.at(Step::BeforeUndo).await;
-        roll(server, ns, &mut back, false).await?;
+        clean(server, ns, &mut rolled_back, false).await?;
         server.at(Step::AfterUndo).await;
     }
     for some in read.chunks(IDS_PER_STATEMENT) {
@@ -129,16 +129,16 @@ async fn finish_collection(server: &Server, ns: &Namespace, merged: Merged) -> R
     Ok(finished)
 }
 
-async fn roll(server: &Server, ns: &Namespace, side: &mut Side, forward: bool) -> Result<usize> {
+async fn clean(server: &Server, ns: &Namespace, side: &mut Side, finishes: bool) -> Result<usize> {
     name_once(&mut side.at);
-    let mut rolled = 0;
+    let mut cleaned = 0;
     for some in side.at.chunks(IDS_PER_STATEMENT) {
-        match forward {
-            true => rolled += roll::forward_at(server, ns, some, &side.writers, side.deletes).await?,
-            false => rolled += roll::back(server, ns, &among(some), &side.writers, side.deletes).await?,
+        match finishes {
+            true => cleaned += documents::finish_at(server, ns, some, &side.writers, side.deletes).await?,
+            false => cleaned += documents::undo(server, ns, &among(some), &side.writers, side.deletes).await?,
         }
     }
-    Ok(usize::try_from(rolled).unwrap_or(0))
+    Ok(usize::try_from(cleaned).unwrap_or(0))
 }
 
 /// A document that several transactions have changed, one after the other, is named once.

@@ -5,7 +5,7 @@
 //! | file | content |
 //! | --- | --- |
 //! | this one | the locks of one document |
-//! | [`orphans`] | locks of transactions that are over, or unknown: kept, then rolled back |
+//! | [`orphans`] | locks of transactions that are over, or unknown: kept, then undone |
 //! | [`unfinishable`] | committed documents that the server refuses to finish |
 
 mod orphans;
@@ -15,12 +15,12 @@ use std::sync::Arc;
 
 use protocol::{
     Decided, LockState, Repair, TxId, TxStatus,
-    lock::{Encounter, meet_writer, roll_back},
+    lock::{Encounter, meet_writer, repair_rolled_back},
 };
 use sd2v::statement;
 
 pub(crate) use self::unfinishable::is_refused;
-use super::{finisher::Finisher, roll};
+use super::{documents, finisher::Finisher};
 use crate::{
     coordinator::{asked::address::Address, catalog::Catalog, log::txlog::TxLog, server::Server},
     error::Result,
@@ -71,15 +71,15 @@ impl Repairs {
                 // This client's own, with everything else that waits.
                 Encounter::Repair(_) if self.finisher.unfinished(ns, vec![writer]).await.is_empty() => {}
                 Encounter::Repair(repair) => {
-                    let forward = status(writer) == TxStatus::Committed;
-                    match self.repair(ns, at, decided, repair, forward).await {
-                        Err(refused) if forward && is_refused(&refused) => {
+                    let finishes = status(writer) == TxStatus::Committed;
+                    match self.repair(ns, at, decided, repair, finishes).await {
+                        Err(refused) if finishes && is_refused(&refused) => {
                             return Err(self.unfinishable(ns, &at.id, writer, &refused).await);
                         }
                         repaired => repaired?,
                     }
                 }
-                Encounter::FetchAgain => self.roll_back_orphan(ns, at, decided).await?,
+                Encounter::FetchAgain => self.undo_orphan(ns, at, decided).await?,
             }
         }
         let dead: Vec<Decided> =
@@ -93,32 +93,39 @@ impl Repairs {
 
     /// The writer finished before its status was read. A lock of it that is still there arrived
     /// late.
-    async fn roll_back_orphan(&self, ns: &Namespace, at: &Address, writer: Decided) -> Result<()> {
+    async fn undo_orphan(&self, ns: &Namespace, at: &Address, writer: Decided) -> Result<()> {
         if let Some(lock) = self.server.fetch_locks(ns, at).await?
             && lock.writer == Some(writer.id())
         {
             self.keep_orphans(ns, &at.filter(), &[writer.id()]).await?;
-            self.repair(ns, at, writer, roll_back(&lock), false).await?;
+            self.repair(ns, at, writer, repair_rolled_back(&lock), false).await?;
         }
         Ok(())
     }
 
     /// One repair of one document, conditional on the lock it removes.
-    #[tracing::instrument(name = "mongotx.repair", level = "debug", skip_all, fields(%ns, id = %at, writer = %writer.id(), forward))]
-    async fn repair(&self, ns: &Namespace, at: &Address, writer: Decided, repair: Repair, forward: bool) -> Result<()> {
+    #[tracing::instrument(name = "mongotx.repair", level = "debug", skip_all, fields(%ns, id = %at, writer = %writer.id(), finishes))]
+    async fn repair(
+        &self,
+        ns: &Namespace,
+        at: &Address,
+        writer: Decided,
+        repair: Repair,
+        finishes: bool,
+    ) -> Result<()> {
         let (who, writers) = (at.filter(), [writer]);
         self.server.at(Step::BeforeRepair).await;
         let server = &self.server;
         let done = match repair {
-            Repair::ReplaceWithUnsafe => roll::replace(server, ns, &who, &writers).await?,
-            Repair::DropUnsafe => roll::back(server, ns, &who, &writers, false).await?,
+            Repair::ReplaceWithUnsafe => documents::replace(server, ns, &who, &writers).await?,
+            Repair::DropUnsafe => documents::undo(server, ns, &who, &writers, false).await?,
             Repair::Delete => {
-                let delete = if forward { statement::finish_delete } else { statement::undo_delete };
+                let delete = if finishes { statement::finish_delete } else { statement::undo_delete };
                 server.repair_by_delete(ns, vec![delete(who, &writers)]).await?.ok()?.n
             }
         };
         let counters = &self.server.counters;
-        counters.add(if forward { &counters.rolled_forward } else { &counters.rolled_back }, done as u64);
+        counters.add(if finishes { &counters.finished_for_others } else { &counters.undone_for_others }, done as u64);
         self.server.at(Step::AfterRepair).await;
         Ok(())
     }

@@ -1,5 +1,5 @@
 //! Orphans: locks of a transaction that has finished everything, or whose client has no record. As
-//! a rule they have arrived too late, and are rolled back. A backup that was put back without the
+//! a rule they have arrived too late, and are undone. A backup that was put back without the
 //! records of its time looks the same, and there the transaction may be committed. So nothing is
 //! undone silently: what an orphan's document was to become is kept first, durably, and `mongotx
 //! doctor` reports it. See decision 0045.
@@ -8,7 +8,7 @@ use bson::{Bson, Document, RawDocumentBuf, doc};
 use protocol::{Decided, TxId, TxStatus, id::stored_hash};
 use sd2v::names::{INSERT, REMOVE, WRITER, tx_id_from_bson, tx_id_to_bson};
 
-use super::{super::roll, Repairs};
+use super::{super::documents, Repairs};
 use crate::{
     coordinator::stored::own_collections::ORPHANS,
     document,
@@ -21,9 +21,9 @@ use crate::{
 const TOGETHER: usize = 50;
 
 impl Repairs {
-    /// Keeps and rolls back what these writers, which have finished everything, still hold of a
+    /// Keeps and undoes what these writers, which have finished everything, still hold of a
     /// collection.
-    pub(crate) async fn roll_back_orphans(&self, ns: &Namespace, writers: &[TxId]) -> Result<()> {
+    pub(crate) async fn undo_orphans(&self, ns: &Namespace, writers: &[TxId]) -> Result<()> {
         if writers.is_empty() {
             return Ok(());
         }
@@ -36,8 +36,8 @@ impl Repairs {
             }
             let who = doc! {"_id": {"$in": kept}};
             self.server.at(Step::BeforeRepair).await;
-            let done = roll::back(&self.server, ns, &who, &finished, true).await?;
-            self.server.counters.add(&self.server.counters.rolled_back, done as u64);
+            let done = documents::undo(&self.server, ns, &who, &finished, true).await?;
+            self.server.counters.add(&self.server.counters.undone_for_others, done as u64);
             self.server.at(Step::AfterRepair).await;
         }
     }
@@ -54,7 +54,7 @@ impl Repairs {
             let orphan = Orphan::of(ns, stored)?;
             tracing::warn!(
                 %ns, id = %orphan.id, writer = %orphan.writer,
-                "a lock of a transaction that is over, or unknown, is rolled back; what its document was to become is kept"
+                "a lock of a transaction that is over, or unknown, is undone; what its document was to become is kept"
             );
             ids.push(orphan.id.clone());
             kept.push(orphan.into_document());

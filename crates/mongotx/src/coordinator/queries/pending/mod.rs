@@ -30,9 +30,9 @@ use crate::{
         asked::terms::Terms,
         catalog::Catalog,
         finishing::{
+            documents,
             finisher::Finisher,
             repairs::{Repairs, is_refused},
-            roll,
         },
         log::txlog::TxLog,
         server::Server,
@@ -149,13 +149,13 @@ impl Pending {
             // Commits of this client are being finished already, without a further command.
             let committed = self.finisher.unfinished(ns, of(TxStatus::Committed)).await;
             let unfinished = self.finish_pending(ns, &decided(&committed, TxStatus::Committed)).await?;
-            self.roll_pending(ns, &decided(&of(TxStatus::RolledBack), TxStatus::RolledBack), false).await?;
+            self.clean_pending(ns, &decided(&of(TxStatus::RolledBack), TxStatus::RolledBack), false).await?;
             // Finished when its status was read: the lock is gone when looked for again, or an
             // orphan's.
             let finished = of(TxStatus::Finished);
             let orphans: Vec<TxId> =
                 finished.iter().filter(|writer| finished_before.contains(writer)).copied().collect();
-            self.repairs.roll_back_orphans(ns, &orphans).await?;
+            self.repairs.undo_orphans(ns, &orphans).await?;
             if finished.is_empty() {
                 if !unfinished.is_empty() {
                     self.freshness.saw_unfinished(ns);
@@ -231,7 +231,7 @@ impl Pending {
     /// Finishes what these transactions have committed, and answers those of which the server
     /// refuses a document.
     async fn finish_pending(&self, ns: &Namespace, committed: &[Decided]) -> Result<Vec<TxId>> {
-        match self.roll_pending(ns, committed, true).await {
+        match self.clean_pending(ns, committed, true).await {
             Ok(()) => return Ok(Vec::new()),
             Err(refused) if !is_refused(&refused) => return Err(refused),
             Err(_) if committed.len() == 1 => return Ok(committed.iter().map(|one| one.id()).collect()),
@@ -239,7 +239,7 @@ impl Pending {
         }
         let mut unfinished = Vec::new();
         for one in committed {
-            match self.roll_pending(ns, &[*one], true).await {
+            match self.clean_pending(ns, &[*one], true).await {
                 Err(refused) if is_refused(&refused) => unfinished.push(one.id()),
                 done => done?,
             }
@@ -247,18 +247,18 @@ impl Pending {
         Ok(unfinished)
     }
 
-    async fn roll_pending(&self, ns: &Namespace, writers: &[Decided], forward: bool) -> Result<()> {
+    async fn clean_pending(&self, ns: &Namespace, writers: &[Decided], finishes: bool) -> Result<()> {
         if writers.is_empty() {
             return Ok(());
         }
         self.server.at(Step::BeforeRepair).await;
         let (everything, server) = (Document::new(), &self.server);
-        let done = match forward {
-            true => roll::forward(server, ns, &everything, writers, true).await?,
-            false => roll::back(server, ns, &everything, writers, true).await?,
+        let done = match finishes {
+            true => documents::finish(server, ns, &everything, writers, true).await?,
+            false => documents::undo(server, ns, &everything, writers, true).await?,
         };
         let counters = &self.server.counters;
-        counters.add(if forward { &counters.rolled_forward } else { &counters.rolled_back }, done as u64);
+        counters.add(if finishes { &counters.finished_for_others } else { &counters.undone_for_others }, done as u64);
         self.server.at(Step::AfterRepair).await;
         Ok(())
     }

@@ -1,4 +1,4 @@
-//! Rolling documents forward or back, one command for any number of them: the statements that every
+//! Finishing and undoing documents, one command for any number of them: the statements that every
 //! finisher and every repairer sends, and what to do where a unique index is in the way.
 //!
 //! Documents of one transaction may exchange values of a unique index. One after the other, the
@@ -18,9 +18,9 @@ use crate::{
     options::Namespace,
 };
 
-/// Rolls forward what these committed transactions hold of `who`; `deletes`: some were removed.
+/// Finishes what these committed transactions hold of `who`; `deletes`: some were removed.
 /// Returns the number of documents.
-pub(crate) async fn forward(
+pub(crate) async fn finish(
     server: &Server,
     ns: &Namespace,
     who: &Document,
@@ -38,8 +38,8 @@ pub(crate) async fn forward(
 /// them together by one.
 const FEW: usize = 1;
 
-/// Rolls forward what these committed transactions hold of these documents. Returns how many.
-pub(crate) async fn forward_at(
+/// Finishes what these committed transactions hold of these documents. Returns how many.
+pub(crate) async fn finish_at(
     server: &Server,
     ns: &Namespace,
     at: &[Address],
@@ -53,10 +53,10 @@ pub(crate) async fn forward_at(
             return Ok(answer.ok()?.modified);
         }
     }
-    forward(server, ns, &among(at), writers, deletes).await
+    finish(server, ns, &among(at), writers, deletes).await
 }
 
-/// Rolls forward what is not removed. Returns how many.
+/// Finishes what is not removed. Returns how many.
 pub(crate) async fn replace(server: &Server, ns: &Namespace, who: &Document, writers: &[Decided]) -> Result<i64> {
     let statement = statement::finish_replace(who.clone(), writers);
     let first = server.repair(ns, vec![statement.clone()]).await?;
@@ -80,8 +80,8 @@ async fn exchange(server: &Server, ns: &Namespace, replace: RepairStatement, wri
     Ok(server.repair(ns, vec![replace]).await?.ok()?.n)
 }
 
-/// Rolls back what these transactions hold of `who`; `deletes`: some were inserted.
-pub(crate) async fn back(
+/// Undoes what these transactions hold of `who`; `deletes`: some were inserted.
+pub(crate) async fn undo(
     server: &Server,
     ns: &Namespace,
     who: &Document,
