@@ -109,8 +109,8 @@ fn on_connection(state: &State, doing: &Doing, idle_too: bool, now: Instant) -> 
     let user = who.user.as_ref().map(|user| user.digest()).unwrap_or_default();
     let lsid = Lsid::in_command(body, user);
     let is_statement = matches!(body.get("autocommit"), Ok(Some(RawBsonRef::Boolean(false))));
-    let slot = lsid.as_ref().filter(|_| is_statement).and_then(|lsid| state.sessions.find(lsid));
-    let shown = slot.and_then(|slot| slot.shown());
+    let entry = lsid.as_ref().filter(|_| is_statement).and_then(|lsid| state.sessions.find(lsid));
+    let shown = entry.and_then(|entry| entry.shown());
     Some(Operation {
         kind: Kind::Command(running.opid(doing.connection)),
         transaction: shown.map(|shown| Transaction::of(&shown, now)),

@@ -16,8 +16,8 @@ use crate::{
     session::{
         Lsid,
         end::Audience,
+        entry::SessionEntry,
         records::Records,
-        slot::Slot,
         table::{Limits, SessionTable},
     },
 };
@@ -88,16 +88,16 @@ impl State {
     /// there.
     pub(crate) async fn kill(&self, lsid: &Lsid) {
         self.cursors.kill_of_session(lsid);
-        if let Some(slot) = self.sessions.find(lsid) {
-            self.stop(&slot, AbortReason::SessionEnded).await;
-            self.sessions.release(slot);
+        if let Some(entry) = self.sessions.find(lsid) {
+            self.stop(&entry, AbortReason::SessionEnded).await;
+            self.sessions.release(entry);
         }
     }
 
     /// Kills a user's sessions, by the user's digest.
     pub(crate) async fn kill_of_user(&self, user: &[u8]) {
         self.cursors.kill_of_user(user);
-        self.stop_all(|slot| slot.lsid.user == user, AbortReason::SessionEnded).await;
+        self.stop_all(|entry| entry.lsid.user == user, AbortReason::SessionEnded).await;
     }
 
     /// Kills every session and its cursors, and counts open transactions as ended for this reason.
@@ -117,23 +117,23 @@ impl State {
             return Interrupted::NotAllowed;
         }
         let user = who.user.as_ref().map(|user| user.digest()).unwrap_or_default();
-        let slot = Lsid::in_command(running.request.body(), user).and_then(|lsid| self.sessions.find(&lsid));
-        let Some(slot) = slot else { return Interrupted::Cannot };
-        slot.interrupt();
+        let entry = Lsid::in_command(running.request.body(), user).and_then(|lsid| self.sessions.find(&lsid));
+        let Some(entry) = entry else { return Interrupted::Cannot };
+        entry.interrupt();
         Interrupted::Told(who)
     }
 
-    async fn stop_all(&self, is_meant: impl Fn(&Slot) -> bool, reason: AbortReason) {
-        for slot in self.sessions.names(is_meant).iter().filter_map(|lsid| self.sessions.find(lsid)) {
-            self.stop(&slot, reason).await;
-            self.sessions.release(slot);
+    async fn stop_all(&self, is_meant: impl Fn(&SessionEntry) -> bool, reason: AbortReason) {
+        for entry in self.sessions.names(is_meant).iter().filter_map(|lsid| self.sessions.find(lsid)) {
+            self.stop(&entry, reason).await;
+            self.sessions.release(entry);
         }
     }
 
     /// Stops what runs in a session, and rolls back what is open there.
-    async fn stop(&self, slot: &Slot, reason: AbortReason) {
-        if let Some((number, shown)) = slot.kill().await {
-            self.audience().tell(&slot.lsid, number, reason, None, Some(shown));
+    async fn stop(&self, entry: &SessionEntry, reason: AbortReason) {
+        if let Some((number, shown)) = entry.kill().await {
+            self.audience().tell(&entry.lsid, number, reason, None, Some(shown));
         }
     }
 
@@ -142,21 +142,22 @@ impl State {
     pub(crate) async fn sweep(&self, now: Instant) {
         let limit = self.limits().transaction_lifetime;
         // A session in which a command runs is skipped until the command ends.
-        let is_old = |slot: &Slot| slot.try_check_out().is_some_and(|work| work.is_open_for_longer(now, limit));
-        for slot in self.sessions.names(is_old).iter().filter_map(|lsid| self.sessions.find(lsid)) {
-            if let Some(mut work) = slot.try_check_out()
+        let is_old =
+            |entry: &SessionEntry| entry.try_check_out().is_some_and(|work| work.is_open_for_longer(now, limit));
+        for entry in self.sessions.names(is_old).iter().filter_map(|lsid| self.sessions.find(lsid)) {
+            if let Some(mut work) = entry.try_check_out()
                 && work.is_open_for_longer(now, limit)
             {
                 let shown = work.roll_back().await;
                 let number = work.machine.newest();
                 work.overdue = Some(number);
-                self.audience().tell(&slot.lsid, number, AbortReason::Lifetime, None, shown);
-                self.cursors.kill_of_transactions(&slot.lsid);
+                self.audience().tell(&entry.lsid, number, AbortReason::Lifetime, None, shown);
+                self.cursors.kill_of_transactions(&entry.lsid);
             }
         }
-        for slot in self.sessions.expire(now) {
-            self.cursors.kill_of_session(&slot.lsid);
-            self.stop(&slot, AbortReason::SessionEnded).await;
+        for entry in self.sessions.expire(now) {
+            self.cursors.kill_of_session(&entry.lsid);
+            self.stop(&entry, AbortReason::SessionEnded).await;
         }
         self.cursors.expire(now);
     }

@@ -14,9 +14,9 @@ use crate::{
     failure::{Answer, Failure, codes},
     fields::Fields,
     session::{
+        entry::Work,
         info::Mode,
         machine::{End, Event, State, Step},
-        slot::Work,
     },
 };
 

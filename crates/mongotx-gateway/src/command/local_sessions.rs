@@ -9,7 +9,7 @@ use super::{current_op::name, parts::call::Call};
 use crate::{
     failure::{Answer, Failure, codes},
     fields::{Fields, type_name},
-    session::slot::Slot,
+    session::entry::SessionEntry,
 };
 
 const STAGE: &str = "$listLocalSessions";
@@ -35,7 +35,7 @@ pub(super) fn put(call: &Call<'_>, of_database: bool, stages: &mut [Document]) -
         return Err(Failure::new(codes::INVALID_NAMESPACE, message));
     }
     let sessions = &call.context.tx.sessions;
-    let shown = sessions.names(|slot| sees_all || slot.lsid.user == call.user_digest());
+    let shown = sessions.names(|entry| sees_all || entry.lsid.user == call.user_digest());
     let shown: Vec<Bson> = shown.iter().filter_map(|lsid| Some(describe(&*sessions.find(lsid)?).into())).collect();
     *first = doc! {"$documents": shown};
     Ok(())
@@ -54,9 +54,9 @@ fn sees_all(options: &Bson) -> Answer<bool> {
     Ok(sees_all)
 }
 
-fn describe(slot: &Slot) -> Document {
-    let age = Instant::now().saturating_duration_since(slot.used());
+fn describe(entry: &SessionEntry) -> Document {
+    let age = Instant::now().saturating_duration_since(entry.used());
     let age_ms = i64::try_from(age.as_millis()).unwrap_or(i64::MAX);
     let last_use = DateTime::from_millis(DateTime::now().timestamp_millis().saturating_sub(age_ms));
-    doc! {"_id": name(&slot.lsid), "lastUse": last_use}
+    doc! {"_id": name(&entry.lsid), "lastUse": last_use}
 }

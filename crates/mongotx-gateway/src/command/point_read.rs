@@ -23,7 +23,7 @@ use crate::{
     failure::{Answer, Failure},
     reply::Reply,
     request::Request,
-    session::{Lsid, slot::Slot},
+    session::{Lsid, entry::SessionEntry},
 };
 
 /// A `find` of one `_id`: the collection, the `_id`, and the session that it names.
@@ -120,10 +120,10 @@ async fn find(
 ) -> Answer<Body> {
     let user = connection.user();
     let lsid = lsid.map(|lsid| lsid.of_user(user.as_deref())).transpose()?;
-    let slot = lsid.map(|lsid| context.tx.sessions.get(&lsid, Instant::now())).transpose()?;
+    let entry = lsid.map(|lsid| context.tx.sessions.get(&lsid, Instant::now())).transpose()?;
     let collection = context.client.database(&namespace.db).collection::<RawDocumentBuf>(&namespace.coll);
     let found = async { collection.find_by_id_raw(id).await.map_err(Failure::from) };
-    let ends = Ends { time: None, kill: slot.as_deref().map(Slot::interruption), client: Some(connection) };
+    let ends = Ends { time: None, kill: entry.as_deref().map(SessionEntry::interruption), client: Some(connection) };
     let found = within_limits(ends, found).await.map_err(Failure::outside)?;
     let mut batch = RawArrayBuf::new();
     if let Some(found) = found {

@@ -185,11 +185,11 @@ async fn in_session(
     let user = connection.user();
     let user = user.as_deref();
     let (mode, generic) = (mode.of_user(user)?, Generic::default());
-    let slot = mode.lsid().map(|lsid| context.tx.sessions.get(lsid, Instant::now())).transpose()?;
-    let interruption = slot.as_deref().map(|slot| slot.interruption());
-    let mut work = match (&mode, &slot) {
-        (Mode::Write(lsid, number), Some(slot)) => {
-            let mut work = slot.check_out().await;
+    let entry = mode.lsid().map(|lsid| context.tx.sessions.get(lsid, Instant::now())).transpose()?;
+    let interruption = entry.as_deref().map(|entry| entry.interruption());
+    let mut work = match (&mode, &entry) {
+        (Mode::Write(lsid, number), Some(entry)) => {
+            let mut work = entry.check_out().await;
             begin_write(context, lsid, *number, &mut work).await?;
             Some(work)
         }

@@ -10,10 +10,11 @@
 //! | [`records`] | the collection with these records |
 //! | [`refusal`] | errors of the state machine, in the server's words |
 //! | [`retry`] | results of the newest retryable write |
-//! | [`slot`] | one session: its open transaction, and how it is interrupted |
-//! | [`table`] | all sessions, and when they end (pure but for the slots) |
+//! | [`entry`] | one session: its open transaction, and how it is interrupted |
+//! | [`table`] | all sessions, and when they end (pure but for the entries) |
 
 pub(crate) mod end;
+pub(crate) mod entry;
 pub(crate) mod info;
 pub(crate) mod labels;
 pub(crate) mod machine;
@@ -21,7 +22,6 @@ pub(crate) mod record;
 pub(crate) mod records;
 pub(crate) mod refusal;
 pub(crate) mod retry;
-pub(crate) mod slot;
 pub(crate) mod table;
 
 use std::fmt;

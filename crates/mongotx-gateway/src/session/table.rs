@@ -11,7 +11,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use super::{Lsid, slot::Slot};
+use super::{Lsid, entry::SessionEntry};
 use crate::{
     activity::transactions::OpenTransaction,
     failure::{Answer, Failure, codes},
@@ -34,26 +34,26 @@ pub(crate) struct Limits {
 /// The sessions by their names.
 pub(crate) struct SessionTable {
     limits: RwLock<Limits>,
-    slots: Mutex<Slots>,
+    entries: Mutex<Entries>,
 }
 
 #[derive(Default)]
-struct Slots {
-    by_name: HashMap<Lsid, Arc<Slot>>,
+struct Entries {
+    by_name: HashMap<Lsid, Arc<SessionEntry>>,
     /// Number of sessions of each user who has logged in.
     of_users: HashMap<Vec<u8>, usize>,
     evicted: u64,
 }
 
-impl Slots {
-    fn insert(&mut self, slot: &Arc<Slot>) {
-        let user = &slot.lsid.user;
-        if self.by_name.insert(slot.lsid.clone(), Arc::clone(slot)).is_none() && !user.is_empty() {
+impl Entries {
+    fn insert(&mut self, entry: &Arc<SessionEntry>) {
+        let user = &entry.lsid.user;
+        if self.by_name.insert(entry.lsid.clone(), Arc::clone(entry)).is_none() && !user.is_empty() {
             *self.of_users.entry(user.clone()).or_default() += 1;
         }
     }
 
-    fn remove(&mut self, lsid: &Lsid) -> Option<Arc<Slot>> {
+    fn remove(&mut self, lsid: &Lsid) -> Option<Arc<SessionEntry>> {
         let removed = self.by_name.remove(lsid)?;
         if let Some(count) = self.of_users.get_mut(&lsid.user) {
             *count -= 1;
@@ -71,9 +71,9 @@ impl Slots {
     /// Removes some of the sessions that are not worth keeping, the oldest first: of this user, or
     /// of all users. False: there are none.
     fn evict(&mut self, user: Option<&[u8]>) -> bool {
-        let is_meant = |slot: &&Arc<Slot>| user.is_none_or(|user| slot.lsid.user == user) && is_idle(slot);
+        let is_meant = |entry: &&Arc<SessionEntry>| user.is_none_or(|user| entry.lsid.user == user) && is_idle(entry);
         let mut idle: Vec<(Instant, Lsid)> =
-            self.by_name.values().filter(is_meant).map(|slot| (slot.used(), slot.lsid.clone())).collect();
+            self.by_name.values().filter(is_meant).map(|entry| (entry.used(), entry.lsid.clone())).collect();
         let some = idle.len().min(self.by_name.len() / EVICTED_PART + 1);
         if some > 0 && some < idle.len() {
             idle.select_nth_unstable(some);
@@ -88,14 +88,14 @@ impl Slots {
 
 /// Returns true if no command runs in the session, and it holds no result that its client may need
 /// again.
-fn is_idle(slot: &Arc<Slot>) -> bool {
+fn is_idle(entry: &Arc<SessionEntry>) -> bool {
     // A running command has a reference to its session, too.
-    Arc::strong_count(slot) == 1 && slot.try_check_out().is_some_and(|work| !work.is_worth_keeping())
+    Arc::strong_count(entry) == 1 && entry.try_check_out().is_some_and(|work| !work.is_worth_keeping())
 }
 
 impl SessionTable {
     pub(crate) fn new(limits: Limits) -> Self {
-        Self { limits: RwLock::new(limits), slots: Mutex::default() }
+        Self { limits: RwLock::new(limits), entries: Mutex::default() }
     }
 
     /// Sets new limits for the table.
@@ -111,96 +111,96 @@ impl SessionTable {
     ///
     /// # Errors
     /// 261 when there are too many that are worth keeping, of all users or of this one.
-    pub(crate) fn get(&self, lsid: &Lsid, now: Instant) -> Answer<Arc<Slot>> {
-        let mut slots = self.slots();
-        if let Some(slot) = slots.by_name.get(lsid) {
-            slot.touch(now);
-            return Ok(Arc::clone(slot));
+    pub(crate) fn get(&self, lsid: &Lsid, now: Instant) -> Answer<Arc<SessionEntry>> {
+        let mut entries = self.entries();
+        if let Some(entry) = entries.by_name.get(lsid) {
+            entry.touch(now);
+            return Ok(Arc::clone(entry));
         }
         let limit = self.limits().sessions;
         let of_user = (limit / USER_PART).max(1);
-        if slots.count_of(&lsid.user) >= of_user && !slots.evict(Some(&lsid.user)) {
+        if entries.count_of(&lsid.user) >= of_user && !entries.evict(Some(&lsid.user)) {
             let message = format!(
                 "cannot add session {lsid}: the user has {of_user} sessions with transactions or retryable writes, half of the limit \
                  (--max-sessions)"
             );
             return Err(Failure::new(codes::TOO_MANY_SESSIONS, message));
         }
-        if slots.by_name.len() >= limit && !slots.evict(None) {
+        if entries.by_name.len() >= limit && !entries.evict(None) {
             let message = format!(
                 "cannot add session {lsid}: there are {limit} sessions with transactions or retryable writes, the limit \
                  (--max-sessions)"
             );
             return Err(Failure::new(codes::TOO_MANY_SESSIONS, message));
         }
-        let slot = Arc::new(Slot::new(lsid.clone(), now));
-        slots.insert(&slot);
-        Ok(slot)
+        let entry = Arc::new(SessionEntry::new(lsid.clone(), now));
+        entries.insert(&entry);
+        Ok(entry)
     }
 
     /// Notes that a session was used now. One that is not in the table is as good as a new one.
     pub(crate) fn refresh(&self, lsid: &Lsid, now: Instant) {
-        if let Some(slot) = self.slots().by_name.get(lsid) {
-            slot.touch(now);
+        if let Some(entry) = self.entries().by_name.get(lsid) {
+            entry.touch(now);
         }
     }
 
     /// A session that is known.
-    pub(crate) fn find(&self, lsid: &Lsid) -> Option<Arc<Slot>> {
-        self.slots().by_name.get(lsid).cloned()
+    pub(crate) fn find(&self, lsid: &Lsid) -> Option<Arc<SessionEntry>> {
+        self.entries().by_name.get(lsid).cloned()
     }
 
     /// Number of sessions in the table.
     pub(crate) fn count(&self) -> usize {
-        self.slots().by_name.len()
+        self.entries().by_name.len()
     }
 
     /// Number of sessions that have made room for others.
     pub(crate) fn evicted(&self) -> u64 {
-        self.slots().evicted
+        self.entries().evicted
     }
 
     /// Keys of the sessions that are wanted. References to the sessions themselves would keep those
     /// from making room.
-    pub(crate) fn names(&self, is_wanted: impl Fn(&Slot) -> bool) -> Vec<Lsid> {
-        let slots = self.slots();
-        slots.by_name.values().filter(|slot| is_wanted(slot)).map(|slot| slot.lsid.clone()).collect()
+    pub(crate) fn names(&self, is_wanted: impl Fn(&SessionEntry) -> bool) -> Vec<Lsid> {
+        let entries = self.entries();
+        entries.by_name.values().filter(|entry| is_wanted(entry)).map(|entry| entry.lsid.clone()).collect()
     }
 
     /// The open transactions of the sessions that are wanted, as others see them: at most so many.
     pub(crate) fn shown(&self, most: usize, is_wanted: impl Fn(&Lsid) -> bool) -> Vec<(Lsid, Arc<OpenTransaction>)> {
-        let slots = self.slots();
-        let wanted = slots.by_name.values().filter(|slot| is_wanted(&slot.lsid));
-        wanted.filter_map(|slot| Some((slot.lsid.clone(), slot.shown()?))).take(most).collect()
+        let entries = self.entries();
+        let wanted = entries.by_name.values().filter(|entry| is_wanted(&entry.lsid));
+        wanted.filter_map(|entry| Some((entry.lsid.clone(), entry.shown()?))).take(most).collect()
     }
 
     /// Removes a session.
     pub(crate) fn remove(&self, lsid: &Lsid) {
-        self.slots().remove(lsid);
+        self.entries().remove(lsid);
     }
 
     /// Forgets a session that was killed, unless it is worth keeping.
-    pub(crate) fn release(&self, slot: Arc<Slot>) {
-        let mut slots = self.slots();
-        let lsid = slot.lsid.clone();
-        drop(slot);
-        if slots.by_name.get(&lsid).is_some_and(is_idle) {
-            slots.remove(&lsid);
+    pub(crate) fn release(&self, entry: Arc<SessionEntry>) {
+        let mut entries = self.entries();
+        let lsid = entry.lsid.clone();
+        drop(entry);
+        if entries.by_name.get(&lsid).is_some_and(is_idle) {
+            entries.remove(&lsid);
         }
     }
 
     /// Forgets the sessions that were not used for too long, and answers them.
-    pub(crate) fn expire(&self, now: Instant) -> Vec<Arc<Slot>> {
-        let mut slots = self.slots();
+    pub(crate) fn expire(&self, now: Instant) -> Vec<Arc<SessionEntry>> {
+        let mut entries = self.entries();
         let timeout = self.limits().timeout;
-        let is_old = |slot: &&Arc<Slot>| now.saturating_duration_since(slot.used()) > timeout;
-        let old: Vec<Lsid> = slots.by_name.values().filter(is_old).map(|slot| slot.lsid.clone()).collect();
-        old.iter().filter_map(|lsid| slots.remove(lsid)).collect()
+        let is_old = |entry: &&Arc<SessionEntry>| now.saturating_duration_since(entry.used()) > timeout;
+        let old: Vec<Lsid> = entries.by_name.values().filter(is_old).map(|entry| entry.lsid.clone()).collect();
+        old.iter().filter_map(|lsid| entries.remove(lsid)).collect()
     }
 
     /// No code panics while it holds this lock.
-    fn slots(&self) -> MutexGuard<'_, Slots> {
-        self.slots.lock().unwrap_or_else(PoisonError::into_inner)
+    fn entries(&self) -> MutexGuard<'_, Entries> {
+        self.entries.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -224,8 +224,8 @@ mod tests {
 
     /// A session whose transaction is committed.
     fn committed(table: &SessionTable, lsid: &Lsid) {
-        let slot = table.get(lsid, Instant::now()).unwrap();
-        let mut work = slot.try_check_out().unwrap();
+        let entry = table.get(lsid, Instant::now()).unwrap();
+        let mut work = entry.try_check_out().unwrap();
         work.machine.on(1, Event::Begin).unwrap();
         work.machine.ended(End::Committed);
     }
@@ -285,7 +285,7 @@ mod tests {
         table.release(table.find(&lsid(1)).unwrap());
         table.release(table.get(&of_user(1, 1), now).unwrap());
         assert_eq!((table.find(&lsid(1)).is_some(), table.find(&of_user(1, 1)).is_some()), (true, false));
-        assert_eq!(table.slots().of_users.len(), 0);
+        assert_eq!(table.entries().of_users.len(), 0);
     }
 
     #[test]
@@ -312,7 +312,7 @@ mod tests {
         table.get(&lsid(2), start).unwrap();
         table.get(&lsid(2), start + Duration::from_secs(50)).unwrap();
         let expired = table.expire(start + Duration::from_secs(70));
-        assert_eq!(expired.iter().map(|slot| slot.lsid.clone()).collect::<Vec<_>>(), [lsid(1)]);
+        assert_eq!(expired.iter().map(|entry| entry.lsid.clone()).collect::<Vec<_>>(), [lsid(1)]);
         assert!(table.find(&lsid(1)).is_none() && table.find(&lsid(2)).is_some());
     }
 }

@@ -25,11 +25,11 @@ use crate::{
     failure::{Answer, Failure, RETRYABLE_WRITE_ERROR, codes},
     session::{
         Lsid,
+        entry::{Known, Work},
         machine::End,
         record::Record,
         refusal::Refusal,
         retry::Retry,
-        slot::{Known, Work},
     },
 };
 

@@ -12,7 +12,7 @@ use super::{
 use crate::{
     command::parts::body::{Body, Made},
     failure::{Answer, Failure},
-    session::{Lsid, slot::Slot},
+    session::{Lsid, entry::SessionEntry},
 };
 
 /// Carries it out, perhaps in a session.
@@ -22,8 +22,8 @@ pub(super) async fn run_outside_transactions<H: Handler>(parsed: &mut Parsed<'_>
     // A command that kills sessions does not stop at its own: the others would stay. It works when
     // there is no room for its own, too.
     let interruptible = lsid.filter(|_| !parsed.command.kills_sessions);
-    let slot = interruptible.map(|lsid| sessions.get(&lsid, Instant::now())).transpose()?;
-    let ends = parsed.ends(slot.as_deref().map(Slot::interruption));
+    let entry = interruptible.map(|lsid| sessions.get(&lsid, Instant::now())).transpose()?;
+    let ends = parsed.ends(entry.as_deref().map(SessionEntry::interruption));
     if let Some(level) = parsed.generic.read.one_moment(parsed.command.reads) {
         let watch = &parsed.connection.doing().watch;
         let running = watch.over(validated_read::run_validated_read(parsed, level, handle_boxed::<H>).boxed());

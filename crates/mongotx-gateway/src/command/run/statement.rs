@@ -27,8 +27,8 @@ use crate::{
     metrics::{AbortReason, Counted},
     session::{
         Lsid, end,
+        entry::{Open, Work},
         machine::{Event, State, Step},
-        slot::{Open, Work},
     },
 };
 
@@ -41,9 +41,9 @@ pub(super) async fn run_in_transaction<H: Handler>(
 ) -> Answer<Made> {
     check_statement(parsed.command, parsed.name, parsed.db, &parsed.generic, begins)?;
     let state = &parsed.context.tx;
-    let slot = state.sessions.get(&lsid, Instant::now())?;
-    let interruption = slot.interruption();
-    let mut work = slot.check_out().await;
+    let entry = state.sessions.get(&lsid, Instant::now())?;
+    let interruption = entry.interruption();
+    let mut work = entry.check_out().await;
     let event = if begins { Event::Begin } else { Event::Continue };
     let older = work.machine.newest();
     let step = match work.machine.on(number, event) {
@@ -57,7 +57,7 @@ pub(super) async fn run_in_transaction<H: Handler>(
         state.cursors.kill_of_transactions(&lsid);
         let who = parsed.connection.doing().who();
         let shown = OpenTransaction::new(&state.transactions, lsid.to_string(), number, who);
-        slot.show(&shown);
+        entry.show(&shown);
         let origin = doc! {"lsid": lsid.to_document(), "txnNumber": number};
         begin(&mut work, parsed.context, &parsed.generic, origin, shown).await?;
     }
@@ -70,8 +70,8 @@ pub(super) async fn run_in_transaction<H: Handler>(
 pub(super) async fn end(parsed: &mut Parsed<'_>, lsid: Lsid, number: i64, begins: bool, commits: bool) -> Answer<Made> {
     check_statement(parsed.command, parsed.name, parsed.db, &parsed.generic, begins)?;
     let state = &parsed.context.tx;
-    let slot = state.sessions.get(&lsid, Instant::now())?;
-    let mut work = slot.check_out().await;
+    let entry = state.sessions.get(&lsid, Instant::now())?;
+    let mut work = entry.check_out().await;
     let before = work.machine.state();
     if number == work.machine.newest() && [State::Open, State::InDoubt, State::Committed].contains(&before) {
         check_api(&work, parsed)?;

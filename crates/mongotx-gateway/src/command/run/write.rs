@@ -17,17 +17,17 @@ use crate::{
     options::RetryableWrites,
     session::{
         Lsid,
+        entry::Work,
         machine::{Event, Step},
-        slot::Work,
     },
 };
 
 /// Carries it out, or answers what it has done before.
 pub(super) async fn run_numbered_write<H: Handler>(parsed: &mut Parsed<'_>, lsid: Lsid, number: i64) -> Answer<Made> {
     parsed.generic.read.check_plain(parsed.name, parsed.command.reads)?;
-    let slot = parsed.context.tx.sessions.get(&lsid, Instant::now())?;
-    let interruption = slot.interruption();
-    let mut work = slot.check_out().await;
+    let entry = parsed.context.tx.sessions.get(&lsid, Instant::now())?;
+    let interruption = entry.interruption();
+    let mut work = entry.check_out().await;
     begin_write(parsed.context, &lsid, number, &mut work).await?;
     let (ends, watch) = (parsed.ends(Some(interruption)), &parsed.connection.doing().watch);
     if parsed.context.options.retryable_writes == RetryableWrites::Durable {

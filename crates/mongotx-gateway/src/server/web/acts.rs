@@ -35,8 +35,8 @@ pub(super) async fn abort(context: &Context, said: &Value, by: &By) -> Done {
     if let Some(session) = text(said, "session") {
         let lsid = session_of(session).ok_or("there is no such session")?;
         let number: i64 = text(said, "number").and_then(|number| number.parse().ok()).ok_or("which transaction?")?;
-        let slot = context.tx.sessions.find(&lsid);
-        let open = slot.and_then(|slot| slot.shown()).filter(|open| open.number == number);
+        let entry = context.tx.sessions.find(&lsid);
+        let open = entry.and_then(|entry| entry.shown()).filter(|open| open.number == number);
         let open = open.ok_or("the transaction is over")?;
         let shown = open.now();
         drop(open);

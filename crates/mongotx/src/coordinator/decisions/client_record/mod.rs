@@ -9,13 +9,13 @@
 //! | --- | --- |
 //! | this one | the interface of the log: transactions of this client, and the outcomes of others' |
 //! | [`shared`] | connections and records that all parts use; registering, and reading records |
-//! | [`slot`] | one live record: the state machine, and the transactions that wait for it |
+//! | [`live_record`] | one live record: the state machine, and the transactions that wait for it |
 //! | [`writer`] | the task that sends the writes of one record |
 //! | [`asked`] | whether a rival has read a record of this client's |
 
 mod asked;
+mod live_record;
 mod shared;
-mod slot;
 mod writer;
 
 use std::{
@@ -31,8 +31,8 @@ use tokio::sync::Mutex as AsyncMutex;
 
 pub(crate) use self::shared::{Epoch, Shared};
 use self::{
+    live_record::{Answer, Asks, LiveRecord},
     shared::{Flagged, HELD_PAUSE},
-    slot::{Answer, Asks, Slot},
 };
 use crate::{
     coordinator::{
@@ -67,7 +67,7 @@ const START_PAUSE: Duration = Duration::from_millis(5);
 
 pub(crate) struct ClientRecordLog {
     shared: Arc<Shared>,
-    current: Arc<AsyncMutex<HashMap<u64, Arc<Slot>>>>,
+    current: Arc<AsyncMutex<HashMap<u64, Arc<LiveRecord>>>>,
     decided: Mutex<HashMap<TxId, TxStatus>>,
 }
 
@@ -76,11 +76,11 @@ impl ClientRecordLog {
         Self { shared: Arc::new(shared), current: Arc::default(), decided: Mutex::default() }
     }
 
-    /// The same as [`ClientRecordLog::current_slot`], when no checkpoint holds transactions.
-    async fn slot_when_free(&self, lease_ms: u64, ns: &Namespace, deadline: Instant) -> Result<Arc<Slot>> {
+    /// The same as [`ClientRecordLog::current_record`], when no checkpoint holds transactions.
+    async fn record_when_free(&self, lease_ms: u64, ns: &Namespace, deadline: Instant) -> Result<Arc<LiveRecord>> {
         loop {
-            if let Some(slot) = self.current_slot(lease_ms, ns).await? {
-                return Ok(slot);
+            if let Some(live) = self.current_record(lease_ms, ns).await? {
+                return Ok(live);
             }
             if Instant::now() >= deadline {
                 let waited = self.shared.commit_timeout.as_secs_f32();
@@ -93,14 +93,14 @@ impl ClientRecordLog {
         }
     }
 
-    /// The slot for new transactions with this lease, registered. `None`: a checkpoint holds them.
-    async fn current_slot(&self, lease_ms: u64, ns: &Namespace) -> Result<Option<Arc<Slot>>> {
+    /// The record for new transactions with this lease, registered. `None`: a checkpoint holds them.
+    async fn current_record(&self, lease_ms: u64, ns: &Namespace) -> Result<Option<Arc<LiveRecord>>> {
         let mut current = Arc::clone(&self.current).lock_owned().await;
         match current.get(&lease_ms) {
-            Some(slot) if slot.is_usable(ROTATE_AT, self.shared.epoch.load(SeqCst)) => {
-                return Ok(Some(Arc::clone(slot)));
+            Some(live) if live.is_usable(ROTATE_AT, self.shared.epoch.load(SeqCst)) => {
+                return Ok(Some(Arc::clone(live)));
             }
-            Some(slot) => slot.retire_when_finished(),
+            Some(live) => live.retire_when_finished(),
             None if current.len() >= MAX_LEASES => {
                 let message = format!("a client uses at most {MAX_LEASES} different leases at a time");
                 return Err(Error::invalid(2, message));
@@ -110,16 +110,16 @@ impl ClientRecordLog {
         let (shared, ns) = (Arc::clone(&self.shared), ns.clone());
         self.shared
             .to_its_end(async move {
-                let slot = shared.register(lease_ms, &ns).await;
-                let slot = slot.map(|slot| slot.map(Arc::new));
-                if let (Ok(Some(slot)), Ok(mut slots)) = (&slot, shared.by_client.write()) {
-                    slots.insert(slot.client, Arc::clone(slot));
+                let live = shared.register(lease_ms, &ns).await;
+                let live = live.map(|live| live.map(Arc::new));
+                if let (Ok(Some(live)), Ok(mut live_records)) = (&live, shared.by_client.write()) {
+                    live_records.insert(live.client, Arc::clone(live));
                 }
                 *shared.registering() = None;
-                let Some(slot) = slot? else { return Ok(None) };
-                shared.runtime.spawn(writer::send_record_writes(Arc::downgrade(&shared), Arc::clone(&slot)));
-                current.insert(lease_ms, Arc::clone(&slot));
-                Ok(Some(slot))
+                let Some(live) = live? else { return Ok(None) };
+                shared.runtime.spawn(writer::send_record_writes(Arc::downgrade(&shared), Arc::clone(&live)));
+                current.insert(lease_ms, Arc::clone(&live));
+                Ok(Some(live))
             })
             .await
     }
@@ -128,12 +128,12 @@ impl ClientRecordLog {
     /// is under way is waited for: its answer is there before that of a durable read of the record,
     /// which would stand in its way, too.
     async fn known_status(&self, id: TxId) -> Option<TxStatus> {
-        if let Some(slot) = self.shared.slot(id.client) {
-            slot.until_settled(id.seq, DECISION_WAIT).await;
+        if let Some(live) = self.shared.live(id.client) {
+            live.until_settled(id.seq, DECISION_WAIT).await;
             // The owner knows from the server it spoke to that the transaction is finished. A
             // server that was killed since may have brought its locks back, and only the record
             // that came back with them can say so.
-            return slot.status(id.seq).filter(|status| *status != TxStatus::Finished);
+            return live.status(id.seq).filter(|status| *status != TxStatus::Finished);
         }
         self.decided.lock().ok()?.get(&id).copied()
     }
@@ -199,7 +199,7 @@ impl ClientRecordLog {
 
 impl TxLog for ClientRecordLog {
     fn owns(&self, client: ClientId) -> bool {
-        self.shared.slot(client).is_some()
+        self.shared.live(client).is_some()
     }
 
     fn start(&self, lease_ms: u64, ns: &Namespace) -> BoxFuture<'_, Result<Started>> {
@@ -210,17 +210,17 @@ impl TxLog for ClientRecordLog {
                 if round > 1 {
                     tokio::time::sleep(START_PAUSE * round).await;
                 }
-                let slot = self.slot_when_free(lease_ms, &ns, deadline).await?;
-                self.shared.outwait_readers(&slot).await?;
-                slot.enlist(&ns).await?;
+                let live = self.record_when_free(lease_ms, &ns, deadline).await?;
+                self.shared.outwait_readers(&live).await?;
+                live.enlist(&ns).await?;
                 let Some(epoch) = self.shared.answered_epoch() else {
-                    self.barrier(slot.client).await?;
+                    self.barrier(live.client).await?;
                     continue;
                 };
                 // The last thing done here: a number whose caller has gone would stay open, and the
                 // record with it.
-                if let Some(seq) = slot.allocate(epoch) {
-                    let id = TxId { client: slot.client, seq };
+                if let Some(seq) = live.allocate(epoch) {
+                    let id = TxId { client: live.client, seq };
                     return Ok(Started { id, epoch });
                 }
             }
@@ -232,16 +232,16 @@ impl TxLog for ClientRecordLog {
 
     fn enlist<'a>(&'a self, id: TxId, ns: &'a Namespace) -> BoxFuture<'a, Result<()>> {
         Box::pin(async move {
-            match self.shared.slot(id.client) {
-                Some(slot) => slot.enlist(ns).await,
+            match self.shared.live(id.client) {
+                Some(live) => live.enlist(ns).await,
                 None => Err(lost(id)),
             }
         })
     }
 
     fn standing(&self, started: Started) -> Standing {
-        match self.shared.slot(started.id.client) {
-            Some(slot) if self.epoch() == started.epoch => slot.standing(started.id.seq),
+        match self.shared.live(started.id.client) {
+            Some(live) if self.epoch() == started.epoch => live.standing(started.id.seq),
             _ => Standing::Lost,
         }
     }
@@ -264,7 +264,7 @@ impl TxLog for ClientRecordLog {
                 return Ok(());
             }
             if record.is_none_or(|record| record.fenced) {
-                self.shared.slot(id.client).iter().for_each(|slot| slot.suspect());
+                self.shared.live(id.client).iter().for_each(|live| live.suspect());
             }
             Err(lost(id))
         })
@@ -278,8 +278,8 @@ impl TxLog for ClientRecordLog {
         heard: Heard,
     ) -> BoxFuture<'_, Result<Option<Decided>>> {
         Box::pin(async move {
-            let Some(slot) = self.shared.slot(started.id.client) else { return Err(lost(started.id)) };
-            Ok(match slot.commit(started, concern, Asks { changed, heard }).await? {
+            let Some(live) = self.shared.live(started.id.client) else { return Err(lost(started.id)) };
+            Ok(match live.commit(started, concern, Asks { changed, heard }).await? {
                 Answer::Committed => Some(Decided::by_owner(started.id)),
                 Answer::ValidateAgain => None,
             })
@@ -296,8 +296,8 @@ impl TxLog for ClientRecordLog {
     }
 
     fn own_changes(&self, tags: &Tags) -> Changes {
-        let slots = self.shared.by_client.read().unwrap_or_else(PoisonError::into_inner);
-        Changes(slots.values().map(|slot| (slot.client, Arc::new(slot.stamps(tags)))).collect())
+        let live_records = self.shared.by_client.read().unwrap_or_else(PoisonError::into_inner);
+        Changes(live_records.values().map(|live| (live.client, Arc::new(live.stamps(tags)))).collect())
     }
 
     fn ask_for_quiet(&self, by: ObjectId, tags: Vec<Bson>, length: Length) -> BoxFuture<'_, Result<()>> {
@@ -309,7 +309,7 @@ impl TxLog for ClientRecordLog {
     }
 
     fn heard_of(&self, id: TxId) -> Option<ObjectId> {
-        self.shared.slot(id.client)?.heard_of()
+        self.shared.live(id.client)?.heard_of()
     }
 
     fn others_are_there(&self) -> BoxFuture<'_, Result<bool>> {
@@ -320,12 +320,12 @@ impl TxLog for ClientRecordLog {
     fn flag_reader<'a>(&'a self, by: ObjectId, lease_ms: u64, ns: &'a Namespace) -> BoxFuture<'a, Result<bool>> {
         Box::pin(async move {
             let Shared { server, records, commit_timeout, .. } = &*self.shared;
-            let slot = self.slot_when_free(lease_ms, ns, Instant::now() + *commit_timeout).await?;
-            let (before, now) = (*self.shared.reader(), Flagged { client: slot.client, by });
+            let live = self.record_when_free(lease_ms, ns, Instant::now() + *commit_timeout).await?;
+            let (before, now) = (*self.shared.reader(), Flagged { client: live.client, by });
             if before == Some(now) {
                 return Ok(true);
             }
-            if !records.flag_reader(server, slot.client, by).await? {
+            if !records.flag_reader(server, live.client, by).await? {
                 return Ok(false);
             }
             // The flag stays in the record before: a newcomer that looks at all records, one after
@@ -358,8 +358,8 @@ impl TxLog for ClientRecordLog {
     }
 
     fn rolled_back(&self, id: TxId) -> BoxFuture<'_, Decided> {
-        if let Some(slot) = self.shared.slot(id.client) {
-            slot.note_rolled_back(id.seq);
+        if let Some(live) = self.shared.live(id.client) {
+            live.note_rolled_back(id.seq);
         }
         Box::pin(async move { Decided::by_owner(id) })
     }
@@ -373,8 +373,8 @@ impl TxLog for ClientRecordLog {
     }
 
     fn clean(&self, id: TxId, epoch: u64) -> BoxFuture<'_, ()> {
-        if let Some(slot) = self.shared.slot(id.client) {
-            slot.note_clean(id.seq, epoch);
+        if let Some(live) = self.shared.live(id.client) {
+            live.note_clean(id.seq, epoch);
         }
         Box::pin(async {})
     }
@@ -419,9 +419,9 @@ impl TxLog for ClientRecordLog {
     fn are_active<'a>(&'a self, ids: &'a [TxId]) -> BoxFuture<'a, Result<bool>> {
         Box::pin(async move {
             let (own, others): (Vec<_>, Vec<_>) =
-                ids.iter().map(|id| (*id, self.shared.slot(id.client))).partition(|(_, slot)| slot.is_some());
-            let is_active = |(id, slot): &(TxId, Option<Arc<Slot>>)| {
-                slot.as_ref().is_some_and(|slot| slot.status(id.seq) == Some(TxStatus::Active))
+                ids.iter().map(|id| (*id, self.shared.live(id.client))).partition(|(_, live)| live.is_some());
+            let is_active = |(id, live): &(TxId, Option<Arc<LiveRecord>>)| {
+                live.as_ref().is_some_and(|live| live.status(id.seq) == Some(TxStatus::Active))
             };
             let is_known = |id: &TxId| self.decided.lock().is_ok_and(|decided| decided.contains_key(id));
             let others: Vec<TxId> = others.into_iter().map(|(id, _)| id).collect();
@@ -477,10 +477,10 @@ impl TxLog for ClientRecordLog {
 
     fn close(&self) -> BoxFuture<'_, Result<()>> {
         Box::pin(async move {
-            let slots: Vec<Arc<Slot>> = self.current.lock().await.drain().map(|(_, slot)| slot).collect();
-            for slot in slots {
-                slot.retire_when_finished();
-                slot.until_closed(self.shared.commit_timeout).await?;
+            let live_records: Vec<Arc<LiveRecord>> = self.current.lock().await.drain().map(|(_, live)| live).collect();
+            for live in live_records {
+                live.retire_when_finished();
+                live.until_closed(self.shared.commit_timeout).await?;
             }
             Ok(())
         })

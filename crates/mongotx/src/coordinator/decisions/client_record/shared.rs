@@ -1,4 +1,4 @@
-//! The connections and records of one client, which its slots and their writers share: which slot
+//! The connections and records of one client, which its live records and their writers share: which live
 //! has which record, registering, and durable reads.
 
 use std::{
@@ -17,7 +17,7 @@ use tracing::{Instrument, instrument::WithSubscriber};
 
 use super::{
     asked::Asked,
-    slot::{Born, Slot},
+    live_record::{Born, LiveRecord},
 };
 use crate::{
     coordinator::{
@@ -53,7 +53,7 @@ pub(super) struct Flagged {
     pub(super) by: ObjectId,
 }
 
-/// Connections, records and limits that the slots and their writers share.
+/// Connections, records and limits that the live records and their writers share.
 pub(crate) struct Shared {
     /// Connections for everything but record writes.
     pub(super) server: Arc<Server>,
@@ -69,7 +69,7 @@ pub(crate) struct Shared {
     held_at: Mutex<Option<Instant>>,
     /// True if the database of the records is noted in `mongotx.deployment`.
     noted: AtomicBool,
-    pub(super) by_client: RwLock<HashMap<ClientId, Arc<Slot>>>,
+    pub(super) by_client: RwLock<HashMap<ClientId, Arc<LiveRecord>>>,
     asked: Mutex<Asked>,
     /// A record that is being made.
     registering: Mutex<Option<ClientId>>,
@@ -124,7 +124,7 @@ impl Shared {
         task.await.unwrap_or_else(stopped)
     }
 
-    pub(super) fn slot(&self, client: ClientId) -> Option<Arc<Slot>> {
+    pub(super) fn live(&self, client: ClientId) -> Option<Arc<LiveRecord>> {
         self.by_client.read().ok()?.get(&client).cloned()
     }
 
@@ -151,8 +151,8 @@ impl Shared {
     /// The clients whose records are this client's.
     pub(super) fn own(&self) -> Vec<ClientId> {
         let registering = *self.registering();
-        let slots = self.by_client.read().unwrap_or_else(PoisonError::into_inner);
-        slots.keys().copied().chain(registering).collect()
+        let live_records = self.by_client.read().unwrap_or_else(PoisonError::into_inner);
+        live_records.keys().copied().chain(registering).collect()
     }
 
     pub(super) fn registering(&self) -> MutexGuard<'_, Option<ClientId>> {
@@ -166,7 +166,7 @@ impl Shared {
     /// Reads a record as [`Records::read_durably`] does. The read of a record of this client's own
     /// is not taken for that of a rival.
     pub(super) async fn read_durably(&self, over: &Server, client: ClientId) -> Result<Option<StoredRecord>> {
-        if self.slot(client).is_none() {
+        if self.live(client).is_none() {
             return self.records.read_durably(over, client).await;
         }
         self.asked().begin();
@@ -185,8 +185,8 @@ impl Shared {
     /// From now on the statuses of this client's transactions are read from the server, like those
     /// of any other client.
     pub(super) fn forget(&self, client: ClientId) {
-        if let Ok(mut slots) = self.by_client.write() {
-            slots.remove(&client);
+        if let Ok(mut live_records) = self.by_client.write() {
+            live_records.remove(&client);
         }
     }
 
@@ -209,7 +209,7 @@ impl Shared {
     }
 
     /// A record for transactions that are to come. `None`: a checkpoint holds them.
-    pub(super) async fn register(&self, lease_ms: u64, ns: &Namespace) -> Result<Option<Slot>> {
+    pub(super) async fn register(&self, lease_ms: u64, ns: &Namespace) -> Result<Option<LiveRecord>> {
         if self.is_held().await? {
             return Ok(None);
         }
@@ -233,18 +233,18 @@ impl Shared {
             return is_held.map(|_| None);
         }
         tracing::debug!(%client, "registered");
-        Ok(Some(Slot::new(client, lease_ms, ns.clone(), Born { since, registered })))
+        Ok(Some(LiveRecord::new(client, lease_ms, ns.clone(), Born { since, registered })))
     }
 
     /// Waits until no other client reads without probes: each that looks for open records from now
     /// on sees this one. Before that no transaction of the record may lock anything.
-    pub(super) async fn outwait_readers(&self, slot: &Slot) -> Result<()> {
+    pub(super) async fn outwait_readers(&self, live: &LiveRecord) -> Result<()> {
         let wait = async || {
             let own_lease = self.reader().map(|reader| reader.by);
-            let newcomer = Newcomer { client: slot.client, since: slot.registered, own_lease };
+            let newcomer = Newcomer { client: live.client, since: live.registered, own_lease };
             outwait(&self.records, &self.server, &self.own(), newcomer).await
         };
-        slot.readers_are_gone.get_or_try_init(wait).await.map(drop)
+        live.readers_are_gone.get_or_try_init(wait).await.map(drop)
     }
 
     /// A record under an id that no other has.

@@ -15,7 +15,7 @@ use protocol::{
 
 use super::{
     Shared,
-    slot::{Refusal, Slot, Todo},
+    live_record::{LiveRecord, Refusal, Todo},
 };
 use crate::{
     backoff::Backoff,
@@ -36,39 +36,39 @@ const FIRST_PAUSE: Duration = Duration::from_millis(20);
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 
 /// Runs until the record is lost or retired, or its client is dropped.
-pub(super) async fn send_record_writes(shared: Weak<Shared>, slot: Arc<Slot>) {
+pub(super) async fn send_record_writes(shared: Weak<Shared>, live: Arc<LiveRecord>) {
     loop {
         let Some(shared) = shared.upgrade() else { return };
-        match slot.todo(shared.bound_to()) {
+        match live.todo(shared.bound_to()) {
             Todo::Sleep(at_most) => {
                 drop(shared);
-                let _ = tokio::time::timeout(at_most, slot.wake.notified()).await;
+                let _ = tokio::time::timeout(at_most, live.wake.notified()).await;
             }
             Todo::Write(write, names) => {
-                settle(&shared, &slot, &write, &names).await;
-                slot.settled.notify_waiters();
+                settle(&shared, &live, &write, &names).await;
+                live.settled.notify_waiters();
             }
-            Todo::Retire => return retire(&shared, &slot).await,
-            Todo::Stop => return shared.lose(slot.client),
+            Todo::Retire => return retire(&shared, &live).await,
+            Todo::Stop => return shared.lose(live.client),
         }
     }
 }
 
-async fn retire(shared: &Shared, slot: &Slot) {
-    match shared.records.retire(&shared.server, slot.client, Some(slot.stamp())).await {
+async fn retire(shared: &Shared, live: &LiveRecord) {
+    match shared.records.retire(&shared.server, live.client, Some(live.stamp())).await {
         Ok(true) => {}
         // Not what was written last: a sweep looks after what came back with it.
-        Ok(false) => return abandon(shared, slot).await,
-        Err(error) => tracing::warn!(client = %slot.client, %error, "the record could not be closed; a sweep will"),
+        Ok(false) => return abandon(shared, live).await,
+        Err(error) => tracing::warn!(client = %live.client, %error, "the record could not be closed; a sweep will"),
     }
-    shared.forget(slot.client);
-    slot.finish_closing();
+    shared.forget(live.client);
+    live.finish_closing();
 }
 
 /// Sends one write until it is known what became of it, at most for the commit time limit. What
 /// rests on its connection is sent once.
-#[tracing::instrument(name = "mongotx.record_write", level = "debug", skip_all, fields(client = %slot.client, decides = write.decides.len()))]
-async fn settle(shared: &Shared, slot: &Slot, write: &RecordWrite, names: &[Namespace]) {
+#[tracing::instrument(name = "mongotx.record_write", level = "debug", skip_all, fields(client = %live.client, decides = write.decides.len()))]
+async fn settle(shared: &Shared, live: &LiveRecord, write: &RecordWrite, names: &[Namespace]) {
     let deadline = Instant::now() + shared.commit_timeout;
     let mut backoff = Backoff::new(FIRST_PAUSE, LONGEST_PAUSE);
     // Has a copy of it gone without an answer, so that it may still arrive?
@@ -76,7 +76,7 @@ async fn settle(shared: &Shared, slot: &Slot, write: &RecordWrite, names: &[Name
     loop {
         let is_sent_again = !(write.over.is_some() && may_arrive);
         let answer = match is_sent_again {
-            true => Some(attempt(shared, slot, write, names, (may_arrive, deadline)).await),
+            true => Some(attempt(shared, live, write, names, (may_arrive, deadline)).await),
             false => None,
         };
         match answer {
@@ -87,19 +87,19 @@ async fn settle(shared: &Shared, slot: &Slot, write: &RecordWrite, names: &[Name
                 tokio::time::sleep(backoff.next_pause()).await;
             }
         }
-        match in_time(deadline, shared.read_durably(&shared.server, slot.client)).await {
-            Ok(found) => match examine(shared, slot, write, (found, may_arrive, deadline)).await {
+        match in_time(deadline, shared.read_durably(&shared.server, live.client)).await {
+            Ok(found) => match examine(shared, live, write, (found, may_arrive, deadline)).await {
                 Verdict::GoOn(_) => return,
                 Verdict::SendAgain => tokio::time::sleep(FIRST_PAUSE).await,
-                Verdict::Lost(_) => return abandon(shared, slot).await,
+                Verdict::Lost(_) => return abandon(shared, live).await,
             },
             Err(unread) => {
-                tracing::debug!(client = %slot.client, error = %unread, "the client record could not be read")
+                tracing::debug!(client = %live.client, error = %unread, "the client record could not be read")
             }
         }
         if Instant::now() >= deadline {
-            shared.lose(slot.client);
-            return slot.give_up();
+            shared.lose(live.client);
+            return live.give_up();
         }
     }
 }
@@ -108,7 +108,7 @@ async fn settle(shared: &Shared, slot: &Slot, write: &RecordWrite, names: &[Name
 /// not answered.
 async fn attempt(
     shared: &Shared,
-    slot: &Slot,
+    live: &LiveRecord,
     write: &RecordWrite,
     names: &[Namespace],
     (may_arrive, deadline): (bool, Instant),
@@ -118,26 +118,26 @@ async fn attempt(
         false => (Step::BeforeDecision, Step::AfterDecision),
     };
     shared.server.at(before).await;
-    let is_patient = !may_arrive && slot.is_patient(&write.decides);
-    let answer = in_time(deadline, send(shared, slot, write, names, is_patient)).await;
+    let is_patient = !may_arrive && live.is_patient(&write.decides);
+    let answer = in_time(deadline, send(shared, live, write, names, is_patient)).await;
     shared.server.at(after).await;
     match &answer {
         Ok(true) => {
-            slot.note_stamps(&write.decides, write.stamp);
-            if let Verdict::Lost(_) = slot.acknowledged(shared.epoch.load(SeqCst), names) {
-                abandon(shared, slot).await;
+            live.note_stamps(&write.decides, write.stamp);
+            if let Verdict::Lost(_) = live.acknowledged(shared.epoch.load(SeqCst), names) {
+                abandon(shared, live).await;
             }
         }
         Ok(false) => {}
         Err(error) => {
-            tracing::debug!(client = %slot.client, %error, "a write to the client record was not answered");
+            tracing::debug!(client = %live.client, %error, "a write to the client record was not answered");
             if let Some(connection) = write.over {
                 // No transaction may begin by a connection that is gone. (The server may have
                 // answered with an error.)
                 if !shared.recorder.is_kept_since(connection) {
                     let _ = shared.epoch.compare_exchange(connection, connection + 1, SeqCst, SeqCst);
                 }
-                slot.connection_lost();
+                live.connection_lost();
             }
         }
     }
@@ -147,15 +147,15 @@ async fn attempt(
 /// Reads the record to learn the outcome of a write that was not answered, or refused.
 async fn examine(
     shared: &Shared,
-    slot: &Slot,
+    live: &LiveRecord,
     write: &RecordWrite,
     (found, may_arrive, deadline): (Option<StoredRecord>, bool, Instant),
 ) -> Verdict {
     let counters = &shared.server.counters;
     // It cannot be known whether a write that rests on a lost connection was refused.
     let heeded = found.as_ref().filter(|_| write.over.is_none() || !may_arrive);
-    match heeded.map_or(Refusal::Another, |found| slot.heed(write, found, may_arrive)) {
-        Refusal::Another => slot.examined(found.as_ref().map(|found| &found.record)),
+    match heeded.map_or(Refusal::Another, |found| live.heed(write, found, may_arrive)) {
+        Refusal::Another => live.examined(found.as_ref().map(|found| &found.record)),
         Refusal::Held(held) => {
             counters.add(&counters.held_back, held as u64);
             Verdict::GoOn(Vec::new())
@@ -165,9 +165,9 @@ async fn examine(
             Verdict::GoOn(Vec::new())
         }
         Refusal::Lift(by) => {
-            let lifted = shared.records.lift_quiet(&shared.server, slot.client, by);
+            let lifted = shared.records.lift_quiet(&shared.server, live.client, by);
             if let Err(error) = in_time(deadline, lifted).await {
-                tracing::debug!(client = %slot.client, %error, "the quiet of a reader could not be ended");
+                tracing::debug!(client = %live.client, %error, "the quiet of a reader could not be ended");
             }
             Verdict::SendAgain
         }
@@ -183,26 +183,26 @@ async fn in_time<T>(deadline: Instant, answer: impl Future<Output = Result<T>>) 
 
 /// Fences the record, in which no decision is possible any more, so that rivals know without
 /// waiting for the lease.
-async fn abandon(shared: &Shared, slot: &Slot) {
-    shared.lose(slot.client);
-    tracing::warn!(client = %slot.client, "the client record is lost; a new one follows");
-    if let Err(error) = shared.records.fence_now(&shared.server, slot.client).await {
-        tracing::debug!(client = %slot.client, %error, "the lost record could not be fenced; its lease will end");
+async fn abandon(shared: &Shared, live: &LiveRecord) {
+    shared.lose(live.client);
+    tracing::warn!(client = %live.client, "the client record is lost; a new one follows");
+    if let Err(error) = shared.records.fence_now(&shared.server, live.client).await {
+        tracing::debug!(client = %live.client, %error, "the lost record could not be fenced; its lease will end");
     }
-    slot.finish_closing();
+    live.finish_closing();
 }
 
 /// Sends one conditional update. Returns true if it was applied.
 async fn send(
     shared: &Shared,
-    slot: &Slot,
+    live: &LiveRecord,
     write: &RecordWrite,
     names: &[Namespace],
     is_patient: bool,
 ) -> Result<bool> {
-    let quiet = Quiet { is_patient, conditions: slot.conditions(&write.decides) };
-    let pipeline = pipeline(write, names, &slot.changed_by(&write.decides), &quiet);
-    let statement = doc! {"q": {"_id": ObjectId::from_bytes(slot.client.0)}, "u": [pipeline]};
+    let quiet = Quiet { is_patient, conditions: live.conditions(&write.decides) };
+    let pipeline = pipeline(write, names, &live.changed_by(&write.decides), &quiet);
+    let statement = doc! {"q": {"_id": ObjectId::from_bytes(live.client.0)}, "u": [pipeline]};
     let ns = &shared.records.ns;
     let mut command = doc! {"update": &ns.coll, "updates": [statement]};
     if let Some(concern) = write_concern(&shared.server.nodes, write.concern) {

@@ -36,7 +36,7 @@ const HOLD: Duration = Duration::from_millis(5);
 /// Commits that may wait at a time.
 const MAX_WAITING: usize = 10_000;
 
-pub(crate) struct Slot {
+pub(crate) struct LiveRecord {
     pub(crate) client: ClientId,
     /// Time at which the record was acknowledged.
     pub(super) registered: Instant,
@@ -128,7 +128,7 @@ pub(super) struct Born {
     pub(super) registered: Instant,
 }
 
-impl Slot {
+impl LiveRecord {
     pub(super) fn new(client: ClientId, lease_ms: u64, ns: Namespace, Born { since, registered }: Born) -> Self {
         let state = State {
             recorder: Recorder::new(),
@@ -553,21 +553,21 @@ mod tests {
     fn decision_that_was_not_answered_ends_quiet_at_once() {
         let (ns, epoch) = (Namespace::new("d", "c"), 0);
         let now = Instant::now();
-        let slot = Slot::new(CLIENT, 10_000, ns.clone(), Born { since: now, registered: now });
-        let seq = slot.allocate(epoch).unwrap();
+        let live = LiveRecord::new(CLIENT, 10_000, ns.clone(), Born { since: now, registered: now });
+        let seq = live.allocate(epoch).unwrap();
         let started = Started { id: TxId { client: CLIENT, seq }, epoch };
         let asks = Asks { changed: vec![Tag::of(&ns)], heard: Heard::These(Vec::new()) };
-        let mut commit = Box::pin(slot.commit(started, Concern::Journaled, asks));
+        let mut commit = Box::pin(live.commit(started, Concern::Journaled, asks));
         assert!(future::poll_immediate(&mut commit).now_or_never().flatten().is_none());
-        assert!(matches!(slot.todo(None), Todo::Write(stamp, _) if stamp.decides.is_empty()));
-        slot.acknowledged(epoch, &[]);
-        let Todo::Write(write, _) = slot.todo(None) else { panic!("there is nothing to write") };
+        assert!(matches!(live.todo(None), Todo::Write(stamp, _) if stamp.decides.is_empty()));
+        live.acknowledged(epoch, &[]);
+        let Todo::Write(write, _) = live.todo(None) else { panic!("there is nothing to write") };
         assert_eq!(write.decides, [seq]);
         let by = ObjectId::from_bytes([1; 12]);
         let tags = vec![Tag::of(&ns).to_string()];
         let quiet = doc! {"by": by, "tags": tags, "over": false, "doublings": 2_i64};
         let found = record(write.demands, &quiet);
-        assert_eq!(slot.heed(&write, &found, true), Refusal::Lift(by));
-        assert_eq!(slot.heed(&write, &found, false), Refusal::Held(1));
+        assert_eq!(live.heed(&write, &found, true), Refusal::Lift(by));
+        assert_eq!(live.heed(&write, &found, false), Refusal::Held(1));
     }
 }

@@ -24,7 +24,7 @@ use crate::{
 };
 
 /// One session of the table.
-pub(crate) struct Slot {
+pub(crate) struct SessionEntry {
     pub(crate) lsid: Lsid,
     work: Mutex<Work>,
     used: StdMutex<Instant>,
@@ -111,7 +111,7 @@ impl Work {
     }
 }
 
-impl Slot {
+impl SessionEntry {
     pub(crate) fn new(lsid: Lsid, now: Instant) -> Self {
         let (work, shown) = (Mutex::default(), StdMutex::default());
         Self { lsid, work, used: StdMutex::new(now), interrupts: watch::Sender::new(0), shown }
