@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 
 use super::{
     complete::Complete,
-    coordinator::Coordinator,
+    coordinator::{Coordinator, RequestId},
     epochs::Epochs,
     event::Command,
     id::{ServerId, WorkId},
@@ -32,7 +32,7 @@ impl TranxService {
             TranxEvent::ClientConnected { client } => coordinator.connect(ctx, client),
             TranxEvent::ClientGone { client } => coordinator.leave(client),
             TranxEvent::Commit { client, message, is_repeated, transaction, again } => {
-                coordinator.commit(ctx, (client, message), is_repeated, transaction, again);
+                coordinator.commit(ctx, RequestId { client, message }, is_repeated, transaction, again);
             }
             TranxEvent::Snapshot { client, message } => coordinator.snapshot(ctx, client, message),
             TranxEvent::ServerGone { server } => ctx.event(Event::Lock(LockEvent::Gone { server })),
@@ -121,8 +121,8 @@ fn receive(
         }
         Message::Keep { tranx } => participant.keep(ctx, tranx),
         Message::Validate { validation, part, epoch } => participant.validate(ctx, validation, part, epoch),
-        Message::Validated { validation, vote, epoch } => coordinator.validated(ctx, from, validation, (vote, epoch)),
-        Message::Vote { tranx, vote, epoch } => coordinator.voted(ctx, from, tranx, (vote, epoch)),
+        Message::Validated { validation, vote, epoch } => coordinator.validated(ctx, from, validation, vote, epoch),
+        Message::Vote { tranx, vote, epoch } => coordinator.voted(ctx, from, tranx, vote, epoch),
         Message::Decisions(decisions) => {
             for (tranx, outcome) in decisions.into_iter().filter(|(tranx, _)| tranx.server == from) {
                 participant.decide(ctx, tranx, outcome, false);

@@ -48,7 +48,7 @@ pub(super) fn steps(state: &State, plan: &Plan) -> Vec<Action> {
             for doubt in server.read(plan).doubts().iter().filter(|doubt| lost.contains(&doubt.tranx.server)) {
                 for decision in [Decision::Commit, Decision::Abort] {
                     let tranx = doubt.tranx;
-                    if decided(&stopped, plan, at, (tranx, decision)).is_some() {
+                    if decided(&stopped, plan, at, tranx, decision).is_some() {
                         actions.push(Action::Resolve { at, tranx, decision, keeps });
                     }
                 }
@@ -75,21 +75,20 @@ fn agree(actions: &[Action]) -> bool {
 
 /// Stops the servers and records the decision. What the lost server has sent is lost with the
 /// connections to it.
-pub(super) fn resolve(state: &mut State, plan: &Plan, at: usize, what: (TranxId, Decision), keeps: Keeps) {
+pub(super) fn resolve(state: &mut State, plan: &Plan, at: usize, tranx: TranxId, decision: Decision, keeps: Keeps) {
     state.servers = stopped(&state.servers, keeps);
     let lost = lost(&state.servers);
     state.network.retain(|_, post| !lost.contains(&post.from));
-    if let Some(records) = decided(&state.servers, plan, at, what) {
+    if let Some(records) = decided(&state.servers, plan, at, tranx, decision) {
         let server = &mut state.servers[at];
         server.log.extend(records);
         server.durable = server.log.len();
-        state.decided.insert(what.0, what.1);
+        state.decided.insert(tranx, decision);
     }
 }
 
 /// Records of the decision, if it is not refused.
-fn decided(servers: &[Server], plan: &Plan, at: usize, what: (TranxId, Decision)) -> Option<Vec<Record>> {
-    let (tranx, decision) = what;
+fn decided(servers: &[Server], plan: &Plan, at: usize, tranx: TranxId, decision: Decision) -> Option<Vec<Record>> {
     let logs: BTreeMap<ServerId, Recovery> =
         servers.iter().filter(|server| !server.is_ruined).map(|server| (server.id, server.read(plan))).collect();
     let me = servers[at].id;

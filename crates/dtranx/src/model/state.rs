@@ -360,7 +360,7 @@ impl State {
                 self.servers[at].is_ruined = true;
             }
             Action::Resolve { at, tranx, decision, keeps } => {
-                operator::resolve(self, plan, at, (tranx, decision), keeps);
+                operator::resolve(self, plan, at, tranx, decision, keeps);
             }
         }
         if let Some(at) = actor {

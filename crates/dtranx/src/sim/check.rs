@@ -120,7 +120,7 @@ fn add_reads_and_writes(
     for (tranx, attempt) in committed {
         for (key, version) in reads(world, attempt) {
             let order = world.history.writes.get(&key).map_or(&[][..], Vec::as_slice);
-            let seen = seen(world, (*tranx, attempt), &key, version, order)?;
+            let seen = seen(world, *tranx, attempt, &key, version, order)?;
             if let Some((writer, _)) = seen.checked_sub(1).and_then(|at| order.get(at)) {
                 graph.add((*writer).into(), *tranx, || format!("wrote {key:?}, read by"));
             }
@@ -146,7 +146,8 @@ fn reads(world: &World<'_>, attempt: &Attempt) -> Vec<(Key, Option<TranxId>)> {
 /// Number of a key's writes that come before what was read.
 fn seen(
     world: &World<'_>,
-    (tranx, attempt): (WorkId, &Attempt),
+    tranx: WorkId,
+    attempt: &Attempt,
     key: &Key,
     version: Option<TranxId>,
     order: &[(TranxId, bool)],

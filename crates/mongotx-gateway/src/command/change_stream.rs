@@ -111,7 +111,8 @@ pub(super) async fn open(call: &Call<'_>, namespace: Namespace, is_database: boo
 /// The next batch of a stream, which waits for it as long as the client says.
 pub(super) async fn more(
     call: &Call<'_>,
-    (id, namespace): (i64, Namespace),
+    id: i64,
+    namespace: Namespace,
     size: Option<u64>,
     mut stream: Box<ChangeStream>,
 ) -> Answer<Body> {

@@ -54,7 +54,7 @@ pub(super) async fn answer_get_more(call: &mut Call<'_>) -> Answer<Made> {
     let in_use = cursors.in_use(id);
     let open = match open.into_changes() {
         Ok(stream) => {
-            let more = change_stream::more(call, (id, namespace), size, stream).await;
+            let more = change_stream::more(call, id, namespace, size, stream).await;
             in_use.done();
             return more.map(Made::from);
         }

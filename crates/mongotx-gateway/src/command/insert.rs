@@ -87,7 +87,7 @@ async fn insert_first(
 ) -> Answer<Option<usize>> {
     let (mut inserted, mut pace) = (0, Pace::default());
     while !call.is_in_transaction() && inserted < insertions.len() {
-        match run_first(call, namespace, insertions, (inserted, &mut pace), tally).await? {
+        match run_first(call, namespace, insertions, inserted, &mut pace, tally).await? {
             None => return Ok(None),
             Some(0) => break,
             Some(taken) => inserted += taken,

@@ -60,6 +60,12 @@ fn log(lsid: &Lsid, number: i64, reason: AbortReason, code: i32, shown: Option<&
     );
 }
 
+/// The states of a transaction before and after the command that was to end it.
+pub(crate) struct Transition {
+    pub(crate) before: State,
+    pub(crate) after: State,
+}
+
 /// Counts how a transaction has ended, if it has. `commits`: it was to be committed, not rolled
 /// back.
 pub(crate) fn count(
@@ -67,11 +73,12 @@ pub(crate) fn count(
     lsid: &Lsid,
     number: i64,
     commits: bool,
-    (before, after): (State, State),
+    states: Transition,
     failure: Option<&Failure>,
     shown: Option<Snapshot>,
 ) {
     let metrics = audience.metrics;
+    let Transition { before, after } = states;
     if commits && matches!(before, State::Committed | State::InDoubt) {
         metrics.retried(Repeated::Commit);
     }

@@ -115,18 +115,18 @@ async fn inside(
     let (mut form, mut there) = (Form::Short, Presence::default());
     while let Some(operation) = operations.get(index) {
         let rest = if index < together_from || alone == Some(index) { &[] } else { &operations[index..] };
-        if let Err(error) = there.ask(core, tx, ns, (index, rest)).await {
+        if let Err(error) = there.ask(core, tx, ns, index, rest).await {
             tracing::debug!(%error, "it was not found out which documents are there");
         }
-        let inserted = upserted_together(core, tx, ns, rest, (index, &mut there)).await?;
+        let inserted = upserted_together(core, tx, ns, rest, index, &mut there).await?;
         if !inserted.is_empty() {
             let places = index..;
             index += inserted.len();
             result.upserted_ids.extend(places.zip(inserted));
             continue;
         }
-        let first = (index, &there);
-        let together = match first_statements(core, tx, ns, rest, (index >= keys_from, form), first).await {
+        let how = Sending { by_key: index >= keys_from, form };
+        let together = match first_statements(core, tx, ns, rest, index, how, &there).await {
             Ok(together) => together,
             Err(error) if error.ends_transaction() => return Err(error),
             // One by one they are refused where they stand.
@@ -179,6 +179,13 @@ async fn inside(
     Err(Error::invalid(first.code, message).with_write_errors(refused).with_progress(progress))
 }
 
+/// How operations may be sent together.
+struct Sending {
+    /// Whether documents may be asked for that are named by other keys than `_id`.
+    by_key: bool,
+    form: Form,
+}
+
 /// The first operations that one command can carry out.
 #[derive(Default)]
 struct Together {
@@ -195,15 +202,16 @@ struct Together {
 }
 
 /// Carries out as many of the first operations as one command can. Where some name their documents
-/// by other keys than `_id`, the `_id`s are read before, by one command, if `by_key`, unless the
+/// by other keys than `_id`, the `_id`s are read before, by one command, if they may be, unless the
 /// transaction has read the documents.
 async fn first_statements(
     core: &Core,
     tx: &mut Transaction,
     ns: &Namespace,
     operations: &[Operation],
-    (by_key, form): (bool, Form),
-    (place, there): (usize, &Presence),
+    place: usize,
+    how: Sending,
+    there: &Presence,
 ) -> Result<Together> {
     if operations.len() < 2 || !core.catalog.shard_key(ns).await?.is_empty() || tx.has_read_locks(ns) {
         return Ok(Together::default());
@@ -213,7 +221,7 @@ async fn first_statements(
         let is_there = there.is_there(place) == Some(true);
         let Some(statement) = statement_of(operation, is_there).filter(|_| operation.check().is_ok()) else { break };
         match named(core, tx, ns, &statement).await? {
-            Some(named) if named.is_by_key() && !by_key => break,
+            Some(named) if named.is_by_key() && !how.by_key => break,
             Some(named) => run.push((named, statement)),
             None => break,
         }
@@ -240,7 +248,7 @@ async fn first_statements(
     };
     let (at, statements): (Vec<Address>, Vec<Statement<'_>>) = run.into_iter().unzip();
     let all: Vec<Each<'_>> = at.iter().zip(statements).map(each).collect();
-    let done = core.locking.prepare_each(tx, ns, &all, form).await?;
+    let done = core.locking.prepare_each(tx, ns, &all, how.form).await?;
     let is_full = done.is_full && !by_keys;
     Ok(Together { done: done.count, modified: done.modified, is_unclear: done.is_unclear, is_full, named })
 }
@@ -252,7 +260,8 @@ async fn upserted_together(
     tx: &mut Transaction,
     ns: &Namespace,
     operations: &[Operation],
-    (place, there): (usize, &mut Presence),
+    place: usize,
+    there: &mut Presence,
 ) -> Result<Vec<Bson>> {
     let absent = there.absent(place).min(operations.len());
     if absent < 2 {

@@ -284,7 +284,7 @@ async fn free_one(
     let found = core.locking.prepare_found(tx, ns, query, change, asked).await?;
     let Some(Found { at, shown: Some(shown), place }) = found else { return Ok(None) };
     if let Some(first) = first.filter(|_| place != Place::Any) {
-        Box::pin(validated::note_first(core, tx, ns, first, (&at.id, &shown.before), place == Place::First)).await?;
+        Box::pin(validated::note_first(core, tx, ns, first, &at.id, &shown.before, place == Place::First)).await?;
     }
     validated::settle_shown(core, tx, ns, &at.id, &shown.before).await?;
     Ok(Some(command.shown(picks, shown)))

@@ -119,8 +119,9 @@ pub(crate) async fn one(core: &Core, tx: &mut Transaction, ns: &Namespace, docum
     let owned = tx.may_hold(ns, &at.id);
     tx.hold(&core.options, ns, slice::from_ref(&at), Hold::Insert)?;
     let mut patience = Patience::new(tx.options.lock_wait);
+    let new = NewDocument { at: &at, stored: &stored, document: &document };
     for _ in 0..ATTEMPTS {
-        let placed = place(core, tx, (ns, &collection.uniques), &at, (&stored, &document), me).await;
+        let placed = place(core, tx, ns, &collection.uniques, &new, me).await;
         // The transaction held the `_id`, and its lock is gone: the `_id` was free, or a rival has
         // it now.
         if owned && !matches!(placed, Ok(Put { before: Before::Removed, .. })) {
@@ -155,6 +156,14 @@ pub(crate) async fn one(core: &Core, tx: &mut Transaction, ns: &Namespace, docum
     Err(too_many_attempts(ns, &id))
 }
 
+/// A document that is to be inserted.
+struct NewDocument<'a> {
+    at: &'a Address,
+    /// The document as it is stored while it is pending.
+    stored: &'a Document,
+    document: &'a Document,
+}
+
 /// A document that was stored as pending.
 struct Put {
     before: Before,
@@ -167,25 +176,25 @@ struct Put {
 async fn place(
     core: &Core,
     tx: &mut Transaction,
-    (ns, uniques): (&Namespace, &[Unique]),
-    at: &Address,
-    (stored, document): (&Document, &Document),
+    ns: &Namespace,
+    uniques: &[Unique],
+    new: &NewDocument<'_>,
     me: TxId,
 ) -> Result<Put> {
-    let placing = place_compared(core, tx, ns, uniques, (slice::from_ref(stored), &[document]), me).await?;
+    let placing = place_compared(core, tx, ns, uniques, slice::from_ref(new.stored), &[new.document], me).await?;
     let refused = match placing {
         Some(Placing { refused: None, are_compared, .. }) => {
             return Ok(Put { before: Before::Absent, is_compared: are_compared });
         }
         Some(Placing { refused: Some(refused), .. }) if refused.is_duplicate_key() => refused,
         // Whatever else the server has against it, it says of an insert.
-        _ => match send(core, tx, ns, vec![stored.clone()], true).await?.ok() {
+        _ => match send(core, tx, ns, vec![new.stored.clone()], true).await?.ok() {
             Ok(_) => return Ok(Put { before: Before::Absent, is_compared: false }),
             Err(refused) => refused,
         },
     };
     let is_id_taken = refused.is_duplicate_key() && !refused.is_pending_duplicate();
-    match is_id_taken && revive(core, tx, ns, at, document, me).await? {
+    match is_id_taken && revive(core, tx, ns, new.at, new.document, me).await? {
         true => Ok(Put { before: Before::Removed, is_compared: false }),
         false => Err(refused),
     }
@@ -351,7 +360,7 @@ impl Batch {
             let owned: Vec<bool> = at.iter().map(|at| tx.may_hold(ns, &at.id)).collect();
             tx.hold(&core.options, ns, &at, Hold::Insert)?;
             let documents: Vec<&Document> = rest[..sent].iter().map(|(_, document)| document).collect();
-            let placing = match place_compared(core, tx, ns, &collection.uniques, (&stored, &documents), me).await? {
+            let placing = match place_compared(core, tx, ns, &collection.uniques, &stored, &documents, me).await? {
                 Some(placing) => placing,
                 None if sent == 0 => Placing::default(),
                 None => {

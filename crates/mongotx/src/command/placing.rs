@@ -45,7 +45,8 @@ pub(crate) async fn place_compared(
     tx: &mut Transaction,
     ns: &Namespace,
     uniques: &[Unique],
-    (stored, documents): (&[Document], &[&Document]),
+    stored: &[Document],
+    documents: &[&Document],
     me: TxId,
 ) -> Result<Option<Placing>> {
     if uniques.is_empty() || !are_few(stored) || !core.catalog.shard_key(ns).await?.is_empty() {

@@ -88,7 +88,8 @@ impl Presence {
         core: &Core,
         tx: &Transaction,
         ns: &Namespace,
-        (place, next): (usize, &[Operation]),
+        place: usize,
+        next: &[Operation],
     ) -> Result<()> {
         if place < self.asked || !core.catalog.shard_key(ns).await?.is_empty() || tx.has_read_locks(ns) {
             return Ok(());

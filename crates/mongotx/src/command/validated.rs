@@ -210,7 +210,8 @@ pub(crate) async fn note_first(
     tx: &mut Transaction,
     ns: &Namespace,
     first: Query,
-    (id, before): (&Bson, &Document),
+    id: &Bson,
+    before: &Document,
     is_certain: bool,
 ) -> Result<()> {
     if is_certain && !tx.validates() {

@@ -27,7 +27,7 @@ impl Coordinator {
                 self.commit_logged(ctx, tranx);
             }
         } else if let Some(running) = self.running.remove(&tranx.number) {
-            self.reply_in(ctx, running.client, CommitAnswer::Committed(tranx), epoch);
+            self.reply_in(ctx, running.request, CommitAnswer::Committed(tranx), epoch);
         }
     }
 
@@ -41,7 +41,7 @@ impl Coordinator {
         let Some(running) = self.running.remove(&tranx.number) else { return };
         self.incomplete.insert(tranx.number, epoch);
         self.tell(ctx, tranx, Outcome::Commit(epoch), running.participants);
-        self.reply_in(ctx, running.client, CommitAnswer::Committed(tranx), epoch);
+        self.reply_in(ctx, running.request, CommitAnswer::Committed(tranx), epoch);
     }
 
     /// Step 4: all participants have acknowledged these.

@@ -68,10 +68,18 @@ pub(crate) struct Coordinator {
     held: VecDeque<Held>,
 }
 
+/// A request of a client to commit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct RequestId {
+    pub(crate) client: ClientId,
+    /// The client's number of the request.
+    pub(crate) message: MessageId,
+}
+
 /// An answer that is held back.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct Held {
-    client: (ClientId, MessageId),
+    request: RequestId,
     answer: CommitAnswer,
     epoch: Epoch,
     /// Time at which the answer is sent at the latest, once the epoch is durably reserved.
@@ -81,8 +89,8 @@ struct Held {
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct Running {
-    /// Client and request that wait for the answer.
-    client: (ClientId, MessageId),
+    /// Request that waits for the answer.
+    request: RequestId,
     participants: Vec<ServerId>,
     standing: Standing,
     /// Keys found stale so far, if the locks are kept for another attempt.
@@ -254,13 +262,13 @@ impl Coordinator {
                 continue;
             }
             ctx.epochs.tell(held.epoch);
-            self.reply(ctx, held.client, held.answer);
+            self.reply(ctx, held.request, held.answer);
         }
     }
 
     /// Answers a client about a commit in this epoch, once it is durably reserved here, and every
     /// server is in it or that has taken too long.
-    fn reply_in(&mut self, ctx: &mut Context<'_>, client: (ClientId, MessageId), answer: CommitAnswer, epoch: Epoch) {
+    fn reply_in(&mut self, ctx: &mut Context<'_>, request: RequestId, answer: CommitAnswer, epoch: Epoch) {
         let is_reserved = ctx.epochs.is_reserved(epoch);
         if !is_reserved {
             reserve(ctx, epoch);
@@ -268,19 +276,15 @@ impl Coordinator {
         let until_ms = ctx.epochs.holds(ctx.config, epoch, ctx.now_ms);
         if until_ms.is_some() || !is_reserved {
             let until_ms = until_ms.unwrap_or(ctx.now_ms);
-            self.held.push_back(Held { client, answer, epoch, until_ms, is_reserved });
+            self.held.push_back(Held { request, answer, epoch, until_ms, is_reserved });
             return;
         }
         ctx.epochs.tell(epoch);
-        self.reply(ctx, client, answer);
+        self.reply(ctx, request, answer);
     }
 
-    pub(super) fn reply(
-        &mut self,
-        ctx: &mut Context<'_>,
-        (client, message): (ClientId, MessageId),
-        answer: CommitAnswer,
-    ) {
+    pub(super) fn reply(&mut self, ctx: &mut Context<'_>, request: RequestId, answer: CommitAnswer) {
+        let RequestId { client, message } = request;
         self.clients.answered(client, message, &answer);
         ctx.out.commands.push(Command::Reply { client, message, answer });
     }

@@ -6,11 +6,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::Coordinator;
+use super::{Coordinator, RequestId};
 use crate::core::{
     event::CommitAnswer,
     flaw::Flaw,
-    id::{ClientId, Epoch, Incarnation, MessageId, ServerId, ValidationId},
+    id::{Epoch, Incarnation, ServerId, ValidationId},
     journal::Context,
     message::{Message, Vote},
     refusal::Refusal,
@@ -30,8 +30,8 @@ pub(super) struct Validations {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct Running {
     id: ValidationId,
-    /// Client and request that wait for the answer.
-    client: (ClientId, MessageId),
+    /// Request that waits for the answer.
+    request: RequestId,
     /// Parts that are not answered.
     parts: BTreeMap<ServerId, Transaction>,
     /// Parts that were found valid, all of them in this epoch: otherwise a transaction could come
@@ -57,12 +57,12 @@ impl Coordinator {
     pub(super) fn validate(
         &mut self,
         ctx: &mut Context<'_>,
-        client: (ClientId, MessageId),
+        request: RequestId,
         parts: BTreeMap<ServerId, Transaction>,
     ) {
         if self.validations.len() >= ctx.config.max_validating {
             let limit = format!("{} reads under way", ctx.config.max_validating);
-            return self.reply(ctx, client, CommitAnswer::Refused(Refusal::Overloaded { limit }));
+            return self.reply(ctx, request, CommitAnswer::Refused(Refusal::Overloaded { limit }));
         }
         self.validations.last += 1;
         let number = self.validations.last;
@@ -70,11 +70,11 @@ impl Coordinator {
         let incarnation = if is_renamed { Incarnation(0) } else { self.incarnation };
         let id = ValidationId { server: ctx.config.me, incarnation, number };
         if parts.is_empty() {
-            return self.reply(ctx, client, CommitAnswer::Validated(id));
+            return self.reply(ctx, request, CommitAnswer::Validated(id));
         }
         let ask_at_ms = ctx.now_ms.saturating_add(ctx.config.vote_resend_ms);
         let (found, epoch) = (BTreeMap::new(), Epoch(0));
-        let running = Running { id, client, parts, found, epoch, ask_at_ms, attempts: 1 };
+        let running = Running { id, request, parts, found, epoch, ask_at_ms, attempts: 1 };
         running.ask(ctx);
         self.validations.timers.insert((ask_at_ms, number));
         self.validations.running.insert(number, running);
@@ -86,7 +86,8 @@ impl Coordinator {
         ctx: &mut Context<'_>,
         from: ServerId,
         id: ValidationId,
-        (vote, epoch): (Vote, Epoch),
+        vote: Vote,
+        epoch: Epoch,
     ) {
         let Some(running) = self.validations.running.get_mut(&id.number).filter(|running| running.id == id) else {
             return;
@@ -125,8 +126,8 @@ impl Coordinator {
         let Some(running) = self.validations.running.remove(&number) else { return };
         self.validations.timers.remove(&(running.ask_at_ms, number));
         match answer {
-            CommitAnswer::Validated(_) => self.reply_in(ctx, running.client, answer, running.epoch),
-            answer => self.reply(ctx, running.client, answer),
+            CommitAnswer::Validated(_) => self.reply_in(ctx, running.request, answer, running.epoch),
+            answer => self.reply(ctx, running.request, answer),
         }
     }
 }

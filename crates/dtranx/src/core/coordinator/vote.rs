@@ -2,12 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use super::{Asking, Coordinator, Kind, Phase, Running};
+use super::{Asking, Coordinator, Kind, Phase, RequestId, Running};
 use crate::core::{
     clients::Admission,
     event::{Command, CommitAnswer},
     flaw::Flaw,
-    id::{ClientId, Epoch, MessageId, ServerId, TranxId},
+    id::{Epoch, ServerId, TranxId},
     item::Current,
     journal::{Context, Local},
     message::{Message, Outcome, Vote},
@@ -29,18 +29,19 @@ impl Coordinator {
     pub(crate) fn commit(
         &mut self,
         ctx: &mut Context<'_>,
-        (client, message): (ClientId, MessageId),
+        request: RequestId,
         is_repeated: bool,
         transaction: Transaction,
         again: Again,
     ) {
+        let RequestId { client, message } = request;
         match self.clients.admit(ctx.config, client, message, is_repeated) {
             Admission::New => {}
             Admission::Answer(answer) => return ctx.out.commands.push(Command::Reply { client, message, answer }),
             Admission::Ignore => return,
         }
         if let Err(invalid) = transaction.validate() {
-            return self.reply(ctx, (client, message), CommitAnswer::Refused(Refusal::Invalid(invalid)));
+            return self.reply(ctx, request, CommitAnswer::Refused(Refusal::Invalid(invalid)));
         }
         let (is_read_only, reads_absence) = (transaction.is_read_only(), transaction.reads_absence());
         let parts = ctx.config.partition.split(transaction);
@@ -49,10 +50,10 @@ impl Coordinator {
         let is_light = is_read_only && again.kept.is_none() && again.waited_ms < READER_LIGHT_MS;
         let keeps = again.keeps && !participants.is_empty() && !is_light;
         if is_read_only && !keeps && (participants.len() <= 1 || !needs_locks) {
-            return self.validate(ctx, (client, message), parts);
+            return self.validate(ctx, request, parts);
         }
         if let Err(refusal) = self.is_admitted(ctx) {
-            return self.reply(ctx, (client, message), CommitAnswer::Refused(refusal));
+            return self.reply(ctx, request, CommitAnswer::Refused(refusal));
         }
         let number = self.next;
         self.next += 1;
@@ -67,8 +68,7 @@ impl Coordinator {
         }
         let asking = first_asked(ctx, &parts, standing);
         let phase = Phase::Voting { kind, parts, epoch: Epoch(0), asking, ask_at_ms, attempts: 1 };
-        let running =
-            Running { client: (client, message), participants, standing, stale: None, holds_since_ms: None, phase };
+        let running = Running { request, participants, standing, stale: None, holds_since_ms: None, phase };
         running.ask(ctx, tranx);
         self.running.insert(number, running);
     }
@@ -89,13 +89,7 @@ impl Coordinator {
         }
     }
 
-    pub(crate) fn voted(
-        &mut self,
-        ctx: &mut Context<'_>,
-        from: ServerId,
-        tranx: TranxId,
-        (vote, accepted): (Vote, Epoch),
-    ) {
+    pub(crate) fn voted(&mut self, ctx: &mut Context<'_>, from: ServerId, tranx: TranxId, vote: Vote, accepted: Epoch) {
         let Some(running) = self.running.get_mut(&tranx.number) else { return };
         let Phase::Voting { parts, epoch, asking, attempts, .. } = &mut running.phase else { return };
         match vote {
@@ -137,7 +131,7 @@ impl Coordinator {
             }
         }
         let refusal = Refusal::Stale { current, kept: Some(tranx) };
-        self.reply(ctx, running.client, CommitAnswer::Refused(refusal));
+        self.reply(ctx, running.request, CommitAnswer::Refused(refusal));
     }
 
     pub(super) fn ask_again(&mut self, ctx: &mut Context<'_>, number: u64) {
@@ -167,7 +161,7 @@ impl Coordinator {
             others.retain(|server| Some(*server) != voter);
             self.tell(ctx, tranx, Outcome::Abort, others);
         }
-        self.reply(ctx, running.client, CommitAnswer::Refused(refusal));
+        self.reply(ctx, running.request, CommitAnswer::Refused(refusal));
     }
 }
 

@@ -62,15 +62,15 @@ impl Operation {
             Self::Update => items.update_one(doc! {"_id": id}, doc! {"$inc": {"n": 1}}).await.map(drop),
             Self::Query => items.find(doc! {"group": id / GROUP}).await?.try_collect::<Vec<_>>().await.map(drop),
             Self::Batch => side.collection(BATCHES).insert_many(batch()).await.map(drop),
-            Self::Transaction => transaction(&items, session, (id, random.random_range(0..DOCUMENTS))).await,
+            Self::Transaction => transaction(&items, session, id, random.random_range(0..DOCUMENTS)).await,
         }
     }
 }
 
 /// Runs a transaction until it is committed.
-async fn transaction(items: &Collection<Document>, session: &mut ClientSession, ids: (i32, i32)) -> Result<()> {
+async fn transaction(items: &Collection<Document>, session: &mut ClientSession, one: i32, other: i32) -> Result<()> {
     loop {
-        let Err(error) = attempt(items, session, ids.0, ids.1).await else { return Ok(()) };
+        let Err(error) = attempt(items, session, one, other).await else { return Ok(()) };
         // Ended or not: it is begun anew.
         let _ = session.abort_transaction().await;
         if !error.contains_label(TRANSIENT_TRANSACTION_ERROR) {

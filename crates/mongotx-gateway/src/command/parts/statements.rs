@@ -42,7 +42,7 @@ pub(crate) async fn run_all(
         let rest = if statements.len() - n > 1 { &statements[n..] } else { &[] };
         let models: Vec<WriteModel> = rest.iter().map_while(Statement::to_model).collect();
         let count = models.len().max(1);
-        if !run_some(call, namespace, (n, models), &mut statements[n..n + count], tally).await? {
+        if !run_some(call, namespace, n, models, &mut statements[n..n + count], tally).await? {
             break;
         }
         n += count;
@@ -60,7 +60,7 @@ async fn run_each(
 ) -> Answer<()> {
     let (mut n, mut pace) = (0, Pace::default());
     while n < statements.len() {
-        match run_first(call, namespace, statements, (n, &mut pace), tally).await? {
+        match run_first(call, namespace, statements, n, &mut pace, tally).await? {
             None => break,
             Some(0) => {
                 if !statements[n].run(call, namespace, n, tally).await? {
@@ -102,7 +102,8 @@ pub(crate) async fn run_first(
     call: &mut Call<'_>,
     namespace: &Namespace,
     statements: &mut [impl Statement],
-    (n, pace): (usize, &mut Pace),
+    n: usize,
+    pace: &mut Pace,
     tally: &mut Tally,
 ) -> Answer<Option<usize>> {
     // A retryable write that is recorded is a transaction of its own.
@@ -128,7 +129,7 @@ pub(crate) async fn run_first(
         }
         None => {
             tally.done_together(call, n, &first);
-            run_left(call, namespace, statements, (n, &first), tally).await?
+            run_left(call, namespace, statements, n, &first, tally).await?
         }
     };
     Ok(goes_on.then_some(first.taken))
@@ -140,7 +141,8 @@ async fn run_left(
     call: &mut Call<'_>,
     namespace: &Namespace,
     statements: &mut [impl Statement],
-    (n, first): (usize, &FirstWrites),
+    n: usize,
+    first: &FirstWrites,
     tally: &mut Tally,
 ) -> Answer<bool> {
     for (place, refused) in &first.not_done {
@@ -160,7 +162,8 @@ async fn run_left(
 async fn run_some(
     call: &mut Call<'_>,
     namespace: &Namespace,
-    (n, models): (usize, Vec<WriteModel>),
+    n: usize,
+    models: Vec<WriteModel>,
     statements: &mut [impl Statement],
     tally: &mut Tally,
 ) -> Answer<bool> {

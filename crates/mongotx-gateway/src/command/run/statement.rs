@@ -26,7 +26,8 @@ use crate::{
     fields::Fields,
     metrics::{AbortReason, Counted},
     session::{
-        Lsid, end,
+        Lsid,
+        end::{self, Transition},
         entry::{Open, Work},
         machine::{Event, State, Step},
     },
@@ -81,7 +82,8 @@ pub(super) async fn end(parsed: &mut Parsed<'_>, lsid: Lsid, number: i64, begins
     let ended = ended.map_err(|failure| work.told_overdue(number, failure));
     let after = work.machine.state();
     let shown = shown.filter(|_| after == State::Aborted).map(|shown| shown.now());
-    end::count(state.audience(), &lsid, number, commits, (before, after), ended.as_ref().err(), shown);
+    let states = Transition { before, after };
+    end::count(state.audience(), &lsid, number, commits, states, ended.as_ref().err(), shown);
     state.cursors.kill_of_transactions(&lsid);
     named(&work, parsed, ended)
 }

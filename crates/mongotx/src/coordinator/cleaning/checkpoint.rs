@@ -205,7 +205,7 @@ impl Checkpoints {
         hold.take(&self.server, by).await?;
         let (tell, broken) = watch::channel(None);
         let (begin, settled) = watch::channel(None);
-        let keeper = keep(Arc::clone(self), (hold.clone(), by), settled, tell);
+        let keeper = keep(Arc::clone(self), hold.clone(), by, settled, tell);
         let keeper = self.runtime.spawn(keeper.with_current_subscriber());
         let settled = Settled::default();
         // From here on it ends with whatever ends this.
@@ -324,7 +324,8 @@ impl Checkpoints {
 /// Sends the reason why it has ended too early.
 async fn keep(
     checkpoints: Arc<Checkpoints>,
-    (hold, by): (Hold, ObjectId),
+    hold: Hold,
+    by: ObjectId,
     settled: watch::Receiver<Option<Arc<Decided>>>,
     tell: watch::Sender<Option<String>>,
 ) {

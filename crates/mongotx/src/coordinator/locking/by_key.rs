@@ -85,7 +85,8 @@ impl Locking {
     pub(super) async fn prepare_wanted(
         &self,
         tx: &mut Transaction,
-        (ns, collection): (&Namespace, &Collection),
+        ns: &Namespace,
+        collection: &Collection,
         query: &Query,
         change: &Change<'_>,
         asked: Asked<'_>,

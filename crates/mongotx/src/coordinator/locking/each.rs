@@ -91,7 +91,7 @@ impl Locking {
             return Ok(Done::default());
         }
         let me = self.lifecycle.ensure_started(tx, ns).await?;
-        let (mut statements, is_full) = self.eligible(tx, ns, all, (me, form)).await?;
+        let (mut statements, is_full) = self.eligible(tx, ns, all, me, form).await?;
         if statements.len() < 2 {
             return Ok(Done::default());
         }
@@ -106,7 +106,7 @@ impl Locking {
         }
         let mut left = HashSet::new();
         for ((statements, each), claim) in statements.iter_mut().zip(all).zip(&claimed) {
-            left.extend(taken_over_each(statements, each, (me, claim.as_ref()))?);
+            left.extend(taken_over_each(statements, each, me, claim.as_ref())?);
         }
         if !left.is_empty() {
             // One wait for all of them, which is bounded.
@@ -125,7 +125,7 @@ impl Locking {
         let command = update_of(ns, statements.into_iter().flat_map(|statements| statements.all));
         let touches = all.iter().map(|each| each.change.touches()).fold(Fields::none(), |some, more| some.and(&more));
         let answer = self.server.send_prepared_raw(tx, ns, command, &touches).await?;
-        let done = match self.in_order(tx, ns, (&at, &ways), &answer, me).await {
+        let done = match self.in_order(tx, ns, &at, &ways, &answer, me).await {
             Ok(done) => done,
             Err(error) => {
                 // The change may have been made, or may still be: it must not be made twice.
@@ -158,7 +158,8 @@ impl Locking {
         tx: &Transaction,
         ns: &Namespace,
         all: &[Each<'_>],
-        (me, form): (TxId, Form),
+        me: TxId,
+        form: Form,
     ) -> Result<(Vec<Statements>, bool)> {
         let collection = self.catalog.admit_writes(ns, me).await?;
         let (mut count, mut seen) = (0, HashSet::new());
@@ -204,7 +205,8 @@ impl Locking {
         &self,
         tx: &mut Transaction,
         ns: &Namespace,
-        (at, ways): (&[Address], &[Way]),
+        at: &[Address],
+        ways: &[Way],
         answer: &WriteAnswer,
         me: TxId,
     ) -> Result<Done> {
@@ -240,11 +242,12 @@ impl Each<'_> {
 fn taken_over_each(
     statements: &mut Statements,
     Each { target, change, as_read }: &Each<'_>,
-    (me, claim): (TxId, Option<&Claim<'_>>),
+    me: TxId,
+    claim: Option<&Claim<'_>>,
 ) -> Result<Option<TxId>> {
     match (statements.way, statements.all.as_mut_slice()) {
         (Way::Fused | Way::Remove, [statement]) => {
-            taken_over(statement, target, change, (me, claim), conditions_of(as_read.as_ref()))
+            taken_over(statement, target, change, me, claim, conditions_of(as_read.as_ref()))
         }
         _ => Ok(claim.and_then(Claim::left)),
     }

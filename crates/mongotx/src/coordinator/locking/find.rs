@@ -75,7 +75,7 @@ impl Locking {
         if free_one(tx, &known, ns, query, asked, is_leased).is_none() || !change.is_one_statement() {
             return Ok(None);
         }
-        match self.prepare_wanted(tx, (ns, &known), query, change, asked).await? {
+        match self.prepare_wanted(tx, ns, &known, query, change, asked).await? {
             Known::Nothing => {}
             Known::Done(found) => return Ok(Some(*found)),
             Known::NotThis => return Ok(None),

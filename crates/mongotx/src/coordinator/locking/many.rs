@@ -106,10 +106,10 @@ impl Locking {
             let left = self.change_at_once(tx, me, &batch, change, &mut done).await?;
             match left.as_deref() {
                 Some([]) => {}
-                Some(at) => self.prepare_batch(tx, me, &Targets { at, ..batch }, change, (&[], &mut done)).await?,
+                Some(at) => self.prepare_batch(tx, me, &Targets { at, ..batch }, change, &[], &mut done).await?,
                 None => {
                     let owned: Vec<&Address> = at.iter().filter(|at| tx.may_hold(targets.ns, &at.id)).collect();
-                    self.prepare_batch(tx, me, &batch, change, (&owned, &mut done)).await?;
+                    self.prepare_batch(tx, me, &batch, change, &owned, &mut done).await?;
                 }
             }
         }
@@ -179,7 +179,8 @@ impl Locking {
         me: TxId,
         targets: &Targets<'_>,
         change: &Change<'_>,
-        (owned, done): (&[&Address], &mut AppliedMany),
+        owned: &[&Address],
+        done: &mut AppliedMany,
     ) -> Result<()> {
         let LockCondition { rest, text } = match is_only_id(targets.filter) {
             true => LockCondition::default(),

@@ -197,7 +197,7 @@ impl Locking {
         self.finished(target.ns, left).await;
         if read_locked && sees_lock_fields(&condition.rest) {
             let any = target.safe(&LockCondition { rest: Document::new(), text: condition.text });
-            return Box::pin(self.attempt_blindly(tx, me, target, (any, mine), change)).await;
+            return Box::pin(self.attempt_blindly(tx, me, target, any, mine, change)).await;
         }
         let (statements, filters) = match change {
             Change::Remove => {
@@ -231,7 +231,8 @@ impl Locking {
         tx: &mut Transaction,
         me: TxId,
         target: &Target<'_>,
-        (any, mine): (Document, Document),
+        any: Document,
+        mine: Document,
         change: &Change<'_>,
     ) -> Result<Option<Applied>> {
         let lock = statement::lock_copy(any, me, tx.read_lock(target.ns, &target.at.id), false);

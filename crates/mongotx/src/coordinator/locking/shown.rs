@@ -74,7 +74,7 @@ impl Locking {
             Some(claims) => self.claim(claims, target, &Patience::new(tx.options.lock_wait)).await?,
             None => None,
         };
-        let statement = self.statement_over(target, change, (me, claim.as_ref())).await?;
+        let statement = self.statement_over(target, change, me, claim.as_ref()).await?;
         let Some(mut statement) = statement else { return Ok(None) };
         if let Some(fields) = fields {
             statement.append(cstr!("fields"), RawDocumentBuf::try_from(&fields)?);
@@ -106,7 +106,8 @@ impl Locking {
         &self,
         target: &Target<'_>,
         change: &Change<'_>,
-        (me, claim): (TxId, Option<&Claim<'_>>),
+        me: TxId,
+        claim: Option<&Claim<'_>>,
     ) -> Result<Option<RawDocumentBuf>> {
         let left = claim.and_then(Claim::left);
         let statement = statement_of(target, change, me, left, &[])?;
@@ -124,7 +125,8 @@ pub(super) fn taken_over(
     statement: &mut RawDocumentBuf,
     target: &Target<'_>,
     change: &Change<'_>,
-    (me, claim): (TxId, Option<&Claim<'_>>),
+    me: TxId,
+    claim: Option<&Claim<'_>>,
     as_read: &[Exact],
 ) -> Result<Option<TxId>> {
     let Some(left) = claim.and_then(Claim::left) else { return Ok(None) };

@@ -93,7 +93,8 @@ impl ClientRecordLog {
         }
     }
 
-    /// The record for new transactions with this lease, registered. `None`: a checkpoint holds them.
+    /// The record for new transactions with this lease, registered. `None`: a checkpoint holds
+    /// them.
     async fn current_record(&self, lease_ms: u64, ns: &Namespace) -> Result<Option<Arc<LiveRecord>>> {
         let mut current = Arc::clone(&self.current).lock_owned().await;
         match current.get(&lease_ms) {

@@ -1,5 +1,5 @@
-//! The connections and records of one client, which its live records and their writers share: which live
-//! has which record, registering, and durable reads.
+//! The connections and records of one client, which its live records and their writers share: which
+//! live has which record, registering, and durable reads.
 
 use std::{
     collections::HashMap,

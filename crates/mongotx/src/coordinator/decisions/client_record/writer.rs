@@ -76,7 +76,7 @@ async fn settle(shared: &Shared, live: &LiveRecord, write: &RecordWrite, names: 
     loop {
         let is_sent_again = !(write.over.is_some() && may_arrive);
         let answer = match is_sent_again {
-            true => Some(attempt(shared, live, write, names, (may_arrive, deadline)).await),
+            true => Some(attempt(shared, live, write, names, may_arrive, deadline).await),
             false => None,
         };
         match answer {
@@ -88,7 +88,7 @@ async fn settle(shared: &Shared, live: &LiveRecord, write: &RecordWrite, names: 
             }
         }
         match in_time(deadline, shared.read_durably(&shared.server, live.client)).await {
-            Ok(found) => match examine(shared, live, write, (found, may_arrive, deadline)).await {
+            Ok(found) => match examine(shared, live, write, found, may_arrive, deadline).await {
                 Verdict::GoOn(_) => return,
                 Verdict::SendAgain => tokio::time::sleep(FIRST_PAUSE).await,
                 Verdict::Lost(_) => return abandon(shared, live).await,
@@ -111,7 +111,8 @@ async fn attempt(
     live: &LiveRecord,
     write: &RecordWrite,
     names: &[Namespace],
-    (may_arrive, deadline): (bool, Instant),
+    may_arrive: bool,
+    deadline: Instant,
 ) -> Result<bool> {
     let (before, after) = match write.decides.is_empty() {
         true => (Step::BeforeStamp, Step::AfterStamp),
@@ -149,7 +150,9 @@ async fn examine(
     shared: &Shared,
     live: &LiveRecord,
     write: &RecordWrite,
-    (found, may_arrive, deadline): (Option<StoredRecord>, bool, Instant),
+    found: Option<StoredRecord>,
+    may_arrive: bool,
+    deadline: Instant,
 ) -> Verdict {
     let counters = &shared.server.counters;
     // It cannot be known whether a write that rests on a lost connection was refused.
