@@ -179,7 +179,7 @@ fn of_either_version(query: &Query, ns: &Namespace, filter: Document) -> Documen
 }
 
 /// Returns what such a query shows of a document that a transaction holds, if it shows the same of
-/// both versions: then the fate of the holder does not matter. (What the holder writes later, it
+/// both versions: then the outcome of the holder does not matter. (What the holder writes later, it
 /// writes after the document was fetched.)
 fn answer_of_both(query: &Query, stored: &RawDocument, lock: &LockState) -> Result<Option<RawDocumentBuf>> {
     if lock.insert || lock.remove {
