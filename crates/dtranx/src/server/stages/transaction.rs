@@ -17,7 +17,7 @@ use crate::wire::{Reply, Response};
 /// As long as so many records wait for the log, nothing is begun for clients: a vote of a server
 /// would wait behind them. It is enough for the log to be always busy.
 const LOG_BACKLOG: usize = 2 * BATCH;
-/// Time between two updates of the board, in milliseconds.
+/// Time between two updates of the statistics, in milliseconds.
 const NOTE_EVERY_MS: u64 = 50;
 
 pub(in crate::server) struct TransactionStage {
