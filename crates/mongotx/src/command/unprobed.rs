@@ -1,7 +1,8 @@
 //! Queries without a probe: of a client that is alone, and whose own transactions have left nothing
 //! in the collections that they read (decision 0066). The server gets the user's query of safe
 //! versions, and nothing before it. A query that selects documents to be written always has a
-//! probe.
+//! probe; a statement that finds and locks the first in an order is sent elsewhere
+//! ([`crate::coordinator::locking::find`]).
 //!
 //! `None` everywhere: the query has to be sent with a probe, because there is no permit, or it was
 //! over when the answer came, or the server refuses the query, which the long way reports in the

@@ -225,25 +225,30 @@ pub(crate) async fn note_first(
         return tx.reads.note(entry, core.options.max_documents).map_err(|error| ending(tx, error));
     }
     // The document itself is locked: it stands where it stood.
-    let is_first = match ahead {
-        Some(ahead) => none_matches(core, ns, first, ahead).await,
-        None => Validation::of(core).is_as_read(tx, &entry(ns, Read::Find(first), 0, witness)).await,
-    };
-    match is_first.map_err(|error| ending(tx, error))? {
-        true => Ok(()),
-        false => Err(lost(tx, changed(ns, None))),
+    let entry = Entry { ahead, ..entry(ns, Read::Find(first), 0, witness) };
+    match is_still_first(core, tx, ns, &entry).await {
+        Ok(true) => Ok(()),
+        Ok(false) => Err(lost(tx, changed(ns, None))),
+        Err(error) => Err(lost(tx, ending(tx, error))),
     }
 }
 
-/// Does no document that the query would find match this, too?
-async fn none_matches(core: &Core, ns: &Namespace, query: Query, too: Document) -> Result<bool> {
-    let filter = doc! {"$and": [query.filter.clone(), too]};
-    let mut found = committed::find(core, None, ns, &Query { filter, sort: None, ..query }).await?;
-    Ok(found.next().await.transpose()?.is_none())
+/// Returns true if no document of others stands before the one that the entry has found. Documents
+/// that could come before it are looked for first: of several at the same place of the order, the
+/// query may find another one.
+async fn is_still_first(core: &Core, tx: &Transaction, ns: &Namespace, entry: &Entry) -> Result<bool> {
+    if let (Some(ahead), Read::Find(first)) = (&entry.ahead, &entry.read) {
+        let filter = doc! {"$and": [first.filter.clone(), ahead.clone()]};
+        let mut found = committed::find(core, None, ns, &Query { filter, sort: None, ..first.clone() }).await?;
+        if found.next().await.transpose()?.is_none() {
+            return Ok(true);
+        }
+    }
+    Validation::of(core).is_as_read(tx, entry).await
 }
 
-/// The error of a check after a statement has changed a document: whatever it is, the transaction
-/// must not go on with that change.
+/// Makes the error of a check one that ends the transaction: a statement has changed a document
+/// before the check, and the transaction must not go on with that change.
 fn ending(tx: &Transaction, error: Error) -> Error {
     if error.ends_transaction() {
         return error;
@@ -529,8 +534,9 @@ pub(crate) async fn settle_shown(
     }
 }
 
-/// A validation under a lock has failed: one that loses so again and again is given quiet, as one
-/// that loses at its commit.
+/// Counts a check under a lock that has failed. The session's next transaction selects the first
+/// document of an order before it locks it; one that validates and loses so again and again is
+/// given quiet, as one that loses at its commit.
 fn lost(tx: &Transaction, error: Error) -> Error {
     tx.attempts.lost(tx.stamps_of_all_reads(), tx.quiet.as_ref());
     error.for_transaction(tx.id())

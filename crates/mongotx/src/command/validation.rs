@@ -154,6 +154,7 @@ impl<'c> Validation<'c> {
     #[tracing::instrument(name = "mongotx.validate", level = "debug", skip_all)]
     pub(crate) async fn validate(&self, tx: &mut Transaction) -> Result<()> {
         if !tx.validates() {
+            tx.attempts.won();
             return Ok(());
         }
         tx.reads.fix();

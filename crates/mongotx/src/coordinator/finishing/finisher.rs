@@ -33,7 +33,7 @@ use tokio::{runtime::Handle, sync::Notify, time::Instant};
 
 pub(crate) use self::commands::IDS_PER_STATEMENT;
 use self::{
-    backlog::{Backlog, LARGE, MAX_LARGE, MAX_WAITING, Next},
+    backlog::{Asked, Backlog, LARGE, MAX_LARGE, MAX_WAITING, Next},
     commands::{Whose, finish_all, split},
     flights::{dispatch, epoch_before},
     work::Part,
@@ -185,11 +185,15 @@ impl Finisher {
         if !here.is_empty() {
             desk.wake.notify_one();
             // A refused transaction is no longer open, and is not clean.
-            desk.until(MOMENT, |backlog| here.iter().all(|(id, _)| !backlog.is_left_in(ns, *id))).await;
-            let (process, backlog) = (desk.server.nodes.process(), desk.backlog());
+            desk.until(MOMENT, |backlog| here.iter().all(|one| !backlog.is_left_in(ns, one.id))).await;
+            let (nodes, backlog) = (&desk.server.nodes, desk.backlog());
+            let process = nodes.process();
+            // Of a server whose process is not known, only what was made clean since the caller
+            // asked.
+            let is_known = process.is_some() || nodes.are_several();
             let is_clean =
-                |id: &TxId| here.iter().any(|(other, work)| other == id && backlog.is_clean_in(ns, *id, work, process));
-            ids.retain(|id| !is_clean(id));
+                |one: &Asked| (is_known || one.was_left) && backlog.is_clean_in(ns, one.id, &one.work, process);
+            ids.retain(|id| !here.iter().any(|one| one.id == *id && is_clean(one)));
         }
         ids
     }

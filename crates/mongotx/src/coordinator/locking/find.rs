@@ -71,7 +71,8 @@ impl Locking {
             return Ok(None);
         }
         let known = self.catalog.look_up(ns).await?;
-        let is_leased = query.sort.is_some() && self.unprobed.may_be_unprobed(ns, &query.terms);
+        // Only where it could matter: whoever asks may get a lease taken.
+        let is_leased = may_find_first(tx, ns, query, asked) && self.unprobed.may_be_unprobed(ns, &query.terms);
         if free_one(tx, &known, ns, query, asked, is_leased).is_none() || !change.is_one_statement() {
             return Ok(None);
         }
@@ -193,11 +194,15 @@ fn free_one(
     if query.sort.is_none() && !tx.has_written(ns) || collection.is_pinned_by(&query.filter) {
         return Some(Free::Wanted);
     }
-    // The first may be a document whose version is committed and cannot be finished, which only the
-    // commit sees.
-    let may_be_first = (tx.validates() || is_leased) && !tx.attempts.has_lost();
-    let in_order = query.sort.is_some() && asked.can_check_first && may_be_first && tx.only_removed(ns);
-    (in_order && !chance::is_in_query(query)).then_some(Free::First)
+    ((tx.validates() || is_leased) && may_find_first(tx, ns, query, asked)).then_some(Free::First)
+}
+
+/// Returns true if the first document in an order may be found and locked by one statement. Not so
+/// after a transaction of the session has lost: the first may be a document whose version is
+/// committed and cannot be finished, which the statement does not see.
+fn may_find_first(tx: &Transaction, ns: &Namespace, query: &Query, asked: Asked<'_>) -> bool {
+    let in_order = query.sort.is_some() && asked.can_check_first && !tx.attempts.has_lost();
+    in_order && tx.only_removed(ns) && !chance::is_in_query(query)
 }
 
 /// Find, lock and change in one, where that is provably the same.

@@ -69,8 +69,8 @@ pub(crate) struct Entry {
     /// made its own.
     pub(crate) own: usize,
     pub(crate) witness: Witness,
-    /// A query has answered it. Otherwise a write was believed to have met the first in an order,
-    /// which only a validation makes sure of.
+    /// True if the answer showed all that was committed before it. False where a write has met the
+    /// first document in an order as far as it could see, which only a validation makes sure of.
     pub(crate) is_answered: bool,
     /// The collections that it reads.
     pub(crate) collections: Vec<Namespace>,

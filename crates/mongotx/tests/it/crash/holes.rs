@@ -184,7 +184,9 @@ async fn killed_after_finishing_one_collection_owner_finishes_again_what_came_ba
         stored.iter().filter(|document| document.contains_key("_xTxId")).count()
     };
     b.insert_one(&doc! {"_id": 1}).await.unwrap();
-    for round in 1..=ROUNDS {
+    // The journal may have been written just before.
+    let mut came_back = 0;
+    for round in 1..=5 * ROUNDS {
         let mut session = client.session();
         let change = doc! {"$set": {"n": round}};
         let transaction = session.with_transaction(async |session| {
@@ -198,8 +200,12 @@ async fn killed_after_finishing_one_collection_owner_finishes_again_what_came_ba
         })
         .await;
         crash(&scene.server).await;
-        println!("round {round}: {} locks came back", locked().await);
+        came_back += locked().await;
         assert_eq!(all_of(round).await, 2, "the owner, by query, in round {round}");
         assert_eq!(scene.numbers().await, (round, round));
+        if round >= ROUNDS && came_back > 0 {
+            return;
+        }
     }
+    panic!("no lock came back in any round");
 }

@@ -3,7 +3,10 @@
 
 use super::{LIMIT, Reader, UNFINISHED, finishing_after, started, until_unprobed};
 
-use std::{collections::BTreeMap, time::Instant};
+use std::{
+    collections::BTreeMap,
+    time::{Duration, Instant},
+};
 
 use bson::{Document, doc};
 use mongotx::{ClientOptions, Collection, ErrorKind, Isolation, Session, Step, TransactionOptions};
@@ -65,6 +68,7 @@ async fn one_command_takes_the_first_at_each_level() {
 async fn what_was_committed_a_moment_ago_is_the_first() {
     let server = started().await;
     let reader = Reader::on(&server, finishing_after(UNFINISHED)).await.alone().await;
+    let unprobed = reader.client.metrics().unprobed;
     for (k, isolation) in LEVELS.into_iter().cycle().take(12).enumerate() {
         let (id, k) = (100 + k as i32, -(k as i32));
         let mut session = begun(&reader, isolation);
@@ -74,7 +78,7 @@ async fn what_was_committed_a_moment_ago_is_the_first() {
         assert_eq!(take(&reader.coll, &mut session).await.unwrap(), Some(id), "{isolation:?}");
         session.commit().await.unwrap();
     }
-    assert!(reader.client.metrics().unprobed > 0);
+    assert!(reader.client.metrics().unprobed > unprobed, "none of that was under the lease");
 }
 
 /// A sibling commits an earlier one after the statement was allowed, and before it is carried out.
@@ -103,22 +107,58 @@ async fn what_is_committed_meanwhile_is_not_passed_over() {
                 }
             });
             gate.until_held().await;
+            let in_vain = reader.client.metrics().unprobed_in_vain;
             earlier.commit().await.unwrap();
             gate.open();
             let taken = taking.await.unwrap();
+            let was_leased = reader.client.metrics().unprobed_in_vain > in_vain;
             // As it was, for the next attempt.
             reader.coll.delete_one(doc! {"_id": 100}).await.unwrap();
             assert!(reader.client.flush(LIMIT).await);
-            match taken {
-                Ok(taken) => {
-                    assert_eq!(taken, Some(100), "{isolation:?}: passed over");
-                    false
-                }
-                Err(refused) => {
-                    assert_eq!(refused.kind(), ErrorKind::Conflict, "{isolation:?}");
-                    true
-                }
+            // Without the lease it had selected the first one before the other was committed.
+            assert!(!was_leased || taken.is_err(), "{isolation:?}: {taken:?} although another one is the first");
+            if let Err(refused) = taken {
+                assert_eq!(refused.kind(), ErrorKind::Conflict, "{isolation:?}");
             }
+            was_leased
+        })
+        .await;
+        reader.client.shutdown().await.unwrap();
+    }
+}
+
+/// The statement is not believed, and yet nothing stands before what it has found: documents at the
+/// same place of the order do not, whether the order has one field or several.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_is_committed_meanwhile_behind_it_does_no_harm() {
+    let server = started().await;
+    for sort in [doc! {"n": 1}, doc! {"n": 1, "k": 1}] {
+        let gate = Gate::before(&[Step::BeforeLock]);
+        let options = ClientOptions { hook: Some(gate.clone()), ..finishing_after(UNFINISHED) };
+        let reader = Reader::on(&server, options).await.alone().await;
+        until_leased(&reader, async || {
+            let mut later = begun(&reader, Isolation::ReadCommitted);
+            insert(&reader.coll, &mut later, 100, 100).await;
+            gate.shut();
+            let taking = tokio::spawn({
+                let (coll, mut session) = (reader.coll.clone(), begun(&reader, Isolation::ReadCommitted));
+                let sort = sort.clone();
+                async move {
+                    let first = coll.find_one_and_delete(doc! {"n": 0}).sort(sort).session(&mut session).await;
+                    let first = first.unwrap().unwrap().get_i32("k").unwrap();
+                    session.rollback().await.unwrap();
+                    first
+                }
+            });
+            gate.until_held().await;
+            let in_vain = reader.client.metrics().unprobed_in_vain;
+            later.commit().await.unwrap();
+            gate.open();
+            let first = taking.await.unwrap();
+            assert!(first == 1 || sort.len() == 1, "{sort}: {first}");
+            reader.coll.delete_one(doc! {"_id": 100}).await.unwrap();
+            assert!(reader.client.flush(LIMIT).await);
+            reader.client.metrics().unprobed_in_vain > in_vain
         })
         .await;
         reader.client.shutdown().await.unwrap();
@@ -131,15 +171,23 @@ async fn a_first_that_a_sibling_holds_is_waited_for() {
     let server = started().await;
     let reader = Reader::on(&server, quiet::options()).await.alone().await;
     for isolation in LEVELS {
-        let mut sibling = begun(&reader, Isolation::ReadCommitted);
-        super::set(&reader.coll, &mut sibling, 1, 0).await;
-        let mut session = reader.client.session();
-        let patient =
-            TransactionOptions { isolation: Some(isolation), lock_wait: LIMIT, ..TransactionOptions::default() };
-        session.begin_with(patient).unwrap();
-        let (taken, ()) = tokio::join!(take(&reader.coll, &mut session), async { sibling.rollback().await.unwrap() });
-        assert_eq!(taken.unwrap(), Some(1), "{isolation:?}");
-        session.rollback().await.unwrap();
+        until_leased(&reader, async || {
+            let (mut sibling, waits) = (begun(&reader, Isolation::ReadCommitted), reader.client.metrics().waits);
+            super::set(&reader.coll, &mut sibling, 1, 0).await;
+            let mut session = reader.client.session();
+            let isolation = Some(isolation);
+            let patient = TransactionOptions { isolation, lock_wait: LIMIT, ..TransactionOptions::default() };
+            session.begin_with(patient).unwrap();
+            let (taken, ()) = tokio::join!(take(&reader.coll, &mut session), async {
+                // Long enough for the statement to come first, nearly always.
+                tokio::time::sleep(Duration::from_millis(20)).await;
+                sibling.rollback().await.unwrap();
+            });
+            assert_eq!(taken.unwrap(), Some(1), "{isolation:?}");
+            session.rollback().await.unwrap();
+            reader.client.metrics().waits > waits
+        })
+        .await;
     }
 }
 

@@ -109,6 +109,14 @@ struct Open {
     left: Vec<Namespace>,
 }
 
+/// A transaction that a caller wants finished in one collection.
+pub(super) struct Asked {
+    pub(super) id: TxId,
+    pub(super) work: Arc<Work>,
+    /// True if something of it was left there at that moment.
+    pub(super) was_left: bool,
+}
+
 /// The next step of the finisher's task.
 pub(super) enum Next {
     /// Flights that have to be sent now.
@@ -373,13 +381,15 @@ impl Backlog {
         }
     }
 
-    /// Nor for what is left of these in one collection: of those that are known to have left
-    /// something there. What they have left elsewhere goes on waiting for company.
-    pub(super) fn ask_in(&mut self, ns: &Namespace, ids: &[TxId]) -> Vec<(TxId, Arc<Work>)> {
+    /// Makes what these transactions have left in one collection urgent, and returns those that are
+    /// known to have left something there. What they have left elsewhere goes on waiting.
+    pub(super) fn ask_in(&mut self, ns: &Namespace, ids: &[TxId]) -> Vec<Asked> {
         let here = ids.iter().filter_map(|id| Some((*id, self.open.get(id)?)));
         let here = here.filter(|(_, open)| open.namespaces.contains(ns));
-        let here: Vec<(TxId, Arc<Work>)> = here.map(|(id, open)| (id, Arc::clone(&open.work))).collect();
-        if here.iter().any(|(id, _)| self.is_left_in(ns, *id)) {
+        let here: Vec<Asked> = here
+            .map(|(id, open)| Asked { id, work: Arc::clone(&open.work), was_left: open.left.contains(ns) })
+            .collect();
+        if here.iter().any(|one| one.was_left) {
             urge(&mut self.lanes, ns);
         }
         here

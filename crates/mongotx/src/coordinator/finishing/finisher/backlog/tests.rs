@@ -130,7 +130,7 @@ fn who_asks_in_one_collection_leaves_the_others_to_wait() {
     backlog.add(job(2, &[("b", 1)]), now);
     assert!(backlog.ask_in(&ns("c"), &[id(1)]).is_empty(), "it is not known to have left anything there");
     let here = backlog.ask_in(&ns("a"), &[id(1), id(2), id(3)]);
-    let [(one, work)] = here.as_slice() else { panic!("{} have left something there", here.len()) };
+    let [Asked { id: one, work, was_left: true }] = here.as_slice() else { panic!("{} are there", here.len()) };
     assert!(*one == id(1) && !backlog.is_clean_in(&ns("a"), id(1), work, PROCESS));
     let flown = flights(&mut backlog, now);
     assert_eq!(numbers(&flown), [[1]]);
@@ -146,7 +146,7 @@ fn who_asks_in_one_collection_leaves_the_others_to_wait() {
     assert_eq!(numbers(&flown), [[1, 2]]);
     flown[0].parts.iter().for_each(|part| backlog.close(&part.work));
     backlog.ended(&flown[0]);
-    let (_, work) = &here[0];
+    let work = &here[0].work;
     assert!(!is_open(&backlog, 2) && !backlog.is_clean_in(&ns("b"), id(2), work, PROCESS), "the server has refused it");
 }
 
@@ -156,7 +156,7 @@ fn what_an_earlier_process_has_made_clean_is_not_known_to_be() {
     let (mut backlog, now, later) = (Backlog::new(DELAY), Instant::now(), Some(ObjectId::from_bytes([8; 12])));
     backlog.add(job(1, &[("a", 1), ("b", 1)]), now);
     let here = backlog.ask_in(&ns("a"), &[id(1)]);
-    let (_, work) = &here[0];
+    let work = &here[0].work;
     assert!(backlog.has_committed(&ns("a")) && backlog.is_left_in(&ns("a"), id(1)));
     let flown = flights(&mut backlog, now);
     land_in(&mut backlog, &flown[0], PROCESS);
