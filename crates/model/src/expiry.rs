@@ -5,8 +5,8 @@
 //! documents; 2. it checks the date of the document's safe version again and removes the document,
 //! locked or not.
 //!
-//! A transaction outlives the monitor by three steps after the last of its locks is acknowledged: 1.
-//! the safe version of each document that it holds, and has not removed, is removed if its date is
+//! After its last lock is acknowledged, a transaction outlives the monitor by three steps: 1. the
+//! safe version of each document that it holds, and has not removed, is removed if its date is
 //! over; 2. each document is checked, and the transaction is rolled back if it does not hold one
 //! any more, because that one was removed; 3. it requests its commit.
 //!

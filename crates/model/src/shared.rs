@@ -1,4 +1,5 @@
-//! [`Shared`]: a part of a state that is copied only when a step changes it, because most steps change little of a state.
+//! [`Shared`]: a part of a state that is copied only when a step changes it, because most steps
+//! change little of a state.
 
 use std::{
     ops::{Deref, DerefMut},

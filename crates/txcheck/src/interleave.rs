@@ -16,7 +16,8 @@ pub struct TooMany {
 /// same orders in the same sequence; in the first, one transaction follows the other.
 ///
 /// # Errors
-/// [`TooMany`]: there is no choosing among them, because a choice would be silent about what it left out.
+/// [`TooMany`]: there is no choosing among them, because a choice would be silent about what it
+/// left out.
 pub fn interleavings(plans: &[Plan], limit: usize) -> Result<Vec<Vec<usize>>, TooMany> {
     let count = count_orders(plans);
     if count > limit as u128 {

@@ -1,4 +1,5 @@
-//! [`Limit`]: a time limit for a whole test. At its end the run fails with a message that names what the test waits for.
+//! [`Limit`]: a time limit for a whole test. At its end the run fails with a message that names
+//! what the test waits for.
 
 use std::io::Write;
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};

@@ -1,4 +1,5 @@
-//! [`Command`]: a read under way, with its query, its progress and the documents found. `scan` carries it out.
+//! [`Command`]: a read under way, with its query, its progress and the documents found. `scan`
+//! carries it out.
 
 use super::{
     breakage::Breakage,

@@ -27,8 +27,8 @@ impl AsyncClient {
     /// answers to commits of a few milliseconds are delayed for it.
     ///
     /// # Errors
-    /// [`Error::GivenUp`]: a server did not answer the others in time, or was in doubt for too long about a transaction; and as
-    /// for [`AsyncClient::transact`].
+    /// [`Error::GivenUp`]: a server did not answer the others in time, or was in doubt for too long
+    /// about a transaction; and as for [`AsyncClient::transact`].
     pub async fn snapshot(&self) -> Result<AsyncSnapshot> {
         let mut retry = Retry::new(&self.inner.options);
         loop {

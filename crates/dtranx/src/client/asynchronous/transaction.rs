@@ -134,7 +134,8 @@ impl AsyncTransaction {
     /// [`Error::Unknown`], and only reading shows it.
     ///
     /// # Errors
-    /// [`Error::Refused`]: the transaction is not committed. [`Error::Unknown`]: it may be. Others: it is not.
+    /// [`Error::Refused`]: the transaction is not committed. [`Error::Unknown`]: it may be. Others:
+    /// it is not.
     pub async fn commit(mut self) -> Result<Committed> {
         self.try_commit().await
     }

@@ -70,7 +70,8 @@ impl Transaction {
     /// that it writes is there.
     ///
     /// # Errors
-    /// [`crate::client::Error::Refused`]: the transaction is not committed. [`crate::client::Error::Unknown`]: it may be. Others: it is not.
+    /// [`crate::client::Error::Refused`]: the transaction is not committed.
+    /// [`crate::client::Error::Unknown`]: it may be. Others: it is not.
     pub fn commit(self) -> Result<Committed> {
         block_on(self.inner.commit())
     }

@@ -1,4 +1,5 @@
-//! [`SmallDisk`]: a small file system in memory, in a mount namespace of its own, which this process reaches through `/proc`.
+//! [`SmallDisk`]: a small file system in memory, in a mount namespace of its own, which this
+//! process reaches through `/proc`.
 
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};

@@ -1,4 +1,5 @@
-//! [`Recorder`]: the history of the clients' operations and results, in the order in which they happened, for the checker of isolation.
+//! [`Recorder`]: the history of the clients' operations and results, in the order in which they
+//! happened, for the checker of isolation.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -1,4 +1,5 @@
-//! [`Trio`]: three server processes, each behind a proxy, and the faults that a test can cause in them.
+//! [`Trio`]: three server processes, each behind a proxy, and the faults that a test can cause in
+//! them.
 
 use std::io::{BufRead, BufReader};
 use std::net::SocketAddr;
