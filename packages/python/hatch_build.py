@@ -1,4 +1,7 @@
-"""Puts the `mongotx` binary into the wheel: the one that MONGOTX_BINARY names, or one that cargo builds."""
+"""Puts the `mongotx` binary into the wheel.
+
+It is the one that MONGOTX_BINARY names, or one that cargo builds.
+"""
 
 import os
 import subprocess

@@ -1,7 +1,7 @@
 """ACID transactions on MongoDB servers that have none.
 
-`gateway` starts a gateway in front of a server; `local` starts a server, too, for tests. Both answer the connection string that
-PyMongo and its relatives take:
+`gateway` starts a gateway in front of a server; `local` starts a server, too, for tests. Both
+answer the connection string that PyMongo and its relatives take:
 
     with mongotx.local() as uri:
         client = pymongo.MongoClient(uri)

@@ -8,7 +8,7 @@ VARIABLE = "MONGOTX_BINARY"
 
 
 def binary() -> Path:
-    """The path of the `mongotx` binary: the one that the variable MONGOTX_BINARY names, or the package's own."""
+    """Path of the `mongotx` binary: that of the variable MONGOTX_BINARY, or the package's own."""
     path = Path(os.environ.get(VARIABLE) or Path(__file__).with_name("_bin") / "mongotx")
     if not path.is_file():
         raise FileNotFoundError(f"there is no mongotx binary at {path}: install the package for this platform, or set {VARIABLE}")

@@ -1,7 +1,8 @@
 """Gateways as child processes.
 
-A gateway ends when its standard input is closed (`--end-with-stdin`). Only this process holds the other end of that pipe, so the gateway, and
-the server that it has started, end with this process, also when it is killed.
+A gateway ends when its standard input is closed (`--end-with-stdin`). Only this process holds the
+other end of that pipe, so the gateway, and the server that it has started, end with this process,
+also when it is killed.
 """
 
 import subprocess
@@ -36,11 +37,12 @@ def gateway(
     options: Sequence[str] = (),
     start_limit: float = START_LIMIT_S,
 ) -> Iterator[str]:
-    """Starts a gateway in front of the server of `uri`, and answers the gateway's connection string.
+    """Starts a gateway in front of the server of `uri`; answers the gateway's connection string.
 
-    `isolation` is the level of transactions that name no read concern: "read-committed", "snapshot" (the default) or "serializable". With
-    `replica_set` the gateway shows itself as a replica set of that name. `options` are further ones of `mongotx serve`. Raises
-    `MongoTxError` when the gateway cannot be started within `start_limit` seconds.
+    `isolation` is the level of transactions that name no read concern: "read-committed", "snapshot"
+    (the default) or "serializable". With `replica_set` the gateway shows itself as a replica set of
+    that name. `options` are further ones of `mongotx serve`. Raises `MongoTxError` when the gateway
+    cannot be started within `start_limit` seconds.
     """
     command = [str(binary()), "serve", "--listen", "127.0.0.1:0", "--end-with-stdin", "--log-level", "error", "--uri", uri]
     if isolation is not None:
@@ -62,10 +64,11 @@ def local(
     options: Sequence[str] = (),
     start_limit: float = START_LIMIT_S,
 ) -> Iterator[str]:
-    """Starts a standalone server and a gateway in front of it, for tests, and answers the gateway's connection string.
+    """Starts a standalone server for tests, and a gateway in front of it; answers the gateway's
+    connection string.
 
-    The server is the `mongod` that the variable MONGOTX_MONGOD names, or the one on the PATH, or one that is fetched with pip once. Its
-    data goes with it. The arguments are those of `gateway`.
+    The server is the `mongod` that the variable MONGOTX_MONGOD names, or the one on the PATH, or
+    one that is fetched with pip once. Its data goes with it. The arguments are those of `gateway`.
     """
     started = gateway(
         NOBODY,
@@ -79,7 +82,7 @@ def local(
 
 
 class _Process:
-    """A gateway that runs. Its outputs are read all the time, so that it never waits for a reader."""
+    """A gateway that runs. Its outputs are read all the time, so it never waits for a reader."""
 
     def __init__(self, command: Sequence[str]) -> None:
         pipe = subprocess.PIPE
