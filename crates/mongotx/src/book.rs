@@ -20,6 +20,8 @@ pages! {
     RunningIt: "docs/guide/running-it.md",
     Backup: "docs/guide/backup.md",
     Api: "docs/api.md",
+    Aggregation: "docs/aggregation.md",
+    Sharding: "docs/sharding.md",
     Readme: "README.md",
     CrateReadme: "crates/mongotx/README.md",
 }
