@@ -23,7 +23,7 @@ pub enum Error {
         last: Refusal,
     },
     /// The answer to the commit was lost: it may be committed. [`Unknown::ask_again`] finds out.
-    #[error("nobody knows yet whether it is committed: {0}")]
+    #[error("it is not known whether the transaction is committed: {0}")]
     Unknown(Unknown),
     /// A server could not be reached, or did not answer a read. Nothing was committed.
     #[error("server {server}: {why}")]

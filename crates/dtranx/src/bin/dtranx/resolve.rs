@@ -148,7 +148,7 @@ fn show_given_up(given_up: &GivenUp) {
             let by: Vec<String> = given_up.by.iter().map(ServerId::to_string).collect();
             say!("the store {store} of server {server} is given up: it is refused by server {}", by.join(", "));
         }
-        None => say!("server {server} is lost, and nobody here knows its store: nobody refuses it"),
+        None => say!("server {server} is lost: no server here knows its store, so none refuses it"),
     }
 }
 
