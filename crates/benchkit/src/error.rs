@@ -7,7 +7,7 @@ pub enum Error {
     /// file.
     #[error("{0}")]
     Refused(String),
-    /// Anything else.
+    /// The measurement failed, or a result could not be read or written.
     #[error("{0}")]
     Failed(String),
 }

@@ -24,7 +24,7 @@ pub(crate) struct Row {
     pub(crate) rounds: Vec<Round>,
 }
 
-/// One run.
+/// One round of a row: the figures of one run, and what its servers counted.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Round {
     #[serde(flatten)]

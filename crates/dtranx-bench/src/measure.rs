@@ -46,13 +46,14 @@ pub(crate) struct Plan {
 }
 
 impl Plan {
-    /// The plan of a round, from 1: each has other transactions.
+    /// The plan of a round, with a seed of its own: each round has other transactions. Rounds are
+    /// counted from 1.
     pub(crate) fn of_round(self, round: u32) -> Self {
         Self { seed: self.seed.wrapping_add(u64::from(round) - 1), ..self }
     }
 }
 
-/// What one run came to.
+/// Figures of one run.
 pub(crate) struct Measured {
     /// Seconds that were measured.
     pub(crate) seconds: f64,

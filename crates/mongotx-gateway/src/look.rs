@@ -19,10 +19,10 @@ use crate::{
     state::State,
 };
 
-/// Which operations the caller wants to see.
+/// Filter and limit of the operations that a caller asks for.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Wanted<'a> {
-    /// Digest of the user whose operations they are. `None`: those of all users.
+    /// Digest of the user whose operations are wanted. `None`: those of all users.
     pub(crate) user: Option<&'a [u8]>,
     /// Whether connections on which no command runs are wanted, too.
     pub(crate) idle_connections: bool,

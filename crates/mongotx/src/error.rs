@@ -28,7 +28,7 @@
 //! | [`ErrorKind::Expired`] | run it again: it is known not to be committed | `TransientTransactionError` | 251 NoSuchTransaction |
 //! | [`ErrorKind::Indeterminate`] | ask [`crate::Client::outcome`] by id before doing anything again | `UnknownTransactionCommitResult` | - |
 //! | [`ErrorKind::Unavailable`] | wait for the server, run it again | `TransientTransactionError` | 89 NetworkTimeout |
-//! | [`ErrorKind::Invalid`] | mend the request | - | the server's |
+//! | [`ErrorKind::Invalid`] | correct the request | - | the server's |
 //! | [`ErrorKind::Unsupported`] | do it another way | - | 263 OperationNotSupportedInTransaction |
 //! | [`ErrorKind::Corruption`] | look at the document with `mongotx doctor` | - | - |
 //! | [`ErrorKind::Closed`] | begin a new transaction, or connect again | - | 251 NoSuchTransaction |
@@ -187,7 +187,7 @@ impl Error {
     /// # use bson::doc;
     /// let mut command = doc! {"insert": "logs", "documents": [{"_unsafe": 1}]};
     /// let error = mongotx::guard::guard_command("insert", &mut command).unwrap_err();
-    /// assert_eq!(error.kind(), mongotx::ErrorKind::Invalid); // mend the request
+    /// assert_eq!(error.kind(), mongotx::ErrorKind::Invalid); // correct the request
     /// ```
     pub fn kind(&self) -> ErrorKind {
         self.0.kind

@@ -20,24 +20,24 @@ const GRACE: Duration = Duration::from_secs(10);
 
 /// Work of one client: transactions, one after the other.
 pub trait Client: Send + 'static {
-    /// Why a run cannot go on.
+    /// Error after which a run cannot go on.
     type Error: From<Error> + Send + 'static;
 
-    /// Chooses what to do next.
+    /// Chooses the next transaction.
     fn choose(&mut self) -> Chosen;
 
-    /// Tries what was chosen, once. Called again, with the same choice, after a conflict, of which
-    /// nothing is left then.
+    /// Tries the chosen transaction once. Called again, with the same choice, after a conflict, of
+    /// which nothing is left then.
     ///
     /// # Errors
-    /// What the run cannot go on after. A conflict is none.
+    /// Those after which the run cannot go on. A conflict is no error.
     fn attempt(&mut self) -> impl Future<Output = Result<Attempt, Self::Error>> + Send;
 
     /// Called once, after the last transaction and outside what is measured: what the client alone
     /// knows is added to its counts here.
     ///
     /// # Errors
-    /// What the run cannot go on after.
+    /// Those after which the run cannot go on.
     fn finish(&mut self, counts: &mut Counts) -> impl Future<Output = Result<(), Self::Error>> + Send {
         let _ = counts;
         async { Ok(()) }
@@ -55,7 +55,7 @@ pub struct Chosen {
     pub wait: Duration,
 }
 
-/// How an attempt ended.
+/// Outcome of one attempt of a transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Attempt {
     /// The transaction was committed.
@@ -78,12 +78,12 @@ pub enum Attempt {
 pub struct Retries {
     /// Attempts after which a transaction is given up.
     pub attempts: u32,
-    /// How many conflicts have no pause behind them.
+    /// Number of conflicts after which the next attempt follows without a pause.
     pub at_once: u32,
-    /// The first pause. Each is made shorter by up to a half of it by chance, so that rivals that
-    /// met do not meet again; the next one is twice as long.
+    /// Length of the first pause; each later one is twice as long. Chance makes a pause shorter by
+    /// up to a half, so that rivals that met do not meet again.
     pub first_pause: Duration,
-    /// The longest pause.
+    /// Greatest length of a pause.
     pub longest_pause: Duration,
 }
 

@@ -69,7 +69,7 @@ pub(crate) trait Store: Send + Sync {
     }
 }
 
-/// What servers have done, as they count it.
+/// Work of a store's servers, by their own counters.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub(crate) struct Served {
     /// Clients' requests to read: any number of keys each.

@@ -25,12 +25,12 @@ const IS_OPEN: Duration = Duration::from_secs(5);
 /// Part of the demo that goes on.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Phase {
-    /// Steps 1 and 2.
+    /// Sections 1 and 2 of the output: the server, and the payment procedure of the paper.
     #[default]
     Prepares,
-    /// The bank runs.
+    /// Section 3: the bank runs.
     Runs,
-    /// Step 4.
+    /// Section 4: what the bank has left is checked.
     Checks,
     /// Over: every promise was kept.
     Kept,

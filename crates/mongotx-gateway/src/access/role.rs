@@ -166,8 +166,10 @@ impl fmt::Display for Role {
     }
 }
 
+/// Reads a role in the form of the options: `NAME`, or `NAME:DATABASE`.
+///
 /// # Errors
-/// In words, for what is no role.
+/// A text for people, if the name or the database is wrong.
 impl FromStr for Role {
     type Err = String;
 

@@ -21,17 +21,17 @@ use crate::{
     session::{Lsid, info::Mode},
 };
 
-/// One user may have one part of the cursors in so many.
+/// A user may have the greatest number of cursors, divided by this.
 const USER_PART: usize = 2;
 
-/// Limits of the table.
+/// Limits of the table of open cursors.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct CursorLimits {
-    /// Cursors that are open at a time.
+    /// Greatest number of cursors that are open at a time.
     pub(crate) cursors: usize,
-    /// How long an unused cursor is kept.
+    /// Time after which an unused cursor is closed.
     pub(crate) timeout: Duration,
-    /// How long one is kept that was opened with `noCursorTimeout`: as long as a session is.
+    /// The same for a cursor that was opened with `noCursorTimeout`: the time of an unused session.
     pub(crate) longest: Duration,
 }
 

@@ -42,9 +42,9 @@ struct Known {
 
 #[derive(Clone, Copy)]
 enum Verdict {
-    /// The process refuses what it has to refuse.
+    /// The process refuses the guarded updates that it has to refuse, and no others.
     Trusted,
-    /// It does not, or that is not known, until then.
+    /// The process does otherwise, or could not be asked. The verdict is valid until this time.
     Not(Instant),
 }
 

@@ -92,10 +92,10 @@ struct State {
 
 /// Knowledge about one collection in this lease.
 enum Collection {
-    /// The collection was settled in this server process. With the time before which queries of it
-    /// have probes, and the pause after that.
+    /// The collection was settled in this server process. `Some`: its queries have probes until
+    /// this time; the back-off gives the length of the next such period.
     Settled(ObjectId, Option<(Instant, Backoff)>),
-    /// It could not be, and is left alone until then.
+    /// The collection could not be settled. No attempt is made before this time.
     Unsettled(Instant),
 }
 
