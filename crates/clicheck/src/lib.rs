@@ -13,7 +13,7 @@
 //! all of them have; their own blocks then leave these out. What else a page says (what a command
 //! prints, its exit statuses, an example) is written by hand around the blocks.
 //!
-//! [`render`] writes a block, [`limits`] finds the numbers that an option takes. With
+//! `render` writes a block, `limits` finds the numbers that an option takes. With
 //! `WRITE_PAGES=1` in the environment [`assert_described`] writes the blocks instead of comparing
 //! them.
 
