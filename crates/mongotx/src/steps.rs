@@ -41,12 +41,13 @@ pub enum Step {
     AfterRetire,
     BeforeFreeze,
     BeforeRename,
+    BeforeSettledQuery,
 }
 
 #[cfg(feature = "testing")]
 impl Step {
     /// Steps of a transaction's life, in their order. (The other steps are those of renaming a
-    /// collection.)
+    /// collection, and of queries.)
     pub const ALL: [Self; 25] = [
         Self::BeforeRegister,
         Self::AfterRegister,

@@ -36,10 +36,12 @@ use crate::{
             query::Query,
             terms::{FindOnly, Terms},
         },
+        queries::one_process::Attempts,
         transaction::Transaction,
     },
     error::{Error, Result},
     options::Namespace,
+    steps::Step,
 };
 
 /// The documents that match the query.
@@ -120,9 +122,16 @@ async fn in_view(core: &Core, ns: &Namespace, query: &Query, me: Option<TxId>, o
         return Ok(answer);
     }
     if own_writes || mapped {
-        let settled = core.pending.settle_pending(ns, &query.filter, &query.terms, me).await?;
-        let own = settled.visible(me.filter(|_| own_writes));
-        return own_view::find(core, own.as_ref(), ns, query).await;
+        let mut attempts = Attempts::begin(&core.server);
+        loop {
+            let settled = core.pending.settle_pending(ns, &query.filter, &query.terms, me).await?;
+            core.server.at(Step::BeforeSettledQuery).await;
+            let own = settled.visible(me.filter(|_| own_writes));
+            let found = own_view::find(core, own.as_ref(), ns, query).await?;
+            if attempts.is_answered_by_one(ns)? {
+                return Ok(found);
+            }
+        }
     }
     settled::find(core, ns, query, me).await
 }
@@ -142,16 +151,22 @@ pub(crate) async fn count(core: &Core, tx: Option<&Transaction>, ns: &Namespace,
     {
         return Ok(number(counted.all(1).await?.first()));
     }
-    let own = core.pending.settle_pending(ns, &query.filter, &query.terms, me).await?.visible(me);
-    let counted = if own.is_some() || sees_lock_fields(&query.filter) {
-        own_view::aggregate_own_view(core, own.as_ref(), ns, query, tail).await?.all(1).await?
-    } else {
-        let safe = view::safe_filter(&query.filter, core.catalog.shards.none());
-        let mut pipeline = vec![doc! {"$match": safe}];
-        pipeline.extend(tail);
-        core.server.collect(&ns.db, aggregation(ns, pipeline, query), 1).await?
-    };
-    Ok(number(counted.first()))
+    let mut attempts = Attempts::begin(&core.server);
+    loop {
+        let own = core.pending.settle_pending(ns, &query.filter, &query.terms, me).await?.visible(me);
+        core.server.at(Step::BeforeSettledQuery).await;
+        let counted = if own.is_some() || sees_lock_fields(&query.filter) {
+            own_view::aggregate_own_view(core, own.as_ref(), ns, query, tail.clone()).await?.all(1).await?
+        } else {
+            let safe = view::safe_filter(&query.filter, core.catalog.shards.none());
+            let mut pipeline = vec![doc! {"$match": safe}];
+            pipeline.extend_from_slice(&tail);
+            core.server.collect(&ns.db, aggregation(ns, pipeline, query), 1).await?
+        };
+        if attempts.is_answered_by_one(ns)? {
+            return Ok(number(counted.first()));
+        }
+    }
 }
 
 /// The values of a field in the documents that match the query.
@@ -177,18 +192,22 @@ pub(crate) async fn distinct(
     {
         return Ok(values);
     }
-    let own = core.pending.settle_pending(ns, &query.filter, &query.terms, me).await?.visible(me);
-    if own.is_some() || sees_lock_fields(&query.filter) {
-        let groups = own_view::aggregate_own_view(core, own.as_ref(), ns, query, unwind_and_group(field)?)
-            .await?
-            .all(MAX_VALUES)
-            .await?;
-        return Ok(values_of(groups));
-    }
-    let mut answer = core.server.run_command(&ns.db, distinct).await?;
-    match answer.remove("values") {
-        Some(Bson::Array(values)) => Ok(values),
-        _ => Ok(Vec::new()),
+    let mut attempts = Attempts::begin(&core.server);
+    loop {
+        let own = core.pending.settle_pending(ns, &query.filter, &query.terms, me).await?.visible(me);
+        core.server.at(Step::BeforeSettledQuery).await;
+        let values = if own.is_some() || sees_lock_fields(&query.filter) {
+            let groups = own_view::aggregate_own_view(core, own.as_ref(), ns, query, unwind_and_group(field)?);
+            values_of(groups.await?.all(MAX_VALUES).await?)
+        } else {
+            match core.server.run_command(&ns.db, distinct.clone()).await?.remove("values") {
+                Some(Bson::Array(values)) => values,
+                _ => Vec::new(),
+            }
+        };
+        if attempts.is_answered_by_one(ns)? {
+            return Ok(values);
+        }
     }
 }
 

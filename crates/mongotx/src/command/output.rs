@@ -25,6 +25,7 @@ use crate::{
     document,
     error::{Error, ErrorKind, Result},
     options::Namespace,
+    steps::Step,
 };
 
 /// Times that a result is applied again because its document came or went meanwhile.
@@ -61,9 +62,11 @@ async fn out(
     }
     let mut plan = Plan::of(core, None, ns, before).await?;
     core.schema.until_unlocked(target, "replaced", &mut Patience::new(core.options.write_wait)).await?;
+    let process = core.server.nodes.process();
     plan.settle(core).await?;
+    core.server.at(Step::BeforeSettledQuery).await;
     let command = plan.writing_command(stage)?;
-    core.server.run_directly(&ns.db, command).await.map(drop)
+    core.server.run_directly_in(process, &ns.db, command).await.map(drop)
 }
 
 async fn merge_into(core: &Arc<Core>, ns: &Namespace, before: &AggregateCommand, merge: &Merge) -> Result<()> {

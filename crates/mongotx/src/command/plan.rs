@@ -26,10 +26,12 @@ use crate::{
     coordinator::{
         Core,
         asked::{pipeline::AggregateCommand, query::Query, terms::Terms},
+        queries::one_process::Attempts,
         transaction::Transaction,
     },
     error::Result,
     options::Namespace,
+    steps::Step,
 };
 
 /// Documents of a first batch of no given size.
@@ -133,10 +135,17 @@ impl Plan {
                 return Ok(answer);
             }
         }
-        if self.command.terms.staleness.is_some() || !self.nothing_is_pending(core).await? {
-            self.settle(core).await?;
+        let mut attempts = Attempts::begin(&core.server);
+        loop {
+            if self.command.terms.staleness.is_some() || !self.nothing_is_pending(core).await? {
+                self.settle(core).await?;
+            }
+            core.server.at(Step::BeforeSettledQuery).await;
+            let answer = Documents::streaming(core.server.cursor(&self.ns.db, self.plain_command()).await?);
+            if attempts.is_answered_by_one(&self.ns)? {
+                return Ok(answer);
+            }
         }
-        Ok(Documents::streaming(core.server.cursor(&self.ns.db, self.plain_command()).await?))
     }
 
     async fn unprobed(&self, core: &Core) -> Result<Option<Documents>> {

@@ -6,9 +6,10 @@ use sd2v::view;
 
 use super::{documents::Documents, own_view, unprobed};
 use crate::{
-    coordinator::{Core, asked::query::Query},
+    coordinator::{Core, asked::query::Query, queries::one_process::Attempts},
     error::Result,
     options::Namespace,
+    steps::Step,
 };
 
 /// The safe versions, once those are the latest; and the unsafe ones that cannot be finished.
@@ -19,10 +20,19 @@ pub(crate) async fn find(core: &Core, ns: &Namespace, query: &Query, me: Option<
     {
         return Ok(answer);
     }
-    let settled = core.pending.settle_pending(ns, &query.filter, &query.terms, me).await?;
-    if let Some(unfinished) = settled.visible(None) {
-        return own_view::find(core, Some(&unfinished), ns, query).await;
+    let mut attempts = Attempts::begin(&core.server);
+    loop {
+        let settled = core.pending.settle_pending(ns, &query.filter, &query.terms, me).await?;
+        core.server.at(Step::BeforeSettledQuery).await;
+        let found = match settled.visible(None) {
+            Some(unfinished) => own_view::find(core, Some(&unfinished), ns, query).await?,
+            None => {
+                let find = query.to_find(ns, view::safe_filter(&query.filter, core.catalog.shards.none()));
+                Documents::streaming(core.server.cursor(&ns.db, find).await?)
+            }
+        };
+        if attempts.is_answered_by_one(ns)? {
+            return Ok(found);
+        }
     }
-    let find = query.to_find(ns, view::safe_filter(&query.filter, core.catalog.shards.none()));
-    Ok(Documents::streaming(core.server.cursor(&ns.db, find).await?))
 }

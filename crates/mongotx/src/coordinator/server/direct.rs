@@ -2,7 +2,7 @@
 //! document that a transaction holds: the first demand that the document has no lock, or are
 //! refused if it has one, the second are in a collection that no transaction writes to.
 
-use bson::{Bson, Document, RawArrayBuf, RawBsonRef, RawDocument, RawDocumentBuf, raw::cstr, rawdoc};
+use bson::{Bson, Document, RawArrayBuf, RawBsonRef, RawDocument, RawDocumentBuf, oid::ObjectId, raw::cstr, rawdoc};
 use sd2v::{
     index::is_of_pending,
     names::{READERS, WRITER},
@@ -203,7 +203,21 @@ impl Server {
     }
 
     /// As [`Server::write_directly`], for other commands of the application's own that write.
-    pub(crate) async fn run_directly(&self, db: &str, mut command: Document) -> Result<Document> {
+    pub(crate) async fn run_directly(&self, db: &str, command: Document) -> Result<Document> {
+        self.run_directly_in(None, db, command).await
+    }
+
+    /// The same, in this server process or not at all: the command rests on what that has answered.
+    /// `None`: in any one.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Unavailable`] if there is another one by now; nothing was written then.
+    pub(crate) async fn run_directly_in(
+        &self,
+        process: Option<ObjectId>,
+        db: &str,
+        mut command: Document,
+    ) -> Result<Document> {
         self.nodes.on_majority(&mut command);
         Self::judged_as_asked(&mut command);
         check_direct(&command)?;
@@ -212,7 +226,12 @@ impl Server {
         if changes_nothing {
             return self.send_kept(db, command).await.map_err(Error::or_indeterminate);
         }
-        let write = async |line| {
+        let write = async |line: Option<Line<'_>>| {
+            let reached = line.as_ref().map_or_else(|| self.nodes.process(), Line::process);
+            if process.is_some() && reached != process {
+                let message = "the server was started anew while the command was prepared: it was not sent";
+                return Err(Error::new(ErrorKind::Unavailable, message));
+            }
             let answer = self.send_by(line, db, command).await.and_then(kept);
             answer.map_err(Error::or_indeterminate)
         };
