@@ -5,6 +5,9 @@ use super::{LIMIT, Reader, UNFINISHED, finishing_after, started, until_unprobed}
 
 use std::{
     collections::BTreeMap,
+    future::poll_fn,
+    pin::pin,
+    task::Poll,
     time::{Duration, Instant},
 };
 
@@ -232,5 +235,59 @@ async fn workers_take_each_document_once() {
         assert_eq!(taken, (1..=super::ALL).collect::<Vec<_>>(), "{isolation:?}");
         let all: Vec<Document> = (1..=super::ALL).map(|id| doc! {"_id": id, "k": id, "n": 0}).collect();
         reader.coll.insert_many(&all).await.unwrap();
+    }
+}
+
+/// Polls a future so many times, and drops it then. `Some`: it had ended by then.
+async fn dropped_after<T>(polls: usize, future: impl Future<Output = T>) -> Option<T> {
+    let (mut future, mut left) = (pin!(future), polls);
+    poll_fn(|cx| {
+        left -= 1;
+        match future.as_mut().poll(cx) {
+            Poll::Ready(answer) => Poll::Ready(Some(answer)),
+            Poll::Pending if left == 0 => Poll::Ready(None),
+            Poll::Pending => Poll::Pending,
+        }
+    })
+    .await
+}
+
+/// The statement is dropped at each of its awaits, and its transaction committed or rolled back:
+/// no document stays taken, and the next statement finds the same first one.
+#[tokio::test]
+async fn a_statement_that_is_dropped_takes_nothing() {
+    let server = started().await;
+    let options = ClientOptions { count_commands: true, ..quiet::options() };
+    let reader = Reader::on(&server, options).await.alone().await;
+    for isolation in LEVELS {
+        for commits in [false, true] {
+            let mut polls = 1;
+            until_leased(&reader, async || {
+                let mut session = begun(&reader, isolation);
+                let mut taken = None;
+                let sent = commands_of(&reader.client, async {
+                    taken = dropped_after(polls, take(&reader.coll, &mut session)).await;
+                });
+                let is_one_statement = sent.await.get("findAndModify") == Some(&1);
+                let is_over = match taken {
+                    Some(taken) => taken.unwrap() == Some(1) && is_one_statement,
+                    None => {
+                        polls += 1;
+                        false
+                    }
+                };
+                // A transaction that may hold something it does not know of cannot commit.
+                match commits && !is_over {
+                    true => drop(session.commit().await),
+                    false => drop(session.rollback().await),
+                }
+                assert!(reader.client.flush(LIMIT).await);
+                let left = reader.coll.count_documents(doc! {"n": 0}).await.unwrap();
+                assert_eq!(left, super::ALL as u64, "{isolation:?}, dropped after {polls} polls");
+                is_over
+            })
+            .await;
+            assert!(polls > 1, "the statement waits for nothing");
+        }
     }
 }
