@@ -118,14 +118,14 @@ def _run(options: argparse.Namespace, work: Path) -> bool:
     this.pauses.begin()
     with ThreadPoolExecutor(len(lanes)) as threads:
         try:
-            told = [threads.submit(_lane, names, this) for names in lanes]
-            results = [result for lane in told for result in lane.result()]
+            futures = [threads.submit(_lane, names, this) for names in lanes]
+            results = [result for lane in futures for result in lane.result()]
         finally:
             # Without this, the lanes would wait for programs that still run.
             end_all()
     print("\nsummary")
     for result in results:
-        print(f"  {result.name:30} {result.told}{'  WRONG' if result.wrong else ''}")
+        print(f"  {result.name:30} {result.summary}{'  WRONG' if result.wrong else ''}")
     wrong = [result for result in results if result.wrong]
     if wrong:
         print(f"logs: {work}")
@@ -178,6 +178,6 @@ def _part(name: str, this: Run, folder: Path) -> list[Result]:
         shutil.rmtree(data, ignore_errors=True)
     lines = [f"{name}: {time.monotonic() - began:.0f} s"]
     for result in results:
-        lines += [f"  {result.name}: {result.told}", *(f"    {wrong}" for wrong in result.wrong)]
+        lines += [f"  {result.name}: {result.summary}", *(f"    {wrong}" for wrong in result.wrong)]
     print("\n".join(lines), flush=True)
     return results

@@ -29,5 +29,5 @@ class Result:
     """A line of the summary."""
 
     name: str
-    told: str
+    summary: str
     wrong: list[str] = field(default_factory=list)

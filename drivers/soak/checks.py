@@ -55,11 +55,11 @@ class Books:
         held = tool.stdout.readline().strip() == "1"
         settled = time.monotonic() - began
         wrong = self.wrong() if held else ["no checkpoint could be had"]
-        told = tool.communicate(timeout=120)[1].strip().splitlines()
+        messages = tool.communicate(timeout=120)[1].strip().splitlines()
         if tool.returncode != 0:
-            wrong.append(f"mongotx checkpoint ended with {tool.returncode}: {told}")
+            wrong.append(f"mongotx checkpoint ended with {tool.returncode}: {messages}")
         self.checkpoints += 1
-        print(f"  a checkpoint: {settled:.1f} s until it held; {told[-1] if told else ''}; {wrong or 'exact'}", flush=True)
+        print(f"  a checkpoint: {settled:.1f} s until it held; {messages[-1] if messages else ''}; {wrong or 'exact'}", flush=True)
         return [f"while a checkpoint held: {line}" for line in wrong]
 
     def entries(self, by: str) -> int:
@@ -101,7 +101,7 @@ def check_end(stage, crews, books: Books, memory: Memory) -> list[str]:
     for crew in crews:
         for life in crew.lives:
             wrong += _wrong_of_life(life, books.entries(life["name"]))
-        print(f"{crew.told()}, {crew.total('read')} reads, {len(crew.lives)} lives")
+        print(f"{crew.summary()}, {crew.total('read')} reads, {len(crew.lives)} lives")
     print(f"{books.checkpoints} checkpoints, {books.server.soak.ledger.estimated_document_count()} transfers in the ledger")
     return wrong
 

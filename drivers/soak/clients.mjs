@@ -69,8 +69,8 @@ process.on("SIGTERM", () => {
   isOver = true;
   for (const wake of [...wakers]) wake();
 });
-const told = setInterval(() => console.log(JSON.stringify(counts)), 500);
+const reports = setInterval(() => console.log(JSON.stringify(counts)), 500);
 await Promise.all(Array.from({ length: Number(env.SOAK_CLIENTS) }, (_, which) => live(which)));
-clearInterval(told);
+clearInterval(reports);
 await client.close();
 console.log(JSON.stringify(counts));

@@ -88,7 +88,7 @@ def _disturb(length_s: float, stage: Stage, crews: list[Crew], books: Books, mem
             elif what == "kill":
                 victim = victims[n % len(victims)]
                 n += 1
-                print(f"{now:.0f} s: kills {victim.name}; {', '.join(crew.told() for crew in crews)}", flush=True)
+                print(f"{now:.0f} s: kills {victim.name}; {', '.join(crew.summary() for crew in crews)}", flush=True)
                 victim.kill()
                 time.sleep(random.uniform(0, 3))
                 victim.start(stage)

@@ -149,7 +149,7 @@ class Crew:
     def total(self, what: str) -> int:
         return sum(life[what] for life in self.lives)
 
-    def told(self) -> str:
+    def summary(self) -> str:
         return f"{self.name} {self.total('committed')} committed, {self.total('unknown')} unknown, {self.total('failed')} failed"
 
 

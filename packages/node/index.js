@@ -12,7 +12,7 @@ const path = require("node:path");
 const readline = require("node:readline");
 
 // No server listens there: `--start-server` starts one at once.
-const NOBODY = "mongodb://127.0.0.1:1/?serverSelectionTimeoutMS=100";
+const NO_SERVER = "mongodb://127.0.0.1:1/?serverSelectionTimeoutMS=100";
 const LISTENING = "listening on ";
 // Lines of the gateway's log that an error shows.
 const LINES = 20;
@@ -45,7 +45,7 @@ async function gateway(uri, options = {}) {
 
 /** Starts a standalone server and a gateway in front of it, for tests. */
 async function local(options = {}) {
-  return gateway(NOBODY, { ...options, options: ["--start-server", ...(options.options ?? [])] });
+  return gateway(NO_SERVER, { ...options, options: ["--start-server", ...(options.options ?? [])] });
 }
 
 /** A gateway that runs. */

@@ -76,8 +76,8 @@ mod tests {
     }
 
     #[test]
-    fn spans_are_told_in_the_fitting_unit() {
-        let told = [5, 4_200, 185_000, 7_800_000].map(|ms| span(Duration::from_millis(ms)));
-        assert_eq!(told, ["5 ms", "4.2 s", "3 min 5 s", "2 h 10 min"]);
+    fn spans_are_written_in_the_fitting_unit() {
+        let written = [5, 4_200, 185_000, 7_800_000].map(|ms| span(Duration::from_millis(ms)));
+        assert_eq!(written, ["5 ms", "4.2 s", "3 min 5 s", "2 h 10 min"]);
     }
 }

@@ -223,8 +223,8 @@ fn examine(stored: &Document) -> Result<LockState, String> {
         Some(Bson::String(kind)) => kind != "missing",
         value => value.is_some(),
     };
-    let nobodys = [SLOT, UNSAFE, INSERT, REMOVE].iter().find(is_there).filter(|_| !stored.contains_key(WRITER));
-    lock_state(stored).map_err(|error| match (&error, nobodys) {
+    let ownerless = [SLOT, UNSAFE, INSERT, REMOVE].iter().find(is_there).filter(|_| !stored.contains_key(WRITER));
+    lock_state(stored).map_err(|error| match (&error, ownerless) {
         (sd2v::Error::Corrupt { field: WRITER, .. }, Some(field)) => {
             format!("it has {field:?} but no {WRITER:?} to say whose that is")
         }

@@ -86,13 +86,13 @@ mod tests {
         assert!(find(&[], &uses(&[("a", "b"), ("c", "a"), ("c", "b")])).is_empty());
         let uses = uses(&[("a", "b"), ("b", "c"), ("c", "a"), ("d", "a"), ("c", "e"), ("e", "f"), ("f", "e")]);
         let circles = find(&["x".to_owned(), "y".to_owned()], &uses);
-        let told: Vec<String> = circles.iter().map(Circle::to_string).collect();
-        let modules: Vec<Option<&str>> = told.iter().map(|circle| circle.lines().next()).collect();
+        let printed: Vec<String> = circles.iter().map(Circle::to_string).collect();
+        let modules: Vec<Option<&str>> = printed.iter().map(|circle| circle.lines().next()).collect();
         assert_eq!(modules, [Some("in x::y: a, b, c"), Some("in x::y: e, f")]);
     }
 
     #[test]
-    fn a_circle_is_told_with_its_uses_and_their_files() {
+    fn a_circle_is_reported_with_its_uses_and_their_files() {
         let circles = find(&[], &uses(&[("a", "b"), ("b", "a"), ("b", "c")]));
         assert_eq!(
             circles[0].to_string(),

@@ -18,7 +18,7 @@
 
 use stateright::{Model, Property};
 
-use crate::explore::{Report, explore_model, told};
+use crate::explore::{Report, explore_and_print, explore_model};
 
 /// Rules that can be broken on purpose.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -155,7 +155,7 @@ pub struct CheckpointModel {
 /// Explores every state that `plan` can reach.
 pub fn explore(plan: Plan) -> Report {
     let title = format!("checkpoint {:?}", plan);
-    told(&title, || explore_model(CheckpointModel { plan }))
+    explore_and_print(&title, || explore_model(CheckpointModel { plan }))
 }
 
 impl CheckpointModel {
@@ -337,7 +337,7 @@ impl Model for CheckpointModel {
             Property::always("H4 a hold that stands is not broken", |_, state: &State| {
                 state.holder != Holder::Broken || state.has_lapsed
             }),
-            Property::always("H3 nobody waits for ever", |model: &Self, state: &State| {
+            Property::always("H3 no client waits for ever", |model: &Self, state: &State| {
                 let waits = |client: usize| {
                     state.clients[client] == Client::Out && state.decided[client] < model.plan.decisions
                 };

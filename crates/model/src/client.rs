@@ -31,7 +31,7 @@ use crate::{
     mutation::Mutation,
     plan::Plan,
     server::{Admission, Message},
-    state::{Pump, State, Step, Told},
+    state::{Pump, State, Step, Reported},
 };
 
 /// Returns true if this client has a step to take for its record.
@@ -254,7 +254,7 @@ fn examine(plan: &Plan, state: &mut State, client: usize, write: RecordWrite) {
     if not_there && plan.has(Mutation::NoBarrier) {
         for seq in &write.decides {
             state.clients[client].recorder.note_rolled_back(*seq);
-            tell(plan, state, client, *seq, Told::RolledBack);
+            tell(plan, state, client, *seq, Reported::RolledBack);
         }
     }
     let this = &mut state.clients[client];
@@ -292,19 +292,19 @@ fn lose(plan: &Plan, state: &mut State, client: usize, outcomes: Vec<Outcome>) {
 fn settle(plan: &Plan, state: &mut State, client: usize, outcomes: &[Outcome]) {
     for outcome in outcomes {
         match outcome {
-            Outcome::Committed(seq) => tell(plan, state, client, *seq, Told::Committed),
-            Outcome::RolledBack(seq) => tell(plan, state, client, *seq, Told::RolledBack),
+            Outcome::Committed(seq) => tell(plan, state, client, *seq, Reported::Committed),
+            Outcome::RolledBack(seq) => tell(plan, state, client, *seq, Reported::RolledBack),
             Outcome::Indeterminate(seq) if plan.has(Mutation::OwnerTrustsMissingRecord) => {
-                tell(plan, state, client, *seq, Told::RolledBack);
+                tell(plan, state, client, *seq, Reported::RolledBack);
             }
-            Outcome::Indeterminate(seq) => tell(plan, state, client, *seq, Told::Indeterminate),
+            Outcome::Indeterminate(seq) => tell(plan, state, client, *seq, Reported::Indeterminate),
         }
     }
 }
 
-fn tell(plan: &Plan, state: &mut State, client: usize, seq: u64, told: Told) {
+fn tell(plan: &Plan, state: &mut State, client: usize, seq: u64, reported: Reported) {
     if let Some(t) = state.run_of(plan, client, seq) {
-        answer(state, t, told);
+        answer(state, t, reported);
     }
 }
 

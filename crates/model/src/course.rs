@@ -6,7 +6,7 @@ use protocol::{Concern, TxId, recorder::Since};
 use crate::{
     mutation::Mutation,
     plan::Plan,
-    state::{State, Step, Told},
+    state::{State, Step, Reported},
 };
 
 /// Takes a number and reads the connection epoch before the first lock write. Returns false if the
@@ -51,7 +51,7 @@ pub fn predecessor(plan: &Plan, state: &State, t: usize, doc: usize) -> Option<T
     let is_known = |other: usize| {
         let run = &state.runs[other];
         let undecided = plan.has(Mutation::TakenOverUndecided) && run.step == Step::Waiting;
-        plan.txs[other].client == me.client && (run.told == Some(Told::Committed) || undecided)
+        plan.txs[other].client == me.client && (run.reported == Some(Reported::Committed) || undecided)
     };
     let known = (0..plan.txs.len()).filter(|other| me.takes_over && *other != t && is_known(*other));
     known.filter_map(|other| state.tx_id(plan, other)).find(|other| writer == Some(*other))
@@ -106,7 +106,7 @@ pub fn go_on(plan: &Plan, state: &mut State, t: usize, done: usize) {
     if run.seq.is_some_and(|seq| recorder.request_commit(seq, Concern::Journaled, since)) {
         run.step = Step::Waiting;
     } else {
-        answer(state, t, Told::RolledBack);
+        answer(state, t, Reported::RolledBack);
     }
 }
 
@@ -125,16 +125,16 @@ pub fn abort(plan: &Plan, state: &mut State, t: usize) {
     if let Some(seq) = state.runs[t].seq {
         state.clients[plan.txs[t].client].recorder.note_rolled_back(seq);
     }
-    answer(state, t, Told::RolledBack);
+    answer(state, t, Reported::RolledBack);
 }
 
 /// Reports the outcome to the user, and goes on to finish or undo the documents.
-pub fn answer(state: &mut State, t: usize, told: Told) {
+pub fn answer(state: &mut State, t: usize, reported: Reported) {
     let run = &mut state.runs[t];
-    run.told = Some(told);
-    run.step = match told {
-        Told::Committed => Step::Finishing(0),
-        Told::RolledBack => Step::Undoing(0),
-        Told::Indeterminate => Step::Over,
+    run.reported = Some(reported);
+    run.step = match reported {
+        Reported::Committed => Step::Finishing(0),
+        Reported::RolledBack => Step::Undoing(0),
+        Reported::Indeterminate => Step::Over,
     };
 }

@@ -22,12 +22,12 @@ pub struct Report {
 /// Explores every state that `plan` can reach.
 pub fn explore(plan: Plan) -> Report {
     let title = format!("{} {:?}", plan.name, plan.mutation);
-    told(&title, || explore_model(ProtocolModel { plan }))
+    explore_and_print(&title, || explore_model(ProtocolModel { plan }))
 }
 
 /// Runs an exploration and prints its result.
 #[allow(clippy::disallowed_methods, reason = "its duration is printed, and nothing depends on it")]
-pub(crate) fn told(title: &str, explore: impl FnOnce() -> Report) -> Report {
+pub(crate) fn explore_and_print(title: &str, explore: impl FnOnce() -> Report) -> Report {
     let begun = Instant::now();
     let report = explore();
     println!("{title}: {} states, {:.1?}, {:?}", report.states, begun.elapsed(), report.violations);

@@ -9,7 +9,7 @@ use crate::{
     plan::Op,
     reader::writers_of,
     server::{Marks, times},
-    state::{Flaw, State, Step, Told},
+    state::{Flaw, Reported, State, Step},
     steps::ProtocolModel,
 };
 
@@ -70,10 +70,10 @@ pub fn reads_are_clean(_: &ProtocolModel, state: &State) -> bool {
 
 /// P9: an outcome that was reported to the user is and stays the one that every client finds.
 pub fn answers_are_true(model: &ProtocolModel, state: &State) -> bool {
-    (0..state.runs.len()).all(|t| match state.runs[t].told {
-        Some(Told::Committed) => state.is_committed(&model.plan, t),
-        Some(Told::RolledBack) => !state.is_committed(&model.plan, t),
-        Some(Told::Indeterminate) | None => true,
+    (0..state.runs.len()).all(|t| match state.runs[t].reported {
+        Some(Reported::Committed) => state.is_committed(&model.plan, t),
+        Some(Reported::RolledBack) => !state.is_committed(&model.plan, t),
+        Some(Reported::Indeterminate) | None => true,
     })
 }
 
@@ -88,7 +88,7 @@ pub fn quiescent_is_clean(model: &ProtocolModel, state: &State) -> bool {
 pub fn undone_is_free(model: &ProtocolModel, state: &State) -> bool {
     (0..state.runs.len()).all(|t| {
         let run = &state.runs[t];
-        let undone = run.step == Step::Over && run.told == Some(Told::RolledBack) && state.server.boot == 0;
+        let undone = run.step == Step::Over && run.reported == Some(Reported::RolledBack) && state.server.boot == 0;
         let writes = model.plan.txs[t].writes.iter().enumerate().filter(|(i, _)| run.orphaned >> i & 1 == 0);
         let holds =
             |doc: usize| run.seq.is_some() && state.server.now.docs[doc].lock.writer == state.tx_id(&model.plan, t);
@@ -113,7 +113,7 @@ fn all_are_over(state: &State) -> bool {
     state
         .runs
         .iter()
-        .all(|run| run.step == Step::Dead || (run.step == Step::Over && (run.told.is_some() || run.seq.is_none())))
+        .all(|run| run.step == Step::Dead || (run.step == Step::Over && (run.reported.is_some() || run.seq.is_none())))
 }
 
 /// Not vacuous: every transaction can commit.

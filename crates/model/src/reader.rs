@@ -22,7 +22,7 @@ use crate::{
     mutation::Mutation,
     plan::{Plan, Read},
     server::{Doc, Marks, times},
-    state::{Flaw, ReadStep, State, Told},
+    state::{Flaw, ReadStep, Reported, State},
 };
 
 /// Returns true if the reader has a step to take.
@@ -48,8 +48,8 @@ pub fn advance(plan: &Plan, state: &mut State) {
 
 /// One bit for each transaction whose commit was acknowledged.
 pub fn acknowledged(state: &State) -> u8 {
-    let told = |t: &usize| state.runs[*t].told == Some(Told::Committed);
-    (0..state.runs.len()).filter(told).fold(0, |bits, t| bits | 1 << t)
+    let is_reported = |t: &usize| state.runs[*t].reported == Some(Reported::Committed);
+    (0..state.runs.len()).filter(is_reported).fold(0, |bits, t| bits | 1 << t)
 }
 
 fn by_id(plan: &Plan, state: &mut State, doc: usize) {

@@ -13,7 +13,7 @@ use crate::{
 
 /// An outcome that was reported to the user.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Told {
+pub enum Reported {
     /// The transaction is committed; its user knows it.
     Committed,
     /// The transaction is not committed, and will not be.
@@ -71,7 +71,7 @@ pub struct Run {
     /// first document was finished.
     pub epoch: u64,
     /// Outcome that was reported to the user.
-    pub told: Option<Told>,
+    pub reported: Option<Reported>,
     /// One bit for each write that found no document.
     pub missed: u8,
     /// True if that connection had been answered by then.
@@ -274,7 +274,7 @@ impl State {
             step: begin(tx),
             seq: None,
             epoch: 0,
-            told: None,
+            reported: None,
             missed: 0,
             refused: false,
             known: 0,

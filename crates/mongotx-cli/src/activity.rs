@@ -42,9 +42,11 @@ impl Activity {
         let mut all = BTreeMap::new();
         while let Some(record) = found.try_next().await? {
             let gateway = record.get_str("gateway").unwrap_or("a gateway");
-            for told in record.get_array("transactions").into_iter().flatten().filter_map(|told| told.as_document()) {
-                if let Some(id) = told.get_str("id").ok().and_then(|id| id.parse().ok()) {
-                    all.entry(id).or_insert_with(|| Doing::of(gateway, told));
+            for described in
+                record.get_array("transactions").into_iter().flatten().filter_map(|described| described.as_document())
+            {
+                if let Some(id) = described.get_str("id").ok().and_then(|id| id.parse().ok()) {
+                    all.entry(id).or_insert_with(|| Doing::of(gateway, described));
                 }
             }
         }
@@ -63,16 +65,16 @@ impl Activity {
 }
 
 impl Doing {
-    fn of(gateway: &str, told: &Document) -> Self {
-        let text = |field: &str| told.get_str(field).ok().map(say::plain);
+    fn of(gateway: &str, described: &Document) -> Self {
+        let text = |field: &str| described.get_str(field).ok().map(say::plain);
         let who: Vec<String> = ["user", "application", "host"].iter().filter_map(|field| text(field)).collect();
         let statement: Vec<String> = ["namespace", "shape"].iter().filter_map(|field| text(field)).collect();
         Self {
             gateway: say::plain(gateway),
             who: who.join(", "),
-            open_ms: told.get_i64("openMs").ok().and_then(|ms| u64::try_from(ms).ok()).unwrap_or(0),
+            open_ms: described.get_i64("openMs").ok().and_then(|ms| u64::try_from(ms).ok()).unwrap_or(0),
             statement: statement.join(" "),
-            waits_for: told.get_str("waitsFor").ok().and_then(|id| id.parse().ok()),
+            waits_for: described.get_str("waitsFor").ok().and_then(|id| id.parse().ok()),
         }
     }
 }

@@ -249,7 +249,7 @@ async fn input_closed(is_asked: bool) {
 /// Reads users, certificates and the configuration file again.
 async fn reload(gateway: &Gateway, log: &Log, started_with: &ServeOptions) {
     match reload_all(gateway, log, started_with).await {
-        Ok(told) => say::warn(&told),
+        Ok(changes) => say::warn(&changes),
         Err(failure) => say::warn(&format!("nothing was read again: {}", say::plain(&failure.to_string()))),
     }
 }
@@ -260,7 +260,7 @@ async fn reload_all(gateway: &Gateway, log: &Log, started_with: &ServeOptions) -
     let reloaded = gateway.reload().await.map_err(|error| Failure::new(error.to_string()))?;
     gateway.tune(gateway_options(&options, &options.server.uri).tuning());
     log.tune(&options.log)?;
-    let mut told = format!(
+    let mut changes = format!(
         "read users, certificates and the configuration again; ended what {} had open",
         say::count(reloaded.users_changed, "changed or removed user")
     );
@@ -269,9 +269,9 @@ async fn reload_all(gateway: &Gateway, log: &Log, started_with: &ServeOptions) -
     let changed = fixed.iter().filter(|option| !before.contains(option)).map(|(name, _)| *name);
     let changed: Vec<&str> = changed.collect();
     if !changed.is_empty() {
-        told.push_str(&format!("; when the gateway is started again, these change, too: {}", changed.join(", ")));
+        changes.push_str(&format!("; when the gateway is started again, these change, too: {}", changed.join(", ")));
     }
-    Ok(told)
+    Ok(changes)
 }
 
 /// The options, with the present content of the configuration file.
@@ -342,11 +342,11 @@ async fn start(options: &ServeOptions) -> Result<(Option<Server>, Gateway), Fail
 /// A gateway in front of the server of `--uri`, which may take its time to come up.
 async fn start_in_time(options: &ServeOptions) -> Result<Gateway, StartError> {
     let deadline = Instant::now() + Duration::from_secs(options.wait_for_server.into());
-    let mut is_told = false;
+    let mut is_announced = false;
     loop {
         match Gateway::start(gateway_options(options, &options.server.uri)).await {
             Err(error) if error.is_unreachable() && Instant::now() < deadline => {
-                if !std::mem::replace(&mut is_told, true) {
+                if !std::mem::replace(&mut is_announced, true) {
                     say::warn(&format!("waiting for the server, for at most {} s\n({error})", options.wait_for_server));
                 }
                 tokio::time::sleep(BETWEEN).await;

@@ -44,15 +44,15 @@ impl ActivityRecord {
         open.retain(|open| now.saturating_duration_since(open.since) >= YOUNG);
         open.sort_by_key(|open| open.since);
         let more = open.len().saturating_sub(MOST);
-        let told: Vec<Bson> = open.iter().take(MOST).map(|open| describe(open, now).into()).collect();
-        if told.is_empty() {
+        let described: Vec<Bson> = open.iter().take(MOST).map(|open| describe(open, now).into()).collect();
+        if described.is_empty() {
             return self.remove(upstream).await;
         }
         if !self.is_prepared {
             let index = doc! {"key": {"at": 1}, "name": "at", "expireAfterSeconds": KEPT_SECONDS};
             self.is_prepared = self.send(upstream, doc! {"createIndexes": ACTIVITY, "indexes": [index]}).await;
         }
-        let fields = doc! {"gateway": &self.gateway, "transactions": told, "more": more as i64};
+        let fields = doc! {"gateway": &self.gateway, "transactions": described, "more": more as i64};
         let change = doc! {"$set": fields, "$currentDate": {"at": true}};
         let statement = doc! {"q": {"_id": self.id}, "u": change, "upsert": true};
         self.is_there |= self.send(upstream, doc! {"update": ACTIVITY, "updates": [statement]}).await;
@@ -71,7 +71,7 @@ impl ActivityRecord {
         let sent = timeout(LIMIT, upstream.run_document(&self.database, &command)).await;
         let is_done = matches!(&sent, Ok(Ok(reply)) if reply.is_ok());
         if !is_done {
-            tracing::debug!("what transactions are open could not be told to the store");
+            tracing::debug!("what transactions are open could not be written to the store");
         }
         is_done
     }
@@ -82,7 +82,7 @@ fn describe(open: &OpenTransaction, now: Instant) -> Document {
     let who = &shown.who;
     let open_ms = i64::try_from(now.saturating_duration_since(open.since).as_millis()).unwrap_or(i64::MAX);
     let since = DateTime::from_millis(DateTime::now().timestamp_millis().saturating_sub(open_ms));
-    let mut told = doc! {
+    let mut described = doc! {
         "id": shown.id.map(|id| id.to_string()), "session": &open.session, "number": open.number, "since": since,
         "openMs": open_ms, "host": &who.host, "runs": shown.runs,
     };
@@ -93,6 +93,6 @@ fn describe(open: &OpenTransaction, now: Instant) -> Document {
         ("shape", shown.statement.shape()),
         ("waitsFor", open.wait().map(|wait| wait.rival.to_string())),
     ];
-    told.extend(texts.into_iter().filter_map(|(field, text)| Some((field.to_owned(), Bson::from(text?)))));
-    told
+    described.extend(texts.into_iter().filter_map(|(field, text)| Some((field.to_owned(), Bson::from(text?)))));
+    described
 }

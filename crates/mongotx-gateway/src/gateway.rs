@@ -76,7 +76,7 @@ pub struct Gateway {
 /// use mongotx_gateway::{Gateway, GatewayOptions, StartError};
 ///
 /// let open = GatewayOptions { listen: Some("0.0.0.0:27117".parse()?), ..GatewayOptions::default() };
-/// let refused = Gateway::start(open).await.err().expect("nobody has to log in");
+/// let refused = Gateway::start(open).await.err().expect("it would serve clients without a login");
 /// assert!(matches!(refused, StartError::Exposed { .. }));
 /// assert!(!refused.is_unreachable()); // trying again would not help
 /// # Ok(()) }

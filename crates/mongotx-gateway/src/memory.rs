@@ -128,7 +128,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nobody_takes_more_than_there_is_and_everything_is_given_back() {
+    fn none_takes_more_than_there_is_and_everything_is_given_back() {
         let shown = Gauge::default();
         let memory = Memory::new(100, shown.clone());
         let (mut one, mut two) = (memory.hold(), memory.hold());

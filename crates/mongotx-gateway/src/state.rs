@@ -40,7 +40,7 @@ pub struct State {
 /// Result of an attempt to interrupt a command.
 pub(crate) enum Interrupted {
     /// The command runs in a session, which is being interrupted: its client.
-    Told(Arc<Who>),
+    Notified(Arc<Who>),
     /// The command cannot be interrupted.
     Cannot,
     /// The command is another user's.
@@ -120,7 +120,7 @@ impl State {
         let entry = Lsid::in_command(running.request.body(), user).and_then(|lsid| self.sessions.find(&lsid));
         let Some(entry) = entry else { return Interrupted::Cannot };
         entry.interrupt();
-        Interrupted::Told(who)
+        Interrupted::Notified(who)
     }
 
     async fn stop_all(&self, is_meant: impl Fn(&SessionEntry) -> bool, reason: AbortReason) {

@@ -27,16 +27,16 @@ fn refused(bytes: &[u8]) -> (WireError, usize) {
     (error, MEMORY.max_allocated().saturating_sub(before))
 }
 
-/// A message that becomes 40 MB of zeros and declares that it becomes `told`. Making it takes
+/// A message that becomes 40 MB of zeros and declares that it becomes `declared`. Making it takes
 /// little memory: the peak of that would hide the other one.
-fn bomb(compressor: u8, told: i32) -> Vec<u8> {
+fn bomb(compressor: u8, declared: i32) -> Vec<u8> {
     let mut packed = Vec::new();
     match compressor {
         2 => fill(flate2::write::ZlibEncoder::new(&mut packed, flate2::Compression::fast())),
         _ => fill(zstd::Encoder::new(&mut packed, 1).unwrap().auto_finish()),
     }
-    let told = [2013, told].map(i32::to_le_bytes).concat();
-    framed(2012, &[&told[..], &[compressor], &packed].concat())
+    let declared = [2013, declared].map(i32::to_le_bytes).concat();
+    framed(2012, &[&declared[..], &[compressor], &packed].concat())
 }
 
 fn fill(mut writer: impl Write) {

@@ -194,7 +194,7 @@ impl Session {
     /// # let mut session = client.session();
     /// session.begin()?;
     /// accounts.delete_one(doc! {"_id": 1}).session(&mut session).await?;
-    /// assert_eq!(accounts.count_documents(doc! {}).await?, 1); // nobody else sees it yet
+    /// assert_eq!(accounts.count_documents(doc! {}).await?, 1); // no other client sees it yet
     /// session.commit().await?;
     /// assert_eq!(accounts.count_documents(doc! {}).await?, 0);
     /// # Ok(()) }

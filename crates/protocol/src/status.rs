@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn status_of_a_foreign_client_is_not_told() {
+    fn status_of_a_foreign_client_is_not_derived() {
         assert_eq!(status_where_kept(None, 1, true), Ok(TxStatus::Finished));
         assert_eq!(status_where_kept(None, 1, false), Err(ForeignClient));
         assert_eq!(status_where_kept(Some(&record()), 5, true), Ok(TxStatus::Committed));

@@ -8,7 +8,7 @@
 //! ```
 //! use protocol::{TxStatus, unique::{Claim, Holder, value_is_pending, value_is_safe}};
 //!
-//! assert_eq!(value_is_safe(Holder::Nobody), Claim::Duplicate); // a clean document has the value
+//! assert_eq!(value_is_safe(Holder::None), Claim::Duplicate); // a clean document has the value
 //! assert_eq!(value_is_pending(Holder::Rival(TxStatus::Active)), Claim::Conflict); // it may roll back
 //! assert_eq!(value_is_safe(Holder::Mine), Claim::Free); // the transaction itself gives the value up
 //! ```
@@ -18,8 +18,8 @@ use crate::{id::TxId, status::TxStatus};
 /// Holder of the write lock of the other document.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Holder {
-    /// No transaction: the document is clean.
-    Nobody,
+    /// No transaction holds the lock: the document is clean.
+    None,
     /// The transaction that wants the value.
     Mine,
     /// Another transaction, with its status, read after the document.
@@ -30,7 +30,7 @@ impl Holder {
     /// The holder of a document that is write-locked by `writer`, seen by `me`.
     pub fn of(writer: Option<TxId>, me: TxId, status: impl FnOnce(TxId) -> TxStatus) -> Self {
         match writer {
-            None => Self::Nobody,
+            None => Self::None,
             Some(writer) if writer == me => Self::Mine,
             Some(rival) => Self::Rival(status(rival)),
         }
@@ -57,7 +57,7 @@ pub enum Claim {
 pub fn value_is_pending(holder: Holder) -> Claim {
     match holder {
         // Pending no more: try again.
-        Holder::Nobody => Claim::Free,
+        Holder::None => Claim::Free,
         Holder::Mine => Claim::Duplicate,
         Holder::Rival(status) => meet(status),
     }
@@ -66,7 +66,7 @@ pub fn value_is_pending(holder: Holder) -> Claim {
 /// The check found the value in a safe version: `holder` has that document.
 pub fn value_is_safe(holder: Holder) -> Claim {
     match holder {
-        Holder::Nobody => Claim::Duplicate,
+        Holder::None => Claim::Duplicate,
         // Its pending value is another one, because two pending values are never the same; or it is
         // removed.
         Holder::Mine => Claim::Free,
@@ -92,8 +92,8 @@ mod tests {
 
     #[test]
     fn holder_asks_for_the_status_of_rivals_only() {
-        let never = |_| -> TxStatus { panic!("nobody is to be asked about") };
-        assert_eq!(Holder::of(None, ME, never), Holder::Nobody);
+        let never = |_| -> TxStatus { panic!("no status is to be read") };
+        assert_eq!(Holder::of(None, ME, never), Holder::None);
         assert_eq!(Holder::of(Some(ME), ME, never), Holder::Mine);
         assert_eq!(Holder::of(Some(RIVAL), ME, |_| TxStatus::Active), Holder::Rival(TxStatus::Active));
     }
@@ -106,8 +106,8 @@ mod tests {
 
     #[test]
     fn clean_document_is_in_the_way_with_its_safe_value_only() {
-        assert_eq!(value_is_pending(Holder::Nobody), Claim::Free);
-        assert_eq!(value_is_safe(Holder::Nobody), Claim::Duplicate);
+        assert_eq!(value_is_pending(Holder::None), Claim::Free);
+        assert_eq!(value_is_safe(Holder::None), Claim::Duplicate);
     }
 
     #[test]

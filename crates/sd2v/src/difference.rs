@@ -112,8 +112,8 @@ impl Difference {
 /// ```
 pub fn difference(before: &Document, after: &Document) -> Option<Difference> {
     let found = of_documents("", before, after)?;
-    let told = found.apply(before)?;
-    is_same(&Bson::Document(told), &Bson::Document(after.clone())).then_some(found)
+    let result = found.apply(before)?;
+    is_same(&Bson::Document(result), &Bson::Document(after.clone())).then_some(found)
 }
 
 /// Returns true if the two values are the same to the byte: numbers of other types are other
@@ -229,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn a_value_that_is_another_as_a_whole_is_told_as_a_whole() {
+    fn a_value_that_is_another_as_a_whole_is_replaced_as_a_whole() {
         let other = doc! {"a": [7, 8, 9, 10, 11, 12], "b": 1_i64};
         let found = described(doc! {"a": [1, 2, 3, 4, 5, 6], "b": 1}, other.clone());
         assert_eq!(found.get_document("updatedFields").unwrap(), &other);

@@ -54,8 +54,8 @@ fn state(stored: &Document, unknown: Option<&str>) -> Result<LockState, Error> {
         Some(other) => return Err(corrupt(UNSAFE, &other.into())),
     }
     let has_slot = kind_of(stored, SLOT).is_some_and(|kind| kind != "missing");
-    let nobodys = lock.insert || lock.remove || kind == Some("object") || has_slot;
-    if lock.writer.is_none() && nobodys {
+    let needs_writer = lock.insert || lock.remove || kind == Some("object") || has_slot;
+    if lock.writer.is_none() && needs_writer {
         return Err(corrupt(WRITER, &absent));
     }
     Ok(lock)

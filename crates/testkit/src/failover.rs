@@ -52,7 +52,7 @@ impl ReplicaSet {
         let deadline = Instant::now() + ready::LIMIT;
         loop {
             for member in self.members().iter().filter(|member| member.pid().is_some()) {
-                let hello = told(member, doc! {"hello": 1}).await;
+                let hello = answer_of(member, doc! {"hello": 1}).await;
                 if hello.is_ok_and(|hello| hello.get_bool("isWritablePrimary").unwrap_or(false)) {
                     return Ok(member);
                 }
@@ -75,12 +75,12 @@ impl ReplicaSet {
         let others = others.filter(|member| member.pid().is_some() && member.port() != primary);
         let others: Vec<&Server> = others.collect();
         for member in &others {
-            told_in_the_end(member, doc! {"configureFailPoint": FAIL_POINT, "mode": "alwaysOn"}).await?;
+            answer_in_the_end(member, doc! {"configureFailPoint": FAIL_POINT, "mode": "alwaysOn"}).await?;
         }
         for member in others {
             until_as_far_as(next, member).await?;
         }
-        told_in_the_end(next, doc! {"configureFailPoint": FAIL_POINT, "mode": "alwaysOn"}).await.map(drop)
+        answer_in_the_end(next, doc! {"configureFailPoint": FAIL_POINT, "mode": "alwaysOn"}).await.map(drop)
     }
 
     /// Lets all members replicate what they have missed.
@@ -89,7 +89,7 @@ impl ReplicaSet {
     /// As [`ReplicaSet::stop_replication`].
     pub async fn go_on_replicating(&self) -> Result<(), Error> {
         for member in self.members().iter().filter(|member| member.pid().is_some()) {
-            told_in_the_end(member, doc! {"configureFailPoint": FAIL_POINT, "mode": "off"}).await?;
+            answer_in_the_end(member, doc! {"configureFailPoint": FAIL_POINT, "mode": "off"}).await?;
         }
         Ok(())
     }
@@ -122,7 +122,7 @@ impl ReplicaSet {
         let old = self.primary().await?;
         if old.port() != next.port() {
             let down = doc! {"replSetStepDown": FROZEN_SECONDS, "secondaryCatchUpPeriodSecs": 0, "force": true};
-            told(old, down).await?;
+            answer_of(old, down).await?;
         }
         self.elect(&[next]).await
     }
@@ -134,7 +134,7 @@ impl ReplicaSet {
     pub async fn fail_over(&self) -> Result<(), Error> {
         let old = self.primary().await?;
         let down = doc! {"replSetStepDown": FROZEN_SECONDS, "secondaryCatchUpPeriodSecs": 0, "force": true};
-        told(old, down).await?;
+        answer_of(old, down).await?;
         let others: Vec<&Server> = self.members().iter().filter(|member| member.port() != old.port()).collect();
         self.elect(&others).await
     }
@@ -148,14 +148,14 @@ impl ReplicaSet {
         let deadline = Instant::now() + ready::LIMIT;
         for next in candidates.iter().copied().cycle() {
             // Refused by members that are no secondaries at the moment.
-            let _ = told(next, doc! {"replSetFreeze": 0}).await;
-            let asked = told(next, doc! {"replSetStepUp": 1}).await;
+            let _ = answer_of(next, doc! {"replSetFreeze": 0}).await;
+            let asked = answer_of(next, doc! {"replSetStepUp": 1}).await;
             if asked.is_ok() {
                 // Elected. It would first take over what the old primary has, and serve after that.
-                let _ = told(next, doc! {"replSetAbortPrimaryCatchUp": 1}).await;
-                let _ = told(next, doc! {"configureFailPoint": FAIL_POINT, "mode": "off"}).await;
+                let _ = answer_of(next, doc! {"replSetAbortPrimaryCatchUp": 1}).await;
+                let _ = answer_of(next, doc! {"configureFailPoint": FAIL_POINT, "mode": "off"}).await;
             }
-            let hello = told(next, doc! {"hello": 1}).await;
+            let hello = answer_of(next, doc! {"hello": 1}).await;
             if hello.is_ok_and(|hello| hello.get_bool("isWritablePrimary").unwrap_or(false)) {
                 return Ok(());
             }
@@ -164,24 +164,24 @@ impl ReplicaSet {
             }
             tokio::time::sleep(ready::POLL).await;
         }
-        Err(not_ready("nobody was to become primary".to_owned()))
+        Err(not_ready("no member was to become primary".to_owned()))
     }
 }
 
 /// One member's answer, whatever it is in its set.
-async fn told(member: &Server, command: Document) -> Result<Document, Error> {
+async fn answer_of(member: &Server, command: Document) -> Result<Document, Error> {
     let client: Client = ready::connect(member.port()).await?;
     let answer = ask(&client, command.clone()).await;
     client.shutdown().immediate(true).await;
     answer.map_err(|why| not_ready(format!("{}: {command}: {why}", host(member))))
 }
 
-/// Sends a command as [`told`] does, and repeats it for at most a minute: a member that takes back
-/// what it alone had breaks its connections.
-async fn told_in_the_end(member: &Server, command: Document) -> Result<Document, Error> {
+/// Sends a command as [`answer_of`] does, and repeats it for at most a minute: a member that takes
+/// back what it alone had breaks its connections.
+async fn answer_in_the_end(member: &Server, command: Document) -> Result<Document, Error> {
     let deadline = Instant::now() + ready::LIMIT;
     loop {
-        match told(member, command.clone()).await {
+        match answer_of(member, command.clone()).await {
             Err(_) if Instant::now() < deadline => tokio::time::sleep(ready::POLL).await,
             answer => return answer,
         }
@@ -209,7 +209,7 @@ async fn until_as_far_as(next: &Server, other: &Server) -> Result<(), Error> {
 
 /// The last write that the member has applied: the term of the primary that made it, and its time.
 async fn applied(member: &Server) -> Result<(i64, Timestamp), Error> {
-    let status = told_in_the_end(member, doc! {"replSetGetStatus": 1}).await?;
+    let status = answer_in_the_end(member, doc! {"replSetGetStatus": 1}).await?;
     let applied = status.get_document("optimes").and_then(|times| times.get_document("appliedOpTime"));
     let last = applied.and_then(|applied| Ok((applied.get_i64("t")?, applied.get_timestamp("ts")?)));
     last.map_err(|_| not_ready(format!("{} does not say what it has applied", host(member))))

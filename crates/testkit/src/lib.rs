@@ -4,8 +4,8 @@
 //! For tests only. Start reading at [`Server`], and at [`ReplicaSet`] for several nodes; [`locate`]
 //! says where the binary comes from, [`shared`] gives the tests of one process one server between
 //! them, [`again()`] runs a test as a process of its own, [`signal`] ends or pauses such processes,
-//! [`told`] reads what a program has written, and [`lookalikes`] are documents that are easily
-//! taken for others.
+//! [`status_and_output`] reads what a program has written, and [`lookalikes`] are documents that
+//! are easily taken for others.
 //!
 //! No server outlives the process that started it, however that process ends: see [`leash`].
 //! Deliberately absent: sharded clusters, authentication, TLS.
@@ -31,7 +31,7 @@ pub use error::Error;
 pub use leash::signal;
 pub use locate::{Environment, locate, locate_in};
 pub use options::ServerOptions;
-pub use program::{told, until};
+pub use program::{status_and_output, until};
 pub use replica_set::ReplicaSet;
 pub use server::Server;
 pub use shared::{shared_replica_set, shared_standalone, unique_db};

@@ -55,11 +55,11 @@ mod tests {
         assert_eq!(last_words(nowhere, nowhere), "(it said nothing)");
     }
     #[test]
-    fn an_error_is_told_even_when_much_was_said_after_it() {
+    fn an_error_is_reported_even_when_much_was_said_after_it() {
         let log = tempfile::NamedTempFile::new().unwrap();
         let after = "{\"s\":\"I\",\"msg\":\"bye\"}\n".repeat(100);
         std::fs::write(log.path(), format!("{{\"s\":\"E\",\"msg\":\"why\"}}\n{after}")).unwrap();
-        let told = last_words(Path::new("/nowhere/console"), log.path());
-        assert!(told.contains("why") && told.lines().count() == 1 + TAIL_LINES, "{told}");
+        let words = last_words(Path::new("/nowhere/console"), log.path());
+        assert!(words.contains("why") && words.lines().count() == 1 + TAIL_LINES, "{words}");
     }
 }

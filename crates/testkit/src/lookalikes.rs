@@ -121,20 +121,20 @@ pub fn commands(value: &Bson) -> Vec<Document> {
 
 /// The content of a reply, as BSON to be compared by its bytes: the documents and values that it
 /// shows, its counts, and the codes of refusals.
-pub fn told(reply: &Document) -> Document {
-    let mut told = Document::new();
+pub fn content(reply: &Document) -> Document {
+    let mut content = Document::new();
     if let Ok(cursor) = reply.get_document("cursor") {
-        told.insert("shown", cursor.get("firstBatch").cloned());
+        content.insert("shown", cursor.get("firstBatch").cloned());
     }
     for field in ["value", "values", "n", "nModified", "upserted", "code"] {
         if let Some(value) = reply.get(field) {
-            told.insert(field, value.clone());
+            content.insert(field, value.clone());
         }
     }
     let refused = reply.get_array("writeErrors").into_iter().flatten().filter_map(Bson::as_document);
     let codes: Vec<Bson> = refused.filter_map(|error| error.get("code").cloned()).collect();
     if !codes.is_empty() {
-        told.insert("refused", codes);
+        content.insert("refused", codes);
     }
-    told
+    content
 }

@@ -27,8 +27,8 @@ mod tests {
 
     #[test]
     fn available_memory_is_read_in_bytes() {
-        let told = "MemTotal:       24737380 kB\nMemFree:        1 kB\nMemAvailable:   24001234 kB\n";
-        assert_eq!(available(told), Some(24_001_234 * 1_024));
+        let meminfo = "MemTotal:       24737380 kB\nMemFree:        1 kB\nMemAvailable:   24001234 kB\n";
+        assert_eq!(available(meminfo), Some(24_001_234 * 1_024));
         for nothing in
             ["", "MemFree: 5 kB", "MemAvailable: many kB", "MemAvailable: 5", "MemAvailable: 99999999999999999999 kB"]
         {

@@ -7,7 +7,7 @@ const LOOK: Duration = Duration::from_millis(100);
 const LOOKS: u32 = 1_200;
 
 /// The exit status of a program that has ended (-1: by a signal), and both its outputs in one text.
-pub fn told(output: &Output) -> (i32, String) {
+pub fn status_and_output(output: &Output) -> (i32, String) {
     let said = [&output.stdout, &output.stderr].map(|bytes| String::from_utf8_lossy(bytes).into_owned());
     (output.status.code().unwrap_or(-1), said.concat())
 }

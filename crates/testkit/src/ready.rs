@@ -55,7 +55,7 @@ struct Wait<'a> {
 impl Wait<'_> {
     async fn until_it_listens(&mut self) -> Result<(), Error> {
         while !is_listening(self.started.port) {
-            self.once_more("nobody listens on the port").await?;
+            self.once_more("no server listens on the port").await?;
         }
         Ok(())
     }

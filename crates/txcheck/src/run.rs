@@ -127,7 +127,7 @@ pub(crate) mod tests {
 
     impl InPlace {
         fn check(&self, tx: Tx) -> Result<(), Refused> {
-            if self.refuse == Some(tx) { Err(Refused("told to".to_owned())) } else { Ok(()) }
+            if self.refuse == Some(tx) { Err(Refused("refused on request".to_owned())) } else { Ok(()) }
         }
     }
 

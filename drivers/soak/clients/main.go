@@ -89,8 +89,8 @@ func sleep(over context.Context, pause time.Duration) {
 func (s *soak) tell() {
 	s.counts.Lock()
 	defer s.counts.Unlock()
-	told, _ := json.Marshal(&s.counts)
-	fmt.Println(string(told))
+	counts, _ := json.Marshal(&s.counts)
+	fmt.Println(string(counts))
 }
 
 func (s *soak) live(over context.Context, which int) {
@@ -126,12 +126,12 @@ func (s *soak) transfer(which, n int) {
 	})
 	s.counts.Lock()
 	defer s.counts.Unlock()
-	var told mongo.ServerError
+	var refused mongo.ServerError
 	switch {
 	case err == nil:
 		s.counts.Committed++
 	// Only the ledger shows whether it was committed.
-	case !errors.As(err, &told) || told.HasErrorLabel("UnknownTransactionCommitResult") || mongo.IsNetworkError(err):
+	case !errors.As(err, &refused) || refused.HasErrorLabel("UnknownTransactionCommitResult") || mongo.IsNetworkError(err):
 		s.counts.Unknown++
 	default:
 		s.counts.Failed++

@@ -12,7 +12,7 @@ import { binary, gateway, local, MongoTxError } from "mongotx";
 
 // The longest that anything here is waited for.
 const LIMIT_MS = 60_000;
-const NOBODY = "mongodb://127.0.0.1:1/?serverSelectionTimeoutMS=100";
+const NO_SERVER = "mongodb://127.0.0.1:1/?serverSelectionTimeoutMS=100";
 const Account = mongoose.model("Account", new mongoose.Schema({ _id: Number, balance: Number }));
 
 let mongo;
@@ -57,7 +57,7 @@ test("a gateway shows a replica set when asked, and stops", async () => {
 });
 
 test("an error has the log", async () => {
-  await assert.rejects(gateway(NOBODY), (error) => error instanceof MongoTxError && error.message.includes("--uri"));
+  await assert.rejects(gateway(NO_SERVER), (error) => error instanceof MongoTxError && error.message.includes("--uri"));
 });
 
 test("everything ends when the process is killed", async () => {

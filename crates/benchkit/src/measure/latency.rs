@@ -104,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn latencies_of_two_clients_are_told_together() {
+    fn latencies_of_two_clients_are_reported_together() {
         let one = three();
         assert_eq!(one.count(), 3);
         assert!((one.mean_ms() - 1.4).abs() < 0.01, "{}", one.mean_ms());

@@ -11,15 +11,15 @@ fn refusal(args: &[&str]) -> String {
 
 #[test]
 fn redis_has_one_server() {
-    let told = refusal(&["compare", "--stores", "redis", "--servers", "3"]);
-    assert!(told.contains("redis has no transactions over several servers"), "{told}");
+    let message = refusal(&["compare", "--stores", "redis", "--servers", "3"]);
+    assert!(message.contains("redis has no transactions over several servers"), "{message}");
 }
 
 #[test]
 fn transfers_and_modifications_have_no_part_that_only_reads() {
     for shape in ["transfer", "modify"] {
-        let told = refusal(&["compare", "--shape", shape, "--reads", "50"]);
-        assert!(told.contains(&format!("--reads has no meaning with --shape {shape}")), "{told}");
+        let message = refusal(&["compare", "--shape", shape, "--reads", "50"]);
+        assert!(message.contains(&format!("--reads has no meaning with --shape {shape}")), "{message}");
     }
 }
 
@@ -36,8 +36,8 @@ fn numbers_outside_their_limits_are_refused_with_the_limits() {
         ("tables", "--log-mib", "2049", "0..=2048"),
     ];
     for (command, option, value, limits) in cases {
-        let told = refusal(&[command, option, value]);
-        assert!(told.contains(option) && told.contains(limits), "{told}");
+        let message = refusal(&[command, option, value]);
+        assert!(message.contains(option) && message.contains(limits), "{message}");
     }
 }
 
@@ -45,16 +45,16 @@ fn numbers_outside_their_limits_are_refused_with_the_limits() {
 fn persistent_memory_is_emulated_on_a_tmpfs_only() {
     for folder in ["/proc", "/nowhere/at/all"] {
         for tables in ["a,b", "f", "g", "h"] {
-            let told = refusal(&["tables", "--only", tables, "--log-folder", folder]);
-            assert!(told.contains(&format!("--log-folder: {folder} is no tmpfs")), "{told}");
+            let message = refusal(&["tables", "--only", tables, "--log-folder", folder]);
+            assert!(message.contains(&format!("--log-folder: {folder} is no tmpfs")), "{message}");
         }
     }
 }
 
 #[test]
 fn a_rival_that_is_not_there_is_named() {
-    let told = refusal(&["compare", "--stores", "redis"]);
-    assert!(told.contains("there is no redis-server on PATH"), "{told}");
+    let message = refusal(&["compare", "--stores", "redis"]);
+    assert!(message.contains("there is no redis-server on PATH"), "{message}");
 }
 
 #[test]
@@ -67,8 +67,8 @@ fn a_table_beside_rivals_names_those_that_are_not_there_and_measures_the_others(
         .env_remove("XDG_CACHE_HOME")
         .output()
         .unwrap();
-    let told = String::from_utf8(output.stdout).unwrap();
+    let message = String::from_utf8(output.stdout).unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    assert_eq!(told.matches("\nNot measured: etcd, ").count(), 2, "with three servers and with one: {told}");
-    assert_eq!(told.matches("| dtranx | ").count(), 2, "{told}");
+    assert_eq!(message.matches("\nNot measured: etcd, ").count(), 2, "with three servers and with one: {message}");
+    assert_eq!(message.matches("| dtranx | ").count(), 2, "{message}");
 }

@@ -7,12 +7,12 @@ use std::process::Command;
 fn rows(options: &str) -> Option<Vec<Vec<String>>> {
     let args = format!("tables --seconds 1 --warm-up 0 --rounds 1 --keys 1000 {options}");
     let output = Command::new(env!("CARGO_BIN_EXE_dtranx-bench")).args(args.split(' ')).output().unwrap();
-    let (told, errors) = (String::from_utf8(output.stdout).unwrap(), String::from_utf8(output.stderr).unwrap());
+    let (printed, errors) = (String::from_utf8(output.stdout).unwrap(), String::from_utf8(output.stderr).unwrap());
     if !output.status.success() {
         assert!(errors.contains("--log-folder: /dev/shm "), "{errors}");
         return None;
     }
-    let lines = told.lines().filter(|line| line.starts_with("| ")).skip(2);
+    let lines = printed.lines().filter(|line| line.starts_with("| ")).skip(2);
     Some(lines.map(|line| line.trim_matches('|').split('|').map(|cell| cell.trim().to_owned()).collect()).collect())
 }
 

@@ -67,7 +67,7 @@ impl Inner {
 /// Fetches the description of the cluster from the first address that answers. Connecting blocks,
 /// so it has a thread of its own.
 pub(super) async fn discover(addresses: &[SocketAddr], options: &ClientOptions) -> Result<Cluster> {
-    let (tell, told) = oneshot::channel();
+    let (tell, discovered) = oneshot::channel();
     let (addresses, secret, limit_ms) = (addresses.to_vec(), options.secret.clone(), options.request_ms);
     let discovering = move || {
         let until = Instant::now() + Duration::from_millis(limit_ms);
@@ -87,7 +87,7 @@ pub(super) async fn discover(addresses: &[SocketAddr], options: &ClientOptions) 
         drop(tell.send(answer));
     };
     thread::Builder::new().name("dtranx-discover".to_owned()).spawn(discovering).map_err(unreachable)?;
-    told.await.map_err(unreachable)?
+    discovered.await.map_err(unreachable)?
 }
 
 fn unreachable(why: impl std::fmt::Display) -> Error {

@@ -78,7 +78,7 @@ impl AckService {
             AckEvent::Inquired { from, tranx } => {
                 let waiting = self.waiting.get(&tranx.number);
                 let outcome = waiting.map_or(Outcome::Abort, |waiting| Outcome::Commit(waiting.epoch));
-                turn.send(from, Message::Told { tranx, outcome: Some(outcome) });
+                turn.send(from, Message::InquiryAnswer { tranx, outcome: Some(outcome) });
             }
         }
     }

@@ -28,7 +28,7 @@ impl Complete {
     }
 
     /// The message that announces it.
-    pub(crate) fn told(&self) -> Message {
+    pub(crate) fn announcement(&self) -> Message {
         Message::LowWater { through: self.through, incomplete: self.except.iter().copied().collect() }
     }
 
@@ -46,9 +46,10 @@ impl Complete {
         self.except.first().map_or(self.through, |first| first.saturating_sub(1))
     }
 
-    /// Adds what is complete by `told`. Returns the exceptions that were complete by it.
-    pub(crate) fn add(&mut self, told: &Self) -> Vec<u64> {
-        let (longer, shorter) = if told.through >= self.through { (told, &*self) } else { (&*self, told) };
+    /// Adds what is complete by `announced`. Returns the exceptions that were complete by it.
+    pub(crate) fn add(&mut self, announced: &Self) -> Vec<u64> {
+        let (longer, shorter) =
+            if announced.through >= self.through { (announced, &*self) } else { (&*self, announced) };
         let except = longer.except.iter().filter(|number| !shorter.contains(**number)).copied().collect();
         let sum = Self { through: longer.through, except };
         let freed = self.except.iter().filter(|number| sum.contains(**number)).copied().collect();
@@ -78,13 +79,13 @@ mod tests {
                 let through = rng.random_range(0..8);
                 Complete::but_for(through, (1..=through).filter(|_| rng.random()).collect::<Vec<_>>())
             };
-            let (before, told) = (draw(), draw());
+            let (before, announced) = (draw(), draw());
             let mut sum = before.clone();
-            let freed = sum.add(&told);
+            let freed = sum.add(&announced);
             for number in 1..10 {
-                assert_eq!(sum.contains(number), before.contains(number) || told.contains(number));
-                let is_new = number <= before.through && !before.contains(number) && told.contains(number);
-                assert_eq!(freed.contains(&number), is_new, "{before:?} {told:?} {number}");
+                assert_eq!(sum.contains(number), before.contains(number) || announced.contains(number));
+                let is_new = number <= before.through && !before.contains(number) && announced.contains(number);
+                assert_eq!(freed.contains(&number), is_new, "{before:?} {announced:?} {number}");
             }
         }
     }

@@ -30,7 +30,7 @@ pub(crate) struct Epochs {
     /// Every server has been in this one or a later one.
     confirmed: Epoch,
     /// The largest epoch of an answer to a client that was given before the epoch was confirmed.
-    told: Epoch,
+    answered: Epoch,
     /// There is no snapshot at the beginning of these epochs: clients had answers too early.
     disturbed: Epoch,
     /// The largest epoch that was heard of.
@@ -52,8 +52,8 @@ impl Epochs {
     pub(crate) fn restored(config: &NodeConfig, reserved: Epoch) -> Self {
         // Answers to clients in earlier lives are forgotten, but their epochs were durably
         // reserved.
-        let told = if config.has(Flaw::SnapshotOverRestart) { Epoch(0) } else { reserved };
-        Self { now: reserved, reserved, usable: reserved, told, heard: reserved, ..Self::default() }
+        let answered = if config.has(Flaw::SnapshotOverRestart) { Epoch(0) } else { reserved };
+        Self { now: reserved, reserved, usable: reserved, answered, heard: reserved, ..Self::default() }
     }
 
     /// Epoch that this server is in.
@@ -139,10 +139,10 @@ impl Epochs {
         if epoch > self.confirmed {
             // Snapshots of before this epoch may still be made, by other servers: they have not
             // been confirmed in time.
-            let is_too_early = self.told > self.confirmed && !config.has(Flaw::SnapshotDisturbedUnnoticed);
+            let is_too_early = self.answered > self.confirmed && !config.has(Flaw::SnapshotDisturbedUnnoticed);
             let only_itself = config.has(Flaw::SnapshotOvertakenUnnoticed);
-            if is_too_early && (self.told >= epoch || !only_itself) {
-                self.disturbed = self.disturbed.max(self.told.min(epoch));
+            if is_too_early && (self.answered >= epoch || !only_itself) {
+                self.disturbed = self.disturbed.max(self.answered.min(epoch));
             }
             self.confirmed = epoch;
         }
@@ -173,7 +173,7 @@ impl Epochs {
     /// Notes that a client gets an answer of this epoch.
     pub(crate) fn tell(&mut self, epoch: Epoch) {
         if epoch > self.confirmed {
-            self.told = self.told.max(epoch);
+            self.answered = self.answered.max(epoch);
         }
     }
 }

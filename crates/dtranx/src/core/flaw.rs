@@ -92,7 +92,7 @@ pub(crate) enum Flaw {
     /// whenever it has seen each of them free.
     ValidationKeysInTwoEpochs,
     /// Younger transactions wait for older ones as long as older ones for younger.
-    NobodyGivesWay,
+    YoungerNeverGivesWay,
     /// A request for locks goes on waiting when its transaction is aborted.
     WaiterLeftAtAbort,
     /// The locks of a transaction are dropped with the connection to its coordinator.

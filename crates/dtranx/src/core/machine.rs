@@ -41,7 +41,9 @@ impl Event {
     pub(crate) fn received(from: ServerId, message: Message) -> Self {
         match message {
             Message::Acknowledge(tranxs) => Self::Ack(AckEvent::Acknowledged { from, tranxs }),
-            Message::Told { tranx, outcome } => Self::Recovery(RecoveryEvent::Told { tranx, outcome }),
+            Message::InquiryAnswer { tranx, outcome } => {
+                Self::Recovery(RecoveryEvent::InquiryAnswer { tranx, outcome })
+            }
             message => Self::Tranx(TranxEvent::Receive { from, message }),
         }
     }
@@ -103,7 +105,7 @@ pub(crate) enum TranxEvent {
         numbers: Vec<u64>,
     },
     /// From the recovery service: the outcome of a transaction that was in doubt.
-    Told {
+    Resolved {
         tranx: TranxId,
         outcome: Outcome,
     },
@@ -150,7 +152,7 @@ pub(crate) enum RecoveryEvent {
     /// The transaction is no longer in doubt.
     Settled { tranx: TranxId },
     /// A server answers an inquiry; `None`: it does not know the outcome either.
-    Told { tranx: TranxId, outcome: Option<Outcome> },
+    InquiryAnswer { tranx: TranxId, outcome: Option<Outcome> },
 }
 
 /// Event of the garbage collection.

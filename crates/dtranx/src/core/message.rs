@@ -6,7 +6,7 @@
 //! | `Prepare` | coordinator | participant | `Vote` |
 //! | `Validate` | coordinator | participant | `Validated` |
 //! | `Decisions` | coordinator | participant | `Acknowledge`, of commits |
-//! | `Inquire` | participant in doubt | coordinator, then participants | `Told` |
+//! | `Inquire` | participant in doubt | coordinator, then participants | `InquiryAnswer` |
 //! | `LowWater` | coordinator | all servers | |
 //! | `Snapshot` | server that makes a snapshot | all servers | `Snapshot` |
 //! | `Keep` | coordinator | participant | |
@@ -98,7 +98,7 @@ pub enum Message {
         tranx: TranxId,
     },
     /// Answers `Inquire`.
-    Told {
+    InquiryAnswer {
         /// Transaction that the receiver has inquired about.
         tranx: TranxId,
         /// Outcome of the transaction; `None` if it is not decided, or the answering participant

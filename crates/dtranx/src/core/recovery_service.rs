@@ -45,10 +45,10 @@ impl RecoveryService {
                     self.timers.remove(&(doubt.ask_at_ms, tranx));
                 }
             }
-            RecoveryEvent::Told { tranx, outcome: Some(outcome) } if self.doubts.contains_key(&tranx) => {
-                turn.tell(Event::Tranx(TranxEvent::Told { tranx, outcome }));
+            RecoveryEvent::InquiryAnswer { tranx, outcome: Some(outcome) } if self.doubts.contains_key(&tranx) => {
+                turn.tell(Event::Tranx(TranxEvent::Resolved { tranx, outcome }));
             }
-            RecoveryEvent::Told { .. } => {}
+            RecoveryEvent::InquiryAnswer { .. } => {}
         }
     }
 

@@ -58,7 +58,7 @@ impl TranxService {
                 participant.validation_refused(ctx, validation, refusal);
             }
             TranxEvent::Complete { numbers } => coordinator.completed(&numbers),
-            TranxEvent::Told { tranx, outcome } => participant.decide(ctx, tranx, outcome, true),
+            TranxEvent::Resolved { tranx, outcome } => participant.decide(ctx, tranx, outcome, true),
             TranxEvent::CollectGarbage => collect_garbage(coordinator, participant, ctx),
         });
     }
@@ -133,9 +133,9 @@ fn receive(
         Message::LowWater { through, incomplete } => {
             participant.completed(ctx, from, &Complete::but_for(through, incomplete));
         }
-        Message::Snapshot(message) => coordinator.snapshot_told(ctx, from, &message),
+        Message::Snapshot(message) => coordinator.receive_snapshot_message(ctx, from, &message),
         // These messages are for other machines.
-        Message::Acknowledge(_) | Message::Told { .. } => {}
+        Message::Acknowledge(_) | Message::InquiryAnswer { .. } => {}
     }
 }
 
@@ -160,7 +160,7 @@ fn collect_garbage(coordinator: &Coordinator, participant: &mut Participant, ctx
     let (me, complete) = (ctx.config.me, coordinator.complete());
     participant.completed(ctx, me, &complete);
     for to in ctx.config.servers.iter().filter(|server| **server != me) {
-        ctx.out.commands.push(Command::Send { to: *to, message: complete.told() });
+        ctx.out.commands.push(Command::Send { to: *to, message: complete.announcement() });
     }
     let low_water = ctx.config.servers.iter().map(|server| (*server, participant.low_water(*server))).collect();
     let epochs_through = ctx.epochs.reserved();

@@ -398,8 +398,8 @@ impl State {
             }
         }
         for (tranx, writes) in applied {
-            let told = writes.iter().find_map(|write| write.value.as_ref()).map(|value| value.as_bytes()[0]);
-            self.applied.extend(told.map(|number| (tranx, usize::from(number))));
+            let first_byte = writes.iter().find_map(|write| write.value.as_ref()).map(|value| value.as_bytes()[0]);
+            self.applied.extend(first_byte.map(|number| (tranx, usize::from(number))));
         }
     }
 

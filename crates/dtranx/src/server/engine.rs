@@ -44,7 +44,7 @@ pub(super) struct Port {
     /// Requests of other servers, which do not wait behind those of clients.
     pub(super) peers: Inlet<TranxEvent>,
     pub(super) acknowledged: Inlet<AckEvent>,
-    pub(super) told: Inlet<RecoveryEvent>,
+    pub(super) inquiry_answers: Inlet<RecoveryEvent>,
     pub(super) reads: Reads,
     pub(super) to_servers: Source<ToServer>,
     pub(super) to_clients: Source<ToClient>,
@@ -66,7 +66,7 @@ impl Port {
                 None
             }
             Event::Recovery(event) => {
-                drop(self.told.offer(event));
+                drop(self.inquiry_answers.offer(event));
                 None
             }
             // Events of these machines come from no message.
@@ -80,7 +80,7 @@ struct Entries {
     tranx: Source<TranxEvent>,
     peers: Source<TranxEvent>,
     acknowledged: Source<AckEvent>,
-    told: Source<RecoveryEvent>,
+    inquiry_answers: Source<RecoveryEvent>,
 }
 
 /// An engine that runs.
@@ -119,7 +119,8 @@ pub(super) fn start(
     let (entry, from_entry) = queue("entry", ENTRY_EVENTS, signals.of("transaction"), &counters);
     let (peers, from_peers) = queue("peers", ENTRY_EVENTS, signals.of("transaction"), &counters);
     let (acknowledged, from_acknowledged) = queue("acknowledged", SIDE_ENTRY_EVENTS, signals.of("ack"), &counters);
-    let (told, from_told) = queue("told", SIDE_ENTRY_EVENTS, signals.of("recovery"), &counters);
+    // Metrics have this name of the queue.
+    let (inquiry_answers, from_inquiry_answers) = queue("told", SIDE_ENTRY_EVENTS, signals.of("recovery"), &counters);
     let (reads, from_reads) = queue("read", ENTRY_EVENTS, signals.of("read"), &counters);
     let (to_servers, for_servers) = queue("to servers", INTERNAL_EVENTS, signals.of("network"), &counters);
     let (to_clients, for_clients) = queue("to clients", INTERNAL_EVENTS, signals.of("network"), &counters);
@@ -129,14 +130,19 @@ pub(super) fn start(
         entry,
         peers,
         acknowledged,
-        told,
+        inquiry_answers,
         reads,
         to_servers: for_servers,
         to_clients: for_clients,
         signal: port_signal,
         identity,
     };
-    let entries = Entries { tranx: from_entry, peers: from_peers, acknowledged: from_acknowledged, told: from_told };
+    let entries = Entries {
+        tranx: from_entry,
+        peers: from_peers,
+        acknowledged: from_acknowledged,
+        inquiry_answers: from_inquiry_answers,
+    };
     let mut stages = vec![port(made)?];
     stages.push(Box::new(ReadStage {
         storage: storage.clone(),
@@ -237,7 +243,7 @@ impl Inner<'_> {
             Box::new(SideStage {
                 machine: recovery,
                 config: config.clone(),
-                entry: entries.told,
+                entry: entries.inquiry_answers,
                 internal: from_doubt,
                 outlets: side_outlets(),
                 batch: Vec::new(),

@@ -50,10 +50,10 @@ fn committed(history: &History) -> Result<BTreeMap<WorkId, &Attempt>, String> {
         acknowledged.chain(history.attempt_of.iter().map(|(tranx, index)| (WorkId::Tranx(*tranx), *index)))
     {
         let Some(attempt) = history.attempts.get(index) else {
-            return Err(format!("{tranx} wrote a value that nobody put"));
+            return Err(format!("{tranx} wrote a value that no client put"));
         };
         if attempt.outcome == Outcome::Refused {
-            return Err(format!("{tranx} is committed, but its client was told that it is not: {attempt:?}"));
+            return Err(format!("{tranx} is committed, but the answer to its client was that it is not: {attempt:?}"));
         }
         if *ids.entry(index).or_insert(tranx) != tranx {
             return Err(format!("one transaction is committed as {} and as {tranx}: {attempt:?}", ids[&index]));

@@ -108,7 +108,7 @@ fn snapshots(keys: u8, crashes: usize) -> SimOptions {
 fn is_noticed(flaw: Flaw, options: SimOptions) {
     let options = SimOptions { flaw: Some(flaw), ..options };
     let failure = (0..200).find_map(|seed| simulate(seed, &options).err());
-    println!("{}", failure.expect("nobody notices"));
+    println!("{}", failure.expect("it is not noticed"));
 }
 
 /// A test for each flaw. Those that need a rarer coincidence are in the model.

@@ -141,7 +141,7 @@ impl Worker {
 struct Ending {
     is_set: AtomicBool,
     error: Mutex<Option<StageError>>,
-    told: Condvar,
+    changed: Condvar,
 }
 
 impl Ending {
@@ -155,7 +155,7 @@ impl Ending {
             *slot = error;
         }
         self.is_set.store(true, Ordering::Release);
-        self.told.notify_all();
+        self.changed.notify_all();
     }
 }
 
@@ -209,7 +209,7 @@ impl Crew {
     pub fn wait(&self, longest: Duration) -> Result<(), StageError> {
         let mut error = self.ending.error.lock().unwrap_or_else(PoisonError::into_inner);
         if error.is_none() && !self.ending.is_set() {
-            error = self.ending.told.wait_timeout(error, longest).unwrap_or_else(PoisonError::into_inner).0;
+            error = self.ending.changed.wait_timeout(error, longest).unwrap_or_else(PoisonError::into_inner).0;
         }
         error.take().map_or(Ok(()), Err)
     }

@@ -186,7 +186,7 @@ fn messages() -> Vec<Message> {
         Message::Decisions(vec![]),
         Message::Acknowledge(vec![]),
         Message::Inquire { tranx: OWN },
-        Message::Told { tranx: OWN, outcome: None },
+        Message::InquiryAnswer { tranx: OWN, outcome: None },
         Message::LowWater { through: 1, incomplete: vec![] },
         Message::Keep { tranx: OWN },
         Message::Snapshot(SnapshotMessage::Raise { epoch }),

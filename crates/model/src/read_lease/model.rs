@@ -9,12 +9,12 @@ use super::{
     state::State,
     steps::{Action, Command, ReadLeaseModel},
 };
-use crate::explore::{Report, explore_model, told};
+use crate::explore::{Report, explore_and_print, explore_model};
 
 /// Explores every state that `plan` can reach.
 pub fn explore(plan: Plan) -> Report {
     let title = format!("read lease {} {:?}", plan.name, plan.breakage);
-    told(&title, || explore_model(ReadLeaseModel { plan }))
+    explore_and_print(&title, || explore_model(ReadLeaseModel { plan }))
 }
 
 impl ReadLeaseModel {

@@ -10,12 +10,12 @@ use super::{
     statement,
     steps::{Action, ReadingModel},
 };
-use crate::explore::{Report, explore_model, told};
+use crate::explore::{Report, explore_model, explore_and_print};
 
 /// Explores every state that `plan` can reach.
 pub fn explore(plan: Plan) -> Report {
     let title = format!("reading {} {:?}", plan.name, plan.breakage);
-    told(&title, || explore_model(ReadingModel { plan }))
+    explore_and_print(&title, || explore_model(ReadingModel { plan }))
 }
 
 impl Model for ReadingModel {

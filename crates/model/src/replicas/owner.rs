@@ -24,7 +24,7 @@ use super::{
 use crate::{
     plan::Op,
     server::{Admission, Data, mark},
-    state::Told,
+    state::Reported,
 };
 
 /// Returns true if a command of the transaction is about to be sent.
@@ -45,7 +45,7 @@ pub fn write(state: &mut State, m: usize) {
             state.owner.step = Step::Written(i, Waiting { sent, answer: () });
         }
         Step::Cleaning(i) => {
-            let forward = state.owner.told == Some(Told::Committed);
+            let forward = state.owner.reported == Some(Reported::Committed);
             let clean = |data: &mut Data| {
                 let lock = &data.docs[i].lock;
                 let repair = if forward { repair_committed(lock) } else { repair_rolled_back(lock) };
@@ -85,7 +85,7 @@ pub fn write_acknowledged(state: &mut State) {
             } else if owner.recorder.request_commit(owner.seq, Concern::Majority, 0) {
                 owner.step = Step::Committing;
             } else {
-                tell(owner, Told::RolledBack);
+                tell(owner, Reported::RolledBack);
             }
         }
         Step::Cleaned(i, waiting) => {
@@ -107,22 +107,22 @@ pub fn write_lost(state: &mut State) {
     match owner.step {
         // No document is locked. A new attempt would belong to another client.
         Step::Registered(_) => {
-            owner.told = Some(Told::RolledBack);
+            owner.reported = Some(Reported::RolledBack);
             owner.step = Step::Over;
             owner.pump = Pump::Gone;
         }
         Step::Written(..) => {
             owner.recorder.note_rolled_back(owner.seq);
-            tell(owner, Told::RolledBack);
+            tell(owner, Reported::RolledBack);
         }
         Step::Cleaned(i, _) => owner.step = Step::Cleaning(i),
         _ => {}
     }
 }
 
-fn tell(owner: &mut Owner, told: Told) {
-    owner.told = Some(told);
-    owner.step = if told == Told::Indeterminate { Step::Over } else { Step::Cleaning(0) };
+fn tell(owner: &mut Owner, reported: Reported) {
+    owner.reported = Some(reported);
+    owner.step = if reported == Reported::Indeterminate { Step::Over } else { Step::Cleaning(0) };
 }
 
 /// Returns true if a command for the record is about to be sent.
@@ -250,9 +250,9 @@ pub fn record_acknowledged(state: &mut State) {
     owner.pump = pump;
     for outcome in outcomes {
         match outcome {
-            Outcome::Committed(_) => tell(owner, Told::Committed),
-            Outcome::RolledBack(_) => tell(owner, Told::RolledBack),
-            Outcome::Indeterminate(_) => tell(owner, Told::Indeterminate),
+            Outcome::Committed(_) => tell(owner, Reported::Committed),
+            Outcome::RolledBack(_) => tell(owner, Reported::RolledBack),
+            Outcome::Indeterminate(_) => tell(owner, Reported::Indeterminate),
         }
     }
 }

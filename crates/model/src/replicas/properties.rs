@@ -6,7 +6,7 @@ use super::{
     state::{State, Step},
     steps::ReplicasModel,
 };
-use crate::{server::times, state::Told};
+use crate::{server::times, state::Reported};
 
 /// M1: all of the transaction's writes are there if it is committed, and none if it is not.
 pub fn all_or_nothing(_: &ReplicasModel, state: &State) -> bool {
@@ -21,10 +21,10 @@ pub fn all_or_nothing(_: &ReplicasModel, state: &State) -> bool {
 /// M2: an outcome that was reported to the user is true, whichever member is primary.
 pub fn answers_are_true(_: &ReplicasModel, state: &State) -> bool {
     let committed = state.members.durable.data.is_committed(state.tx());
-    match state.owner.told {
-        Some(Told::Committed) => committed,
-        Some(Told::RolledBack) => !committed,
-        Some(Told::Indeterminate) | None => true,
+    match state.owner.reported {
+        Some(Reported::Committed) => committed,
+        Some(Reported::RolledBack) => !committed,
+        Some(Reported::Indeterminate) | None => true,
     }
 }
 
@@ -41,7 +41,7 @@ fn is_over(state: &State) -> bool {
 
 /// Not vacuous: the transaction can commit, and every process can come to its end.
 pub fn commits(_: &ReplicasModel, state: &State) -> bool {
-    state.owner.told == Some(Told::Committed) && state.owner.step == Step::Over
+    state.owner.reported == Some(Reported::Committed) && state.owner.step == Step::Over
 }
 
 /// Not vacuous: a member is primary for the second time, after another.

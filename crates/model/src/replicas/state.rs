@@ -13,7 +13,7 @@ use crate::{
     plan::Op,
     server::{Data, Doc, Stored, client_id, mark},
     shared::Shared,
-    state::Told,
+    state::Reported,
 };
 
 /// Number of documents that the transaction changes.
@@ -77,7 +77,7 @@ pub struct Owner {
     /// Sequence number of the owner's transaction.
     pub seq: Seq,
     /// Outcome that was reported to the user.
-    pub told: Option<Told>,
+    pub reported: Option<Reported>,
     /// The owner's side of its record.
     pub recorder: Recorder,
     /// The record write under way.
@@ -158,7 +158,8 @@ impl State {
         }
         let data =
             Data { docs: vec![doc; DOCS], records: vec![(!plan.registers).then(new_record)], archive: BTreeSet::new() };
-        let owner = Owner { alive: true, step, seq, told: None, recorder, pump: Pump::Idle, last: None, known: [1; 2] };
+        let owner =
+            Owner { alive: true, step, seq, reported: None, recorder, pump: Pump::Idle, last: None, known: [1; 2] };
         Self {
             members: Members::new(data),
             owner: Shared::new(owner),

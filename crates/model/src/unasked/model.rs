@@ -10,12 +10,12 @@ use super::{
     steps::{Action, UnaskedModel},
     transaction, validating,
 };
-use crate::explore::{Report, explore_model, told};
+use crate::explore::{Report, explore_and_print, explore_model};
 
 /// Explores every state that `plan` can reach.
 pub fn explore(plan: Plan) -> Report {
     let title = format!("unasked {} {:?}", plan.name, plan.breakage);
-    told(&title, || explore_model(UnaskedModel { plan }))
+    explore_and_print(&title, || explore_model(UnaskedModel { plan }))
 }
 
 impl UnaskedModel {

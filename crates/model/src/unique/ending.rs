@@ -6,7 +6,7 @@ use protocol::TxStatus;
 use super::{
     plan::{End, Plan},
     repair,
-    state::{Mending, State, Step, Told, Why},
+    state::{Mending, State, Step, Reported, Why},
 };
 
 /// Ends a transaction whose statements are done.
@@ -17,7 +17,7 @@ pub fn end(plan: &Plan, state: &mut State, t: usize) {
         End::Commit => {
             state.statuses[t] = TxStatus::Committed;
             let run = &mut state.runs[t];
-            run.told = Some(Told::Committed);
+            run.reported = Some(Reported::Committed);
             run.step = Step::Finishing(false);
             for (doc, value) in std::mem::take(&mut run.effects) {
                 state.truth[doc] = value;
@@ -30,7 +30,7 @@ pub fn end(plan: &Plan, state: &mut State, t: usize) {
 pub fn abort(state: &mut State, t: usize, why: Why) {
     state.roll_back(t);
     let run = &mut state.runs[t];
-    run.told = Some(Told::RolledBack(why));
+    run.reported = Some(Reported::RolledBack(why));
     run.step = Step::Undoing;
     run.effects.clear();
     run.witness = false;

@@ -9,12 +9,12 @@ use super::{
     state::{State, Step},
     steps::{Action, UniqueModel},
 };
-use crate::explore::{Report, explore_model, told};
+use crate::explore::{Report, explore_model, explore_and_print};
 
 /// Explores every state that `plan` can reach.
 pub fn explore(plan: Plan) -> Report {
     let title = format!("unique {} {:?}", plan.name, plan.breakage);
-    told(&title, || explore_quietly(plan))
+    explore_and_print(&title, || explore_quietly(plan))
 }
 
 /// Explores every state that `plan` can reach, and prints nothing.
@@ -72,7 +72,7 @@ impl Model for UniqueModel {
             Property::always("U3 duplicates are true", p::duplicates_are_true),
             Property::always("U4 committed is what was written", p::committed_is_what_was_written),
             Property::always("U5 quiescent is clean", p::quiescent_is_clean),
-            Property::always("U6 nobody fails alone", p::nobody_fails_alone),
+            Property::always("U6 no transaction fails alone", p::no_transaction_fails_alone),
             Property::sometimes("all commit", p::all_commit),
             Property::sometimes("somebody commits", p::somebody_commits),
             Property::sometimes("a duplicate", p::is_duplicate),

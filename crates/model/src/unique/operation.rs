@@ -186,7 +186,7 @@ fn checked(plan: &Plan, state: &mut State, t: usize, op: Op) {
 
 fn holder(state: &State, t: usize, stored: Stored) -> Holder {
     match stored.holder() {
-        None => Holder::Nobody,
+        None => Holder::None,
         Some(holder) if holder == t => Holder::Mine,
         Some(holder) => Holder::Rival(state.statuses[holder]),
     }

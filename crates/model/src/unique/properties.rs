@@ -2,7 +2,7 @@
 
 use super::{
     documents::Stored,
-    state::{Flaw, State, Step, Told, Why},
+    state::{Flaw, State, Step, Reported, Why},
     steps::UniqueModel,
 };
 
@@ -39,24 +39,24 @@ pub fn committed_is_what_was_written(_: &UniqueModel, state: &State) -> bool {
 /// client has an answer.
 pub fn quiescent_is_clean(model: &UniqueModel, state: &State) -> bool {
     let clean = |stored: &Stored| stored.safe.is_some() && stored.slot.is_none() && stored.lock.is_none();
-    let ended = state.runs.iter().all(|run| run.step == Step::Dead || (run.step == Step::Over && run.told.is_some()));
+    let ended = state.runs.iter().all(|run| run.step == Step::Dead || (run.step == Step::Over && run.reported.is_some()));
     model.has_progress(state) || (ended && state.documents.docs.iter().flatten().all(clean))
 }
 
 /// U6: where no transaction blocks another, none fails.
-pub fn nobody_fails_alone(model: &UniqueModel, state: &State) -> bool {
-    let failed = |told: Option<Told>| matches!(told, Some(Told::RolledBack(_)));
-    !model.plan.must_commit || !state.runs.iter().any(|run| failed(run.told))
+pub fn no_transaction_fails_alone(model: &UniqueModel, state: &State) -> bool {
+    let failed = |reported: Option<Reported>| matches!(reported, Some(Reported::RolledBack(_)));
+    !model.plan.must_commit || !state.runs.iter().any(|run| failed(run.reported))
 }
 
 /// Reachable: every transaction commits.
 pub fn all_commit(_: &UniqueModel, state: &State) -> bool {
-    state.runs.iter().all(|run| run.told == Some(Told::Committed))
+    state.runs.iter().all(|run| run.reported == Some(Reported::Committed))
 }
 
 /// Reachable: one of the transactions commits.
 pub fn somebody_commits(_: &UniqueModel, state: &State) -> bool {
-    state.runs.iter().any(|run| run.told == Some(Told::Committed))
+    state.runs.iter().any(|run| run.reported == Some(Reported::Committed))
 }
 
 /// Possible: a duplicate is answered.
@@ -70,7 +70,7 @@ pub fn is_conflict(_: &UniqueModel, state: &State) -> bool {
 }
 
 fn has_failed(state: &State, why: Why) -> bool {
-    state.runs.iter().any(|run| run.told == Some(Told::RolledBack(why)))
+    state.runs.iter().any(|run| run.reported == Some(Reported::RolledBack(why)))
 }
 
 /// Possible: a rival or the janitor repairs a document.

@@ -24,7 +24,7 @@ pub enum Why {
 
 /// The answer that a user got.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Told {
+pub enum Reported {
     /// The transaction is committed; its user knows it.
     Committed,
     /// The transaction is not committed, for this reason.
@@ -88,7 +88,7 @@ pub struct Run {
     /// Present step of the transaction.
     pub step: Step,
     /// Outcome that was reported to the user.
-    pub told: Option<Told>,
+    pub reported: Option<Reported>,
     /// The present statement's document as it was before the statement.
     pub before: Option<Stored>,
     /// True if the statement was refused and is taken back.
@@ -191,7 +191,7 @@ impl Run {
         Self {
             op: 0,
             step: Self::first_step(plan),
-            told: None,
+            reported: None,
             before: None,
             back: false,
             effects: Vec::new(),

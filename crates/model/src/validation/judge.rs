@@ -15,7 +15,7 @@ pub fn committed(plan: &Plan, state: &mut State, t: usize) {
     let run = &state.runs[t];
     let moments = &state.now.history[run.locked_at..];
     let untouched = |at: usize| moments[at + 1..].iter().all(|later| later.wrote & run.own.docs == 0);
-    let has_moment = (0..moments.len()).any(|at| is_told(run, moments[at].docs) && untouched(at));
+    let has_moment = (0..moments.len()).any(|at| are_answers_true(run, moments[at].docs) && untouched(at));
     if !has_moment {
         let flaw = if untouched(0) { Flaw::NoMoment } else { Flaw::LostUpdate };
         state.flaw.get_or_insert(flaw);
@@ -23,7 +23,7 @@ pub fn committed(plan: &Plan, state: &mut State, t: usize) {
 }
 
 /// Returns true if the answers of a transaction are true if these documents were committed.
-fn is_told(run: &Run, docs: Docs) -> bool {
+fn are_answers_true(run: &Run, docs: Docs) -> bool {
     run.answers.iter().all(|answer| answer.query.answer(answer.own.over(docs)) == answer.result)
 }
 
@@ -51,7 +51,7 @@ fn has_order(plan: &Plan, state: &State, left: u8, docs: Docs) -> bool {
     (0..plan.txs.len()).filter(|t| left >> t & 1 == 1).any(|t| {
         let run = &state.runs[t];
         let follows = run.before & left != 0;
-        let is_true = plan.txs[t].level == Level::Snapshot || is_told(run, docs);
+        let is_true = plan.txs[t].level == Level::Snapshot || are_answers_true(run, docs);
         !follows && is_true && has_order(plan, state, left & !(1 << t), run.own.over(docs))
     })
 }

@@ -10,12 +10,12 @@ use super::{
     statement,
     steps::{Action, ValidationModel},
 };
-use crate::explore::{Report, explore_model, told};
+use crate::explore::{Report, explore_and_print, explore_model};
 
 /// Explores every state that `plan` can reach.
 pub fn explore(plan: Plan) -> Report {
     let title = format!("validation {} {:?}", plan.name, plan.breakage);
-    told(&title, || explore_quietly(plan))
+    explore_and_print(&title, || explore_quietly(plan))
 }
 
 /// Explores every state that `plan` can reach, and prints nothing.
@@ -72,7 +72,7 @@ impl Model for ValidationModel {
             Property::always("V1 answers are of one moment", p::answers_are_of_one_moment),
             Property::always("V2 no update is lost", p::no_update_is_lost),
             Property::always("V3 a serial order exists", p::a_serial_order_exists),
-            Property::always("V4 nobody waits for ever", p::nobody_waits_for_ever),
+            Property::always("V4 no transaction waits for ever", p::every_wait_ends),
             Property::always("V5 finishing changes nothing", p::finishing_changes_nothing),
             Property::sometimes("all commit", p::all_commit),
             Property::sometimes("somebody is disturbed", p::somebody_is_disturbed),

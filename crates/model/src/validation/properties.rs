@@ -27,9 +27,9 @@ pub fn a_serial_order_exists(_: &ValidationModel, state: &State) -> bool {
 }
 
 /// V4: as long as a transaction has not ended, some transaction can go on.
-pub fn nobody_waits_for_ever(model: &ValidationModel, state: &State) -> bool {
-    let everybody_is_over = state.runs.iter().all(|run| run.step == Step::Over);
-    everybody_is_over || model.has_progress(state)
+pub fn every_wait_ends(model: &ValidationModel, state: &State) -> bool {
+    let all_are_over = state.runs.iter().all(|run| run.step == Step::Over);
+    all_are_over || model.has_progress(state)
 }
 
 /// V5: the committed values are those that the decisions made, finished or not.

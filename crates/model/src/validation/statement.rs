@@ -115,7 +115,7 @@ fn to_convert(plan: &Plan, state: &State, t: usize, op: Op) -> Option<usize> {
 fn see_own(state: &mut State, t: usize, doc: usize) {
     let query = Query::by_id(doc, ANY, Fold::Documents);
     let run = &mut state.runs[t];
-    run.told(query, query.answer(run.own.values));
+    run.note_answer(query, query.answer(run.own.values));
     done(state, t);
 }
 
@@ -143,7 +143,7 @@ fn answered(plan: &Plan, state: &mut State, t: usize, outcome: Outcome) {
                 return state.roll_back(t);
             }
             let docs = 0..plan.docs.len();
-            state.runs[t].told(plan.query(op), outcome.result);
+            state.runs[t].note_answer(plan.query(op), outcome.result);
             state.runs[t].to_lock = docs.map(|doc| (value(outcome.result, doc) & 1) << doc).sum();
             if state.runs[t].to_lock == 0 {
                 return done(state, t);
@@ -153,7 +153,7 @@ fn answered(plan: &Plan, state: &mut State, t: usize, outcome: Outcome) {
         }
         Op::Insert(doc, _) => met_duplicate(plan, state, t, doc, outcome),
         _ => {
-            state.runs[t].told(plan.query(op), outcome.result);
+            state.runs[t].note_answer(plan.query(op), outcome.result);
             match remember(plan, state, t, plan.query(op), outcome) {
                 true => done(state, t),
                 false => state.roll_back(t),
@@ -195,7 +195,7 @@ fn met_duplicate(plan: &Plan, state: &mut State, t: usize, doc: usize, outcome: 
         state.runs[t].step = Step::Begin;
         return;
     }
-    state.runs[t].told(Query::by_id(doc, ANY, Fold::Ids), with(doc, 1));
+    state.runs[t].note_answer(Query::by_id(doc, ANY, Fold::Ids), with(doc, 1));
     if !plan.has(Breakage::DuplicateWithoutEntry) && !remember(plan, state, t, query, outcome) {
         return state.roll_back(t);
     }
@@ -241,7 +241,7 @@ fn matched_nothing(plan: &Plan, state: &mut State, t: usize, query: Query) {
     let outcome = Outcome { result: 0, active: 0, changing: 0, met: false };
     let (own, unnoted) = (state.runs[t].own.docs & query.bits != 0, plan.has(Breakage::NoMatchWithoutEntry));
     let now = with(first(state.runs[t].to_lock), state.value_for(t, first(state.runs[t].to_lock)));
-    state.runs[t].told(query, query.answer(now));
+    state.runs[t].note_answer(query, query.answer(now));
     state.runs[t].to_lock = 0;
     match own || unnoted || remember(plan, state, t, query, outcome) {
         true => done(state, t),
@@ -266,7 +266,7 @@ fn keeps_entry(plan: &Plan, state: &mut State, t: usize, doc: usize) -> bool {
 fn change(plan: &Plan, state: &mut State, t: usize, doc: usize, new: Values) {
     if !matches!(plan.txs[t].ops[state.runs[t].op], Op::WriteMany(..)) {
         let (query, now) = (plan.query(plan.txs[t].ops[state.runs[t].op]), with(doc, state.value_for(t, doc)));
-        state.runs[t].told(query, query.answer(now));
+        state.runs[t].note_answer(query, query.answer(now));
     }
     validating::behind_write(plan, state, t);
     state.now.docs[doc].pending = Some((t, new));

@@ -178,7 +178,7 @@ impl Run {
     }
 
     /// Notes an answer for the judges.
-    pub fn told(&mut self, query: Query, result: Docs) {
+    pub fn note_answer(&mut self, query: Query, result: Docs) {
         self.answers.push(Answer { query, own: self.own, result });
     }
 

@@ -31,7 +31,7 @@ const SWEEP_PAUSE: Duration = Duration::from_millis(100);
 /// Time that the last sum waits for documents that dead workers hold.
 const SUM_WAIT: Duration = Duration::from_secs(30);
 /// Number of differences that are printed, per check.
-const TOLD: usize = 5;
+const MOST_SHOWN: usize = 5;
 /// The collections of the demo.
 const COLLECTIONS: [&str; 4] = ["accounts", "audits", "custs", "hists"];
 
@@ -165,7 +165,7 @@ fn check_sums(tally: &Tally, last: i64) -> Check {
     let mut violations = Vec::new();
     if tally.wrong_sums > 0 {
         violations.push(format!("{} of {} sums were wrong", tally.wrong_sums, tally.sums));
-        violations.extend(tally.failures.iter().filter(|what| what.contains("read a total")).take(TOLD).cloned());
+        violations.extend(tally.failures.iter().filter(|what| what.contains("read a total")).take(MOST_SHOWN).cloned());
     }
     if last != tally.expected {
         violations.push(format!("the last sum is {last}"));
@@ -174,8 +174,8 @@ fn check_sums(tally: &Tally, last: i64) -> Check {
 }
 
 fn check_workers(tally: &Tally) -> Check {
-    let told = tally.failures.iter().filter(|what| !what.contains("read a total")).cloned();
-    Check { promise: "no worker failed".to_owned(), violations: told.collect() }
+    let failures = tally.failures.iter().filter(|what| !what.contains("read a total")).cloned();
+    Check { promise: "no worker failed".to_owned(), violations: failures.collect() }
 }
 
 fn check_acknowledged(tally: &Tally, stored: &Stored) -> Check {
@@ -211,8 +211,8 @@ fn check_balances(stored: &Stored, accounts: u32, expected: i64) -> Check {
 }
 
 fn shorten(mut violations: Vec<String>) -> Vec<String> {
-    let more = violations.len().saturating_sub(TOLD);
-    violations.truncate(TOLD);
+    let more = violations.len().saturating_sub(MOST_SHOWN);
+    violations.truncate(MOST_SHOWN);
     if more > 0 {
         violations.push(format!("… and {more} more"));
     }

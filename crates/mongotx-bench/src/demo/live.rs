@@ -260,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn workers_that_follow_a_killed_one_are_told_apart() {
+    fn workers_that_follow_a_killed_one_are_distinguished() {
         let live = Live::default();
         for name in [(0, 0), (1, 0), (1, 1)] {
             live.started(name);
@@ -284,7 +284,7 @@ mod tests {
         let live = Live::default();
         live.enter(Phase::Kept);
         live.wait_until_seen().await;
-        assert!(!live.shown().has_seen_end, "nobody has asked, and nobody was waited for");
+        assert!(!live.shown().has_seen_end, "no page has asked, and none was waited for");
         live.enter(Phase::Checks);
         live.to_json();
         live.enter(Phase::Kept);

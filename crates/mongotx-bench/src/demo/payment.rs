@@ -25,9 +25,9 @@ pub(super) async fn show(stage: &Stage) -> Result<bool, Failure> {
     let client = stage.client().await?;
     let shop = set_up(&client, &stage.database).await?;
     let mut table = Table::new(["", "YTD_PAYMENT", "PAYMENTS", "THEIR TOTAL"]);
-    let mut as_told = true;
+    let mut as_expected = true;
     let mut tell = |when: &str, seen: View, expected: View| {
-        as_told &= seen == expected;
+        as_expected &= seen == expected;
         table.row([when.to_owned(), seen.0.to_string(), seen.1.to_string(), seen.2.to_string()]);
     };
     let untouched = (BEFORE, 1, BEFORE);
@@ -57,7 +57,7 @@ pub(super) async fn show(stage: &Stage) -> Result<bool, Failure> {
         .to_owned();
     stage.live.line(&table);
     client.shutdown().await?;
-    Ok(as_told)
+    Ok(as_expected)
 }
 
 async fn set_up(client: &Client, database: &str) -> Result<Shop, Failure> {

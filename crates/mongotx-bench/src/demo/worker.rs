@@ -103,11 +103,11 @@ fn take_the_leash() -> Result<(String, Arc<AtomicBool>), Failure> {
         ));
     }
     let stop = Arc::new(AtomicBool::new(false));
-    let told = Arc::clone(&stop);
+    let stops = Arc::clone(&stop);
     std::thread::spawn(move || {
         for line in std::io::stdin().lock().lines() {
             match line.as_deref() {
-                Ok("stop") => told.store(true, SeqCst),
+                Ok("stop") => stops.store(true, SeqCst),
                 Ok(_) => {}
                 Err(_) => break,
             }
@@ -130,7 +130,7 @@ async fn work(client: &Client, bank: &Bank, options: &WorkerOptions, stop: &Atom
     let name = u64::from(options.worker) << 32 | u64::from(options.incarnation);
     let mut rng = StdRng::seed_from_u64(options.seed ^ name.wrapping_mul(0x9e37_79b9_7f4a_7c15));
     let mut session = client.session();
-    let mut told = Instant::now();
+    let mut reported_at = Instant::now();
     for count in 1_u64.. {
         if stop.load(SeqCst) {
             break;
@@ -141,8 +141,8 @@ async fn work(client: &Client, bank: &Bank, options: &WorkerOptions, stop: &Atom
             let id = format!("{}.{}.{count}", options.worker, options.incarnation);
             move_money(&mut session, bank, draw(&mut rng, options.accounts, id)).await;
         }
-        if told.elapsed() >= STATS_EVERY {
-            told = Instant::now();
+        if reported_at.elapsed() >= STATS_EVERY {
+            reported_at = Instant::now();
             tell(&Line::Stats(Stats::of(&client.metrics())));
         }
     }

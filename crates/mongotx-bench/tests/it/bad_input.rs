@@ -29,9 +29,9 @@ fn numbers_outside_their_limits_are_refused_with_the_limits() {
 #[test]
 fn servers_that_cannot_be_used_are_named_by_their_option() {
     // Port 1 of this machine refuses at once: no time limit has to be waited for.
-    let nobody = "mongodb://127.0.0.1:1/?serverSelectionTimeoutMS=300";
-    refused(&["demo", "--uri", nobody], &["--uri"]);
-    for uri in [nobody, "nonsense", "mongodb://", ""] {
+    let no_server = "mongodb://127.0.0.1:1/?serverSelectionTimeoutMS=300";
+    refused(&["demo", "--uri", no_server], &["--uri"]);
+    for uri in [no_server, "nonsense", "mongodb://", ""] {
         refused(&["queries", "--uri", uri], &["--uri"]);
         refused(&["transfer", "--targets", "plain", "--uri", uri], &["--uri"]);
         refused(&["transfer", "--targets", "native", "--replica-uri", uri], &["--replica-uri"]);

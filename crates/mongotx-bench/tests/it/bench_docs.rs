@@ -51,10 +51,10 @@ fn page() -> (BTreeMap<String, BTreeSet<String>>, BTreeSet<String>) {
 
 #[test]
 fn every_command_and_option_is_on_the_page_and_exists() {
-    let (told, shared) = page();
-    assert_eq!(told.keys().cloned().collect::<BTreeSet<_>>(), commands());
+    let (listed, shared) = page();
+    assert_eq!(listed.keys().cloned().collect::<BTreeSet<_>>(), commands());
     let output = ["--markdown", "--markdown-file", "--json", "--html"].map(str::to_owned).into();
-    for (command, own) in told {
+    for (command, own) in listed {
         let all: BTreeSet<String> = match command.as_str() {
             "bank" | "bank-table" | "checkin" | "hot-spot" | "tpcc" | "transfer" | "ycsb" => &own | &shared,
             "report" => &own | &output,

@@ -44,8 +44,8 @@ fn a_tiny_run_tells_every_shape_in_finite_numbers_and_with_its_plans() {
         let of = |cells: &Vec<&str>| [cells[1].to_owned(), cells[2].to_owned()];
         let expected = [["no", "0"], ["no", "10"], ["yes", "0"], ["yes", "10"]].map(|line| line.map(str::to_owned));
         assert_eq!(latencies.iter().map(of).collect::<Vec<_>>(), expected, "{title}: {markdown}");
-        let told: Vec<&str> = plans.iter().map(|cells| cells[2]).collect();
-        assert!(told.contains(&"0") && told.contains(&"10"), "{title}: {plans:?}");
+        let counts: Vec<&str> = plans.iter().map(|cells| cells[2]).collect();
+        assert!(counts.contains(&"0") && counts.contains(&"10"), "{title}: {plans:?}");
         for cells in &latencies {
             let numbers: Vec<f64> = cells[3..].iter().map(|cell| cell.parse().unwrap()).collect();
             assert!(numbers.iter().all(|number| number.is_finite()), "{title}: {cells:?}");

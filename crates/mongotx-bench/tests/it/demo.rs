@@ -9,7 +9,7 @@ use std::{
     process::{Child, Stdio},
 };
 
-use common::{mongotx_bench, processes_with, run_bench, told, until};
+use common::{mongotx_bench, processes_with, run_bench, status_and_output, until};
 use mongodb::bson::doc;
 
 /// A demo whose processes and files are recognized by their temporary folder and by their seed.
@@ -62,8 +62,9 @@ impl Traces {
 #[test]
 fn demo_with_kills_keeps_every_promise_and_leaves_nothing() {
     let traces = Traces::new();
-    let (status, said) =
-        told(&traces.demo(&["--seconds", "5", "--kill-every", "0.5", "--accounts", "20"]).output().unwrap());
+    let (status, said) = status_and_output(
+        &traces.demo(&["--seconds", "5", "--kill-every", "0.5", "--accounts", "20"]).output().unwrap(),
+    );
     assert_eq!(status, 0, "{said}");
     for expected in ["Transaction numbers are only allowed", "THEIR TOTAL", "Every promise was kept.", "throughput"] {
         assert!(said.contains(expected), "{expected:?} in {said}");
@@ -75,7 +76,8 @@ fn demo_with_kills_keeps_every_promise_and_leaves_nothing() {
 #[test]
 fn demo_finds_a_balance_changed_behind_its_back() {
     let traces = Traces::new();
-    let (status, said) = told(&traces.demo(&["--seconds", "2", "--kill-every", "0", "--tamper"]).output().unwrap());
+    let (status, said) =
+        status_and_output(&traces.demo(&["--seconds", "2", "--kill-every", "0", "--tamper"]).output().unwrap());
     assert_eq!(status, 1, "{said}");
     assert!(said.contains("account 0 holds") && said.contains("A promise was BROKEN"), "{said}");
     traces.until_gone();

@@ -217,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_told_with_its_key_and_its_line() {
+    fn what_is_wrong_is_reported_with_its_key_and_its_line() {
         let serve = serve();
         for (text, line, words) in [
             ("listen = \"127.0.0.1:1\"\nlistten = 5\n", 2, "listten: there is no such key"),

@@ -30,8 +30,8 @@ fn malformed_ids_are_refused_with_the_form() {
 #[test]
 fn servers_that_cannot_be_used_are_named_by_their_option() {
     // Port 1 of this machine refuses at once: no time limit has to be waited for.
-    let nobody = "mongodb://127.0.0.1:1/?serverSelectionTimeoutMS=300";
-    for uri in [nobody, "nonsense", "mongodb://", ""] {
+    let no_server = "mongodb://127.0.0.1:1/?serverSelectionTimeoutMS=300";
+    for uri in [no_server, "nonsense", "mongodb://", ""] {
         refused(&["ls", "--uri", uri], &["--uri"]);
         refused(&["doctor", "--uri", uri], &["--uri"]);
         refused(&["show", "65a1f0c2b3d4e5f601234567", "--uri", uri], &["--uri"]);

@@ -15,7 +15,7 @@ use std::{
     time::Duration,
 };
 
-use common::{mongotx, run_mongotx, told, until};
+use common::{mongotx, run_mongotx, status_and_output, until};
 use futures_util::TryStreamExt;
 use mongodb::{
     Client,
@@ -188,7 +188,7 @@ impl Holding {
         let mut line = String::new();
         BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
         if line != "held\n" {
-            panic!("{:?}", told(&child.wait_with_output().unwrap()));
+            panic!("{:?}", status_and_output(&child.wait_with_output().unwrap()));
         }
         Self { child, go_on }
     }
@@ -196,7 +196,7 @@ impl Holding {
     fn end(mut self) -> (i32, String) {
         self.go_on.write_all(b"\n").unwrap();
         drop(self.go_on);
-        told(&self.child.wait_with_output().unwrap())
+        status_and_output(&self.child.wait_with_output().unwrap())
     }
 }
 
@@ -272,7 +272,7 @@ async fn copies_of_every_kind_are_exact_under_load_with_kills() {
 }
 
 #[tokio::test]
-async fn a_command_that_takes_too_long_is_ended_and_told() {
+async fn a_command_that_takes_too_long_is_ended_and_reported() {
     let server = testkit::shared_standalone().await.unwrap();
     let uri = server.uri();
     let database = testkit::unique_db("checkpoint_tx");

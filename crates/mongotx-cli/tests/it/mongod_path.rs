@@ -2,10 +2,10 @@
 
 use crate::common;
 
-use common::{mongotx, told};
+use common::{mongotx, status_and_output};
 
 fn with_variable(path: &str) -> (i32, String) {
-    told(&mongotx(["mongod-path"]).env("MONGOTX_MONGOD", path).output().unwrap())
+    status_and_output(&mongotx(["mongod-path"]).env("MONGOTX_MONGOD", path).output().unwrap())
 }
 
 #[test]

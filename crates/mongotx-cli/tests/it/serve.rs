@@ -9,7 +9,7 @@ use std::{
 };
 
 use bson::doc;
-use common::{mongotx, run_mongotx, told};
+use common::{mongotx, run_mongotx, status_and_output};
 
 /// A gateway that is ended with its handle.
 struct Serving {
@@ -49,7 +49,7 @@ impl Drop for Serving {
 }
 
 #[tokio::test]
-async fn gateway_says_where_it_listens_and_ends_when_it_is_told() {
+async fn gateway_says_where_it_listens_and_ends_when_it_is_asked_to() {
     let server = testkit::shared_standalone().await.unwrap();
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("gateway.sock");
@@ -62,12 +62,12 @@ async fn gateway_says_where_it_listens_and_ends_when_it_is_told() {
 
 #[tokio::test]
 async fn server_is_started_only_when_asked_and_goes_with_the_gateway() {
-    let nobody = "mongodb://127.0.0.1:1/?serverSelectionTimeoutMS=300";
-    let (status, said) = run_mongotx(["serve", "--uri", nobody, "--listen", "127.0.0.1:0"]);
+    let no_server = "mongodb://127.0.0.1:1/?serverSelectionTimeoutMS=300";
+    let (status, said) = run_mongotx(["serve", "--uri", no_server, "--listen", "127.0.0.1:0"]);
     assert_eq!(status, 2, "{said}");
     assert!(said.contains("--uri") && said.contains("--start-server") && !said.contains("panicked"), "{said}");
 
-    let serving = Serving::start(&["--uri", nobody, "--start-server"]);
+    let serving = Serving::start(&["--uri", no_server, "--start-server"]);
     serving.ping().await;
     let servers = mongods_of(serving.child.id());
     assert_eq!(servers.len(), 1);
@@ -77,9 +77,9 @@ async fn server_is_started_only_when_asked_and_goes_with_the_gateway() {
 
 #[tokio::test]
 async fn gateway_and_its_server_end_with_standard_input_when_asked() {
-    let nobody = "mongodb://127.0.0.1:1/?serverSelectionTimeoutMS=300";
+    let no_server = "mongodb://127.0.0.1:1/?serverSelectionTimeoutMS=300";
     let mut command =
-        mongotx(["serve", "--listen", "127.0.0.1:0", "--uri", nobody, "--start-server", "--end-with-stdin"]);
+        mongotx(["serve", "--listen", "127.0.0.1:0", "--uri", no_server, "--start-server", "--end-with-stdin"]);
     let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
     let mut line = String::new();
     BufReader::new(child.stdout.as_mut().unwrap()).read_line(&mut line).unwrap();
@@ -128,7 +128,8 @@ fn mongods_of(parent: u32) -> Vec<u32> {
 fn addresses_that_others_can_reach_are_refused_by_name() {
     let server = ["serve", "--uri", "mongodb://127.0.0.1:1/?serverSelectionTimeoutMS=300"];
     for address in ["0.0.0.0:0", "[::]:0", "192.0.2.1:27017"] {
-        let (status, said) = told(&mongotx(server.iter().copied().chain(["--listen", address])).output().unwrap());
+        let (status, said) =
+            status_and_output(&mongotx(server.iter().copied().chain(["--listen", address])).output().unwrap());
         assert_eq!(status, 2, "{said}");
         assert!(said.contains("listen") && said.contains("loopback"), "{said}");
     }

@@ -172,8 +172,8 @@ async fn doctor_tells_what_was_rolled_back_for_want_of_a_record() {
     place.driver.database(DB).collection("accounts").insert_one(locked).await.unwrap();
     let (status, said) = place.tool(&["doctor", "--repair"]);
     assert_eq!(status, 0, "{said}");
-    let told = "Rolled back: 1 document, because the transaction was over, or had no record";
-    assert!(said.contains(told) && said.contains("bank_txs.orphans") && !said.contains("Healthy"), "{said}");
+    let undone = "Rolled back: 1 document, because the transaction was over, or had no record";
+    assert!(said.contains(undone) && said.contains("bank_txs.orphans") && !said.contains("Healthy"), "{said}");
     let kept = place.driver.database(TXS).collection::<Document>("orphans").find_one(doc! {}).await.unwrap().unwrap();
     assert_eq!(kept.get_document("becomes").unwrap(), &doc! {"_id": 9, "balance": 2_i64});
 }
@@ -181,12 +181,12 @@ async fn doctor_tells_what_was_rolled_back_for_want_of_a_record() {
 #[tokio::test]
 async fn doctor_names_damaged_documents_and_strips_them_when_asked() {
     let place = Place::new().await;
-    let nobody = doc! {"c": ObjectId::new(), "n": 1_i64};
+    let unknown = doc! {"c": ObjectId::new(), "n": 1_i64};
     let damaged = [
         doc! {"_id": "bad\u{1b}[2J", "_xTxId": 7},
         doc! {"_id": 2, "a": 5, "_unsafe": {"_id": 2, "n": 1}},
         doc! {"_id": 3, "_slot": 1, "b": {"_slot": 2}},
-        doc! {"_id": 4, "c": 1, "_xTxId": nobody, "_insert": true},
+        doc! {"_id": 4, "c": 1, "_xTxId": unknown, "_insert": true},
         doc! {"_id": 5, "_sTxIds": [], "_remove": false},
     ];
     let things = place.driver.database("other").collection::<Document>("things");
@@ -198,8 +198,8 @@ async fn doctor_names_damaged_documents_and_strips_them_when_asked() {
     let (status, said) = place.tool(&["doctor", "--repair"]);
     assert!(status == 0 && said.contains("Healthy") && !said.contains('\u{1b}'), "{said:?}");
     // The fields that were taken away can be had from the output.
-    for told in ["document 2 of \"_unsafe\"", r#"{ "_id": 2, "n": 1 }"#] {
-        assert!(said.contains(told), "{said}");
+    for part in ["document 2 of \"_unsafe\"", r#"{ "_id": 2, "n": 1 }"#] {
+        assert!(said.contains(part), "{said}");
     }
     let mut left = things.find(doc! {}).sort(doc! {"_id": 1}).await.unwrap();
     let mut all = Vec::new();
@@ -335,7 +335,7 @@ async fn doctor_lets_documents_be_locked_again_after_a_renaming_that_was_interru
 }
 
 #[tokio::test]
-async fn doctor_names_a_slot_that_belongs_to_nobody() {
+async fn doctor_names_a_slot_without_an_owner() {
     let place = Place::new().await;
     place.driver.database("other").collection("things").insert_one(doc! {"_id": 1, "_slot": 1}).await.unwrap();
     let (status, said) = place.tool(&["doctor"]);

@@ -4,7 +4,7 @@ use crate::common;
 
 use std::{io::Write, path::Path, process::Stdio};
 
-use common::{mongotx, run_mongotx, told};
+use common::{mongotx, run_mongotx, status_and_output};
 
 fn add(users: &Path, name: &str, password: &str, more: &[&str]) -> (i32, String) {
     with_password(&["add", name], users, password, more)
@@ -16,7 +16,7 @@ fn with_password(action: &[&str], users: &Path, password: &str, more: &[&str]) -
     let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     // The command may have ended without reading.
     let _ = child.stdin.take().unwrap().write_all(password.as_bytes());
-    told(&child.wait_with_output().unwrap())
+    status_and_output(&child.wait_with_output().unwrap())
 }
 
 #[test]

@@ -131,7 +131,7 @@ impl Users {
         let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&beside).map_err(|error| {
             let reason = match error.kind() {
                 ErrorKind::AlreadyExists => {
-                    "somebody else is changing it; if nobody is, remove this file, which was left behind".to_owned()
+                    "another process is changing it; if none is, remove this file, which was left behind".to_owned()
                 }
                 _ => error.to_string(),
             };
@@ -361,7 +361,7 @@ mod tests {
         assert_eq!(std::fs::read_to_string(&path).unwrap(), before);
         // Two at the same time.
         std::fs::write(path.with_extension("json.new"), "").unwrap();
-        assert!(add(name("bob"), "x").contains("somebody else"));
+        assert!(add(name("bob"), "x").contains("another process"));
     }
 
     #[test]
@@ -428,13 +428,13 @@ mod tests {
     }
 
     #[test]
-    fn nobody_is_told_from_somebody_by_salt_or_work() {
+    fn unknown_users_have_salt_and_work_as_known_ones_do() {
         let (_folder, path) = file(&["ann"]);
         let users = Users::read(&path).unwrap();
         for mechanism in Mechanism::ALL {
             let (ann, real) = users.find(mechanism, &name("ann"));
-            let (nobody, fake) = users.find(mechanism, &name("nobody"));
-            assert!(ann.is_some() && nobody.is_none());
+            let (unknown, fake) = users.find(mechanism, &name("nobody"));
+            assert!(ann.is_some() && unknown.is_none());
             assert_eq!((real.salt.len(), real.iterations), (fake.salt.len(), fake.iterations));
             let again = Users::read(&path).unwrap().find(mechanism, &name("nobody")).1;
             assert!(again == fake);

@@ -48,34 +48,34 @@ pub(crate) fn of(request: &Request) -> Document {
     let mut shape = Document::new();
     let mut fields = request.body().iter().map_while(Result::ok);
     if let Some((name, value)) = fields.next() {
-        let told = match value {
+        let value = match value {
             RawBsonRef::String(collection) => Bson::from(short(collection)),
             // Of a command that is about no collection it says nothing.
             RawBsonRef::Int32(1) | RawBsonRef::Int64(1) | RawBsonRef::Double(1.0) => Bson::from(1),
-            other => told(name.as_str(), other, 0, &mut room),
+            other => value_shape(name.as_str(), other, 0, &mut room),
         };
-        shape.insert(short(name.as_str()), told);
+        shape.insert(short(name.as_str()), value);
     }
     for (name, value) in fields.filter(|(name, _)| !GENERIC.contains(&name.as_str())) {
         if !room.take(&mut shape) {
             return shape;
         }
-        let told = match value {
+        let value = match value {
             RawBsonRef::String(text) if NAMES.contains(&name.as_str()) => Bson::from(short(text)),
-            other => told(name.as_str(), other, 0, &mut room),
+            other => value_shape(name.as_str(), other, 0, &mut room),
         };
-        shape.insert(short(name.as_str()), told);
+        shape.insert(short(name.as_str()), value);
     }
     for sequence in request.sequences() {
         if !room.take(&mut shape) {
             return shape;
         }
         let first = sequence.documents().next().and_then(Result::ok);
-        let told = match first.filter(|_| !is_data(&sequence.name)) {
+        let value = match first.filter(|_| !is_data(&sequence.name)) {
             Some(first) => Bson::Array(vec![document(first, false, 1, &mut room).into()]),
             None => format!("?array of {} bytes", sequence.bytes.len()).into(),
         };
-        shape.insert(short(&sequence.name), told);
+        shape.insert(short(&sequence.name), value);
     }
     shape
 }
@@ -114,7 +114,7 @@ fn is_data(name: &str) -> bool {
     ["documents", "payload"].contains(&name)
 }
 
-fn told(name: &str, value: RawBsonRef<'_>, depth: usize, room: &mut Room) -> Bson {
+fn value_shape(name: &str, value: RawBsonRef<'_>, depth: usize, room: &mut Room) -> Bson {
     let directs = DIRECTIONS.contains(&name);
     match value {
         _ if is_data(name) => typed(value),
@@ -128,7 +128,7 @@ fn told(name: &str, value: RawBsonRef<'_>, depth: usize, room: &mut Room) -> Bso
                 if room.fields == 0 {
                     break;
                 }
-                shown.push(told("", value, depth + 1, room));
+                shown.push(value_shape("", value, depth + 1, room));
             }
             if values.next().is_some() {
                 shown.push("…".into());
@@ -146,13 +146,13 @@ fn document(raw: &RawDocument, directs: bool, depth: usize, room: &mut Room) -> 
         if !room.take(&mut shape) {
             return shape;
         }
-        let told = match value {
+        let value = match value {
             RawBsonRef::Int32(-1..=1) | RawBsonRef::Boolean(_) if directs => {
                 Bson::try_from(value).unwrap_or(Bson::Null)
             }
-            other => told(name.as_str(), other, depth, room),
+            other => value_shape(name.as_str(), other, depth, room),
         };
-        shape.insert(short(name.as_str()), told);
+        shape.insert(short(name.as_str()), value);
     }
     shape
 }
@@ -229,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn of_statements_beside_the_body_the_first_is_told() {
+    fn of_statements_beside_the_body_the_first_is_shown() {
         let body = rawdoc! {"update": "c", "$db": "d"};
         let update = |n: i32| doc! {"q": {"_id": n}, "u": {"$set": {"a": n}}};
         let updates = Sequence::new("updates", &[update(1), update(2)]).unwrap();

@@ -238,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn the_last_statement_is_told_without_its_values_and_large_ones_by_name() {
+    fn the_last_statement_is_shown_without_its_values_and_large_ones_by_name() {
         let known = Arc::<Transactions>::default();
         let open = OpenTransaction::new(&known, "s".to_owned(), 3, Arc::default());
         let doing = Arc::new(Doing::new(1, "here".to_owned()));

@@ -40,12 +40,12 @@ fn renamed_to(event: &Document, db: &str, coll: &str) -> bool {
 /// # Errors
 /// 47 where a version is required that was not kept.
 pub(super) fn shaped(asked: &Asked, event: &Event) -> Answer<Document> {
-    let mut told = event.document.clone();
-    let kind = told.get_str("operationType").unwrap_or_default().to_owned();
+    let mut content = event.document.clone();
+    let kind = content.get_str("operationType").unwrap_or_default().to_owned();
     let token = Token { position: event.position, kind: Kind::Event };
     let mut shaped = bson::doc! {"_id": token.to_document()};
     let mut take = |shaped: &mut Document, field: &str| {
-        if let Some(value) = told.remove(field) {
+        if let Some(value) = content.remove(field) {
             shaped.insert(field, value);
         }
     };

@@ -85,7 +85,7 @@ impl ChangeStream {
                     && asked.scope.has(&event.document)
                     && asked.scope.is_ended_by(&event.document)
                 {
-                    ready.push_back(told(shape::invalidate(&event))?);
+                    ready.push_back(with_token(shape::invalidate(&event))?);
                     is_over = true;
                 }
             }
@@ -174,7 +174,7 @@ impl ChangeStream {
         }
         let staged = if self.asked.stages.is_empty() { shaped } else { self.staged(shaped, from).await? };
         for event in staged {
-            self.ready.push_back(told(event)?);
+            self.ready.push_back(with_token(event)?);
         }
         Ok(())
     }
@@ -244,7 +244,7 @@ async fn look_up(event: &mut Document, from: Sources<'_>) -> Answer<()> {
 ///
 /// # Errors
 /// 280 if the client's stages have changed the token.
-fn told(event: Document) -> Answer<(Token, RawDocumentBuf)> {
+fn with_token(event: Document) -> Answer<(Token, RawDocumentBuf)> {
     let Some(token) = Token::of_event(&event) else {
         let found = event.get("_id").map_or_else(|| "(NONE)".to_owned(), ToString::to_string);
         let message = format!(

@@ -136,66 +136,66 @@ fn describe(context: &Context, operation: &Operation) -> Document {
         Kind::Idle => ("idleSession", false, "inactive transaction".to_owned()),
         Kind::Connection => ("op", false, format!("conn{}", who.connection)),
     };
-    let mut told = doc! {
+    let mut described = doc! {
         "type": kind, "host": context.address(), "desc": words, "connectionId": who.connection, "client": &who.host,
         "active": active, "currentOpTime": time(0),
     };
     if let Some(application) = &who.application {
-        told.insert("appName", application);
+        described.insert("appName", application);
     }
     if let Some(driver) = &who.driver {
-        told.insert("driver", driver);
+        described.insert("driver", driver);
     }
     if let Some(user) = &who.user {
-        told.insert("effectiveUsers", vec![Bson::from(doc! {"user": &user.name, "db": &user.database})]);
+        described.insert("effectiveUsers", vec![Bson::from(doc! {"user": &user.name, "db": &user.database})]);
     }
     if let Kind::Command(opid) = operation.kind {
         let micros = i64::try_from(operation.lasts.as_micros()).unwrap_or(i64::MAX);
-        told.extend(doc! {"opid": opid, "secs_running": micros / 1_000_000, "microsecs_running": micros});
-        told.insert("waitingForLock", operation.wait.is_some());
+        described.extend(doc! {"opid": opid, "secs_running": micros / 1_000_000, "microsecs_running": micros});
+        described.insert("waitingForLock", operation.wait.is_some());
     }
     if let Some(lsid) = &operation.lsid {
-        told.insert("lsid", name(lsid));
+        described.insert("lsid", name(lsid));
     }
     if let Some(transaction) = &operation.transaction {
-        told.insert("transaction", describe_transaction(transaction));
+        described.insert("transaction", describe_transaction(transaction));
     }
-    told.insert("op", operation.command().map_or("none", op));
-    told.insert("ns", operation.namespace().unwrap_or_default());
-    told.insert(if active { "command" } else { "lastCommand" }, operation.shape());
+    described.insert("op", operation.command().map_or("none", op));
+    described.insert("ns", operation.namespace().unwrap_or_default());
+    described.insert(if active { "command" } else { "lastCommand" }, operation.shape());
     if let Some(wait) = &operation.wait {
-        told.insert("mongotx", doc! {"waitsFor": rival(context, wait)});
+        described.insert("mongotx", doc! {"waitsFor": rival(context, wait)});
     }
-    told
+    described
 }
 
 fn describe_transaction(transaction: &Transaction) -> Document {
     let age_ms = i64::try_from(transaction.open.as_millis()).unwrap_or(i64::MAX);
-    let mut told = doc! {
+    let mut described = doc! {
         "parameters": {"txnNumber": transaction.number, "autocommit": false},
         "startWallClockTime": time(age_ms),
         "timeOpenMicros": age_ms.saturating_mul(1_000),
     };
     if let Some(id) = transaction.id {
         // As `mongotx show` takes it.
-        told.insert("mongotxId", id.to_string());
+        described.insert("mongotxId", id.to_string());
     }
-    told
+    described
 }
 
 /// The transaction that is waited for, and who runs it where that is this gateway's.
 fn rival(context: &Context, wait: &mongotx::Wait) -> Document {
     let micros = i64::try_from(wait.since.elapsed().as_micros()).unwrap_or(i64::MAX);
-    let mut told =
+    let mut described =
         doc! {"mongotxId": wait.rival.to_string(), "ns": wait.namespace.to_string(), "microsecs_waiting": micros};
     if let Some(open) = context.tx.transactions.find(wait.rival) {
         let shown = open.now();
-        told.extend(doc! {"connectionId": shown.who.connection, "client": &shown.who.host});
-        told.extend(shown.who.application.as_ref().map(|name| ("appName".to_owned(), name.into())));
-        told.extend(shown.who.user.as_ref().map(|user| ("user".to_owned(), user.to_string().into())));
-        told.insert("lastCommand", shown.statement.shape().unwrap_or_default());
+        described.extend(doc! {"connectionId": shown.who.connection, "client": &shown.who.host});
+        described.extend(shown.who.application.as_ref().map(|name| ("appName".to_owned(), name.into())));
+        described.extend(shown.who.user.as_ref().map(|user| ("user".to_owned(), user.to_string().into())));
+        described.insert("lastCommand", shown.statement.shape().unwrap_or_default());
     }
-    told
+    described
 }
 
 /// The server's word for what a command does.

@@ -184,9 +184,9 @@ async fn modified(
             let failure = Failure::from(&error);
             note_unknown(call, [0], &error, &failure);
             let Some(done) = error.unreplicated_answer() else { return Err(failure) };
-            let told = done.answer.iter().filter(|(field, _)| ["lastErrorObject", "value"].contains(&field.as_str()));
-            let told = told.map(|(field, value)| (field.clone(), value.clone())).collect();
-            Ok((told, Some(done.concern_error.clone())))
+            let shown = done.answer.iter().filter(|(field, _)| ["lastErrorObject", "value"].contains(&field.as_str()));
+            let shown = shown.map(|(field, value)| (field.clone(), value.clone())).collect();
+            Ok((shown, Some(done.concern_error.clone())))
         }
     }
 }

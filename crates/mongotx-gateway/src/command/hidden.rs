@@ -16,7 +16,7 @@ pub(super) async fn databases(call: &mut Call<'_>) -> Answer<Reply> {
     let own = call.context.options.client.tx_database.clone();
     let names = call.context.client.database(&own).list_collection_names().await?;
     let is_hidden = names.iter().all(|name| is_own_collection(name));
-    let mut reply = told(call).await?;
+    let mut reply = server_reply(call).await?;
     let user = call.user;
     hide_databases(&mut reply, |name| is_hidden && name == own || user.is_some_and(|user| !user.knows(name)));
     Ok(reply.into())
@@ -42,7 +42,7 @@ fn hide_databases(reply: &mut Document, is_hidden: impl Fn(&str) -> bool) {
 /// `validate`, `collStats` and others, without the indexes that MongoTx adds.
 pub(super) async fn statistics(call: &mut Call<'_>) -> Answer<Reply> {
     call.namespace()?;
-    let mut reply = told(call).await?;
+    let mut reply = server_reply(call).await?;
     let hidden = ["keysPerIndex", "indexSizes"].iter().filter_map(|field| reply.get_document(field).ok());
     let hidden = hidden.map(|listed| listed.keys().filter(|name| name.starts_with(OWN)).count()).max().unwrap_or(0);
     for count in ["nIndexes", "nindexes"] {
@@ -72,7 +72,7 @@ pub(super) async fn unchanged(call: &mut Call<'_>) -> Answer<Reply> {
     call.send_on().await
 }
 
-async fn told(call: &mut Call<'_>) -> Answer<Document> {
+async fn server_reply(call: &mut Call<'_>) -> Answer<Document> {
     let reply = call.send_on().await?;
     Ok(Document::try_from(reply.body()).map_err(mongotx::Error::from)?)
 }

@@ -25,7 +25,7 @@ pub(super) async fn answer_kill_op(call: &mut Call<'_>) -> Answer<Made> {
     let is_root = call.user.is_none_or(User::is_root);
     let own = call.user.map(|user| &user.name);
     match call.context.tx.interrupt(opid, |who| is_root || who.user.as_ref() == own) {
-        Interrupted::Told(_) => Body::of(&doc! {"info": "attempting to kill op"}).map(Made::from),
+        Interrupted::Notified(_) => Body::of(&doc! {"info": "attempting to kill op"}).map(Made::from),
         Interrupted::Cannot => {
             let message = "the command has no session, or is short: it cannot be interrupted";
             Err(Failure::new(codes::COMMAND_NOT_SUPPORTED, message))

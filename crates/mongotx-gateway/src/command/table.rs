@@ -439,10 +439,10 @@ mod tests {
     fn what_the_errors_of_read_concerns_name_is_in_the_table() {
         for level in [ReadLevel::Snapshot, ReadLevel::Linearizable] {
             let mut takers = names(|command| command.reads.promise(level));
-            let mut told: Vec<&str> = level.takers().into_iter().flat_map(|takers| takers.split(", ")).collect();
+            let mut named: Vec<&str> = level.takers().into_iter().flat_map(|takers| takers.split(", ")).collect();
             takers.sort_unstable();
-            told.sort_unstable();
-            assert_eq!(takers, told);
+            named.sort_unstable();
+            assert_eq!(takers, named);
         }
     }
 

@@ -139,22 +139,22 @@ mod tests {
     }
 
     #[test]
-    fn a_set_of_one_member_is_where_the_client_has_connected_or_where_it_is_told() {
+    fn a_set_of_one_member_is_where_the_client_has_connected_or_where_it_is_configured() {
         let peer = Peer::Tcp("10.0.0.9:5000".parse().unwrap(), "[::1]:27117".parse().unwrap());
         for (advertise, address) in [(None, "[::1]:27117"), (Some("db.example:27017".to_owned()), "db.example:27017")] {
             let set = ReplicaSetFace { name: "rs0".to_owned(), advertise };
             let options = GatewayOptions { replica_set: Some(set), ..GatewayOptions::default() };
             let asked = Request::of(&doc! {"isMaster": 1, "$db": "admin"}).unwrap();
-            let told = answer_hello(&options, None, &Connection::new(7, peer.clone()), &asked).unwrap();
-            assert_eq!(told.get_str("setName").unwrap(), "rs0");
-            assert_eq!(told.get_array("hosts").unwrap(), &[Bson::from(address)]);
-            assert_eq!((told.get_str("me").unwrap(), told.get_str("primary").unwrap()), (address, address));
-            assert!(told.get_bool("ismaster").unwrap() && !told.contains_key("msg"));
+            let reply = answer_hello(&options, None, &Connection::new(7, peer.clone()), &asked).unwrap();
+            assert_eq!(reply.get_str("setName").unwrap(), "rs0");
+            assert_eq!(reply.get_array("hosts").unwrap(), &[Bson::from(address)]);
+            assert_eq!((reply.get_str("me").unwrap(), reply.get_str("primary").unwrap()), (address, address));
+            assert!(reply.get_bool("ismaster").unwrap() && !reply.contains_key("msg"));
         }
     }
 
     #[test]
-    fn router_is_told_in_the_words_of_the_question() {
+    fn router_is_named_in_the_words_of_the_question() {
         let new = hello(doc! {"hello": 1, "$db": "admin", "helloOk": true}).unwrap();
         assert_eq!(new.get("isWritablePrimary"), Some(&Bson::Boolean(true)));
         assert_eq!(new.get("msg"), Some(&"isdbgrid".into()));

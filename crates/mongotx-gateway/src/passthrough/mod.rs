@@ -20,6 +20,6 @@ pub(crate) async fn pass_through(
     let body = strip::strip(request.body())?;
     tokio::select! {
         reply = context.upstream.run_command(request.database(), &body, request.sequences()) => reply,
-        () = connection.gone() => Err(CommandError::new(code::CLIENT_DISCONNECT, "nobody waits for an answer")),
+        () = connection.gone() => Err(CommandError::new(code::CLIENT_DISCONNECT, "the client is gone: no answer is expected")),
     }
 }

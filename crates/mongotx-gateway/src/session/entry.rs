@@ -98,7 +98,7 @@ impl Work {
 
     /// The error for a command of a transaction of this number; it gives the reason if that was
     /// open for too long.
-    pub(crate) fn told_overdue(&self, number: i64, mut failure: Failure) -> Failure {
+    pub(crate) fn explain_overdue(&self, number: i64, mut failure: Failure) -> Failure {
         if self.overdue == Some(number) && failure.code == codes::NO_SUCH_TRANSACTION {
             failure.message.push_str(" It was open for longer than it may be (--transaction-lifetime).");
         }

@@ -306,7 +306,7 @@ mod tests {
     }
 
     #[test]
-    fn what_nobody_uses_expires_and_what_is_touched_does_not() {
+    fn what_is_unused_expires_and_what_is_touched_does_not() {
         let (table, start) = (table(9), Instant::now());
         table.get(&lsid(1), start).unwrap();
         table.get(&lsid(2), start).unwrap();

@@ -136,7 +136,7 @@ async fn events_are_as_mongodb_has_them() {
 /// Statements of one command outside a transaction, which go to the server together where nothing
 /// is watched.
 #[tokio::test]
-async fn statements_of_one_command_are_told_one_by_one() {
+async fn statements_of_one_command_have_events_one_by_one() {
     let place = Place::new("watched_bulk", ChangeStreams::All).await;
     let mut stream = place.coll("a").watch().await.unwrap();
     let statement = |id: i32| doc! {"q": {"_id": id}, "u": {"$set": {"v": 1}}};
@@ -243,7 +243,7 @@ async fn a_stream_ends_with_its_collection_and_may_be_started_after_that() {
 }
 
 #[tokio::test]
-async fn a_stream_begins_where_it_is_told_to() {
+async fn a_stream_begins_where_it_is_asked_to() {
     let place = Place::new("watched_from", ChangeStreams::All).await;
     let a = place.coll("a");
     let mut stream = a.watch().await.unwrap();

@@ -183,12 +183,12 @@ fn sequences_with_wrong_lengths_are_refused() {
     let section = good.windows(10).position(|bytes| bytes == b"documents\0").unwrap() - 4;
     let first = section + 4 + 10;
     for at in [section, first, first + 12] {
-        let told = i32::from_le_bytes(good[at..at + 4].try_into().unwrap());
-        for wrong in [told - 1, told + 1, -told, 0, 3, i32::MIN, i32::MAX] {
+        let declared = i32::from_le_bytes(good[at..at + 4].try_into().unwrap());
+        for wrong in [declared - 1, declared + 1, -declared, 0, 3, i32::MIN, i32::MAX] {
             let mut bad = good.clone();
             bad[at..at + 4].copy_from_slice(&wrong.to_le_bytes());
             let read = read(&bad).unwrap();
-            assert!(read.is_err() || read.unwrap().request.is_err(), "{at}: {wrong} for {told}");
+            assert!(read.is_err() || read.unwrap().request.is_err(), "{at}: {wrong} for {declared}");
         }
     }
 }
@@ -213,9 +213,9 @@ fn compressed_messages_must_have_the_size_that_they_tell() {
     for compressor in Compressor::ALL {
         let good = compress(&plain, compressor);
         assert!(read(&good).unwrap().is_ok());
-        let told = i32::from_le_bytes(good[20..24].try_into().unwrap());
+        let declared = i32::from_le_bytes(good[20..24].try_into().unwrap());
         let limit = i32::try_from(MAX_MESSAGE_BYTES - HEADER_BYTES).unwrap();
-        for wrong in [told - 1, told + 1, 0, -1, i32::MAX, limit + 1] {
+        for wrong in [declared - 1, declared + 1, 0, -1, i32::MAX, limit + 1] {
             let mut bad = good.clone();
             bad[20..24].copy_from_slice(&wrong.to_le_bytes());
             let error = read(&bad).unwrap().unwrap_err();

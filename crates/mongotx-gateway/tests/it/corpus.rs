@@ -220,7 +220,7 @@ fn change_a_value(document: &mut Document, random: &mut impl Rng) {
 }
 
 #[tokio::test]
-async fn changed_messages_disturb_nobody_else() {
+async fn changed_messages_disturb_no_other_connection() {
     let (_gateway, address) = gateway(Limits::default()).await;
     let entries: Vec<Vec<u8>> = messages().into_values().collect();
     let mut random = StdRng::seed_from_u64(7);

@@ -148,9 +148,9 @@ async fn sent_to_both_at_the_same_time_it_is_made_once() {
                 reply.remove("retriedStmtIds");
                 reply.remove("retriedStmtId");
                 let [mut one, mut two] = [first.clone(), second.clone()];
-                for told in [&mut one, &mut two] {
-                    told.remove("retriedStmtIds");
-                    told.remove("retriedStmtId");
+                for answer in [&mut one, &mut two] {
+                    answer.remove("retriedStmtIds");
+                    answer.remove("retriedStmtId");
                 }
                 assert!(reply == one && reply == two, "{first} {second}");
             }

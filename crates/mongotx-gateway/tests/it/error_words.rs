@@ -139,7 +139,7 @@ async fn refused_indexes_are_shown_as_they_were_asked_for() {
 
 /// The server is gone for good.
 #[tokio::test]
-async fn a_server_that_is_gone_is_told_without_the_drivers_states() {
+async fn a_server_that_is_gone_is_reported_without_the_drivers_states() {
     let server = testkit::Server::standalone().await.unwrap();
     let uri = format!("{}&serverSelectionTimeoutMS=100", server.uri());
     let client = Client::in_front_of(uri, testkit::unique_db("words_gone"), GatewayOptions::default()).await;

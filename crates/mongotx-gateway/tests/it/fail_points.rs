@@ -51,7 +51,7 @@ fn insert(id: i32) -> Document {
 }
 
 #[tokio::test]
-async fn the_answer_of_a_retryable_write_is_lost_and_told_when_it_is_sent_again() {
+async fn the_answer_of_a_retryable_write_is_lost_and_given_when_it_is_sent_again() {
     let stage = Stage::set_up("gw_points_after").await;
     let session = Session::new();
     stage.arm("onPrimaryTransactionalWrite", doc! {"times": 2}, doc! {}).await;

@@ -46,7 +46,7 @@ async fn answers_of_the_server_come_back_as_they_are() {
 }
 
 #[tokio::test]
-async fn commands_of_nobody_are_refused_with_mongodbs_codes() {
+async fn commands_without_login_are_refused_with_mongodbs_codes() {
     let (_gateway, address) = gateway(Limits::default()).await;
     let client = driver(address, "").await;
     assert_eq!(code_of(&client, doc! {"noSuchThing": 1}).await, (59, "no such command: 'noSuchThing'".to_owned()));

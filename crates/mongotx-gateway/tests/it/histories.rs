@@ -194,7 +194,7 @@ async fn lists(levels: &[Level], model: &str) {
         last.insert(key as u64, values(&list));
     }
     let summary = recorder.judge(model, &last).unwrap_or_else(|wrong| panic!("{wrong}"));
-    assert!(summary.committed > 0, "nobody got through");
+    assert!(summary.committed > 0, "no transaction committed");
     println!("{summary:?}");
 }
 

@@ -35,15 +35,15 @@ async fn drivers_log_in_by_both_mechanisms_and_without_naming_one() {
 }
 
 #[tokio::test]
-async fn wrong_passwords_users_and_databases_are_told_the_same() {
+async fn wrong_passwords_users_and_databases_get_the_same_answer() {
     let (_gateway, address, _folder) = guarded(&[("ann@admin", "root")]).await;
     for mechanism in ["SCRAM-SHA-1", "SCRAM-SHA-256"] {
         let right = format!("ann{PASSWORD}");
         let wrong = refusal(address, "ann", "wrong", "admin", mechanism).await;
-        let nobody = refusal(address, "bob", &right, "admin", mechanism).await;
+        let unknown = refusal(address, "bob", &right, "admin", mechanism).await;
         let elsewhere = refusal(address, "ann", &right, "test", mechanism).await;
         assert!(wrong.contains("Authentication failed"), "{wrong}");
-        assert_eq!([&nobody, &elsewhere], [&wrong, &wrong]);
+        assert_eq!([&unknown, &elsewhere], [&wrong, &wrong]);
     }
 }
 
@@ -181,8 +181,8 @@ async fn other_machines_come_in_with_a_password_and_not_in_plain_text_unless_tha
         options
     };
     let start = async |options| mongotx_gateway::Gateway::start(options).await.err().unwrap().to_string();
-    let nobody = start(everywhere()).await;
-    assert!(nobody.contains("0.0.0.0") && nobody.contains("--users") && nobody.contains("loopback"), "{nobody}");
+    let refused = start(everywhere()).await;
+    assert!(refused.contains("0.0.0.0") && refused.contains("--users") && refused.contains("loopback"), "{refused}");
     let (mut options, _folder) = common::users::with_users(everywhere(), &[("ann@admin", "root")]);
     let plain = start(options.clone()).await;
     assert!(plain.contains("--tls-certificate") && plain.contains("--allow-plaintext"), "{plain}");

@@ -5,7 +5,7 @@ use bson::{Bson, Document, RawDocumentBuf, doc, rawdoc};
 use futures_util::TryStreamExt;
 use mongodb::{ClientSession, Database, error::ErrorKind};
 use mongotx_gateway::{Gateway, Limits};
-use testkit::lookalikes::{commands, telling, told};
+use testkit::lookalikes::{commands, content, telling};
 
 use crate::common::{driver, gateway, until_free};
 
@@ -24,7 +24,7 @@ async fn ask(db: &Database, session: Option<&mut ClientSession>, command: &Docum
         None => action.await,
     };
     match answer {
-        Ok(reply) => told(&reply),
+        Ok(reply) => content(&reply),
         Err(error) => match error.kind.as_ref() {
             ErrorKind::Command(refused) => doc! {"code": refused.code},
             other => panic!("{command}: {other:?}"),

@@ -118,7 +118,7 @@ async fn until_runs(server: &mongodb::Client, comment: &str, wanted: bool) {
 }
 
 #[tokio::test]
-async fn the_server_does_not_go_on_reading_for_nobody() {
+async fn the_server_does_not_go_on_reading_for_lost_connections() {
     let (_gateway, address) = gateway(Limits::default()).await;
     let server = testkit::shared_standalone().await.unwrap().client().await.unwrap();
     let db = testkit::unique_db("gw_gone");

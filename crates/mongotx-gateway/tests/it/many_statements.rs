@@ -270,11 +270,11 @@ async fn a_command_that_was_not_answered_is_not_sent_again() {
             }
         };
         let (stopped, ()) = soon(async { tokio::join!(writing, breaking) }).await;
-        let told = if is_server_killed { 89 } else { 11_601 };
-        assert_eq!(code(&stopped), told, "{stopped}");
+        let expected = if is_server_killed { 89 } else { 11_601 };
+        assert_eq!(code(&stopped), expected, "{stopped}");
         for _ in 0..2 {
             let again = client.run_command(session.again(command.clone())).await;
-            assert_eq!(code(&again), told, "{again}");
+            assert_eq!(code(&again), expected, "{again}");
         }
         assert_eq!(client.sent()["update"], sent);
     }

@@ -67,11 +67,11 @@ async fn transactions_and_commands_are_counted_by_how_they_end() {
         assert_eq!(metric(address, &format!("mongotx_gateway_{name}")).await, Some(wanted), "{name}");
     }
     let status = run_command(&gateway, "admin", doc! {"serverStatus": 1}).await;
-    let told = status.get_document("transactions").unwrap();
-    let count = |field: &str| told.get_i64(field).unwrap();
+    let transactions = status.get_document("transactions").unwrap();
+    let count = |field: &str| transactions.get_i64(field).unwrap();
     assert_eq!((count("totalStarted"), count("totalCommitted"), count("totalAborted")), (8, 1, 6));
     assert_eq!((count("currentOpen"), count("currentActive"), count("retriedCommandsCount")), (1, 0, 2));
-    assert_eq!(told.get_document("abortCause").unwrap().get_i64("conflict").unwrap(), 1);
+    assert_eq!(transactions.get_document("abortCause").unwrap().get_i64("conflict").unwrap(), 1);
     assert!(status.contains_key("uptime"));
     let without = run_command(&gateway, "admin", doc! {"serverStatus": 1, "transactions": 0}).await;
     assert!(!without.contains_key("transactions"));
@@ -106,7 +106,7 @@ async fn health_is_the_servers() {
 }
 
 #[tokio::test]
-async fn who_asks_slowly_or_nonsense_holds_nobody_up() {
+async fn who_asks_slowly_or_nonsense_delays_no_other() {
     let server = testkit::shared_standalone().await.unwrap();
     let (gateway, address) = with_metrics(&server.uri(), Limits::default()).await;
     let mut silent = Vec::new();

@@ -162,7 +162,7 @@ async fn limits_that_end_a_transaction_are_named() {
     find.insert("$db", &db);
     let begun = client.ask(find).await.unwrap();
     // In the error of the statement itself, or of the next one when the gateway has rolled it back.
-    let told = if is_ok(&begun) {
+    let refused = if is_ok(&begun) {
         tokio::time::sleep(std::time::Duration::from_millis(50)).await;
         let mut next = session.next(doc! {"find": "c"});
         next.insert("$db", &db);
@@ -170,6 +170,6 @@ async fn limits_that_end_a_transaction_are_named() {
     } else {
         begun
     };
-    let told = message(told);
-    assert!(told.contains("--transaction-lifetime"), "{told}");
+    let refused = message(refused);
+    assert!(refused.contains("--transaction-lifetime"), "{refused}");
 }

@@ -122,18 +122,18 @@ async fn commit_that_is_lost(set: &ReplicaSet) {
     gate.open.add_permits(1_000);
     until_has(old, &format!("{}_tx", gateway.db), "txs", doc! {"committed": 1_i64}).await;
     fail_over(set, next).await;
-    let told = commit.await.unwrap();
-    assert!(is_ok(&told) || has_label(&told, "TransientTransactionError"), "the new primary can tell: {told}");
+    let answer = commit.await.unwrap();
+    assert!(is_ok(&answer) || has_label(&answer, "TransientTransactionError"), "the new primary can tell: {answer}");
     // A rival, which finds it undecided or decided.
     let options = ClientOptions { tx_database: format!("{}_tx", gateway.db), sweep: false, ..ClientOptions::default() };
     let rival = mongotx::Client::connect_with(&set.uri(), options).await.unwrap();
     let client = rival.clients().await.unwrap().pop().unwrap().id;
     let outcome = rival.kill(TxId { client, seq: 1 }).await.unwrap();
-    assert_eq!(is_ok(&told), outcome == Outcome::Committed, "acknowledged, and lost: {told}, {outcome:?}");
+    assert_eq!(is_ok(&answer), outcome == Outcome::Committed, "acknowledged, and lost: {answer}, {outcome:?}");
     let coll = rival.database(&gateway.db).collection::<Document>("c");
     for id in [1, 2] {
         let kept = coll.find_one(doc! {"_id": id}).await.unwrap().unwrap();
-        assert_eq!(kept.get_i32("n").unwrap(), i32::from(is_ok(&told)), "{told}, {kept}");
+        assert_eq!(kept.get_i32("n").unwrap(), i32::from(is_ok(&answer)), "{answer}, {kept}");
     }
 }
 
@@ -152,7 +152,7 @@ async fn write_that_is_lost(set: &ReplicaSet) {
         {"q": {"_id": 6}, "u": {"$inc": {"n": 1}}, "upsert": true},
     ]};
     let commands = [session.write(increment(1)), increment(2), modify, other.write(several.clone())];
-    let told = commands.map(|command| {
+    let answers = commands.map(|command| {
         let inner = Arc::clone(&gateway);
         tokio::spawn(async move { inner.run_command(command).await })
     });
@@ -160,19 +160,19 @@ async fn write_that_is_lost(set: &ReplicaSet) {
         until_has(old, &gateway.db, "c", doc! {"_id": id, "n": 1}).await;
     }
     fail_over(set, next).await;
-    for (place, told) in told.into_iter().enumerate() {
-        let told = told.await.unwrap();
-        let missed = told.get_document("writeConcernError").unwrap_or_else(|_| panic!("{place}: {told}"));
-        assert!(is_ok(&told) && [91, 189, 11_602].contains(&missed.get_i32("code").unwrap()), "{told}");
-        assert_eq!(has_label(&told, "RetryableWriteError"), [0, 3].contains(&place), "{told}");
+    for (place, answer) in answers.into_iter().enumerate() {
+        let answer = answer.await.unwrap();
+        let missed = answer.get_document("writeConcernError").unwrap_or_else(|_| panic!("{place}: {answer}"));
+        assert!(is_ok(&answer) && [91, 189, 11_602].contains(&missed.get_i32("code").unwrap()), "{answer}");
+        assert_eq!(has_label(&answer, "RetryableWriteError"), [0, 3].contains(&place), "{answer}");
         match place {
             3 => {
-                let counts = ["n", "nModified"].map(|count| told.get_i32(count).unwrap());
+                let counts = ["n", "nModified"].map(|count| answer.get_i32(count).unwrap());
                 let upserted = doc! {"index": 2, "_id": 6};
-                assert_eq!((counts, told.get_array("upserted").unwrap()), ([3, 2], &vec![upserted.into()]), "{told}");
+                assert_eq!((counts, answer.get_array("upserted").unwrap()), ([3, 2], &vec![upserted.into()]), "{answer}");
             }
-            2 => assert_eq!(told.get_document("value").unwrap().get_i32("n").unwrap(), 1, "{told}"),
-            _ => assert_eq!(told.get_i32("nModified").unwrap(), 1, "{told}"),
+            2 => assert_eq!(answer.get_document("value").unwrap().get_i32("n").unwrap(), 1, "{answer}"),
+            _ => assert_eq!(answer.get_i32("nModified").unwrap(), 1, "{answer}"),
         }
     }
     // No answer may say that it was made.
@@ -201,11 +201,11 @@ async fn read_of_what_is_lost(set: &ReplicaSet) {
     tokio::time::sleep(Duration::from_secs(1)).await;
     fail_over(set, next).await;
     written.await.unwrap();
-    let told = read.await.unwrap();
-    match code(&told) {
-        0 => assert_eq!(documents(&told, "firstBatch"), [doc! {"_id": 1, "n": 0}], "{told}"),
+    let answer = read.await.unwrap();
+    match code(&answer) {
+        0 => assert_eq!(documents(&answer, "firstBatch"), [doc! {"_id": 1, "n": 0}], "{answer}"),
         // Drivers send it again.
-        code => assert!([89, 262].contains(&code), "{told}"),
+        code => assert!([89, 262].contains(&code), "{answer}"),
     }
 }
 
@@ -213,9 +213,9 @@ async fn more_than_the_majority(set: &ReplicaSet) {
     let gateway = in_front_of(set, None).await;
     let mut command = increment(1);
     command.insert("writeConcern", doc! {"w": 3});
-    let told = gateway.ok(command.clone()).await;
-    assert!(!told.contains_key("writeConcernError"), "{told}");
+    let answer = gateway.ok(command.clone()).await;
+    assert!(!answer.contains_key("writeConcernError"), "{answer}");
     command.insert("writeConcern", doc! {"w": 4, "wtimeout": 500});
-    let told = gateway.run_command(command).await;
-    assert_eq!(told.get_document("writeConcernError").unwrap().get_i32("code").unwrap(), 100, "{told}");
+    let answer = gateway.run_command(command).await;
+    assert_eq!(answer.get_document("writeConcernError").unwrap().get_i32("code").unwrap(), 100, "{answer}");
 }

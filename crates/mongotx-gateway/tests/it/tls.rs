@@ -79,7 +79,7 @@ async fn assert_served(address: SocketAddr, ca: &Path, more: &str) {
 }
 
 #[tokio::test]
-async fn clients_that_know_the_certificate_are_served_and_others_disturb_nobody() {
+async fn clients_that_know_the_certificate_are_served_and_others_disturb_none() {
     let (authority, stranger) = (Authority::new(), Authority::new());
     let tls = Tls { certificate: authority.signed("localhost"), key: None, client_ca: None };
     let limits = Limits { first_message: Duration::from_secs(1), ..Limits::default() };

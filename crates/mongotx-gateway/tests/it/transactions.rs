@@ -63,7 +63,7 @@ async fn a_conflict_is_transient_and_ends_the_transaction() {
 }
 
 #[tokio::test]
-async fn a_refused_write_is_told_as_such_and_ends_the_transaction() {
+async fn a_refused_write_is_reported_as_such_and_ends_the_transaction() {
     let client = Client::start("gw_refused").await;
     client.ok(insert(1)).await;
     let session = Session::new();
@@ -184,7 +184,7 @@ async fn cursors_of_a_transaction_belong_to_it_and_end_with_it() {
 }
 
 #[tokio::test]
-async fn who_only_reads_is_in_nobodys_way() {
+async fn who_only_reads_blocks_no_other() {
     let client = Client::start("gw_snapshot").await;
     client.ok(insert(1)).await;
     let session = Session::new();
@@ -230,7 +230,7 @@ async fn killing_all_sessions_from_within_one_reaches_the_others() {
 }
 
 #[tokio::test]
-async fn a_transaction_that_nobody_ends_is_rolled_back_when_its_time_is_over() {
+async fn a_transaction_that_is_left_open_is_rolled_back_when_its_time_is_over() {
     let limits = SessionLimits { transaction_lifetime: Duration::from_millis(1), ..SessionLimits::default() };
     let client = Client::with_limits(testkit::unique_db("gw_lifetime"), limits).await;
     client.ok(doc! {"insert": "c", "documents": [{"_id": 1}]}).await;

@@ -44,16 +44,16 @@ async fn one_waits(mut one: Raw, mut two: Raw) -> (Raw, Document) {
     for raw in [&mut one, &mut two] {
         raw.send(&message(&build_info(), 0)).await;
     }
-    let (first, told) = tokio::select! {
-        told = one.answer() => (true, told),
-        told = two.answer() => (false, told),
+    let (first, answer) = tokio::select! {
+        answer = one.answer() => (true, answer),
+        answer = two.answer() => (false, answer),
     };
-    (if first { two } else { one }, told.unwrap())
+    (if first { two } else { one }, answer.unwrap())
 }
 
-fn assert_refused(told: &Document) {
-    assert_eq!(told.get_i32("code").unwrap(), 89, "{told}");
-    assert!(told.get_str("errmsg").unwrap().contains("all 1 connections"), "{told}");
+fn assert_refused(answer: &Document) {
+    assert_eq!(answer.get_i32("code").unwrap(), 89, "{answer}");
+    assert!(answer.get_str("errmsg").unwrap().contains("all 1 connections"), "{answer}");
 }
 
 #[tokio::test]
@@ -65,8 +65,8 @@ async fn connections_to_the_server_are_limited_and_come_back_when_clients_leave(
     let mut other = Raw::connect(address).await;
     assert!(other.ask(build_info()).await.unwrap().contains_key("version"));
     server.pause().unwrap();
-    let (waiting, told) = one_waits(Raw::connect(address).await, Raw::connect(address).await).await;
-    assert_refused(&told);
+    let (waiting, answer) = one_waits(Raw::connect(address).await, Raw::connect(address).await).await;
+    assert_refused(&answer);
     // The gateway itself is there.
     assert_eq!(other.ask(doc! {"ping": 1, "$db": "admin"}).await.unwrap().get_f64("ok").unwrap(), 1.0);
     // A client that goes frees the connection, though the server has not answered: another one
@@ -78,8 +78,8 @@ async fn connections_to_the_server_are_limited_and_come_back_when_clients_leave(
         }
     })
     .await;
-    let (mut waiting, told) = one_waits(Raw::connect(address).await, Raw::connect(address).await).await;
-    assert_refused(&told);
+    let (mut waiting, answer) = one_waits(Raw::connect(address).await, Raw::connect(address).await).await;
+    assert_refused(&answer);
     server.resume().unwrap();
     let answer = waiting.answer().await.unwrap();
     assert!(answer.contains_key("version"), "{answer}");

@@ -143,7 +143,7 @@ async fn the_page_needs_nothing_from_elsewhere_and_no_other_page_may_use_it() {
 }
 
 #[tokio::test]
-async fn what_is_in_flight_is_told_and_rolled_back_by_a_button() {
+async fn what_is_in_flight_is_shown_and_rolled_back_by_a_button() {
     let (gateway, page) = start().await;
     let client = driver(gateway.address().unwrap(), "appName=%3Cshop%3E&").await;
     let collection = client.database(&testkit::unique_db("gw_web")).collection::<Document>("c");
@@ -230,7 +230,7 @@ async fn a_command_that_runs_is_ended_by_a_button() {
 }
 
 #[tokio::test]
-async fn what_a_dead_client_has_left_is_told_and_repaired_by_a_button() {
+async fn what_a_dead_client_has_left_is_shown_and_repaired_by_a_button() {
     let server = testkit::shared_standalone().await.unwrap();
     let made = with_page(options(&server.uri(), Limits::default()));
     let records = made.client.tx_database.clone();
@@ -248,7 +248,7 @@ async fn what_a_dead_client_has_left_is_told_and_repaired_by_a_button() {
         "about": {"application": "the dead", "host": "h", "process": 5_i64},
     };
     stored.database(&records).collection::<Document>("txs").insert_one(record).await.unwrap();
-    let told = async {
+    let shown = async {
         loop {
             let state = page.state().await;
             if let Some(found) = state["clients"]["list"].as_array().unwrap().iter().find(|one| one["dead"] == true) {
@@ -256,10 +256,10 @@ async fn what_a_dead_client_has_left_is_told_and_repaired_by_a_button() {
             }
         }
     };
-    let told = soon(told).await;
-    assert_eq!((&told["id"], &told["application"]), (&json!(dead.to_string()), &json!("the dead")));
+    let shown = soon(shown).await;
+    assert_eq!((&shown["id"], &shown["application"]), (&json!(dead.to_string()), &json!("the dead")));
     let token = page.with_token().await;
-    let (status, held) = token.act("/holds", json!({"client": told["id"]})).await;
+    let (status, held) = token.act("/holds", json!({"client": shown["id"]})).await;
     let [transaction] = &held["transactions"].as_array().unwrap()[..] else { panic!("{status}: {held}") };
     assert_eq!((&transaction["written"], &transaction["id"]), (&json!(1), &json!(format!("{dead}.1"))));
     let (status, done) = token.act("/repair", json!({})).await;
@@ -328,7 +328,7 @@ async fn other_machines_see_it_only_encrypted_and_with_a_password() {
 }
 
 #[tokio::test]
-async fn who_asks_slowly_holds_nobody_up() {
+async fn who_asks_slowly_delays_no_other() {
     let (gateway, page) = start().await;
     let mut silent = Vec::new();
     for _ in 0..64 {

@@ -88,8 +88,8 @@ async fn who_waits_for_whom_is_shown_with_their_applications_and_queries() {
     }
     // The command, with a filter, says the same.
     let asked = doc! {"currentOp": 1, "appName": "first", "type": "idleSession"};
-    let told = admin.run_command(asked).await.unwrap();
-    assert_eq!(told.get_array("inprog").unwrap().len(), 1, "{told}");
+    let listed = admin.run_command(asked).await.unwrap();
+    assert_eq!(listed.get_array("inprog").unwrap().len(), 1, "{listed}");
     // Idle connections are shown on request.
     let idle = admin.aggregate([doc! {"$currentOp": {"idleConnections": true}}]).await.unwrap();
     let idle: Vec<Document> = futures_util::TryStreamExt::try_collect(idle).await.unwrap();
@@ -98,8 +98,9 @@ async fn who_waits_for_whom_is_shown_with_their_applications_and_queries() {
     // The store has it, for tools that see only the store, until it is over.
     let stored = mongodb::Client::with_uri_str(server.uri()).await.unwrap();
     let records = stored.database(&records).collection::<Document>("activity");
-    let told = doc! {"transactions": {"$elemMatch": {"id": held, "application": "first", "namespace": &namespace}}};
-    soon(async { while records.count_documents(told.clone()).await.unwrap() == 0 {} }).await;
+    let described =
+        doc! {"transactions": {"$elemMatch": {"id": held, "application": "first", "namespace": &namespace}}};
+    soon(async { while records.count_documents(described.clone()).await.unwrap() == 0 {} }).await;
     assert_eq!(records.count_documents(doc! {"transactions.shape": {"$regex": "a secret"}}).await.unwrap(), 0);
 
     holds.abort_transaction().await.unwrap();

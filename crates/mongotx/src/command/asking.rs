@@ -200,9 +200,9 @@ impl Found {
     pub(super) async fn next(&mut self) -> Result<Option<(usize, Option<RawDocumentBuf>)>> {
         match self {
             Self::Piped(answer) => {
-                let Some(told) = answer.next().await? else { return Ok(None) };
-                let part = told.get_i32(PART)?;
-                let document = told.get_document(DOCUMENT).ok().map(ToOwned::to_owned);
+                let Some(row) = answer.next().await? else { return Ok(None) };
+                let part = row.get_i32(PART)?;
+                let document = row.get_document(DOCUMENT).ok().map(ToOwned::to_owned);
                 Ok(Some((usize::try_from(part).unwrap_or(usize::MAX), document)))
             }
             Self::Apart(answers) => {

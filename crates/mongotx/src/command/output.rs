@@ -56,7 +56,7 @@ async fn out(
     core.catalog.check_written(target, false)?;
     if core.catalog.look_up(target).await?.watch.is_some() {
         let message = format!(
-            "$out cannot replace {target}: its changes are told in change streams, which $out could not do; use $merge"
+            "$out cannot replace {target}: its changes leave events for change streams, which $out could not write; use $merge"
         );
         return Err(Error::unsupported(message));
     }

@@ -8,7 +8,7 @@ use sd2v::names::{UNSAFE, WRITER};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Picks<'a> {
     /// The whole document is shown.
-    Nobody,
+    Whole,
     /// The library, from the whole document: flags of top-level fields.
     Library(&'a Document),
     /// The server, from the version in question: flags that include fields, of whatever depth.
@@ -19,7 +19,7 @@ impl<'a> Picks<'a> {
     /// `None`: the projection says more than which fields are shown.
     pub(crate) fn of(projection: Option<&'a Document>) -> Option<Self> {
         match projection.filter(|projection| !projection.is_empty()) {
-            None => Some(Self::Nobody),
+            None => Some(Self::Whole),
             Some(plain) if is_plain_projection(plain) => Some(Self::Library(plain)),
             Some(fields) if is_inclusion(fields) => Some(Self::Server(fields)),
             Some(_) => None,
@@ -39,7 +39,7 @@ impl<'a> Picks<'a> {
     /// The fields that are shown of a document as it was answered.
     pub(crate) fn picked(&self, mut document: Document) -> Document {
         match self {
-            Self::Nobody => document,
+            Self::Whole => document,
             Self::Library(projection) => picked(document, projection),
             Self::Server(projection) => {
                 if !shows_id(projection) {

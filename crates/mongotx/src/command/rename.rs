@@ -96,7 +96,7 @@ impl Rename {
             let indexes = freeze(ObjectId::new());
             self.core.server.at(Step::BeforeFreeze).await;
             match self.freeze_all(&lockable, &indexes).await {
-                Ok(Frozen::Yes) => return self.rename_told(&indexes).await,
+                Ok(Frozen::Yes) => return self.rename_with_events(&indexes).await,
                 Ok(Frozen::Locked) => self.thaw(&lockable, &indexes).await,
                 Err(error) => {
                     self.thaw(&lockable, &indexes).await;
@@ -168,7 +168,7 @@ impl Rename {
     }
 
     /// Steps 3 and 4, with the events that watched collections leave.
-    async fn rename_told(&self, indexes: &[Document; 2]) -> Result<()> {
+    async fn rename_with_events(&self, indexes: &[Document; 2]) -> Result<()> {
         let named = |ns: &Namespace| doc! {"db": &ns.db, "coll": &ns.coll};
         let mut events = Vec::new();
         if self.drops_target && self.is_there(&self.to).await? {

@@ -91,7 +91,7 @@ struct Asked {
 
 impl Asked {
     /// Returns true if the documents of the answer show by their locks who holds them.
-    fn is_told_by_locks(&self) -> bool {
+    fn shows_locks(&self) -> bool {
         self.pending.is_none() && self.matter.is_none()
     }
 }
@@ -176,7 +176,7 @@ impl<'c> Together<'c> {
         let (parts, asked): (Vec<Part<'a>>, Vec<Asked>) = asked.into_iter().unzip();
         // One alone has a shorter way, behind which no look is sent, and which would ask what has
         // become of the transaction itself.
-        let meets_own = |part: &Part<'_>, asked: &Asked| !asked.is_told_by_locks() && tx.has_written(part.ns());
+        let meets_own = |part: &Part<'_>, asked: &Asked| !asked.shows_locks() && tx.has_written(part.ns());
         if parts.len() < 2 && !looks && !parts.iter().zip(&asked).any(|(part, asked)| meets_own(part, asked)) {
             return Left { parts, look: None };
         }
@@ -282,11 +282,8 @@ impl<'c> Together<'c> {
         leading: Option<&mut Leading<'_>>,
     ) -> Result<(Vec<Answer>, Option<Arc<ChangeLook>>)> {
         let shared = self.share_pending(tx, parts, &mut asked).await?;
-        let empty = |asked: &Asked| Answer {
-            has_locks: asked.is_told_by_locks(),
-            is_by_key: asked.is_by_key,
-            ..Answer::default()
-        };
+        let empty =
+            |asked: &Asked| Answer { has_locks: asked.shows_locks(), is_by_key: asked.is_by_key, ..Answer::default() };
         let mut answers: Vec<Answer> = asked.iter().map(empty).collect();
         let by_now = self.core.finisher.by_now();
         self.core.server.counters.add(&self.core.server.counters.validation_questions, 1);
@@ -400,7 +397,7 @@ impl Answer {
         }
         let matches = self.is_by_key || part.query().is_none_or(|query| is_only_id(&query.filter));
         match lock_state(&locks)?.writer.filter(|_| matches) {
-            Some(writer) if Some(writer) == tx.id() => self.take(part, stored, as_nobody_holds_it(&locks)?),
+            Some(writer) if Some(writer) == tx.id() => self.take(part, stored, undecided_version(&locks)?),
             Some(writer) => {
                 self.held.push((writer, stored.to_owned()));
                 Ok(())
@@ -471,6 +468,6 @@ impl Answer {
 }
 
 /// The version that others see of a document whose holder is not decided.
-fn as_nobody_holds_it(locks: &Document) -> Result<Option<Version>> {
+fn undecided_version(locks: &Document) -> Result<Option<Version>> {
     Ok(visible_version(&lock_state(locks)?, None, |_| TxStatus::Active))
 }

@@ -253,7 +253,7 @@ fn ending(tx: &Transaction, error: Error) -> Error {
     if error.ends_transaction() {
         return error;
     }
-    let message = format!("a document was changed, and whether it was the right one could not be told: {error}");
+    let message = format!("a document was changed, and whether it was the right one is not known: {error}");
     Error::new(ErrorKind::Conflict, message).for_transaction(tx.id())
 }
 

@@ -490,8 +490,8 @@ fn interrupted(error: Error) -> Error {
 /// The server's error about a stored document that is too large, where a transaction holds it: the
 /// application's document is smaller.
 fn too_large_with_both(error: Error) -> Error {
-    let told = error.message().strip_prefix("BSONObj size: ").filter(|_| error.code() == Some(TOO_LARGE));
-    let Some((size, rest)) = told.and_then(|told| told.split_once(' ')) else { return error };
+    let size = error.message().strip_prefix("BSONObj size: ").filter(|_| error.code() == Some(TOO_LARGE));
+    let Some((size, rest)) = size.and_then(|size| size.split_once(' ')) else { return error };
     let Some((_, first)) = rest.split_once("First element: ") else { return error };
     let message = format!(
         "the document whose first field is {first} would take {size} bytes while a transaction holds it, and the server stores at most \
@@ -535,8 +535,8 @@ mod tests {
             assert!(error.unreplicated_answer().is_none(), "a prepared write is undone, whatever it was");
             let error = error.or_indeterminate();
             assert_eq!(error.kind(), ErrorKind::Indeterminate);
-            let told = error.unreplicated_answer().unwrap();
-            assert_eq!((&told.concern_error, &told.answer), (&stepping_down(), &answer));
+            let unreplicated = error.unreplicated_answer().unwrap();
+            assert_eq!((&unreplicated.concern_error, &unreplicated.answer), (&stepping_down(), &answer));
         }
     }
 

@@ -527,7 +527,7 @@ async fn who_has_waited_for_a_first_one_in_vain_takes_the_next_ones_by_one_comma
 /// The transaction has lost what it had written, and others have written since: none of that is
 /// taken for its own.
 #[tokio::test]
-async fn a_killed_transaction_is_told_so_by_a_statement_by_key() {
+async fn a_killed_transaction_is_reported_by_a_statement_by_key() {
     let (client, other) = (connect(options()).await, connect(options()).await);
     let coll = keyed(&client, 4).await;
     let theirs = through(&other, &coll);

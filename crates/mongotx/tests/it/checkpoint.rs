@@ -143,12 +143,12 @@ async fn copies_have_the_events_of_what_is_in_them() {
         let of_b = |event: &Document| {
             event.get_document("ns").is_ok_and(|ns| ns.get_str("coll").is_ok_and(|coll| coll == "b"))
         };
-        let told = events.iter().filter(|event| of_b(event)).count() as i64;
+        let events_of_b = events.iter().filter(|event| of_b(event)).count() as i64;
         let (sum_of_all, is_locked) = copy(&world).await;
         let moved: i64 =
             world.stored(&world.db, "b").await.iter().map(|b| i64::from(b.get_i32("n").unwrap())).sum::<i64>()
                 - ALL / 2;
-        assert_eq!((sum_of_all, is_locked, told), (ALL, false, moved));
+        assert_eq!((sum_of_all, is_locked, events_of_b), (ALL, false, moved));
         assert!(events.iter().all(is_clean), "an event has a lock");
         let ended = checkpoint.end().await.unwrap();
         assert_eq!((ended.broken, ended.late), (None, 0));
@@ -194,7 +194,7 @@ async fn what_the_dead_have_left_is_finished_or_undone() {
 }
 
 #[tokio::test]
-async fn open_transactions_are_rolled_back_and_told_so() {
+async fn open_transactions_are_rolled_back_and_learn_it() {
     let world = world("checkpoint_open").await;
     let (client, tool) = (world.client(LEASE_MS).await, world.client(LEASE_MS).await);
     let a = world.collection(&client, "a");
@@ -248,7 +248,7 @@ async fn one_checkpoint_at_a_time_and_a_dropped_one_ends() {
 
 /// A commit that waits for longer than it may names in its error what holds it.
 #[tokio::test]
-async fn nobody_waits_for_ever() {
+async fn every_wait_ends() {
     let world = world("checkpoint_waits").await;
     let tool = world.client(LEASE_MS).await;
     let options = mongotx::ClientOptions { commit_timeout: Duration::from_millis(400), ..world.options(LEASE_MS) };
@@ -265,7 +265,7 @@ async fn nobody_waits_for_ever() {
 
 /// As if its holder had stood still for longer than it lives: others go on, and the holder says so.
 #[tokio::test]
-async fn a_hold_that_has_lapsed_is_told() {
+async fn a_hold_that_has_lapsed_is_reported() {
     let world = world("checkpoint_lapses").await;
     let (tool, client) = (world.client(LEASE_MS).await, world.client(LEASE_MS).await);
     let checkpoint = tool.checkpoint().await.unwrap();
@@ -279,7 +279,7 @@ async fn a_hold_that_has_lapsed_is_told() {
 
 /// A clock that was set back, or a hold that was written back: the decisions themselves show it.
 #[tokio::test]
-async fn what_was_decided_meanwhile_is_told_though_the_hold_stands() {
+async fn what_was_decided_meanwhile_is_reported_though_the_hold_stands() {
     let world = world("checkpoint_jumps").await;
     let (tool, client) = (world.client(LEASE_MS).await, world.client(LEASE_MS).await);
     let checkpoint = tool.checkpoint().await.unwrap();

@@ -184,7 +184,7 @@ async fn a_transaction_that_stands_is_answered() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_killed_transaction_is_told_so_by_its_next_statement() {
+async fn a_killed_transaction_is_reported_by_its_next_statement() {
     let client = quiet::connect(quiet::options()).await;
     let coll = quiet::collection(&client, 0).await;
     let open = open_all(&client, &coll).await;
@@ -197,7 +197,7 @@ async fn a_killed_transaction_is_told_so_by_its_next_statement() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_fenced_transaction_is_told_so_by_its_next_statement() {
+async fn a_fenced_transaction_is_reported_by_its_next_statement() {
     let gate = Gate::before(&[Step::BeforeStamp]);
     let options =
         ClientOptions { hook: Some(gate.clone()), lease: LEASE, sweep: false, ..crate::quiet::at_read_committed() };
@@ -214,7 +214,7 @@ async fn a_fenced_transaction_is_told_so_by_its_next_statement() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_transaction_whose_server_was_replaced_is_told_so_by_its_next_statement() {
+async fn a_transaction_whose_server_was_replaced_is_reported_by_its_next_statement() {
     let server = Server::standalone().await.unwrap();
     let client = Client::connect_with(&server.uri(), quiet::options()).await.unwrap();
     let coll = quiet::collection(&client, 0).await;

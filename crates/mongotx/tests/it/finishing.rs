@@ -155,7 +155,7 @@ async fn read_by_id_fetches_again_what_was_committed_meanwhile() {
 /// A document that was committed before it was fetched, and is finished before the status of its
 /// writer is read, is known to have been committed.
 #[tokio::test]
-async fn read_by_id_asks_nobody_about_what_is_finished_meanwhile() {
+async fn read_by_id_asks_no_record_about_what_is_finished_meanwhile() {
     let gate = Gate::before(&[Step::BeforeStatus]);
     let lazy = Lazy::with(ClientOptions { hook: Some(gate.clone()), ..longest() }).await;
     lazy.commit(&[1]).await;
@@ -205,7 +205,7 @@ async fn a_client_that_asks_for_its_own_record_does_not_become_quick() {
     lazy.commit(&[2]).await;
     // As long as it takes a client that is quick, and much longer.
     tokio::time::sleep(Duration::from_millis(500)).await;
-    assert_eq!(lazy.locked().await, 1, "nobody else has asked");
+    assert_eq!(lazy.locked().await, 1, "no other client has asked");
     lazy.flush().await;
 }
 

@@ -194,12 +194,12 @@ async fn what_they_were_to_become_is_kept() {
         let orphans: Vec<Document> =
             kept.find(of_writer).sort(doc! {"id": 1}).await.unwrap().try_collect().await.unwrap();
         let becomes = |n: i32| doc! {"_id": n, "n": 99};
-        let told: Vec<(i32, &str, Option<&Document>)> = orphans
+        let listed: Vec<(i32, &str, Option<&Document>)> = orphans
             .iter()
             .map(|one| (one.get_i32("id").unwrap(), one.get_str("write").unwrap(), one.get_document("becomes").ok()))
             .collect();
         assert_eq!(
-            told,
+            listed,
             [(1, "update", Some(&becomes(1))), (2, "delete", None), (3, "insert", Some(&becomes(3)))],
             "{id}"
         );

@@ -40,18 +40,18 @@ impl Scene {
     }
 
     /// The other client gets this answer in the end, and never one that contradicts it.
-    async fn is_told(&self, id: TxId, expected: Outcome) {
-        let told = until("a decided outcome", async || {
+    async fn learns(&self, id: TxId, expected: Outcome) {
+        let outcome = until("a decided outcome", async || {
             Some(self.other.outcome(id).await.unwrap()).filter(|outcome| *outcome != Outcome::Active)
         })
         .await;
-        assert_eq!(told, expected);
+        assert_eq!(outcome, expected);
         assert_eq!(self.other.outcome(id).await.unwrap(), expected, "asked again");
     }
 }
 
 #[tokio::test]
-async fn committed_is_told_at_once_and_after_shutdown() {
+async fn committed_is_reported_at_once_and_after_shutdown() {
     let scene = Scene::set_up().await;
     let (mut session, id) = scene.open().await;
     assert_eq!(scene.other.outcome(id).await.unwrap(), Outcome::Active);
@@ -65,13 +65,13 @@ async fn committed_is_told_at_once_and_after_shutdown() {
 }
 
 #[tokio::test]
-async fn rolled_back_is_told_and_stays_after_shutdown() {
+async fn rolled_back_is_reported_and_stays_after_shutdown() {
     let scene = Scene::set_up().await;
     let (mut session, id) = scene.open().await;
     session.rollback().await.unwrap();
-    scene.is_told(id, Outcome::RolledBack).await;
+    scene.learns(id, Outcome::RolledBack).await;
     scene.client.shutdown().await.unwrap();
-    scene.is_told(id, Outcome::RolledBack).await;
+    scene.learns(id, Outcome::RolledBack).await;
     assert_eq!(scene.client.outcome(id).await.unwrap(), Outcome::RolledBack);
 }
 
@@ -86,20 +86,20 @@ async fn read_only_repeatable_transaction_is_committed() {
     let id = session.id().unwrap();
     session.commit().await.unwrap();
     scene.client.shutdown().await.unwrap();
-    scene.is_told(id, Outcome::Committed).await;
+    scene.learns(id, Outcome::Committed).await;
 }
 
 #[tokio::test]
-async fn dead_client_decided_or_not_is_told_after_its_lease() {
+async fn dead_client_decided_or_not_is_reported_after_its_lease() {
     let scene = Scene::set_up().await;
     let committed = ghost::unfinished(&scene.world).await;
     let undecided = ghost::undecided(&scene.world).await;
     assert_eq!(scene.other.outcome(committed).await.unwrap(), Outcome::Committed);
-    scene.is_told(undecided, Outcome::RolledBack).await;
-    scene.is_told(committed, Outcome::Committed).await;
+    scene.learns(undecided, Outcome::RolledBack).await;
+    scene.learns(committed, Outcome::Committed).await;
     until("a sweep", async || (scene.other.sweep().await.unwrap().fenced == 0).then_some(())).await;
-    scene.is_told(undecided, Outcome::RolledBack).await;
-    scene.is_told(committed, Outcome::Committed).await;
+    scene.learns(undecided, Outcome::RolledBack).await;
+    scene.learns(committed, Outcome::Committed).await;
     assert_eq!(scene.a.count_documents(doc! {"n": {"$gte": 50}}).await.unwrap(), 0);
 }
 
@@ -110,14 +110,14 @@ async fn killed_transaction_cannot_commit_and_a_committed_one_cannot_be_killed()
     assert_eq!(scene.other.kill(id).await.unwrap(), Outcome::RolledBack);
     let error = session.commit().await.unwrap_err();
     assert_eq!((error.kind(), error.transaction()), (ErrorKind::Expired, Some(id)));
-    scene.is_told(id, Outcome::RolledBack).await;
+    scene.learns(id, Outcome::RolledBack).await;
     let (mut session, next) = scene.open().await;
     session.commit().await.unwrap();
     assert_eq!(scene.other.kill(next).await.unwrap(), Outcome::Committed);
     assert_eq!(scene.a.find_one(doc! {"_id": 1}).await.unwrap(), Some(doc! {"_id": 1, "n": 1}));
     scene.client.shutdown().await.unwrap();
-    scene.is_told(id, Outcome::RolledBack).await;
-    scene.is_told(next, Outcome::Committed).await;
+    scene.learns(id, Outcome::RolledBack).await;
+    scene.learns(next, Outcome::Committed).await;
 }
 
 #[tokio::test]
@@ -137,7 +137,7 @@ async fn unknown_and_malformed_ids_are_called_so() {
 /// The answer of a commit is lost: the server stands still from the moment at which the commit is
 /// sent.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn commit_without_an_answer_is_indeterminate_in_time_and_told_later() {
+async fn commit_without_an_answer_is_indeterminate_in_time_and_known_later() {
     let server = testkit::Server::standalone().await.unwrap();
     let world = World::new(&server.uri(), "outcome");
     Scenario::Single.set_up(&world).await;
@@ -160,13 +160,13 @@ async fn commit_without_an_answer_is_indeterminate_in_time_and_told_later() {
     let error = answer.unwrap_or_else(|_| panic!("no answer after {:?}", begun.elapsed())).unwrap().unwrap_err();
     assert_eq!(error.transaction(), Some(id));
     let other = world.client(1_000).await;
-    let told = until("an outcome", async || {
+    let outcome = until("an outcome", async || {
         Some(other.outcome(id).await.unwrap()).filter(|outcome| *outcome != Outcome::Active)
     })
     .await;
     assert_eq!(error.kind(), ErrorKind::Indeterminate, "{error}");
     assert!(error.contains_label("UnknownTransactionCommitResult"));
-    let expected = i32::from(told == Outcome::Committed);
+    let expected = i32::from(outcome == Outcome::Committed);
     let read = world.collection(&other, "a").find_one(doc! {"_id": 1}).await.unwrap().unwrap();
-    assert_eq!(read.get_i32("n").unwrap(), expected, "{told:?}");
+    assert_eq!(read.get_i32("n").unwrap(), expected, "{outcome:?}");
 }

@@ -64,7 +64,7 @@ async fn text_that_equals_another_under_the_collation_finds_it() {
 }
 
 #[tokio::test]
-async fn a_document_that_nobody_holds_is_one_command() {
+async fn a_document_without_lock_is_one_command() {
     let (client, coll) = stage().await;
     coll.insert_one(&doc! {"_id": 1}).await.unwrap();
     coll.find_one(doc! {"_id": 1}).await.unwrap();

@@ -162,7 +162,7 @@ async fn write(scene: &mut Scene, nth: usize) -> mongotx::Result<()> {
 }
 
 #[tokio::test]
-async fn a_writer_that_has_lost_its_read_lock_is_told_so() {
+async fn a_writer_that_has_lost_its_read_lock_learns_it() {
     for nth in 0..8 {
         for removed in [false, true] {
             let mut scene = Scene::free().await;

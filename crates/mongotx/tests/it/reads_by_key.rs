@@ -87,7 +87,7 @@ fn one(id: i32, k: i32, n: i32) -> Option<Document> {
 }
 
 #[tokio::test]
-async fn document_that_nobody_holds_is_one_find() {
+async fn document_without_lock_is_one_find() {
     let place = place(3).await;
     let sent = commands_of(&place.other, async {
         assert_eq!(read(&through(&place.other, &place.coll), None, 2).await, one(20, 2, 1));

@@ -109,7 +109,7 @@ async fn a_document_that_a_sibling_has_only_inserted_is_not_there() {
 }
 
 #[tokio::test]
-async fn a_document_that_does_not_exist_is_nobodys() {
+async fn a_document_that_does_not_exist_has_no_holder() {
     let Siblings { coll, mut first, mut second, .. } = two(Duration::ZERO).await;
     for session in [&mut first, &mut second] {
         assert_eq!(coll.update_one(doc! {"_id": 99}, set(1)).session(session).await.unwrap().matched_count, 0);
@@ -121,7 +121,7 @@ async fn a_document_that_does_not_exist_is_nobodys() {
 /// An update whose future is dropped while it waits, or a session that is dropped, leaves the way
 /// free.
 #[tokio::test]
-async fn who_gives_up_is_in_nobodys_way() {
+async fn who_gives_up_blocks_no_other() {
     let Siblings { client, coll, mut first, mut second } = two(LONG).await;
     let waiting = coll.update_one(doc! {"_id": 1}, set(11)).session(&mut second).into_future();
     assert!(tokio::time::timeout(Duration::from_millis(20), waiting).await.is_err());

@@ -88,7 +88,7 @@ async fn read_is_never_older_than_it_may_be() {
     let mut session = writer.session();
     session.begin().unwrap();
     written.update_one(doc! {"_id": 0}, doc! {"$set": {"n": 1}}).session(&mut session).await.unwrap();
-    assert_eq!((n(Duration::ZERO).await, n(HOUR).await), (0, 0), "nobody reads what is not committed");
+    assert_eq!((n(Duration::ZERO).await, n(HOUR).await), (0, 0), "no client reads what is not committed");
     session.commit().await.unwrap();
     assert_eq!(n(HOUR).await, 0, "it may be an hour old, so nothing is asked");
     assert_eq!(n(Duration::ZERO).await, 1, "it was committed before the read began");

@@ -132,9 +132,9 @@ async fn an_insert_of_an_id_that_is_held_is_left_and_a_duplicate_is_refused() {
     let before = stored(&coll).await;
     let models: Vec<WriteModel> = [1, 2, 4, 6, 8, 20].into_iter().map(insert).collect();
     let first = coll.write_first(&models, false).await.unwrap();
-    let told: Vec<(usize, Option<i32>)> =
+    let ended: Vec<(usize, Option<i32>)> =
         first.not_done.iter().map(|(place, error)| (*place, error.as_ref().and_then(mongotx::Error::code))).collect();
-    assert_eq!(told, [(0, Some(11_000)), (1, None), (2, None), (3, None), (4, None)]);
+    assert_eq!(ended, [(0, Some(11_000)), (1, None), (2, None), (3, None), (4, None)]);
     assert_eq!((first.taken, first.result.inserted_count, first.result.inserted_ids), (6, 1, vec![(5, 20.into())]));
     let mut after = stored(&coll).await;
     assert_eq!(after.remove(&20), Some(doc! {"_id": 20, "n": 2}));

@@ -104,10 +104,11 @@ impl Proven {
     /// # Errors
     /// [`Refused::Malformed`], [`Refused::Proof`].
     pub fn check(self, payload: &[u8]) -> Result<(), Refused> {
-        let told = std::str::from_utf8(payload).ok().and_then(|text| text.strip_prefix("v="));
-        let told = told.and_then(|text| text.split(',').next()).and_then(|told| BASE64_STANDARD.decode(told).ok());
-        let told = told.ok_or(Refused::Malformed("there is no signature"))?;
-        if bool::from(told.ct_eq(&self.signature)) { Ok(()) } else { Err(Refused::Proof) }
+        let received = std::str::from_utf8(payload).ok().and_then(|text| text.strip_prefix("v="));
+        let received =
+            received.and_then(|text| text.split(',').next()).and_then(|received| BASE64_STANDARD.decode(received).ok());
+        let received = received.ok_or(Refused::Malformed("there is no signature"))?;
+        if bool::from(received.ct_eq(&self.signature)) { Ok(()) } else { Err(Refused::Proof) }
     }
 }
 

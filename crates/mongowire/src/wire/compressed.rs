@@ -59,13 +59,13 @@ impl Compressor {
 pub(super) fn decode(outer: &Header, payload: &[u8]) -> Result<(Compressor, Header, Vec<u8>), WireError> {
     let mut cursor = Cursor::new(payload);
     let op_code = OpCode::of(cursor.i32()?)?;
-    let told = cursor.i32()?;
+    let declared = cursor.i32()?;
     let compressor = Compressor::of(cursor.u8()?)?;
     if op_code == OpCode::Compressed {
         return Err(WireError::OpCode(op_code.number()));
     }
-    let size = usize::try_from(told).ok().filter(|size| *size <= MAX_MESSAGE_BYTES - HEADER_BYTES);
-    let size = size.ok_or(WireError::Length(i64::from(told)))?;
+    let size = usize::try_from(declared).ok().filter(|size| *size <= MAX_MESSAGE_BYTES - HEADER_BYTES);
+    let size = size.ok_or(WireError::Length(i64::from(declared)))?;
     let inner = decompress(compressor, cursor.rest(), size).filter(|inner| inner.len() == size);
     let inner = inner.ok_or(WireError::Decompress(compressor.name()))?;
     Ok((compressor, Header { length_bytes: HEADER_BYTES + size, op_code, ..*outer }, inner))
@@ -73,10 +73,10 @@ pub(super) fn decode(outer: &Header, payload: &[u8]) -> Result<(Compressor, Head
 
 /// Size in bytes that a compressed message states for its decompressed payload; 0 if it states
 /// none.
-pub(super) fn told_bytes(payload: &[u8]) -> usize {
+pub(super) fn declared_bytes(payload: &[u8]) -> usize {
     let mut cursor = Cursor::new(payload);
-    let told = cursor.i32().and_then(|_| cursor.i32());
-    told.ok().and_then(|told| usize::try_from(told).ok()).unwrap_or(0)
+    let declared = cursor.i32().and_then(|_| cursor.i32());
+    declared.ok().and_then(|declared| usize::try_from(declared).ok()).unwrap_or(0)
 }
 
 /// At most `size` bytes, or one more when there would be more; none when the bytes are no
@@ -85,7 +85,7 @@ fn decompress(compressor: Compressor, bytes: &[u8], size: usize) -> Option<Vec<u
     match compressor {
         Compressor::Noop => Some(bytes.to_vec()),
         Compressor::Snappy => match snap::raw::decompress_len(bytes) {
-            Ok(told) if told == size => snap::raw::Decoder::new().decompress_vec(bytes).ok(),
+            Ok(declared) if declared == size => snap::raw::Decoder::new().decompress_vec(bytes).ok(),
             _ => None,
         },
         Compressor::Zlib => {

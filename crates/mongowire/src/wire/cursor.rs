@@ -58,8 +58,8 @@ impl<'a> Cursor<'a> {
     /// A part that begins with its own length, which is `least` or more and counts itself. The
     /// length is in the answer.
     pub(super) fn sized(&mut self, least: usize) -> Result<&'a [u8], WireError> {
-        let told = Self::new(self.rest).i32()?;
-        match usize::try_from(told) {
+        let declared = Self::new(self.rest).i32()?;
+        match usize::try_from(declared) {
             Ok(length) if length >= least => self.bytes(length),
             _ => Err(WireError::Malformed("a part is shorter than it can be")),
         }

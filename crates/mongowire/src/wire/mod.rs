@@ -86,10 +86,10 @@ pub enum WireError {
     #[error("unknown flags {0:#x}")]
     Flags(u32),
     /// The checksum of the message is not that of its bytes: it was changed on its way.
-    #[error("the checksum is {found:#010x} where the message says {told:#010x}")]
+    #[error("the checksum is {found:#010x} where the message says {expected:#010x}")]
     Checksum {
         /// Checksum that the message states.
-        told: u32,
+        expected: u32,
         /// Checksum of the bytes received.
         found: u32,
     },
@@ -153,7 +153,7 @@ pub fn decode(header: &Header, payload: &[u8]) -> Result<Incoming, WireError> {
 /// measure of the work that decoding makes.
 pub fn plain_bytes(header: &Header, payload: &[u8]) -> usize {
     match header.op_code {
-        OpCode::Compressed => compressed::told_bytes(payload).max(payload.len()),
+        OpCode::Compressed => compressed::declared_bytes(payload).max(payload.len()),
         _ => payload.len(),
     }
 }

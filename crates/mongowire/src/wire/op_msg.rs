@@ -54,10 +54,10 @@ pub(super) fn decode(header: &Header, payload: &[u8]) -> Result<Incoming, WireEr
 fn without_checksum<'a>(header: &Header, payload: &'a [u8]) -> Result<&'a [u8], WireError> {
     let at = payload.len().checked_sub(CHECKSUM_BYTES).filter(|at| *at >= 4);
     let at = at.ok_or(WireError::Malformed("a message too short for its checksum"))?;
-    let (summed, told) = payload.split_at(at);
-    let told = Cursor::new(told).u32()?;
+    let (summed, expected) = payload.split_at(at);
+    let expected = Cursor::new(expected).u32()?;
     let found = crc32c::crc32c_append(crc32c::crc32c(&header.encode()), summed);
-    if told == found { Ok(summed) } else { Err(WireError::Checksum { told, found }) }
+    if expected == found { Ok(summed) } else { Err(WireError::Checksum { expected, found }) }
 }
 
 /// The sections of a message, where they are. What is in the documents has not been looked at.

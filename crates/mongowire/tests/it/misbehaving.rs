@@ -15,7 +15,7 @@ use crate::{
 const SHORT: Duration = Duration::from_millis(50);
 
 /// Pings a server that answers these bytes to its first command, and stays there.
-async fn told(answer: impl Fn(i32) -> Vec<u8> + Send + 'static, limit: Duration) -> Failure {
+async fn failure_of(answer: impl Fn(i32) -> Vec<u8> + Send + 'static, limit: Duration) -> Failure {
     let (fake, settings) = Fake::new().await;
     let server = tokio::spawn(async move {
         let mut client = fake.greet().await;
@@ -42,35 +42,35 @@ fn ok(id: i32) -> Vec<u8> {
 #[tokio::test]
 async fn half_an_answer_is_waited_for_no_longer_than_the_limit() {
     for end in [0, 1, 15, 16, 20, 30] {
-        let failure = told(move |id| ok(id)[..end].to_vec(), SHORT).await;
+        let failure = failure_of(move |id| ok(id)[..end].to_vec(), SHORT).await;
         assert!(matches!(failure, Failure::Late(SHORT)), "{end}: {failure}");
     }
 }
 
 #[tokio::test]
-async fn lengths_that_cannot_be_are_told() {
+async fn lengths_that_cannot_be_are_refused() {
     for length in [i32::MIN, -1, 0, 15, 48_000_001, i32::MAX] {
         let with_length = move |id| [&length.to_le_bytes()[..], &ok(id)[4..]].concat();
-        let failure = told(with_length, LIMIT).await;
+        let failure = failure_of(with_length, LIMIT).await;
         assert!(matches!(failure, Failure::Garbled(WireError::Length(_))), "{length}: {failure}");
     }
     let longer = |id| [&17_i32.to_le_bytes()[..], &ok(id)[4..17]].concat();
-    assert!(matches!(told(longer, LIMIT).await, Failure::Garbled(WireError::Malformed(_))));
+    assert!(matches!(failure_of(longer, LIMIT).await, Failure::Garbled(WireError::Malformed(_))));
 }
 
 #[tokio::test]
-async fn answers_of_another_form_are_told() {
+async fn answers_of_another_form_are_refused() {
     let other_kind = |id| [&ok(id)[..12], &2012_i32.to_le_bytes(), &ok(id)[16..]].concat();
-    assert!(matches!(told(other_kind, LIMIT).await, Failure::Garbled(_)));
+    assert!(matches!(failure_of(other_kind, LIMIT).await, Failure::Garbled(_)));
     let more_to_come = |id| [&ok(id)[..16], &2_u32.to_le_bytes(), &ok(id)[20..]].concat();
-    assert!(matches!(told(more_to_come, LIMIT).await, Failure::Garbled(WireError::Flags(2))));
+    assert!(matches!(failure_of(more_to_come, LIMIT).await, Failure::Garbled(WireError::Flags(2))));
 }
 
 #[tokio::test]
 async fn answers_to_other_questions_are_none() {
-    assert!(matches!(told(|id| ok(id + 1), LIMIT).await, Failure::OutOfStep));
-    assert!(matches!(told(|id| [ok(id), ok(id)].concat(), LIMIT).await, Failure::OutOfStep));
-    assert!(matches!(told(|id| [ok(id), vec![1]].concat(), LIMIT).await, Failure::OutOfStep));
+    assert!(matches!(failure_of(|id| ok(id + 1), LIMIT).await, Failure::OutOfStep));
+    assert!(matches!(failure_of(|id| [ok(id), ok(id)].concat(), LIMIT).await, Failure::OutOfStep));
+    assert!(matches!(failure_of(|id| [ok(id), vec![1]].concat(), LIMIT).await, Failure::OutOfStep));
 }
 
 #[tokio::test]
@@ -149,7 +149,7 @@ async fn a_greeting_that_is_none_is_no_connection() {
 
 /// The failure of two commands that are sent together to a server which answers with these bytes,
 /// given the numbers of both, and ends the connection.
-async fn told_together(answer: fn(i32, i32) -> Vec<u8>) -> Failure {
+async fn failure_of_two(answer: fn(i32, i32) -> Vec<u8>) -> Failure {
     let (fake, settings) = Fake::new().await;
     let server = tokio::spawn(async move {
         let mut client = fake.greet().await;
@@ -166,12 +166,12 @@ async fn told_together(answer: fn(i32, i32) -> Vec<u8>) -> Failure {
 
 #[tokio::test]
 async fn answers_to_commands_sent_together_come_in_order_and_whole() {
-    assert!(matches!(told_together(|first, second| [ok(second), ok(first)].concat()).await, Failure::OutOfStep));
+    assert!(matches!(failure_of_two(|first, second| [ok(second), ok(first)].concat()).await, Failure::OutOfStep));
     let surplus = |first, second| [ok(first), ok(second), vec![1]].concat();
-    assert!(matches!(told_together(surplus).await, Failure::OutOfStep));
+    assert!(matches!(failure_of_two(surplus).await, Failure::OutOfStep));
     for failure in [
-        told_together(|first, _| ok(first)).await,
-        told_together(|first, second| [&ok(first), &ok(second)[..20]].concat()).await,
+        failure_of_two(|first, _| ok(first)).await,
+        failure_of_two(|first, second| [&ok(first), &ok(second)[..20]].concat()).await,
     ] {
         assert!(matches!(failure, Failure::Lost(_)) && failure.is_maybe_done(), "{failure}");
     }
@@ -190,7 +190,7 @@ async fn commands_that_are_too_long_together_are_not_sent_and_harm_nothing() {
     let long = rawdoc! {"long": "x".repeat(mongowire::MOST_BYTES_TOGETHER / 2)};
     let failure = connection.run_together(&[("d", &long), ("d", &long)], LIMIT).await.unwrap_err();
     let most = mongowire::MOST_BYTES_TOGETHER;
-    assert!(matches!(failure, Failure::TooLong { most: told, .. } if told == most), "{failure}");
+    assert!(matches!(failure, Failure::TooLong { most: limit, .. } if limit == most), "{failure}");
     assert!(!failure.is_maybe_done());
     connection.run_together(&[("d", &rawdoc! {"ping": 1})], LIMIT).await.unwrap();
     assert_eq!(server.await.unwrap().get_i32("ping").unwrap(), 1);

@@ -79,7 +79,7 @@ async fn servers_are_reached_by_unix_sockets() {
 }
 
 #[tokio::test]
-async fn the_server_is_told_the_applications_name_and_the_versioned_api() {
+async fn the_server_learns_the_applications_name_and_the_versioned_api() {
     let server = testkit::shared_standalone().await.unwrap();
     let name = unique_db("named");
     let mut options = ClientOptions::parse(format!("{}&appName={name}", server.uri())).await.unwrap();

@@ -260,7 +260,7 @@ fn bound_and_unanswered_is_rolled_back_behind_a_barrier() {
     let lost = recorder.next_write_over(false, Some(1)).expect("a decision");
     recorder.connection_lost();
     assert!(recorder.is_being_decided(seq) && recorder.has_unanswered());
-    assert_eq!(recorder.examined(Some(&record)), Verdict::GoOn(vec![]), "nobody is told anything");
+    assert_eq!(recorder.examined(Some(&record)), Verdict::GoOn(vec![]), "no transaction has an outcome yet");
     let barrier = recorder.next_write_over(false, Some(2)).expect("a barrier");
     assert_eq!((barrier.demands, barrier.over), (lost.demands, None));
     assert!(barrier.decides.is_empty() && barrier.stamp != lost.stamp);
@@ -335,7 +335,7 @@ fn record_in_which_was_finished_before_the_connection_broke_is_outlived() {
     assert!(!recorder.is_outlived(1) && recorder.is_outlived(2));
     let write = recorder.next_write(true).expect("a write");
     assert!(serve(&mut record, &write));
-    assert!(matches!(recorder.clone().acknowledged(2), Verdict::Lost(_)), "as it was foretold");
+    assert!(matches!(recorder.clone().acknowledged(2), Verdict::Lost(_)), "as it was predicted");
     recorder.acknowledged(1);
     assert!(!recorder.is_outlived(2), "there is evidence");
 }

@@ -80,7 +80,7 @@ mod tests {
     fn values_are_compared_with_their_types_and_absence_is_a_condition() {
         let compared = |value: Option<&Bson>| {
             let mut exactly = Exactly::new();
-            exact("a", value).and_then(|exact| exact.add_to(&mut exactly)).expect("such values are told from others");
+            exact("a", value).and_then(|exact| exact.add_to(&mut exactly)).expect("such values have an exact form");
             Document::try_from(exactly.into_expression()).expect("it is a document")
         };
         let typed = [(Bson::from(1), "int"), (1_i64.into(), "long"), (1.5.into(), "double"), ("$b".into(), "string")];

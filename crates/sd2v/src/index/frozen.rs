@@ -57,7 +57,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn refusals_of_locks_are_told_from_those_of_documents() {
+    fn refusals_of_locks_are_distinguished_from_those_of_documents() {
         let shown = "Can't extract geo keys: { _id: 1, _xTxId: { c: ObjectId('6b051659e0cd7e54e353d629'), n: 5 } }  ";
         let is_lock = |reason: &str| is_frozen(NO_SHAPE, &format!("{shown}{reason}"));
         assert!(is_lock("unknown GeoJSON type: { c: ObjectId('6b051659e0cd7e54e353d629'), n: 5 }"));

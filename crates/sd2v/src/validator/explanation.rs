@@ -23,12 +23,12 @@ pub fn explain(info: &Document) -> Document {
     } else {
         safe.and_then(|safe| failed(safe, 0)).cloned()
     };
-    let mut told = info.clone();
+    let mut explained = info.clone();
     match own {
-        Some(own) => told.insert("details", own),
-        None => told.remove("details"),
+        Some(own) => explained.insert("details", own),
+        None => explained.remove("details"),
     };
-    told
+    explained
 }
 
 /// Returns true if three branches failed, the last of which tests whether the document waits to be
@@ -123,7 +123,7 @@ mod tests {
         doc! {"operatorName": "$type", "specifiedAs": specified, "consideredValue": 1}
     }
 
-    fn told(details: Document) -> Document {
+    fn failing_with(details: Document) -> Document {
         doc! {"failingDocumentId": 1, "details": details}
     }
 
@@ -131,24 +131,24 @@ mod tests {
     fn of_a_document_without_a_writer_the_condition_itself_is_explained() {
         let (own, unsafe_one) = (wrong(doc! {"x": 2}), wrong(doc! {"_unsafe.x": 2}));
         let info = info(vec![clause(0, own.clone())], vec![clause(0, unsafe_one), has_writer(true)]);
-        assert_eq!(explain(&info), told(own));
+        assert_eq!(explain(&info), failing_with(own));
     }
 
     #[test]
     fn of_a_locked_document_the_unsafe_version_is_explained_under_the_names_of_fields() {
         let of = |details| info(vec![has_writer(false)], vec![clause(0, details)]);
-        assert_eq!(explain(&of(wrong(doc! {"_unsafe.x": 2}))), told(wrong(doc! {"x": 2})));
+        assert_eq!(explain(&of(wrong(doc! {"_unsafe.x": 2}))), failing_with(wrong(doc! {"x": 2})));
         let expression = wrong(doc! {"$expr": {"$let": {"vars": {"CURRENT": "$_unsafe"}, "in": {"$gt": ["$x", 3]}}}});
-        assert_eq!(explain(&of(expression)), told(wrong(doc! {"$expr": {"$gt": ["$x", 3]}})));
+        assert_eq!(explain(&of(expression)), failing_with(wrong(doc! {"$expr": {"$gt": ["$x", 3]}})));
         let rules = doc! {"operatorName": "properties", "propertiesNotSatisfied": []};
         let schema = |rules: Document| doc! {"operatorName": "$jsonSchema", "schemaRulesNotSatisfied": [rules]};
         let property = doc! {"propertyName": "_unsafe", "details": [rules.clone()]};
         let stored = schema(doc! {"operatorName": "properties", "propertiesNotSatisfied": [property]});
-        assert_eq!(explain(&of(stored)), told(schema(rules)));
+        assert_eq!(explain(&of(stored)), failing_with(schema(rules)));
     }
 
     #[test]
-    fn what_cannot_be_told_without_reserved_names_is_left_out() {
+    fn what_needs_reserved_names_is_left_out() {
         let locked = wrong(doc! {"$expr": {"$gt": ["$_unsafe.x", 3]}});
         let info = info(vec![has_writer(false)], vec![clause(0, locked)]);
         assert_eq!(explain(&info), doc! {"failingDocumentId": 1});
@@ -156,7 +156,11 @@ mod tests {
 
     #[test]
     fn what_is_not_about_a_wrapped_validator_stays() {
-        for info in [doc! {"writeConcern": {"w": 2}}, told(wrong(doc! {"x": 2})), told(doc! {"operatorName": "$or"})] {
+        for info in [
+            doc! {"writeConcern": {"w": 2}},
+            failing_with(wrong(doc! {"x": 2})),
+            failing_with(doc! {"operatorName": "$or"}),
+        ] {
             assert_eq!(explain(&info), info);
         }
     }

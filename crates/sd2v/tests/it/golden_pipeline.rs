@@ -241,13 +241,13 @@ fn text_and_near_search_safe_versions() {
 }
 
 #[test]
-fn near_of_own_writes_takes_the_field_that_it_is_told() {
+fn near_of_own_writes_takes_the_field_that_it_is_given() {
     let near = [doc! {"$geoNear": {"near": [0, 0], "distanceField": "d"}}, doc! {"$limit": 2}];
     let asked = map_pipeline(Some("c"), &near, &Sources::default(), true).unwrap();
     assert_eq!(asked.without_geo_field, BTreeSet::from(["c".to_owned()]));
-    let told = BTreeMap::from([("c".to_owned(), "p".to_owned())]);
+    let geo_fields = BTreeMap::from([("c".to_owned(), "p".to_owned())]);
     let written = BTreeSet::from(["c".to_owned()]);
-    let sources = Sources { me: Some(me()), written, geo_fields: told, ..Sources::default() };
+    let sources = Sources { me: Some(me()), written, geo_fields, ..Sources::default() };
     let mapped = map_pipeline(Some("c"), &near, &sources, true).unwrap();
     assert!(mapped.without_geo_field.is_empty());
     assert!(mapped.stages[0].to_string().contains(r#""key": "p""#));

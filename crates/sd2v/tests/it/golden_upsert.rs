@@ -32,7 +32,7 @@ fn upsert_id_filter_then_update_then_new() {
 }
 
 #[test]
-fn upsert_id_that_cannot_be_told_refused() {
+fn upsert_id_that_cannot_be_derived_refused() {
     let unsupported = [
         (doc! { "_id.a": 1 }, set()),
         (doc! { "$and": [{ "_id.a": 1 }] }, set()),

@@ -235,7 +235,7 @@ proptest! {
     }
 
     #[test]
-    fn fields_with_plain_names_that_are_changed_in_place_can_be_told(
+    fn fields_with_plain_names_that_are_changed_in_place_can_be_described(
         fields in vec(("[a-z]{1,4}", any_bson(), any_bson()), 0..5),
     ) {
         let before: Document = fields.iter().map(|(field, old, _)| (field.clone(), old.clone())).collect();

@@ -34,8 +34,8 @@ fn killed_parent_server_and_folder_gone() {
         .spawn()
         .unwrap();
     let lines = BufReader::new(parent.stdout.take().unwrap()).lines();
-    let told = lines.map_while(Result::ok).find_map(|line| line.strip_prefix(MARK).map(str::to_owned)).unwrap();
-    let (pid, dbpath) = told.split_once(' ').unwrap();
+    let reported = lines.map_while(Result::ok).find_map(|line| line.strip_prefix(MARK).map(str::to_owned)).unwrap();
+    let (pid, dbpath) = reported.split_once(' ').unwrap();
     let pid: u32 = pid.parse().unwrap();
     assert!(is_running(pid) && Path::new(dbpath).exists());
 

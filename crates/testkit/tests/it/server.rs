@@ -108,8 +108,8 @@ async fn pause_and_resume_same_connection_answers() {
 async fn unknown_option_error_has_mongods_own_words() {
     let error = ServerOptions::standalone().arg("--noSuchOption").start().await.unwrap_err();
     assert!(matches!(error, Error::Died { .. }));
-    let told = error.to_string();
-    assert!(told.contains("unrecognised option") && told.contains("noSuchOption"), "{told}");
+    let message = error.to_string();
+    assert!(message.contains("unrecognised option") && message.contains("noSuchOption"), "{message}");
 }
 
 #[tokio::test]

@@ -143,9 +143,9 @@ async fn compare(stage: &Stage, before: i64, acknowledged: &[(Order, usize)]) ->
         }
     }
     let made = next_numbers(stage).await? - before;
-    let told = acknowledged.len() as i64;
-    if !(told..=told + i64::from(CLIENTS)).contains(&made) {
-        return Ok(Err(format!("D_NEXT_O_ID was raised {made} times; {told} orders were acknowledged")));
+    let acknowledged_orders = acknowledged.len() as i64;
+    if !(acknowledged_orders..=acknowledged_orders + i64::from(CLIENTS)).contains(&made) {
+        return Ok(Err(format!("D_NEXT_O_ID was raised {made} times; {acknowledged_orders} orders were acknowledged")));
     }
     conditions(stage).await
 }

@@ -103,8 +103,8 @@ mod tests {
         ];
         let target = TargetReport { target: "plain".to_owned(), isolation: None, tests };
         assert_eq!(target.failed(), ["3.2.2.2"]);
-        let told = AcidReport { targets: vec![target] }.to_string();
-        assert!(told.contains("plain (no transactions): 1 of 2 tests failed"), "{told}");
-        assert!(told.contains("FAILED   3.2.2.2") && told.contains("half is there"), "{told}");
+        let printed = AcidReport { targets: vec![target] }.to_string();
+        assert!(printed.contains("plain (no transactions): 1 of 2 tests failed"), "{printed}");
+        assert!(printed.contains("FAILED   3.2.2.2") && printed.contains("half is there"), "{printed}");
     }
 }

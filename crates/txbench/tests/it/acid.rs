@@ -38,8 +38,8 @@ async fn single_writes_fail_the_tests_that_need_transactions() {
 /// The clauses that MongoTx fails at a level.
 async fn check(level: &str, fails: &[&str]) {
     let reports = test(&format!("--targets mongotx --isolation {level}")).await;
-    let (clauses, told) = failed(&reports[0]);
-    assert_eq!(clauses, fails, "{level}: {told}");
+    let (clauses, report_text) = failed(&reports[0]);
+    assert_eq!(clauses, fails, "{level}: {report_text}");
 }
 
 // Each level is a test of its own: they wait more than they work, and so run at the same time.
@@ -66,8 +66,8 @@ async fn mongotx_at_serializable_passes_all() {
 
 async fn check_native(level: &str) {
     for report in test(&format!("--targets native --isolation {level}")).await {
-        let (clauses, told) = failed(&report);
-        assert_eq!(clauses, [""; 0], "{level}: {told}");
+        let (clauses, report_text) = failed(&report);
+        assert_eq!(clauses, [""; 0], "{level}: {report_text}");
     }
 }
 

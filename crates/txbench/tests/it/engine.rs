@@ -58,8 +58,8 @@ async fn levels_take_turns_as_targets_do() {
     };
     // Snapshot costs a command: it checks that all that was read is of one moment.
     assert!(commands(3) > commands(2) + 0.5, "{} and {}", commands(2), commands(3));
-    for told in ["mvcc, read committed: ", "mongotx, snapshot: "] {
-        assert!(result.facts.iter().any(|fact| fact.starts_with(told)), "{told}: {:?}", result.facts);
+    for start in ["mvcc, read committed: ", "mongotx, snapshot: "] {
+        assert!(result.facts.iter().any(|fact| fact.starts_with(start)), "{start}: {:?}", result.facts);
     }
     let none = bench_shared("transfer --targets mvcc --isolation snapshot,serializable --clients 1").await.unwrap_err();
     assert!(none.to_string().contains("mvcc") && none.to_string().contains("snapshot"), "{none}");

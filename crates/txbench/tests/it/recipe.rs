@@ -136,8 +136,8 @@ async fn every_operation_of_the_bank_is_there_once() {
 async fn transfers_make_and_lose_no_money() {
     let line = "transfer --documents 4 --seconds 1";
     let result = bench_recipe(line).await.unwrap();
-    let told = result.facts.iter().any(|fact| fact.ends_with("no isolation; the answer to a commit is durable."));
-    assert!(told, "{:?}", result.facts);
+    let is_stated = result.facts.iter().any(|fact| fact.ends_with("no isolation; the answer to a commit is durable."));
+    assert!(is_stated, "{:?}", result.facts);
     let run = &result.runs[0];
     assert_eq!(run.broken, None);
     assert!(run.counts.committed_in_all > 0);

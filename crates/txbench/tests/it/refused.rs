@@ -16,10 +16,10 @@ struct Acid {
 }
 
 /// No server listens there: a connection to it fails with another error than the test expects.
-const NOBODY: &str = "mongodb://127.0.0.1:1/?serverSelectionTimeoutMS=300";
+const NO_SERVER: &str = "mongodb://127.0.0.1:1/?serverSelectionTimeoutMS=300";
 
 async fn assert_refused(line: &str, words: &[&str]) {
-    match bench(&format!("{line} --uri {NOBODY} --replica-uri {NOBODY}")).await {
+    match bench(&format!("{line} --uri {NO_SERVER} --replica-uri {NO_SERVER}")).await {
         Err(BenchError::Refused(said)) => {
             words.iter().for_each(|word| assert!(said.contains(word), "{line}: {word:?} in {said}"));
         }
@@ -47,12 +47,12 @@ async fn isolation_that_a_target_does_not_have_is_refused() {
     ] {
         assert_refused(line, &words).await;
     }
-    let line = ["acid", "--targets", "plain,mvcc", "--isolation", "repeatable-read", "--uri", NOBODY];
+    let line = ["acid", "--targets", "plain,mvcc", "--isolation", "repeatable-read", "--uri", NO_SERVER];
     let refused = acid::run_acid(&Acid::try_parse_from(line).unwrap().args).await.unwrap_err().to_string();
     assert!(words.iter().all(|word| refused.contains(word)), "{refused}");
 }
 
 #[tokio::test]
-async fn waiting_for_locks_is_refused_where_nobody_waits() {
+async fn waiting_for_locks_is_refused_where_no_target_waits() {
     assert_refused("transfer --targets plain,native --lock-wait-ms 5", &["--lock-wait-ms", "plain, native"]).await;
 }

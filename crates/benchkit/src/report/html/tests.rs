@@ -56,23 +56,23 @@ fn text_cannot_become_markup_or_script() {
 fn every_line_has_its_numbers_in_charts_and_tables() {
     let result = fake::realistic();
     let page = page(&result);
-    let mut told = Vec::new();
-    numbers(&data(&page), &mut told);
-    let is_told = |expected: f64| told.iter().any(|n| (n - expected).abs() <= expected.abs() * 1e-5);
+    let mut shown = Vec::new();
+    numbers(&data(&page), &mut shown);
+    let is_shown = |expected: f64| shown.iter().any(|n| (n - expected).abs() <= expected.abs() * 1e-5);
     let summary = Summary::of(&result);
     for line in &summary.lines {
         let Some(figures) = line.figures() else { continue };
         for expected in [figures.rate.median, figures.rate.least, figures.operations_rate.most, figures.mean_ms] {
-            assert!(is_told(expected), "{expected} of {}, {} clients", line.target, line.setting.clients);
+            assert!(is_shown(expected), "{expected} of {}, {} clients", line.target, line.setting.clients);
         }
         assert!(page.contains(&format!(">{:.0}<", figures.rate.median)), "the table");
     }
     let seconds = result.runs.iter().filter(|run| run.broken.is_none()).flat_map(|run| &run.counts.seconds);
-    assert!(seconds.into_iter().all(|second| is_told(second.committed as f64)));
+    assert!(seconds.into_iter().all(|second| is_shown(second.committed as f64)));
 }
 
 #[test]
-fn broken_runs_are_told_with_their_reason_and_have_no_figures() {
+fn broken_runs_are_reported_with_their_reason_and_have_no_figures() {
     let page = page(&fake::realistic());
     assert!(page.contains("<li>plain, 32 client(s): in 3 of 3 rounds: 1000 accounts hold 9993"));
     let scaling = data(&page)["figures"]

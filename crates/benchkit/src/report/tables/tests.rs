@@ -65,7 +65,7 @@ fn columns_that_would_say_nothing_are_left_out() {
 }
 
 #[test]
-fn rare_commands_are_told_together() {
+fn rare_commands_are_listed_together() {
     let mut run = fake::empty("w", "plain", 1, 1, 1.0);
     run.counts.kinds.entry("k".to_owned()).or_default().latencies.note(std::time::Duration::from_millis(1));
     run.commands = (0..12).map(|n| (format!("command{n}"), 100 - n)).collect();

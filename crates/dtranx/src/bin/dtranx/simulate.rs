@@ -29,7 +29,7 @@ pub(crate) struct SimulateOptions {
 
 pub(crate) fn run_simulation(options: &SimulateOptions) -> Result<(), Failure> {
     let mut all = Report::default();
-    let mut told = Instant::now();
+    let mut reported_at = Instant::now();
     for seed in options.seed..options.seed.saturating_add(options.seeds) {
         let mut wild = sim::SimOptions::varied(seed);
         wild.servers = options.servers.unwrap_or(wild.servers);
@@ -46,9 +46,9 @@ pub(crate) fn run_simulation(options: &SimulateOptions) -> Result<(), Failure> {
         all.unknown_aborted += report.unknown_aborted;
         all.crashes += report.crashes;
         all.events += report.events;
-        if told.elapsed() > Duration::from_secs(5) {
+        if reported_at.elapsed() > Duration::from_secs(5) {
             eprintln!("{} seeds", seed - options.seed + 1);
-            told = Instant::now();
+            reported_at = Instant::now();
         }
     }
     say!(

@@ -59,7 +59,7 @@ impl Coordinator {
         } else {
             Some(self.incomplete.get(&tranx.number).map_or(Outcome::Abort, |epoch| Outcome::Commit(*epoch)))
         };
-        ctx.tell(from, Message::Told { tranx, outcome });
+        ctx.tell(from, Message::InquiryAnswer { tranx, outcome });
     }
 
     /// Sends the outcome to the participant on this server at once, and has the acknowledgement

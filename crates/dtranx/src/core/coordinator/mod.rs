@@ -120,7 +120,8 @@ enum Phase {
 enum Asking {
     /// Only this one: no server that comes later in the order has locked anything.
     One(ServerId),
-    Everybody,
+    /// All servers at once.
+    All,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -245,7 +246,12 @@ impl Coordinator {
     }
 
     /// Handles a server's message about snapshots.
-    pub(crate) fn snapshot_told(&mut self, ctx: &mut Context<'_>, from: ServerId, message: &SnapshotMessage) {
+    pub(crate) fn receive_snapshot_message(
+        &mut self,
+        ctx: &mut Context<'_>,
+        from: ServerId,
+        message: &SnapshotMessage,
+    ) {
         let Some(life) = self.incarnation() else { return };
         asked(ctx, from, message);
         self.snapshots.answered(ctx, life, from, message);

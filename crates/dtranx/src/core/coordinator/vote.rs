@@ -108,7 +108,7 @@ impl Coordinator {
             && *asking == Asking::One(from)
         {
             let in_order = goes_in_order(running.standing);
-            *asking = if in_order { Asking::One(*next) } else { Asking::Everybody };
+            *asking = if in_order { Asking::One(*next) } else { Asking::All };
             *attempts = 1;
             running.ask(ctx, tranx);
         } else if parts.is_empty() {
@@ -179,7 +179,7 @@ fn first_asked(ctx: &Context<'_>, parts: &BTreeMap<ServerId, Transaction>, stand
     match parts.keys().next() {
         Some(first) if goes_in_order(standing) => Asking::One(*first),
         _ if writes_here => Asking::One(ctx.config.me),
-        _ => Asking::Everybody,
+        _ => Asking::All,
     }
 }
 
@@ -191,7 +191,7 @@ impl Running {
         let is_alone = is_first || self.participants.len() == 1;
         let standing = Standing { is_alone, ..self.standing };
         for (server, part) in
-            parts.iter().filter(|(server, _)| matches!(asking, Asking::Everybody) || *asking == Asking::One(**server))
+            parts.iter().filter(|(server, _)| matches!(asking, Asking::All) || *asking == Asking::One(**server))
         {
             let part = part.clone();
             match kind {

@@ -131,7 +131,7 @@ impl LockService {
 }
 
 fn times(turn: &Turn<'_>) -> Times {
-    let is_patient = turn.config.has(Flaw::NobodyGivesWay);
+    let is_patient = turn.config.has(Flaw::YoungerNeverGivesWay);
     Times {
         now_ms: turn.now_ms,
         wait_ms: turn.config.lock_wait_ms,

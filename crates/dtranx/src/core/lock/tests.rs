@@ -49,7 +49,7 @@ fn of_age(since_ms: u64) -> Claim {
 fn ask_as(table: &mut LockTable, number: u64, locks: Locks, claim: Claim) -> Acquired {
     let mut events = Vec::new();
     let acquired = table.acquire(tranx(number), locks, claim, TIMES, &mut events);
-    assert_eq!(events, [], "nobody else is concerned");
+    assert_eq!(events, [], "no other transaction is concerned");
     acquired
 }
 
@@ -122,7 +122,7 @@ fn acquire_the_oldest_waiter_is_served_first_whenever_it_came() {
 }
 
 #[test]
-fn acquire_nobody_overtakes_an_older_waiter_that_wants_the_same() {
+fn acquire_no_request_overtakes_an_older_waiter_that_wants_the_same() {
     let mut table = LockTable::default();
     ask(&mut table, 1, locks(&["a"], &[]));
     ask(&mut table, 2, locks(&[], &["a", "b"]));
@@ -238,7 +238,7 @@ fn keep_locks_pass_to_the_attempt_that_names_them_before_older_waiters() {
 }
 
 #[test]
-fn keep_locks_of_nobody_who_comes_again_are_dropped() {
+fn keep_locks_without_another_attempt_are_dropped() {
     let mut table = LockTable::default();
     ask(&mut table, 1, locks(&[], &["a"]));
     table.keep(tranx(1), 110);
@@ -279,7 +279,7 @@ fn probe_is_refused_after_the_wait() {
 }
 
 #[test]
-fn refuse_all_lets_nobody_wait_for_who_has_gone_and_leaves_what_is_held() {
+fn refuse_all_ends_every_wait_for_who_has_gone_and_leaves_what_is_held() {
     let mut table = LockTable::default();
     ask(&mut table, 1, locks(&[], &["a"]));
     ask(&mut table, 2, locks(&[], &["a"]));
@@ -414,7 +414,7 @@ fn is_sound(table: &LockTable) {
         }
     }
     for (place, waiter) in &table.waiting {
-        assert!(table.is_blocked(*place, &waiter.locks, None), "{place:?} waits for nobody");
+        assert!(table.is_blocked(*place, &waiter.locks, None), "{place:?} waits without a reason");
         assert!(!table.held.contains_key(&place.work));
         let but_for_ranges = Locks { ranges: vec![], ..waiter.locks.clone() };
         let is_noted = waiter.watches.as_ref().is_some_and(|key| table.keys[key].watched.contains(place));
@@ -424,7 +424,7 @@ fn is_sound(table: &LockTable) {
             assert_eq!(
                 table.obstacle(*place, &[only]).as_ref(),
                 Some(key),
-                "{place:?} watches what is in nobody's way"
+                "{place:?} watches what blocks no request"
             );
         }
     }

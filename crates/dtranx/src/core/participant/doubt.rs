@@ -43,14 +43,14 @@ impl Participant {
             }
             Some(_) => None,
         };
-        told(ctx, peer, tranx, outcome);
+        answer_inquiry(ctx, peer, tranx, outcome);
     }
 
     /// `Outcome` is durable: the peers in doubt may rely on it.
     pub(crate) fn promise_logged(&mut self, ctx: &mut Context<'_>, tranx: TranxId) {
         if let Some(State::Promising(peers)) = self.tranxs.get(&tranx) {
             for peer in peers {
-                told(ctx, *peer, tranx, Some(Outcome::Abort));
+                answer_inquiry(ctx, *peer, tranx, Some(Outcome::Abort));
             }
             if self.is_complete(tranx) {
                 self.tranxs.remove(&tranx);
@@ -79,6 +79,6 @@ impl Participant {
     }
 }
 
-fn told(ctx: &mut Context<'_>, peer: ServerId, tranx: TranxId, outcome: Option<Outcome>) {
-    ctx.tell(peer, Message::Told { tranx, outcome });
+fn answer_inquiry(ctx: &mut Context<'_>, peer: ServerId, tranx: TranxId, outcome: Option<Outcome>) {
+    ctx.tell(peer, Message::InquiryAnswer { tranx, outcome });
 }

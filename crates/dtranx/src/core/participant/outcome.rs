@@ -24,7 +24,7 @@ const RECLAIM_AT_ONCE: usize = 64;
 
 impl Participant {
     /// Handles the decision, from the coordinator or from a peer that knows it.
-    pub(crate) fn decide(&mut self, ctx: &mut Context<'_>, tranx: TranxId, outcome: Outcome, is_told: bool) {
+    pub(crate) fn decide(&mut self, ctx: &mut Context<'_>, tranx: TranxId, outcome: Outcome, is_inquiry_answer: bool) {
         let is_complete = self.is_complete(tranx);
         let state = if is_complete { None } else { self.tranxs.get(&tranx) };
         match (outcome, state) {
@@ -33,10 +33,10 @@ impl Participant {
             (Outcome::Commit(_), Some(State::Committed(_))) => acknowledge(ctx, tranx),
             (Outcome::Commit(_), Some(State::Committing { .. })) => {}
             (Outcome::Commit(_), _) => self.anomalies += 1,
-            (Outcome::Abort, None) if is_told || is_complete => {}
+            (Outcome::Abort, None) if is_inquiry_answer || is_complete => {}
             // Answers to old inquiries: a coordinator that has forgotten a complete transaction
             // presumes an abort.
-            (Outcome::Abort, Some(State::Committed(_) | State::Committing { .. })) if is_told => {}
+            (Outcome::Abort, Some(State::Committed(_) | State::Committing { .. })) if is_inquiry_answer => {}
             (Outcome::Abort, Some(State::Committed(_) | State::Committing { .. })) => self.anomalies += 1,
             (Outcome::Abort, Some(State::Promising(_))) => {}
             // A prepare that comes after this locks in vain, until an inquiry ends it.
@@ -78,17 +78,17 @@ impl Participant {
     /// Handles a coordinator's message about its complete transactions: those that are still in
     /// doubt here were aborted, and nothing about any of them needs to be remembered. The table
     /// shrinks step by step.
-    pub(crate) fn completed(&mut self, ctx: &Context<'_>, server: ServerId, told: &Complete) {
-        let without_exceptions = Complete::through(told.last());
-        let told = if ctx.config.has(Flaw::ExceptionsIgnored) { &without_exceptions } else { told };
+    pub(crate) fn completed(&mut self, ctx: &Context<'_>, server: ServerId, announced: &Complete) {
+        let without_exceptions = Complete::through(announced.last());
+        let announced = if ctx.config.has(Flaw::ExceptionsIgnored) { &without_exceptions } else { announced };
         let known = self.complete.entry(server).or_default();
         let last = known.last();
-        let freed = known.add(told);
+        let freed = known.add(announced);
         if ctx.config.has(Flaw::CompletenessForgotten) {
-            *known = told.clone();
+            *known = announced.clone();
         }
         self.freed.extend(freed.into_iter().map(|number| TranxId { server, number }));
-        if told.last() > last {
+        if announced.last() > last {
             self.reclaiming.entry(server).or_insert(last);
         }
     }

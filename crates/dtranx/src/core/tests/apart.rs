@@ -80,7 +80,7 @@ fn inquiry_while_the_commit_is_on_its_way_to_be_sent_is_answered_commit() {
     let id = rig.decide();
     assert!(!rig.is_quiet(), "the acknowledgement service has not heard of it");
     let asked = rig.take_message(PEER, Message::Inquire { tranx: id });
-    assert_eq!(sent(asked), [(PEER, told(id, Some(Outcome::Commit(Epoch(0)))))]);
+    assert_eq!(sent(asked), [(PEER, inquiry_answer(id, Some(Outcome::Commit(Epoch(0)))))]);
 }
 
 #[test]
@@ -164,6 +164,6 @@ fn in_doubt_is_asked_about_until_it_is_settled_and_with_growing_waits() {
     }
     assert_eq!(waits, [10, 10, 20, 40, 80, 160, 160]);
     assert_eq!(rig.node.status().asking, 1);
-    rig.receive(PEER, told(id, Some(Outcome::Abort)));
+    rig.receive(PEER, inquiry_answer(id, Some(Outcome::Abort)));
     assert_eq!((rig.node.status().asking, rig.node.next_deadline_ms()), (0, None));
 }

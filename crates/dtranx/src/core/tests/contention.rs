@@ -200,7 +200,7 @@ impl Contention {
         }
     }
 
-    fn told(&self) -> String {
+    fn summary(&self) -> String {
         let of = |client: &Client| (client.commits, client.most_attempts, client.longest_ms);
         format!("commits, most attempts, longest: {:?}", self.clients.iter().map(of).collect::<Vec<_>>())
     }
@@ -216,10 +216,10 @@ fn slow_client_commits_beside_fast_ones_because_locks_are_kept_for_it() {
     };
     let kept = Contention::run(clients(), |_| ());
     let slow = &kept.clients[0];
-    assert!(slow.commits >= 10 && slow.most_attempts <= 4, "{}", kept.told());
-    assert!(kept.clients.iter().all(|client| client.commits >= 10), "{}", kept.told());
+    assert!(slow.commits >= 10 && slow.most_attempts <= 4, "{}", kept.summary());
+    assert!(kept.clients.iter().all(|client| client.commits >= 10), "{}", kept.summary());
     let dropped = Contention::run(clients(), |config| config.lock_keep_ms = 0);
-    assert_eq!(dropped.clients[0].commits, 0, "without kept locks it starves: {}", dropped.told());
+    assert_eq!(dropped.clients[0].commits, 0, "without kept locks it starves: {}", dropped.summary());
 }
 
 /// More clients than can be served at a time: the one that has waited for longest is next.
@@ -229,7 +229,7 @@ fn who_waits_for_longest_is_served_first() {
     let world = Contention::run(clients, |_| ());
     let commits = || world.clients.iter().map(|client| client.commits);
     let (least, most) = (commits().min().unwrap(), commits().max().unwrap());
-    assert!(least > 10 && most < 2 * least, "{}", world.told());
+    assert!(least > 10 && most < 2 * least, "{}", world.summary());
     let longest_ms = world.clients.iter().map(|client| client.longest_ms).max().unwrap();
-    assert!(longest_ms < 200, "{}", world.told());
+    assert!(longest_ms < 200, "{}", world.summary());
 }

@@ -40,11 +40,11 @@ fn two_phases_answer_once_commit_is_durable_and_tell_until_acknowledged() {
     assert!(matches!(records(&decided)[..], [(Record::Commit { .. }, true)]) && answer(&decided).is_none());
     let durable = rig.flush();
     assert_eq!(answer(&durable), Some(&CommitAnswer::Committed(id)));
-    let told = (PEER, Message::Decisions(vec![(id, Outcome::Commit(Epoch(0)))]));
-    assert_eq!(sent(durable), std::slice::from_ref(&told));
+    let decisions = (PEER, Message::Decisions(vec![(id, Outcome::Commit(Epoch(0)))]));
+    assert_eq!(sent(durable), std::slice::from_ref(&decisions));
     rig.on(Input::Applied { tranx: id });
     rig.now_ms = 10_000;
-    assert_eq!(sent(rig.on(Input::Tick)), [told]);
+    assert_eq!(sent(rig.on(Input::Tick)), [decisions]);
     assert_eq!(rig.node.status().low_water, 0);
     rig.receive(PEER, Message::Acknowledge(vec![id]));
     assert_eq!((rig.node.status().low_water, rig.node.next_deadline_ms()), (1, None));
@@ -60,7 +60,7 @@ fn two_phases_first_no_is_the_answer() {
     assert_eq!((refusal(&done), refusal(&done).advice()), (&no, Advice::RetryLater));
     assert_eq!(sent(done), [(THIRD, Message::Decisions(vec![(id, Outcome::Abort)]))], "who said no knows");
     assert_eq!(rig.node.status().locking, 0);
-    assert_eq!(sent(rig.receive(THIRD, Message::Inquire { tranx: id }))[0].1, told(id, Some(Outcome::Abort)));
+    assert_eq!(sent(rig.receive(THIRD, Message::Inquire { tranx: id }))[0].1, inquiry_answer(id, Some(Outcome::Abort)));
 }
 
 #[test]

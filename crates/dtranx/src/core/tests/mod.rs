@@ -147,6 +147,6 @@ fn records(commands: &[Command]) -> Vec<(&Record, bool)> {
     commands.iter().filter_map(record).collect()
 }
 
-fn told(tranx: TranxId, outcome: Option<Outcome>) -> Message {
-    Message::Told { tranx, outcome }
+fn inquiry_answer(tranx: TranxId, outcome: Option<Outcome>) -> Message {
+    Message::InquiryAnswer { tranx, outcome }
 }

@@ -164,10 +164,10 @@ fn in_doubt_asks_the_coordinator_and_then_everybody() {
     let inquire = |to| (to, Message::Inquire { tranx: id });
     rig.now_ms = rig.node.next_deadline_ms().unwrap();
     assert_eq!(sent(rig.on(Input::Tick)), [inquire(PEER)]);
-    rig.receive(PEER, told(id, None));
+    rig.receive(PEER, inquiry_answer(id, None));
     rig.now_ms = rig.node.next_deadline_ms().unwrap();
     assert_eq!(sent(rig.on(Input::Tick)), [inquire(PEER), inquire(THIRD)]);
-    let applied = rig.receive(THIRD, told(id, Some(Outcome::Commit(Epoch(0)))));
+    let applied = rig.receive(THIRD, inquiry_answer(id, Some(Outcome::Commit(Epoch(0)))));
     assert!(applied.iter().any(|command| matches!(command, Command::Apply { .. })), "{applied:?}");
     rig.on(Input::Applied { tranx: id });
     assert_eq!(sent(rig.flush()), [(PEER, Message::Acknowledge(vec![id]))]);

@@ -4,14 +4,14 @@
 use super::*;
 
 #[test]
-fn promise_is_told_when_it_is_durable_and_kept_after_a_restart() {
+fn promise_is_sent_when_it_is_durable_and_kept_after_a_restart() {
     let mut rig = Rig::new(|_| {});
     let id = tranx(PEER, 1);
     let promising = rig.receive(THIRD, Message::Inquire { tranx: id });
     let record = Record::Outcome { tranx: id, outcome: Outcome::Abort };
     assert_eq!(records(&promising), [(&record, true)]);
     assert_eq!(sent(promising), []);
-    assert_eq!(sent(rig.flush()), [(THIRD, told(id, Some(Outcome::Abort)))]);
+    assert_eq!(sent(rig.flush()), [(THIRD, inquiry_answer(id, Some(Outcome::Abort)))]);
     let mut rig = Rig::recover(rig.node.config().clone(), None, vec![record]);
     let late = sent(rig.prepare(id, put(&["1w"])));
     assert!(matches!(&late[..], [(PEER, Message::Vote { vote: Vote::No(_), .. })]), "{late:?}");
@@ -29,7 +29,7 @@ fn restart_uses_no_number_twice_and_knows_no_client() {
     let [(PEER, Message::Prepare { tranx: id, .. })] = sent(rig.commit(1, put(&["2w"])))[..] else { panic!() };
     assert_eq!((id, rig.node.status().low_water), (tranx(ME, 16), 15), "what was reserved is aborted");
     let lost = rig.receive(PEER, Message::Inquire { tranx: tranx(ME, 1) });
-    assert_eq!(sent(lost), [(PEER, told(tranx(ME, 1), Some(Outcome::Abort)))]);
+    assert_eq!(sent(lost), [(PEER, inquiry_answer(tranx(ME, 1), Some(Outcome::Abort)))]);
 }
 
 #[test]

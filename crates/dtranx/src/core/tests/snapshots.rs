@@ -147,8 +147,8 @@ fn commit_of_the_new_epoch_is_answered_when_all_are_in_it_or_after_a_while_that_
         let said = say(&mut rig, PEER, SnapshotMessage::Settle { epoch: Epoch(8) });
         assert_eq!(answer(&said), settles.then_some(&CommitAnswer::Committed(id)));
         let settlement = if settles { Settlement::Settled } else { Settlement::Disturbed };
-        let told = SnapshotMessage::Settled { epoch: Epoch(8), settlement };
-        assert_eq!(sent(said), [(PEER, Message::Snapshot(told))]);
+        let reply = SnapshotMessage::Settled { epoch: Epoch(8), settlement };
+        assert_eq!(sent(said), [(PEER, Message::Snapshot(reply))]);
     }
 }
 
@@ -179,9 +179,9 @@ fn epochs_begin_after_a_restart_where_they_were_reserved() {
         assert_eq!(rig.node.tranx.epochs.now(), Epoch(40));
         // Answers to clients in an earlier life were in these epochs.
         for (epoch, settlement) in [(40, Settlement::Disturbed), (41, Settlement::Settled)] {
-            let told = SnapshotMessage::Settled { epoch: Epoch(epoch), settlement };
+            let reply = SnapshotMessage::Settled { epoch: Epoch(epoch), settlement };
             let said = sent(say(&mut rig, PEER, SnapshotMessage::Settle { epoch: Epoch(epoch) }));
-            assert_eq!(said, [(PEER, Message::Snapshot(told))]);
+            assert_eq!(said, [(PEER, Message::Snapshot(reply))]);
         }
     }
 }

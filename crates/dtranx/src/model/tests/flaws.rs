@@ -50,7 +50,7 @@ flaws! {
         Plan { crashes: 1, collections: 2, ..one_participant() },
     flaw_validations_renamed_is_noticed: ValidationsRenamed in two_audits_from_afar(),
     flaw_numbers_reused_is_noticed: NumbersReused in Plan { crashes: 1, ..one_participant() },
-    flaw_nobody_gives_way_is_noticed: NobodyGivesWay in transfers_that_meet(),
+    flaw_younger_never_gives_way_is_noticed: YoungerNeverGivesWay in transfers_that_meet(),
     flaw_waiter_left_at_abort_is_noticed: WaiterLeftAtAbort in transfer_and_reader_from_afar(),
     flaw_gone_drops_locks_is_noticed: GoneDropsLocks in Plan { disconnections: 1, ..write_skew() },
     flaw_gone_leave_one_by_one_is_noticed: GoneLeaveOneByOne in

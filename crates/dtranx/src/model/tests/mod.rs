@@ -18,5 +18,5 @@ fn holds(plan: Plan) {
 /// Explores the plan with a flaw and fails if no property is violated.
 fn is_noticed(plan: Plan, flaw: Flaw) {
     let report = explore(Plan { flaw: Some(flaw), ..plan });
-    println!("{}", report.violation.expect("nobody notices"));
+    println!("{}", report.violation.expect("it is not noticed"));
 }

@@ -72,12 +72,22 @@ impl Rig {
         let stats = Arc::new(ServerStats::new(ME, "none".to_owned(), Counters::new(), u64::MAX));
         stats.open(Incarnation(1));
         let ((entry, from_entry), (peers, from_peers)) = (of(entries), of(2));
-        let ((acknowledged, _), (told, _), (queue, reads)) = (of(8), of(8), of(4096));
+        let ((acknowledged, _), (inquiry_answers, _), (queue, reads)) = (of(8), of(8), of(4096));
         let ((_, to_servers), (answers, to_clients)) = (of(8), of(4096));
         let reads_of = Reads { storage: Arc::new(InMemory::new()), queue, stats: stats.clone() };
         let signal = Arc::new(Signal::new());
-        let port =
-            Port { stats, entry, peers, acknowledged, told, reads: reads_of, to_servers, to_clients, signal, identity };
+        let port = Port {
+            stats,
+            entry,
+            peers,
+            acknowledged,
+            inquiry_answers,
+            reads: reads_of,
+            to_servers,
+            to_clients,
+            signal,
+            identity,
+        };
         let stage = NetworkStage::new(&config, port).unwrap();
         let (entry, peers, answers) = (from_entry, from_peers, answers.outlet());
         Self { stage, now_ms: 0, entry, peers, reads, answers, _folder: folder }

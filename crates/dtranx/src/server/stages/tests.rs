@@ -199,7 +199,7 @@ fn clients_requests_wait_for_a_log_that_is_behind_and_servers_questions_do_not()
     asked.peers.offer(prepare(1)).unwrap();
     assert_eq!(stage.run(0).unwrap(), 1);
     assert!(stage.peers.is_empty() && !stage.entry.is_empty() && !stage.has_work());
-    assert_eq!(stage.deadline_ms(), Some(1), "it looks again although nobody rings");
+    assert_eq!(stage.deadline_ms(), Some(1), "it looks again although no signal comes");
     asked.at_wal.take(1, &mut Vec::new());
     assert!(stage.has_work());
     assert_eq!(stage.run(1).unwrap(), 1);

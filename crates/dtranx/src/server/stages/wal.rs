@@ -29,7 +29,7 @@ pub(in crate::server) struct WalStage {
     summary: SegmentSummary,
     /// The last record that was appended, and the last that was reported as durable.
     appended: LogTicket,
-    told: LogTicket,
+    reported: LogTicket,
     persist_at_ms: Option<u64>,
     seal_at_ms: Option<u64>,
 }
@@ -54,7 +54,7 @@ impl WalStage {
             segment,
             summary: SegmentSummary::default(),
             appended: LogTicket(0),
-            told: LogTicket(0),
+            reported: LogTicket(0),
             persist_at_ms: None,
             seal_at_ms: None,
         };
@@ -85,8 +85,8 @@ impl WalStage {
         self.log.persist().map_err(|error| error.to_string())?;
         self.persist_at_ms = None;
         self.seal_at_ms = Some(now_ms + SEAL_MS);
-        self.told = self.appended;
-        self.tell.send(TranxEvent::Logged { through: self.told });
+        self.reported = self.appended;
+        self.tell.send(TranxEvent::Logged { through: self.reported });
         Ok(())
     }
 }
@@ -107,10 +107,10 @@ impl Stage for WalStage {
         self.batch = batch;
         if hurry || self.persist_at_ms.is_some_and(|at_ms| at_ms <= now_ms) {
             self.persist(now_ms)?;
-        } else if self.seal_at_ms.is_some_and(|at_ms| at_ms <= now_ms) && self.appended == self.told {
+        } else if self.seal_at_ms.is_some_and(|at_ms| at_ms <= now_ms) && self.appended == self.reported {
             self.log.persist().map_err(|error| error.to_string())?;
             self.seal_at_ms = None;
-        } else if self.appended > self.told && self.persist_at_ms.is_none() {
+        } else if self.appended > self.reported && self.persist_at_ms.is_none() {
             self.persist_at_ms = Some(now_ms + LAZY_MS);
         }
         self.tell.flush();

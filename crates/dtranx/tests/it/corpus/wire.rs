@@ -164,7 +164,7 @@ fn messages() -> Vec<(&'static str, Message)> {
         ("decisions", Message::Decisions(vec![(TRANX, Outcome::Abort), (TRANX, Outcome::Commit(EPOCH))])),
         ("acknowledge", Message::Acknowledge(vec![TRANX; 3])),
         ("inquire", Message::Inquire { tranx: TRANX }),
-        ("told", Message::Told { tranx: TRANX, outcome: Some(Outcome::Commit(EPOCH)) }),
+        ("inquiry_answer", Message::InquiryAnswer { tranx: TRANX, outcome: Some(Outcome::Commit(EPOCH)) }),
         ("low_water", Message::LowWater { through: 70_000, incomplete: vec![3, 69_999] }),
         ("raise", Message::Snapshot(SnapshotMessage::Raise { epoch: EPOCH })),
         ("settled", Message::Snapshot(settled)),

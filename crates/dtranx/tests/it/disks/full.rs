@@ -55,7 +55,7 @@ fn full_disk_of_the_storage_ends_the_server_and_loses_nothing() {
 }
 
 #[test]
-fn disk_without_room_for_the_gc_log_is_told_at_the_start() {
+fn disk_without_room_for_the_gc_log_is_reported_at_the_start() {
     let _limit = Limit::of(300, "server that starts, answers or ends");
     let Some(mut disk) = SmallDisk::mount(64) else { return limited::log() };
     let mut setup = Setup::new();

@@ -28,7 +28,7 @@ fn start_again(config: &ServerConfig) -> Server {
 }
 
 #[test]
-fn full_disk_is_told_to_whoever_waits_for_the_server() {
+fn full_disk_is_reported_to_whoever_waits_for_the_server() {
     let _limit = Limit::of(300, "server that starts, answers or ends");
     let Some(mut disk) = SmallDisk::mount(47 << 10) else { return crate::disks::limited::log() };
     let setup = Setup::new();
@@ -39,12 +39,12 @@ fn full_disk_is_told_to_whoever_waits_for_the_server() {
     config.log_folder = disk.path().join("log");
     let mut ledger = Ledger::default();
     let server = Server::start(&config).unwrap();
-    let mut told = None;
+    let mut ended = None;
     ledger.write_until_the_end(setup.address, || {
-        told = server.wait(Duration::ZERO).err();
-        told.is_some()
+        ended = server.wait(Duration::ZERO).err();
+        ended.is_some()
     });
-    let error = told.unwrap();
+    let error = ended.unwrap();
     assert_said(&error.to_string(), &config.log_folder, &["no room for"]);
     assert!(error.to_string().contains("the wal stage failed"), "{error}");
     drop(server);

@@ -45,7 +45,7 @@ pub(crate) fn storage() {
 }
 
 #[test]
-fn segment_over_the_limit_of_files_is_told_and_loses_nothing() {
+fn segment_over_the_limit_of_files_is_reported_and_loses_nothing() {
     let _limit = Limit::of(300, "server that starts, answers or ends");
     log();
 }

@@ -22,7 +22,7 @@ fn key(number: u64) -> Key {
 }
 
 #[test]
-fn write_that_found_no_room_is_told_even_if_there_is_room_at_once() {
+fn write_that_found_no_room_is_reported_even_if_there_is_room_at_once() {
     // Without mounts there is no disk that can grow again, so there is nothing to test.
     let Some(mut disk) = SmallDisk::mount(4 << 10) else { return };
     let folder = disk.path().join("items");

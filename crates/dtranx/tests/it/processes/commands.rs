@@ -65,9 +65,9 @@ fn bad_requests_are_answered_with_what_is_wrong() {
     let refused = dtranx(None, &["serve", "--config", file.to_str().unwrap()], "");
     assert_eq!(refused.status.code(), Some(2));
     assert!(err(&refused).contains("servers: a cluster has 1 to 256 servers"), "{}", err(&refused));
-    let nobody = dtranx(None, &["get", "a", "--server", "127.0.0.1:1"], "");
-    assert_eq!(nobody.status.code(), Some(2));
-    assert!(err(&nobody).contains("127.0.0.1:1"), "{}", err(&nobody));
+    let unreachable = dtranx(None, &["get", "a", "--server", "127.0.0.1:1"], "");
+    assert_eq!(unreachable.status.code(), Some(2));
+    assert!(err(&unreachable).contains("127.0.0.1:1"), "{}", err(&unreachable));
     let simulated = dtranx(None, &["simulate", "--seeds", "2"], "");
     assert!(out(&simulated).contains("2 seeds: ") && out(&simulated).contains("nothing wrong"));
 }

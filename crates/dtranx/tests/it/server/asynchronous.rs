@@ -52,7 +52,7 @@ async fn count(client: &AsyncClient, left: u32, right: u32) -> Result<()> {
 }
 
 /// A cluster of one server that does not run.
-fn nobody() -> Cluster {
+fn no_server() -> Cluster {
     Cluster::hashed("test", vec![Member { id: ServerId(1), address: free_address() }])
 }
 
@@ -164,7 +164,7 @@ fn silent_server_is_given_up_in_time() {
 #[test]
 fn requests_beyond_the_limit_are_refused() {
     let options = ClientOptions { request_ms: 600_000, ..ClientOptions::default() };
-    let client = AsyncClient::of_cluster(nobody(), options).unwrap();
+    let client = AsyncClient::of_cluster(no_server(), options).unwrap();
     let mut waiting: Vec<_> = (0..MAX_WAITING).map(|_| Box::pin(client.get("a"))).collect();
     for one in &mut waiting {
         assert!(!poll_once(one.as_mut()));

@@ -165,7 +165,7 @@ fn damage_of_the_identity_is_named() {
 /// A server has lost all its data and starts as a new one. The other servers refuse it, so that no
 /// client reads its keys as absent.
 #[test]
-fn server_that_lost_everything_is_refused_by_the_others_and_serves_nobody() {
+fn server_that_lost_everything_is_refused_by_the_others_and_serves_no_client() {
     let _limit = Limit::of(120, "answer of the servers");
     let folder = tempfile::tempdir().unwrap();
     let cluster = cluster(3);

@@ -108,6 +108,6 @@ fn parts_that_wait_for_locks_leave_with_their_coordinator() {
     let waiting = until(&client, "two wait for the first", |status| status.lock_waiting == 2 && status.in_doubt == 1);
     assert_eq!(waiting.locking, 3);
     drop(stream);
-    let gone = until(&client, "nobody waits", |status| status.lock_waiting == 0);
+    let gone = until(&client, "no request waits", |status| status.lock_waiting == 0);
     assert_eq!((gone.locking, gone.in_doubt), (1, 1), "what was voted for stays locked");
 }

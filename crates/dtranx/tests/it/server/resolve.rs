@@ -278,8 +278,8 @@ fn outcome_that_a_log_knows_stands() {
     // The third server receives two outcomes, which the first cannot inquire about.
     trio.start(THIRD);
     let epoch = Epoch(trio.client(THIRD).status(THIRD).unwrap().epoch.0 + 5_000);
-    let told = vec![(of_lost(1), Outcome::Commit(epoch)), (of_lost(2), Outcome::Abort)];
-    trio.say(THIRD, &Message::Decisions(told));
+    let outcomes = vec![(of_lost(1), Outcome::Commit(epoch)), (of_lost(2), Outcome::Abort)];
+    trio.say(THIRD, &Message::Decisions(outcomes));
     trio.until(THIRD, "it has acted", |status| status.in_doubt == 0 && status.participating == 0);
     assert_eq!(trio.get(THIRD, "t1").as_deref(), Some("x"));
     trio.stop();
@@ -411,7 +411,7 @@ fn folders_in_use_and_of_others_are_refused_by_name() {
 
 /// Two operators, each with a copy of the other's server.
 #[test]
-fn what_nobody_knows_is_decided_on_one_server_only() {
+fn unknown_outcomes_are_decided_on_one_server_only() {
     let _limit = Limit::of(300, "answer of the servers");
     let mut trio = Trio::new();
     trio.two_in_doubt();

@@ -25,12 +25,12 @@ const PATIENCE: Duration = Duration::from_secs(20);
 /// Runs `work` on a thread of its own, and fails without waiting for the thread if it takes too
 /// long.
 fn within_patience(what: &str, work: impl FnOnce() + Send + 'static) {
-    let (tell, told) = channel();
+    let (tell, failed) = channel();
     let worker = thread::spawn(move || {
         work();
         let _ = tell.send(());
     });
-    match told.recv_timeout(PATIENCE) {
+    match failed.recv_timeout(PATIENCE) {
         Err(std::sync::mpsc::RecvTimeoutError::Timeout) => panic!("{what}: a stage waits"),
         _ => worker.join().unwrap_or_else(|panicked| std::panic::resume_unwind(panicked)),
     }

@@ -46,7 +46,7 @@ fn outlet_keeps_order_when_the_queue_is_full() {
 }
 
 #[test]
-fn failure_of_one_stage_ends_all_and_is_told() {
+fn failure_of_one_stage_ends_all_and_is_reported() {
     let _limit = Limit::of(30, "end of the stages");
     let mut circle = Net::circle(2);
     circle.entries[1].offer(relay::FAILS).unwrap();
@@ -56,7 +56,7 @@ fn failure_of_one_stage_ends_all_and_is_told() {
         if let Err(error) = crew.wait(Duration::from_millis(100)) {
             break error;
         }
-        assert!(begun.elapsed() < Duration::from_secs(60), "nobody says that a stage failed");
+        assert!(begun.elapsed() < Duration::from_secs(60), "no failure of a stage is reported");
     };
     assert_eq!(error.to_string(), "the b stage failed: no more");
     assert!(crew.is_over());

@@ -58,7 +58,7 @@ mod tests {
     }
 
     #[test]
-    fn plans_of_finds_are_told_from_the_first_stage_on() {
+    fn plans_of_finds_are_shown_from_the_first_stage_on() {
         let explained = |plan: Document| one_line(&doc! {"queryPlanner": {"winningPlan": plan}});
         assert_eq!(explained(doc! {"stage": "IDHACK"}), "IDHACK");
         assert_eq!(explained(scan("k_1")), "IXSCAN k_1 > FETCH");
@@ -68,7 +68,7 @@ mod tests {
     }
 
     #[test]
-    fn pipelines_are_told_with_their_unions() {
+    fn pipelines_are_shown_with_their_unions() {
         let cursor = |index| doc! {"$cursor": {"queryPlanner": {"winningPlan": scan(index)}}};
         let union = doc! {"$unionWith": {"coll": "c", "pipeline": [cursor("k_1"), {"$group": {"_id": 1}}]}};
         let explained = doc! {"stages": [cursor("x"), {"$replaceRoot": {"newRoot": {}}}, union]};

@@ -95,7 +95,7 @@ mod tests {
     };
 
     #[test]
-    fn equal_plans_with_and_without_mirrored_indexes_are_told_once() {
+    fn equal_plans_with_and_without_mirrored_indexes_are_shown_once() {
         let line = |mirrored, pending, mongotx: &str| PlanLine {
             shape: Shape::Equality,
             mirrored,
@@ -103,8 +103,8 @@ mod tests {
             plain: "IXSCAN".to_owned(),
             mongotx: mongotx.to_owned(),
         };
-        let told = plans(vec![line(true, 10, "a"), line(true, 0, "b"), line(false, 10, "c"), line(false, 0, "b")]);
-        let told: Vec<String> = told.rows.iter().map(|row| row.cells[1..].join(" ")).collect();
-        assert_eq!(told, ["either 0 IXSCAN b", "no 10 IXSCAN c", "yes 10 IXSCAN a"]);
+        let table = plans(vec![line(true, 10, "a"), line(true, 0, "b"), line(false, 10, "c"), line(false, 0, "b")]);
+        let shown: Vec<String> = table.rows.iter().map(|row| row.cells[1..].join(" ")).collect();
+        assert_eq!(shown, ["either 0 IXSCAN b", "no 10 IXSCAN c", "yes 10 IXSCAN a"]);
     }
 }

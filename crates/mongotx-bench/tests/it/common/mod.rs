@@ -5,7 +5,7 @@
 
 use std::process::{Command, Stdio};
 
-pub use testkit::{told, until};
+pub use testkit::{status_and_output, until};
 
 /// The binary with these arguments.
 pub fn mongotx_bench<'a>(args: impl IntoIterator<Item = &'a str>) -> Command {
@@ -16,7 +16,7 @@ pub fn mongotx_bench<'a>(args: impl IntoIterator<Item = &'a str>) -> Command {
 
 /// Runs `mongotx-bench`. Returns its exit status and all that it wrote.
 pub fn run_bench<'a>(args: impl IntoIterator<Item = &'a str>) -> (i32, String) {
-    told(&mongotx_bench(args).output().unwrap())
+    status_and_output(&mongotx_bench(args).output().unwrap())
 }
 
 /// The command lines of all processes that mention one of these words.

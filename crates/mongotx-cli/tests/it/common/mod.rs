@@ -4,7 +4,7 @@
 
 use std::process::{Command, Stdio};
 
-pub use testkit::{told, until};
+pub use testkit::{status_and_output, until};
 
 /// The binary with these arguments.
 pub fn mongotx<'a>(args: impl IntoIterator<Item = &'a str>) -> Command {
@@ -15,5 +15,5 @@ pub fn mongotx<'a>(args: impl IntoIterator<Item = &'a str>) -> Command {
 
 /// Runs the binary. Returns its exit status and all that it wrote.
 pub fn run_mongotx<'a>(args: impl IntoIterator<Item = &'a str>) -> (i32, String) {
-    told(&mongotx(args).output().unwrap())
+    status_and_output(&mongotx(args).output().unwrap())
 }

@@ -141,11 +141,11 @@ impl Work {
         let id = format!("{}-{number}", self.name);
         let accounts = session.client().database(&self.db).collection::<Document>("accounts");
         let (which, add) = (doc! {"_id": number % ACCOUNTS}, doc! {"$inc": {"balance": 5_i64}, "$push": {"ids": &id}});
-        let told = match number % 2 {
+        let answer = match number % 2 {
             0 => accounts.update_one(which, add).session(session).await.map(drop),
             _ => accounts.find_one_and_update(which, add).session(session).await.map(drop),
         };
-        match told {
+        match answer {
             Ok(()) => self.ledger.acknowledged.lock().unwrap().push(id),
             Err(_) => tokio::time::sleep(PAUSE).await,
         }

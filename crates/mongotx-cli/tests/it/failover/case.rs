@@ -78,7 +78,8 @@ impl Case {
         self.set_up(&ledger).await;
         let (door, other_door) = (Door::new().await, Door::new().await);
         let mut broken = Process::start(&self.job(true));
-        if let Some(address) = broken.until("listening", |told| told.listening.is_some() || told.struck).await.listening
+        if let Some(address) =
+            broken.until("listening", |reports| reports.listening.is_some() || reports.struck).await.listening
         {
             door.open(address);
         }
@@ -92,8 +93,8 @@ impl Case {
             ["ann", "bob"].map(|name| Customer::start(self.work(name, &uri, &ledger), &stop)).into();
         let disturbed = self.start_disturbed(&door).await;
 
-        let told = broken.until(&format!("{}: the step", self.name), |told| told.struck).await;
-        assert!(told.struck, "{}: the step was not reached", self.name);
+        let reports = broken.until(&format!("{}: the step", self.name), |reports| reports.struck).await;
+        assert!(reports.struck, "{}: the step was not reached", self.name);
         if self.blow == Blow::Stop {
             broken.until_paused().await;
         }
@@ -133,12 +134,12 @@ impl Case {
     async fn leave_something(&self, ledger: &Arc<Ledger>) {
         let breaks = Some((Step::BeforeFinish, 1, Blow::Kill));
         let mut dead = Process::start(&Job { breaks, ..self.job(false) });
-        let address = dead.until("listening", |told| told.listening.is_some()).await.listening.unwrap();
+        let address = dead.until("listening", |reports| reports.listening.is_some()).await.listening.unwrap();
         let stop = Arc::new(AtomicBool::new(false));
         // Its customers never learn the outcomes of their last transfers.
         let uri = format!("mongodb://{address}");
         let customers = ["dan", "eve"].map(|name| Customer::start(self.work(name, &uri, ledger), &stop));
-        assert!(dead.until("a decision", |told| told.struck).await.struck, "{}", self.name);
+        assert!(dead.until("a decision", |reports| reports.struck).await.struck, "{}", self.name);
         customers.into_iter().for_each(Customer::leave);
     }
 
@@ -154,7 +155,7 @@ impl Case {
 
     async fn start_other(&self, door: &Door) -> Process {
         let mut other = Process::start(&self.job(false));
-        door.open(other.until("listening", |told| told.listening.is_some()).await.listening.unwrap());
+        door.open(other.until("listening", |reports| reports.listening.is_some()).await.listening.unwrap());
         other
     }
 
@@ -164,7 +165,7 @@ impl Case {
             Blow::Kill => broken = Process::start(&self.job(false)),
             Blow::Stop => signal::cont(broken.pid()).unwrap(),
         }
-        door.open(broken.until("listening", |told| told.listening.is_some()).await.listening.unwrap());
+        door.open(broken.until("listening", |reports| reports.listening.is_some()).await.listening.unwrap());
         broken
     }
 }

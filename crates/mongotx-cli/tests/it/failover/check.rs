@@ -30,7 +30,7 @@ pub(crate) async fn all(case: &Case, ledger: &Ledger) {
 
 fn transfers_are_right(case: &Case, accounts: &[Document], audit: &[Document], ledger: &Ledger) {
     let made: Vec<String> = audit.iter().map(|one| one.get_str("attempt").unwrap().to_owned()).collect();
-    told_is_true(case, &made, ledger);
+    answers_are_true(case, &made, ledger);
     let found: BTreeMap<i32, i64> =
         accounts.iter().map(|one| (one.get_i32("_id").unwrap(), one.get_i64("balance").unwrap())).collect();
     assert_eq!(found, balances(audit), "{}: balances do not fit the transfers", case.name);
@@ -49,7 +49,7 @@ fn deposits_are_right(case: &Case, accounts: &[Document], ledger: &Ledger) {
     let made: Vec<String> = accounts.iter().flat_map(ids).collect();
     let different: BTreeSet<&String> = made.iter().collect();
     assert_eq!(different.len(), made.len(), "{}: a deposit was made twice: {made:?}", case.name);
-    told_is_true(case, &made, ledger);
+    answers_are_true(case, &made, ledger);
 }
 
 /// Checks that every record is closed, with nothing that is not finished.
@@ -76,7 +76,7 @@ async fn all_of(database: &mongodb::Database, collection: &str) -> Vec<Document>
 
 /// Checks the answers: each acknowledged attempt is there once, each refused one not at all. One
 /// without an answer may be there.
-fn told_is_true(case: &Case, made: &[String], ledger: &Ledger) {
+fn answers_are_true(case: &Case, made: &[String], ledger: &Ledger) {
     let count = |id: &str| made.iter().filter(|one| *one == id).count();
     for id in ledger.acknowledged.lock().unwrap().iter() {
         assert_eq!(count(id), 1, "{}: {id} was acknowledged", case.name);

@@ -147,7 +147,7 @@ impl StepHook for Strike {
 
 /// Reports of a gateway so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Told {
+pub(crate) struct Reports {
     pub(crate) listening: Option<SocketAddr>,
     pub(crate) struck: bool,
     pub(crate) left: bool,
@@ -158,22 +158,22 @@ pub(crate) struct Told {
 /// A gateway, seen by its test. Dropped, it is killed.
 pub(crate) struct Process {
     child: Child,
-    told: watch::Receiver<Told>,
+    reports: watch::Receiver<Reports>,
 }
 
 impl Process {
     pub(crate) fn start(job: &Job) -> Self {
         let mut command = Command::from(testkit::again(TEST, JOB, &job.encode()).unwrap());
         let mut child = command.stdin(Stdio::piped()).kill_on_drop(true).spawn().unwrap();
-        let (tell, told) = watch::channel(Told::default());
+        let (sender, reports) = watch::channel(Reports::default());
         let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
         tokio::spawn(async move {
             while let Ok(Some(line)) = lines.next_line().await {
-                tell.send_modify(|told| note(told, &line));
+                sender.send_modify(|reports| note(reports, &line));
             }
-            tell.send_modify(|told| told.silent = true);
+            sender.send_modify(|reports| reports.silent = true);
         });
-        Self { child, told }
+        Self { child, reports }
     }
 
     pub(crate) fn pid(&self) -> u32 {
@@ -181,10 +181,10 @@ impl Process {
     }
 
     /// Waits until the gateway has reported this, or says nothing more.
-    pub(crate) async fn until(&mut self, what: &str, done: impl Fn(&Told) -> bool) -> Told {
-        let waiting = self.told.wait_for(|told| told.silent || done(told));
-        let told = tokio::time::timeout(LIMIT, waiting).await;
-        *told.unwrap_or_else(|_| panic!("in vain waited for: {what}")).unwrap()
+    pub(crate) async fn until(&mut self, what: &str, done: impl Fn(&Reports) -> bool) -> Reports {
+        let waiting = self.reports.wait_for(|reports| reports.silent || done(reports));
+        let reports = tokio::time::timeout(LIMIT, waiting).await;
+        *reports.unwrap_or_else(|_| panic!("in vain waited for: {what}")).unwrap()
     }
 
     /// Waits until it stands still.
@@ -201,17 +201,17 @@ impl Process {
     /// Closes its input, and waits for its end, which has to be a good one.
     pub(crate) async fn end(mut self, name: &str) {
         drop(self.child.stdin.take());
-        let told = self.until("the gateway's end", |told| told.left).await;
-        assert!(told.left, "{name}: the gateway did not end well");
+        let reports = self.until("the gateway's end", |reports| reports.left).await;
+        assert!(reports.left, "{name}: the gateway did not end well");
         assert!(self.child.wait().await.unwrap().success(), "{name}");
     }
 }
 
-fn note(told: &mut Told, line: &str) {
+fn note(reports: &mut Reports, line: &str) {
     match testkit::heard(line).map(|words| words.split_once(' ').unwrap_or((words, ""))) {
-        Some(("listening", address)) => told.listening = address.parse().ok(),
-        Some(("struck", _)) => told.struck = true,
-        Some(("left", _)) => told.left = true,
+        Some(("listening", address)) => reports.listening = address.parse().ok(),
+        Some(("struck", _)) => reports.struck = true,
+        Some(("left", _)) => reports.left = true,
         _ => {}
     }
 }

@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn what_it_cannot_do_is_told() {
+    fn what_it_cannot_do_is_refused_by_name() {
         let code = |concern| parsed(concern).unwrap().error().unwrap().get_i32("code").unwrap();
         assert_eq!(code(doc! {"w": 2}), 100);
         assert_eq!(code(doc! {"w": "dc"}), 79);

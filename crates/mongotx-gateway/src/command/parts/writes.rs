@@ -90,7 +90,7 @@ impl Tally {
     /// Any error that concerns the whole command, not this statement.
     pub(crate) fn refused(&mut self, call: &mut Call<'_>, statement: usize, error: &Error) -> Answer<bool> {
         if let Some(done) = error.unreplicated_answer() {
-            for (place, done) in self.told(&done.answer) {
+            for (place, done) in self.results_in(&done.answer) {
                 self.add(statement + place, &done);
             }
             self.concern_error = Some(done.concern_error.clone());
@@ -107,22 +107,22 @@ impl Tally {
 
     /// The results of a command's statements, from the server's answer: the sum, and the places of
     /// those that have inserted something.
-    fn told(&self, answer: &Document) -> Vec<(usize, Done)> {
+    fn results_in(&self, answer: &Document) -> Vec<(usize, Done)> {
         let number = |of: &Document, field| of.get(field).and_then(as_number).and_then(|n| u64::try_from(n).ok());
         let count = |field| number(answer, field).unwrap_or(0);
         if self.modified.is_none() {
             return vec![(0, Done::Count(count("n")))];
         }
         let upserted = answer.get_array("upserted").into_iter().flatten().filter_map(Bson::as_document);
-        let mut told: Vec<(usize, Done)> = upserted
+        let mut results: Vec<(usize, Done)> = upserted
             .filter_map(|one| {
                 let place = number(one, "index").and_then(|place| usize::try_from(place).ok()).unwrap_or(0);
                 Some((place, Done::Update { matched: 0, modified: 0, upserted: Some(one.get("_id")?.clone()) }))
             })
             .collect();
-        let matched = count("n").saturating_sub(told.len() as u64);
-        told.push((0, Done::Update { matched, modified: count("nModified"), upserted: None }));
-        told
+        let matched = count("n").saturating_sub(results.len() as u64);
+        results.push((0, Done::Update { matched, modified: count("nModified"), upserted: None }));
+        results
     }
 
     /// Notes that several statements from the `first` on were done, most of them by one command

@@ -47,6 +47,6 @@ pub(crate) async fn within_limits<T>(
         answer = work => answer,
         () = time_is_over => Err(Failure::new(codes::MAX_TIME_EXPIRED, "operation exceeded time limit")),
         () = is_killed => Err(Failure::new(codes::INTERRUPTED, "operation was interrupted")),
-        () = is_left => Err(Failure::new(codes::CLIENT_DISCONNECT, "nobody waits for an answer")),
+        () = is_left => Err(Failure::new(codes::CLIENT_DISCONNECT, "the client is gone: no answer is expected")),
     }
 }

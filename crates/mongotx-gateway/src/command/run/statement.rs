@@ -49,7 +49,7 @@ pub(super) async fn run_in_transaction<H: Handler>(
     let older = work.machine.newest();
     let step = match work.machine.on(number, event) {
         Ok(step) => step,
-        Err(refusal) => return Err(work.told_overdue(number, refusal.into())),
+        Err(refusal) => return Err(work.explain_overdue(number, refusal.into())),
     };
     if step == Step::Open {
         if let Some(shown) = work.roll_back_older().await {
@@ -79,7 +79,7 @@ pub(super) async fn end(parsed: &mut Parsed<'_>, lsid: Lsid, number: i64, begins
     }
     let shown = work.open.as_ref().map(|open| Arc::clone(&open.shown));
     let ended = end_one(&mut work, parsed, number, commits).await;
-    let ended = ended.map_err(|failure| work.told_overdue(number, failure));
+    let ended = ended.map_err(|failure| work.explain_overdue(number, failure));
     let after = work.machine.state();
     let shown = shown.filter(|_| after == State::Aborted).map(|shown| shown.now());
     let states = Transition { before, after };

@@ -63,7 +63,7 @@ pub(super) async fn abort(context: &Context, said: &Value, by: &By) -> Done {
 pub(super) fn end(context: &Context, said: &Value, by: &By) -> Done {
     let opid: i64 = text(said, "opid").and_then(|opid| opid.parse().ok()).ok_or("there is no such command")?;
     let who = match context.tx.interrupt(opid, |_| true) {
-        Interrupted::Told(who) => who,
+        Interrupted::Notified(who) => who,
         Interrupted::NotHere => return Err("the command is over".to_owned()),
         Interrupted::Cannot | Interrupted::NotAllowed => return Err("the command cannot be interrupted".to_owned()),
     };
@@ -95,7 +95,7 @@ async fn look(context: &Context, id: ClientId) -> mongotx::Result<Value> {
             }
         }
     }
-    let mut told = Vec::new();
+    let mut transactions = Vec::new();
     for (id, (written, read)) in held.iter().take(MOST_TRANSACTIONS) {
         let outcome = match context.client.outcome(*id).await? {
             Outcome::Active => "undecided",
@@ -103,10 +103,10 @@ async fn look(context: &Context, id: ClientId) -> mongotx::Result<Value> {
             Outcome::RolledBack => "rolled back",
             Outcome::Unknown => "unknown",
         };
-        told.push(json!({"id": id.to_string(), "written": written, "read": read, "outcome": outcome}));
+        transactions.push(json!({"id": id.to_string(), "written": written, "read": read, "outcome": outcome}));
     }
-    let done = if told.is_empty() { "It holds no document." } else { "" };
-    Ok(json!({"done": done, "transactions": told, "more": held.len().saturating_sub(MOST_TRANSACTIONS)}))
+    let done = if transactions.is_empty() { "It holds no document." } else { "" };
+    Ok(json!({"done": done, "transactions": transactions, "more": held.len().saturating_sub(MOST_TRANSACTIONS)}))
 }
 
 /// Finishes and undoes what dead clients have left.

@@ -35,7 +35,7 @@ pub(super) fn page(address: &str, token: &str) -> String {
                 p id="said" class="said" role="status" hidden {}
                 main {
                     (charts())
-                    (section("waits", "Who waits for whom", "Nobody waits."))
+                    (section("waits", "Who waits for whom", "No transaction waits."))
                     (section("operations", "In flight", "Nothing runs, and no transaction is open."))
                     (section("clients", "Clients of the store", "No client has a record."))
                     (section("ended", "Rolled back lately", "No transaction was rolled back."))

@@ -23,14 +23,14 @@ const MOST_NAMES: usize = 20;
 /// The last answer about the store.
 #[derive(Default)]
 pub(super) struct Store {
-    told: Mutex<Option<(Instant, Value)>>,
+    last: Mutex<Option<(Instant, Value)>>,
 }
 
 impl Store {
     /// The clients, as they were a moment ago.
     pub(super) async fn clients(&self, context: &Context) -> Value {
-        let mut told = self.told.lock().await;
-        if let Some((at, clients)) = &*told
+        let mut last = self.last.lock().await;
+        if let Some((at, clients)) = &*last
             && at.elapsed() < FRESH
         {
             return clients.clone();
@@ -43,7 +43,7 @@ impl Store {
             Ok(Err(error)) => json!({"list": [], "error": error.to_string()}),
             Err(_) => json!({"list": [], "error": format!("the server does not answer within {LIMIT:?}")}),
         };
-        *told = Some((Instant::now(), clients.clone()));
+        *last = Some((Instant::now(), clients.clone()));
         clients
     }
 }

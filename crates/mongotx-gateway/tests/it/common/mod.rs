@@ -54,7 +54,7 @@ pub async fn until_free(database: &mongodb::Database, collection: &str) {
     let held = ["_xTxId", "_sTxIds"].map(|lock| doc! {lock: {"$exists": true}});
     let deadline = Instant::now() + FINISHED;
     while let Some(one) = stored.find_one(doc! {"$or": held.to_vec()}).await.unwrap() {
-        assert!(Instant::now() < deadline, "within {FINISHED:?} nobody has finished {one:?} in {}", stored.namespace());
+        assert!(Instant::now() < deadline, "{one:?} in {} was not finished within {FINISHED:?}", stored.namespace());
         tokio::time::sleep(Duration::from_millis(2)).await;
     }
 }

@@ -383,7 +383,7 @@ async fn indexes_are_changed_the_same() {
 
 /// Two indexes may have the same fields in another order: then they are others.
 #[tokio::test]
-async fn indexes_of_the_same_fields_in_another_order_are_told_apart() {
+async fn indexes_of_the_same_fields_in_another_order_are_distinguished() {
     let index = |key: Document, name: &str, unique: bool| doc! {"key": key, "name": name, "unique": unique};
     let one = |index: Document| doc! {"createIndexes": "c", "indexes": [index]};
     all_same(

@@ -146,7 +146,7 @@ async fn plans_beside_a_transaction_are_of_what_is_committed() {
 
 /// The field `mongotx` shows how MongoTx runs the command.
 #[tokio::test]
-async fn what_is_sent_is_told_in_a_field_of_its_own() {
+async fn what_is_sent_is_shown_in_a_field_of_its_own() {
     let mut pair = indexed("cmp_explain_sent").await;
     let find = doc! {"explain": {"find": "c", "filter": {"a": 1}}, "verbosity": "executionStats"};
     let pipeline = doc! {"aggregate": "c", "pipeline": [{"$match": {"a": 1}}], "explain": true};

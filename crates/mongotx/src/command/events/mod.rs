@@ -5,7 +5,7 @@
 //! [`EVENTS`], when its commit is requested and before it is validated:
 //!
 //! 1. Fetch what it holds there: its event is made from the two versions of each document
-//!    ([`told`]).
+//!    ([`content`]).
 //! 2. Take numbers: lock the document [`SEQUENCE`] and increment it. Other transactions that commit
 //!    changes of watched collections wait there until this one is decided, so numbers have no gaps,
 //!    and their order agrees with that of the commits.
@@ -16,8 +16,8 @@
 //!
 //! [`ClientOptions::change_events`]: crate::ClientOptions::change_events
 
+mod content;
 mod read;
-mod told;
 
 use std::{collections::HashMap, sync::Arc};
 
@@ -101,20 +101,25 @@ impl<'c> EventLog<'c> {
             }
             known.push(collection);
         }
-        let events = if watched.is_empty() { Vec::new() } else { Box::pin(self.told(tx, me, &watched)).await? };
+        let events = if watched.is_empty() { Vec::new() } else { Box::pin(self.events_of(tx, me, &watched)).await? };
         let numbers = if events.is_empty() { None } else { Some(Box::pin(self.number(tx, events)).await?) };
         Ok(Recorded { _known: known, numbers })
     }
 
     /// Step 1: the events of the documents that the transaction holds.
-    async fn told(&self, tx: &Transaction, me: TxId, watched: &HashMap<Namespace, Watch>) -> Result<Vec<Document>> {
+    async fn events_of(
+        &self,
+        tx: &Transaction,
+        me: TxId,
+        watched: &HashMap<Namespace, Watch>,
+    ) -> Result<Vec<Document>> {
         let mut events = Vec::new();
         for ns in tx.in_order(watched.keys().cloned().collect()) {
             let Some(watch) = watched.get(&ns) else { continue };
             for some in tx.written(&ns).chunks(IDS_PER_STATEMENT) {
                 for stored in self.fetch_own(me, &ns, some).await? {
                     let is_replaced = stored.get("_id").is_some_and(|id| tx.is_replaced(&ns, id));
-                    events.extend(told::event(&ns, stored, is_replaced, *watch)?);
+                    events.extend(content::event(&ns, stored, is_replaced, *watch)?);
                 }
             }
         }

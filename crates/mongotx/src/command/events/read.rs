@@ -140,8 +140,8 @@ impl<'c> EventReader<'c> {
                 return Ok(false);
             }
             // The sender lives as long as the client does.
-            let told = latest.wait_for(|latest| *latest > position.number);
-            let _ = timeout_at(deadline.min(now + LOOK_EVERY), told).await;
+            let newer = latest.wait_for(|latest| *latest > position.number);
+            let _ = timeout_at(deadline.min(now + LOOK_EVERY), newer).await;
         }
     }
 

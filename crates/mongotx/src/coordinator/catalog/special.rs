@@ -50,7 +50,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_are_told_apart() {
+    fn names_are_distinguished() {
         let reason = |db: &str, coll: &str| unlockable_name(&Namespace::new(db, coll), "mongotx");
         for (db, coll) in [("a", "system.js"), ("a", "system.buckets.t"), ("admin", "c"), ("mongotx", "txs")] {
             assert!(reason(db, coll).is_some(), "{db}.{coll}");

@@ -35,7 +35,7 @@ pub(crate) fn check_created(ns: &Namespace, options: &Document) -> Result<()> {
         Some(kind) => Err(Error::invalid(
             INVALID_OPTIONS,
             format!(
-                "the option {IMAGES:?} of {ns} cannot be used together with {kind:?}: no transaction can write there, so no change would be told"
+                "the option {IMAGES:?} of {ns} cannot be used together with {kind:?}: no transaction can write there, so no change would have an event"
             ),
         )),
         None => Ok(()),

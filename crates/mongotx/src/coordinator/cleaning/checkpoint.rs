@@ -58,7 +58,7 @@ const COUNTED: usize = 1_000;
 type Decided = HashMap<ClientId, Arc<Stamps>>;
 
 /// The decisions that the records show.
-struct ToldDecided {
+struct DecidedStamps {
     stamps: Decided,
     /// True if everything that they have decided is finished.
     are_closed: bool,
@@ -134,7 +134,7 @@ impl Checkpoint {
         let mut broken = self.broken.clone();
         match broken.wait_for(Option::is_some).await.map(|reason| reason.clone()) {
             Ok(Some(reason)) => reason,
-            _ => "nobody renews the hold any more".to_owned(),
+            _ => "the hold is not renewed any more".to_owned(),
         }
     }
 
@@ -229,9 +229,9 @@ impl Checkpoints {
             if held.broken.borrow().is_some() {
                 break Arc::default();
             }
-            let told = self.decided().await?;
-            if told.are_closed {
-                break Arc::new(told.stamps);
+            let decided = self.decided().await?;
+            if decided.are_closed {
+                break Arc::new(decided.stamps);
             }
         };
         if let Some(reason) = held.broken.borrow().clone() {
@@ -292,12 +292,12 @@ impl Checkpoints {
         Error::new(ErrorKind::Unavailable, message)
     }
 
-    async fn decided(&self) -> Result<ToldDecided> {
-        let told = self.records.changes(&self.server, &Closed::default()).await?;
-        let mut stamps = told.changes.0;
+    async fn decided(&self) -> Result<DecidedStamps> {
+        let scan = self.records.changes(&self.server, &Closed::default()).await?;
+        let mut stamps = scan.changes.0;
         stamps.retain(|_, stamps| !stamps.is_empty());
-        let are_closed = stamps.keys().all(|client| told.closed.contains(client));
-        Ok(ToldDecided { stamps, are_closed })
+        let are_closed = stamps.keys().all(|client| scan.closed.contains(client));
+        Ok(DecidedStamps { stamps, are_closed })
     }
 
     /// Why what is copied is not of one moment: a transaction was decided since. (A record that was

@@ -28,7 +28,7 @@ use crate::{
         },
         server::Server,
         stamps::{
-            changes::{Changes, Closed, Told},
+            changes::{Changes, Closed, RecordScan},
             quiet::{Heard, Length},
             tag::{Tag, Tags},
         },
@@ -193,7 +193,7 @@ impl TxLog for PublishedLog {
         })
     }
 
-    fn changes<'a>(&'a self, _known: &'a Closed) -> BoxFuture<'a, Result<Told>> {
+    fn changes<'a>(&'a self, _known: &'a Closed) -> BoxFuture<'a, Result<RecordScan>> {
         let message = "the published layout keeps no change stamps, so nothing that was read can be validated";
         Box::pin(async move { Err(Error::unsupported(message)) })
     }

@@ -39,7 +39,7 @@ use crate::{
         asked::{address::Address, own_key::id_key, query::Query},
         catalog::Collection,
         queries::{chance, read_lease::Permit},
-        server::live::Told,
+        server::live::ShownDocument,
         transaction::{Hold, Transaction},
     },
     error::Result,
@@ -114,8 +114,8 @@ impl Locking {
         tx.check_alive()?;
         tx.hold_unknown(&self.options, ns)?;
         let found = match self.server.send_shown(tx, ns, &statement, &change.touches()).await? {
-            Told::Found(found) => Some(found).filter(|found| found.get(WRITER) == Some(&tx_id_to_bson(me))),
-            Told::Nothing | Told::Refused => None,
+            ShownDocument::Found(found) => Some(found).filter(|found| found.get(WRITER) == Some(&tx_id_to_bson(me))),
+            ShownDocument::Nothing | ShownDocument::Refused => None,
         };
         let place = match free {
             Free::Wanted => Place::Any,

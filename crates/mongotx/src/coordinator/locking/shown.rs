@@ -19,7 +19,7 @@ use crate::{
     coordinator::{
         asked::own_key::id_key,
         finishing::patience::Patience,
-        server::live::Told,
+        server::live::ShownDocument,
         siblings::Claim,
         transaction::{Hold, Transaction},
     },
@@ -83,13 +83,13 @@ impl Locking {
         let hold = if matches!(change, Change::Remove) { Hold::Remove } else { Hold::Change };
         tx.hold(&self.options, target.ns, std::slice::from_ref(target.at), hold)?;
         let found = match self.server.send_shown(tx, target.ns, &statement, &change.touches()).await? {
-            Told::Found(found) if found.get(WRITER) == Some(&tx_id_to_bson(me)) => found,
-            Told::Found(_) | Told::Nothing => {
+            ShownDocument::Found(found) if found.get(WRITER) == Some(&tx_id_to_bson(me)) => found,
+            ShownDocument::Found(_) | ShownDocument::Nothing => {
                 // The next attempt waits in turn for the document.
                 tx.not_held(target.ns, target.at);
                 return Ok(None);
             }
-            Told::Refused => return Ok(None),
+            ShownDocument::Refused => return Ok(None),
         };
         match (claim, &claims) {
             (Some(claim), _) => claim.keep(),

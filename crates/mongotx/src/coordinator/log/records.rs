@@ -31,7 +31,7 @@ use crate::{
     coordinator::{
         server::Server,
         stamps::{
-            changes::{Closed, Stamps, Told},
+            changes::{Closed, Stamps, RecordScan},
             notice::Scope,
             quiet::{Length, StoredQuiet},
             tag::Tag,
@@ -216,9 +216,9 @@ impl Records {
 
     /// The change stamps of all records, closed and fenced ones included but for those that are
     /// known to be closed, and where there is to be quiet.
-    pub(crate) async fn changes(&self, server: &Server, known: &Closed) -> Result<Told> {
+    pub(crate) async fn changes(&self, server: &Server, known: &Closed) -> Result<RecordScan> {
         let find = self.ask_for_changes(server, known);
-        told_by(&server.collect_raw(&self.ns.db, find, 100_000).await?)
+        scan_records(&server.collect_raw(&self.ns.db, find, 100_000).await?)
     }
 
     /// The command that reads the change stamps: [`Records::changes`].
@@ -393,21 +393,21 @@ fn check_format(stored: &RawDocument) -> Result<()> {
 }
 
 /// Content of the answer to [`Records::ask_for_changes`].
-pub(crate) fn told_by(found: &[RawDocumentBuf]) -> Result<Told> {
-    let mut told = Told::default();
+pub(crate) fn scan_records(found: &[RawDocumentBuf]) -> Result<RecordScan> {
+    let mut scan = RecordScan::default();
     for stored in found {
         check_format(stored)?;
-        note_changes(stored, &mut told).ok_or_else(|| {
+        note_changes(stored, &mut scan).ok_or_else(|| {
             let id = stored.get("_id").ok().flatten().and_then(|id| Bson::try_from(id).ok()).unwrap_or(Bson::Null);
             let message = format!("the record {id} in txs has no proper \"_id\", \"changes\" or \"quiet\"");
             Error::new(ErrorKind::Corruption, message)
         })?;
     }
-    Ok(told)
+    Ok(scan)
 }
 
 /// Notes the stamps and the quiet of one record. `None`: one of the fields is malformed.
-fn note_changes(stored: &RawDocument, told: &mut Told) -> Option<()> {
+fn note_changes(stored: &RawDocument, scan: &mut RecordScan) -> Option<()> {
     let client = ClientId(stored.get("_id").ok()??.as_object_id()?.bytes());
     let mut stamps = Stamps::new();
     if let Some(changes) = stored.get("changes").ok()? {
@@ -416,24 +416,24 @@ fn note_changes(stored: &RawDocument, told: &mut Told) -> Option<()> {
             stamps.insert(Tag::parse(tag.as_str())?, stamp.as_i64()?);
         }
     }
-    told.changes.0.insert(client, Arc::new(stamps));
+    scan.changes.0.insert(client, Arc::new(stamps));
     if let Some(quiet) = stored.get("quiet").ok()? {
         let quiet = quiet.as_document()?;
         if quiet.get("over").ok()? == Some(RawBsonRef::Boolean(false)) {
-            told.quiet.insert(client, quiet.get("by").ok()??.as_object_id()?);
+            scan.quiet.insert(client, quiet.get("by").ok()??.as_object_id()?);
         }
     }
     match stored.get(NOTICE).ok()? {
-        Some(RawBsonRef::Boolean(false)) => told.over.push(client),
+        Some(RawBsonRef::Boolean(false)) => scan.over.push(client),
         // A notice that is not over, whatever it names. It is read again, until it is over.
         Some(going_on) => {
-            told.notices.insert(client, Scope::parse(going_on));
+            scan.notices.insert(client, Scope::parse(going_on));
             return Some(());
         }
         None => {}
     }
     if stored.get("closedAt").ok()?.is_some() {
-        told.closed.push(client);
+        scan.closed.push(client);
     }
     Some(())
 }

@@ -92,7 +92,7 @@ mod tests {
             assert_eq!(seen.get(&ns(), &other), None, "{other}");
         }
         spotter(&seen).saw(&rawdoc! {"a": 2, "b": "x", "c": 3});
-        assert_eq!(seen.get(&ns(), &doc! {"c": 3}), None, "nobody has said where it is");
+        assert_eq!(seen.get(&ns(), &doc! {"c": 3}), None, "its place is not known");
         assert!(seen.spotter(&ns(), Vec::new()).is_none());
     }
 

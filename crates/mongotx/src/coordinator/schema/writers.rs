@@ -27,16 +27,16 @@ use crate::{
 };
 
 impl Schema {
-    /// Waits for writers by both steps. `everybody`: also for clients that may write there outside
-    /// transactions only, and have no record.
-    pub(super) async fn wait_for_writers(&self, ns: &Namespace, everybody: bool) -> Result<()> {
+    /// Waits for writers by both steps. `all_clients`: also for clients that may write there
+    /// outside transactions only, and have no record.
+    pub(super) async fn wait_for_writers(&self, ns: &Namespace, all_clients: bool) -> Result<()> {
         let mut patience = Patience::new(self.options.write_wait.max(FRESH * 2));
         let old = self.catalog.forget(ns);
         self.wait_until_released(ns, &old, &mut patience).await?;
         let records = self.records.read(&self.server, &[]).await?;
         let others =
             |record: &&StoredRecord| !record.closed && record.namespaces.contains(ns) && !self.log.owns(record.client);
-        if everybody || records.iter().any(|record| others(&record)) {
+        if all_clients || records.iter().any(|record| others(&record)) {
             tokio::time::sleep(FRESH + Duration::from_secs(1)).await;
         }
         let pending = self.pending_writers(ns).await?;
@@ -59,7 +59,7 @@ impl Schema {
         while old.iter().any(|one| one.strong_count() > 0) {
             if Instant::now() > until {
                 let message = format!(
-                    "writes to {ns} did not end within {FRESH:?}, so its writers could not be told of the change"
+                    "writes to {ns} did not end within {FRESH:?}, so its writers could not be notified of the change"
                 );
                 return Err(Error::new(ErrorKind::Conflict, message));
             }

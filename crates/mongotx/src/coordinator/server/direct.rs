@@ -426,7 +426,7 @@ mod tests {
     }
 
     #[test]
-    fn what_may_be_lost_again_is_told_beside_statements_that_were_refused() {
+    fn what_may_be_lost_again_is_reported_beside_statements_that_were_refused() {
         let answer = |failed: bool, lost: bool| {
             let mut answer = doc! {"n": 2, "nModified": 2, "ok": 1.0};
             answer.extend(

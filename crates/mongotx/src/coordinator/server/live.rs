@@ -58,7 +58,7 @@ pub(crate) enum Doubt {
 }
 
 /// The answer to a prepared write that shows the document.
-pub(crate) enum Told {
+pub(crate) enum ShownDocument {
     /// The document, or the requested fields of it: locked by this write, or by another
     /// transaction.
     Found(Document),
@@ -179,7 +179,7 @@ impl Server {
         ns: &Namespace,
         statement: &RawDocument,
         touches: &Fields,
-    ) -> Result<Told> {
+    ) -> Result<ShownDocument> {
         let mut command = rawdoc! {"findAndModify": &*ns.coll, "new": true};
         for (part, name) in
             [("q", cstr!("query")), ("u", cstr!("update")), ("fields", cstr!("fields")), ("sort", cstr!("sort"))]
@@ -198,11 +198,11 @@ impl Server {
         }
         match answer {
             Ok(mut answer) => Ok(match answer.remove("value") {
-                Some(Bson::Document(found)) => Told::Found(found),
-                _ => Told::Nothing,
+                Some(Bson::Document(found)) => ShownDocument::Found(found),
+                _ => ShownDocument::Nothing,
             }),
             Err(error) if error.kind() == ErrorKind::Unavailable => Err(error),
-            Err(_) => Ok(Told::Refused),
+            Err(_) => Ok(ShownDocument::Refused),
         }
     }
 

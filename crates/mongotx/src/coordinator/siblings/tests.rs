@@ -91,7 +91,7 @@ async fn one_that_was_not_locked_after_all_is_handed_on() {
     let waiting = tokio::spawn(async move { matches!(claim(&other, 1, NO).await, Claimed::Alone(_, true)) });
     tokio::time::sleep(MOMENT / 2).await;
     drop(trying);
-    assert!(waiting.await.unwrap(), "it waits a moment while nobody knows");
+    assert!(waiting.await.unwrap(), "it waits a moment while nothing is known");
 }
 
 #[tokio::test(start_paused = true)]
@@ -130,7 +130,7 @@ async fn what_is_left_is_taken_over_at_once_and_by_name() {
     assert!(is_rival(&self::claim(&c, 1, NO).await, 1), "it has a new holder");
     drop(a);
     assert!(is_rival(&self::claim(&c, 1, NO).await, 1), "and keeps it when the first is finished");
-    assert!(!siblings.lock().places.contains_key(&(ns(), vec![2])), "what nobody wanted is free");
+    assert!(!siblings.lock().places.contains_key(&(ns(), vec![2])), "what no transaction wanted is free");
     drop(b);
     assert!(siblings.lock().places.is_empty());
 }
@@ -209,7 +209,7 @@ async fn who_gives_up_waiting_leaves_nothing() {
 
 /// The document is never held for long, and always by another transaction.
 #[tokio::test(start_paused = true)]
-async fn who_was_ready_to_wait_and_has_waited_is_told_of_a_conflict() {
+async fn who_was_ready_to_wait_and_has_waited_gets_a_conflict() {
     let (_, [a, b, c]) = transactions();
     let Claimed::Alone(_tried, false) = claim(&a, 1, NO).await else { panic!("it is free") };
     let start = Instant::now();

@@ -42,7 +42,7 @@ pub(crate) struct Changes(pub(crate) HashMap<ClientId, Arc<Stamps>>);
 
 /// Change stamps and requests for quiet that one look at the records has found.
 #[derive(Debug, Default)]
-pub(crate) struct Told {
+pub(crate) struct RecordScan {
     pub(crate) changes: Changes,
     /// The records in which quiet is set, each with the quiet's name.
     pub(crate) quiet: HashMap<ClientId, ObjectId>,
@@ -84,25 +84,25 @@ impl Closed {
 
     /// These records, those that a look sent at `asked` has found closed besides, and without those
     /// that the server has removed since.
-    fn with(&self, told: &Told, asked: Moment) -> Self {
+    fn with(&self, scan: &RecordScan, asked: Moment) -> Self {
         let is_there = |found: Moment| found.until(asked) < CLOSED_FOR;
         let mut all = self.clone();
         all.records.retain(|_, record| is_there(record.found));
-        if !told.over.is_empty() {
+        if !scan.over.is_empty() {
             // The look is answered.
             all.over_since = Some(Moment::now());
         }
-        for client in told.over.iter().chain(&told.closed) {
-            let is_notice = told.over.contains(client);
+        for client in scan.over.iter().chain(&scan.closed) {
+            let is_notice = scan.over.contains(client);
             if is_notice {
                 all.make_room();
             }
             if all.records.len() < MOST_CLOSED {
-                let stamps = told.changes.0.get(client).cloned().unwrap_or_default();
+                let stamps = scan.changes.0.get(client).cloned().unwrap_or_default();
                 all.records.entry(*client).or_insert(ClosedRecord { found: asked, stamps, is_notice });
             }
         }
-        all.is_full = told.over.iter().any(|notice| !all.records.contains_key(notice));
+        all.is_full = scan.over.iter().any(|notice| !all.records.contains_key(notice));
         all
     }
 }
@@ -159,13 +159,13 @@ impl ChangeLook {
         [before, after]: [Connections; 2],
         by_majority: bool,
         known: &Closed,
-        told: Told,
+        scan: RecordScan,
     ) -> Self {
-        let closed = known.with(&told, asked);
+        let closed = known.with(&scan, asked);
         // Of what was known: a record that is forgotten as too old by now was not read either.
         let known_over = known.records.iter().filter(|(_, record)| record.is_notice).map(|(client, _)| *client);
-        let over = told.over.iter().copied().chain(known_over).collect();
-        let Told { mut changes, quiet, notices, .. } = told;
+        let over = scan.over.iter().copied().chain(known_over).collect();
+        let RecordScan { mut changes, quiet, notices, .. } = scan;
         changes.0.extend(known.records.iter().map(|(client, record)| (*client, Arc::clone(&record.stamps))));
         Self { asked, before, after, by_majority, changes, quiet, closed, notices, over }
     }
@@ -341,15 +341,15 @@ mod tests {
     }
 
     fn look(connections: Connections, stamps: &[(u8, &str, i64)]) -> ChangeLook {
-        let told = Told { changes: changes(stamps), ..Told::default() };
-        ChangeLook::new(Moment::now(), [connections, connections], false, &Closed::default(), told)
+        let scan = RecordScan { changes: changes(stamps), ..RecordScan::default() };
+        ChangeLook::new(Moment::now(), [connections, connections], false, &Closed::default(), scan)
     }
 
     /// A look of the same server after this one; these records are found closed.
     fn look_after(before: &ChangeLook, stamps: &[(u8, &str, i64)], closed: &[u8]) -> ChangeLook {
         let closed = closed.iter().map(|client| ClientId([*client; 12])).collect();
-        let told = Told { changes: changes(stamps), closed, ..Told::default() };
-        ChangeLook::new(Moment::now(), [before.after, before.after], false, before.closed(), told)
+        let scan = RecordScan { changes: changes(stamps), closed, ..RecordScan::default() };
+        ChangeLook::new(Moment::now(), [before.after, before.after], false, before.closed(), scan)
     }
 
     #[test]
@@ -379,8 +379,8 @@ mod tests {
     fn look_at_notices(before: &ChangeLook, going_on: &[u16], over: &[u16]) -> ChangeLook {
         let scope = |notice| if notice == client(7) { Scope::Of([named("y")].into()) } else { Scope::All };
         let notices = clients(going_on).into_iter().map(|notice| (notice, scope(notice))).collect();
-        let told = Told { notices, over: clients(over), closed: clients(over), ..Told::default() };
-        ChangeLook::new(Moment::now(), [before.after, before.after], false, before.closed(), told)
+        let scan = RecordScan { notices, over: clients(over), closed: clients(over), ..RecordScan::default() };
+        ChangeLook::new(Moment::now(), [before.after, before.after], false, before.closed(), scan)
     }
 
     #[test]
@@ -405,7 +405,7 @@ mod tests {
         assert!(!may(&over, &after) && !may(&after, &after));
         // A look that forgets it, as too old by now, has not read it.
         let later = after.asked.later(CLOSED_FOR, CLOSED_FOR);
-        let forgets = ChangeLook::new(later, [(1, 1), (1, 1)], false, after.closed(), Told::default());
+        let forgets = ChangeLook::new(later, [(1, 1), (1, 1)], false, after.closed(), RecordScan::default());
         assert!(forgets.closed().clients().next().is_none() && may(&none, &forgets) && !may(&after, &forgets));
     }
 
@@ -425,43 +425,43 @@ mod tests {
     #[test]
     fn closed_records_that_were_removed_are_forgotten() {
         let closed = look_after(&look((1, 1), &[]), &[(2, "x", 6)], &[2]);
-        let much_later = Told { changes: Changes::default(), ..Told::default() };
+        let much_later = RecordScan { changes: Changes::default(), ..RecordScan::default() };
         let forgotten = closed.closed().with(&much_later, closed.asked.later(CLOSED_FOR, CLOSED_FOR));
         assert_eq!(forgotten.clients().count(), 0);
 
-        let many = Told { closed: (0..=u16::MAX).map(client).collect(), ..Told::default() };
+        let many = RecordScan { closed: (0..=u16::MAX).map(client).collect(), ..RecordScan::default() };
         assert_eq!(Closed::default().with(&many, Moment::now()).clients().count(), MOST_CLOSED);
     }
 
     /// A look that finds these notices over, and nothing else.
-    fn told_over(before: &ChangeLook, over: std::ops::Range<u16>) -> ChangeLook {
+    fn look_with_over(before: &ChangeLook, over: std::ops::Range<u16>) -> ChangeLook {
         let over: Vec<ClientId> = over.map(client).collect();
-        let told = Told { closed: over.clone(), over, ..Told::default() };
-        ChangeLook::new(Moment::now(), [(1, 1), (1, 1)], false, before.closed(), told)
+        let scan = RecordScan { closed: over.clone(), over, ..RecordScan::default() };
+        ChangeLook::new(Moment::now(), [(1, 1), (1, 1)], false, before.closed(), scan)
     }
 
     #[test]
     fn a_look_tells_since_when_all_notices_are_known_that_are_over_by_it() {
         let first = look((1, 1), &[]);
         assert!(first.over_since().is_none());
-        let over = told_over(&first, 0..1);
+        let over = look_with_over(&first, 0..1);
         let since = over.over_since().unwrap();
         assert!(since.is_after(over.asked), "from its answer on");
         let is_since = |look: &ChangeLook| look.over_since().is_some_and(|later| later.is_after(since));
-        assert!(!is_since(&told_over(&over, 0..0)) && is_since(&told_over(&over, 1..2)));
+        assert!(!is_since(&look_with_over(&over, 0..0)) && is_since(&look_with_over(&over, 1..2)));
     }
 
     #[test]
     fn notices_have_a_place_before_closed_records_and_too_many_are_noticed() {
         let most = u16::try_from(MOST_CLOSED).unwrap();
-        let records = Told { closed: (1_000..2_000).map(client).collect(), ..Told::default() };
+        let records = RecordScan { closed: (1_000..2_000).map(client).collect(), ..RecordScan::default() };
         let full = ChangeLook::new(Moment::now(), [(1, 1), (1, 1)], false, &Closed::default(), records);
         assert!(full.closed().clients().count() == MOST_CLOSED && !full.forgets_notices());
-        let notices = told_over(&full, 0..most);
+        let notices = look_with_over(&full, 0..most);
         assert!(notices.closed().clients().count() == MOST_CLOSED && !notices.forgets_notices());
         assert!((0..most).all(|notice| notices.closed().clients().any(|place| place == client(notice))));
-        let too_many = told_over(&notices, most..most + 1);
-        assert!(too_many.forgets_notices() && !told_over(&too_many, 0..0).forgets_notices(), "it is removed");
+        let too_many = look_with_over(&notices, most..most + 1);
+        assert!(too_many.forgets_notices() && !look_with_over(&too_many, 0..0).forgets_notices(), "it is removed");
     }
 
     fn client(number: u16) -> ClientId {

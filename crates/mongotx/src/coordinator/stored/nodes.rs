@@ -215,7 +215,7 @@ mod tests {
     fn the_epoch_ends_with_the_server_process() {
         let (nodes, epoch) = (Nodes::default(), Arc::new(AtomicU64::new(0)));
         nodes.ends(&epoch);
-        assert!(!nodes.is_one_process(), "nobody has said anything yet");
+        assert!(!nodes.is_one_process(), "no server has answered yet");
         let after = |hello: &Document| {
             nodes.note(hello);
             (nodes.is_one_process(), epoch.load(SeqCst))
@@ -227,7 +227,7 @@ mod tests {
         secondary.insert("isWritablePrimary", false);
         assert_eq!(after(&secondary), (true, 1), "it takes no writes");
         nodes.note_heartbeat(&process(Some(1)));
-        assert_eq!((nodes.is_one_process(), epoch.load(SeqCst)), (true, 1), "told late");
+        assert_eq!((nodes.is_one_process(), epoch.load(SeqCst)), (true, 1), "reported late");
         assert_eq!(after(&process(Some(1))), (false, 2), "two processes answer in turns");
         assert_eq!(after(&process(Some(4))), (false, 2), "which one does is not known any more");
     }

@@ -27,10 +27,10 @@ use tokio::{runtime::Handle, sync::Notify};
 use crate::{
     coordinator::{
         catalog::Catalog,
-        log::{records::told_by, txlog::TxLog},
+        log::{records::scan_records, txlog::TxLog},
         server::{Server, live::Leading, stream::Stream},
         stamps::{
-            changes::{ChangeLook, Changes, SameServer, Told},
+            changes::{ChangeLook, Changes, RecordScan, SameServer},
             moment::Moment,
             tag::Tags,
         },
@@ -209,9 +209,9 @@ async fn look_after(
     let (asked, connections, by_majority) = (Moment::now(), connections(&server, &*log), server.nodes.are_several());
     let closed = last.map(|last| last.closed().clone()).unwrap_or_default();
     let changes = log.changes(&closed).await;
-    let look = changes.map(|told| {
+    let look = changes.map(|scan| {
         let later = self::connections(&server, &*log);
-        Arc::new(ChangeLook::new(asked, [connections, later], by_majority, &closed, told))
+        Arc::new(ChangeLook::new(asked, [connections, later], by_majority, &closed, scan))
     });
     look.iter().for_each(|look| outdate_by(look, &catalog));
     if let Some(home) = home.upgrade() {
@@ -258,7 +258,7 @@ fn are_whole(answers: &[Result<Stream>]) -> bool {
 }
 
 /// Result of a look, if the server has sent all of it.
-async fn told_at_once(look: Result<Stream>) -> Result<Option<Told>> {
+async fn scan_at_once(look: Result<Stream>) -> Result<Option<RecordScan>> {
     let (mut look, mut found) = (look?, Vec::new());
     if !look.has_come() {
         return Ok(None);
@@ -266,7 +266,7 @@ async fn told_at_once(look: Result<Stream>) -> Result<Option<Told>> {
     while let Some(record) = look.next().await? {
         found.push(record);
     }
-    told_by(&found).map(Some)
+    scan_records(&found).map(Some)
 }
 
 /// Time at which a look for this transaction begins.
@@ -305,15 +305,15 @@ impl Looks {
         };
         let Some(mut answers) = answers else { return Ok(None) };
         let after = connections(&self.server, &*self.log);
-        let told = match answers.pop() {
-            Some(look) if are_whole(&answers) => told_at_once(look).await,
+        let scan = match answers.pop() {
+            Some(look) if are_whole(&answers) => scan_at_once(look).await,
             _ => Ok(None),
         };
-        let told = told.unwrap_or_else(|error| {
+        let scan = scan.unwrap_or_else(|error| {
             tracing::debug!(%error, "a look behind queries failed");
             None
         });
-        let look = told.map(|told| Arc::new(ChangeLook::new(asked, [before, after], by_majority, &closed, told)));
+        let look = scan.map(|scan| Arc::new(ChangeLook::new(asked, [before, after], by_majority, &closed, scan)));
         look.iter().for_each(|look| self.keep(look));
         Ok(Some((answers, look)))
     }

@@ -123,7 +123,7 @@ async fn what_a_rival_has_committed_is_seen_before_it_is_finished() {
 /// A collection that the transaction has written to is joined with one that only a rival has
 /// written to.
 #[tokio::test]
-async fn own_writes_and_a_rivals_are_told_apart_in_one_pipeline() {
+async fn own_writes_and_a_rivals_are_distinguished_in_one_pipeline() {
     let world = World::filled().await;
     let (mut mine, mut theirs) = (begun(&world.client), begun(&world.rival));
     world.coll("a").update_one(doc! {"_id": 1}, doc! {"$set": {"n": 1}}).session(&mut mine).await.unwrap();

@@ -186,7 +186,7 @@ async fn bulk_that_ends_early_again_and_again_is_not_sent_as_often() {
 
 /// Two names of one document: the one that matches has changed it, once.
 #[tokio::test]
-async fn equal_ids_of_other_types_are_told_apart_in_one_bulk() {
+async fn equal_ids_of_other_types_are_distinguished_in_one_bulk() {
     let decimal: Bson = "1".parse::<bson::Decimal128>().unwrap().into();
     for [stored, other] in [[1.into(), decimal], [doc! {"a": 1}.into(), doc! {"a": 1.0}.into()]] {
         let (client, coll, mut session) = place().await;
@@ -245,7 +245,7 @@ async fn bulk_that_the_server_interrupts_is_not_done_twice() {
         let error = done.unwrap_err();
         assert_eq!(error.code(), Some(11_601), "{error}");
         match outside {
-            false => assert!(session.commit().await.is_err(), "nobody knows what it has done"),
+            false => assert!(session.commit().await.is_err(), "its effect is not known"),
             true => session.commit().await.unwrap(),
         }
         // The rest of it is undone before the next one is counted.

@@ -80,7 +80,7 @@ async fn updates_by_keys_that_the_transaction_has_read_are_one_command() {
     assert!(rival.flush(LONG).await);
     let all = [add_by_key(1, 1, 10), add_by_key(1, 2, 10), add_by_key(1, 4, 10)];
     let done = coll.bulk_write(all).session(&mut session).await.unwrap();
-    assert_eq!((done.matched_count, done.modified_count), (2, 2), "nobody has the last key");
+    assert_eq!((done.matched_count, done.modified_count), (2, 2), "no document has the last key");
     session.commit().await.unwrap();
     assert_eq!(numbers(&client, &coll).await, [3, 13, 3, 11, 3, 3]);
 }
@@ -113,6 +113,6 @@ async fn updates_by_keys_that_are_moved_meanwhile_change_what_has_the_key() {
     }
     assert!(rival.flush(LONG).await);
     gate.open();
-    assert_eq!(added.await.unwrap(), 1, "one has the first key, nobody the second");
+    assert_eq!(added.await.unwrap(), 1, "one document has the first key, none the second");
     assert_eq!(numbers(&client, &coll).await, [0, 1]);
 }

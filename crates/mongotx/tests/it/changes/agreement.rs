@@ -143,7 +143,7 @@ async fn write_and_watch(place: &Watched, start: Position, clients: &[Client], w
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn what_two_clients_write_is_told_once_and_in_order() {
+async fn what_two_clients_write_has_events_once_and_in_order() {
     let place = Watched::with("agree", options()).await;
     let start = accounts(&place).await;
     let other = place.another().await;
@@ -158,7 +158,7 @@ async fn what_two_clients_write_is_told_once_and_in_order() {
 async fn clients_that_die_leave_all_of_their_events_or_none() {
     let place = Watched::with("agree_ghosts", options()).await;
     let start = accounts(&place).await;
-    for (step, is_told) in [(Step::BeforeDecision, false), (Step::BeforeFinish, true)] {
+    for (step, has_events) in [(Step::BeforeDecision, false), (Step::BeforeFinish, true)] {
         let before = place.since(start).await.len();
         let (uri, options, db) = (place.uri.clone(), place.options.clone(), place.plain.name().to_owned());
         let id = die(async move || {
@@ -182,7 +182,7 @@ async fn clients_that_die_leave_all_of_their_events_or_none() {
         // The next client to commit waits for it, and repairs the documents that it has left.
         place.coll("notes").insert_one(&doc! {"_id": format!("{step:?}")}).await.unwrap();
         let events = place.since(start).await;
-        assert_eq!(events.len(), before + 1 + if is_told { 2 } else { 0 }, "{id} at {step:?}");
+        assert_eq!(events.len(), before + 1 + if has_events { 2 } else { 0 }, "{id} at {step:?}");
         check_sums(&events, &place);
     }
     let events = place.since(start).await;

@@ -27,20 +27,20 @@ impl Copy {
             assert_eq!((event.position.era, event.position.number), (last.era, last.number + 1), "{event:?}");
         }
         self.last = Some(event.position);
-        let told = &event.document;
-        let ns = told.get_document("ns").unwrap();
+        let content = &event.document;
+        let ns = content.get_document("ns").unwrap();
         let ns = format!("{}.{}", ns.get_str("db").unwrap(), ns.get_str("coll").unwrap());
         let documents = self.collections.entry(ns).or_default();
-        let key = told.get_document("documentKey").unwrap().to_vec().unwrap();
-        let full = || told.get_document("fullDocument").unwrap().clone();
-        match told.get_str("operationType").unwrap() {
-            "insert" => assert_eq!(documents.insert(key, full()), None, "{told}"),
-            "replace" => assert!(documents.insert(key, full()).is_some(), "{told}"),
-            "delete" => assert!(documents.remove(&key).is_some(), "{told}"),
+        let key = content.get_document("documentKey").unwrap().to_vec().unwrap();
+        let full = || content.get_document("fullDocument").unwrap().clone();
+        match content.get_str("operationType").unwrap() {
+            "insert" => assert_eq!(documents.insert(key, full()), None, "{content}"),
+            "replace" => assert!(documents.insert(key, full()).is_some(), "{content}"),
+            "delete" => assert!(documents.remove(&key).is_some(), "{content}"),
             "update" => {
-                let before = documents.get(&key).unwrap_or_else(|| panic!("not there: {told}"));
-                let difference = Difference::from_document(told.get_document("updateDescription").unwrap()).unwrap();
-                let after = difference.apply(before).unwrap_or_else(|| panic!("does not fit {before}: {told}"));
+                let before = documents.get(&key).unwrap_or_else(|| panic!("not there: {content}"));
+                let difference = Difference::from_document(content.get_document("updateDescription").unwrap()).unwrap();
+                let after = difference.apply(before).unwrap_or_else(|| panic!("does not fit {before}: {content}"));
                 documents.insert(key, after);
             }
             other => panic!("{other}"),

@@ -7,7 +7,7 @@ use super::Watched;
 use crate::common::until;
 
 #[tokio::test]
-async fn the_oldest_events_go_and_whoever_wants_them_is_told() {
+async fn the_oldest_events_go_and_whoever_wants_them_gets_an_error() {
     let options =
         ClientOptions { change_streams: ChangeStreams::All, change_events: 300, ..crate::quiet::at_read_committed() };
     let place = Watched::with("kept", options).await;

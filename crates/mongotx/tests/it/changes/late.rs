@@ -52,15 +52,15 @@ impl Scene {
         self.proxy.hold_nothing();
         assert!(self.client.flush(LIMIT).await, "not everything could be finished");
         let is_there = self.watched.coll("c").find_one(doc! {"_id": id}).await.unwrap().is_some();
-        let told = self.watched.kinds_since(position).await;
+        let kinds = self.watched.kinds_since(position).await;
         let wanted = if is_there { vec![format!("insert {id}")] } else { Vec::new() };
-        assert_eq!(told, wanted, "the document is there: {is_there}");
+        assert_eq!(kinds, wanted, "the document is there: {is_there}");
         is_there
     }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_commit_that_nobody_waits_for_ends_with_its_event() {
+async fn a_commit_whose_future_is_dropped_ends_with_its_event() {
     let scene = Scene::new("changes_dropped").await;
     let mut held = Vec::new();
     for place in 0.. {

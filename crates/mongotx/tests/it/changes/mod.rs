@@ -4,7 +4,7 @@
 //! | file | what |
 //! | --- | --- |
 //! | [`copied`] | events that are applied to an empty copy |
-//! | [`told`] | the event of each kind of write |
+//! | [`each_write`] | the event of each kind of write |
 //! | [`switched`] | collections that are switched on, dropped and renamed |
 //! | [`agreement`] | many writers, of which some give up, die, or lose their server |
 //! | [`kept`] | old events that are removed, and positions that are of another time |
@@ -12,10 +12,10 @@
 
 mod agreement;
 mod copied;
+mod each_write;
 mod kept;
 mod late;
 mod switched;
-mod told;
 
 use std::time::Duration;
 

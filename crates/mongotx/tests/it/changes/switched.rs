@@ -38,7 +38,7 @@ async fn a_collection_that_is_created_with_images_is_watched_with_them() {
 /// Every write from the answer of the switch on has its event, by whichever client. Before it, some
 /// may have.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn from_the_switch_on_every_write_is_told() {
+async fn from_the_switch_on_every_write_has_an_event() {
     let place = Watched::with("switched_on", crate::quiet::at_read_committed()).await;
     let start = place.now().await;
     let other = place.another().await;
@@ -90,7 +90,7 @@ async fn the_switch_waits_for_what_is_locked() {
 }
 
 #[tokio::test]
-async fn what_nothing_could_be_told_of_is_not_switched_on() {
+async fn what_could_have_no_events_is_not_switched_on() {
     let place = Watched::with("switched_refused", crate::quiet::options()).await;
     let capped = place.ours.create_collection("c").option("capped", true).option("size", 4096);
     let refused = capped.option(IMAGES, on()).await.unwrap_err();
@@ -101,7 +101,7 @@ async fn what_nothing_could_be_told_of_is_not_switched_on() {
 }
 
 #[tokio::test]
-async fn drops_and_renames_are_told_between_the_changes() {
+async fn drops_and_renames_have_events_between_the_changes() {
     let place = Watched::new("switched_ends").await;
     let (a, start) = (place.coll("a"), place.now().await);
     for name in ["a", "b"] {
@@ -145,8 +145,8 @@ async fn a_copy_that_is_begun_in_between_is_complete() {
         // The events after the first one behind the position show whether that was left out.
         tokio::time::sleep(Duration::from_millis(50)).await;
         let events = place.since(position).await;
-        let told = Copy::of(&events).documents(&place.named("a"));
-        let mut ids: Vec<i32> = read.iter().chain(&told).map(|one| one.get_i32("_id").unwrap()).collect();
+        let copied = Copy::of(&events).documents(&place.named("a"));
+        let mut ids: Vec<i32> = read.iter().chain(&copied).map(|one| one.get_i32("_id").unwrap()).collect();
         ids.sort_unstable();
         ids.dedup();
         assert!(ids.iter().copied().eq(0..i32::try_from(ids.len()).unwrap()), "{ids:?}");

@@ -169,7 +169,7 @@ async fn no_document_is_locked_while_its_collection_is_renamed() {
 /// A client died after the freeze: the indexes are there, and `mongotx doctor` finds them by their
 /// names.
 #[tokio::test]
-async fn an_interrupted_renaming_is_told_until_its_indexes_are_dropped() {
+async fn an_interrupted_renaming_is_reported_until_its_indexes_are_dropped() {
     let place = Place::new("renamed_left").await;
     let a = place.coll("a");
     a.insert_one(&doc! {"_id": 1}).await.unwrap();

@@ -45,7 +45,7 @@ pub(crate) enum End {
 
 /// Reports of the client while it works.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Told {
+pub(crate) enum Progress {
     Id(TxId),
     End(End),
 }
@@ -112,7 +112,7 @@ impl Scenario {
     }
 
     /// Lives it, up to the end of the transaction.
-    pub(crate) async fn live(self, world: &World, client: &Client, tell: &(impl Fn(Told) + Sync)) -> End {
+    pub(crate) async fn live(self, world: &World, client: &Client, tell: &(impl Fn(Progress) + Sync)) -> End {
         let isolation = match self {
             Self::Repeatable => Isolation::RepeatableRead,
             Self::Several | Self::Upserts => Isolation::Snapshot,
@@ -130,7 +130,7 @@ impl Scenario {
             Ok(()) => End::Committed,
             Err(error) => End::Failed(error.kind()),
         };
-        tell(Told::End(end));
+        tell(Progress::End(end));
         end
     }
 
@@ -148,11 +148,11 @@ impl Scenario {
         world: &World,
         client: &Client,
         session: &mut Session,
-        tell: &(impl Fn(Told) + Sync),
+        tell: &(impl Fn(Progress) + Sync),
     ) -> Result<(), Error> {
         let (a, b) = (world.collection(client, "a"), world.collection(client, "b"));
         let add = doc! {"$inc": {"n": 1}};
-        let tell_id = |session: &Session| session.id().into_iter().for_each(|id| tell(Told::Id(id)));
+        let tell_id = |session: &Session| session.id().into_iter().for_each(|id| tell(Progress::Id(id)));
         if self == Self::Several {
             lose_twice(world, client, session).await?;
         }

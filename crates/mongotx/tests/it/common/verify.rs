@@ -9,7 +9,7 @@ use bson::{Bson, Document, doc};
 use mongotx::{Client, ErrorKind, Outcome, TransactionOptions, TxId};
 
 use super::{
-    scenario::{End, Scenario, Told},
+    scenario::{End, Progress, Scenario},
     until,
     world::{COLLECTIONS, State, World},
 };
@@ -19,11 +19,11 @@ use super::{
 pub(crate) struct Report(Mutex<(Option<TxId>, Option<End>)>);
 
 impl Report {
-    pub(crate) fn note(&self, told: Told) {
+    pub(crate) fn note(&self, progress: Progress) {
         let mut noted = self.0.lock().unwrap();
-        match told {
-            Told::Id(id) => noted.0 = Some(id),
-            Told::End(end) => noted.1 = Some(end),
+        match progress {
+            Progress::Id(id) => noted.0 = Some(id),
+            Progress::End(end) => noted.1 = Some(end),
         }
     }
 

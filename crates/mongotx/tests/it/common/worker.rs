@@ -12,7 +12,7 @@ use testkit::{again, listen, signal};
 use super::{
     LIMIT,
     hooks::Hook,
-    scenario::{End, Scenario, Told},
+    scenario::{End, Progress, Scenario},
     verify::Report,
     world::World,
 };
@@ -79,7 +79,7 @@ async fn worker_process() {
         }
     });
     let client = job.world.client_with(job.lease_ms, hook).await;
-    job.scenario.live(&job.world, &client, &|told| say(&words_of(told))).await;
+    job.scenario.live(&job.world, &client, &|progress| say(&words_of(progress))).await;
     job.scenario.leave(&client).await;
     say("left");
 }
@@ -94,7 +94,7 @@ fn check_words() {
         }
     }
     for end in [End::Committed, End::RolledBack, End::Failed(ErrorKind::Expired)] {
-        assert!(matches!(told_in(&words_of(Told::End(end))), Some(Told::End(told)) if told == end));
+        assert!(matches!(progress_in(&words_of(Progress::End(end))), Some(Progress::End(read)) if read == end));
     }
 }
 
@@ -103,15 +103,15 @@ pub(crate) fn say(words: &str) {
     testkit::report(words).unwrap();
 }
 
-fn words_of(told: Told) -> String {
-    match told {
-        Told::Id(id) => format!("id {id}"),
-        Told::End(End::Failed(kind)) => format!("failed {kind:?}"),
-        Told::End(end) => format!("{end:?}"),
+fn words_of(progress: Progress) -> String {
+    match progress {
+        Progress::Id(id) => format!("id {id}"),
+        Progress::End(End::Failed(kind)) => format!("failed {kind:?}"),
+        Progress::End(end) => format!("{end:?}"),
     }
 }
 
-fn told_in(words: &str) -> Option<Told> {
+fn progress_in(words: &str) -> Option<Progress> {
     const KINDS: [ErrorKind; 8] = [
         ErrorKind::Conflict,
         ErrorKind::Expired,
@@ -123,13 +123,13 @@ fn told_in(words: &str) -> Option<Told> {
         ErrorKind::Closed,
     ];
     match words.split_once(' ') {
-        Some(("id", id)) => Some(Told::Id(id.parse().ok()?)),
+        Some(("id", id)) => Some(Progress::Id(id.parse().ok()?)),
         Some(("failed", kind)) => {
             let kind = KINDS.into_iter().find(|known| format!("{known:?}") == kind)?;
-            Some(Told::End(End::Failed(kind)))
+            Some(Progress::End(End::Failed(kind)))
         }
-        _ if words == "Committed" => Some(Told::End(End::Committed)),
-        _ if words == "RolledBack" => Some(Told::End(End::RolledBack)),
+        _ if words == "Committed" => Some(Progress::End(End::Committed)),
+        _ if words == "RolledBack" => Some(Progress::End(End::RolledBack)),
         _ => None,
     }
 }
@@ -172,7 +172,7 @@ impl Worker {
         match self.words.recv_timeout(LIMIT) {
             Ok(words) if words == "struck" => self.struck = true,
             Ok(words) if words == "left" => self.left = true,
-            Ok(words) => self.report.note(told_in(&words).unwrap_or_else(|| panic!("said {words:?}"))),
+            Ok(words) => self.report.note(progress_in(&words).unwrap_or_else(|| panic!("said {words:?}"))),
             Err(RecvTimeoutError::Disconnected) => return false,
             Err(RecvTimeoutError::Timeout) => panic!("a worker said nothing for {LIMIT:?}"),
         }

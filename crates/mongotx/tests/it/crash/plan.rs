@@ -21,7 +21,7 @@ pub(crate) async fn steps_of(scenario: Scenario, uri: &str) -> Vec<(Step, usize)
     scenario.set_up(&world).await;
     // A lease so long that no sign of life falls into the scenario.
     let client = world.client_with(60_000, hook.clone()).await;
-    let end = scenario.live(&world, &client, &|told| report.note(told)).await;
+    let end = scenario.live(&world, &client, &|progress| report.note(progress)).await;
     let expected = if scenario == Scenario::Rollback { End::RolledBack } else { End::Committed };
     assert_eq!(end, expected, "{scenario:?}");
     scenario.leave(&client).await;

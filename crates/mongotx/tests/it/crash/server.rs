@@ -63,7 +63,7 @@ async fn crash_at(server: &Server, scenario: Scenario, step: mongotx::Step, nth:
     let mut life = tokio::spawn({
         let (world, client, report) = (world.clone(), client.clone(), Arc::clone(&report));
         async move {
-            scenario.live(&world, &client, &|told| report.note(told)).await;
+            scenario.live(&world, &client, &|progress| report.note(progress)).await;
             client.flush(Duration::from_secs(20)).await;
             client.shutdown().await
         }

@@ -127,7 +127,7 @@ async fn quiet_is_not_asked_of_a_client_of_a_later_format() {
     let (reads, rival) = (world.collection(&client, "free"), world.client(10_000).await);
     let mut session = client.session();
     for n in 1.. {
-        assert!(n < 100, "nobody is asked for quiet");
+        assert!(n < 100, "no client is asked for quiet");
         session.begin().unwrap();
         for id in [1, 2] {
             reads.find_one(doc! {"_id": id}).session(&mut session).await.unwrap();

@@ -37,7 +37,7 @@ async fn check_histories(isolations: &[Isolation], model: &str) {
     assert_clean(&crew).await;
     let last = crew[0].coll.find(doc! {}).await.unwrap().try_collect().await.unwrap();
     let summary = run.recorder.judge(model, &lists(&last)).unwrap_or_else(|wrong| panic!("{wrong}"));
-    assert!(summary.committed > 0, "nobody got through");
+    assert!(summary.committed > 0, "no transaction committed");
     println!("{isolations:?}: {summary:?}");
 }
 

@@ -8,7 +8,7 @@ use mongotx::{Collection, IndexModel, Isolation, Result, Session};
 
 use super::{
     crew,
-    rules::{Told, work},
+    rules::{Counts, work},
 };
 use crate::random::Random;
 
@@ -54,13 +54,13 @@ async fn carry(coll: &Collection<Document>, session: &mut Session, random: &mut 
     Ok(())
 }
 
-async fn worth_is_constant(isolation: Isolation) -> std::sync::Arc<Told> {
+async fn worth_is_constant(isolation: Isolation) -> std::sync::Arc<Counts> {
     let crew = crew(4).await;
     crew[0].coll.create_index(IndexModel::new(doc! {"place": 1})).await.unwrap();
     for nth in 0..COINS {
         crew[0].coll.insert_one(&coin(nth * 8, WORTH / COINS)).await.unwrap();
     }
-    let told = work(&crew, isolation, move |nth, coll, mut session, mut random| async move {
+    let counts = work(&crew, isolation, move |nth, coll, mut session, mut random| async move {
         let step = async {
             if nth > 1 {
                 carry(&coll, &mut session, &mut random).await?;
@@ -73,19 +73,19 @@ async fn worth_is_constant(isolation: Isolation) -> std::sync::Arc<Told> {
         };
         (step.await, session, random)
     });
-    told.await
+    counts.await
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn sums_over_documents_that_come_and_go_are_of_one_moment_at_snapshot() {
-    let told = worth_is_constant(Isolation::Snapshot).await;
-    assert_eq!(told.done.load(SeqCst), 0, "wrong sums were committed");
+    let counts = worth_is_constant(Isolation::Snapshot).await;
+    assert_eq!(counts.done.load(SeqCst), 0, "wrong sums were committed");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn sums_over_documents_that_come_and_go_are_of_one_moment_at_serializable() {
-    let told = worth_is_constant(Isolation::Serializable).await;
-    assert_eq!(told.done.load(SeqCst), 0, "wrong sums were committed");
+    let counts = worth_is_constant(Isolation::Serializable).await;
+    assert_eq!(counts.done.load(SeqCst), 0, "wrong sums were committed");
 }
 
 /// Times that an anomaly is looked for which comes by chance.
@@ -106,7 +106,7 @@ async fn sums_over_documents_that_come_and_go_are_wrong_at_read_committed() {
 /// the most that ever were taken when a transaction counted, and how many are in the end.
 async fn most_seats_taken(isolation: Isolation) -> u64 {
     let crew = crew(4).await;
-    let told = work(&crew, isolation, |nth, coll, mut session, mut random| async move {
+    let counts = work(&crew, isolation, |nth, coll, mut session, mut random| async move {
         let step = async {
             let taken = coll.count_documents(doc! {"taken": true}).session(&mut session).await?;
             if taken < SEATS && random.chance(80) {
@@ -119,7 +119,7 @@ async fn most_seats_taken(isolation: Isolation) -> u64 {
         };
         (step.await, session, random)
     });
-    let over = told.await.done.load(SeqCst) as u64;
+    let over = counts.await.done.load(SeqCst) as u64;
     over + crew[0].coll.count_documents(doc! {"taken": true}).await.unwrap().saturating_sub(SEATS)
 }
 

@@ -19,13 +19,13 @@ use crate::random::Random;
 
 /// Acknowledged steps, and those of which the outcome is not known.
 #[derive(Default)]
-pub(super) struct Told {
+pub(super) struct Counts {
     pub(super) done: AtomicI64,
     unknown: AtomicI64,
     commits: AtomicUsize,
 }
 
-impl Told {
+impl Counts {
     fn assert_is(&self, count: i64) {
         let (done, unknown) = (self.done.load(SeqCst), self.unknown.load(SeqCst));
         println!("{done} acknowledged, {unknown} unknown, {count} there");
@@ -35,19 +35,19 @@ impl Told {
 
 /// Six tasks run transactions of `isolation` until the time is over: each what `one` does in its
 /// session. It answers what a commit of it adds.
-pub(super) async fn work<F, Fut>(crew: &[Member], isolation: Isolation, one: F) -> Arc<Told>
+pub(super) async fn work<F, Fut>(crew: &[Member], isolation: Isolation, one: F) -> Arc<Counts>
 where
     F: Fn(usize, Collection<Document>, Session, Random) -> Fut + Clone + Send + 'static,
     Fut: Future<Output = (Result<i64>, Session, Random)> + Send + 'static,
 {
-    let (told, until) = (Arc::new(Told::default()), End::of_run());
+    let (counts, until) = (Arc::new(Counts::default()), End::of_run());
     let tasks = (0..6).map(|nth| {
         let Member { client, coll } = &crew[nth % crew.len()];
-        let (told, client, coll, one) = (Arc::clone(&told), client.clone(), coll.clone(), one.clone());
+        let (counts, client, coll, one) = (Arc::clone(&counts), client.clone(), coll.clone(), one.clone());
         tokio::spawn(async move {
             let mut random = Random::of_seed(nth as u64);
             let mut refusals = 0;
-            while !until.is_reached(told.commits.load(SeqCst)) {
+            while !until.is_reached(counts.commits.load(SeqCst)) {
                 let lock_wait = *random.pick(&[Duration::ZERO, Duration::from_millis(100)]);
                 let options =
                     TransactionOptions { isolation: Some(isolation), lock_wait, ..TransactionOptions::default() };
@@ -62,11 +62,11 @@ where
                 match done {
                     Ok(()) => {
                         refusals = 0;
-                        told.commits.fetch_add(1, SeqCst);
-                        told.done.fetch_add(steps, SeqCst);
+                        counts.commits.fetch_add(1, SeqCst);
+                        counts.done.fetch_add(steps, SeqCst);
                     }
                     Err(error) if error.kind() == ErrorKind::Indeterminate => {
-                        told.unknown.fetch_add(steps, SeqCst);
+                        counts.unknown.fetch_add(steps, SeqCst);
                     }
                     Err(error) => {
                         assert_eq!(error.kind(), ErrorKind::Conflict, "{error}");
@@ -81,8 +81,8 @@ where
         done.unwrap();
     }
     assert_clean(crew).await;
-    assert!(told.commits.load(SeqCst) > 0, "nobody got through");
-    told
+    assert!(counts.commits.load(SeqCst) > 0, "no transaction committed");
+    counts
 }
 
 async fn n_of(coll: &Collection<Document>, filter: Document) -> i64 {
@@ -92,7 +92,7 @@ async fn n_of(coll: &Collection<Document>, filter: Document) -> i64 {
 async fn read_and_write_back(isolation: Isolation) {
     let crew = crew(4).await;
     crew[0].coll.insert_one(&doc! {"_id": 1, "n": 0_i64}).await.unwrap();
-    let told = work(&crew, isolation, |_, coll, mut session, random| async move {
+    let counts = work(&crew, isolation, |_, coll, mut session, random| async move {
         let step = async {
             let n = coll.find_one(doc! {"_id": 1}).session(&mut session).await?.unwrap().get_i64("n").unwrap();
             coll.update_one(doc! {"_id": 1}, doc! {"$set": {"n": n + 1}}).session(&mut session).await?;
@@ -100,7 +100,7 @@ async fn read_and_write_back(isolation: Isolation) {
         };
         (step.await, session, random)
     });
-    told.await.assert_is(n_of(&crew[0].coll, doc! {}).await);
+    counts.await.assert_is(n_of(&crew[0].coll, doc! {}).await);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -122,7 +122,7 @@ async fn counters_that_are_read_and_written_back_at_serializable() {
 async fn counters_by_find_and_modify_and_by_upserts() {
     let crew = crew(4).await;
     crew[0].coll.create_index(IndexModel::new(doc! {"k": 1}).unique(true)).await.unwrap();
-    let told = work(&crew, Isolation::ReadCommitted, |_, coll, mut session, mut random| async move {
+    let counts = work(&crew, Isolation::ReadCommitted, |_, coll, mut session, mut random| async move {
         let step = async {
             let (k, add) = (random.between(1, 2), doc! {"$inc": {"n": 1_i64}});
             let before = match random.below(3) {
@@ -151,15 +151,15 @@ async fn counters_by_find_and_modify_and_by_upserts() {
         };
         (step.await, session, random)
     });
-    let told = told.await;
+    let counts = counts.await;
     let mut sum = 0;
     for k in [1, 2] {
         let all = crew[0].coll.find(doc! {"k": k}).await.unwrap().try_collect().await.unwrap();
         assert!(all.len() <= 1, "{all:?}");
         sum += all.iter().map(|counter| counter.get_i64("n").unwrap()).sum::<i64>();
     }
-    assert_eq!(told.unknown.load(SeqCst), 0);
-    told.assert_is(sum);
+    assert_eq!(counts.unknown.load(SeqCst), 0);
+    counts.assert_is(sum);
 }
 
 /// A transaction that has counted two on call may leave; one always stays.
@@ -168,7 +168,7 @@ async fn somebody_is_always_on_call(isolation: Isolation) {
     for id in 0..3 {
         crew[0].coll.insert_one(&doc! {"_id": id, "on": true}).await.unwrap();
     }
-    let told = work(&crew, isolation, |nth, coll, mut session, mut random| async move {
+    let counts = work(&crew, isolation, |nth, coll, mut session, mut random| async move {
         let step = async {
             let on = || doc! {"on": true};
             let count = match random.below(3) {
@@ -176,7 +176,7 @@ async fn somebody_is_always_on_call(isolation: Isolation) {
                 1 => coll.distinct("_id", on()).session(&mut session).await?.len() as u64,
                 _ => coll.find(on()).session(&mut session).await?.try_collect().await?.len() as u64,
             };
-            assert!(count > 0, "nobody was on call");
+            assert!(count > 0, "no doctor was on call");
             let change = match count {
                 1 => doc! {"$set": {"on": true}},
                 _ => doc! {"$set": {"on": false}},
@@ -186,7 +186,7 @@ async fn somebody_is_always_on_call(isolation: Isolation) {
         };
         (step.await, session, random)
     });
-    told.await;
+    counts.await;
     assert!(crew[0].coll.count_documents(doc! {"on": true}).await.unwrap() > 0);
 }
 

@@ -125,7 +125,7 @@ impl Run {
             ErrorKind::Conflict => {
                 let others = self.books.iter().enumerate();
                 let in_the_way = others.filter(|(other, book)| *other != tx && book.open && !book.written.is_empty());
-                assert!(in_the_way.count() > 0, "{step:?} of {tx} met nobody: {error}");
+                assert!(in_the_way.count() > 0, "{step:?} of {tx} met no rival: {error}");
             }
             ErrorKind::Invalid if error.code() == Some(11000) => {
                 let (Insert(id, value) | Update(id, value)) = step else { panic!("{step:?} is no duplicate: {error}") };

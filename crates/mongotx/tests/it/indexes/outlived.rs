@@ -177,7 +177,7 @@ async fn commit_that_fails_leaves_expired_documents_to_their_end() {
 /// No index removes documents there: a locked document that is deleted is gone, and the others are
 /// whole.
 #[tokio::test]
-async fn locked_document_that_vanishes_keeps_nobody_from_the_others() {
+async fn locked_document_that_vanishes_does_not_hide_the_others() {
     let client = crate::quiet::connect(crate::quiet::options()).await;
     let coll = crate::quiet::collection(&client, 3).await;
     let plain = testkit::shared_standalone().await.unwrap().client().await.unwrap();

@@ -138,7 +138,7 @@ async fn run_one(
     let was_disturbed = history.events.iter().any(|(_, event)| is_of_others(event));
     assert!(refused < plans.len() || was_disturbed, "somebody gets through:\n{history}");
     if is_serial(order) && !was_disturbed {
-        assert_eq!(refused, 0, "nobody was in the way in {:?}:\n{history}", clients.setting);
+        assert_eq!(refused, 0, "no rival was in the way in {:?}:\n{history}", clients.setting);
     }
     let report = judge(&as_promised(&history, levels));
     for (anomaly, example) in judge(&history).iter().filter(|(anomaly, _)| NEVER.contains(anomaly)) {

@@ -45,7 +45,7 @@ impl Scene {
     }
 
     /// The stored `n`, the `n` that every client reads, and the transaction's outcome are these.
-    async fn assert_told(&self, id: TxId, outcome: Outcome, n: i32) {
+    async fn assert_outcome(&self, id: TxId, outcome: Outcome, n: i32) {
         assert!(self.client.flush(LIMIT).await);
         let plain = self.world.client(5_000).await;
         for client in [&self.client, &plain] {
@@ -67,7 +67,7 @@ async fn decision_that_arrives_after_it_was_given_up_decides_nothing() {
     let error = tokio::time::timeout(LIMIT, commit).await.unwrap().unwrap().unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Expired, "{error}");
     scene.proxy.deliver().await;
-    scene.assert_told(id, Outcome::RolledBack, 1).await;
+    scene.assert_outcome(id, Outcome::RolledBack, 1).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -76,7 +76,7 @@ async fn decision_whose_answer_is_lost_is_found_in_the_record() {
     let (id, commit) = scene.deciding().await;
     scene.proxy.deliver_and_lose_the_answer().await;
     tokio::time::timeout(LIMIT, commit).await.unwrap().unwrap().unwrap();
-    scene.assert_told(id, Outcome::Committed, 2).await;
+    scene.assert_outcome(id, Outcome::Committed, 2).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -87,5 +87,5 @@ async fn decision_is_not_sent_over_another_connection_than_its_own() {
     scene.proxy.break_connections().await;
     let error = session.commit().await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Expired, "{error}");
-    scene.assert_told(id, Outcome::RolledBack, 1).await;
+    scene.assert_outcome(id, Outcome::RolledBack, 1).await;
 }

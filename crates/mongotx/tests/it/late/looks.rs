@@ -22,7 +22,7 @@ async fn has_read_two(client: &Client, coll: &Collection<Document>) -> Session {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_look_that_is_swallowed_or_dropped_keeps_nobody_waiting() {
+async fn a_look_that_is_swallowed_or_dropped_keeps_none_waiting() {
     let server = testkit::shared_standalone().await.unwrap();
     let written = quiet::collection(&quiet::connect(quiet::options()).await, 2).await;
     let proxy = Proxy::to(SocketAddr::from(([127, 0, 0, 1], server.port()))).await;
@@ -87,9 +87,9 @@ async fn decision_between_a_question_and_the_look_behind_it_is_seen() {
     };
     let (committed, ()) = tokio::join!(session.commit(), meanwhile);
     assert_eq!(committed.unwrap_err().kind(), ErrorKind::Conflict);
-    let told = client.metrics();
-    assert_eq!((told.validation_questions, told.validations_disturbed), (2, 1));
-    assert_eq!(told.looks_behind, 1, "the one that has shown it");
+    let metrics = client.metrics();
+    assert_eq!((metrics.validation_questions, metrics.validations_disturbed), (2, 1));
+    assert_eq!(metrics.looks_behind, 1, "the one that has shown it");
     waiting.await.unwrap();
     behind.commit().await.unwrap();
     assert_eq!(rivals.count_documents(doc! {"first": 1}).await.unwrap(), 0);

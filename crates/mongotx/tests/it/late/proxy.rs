@@ -258,13 +258,13 @@ async fn pass_answers(
     unanswered: watch::Sender<i32>,
     shared: Shared,
 ) {
-    let (tell, mut told) = oneshot::channel::<oneshot::Sender<()>>();
+    let (tell, mut breaks) = oneshot::channel::<oneshot::Sender<()>>();
     shared.breaks.lock().unwrap().push(tell);
     let mut back = Some(back);
     loop {
         let message = tokio::select! {
             biased;
-            broken = &mut told, if back.is_some() => {
+            broken = &mut breaks, if back.is_some() => {
                 // The client sees that the connection has ended.
                 back = None;
                 let _ = broken.map(|broken| broken.send(()));

@@ -10,7 +10,7 @@ use super::{LIMIT, proxy::Proxy};
 use crate::quiet::{self, Gate};
 
 /// Limit of pending documents that the first of them lists.
-const TOLD: i32 = 90;
+const LISTED: i32 = 90;
 
 /// `_id`s of the documents whose `n` is this, in their order.
 async fn found(coll: &Collection<Document>, n: i32) -> Vec<i32> {
@@ -40,18 +40,18 @@ async fn commits_and_never_finishes(coll: &Collection<Document>, id: i32) -> Cli
 
 /// More documents are pending than the probe lists, and some of the others are decided.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_is_decided_is_seen_behind_more_pending_documents_than_are_told_of() {
+async fn what_is_decided_is_seen_behind_more_pending_documents_than_are_listed() {
     let reader = quiet::connect(quiet::options()).await;
-    let coll = quiet::collection(&reader, TOLD + 20).await;
+    let coll = quiet::collection(&reader, LISTED + 20).await;
     // The pending documents of a collection are found in the order of their clients: one before,
     // one after the many.
-    let _before = commits_and_never_finishes(&coll, TOLD + 10).await;
+    let _before = commits_and_never_finishes(&coll, LISTED + 10).await;
     let rival = quiet::connect(quiet::options()).await;
     let mut open = rival.session();
     open.begin().unwrap();
-    set_two(&quiet::through(&rival, &coll), 1..=TOLD + 1, &mut open).await;
-    let _after = commits_and_never_finishes(&coll, TOLD + 11).await;
-    assert_eq!(found(&coll, 2).await, [TOLD + 10, TOLD + 11]);
+    set_two(&quiet::through(&rival, &coll), 1..=LISTED + 1, &mut open).await;
+    let _after = commits_and_never_finishes(&coll, LISTED + 11).await;
+    assert_eq!(found(&coll, 2).await, [LISTED + 10, LISTED + 11]);
     open.commit().await.unwrap();
     assert_eq!(found(&coll, 2).await.len(), 93);
 }

@@ -152,11 +152,11 @@ async fn commit_dropped_half_way_is_decided_and_finished_all_the_same() {
         assert!(!session.is_open());
         drop(session);
         gate.open();
-        let told = until("an outcome", async || {
+        let outcome = until("an outcome", async || {
             Some(scene.client.outcome(id).await.unwrap()).filter(|outcome| *outcome != Outcome::Active)
         })
         .await;
-        assert_eq!(told, Outcome::Committed, "{step:?}: nothing stood in its way");
+        assert_eq!(outcome, Outcome::Committed, "{step:?}: nothing stood in its way");
         assert_eq!(scene.seen(1).await, Some(doc! {"_id": 1, "n": 1}));
         scene.assert_clean("a dropped commit").await;
         scene.client.shutdown().await.unwrap();

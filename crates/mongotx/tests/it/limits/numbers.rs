@@ -134,7 +134,7 @@ async fn ninth_lease_is_refused_and_the_eight_go_on() {
 }
 
 #[tokio::test]
-async fn concern_that_nobody_can_satisfy_is_refused_at_begin() {
+async fn concern_that_no_server_can_satisfy_is_refused_at_begin() {
     let scene = Scene::set_up().await;
     for concern in [Concern::Nodes(3), Concern::Nodes(0), Concern::Acknowledged] {
         let options = TransactionOptions { concern, ..TransactionOptions::default() };

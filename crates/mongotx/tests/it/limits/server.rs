@@ -55,8 +55,8 @@ async fn server_that_dies_in_a_transaction_is_unavailable_and_labelled() {
     assert_eq!(scene.client.outcome(id).await.unwrap_err().kind(), ErrorKind::Unavailable);
     server.restart().await.unwrap();
     assert_eq!(scene.seen(1).await, Some(doc! {"_id": 1, "n": 0}));
-    let told = until("the client finds the server again", async || scene.client.outcome(id).await.ok()).await;
-    assert_ne!(told, Outcome::Committed);
+    let outcome = until("the client finds the server again", async || scene.client.outcome(id).await.ok()).await;
+    assert_ne!(outcome, Outcome::Committed);
     // The same client goes on.
     let mut session = scene.client.session();
     session
@@ -87,11 +87,11 @@ async fn commit_while_the_server_is_away_ends_in_time() {
     let error = tokio::time::timeout(LIMIT, session.commit()).await.expect("a bounded wait").unwrap_err();
     assert!(matches!(error.kind(), ErrorKind::Expired | ErrorKind::Unavailable | ErrorKind::Indeterminate), "{error}");
     server.restart().await.unwrap();
-    let told = until("an outcome", async || {
+    let outcome = until("an outcome", async || {
         Some(scene.client.outcome(id).await.ok()?).filter(|outcome| *outcome != Outcome::Active)
     })
     .await;
-    assert_ne!(told, Outcome::Committed, "{error}");
+    assert_ne!(outcome, Outcome::Committed, "{error}");
     assert_eq!(scene.seen(1).await, Some(doc! {"_id": 1, "n": 0}));
     until("everything is closed", async || {
         scene.client.sweep().await.ok()?;

@@ -91,7 +91,7 @@ async fn a_small_document_may_be_given_a_value_of_nine_megabytes() {
 
 /// The error has the sizes, and says why.
 #[tokio::test]
-async fn an_update_whose_two_versions_are_too_large_together_is_told_so() {
+async fn an_update_whose_two_versions_are_too_large_together_says_so() {
     let scene = Scene::set_up().await;
     store(&scene, &document_of(10, 9 * MB)).await;
     let mut session = open(&scene).await;

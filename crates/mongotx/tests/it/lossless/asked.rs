@@ -1,5 +1,5 @@
 //! A server's command, sent through the library's methods, and its answer in the form of
-//! [`testkit::lookalikes::told`].
+//! [`testkit::lookalikes::content`].
 
 use bson::{Bson, Document, RawDocumentBuf, doc};
 use mongotx::{Collection, ErrorKind, Modification, Modified, ReturnDocument, Session, UpdateResult};
@@ -139,11 +139,11 @@ async fn update<T: Kind>(
     let UpdateResult { matched_count: matched, modified_count: modified, upserted_id, .. } =
         within!(session, action.upsert(upsert))?;
     let n = matched + u64::from(upserted_id.is_some());
-    let mut told = doc! {"n": n as i32, "nModified": modified as i32};
+    let mut reply = doc! {"n": n as i32, "nModified": modified as i32};
     if let Some(id) = upserted_id {
-        told.insert("upserted", [doc! {"index": 0, "_id": id}]);
+        reply.insert("upserted", [doc! {"index": 0, "_id": id}]);
     }
-    Ok(told)
+    Ok(reply)
 }
 
 async fn delete<T: Kind>(

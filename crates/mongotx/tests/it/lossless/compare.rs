@@ -2,7 +2,7 @@
 
 use bson::{Bson, Document, RawDocumentBuf, doc, rawdoc};
 use mongotx::{Client, Isolation, TransactionOptions};
-use testkit::lookalikes::{commands, telling, told, values};
+use testkit::lookalikes::{commands, content, telling, values};
 
 use super::{
     asked::{Kind, ask},
@@ -13,7 +13,7 @@ use crate::common::LIMIT;
 /// The server's own answer, in the library's words.
 async fn plainly(db: &mongodb::Database, command: &Document) -> Document {
     let mut answer = match db.run_command(command.clone()).await {
-        Ok(reply) => told(&reply),
+        Ok(reply) => content(&reply),
         Err(error) => match error.kind.as_ref() {
             mongodb::error::ErrorKind::Command(refused) => doc! {"code": refused.code},
             other => panic!("{command}: {other:?}"),

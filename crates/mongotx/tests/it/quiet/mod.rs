@@ -128,7 +128,7 @@ impl Gate {
     pub(crate) async fn until_held(&self) {
         let mut held = self.held.subscribe();
         let reached = tokio::time::timeout(LIMIT, held.wait_for(|held| *held > 0)).await;
-        reached.expect("nobody comes to the gate").unwrap();
+        reached.expect("no transaction comes to the gate").unwrap();
     }
 }
 

@@ -194,7 +194,7 @@ async fn a_first_that_a_sibling_holds_is_waited_for() {
     }
 }
 
-/// A queue with several workers: nobody takes what another one has taken, and nothing is left.
+/// A queue with several workers: no worker takes what another one has taken, and nothing is left.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn workers_take_each_document_once() {
     let server = started().await;

@@ -132,7 +132,7 @@ async fn queries_of_a_client_that_is_alone_need_no_probe() {
         let own = coll.find_one(doc! {"k": 1}).session(&mut session).await.unwrap().unwrap();
         assert_eq!(own.get_i32("n").unwrap(), 5);
     }
-    assert!(client.metrics().unprobed > unprobed, "what is not decided is in nobody's way");
+    assert!(client.metrics().unprobed > unprobed, "what is not decided blocks no query");
     session.rollback().await.unwrap();
 }
 
@@ -251,7 +251,7 @@ async fn a_reader_that_is_gone_is_waited_for() {
     let said = async || records(&server).await.iter().filter(|record| record.contains_key("readLease")).count();
     assert_eq!(said().await, 1);
     first_commit().await;
-    assert_eq!(said().await, 0, "nobody waits for it again");
+    assert_eq!(said().await, 0, "no reader waits for it again");
 }
 
 /// The test does not know for how long the client of such a record may read without probes.
@@ -433,13 +433,13 @@ impl Paused {
     fn start(server: &Server, coll: &Collection<Document>) -> Self {
         let job = format!("{}|{}|{}", server.uri(), coll.namespace().db, coll.namespace().coll.as_str());
         let mut process = again(PAUSED, JOB, &job).unwrap().stdin(Stdio::piped()).spawn().unwrap();
-        let told: Arc<Mutex<Vec<(u64, i32)>>> = Arc::default();
-        let inner = Arc::clone(&told);
+        let readings: Arc<Mutex<Vec<(u64, i32)>>> = Arc::default();
+        let inner = Arc::clone(&readings);
         testkit::listen(process.stdout.take().unwrap(), move |words| {
             let (unprobed, n) = words.split_once(' ').unwrap();
             inner.lock().unwrap().push((unprobed.parse().unwrap(), n.parse().unwrap()));
         });
-        Self { _input: process.stdin.take().unwrap(), process, heard: told }
+        Self { _input: process.stdin.take().unwrap(), process, heard: readings }
     }
 
     fn signal(&self, name: &str) {

@@ -31,7 +31,7 @@ const SECONDS: u64 = 12;
 
 /// The answer of a client about one transfer.
 #[derive(Debug)]
-struct Told {
+struct Attempt {
     transfer: i32,
     from: i32,
     to: i32,
@@ -41,18 +41,18 @@ struct Told {
 
 #[derive(Default)]
 struct History {
-    told: Mutex<Vec<Told>>,
+    attempts: Mutex<Vec<Attempt>>,
     over: AtomicBool,
 }
 
-async fn transfer(client: &Client, coll: &Collection<Document>, told: &mut Told) -> Result<()> {
+async fn transfer(client: &Client, coll: &Collection<Document>, attempt: &mut Attempt) -> Result<()> {
     let options = TransactionOptions { lock_wait: Duration::from_millis(200), ..TransactionOptions::default() };
     let mut session = client.session_with(options);
     session.begin()?;
-    for (account, change) in [(told.from, -1), (told.to, 1)] {
-        let change = doc! {"$inc": {"n": change}, "$push": {"log": told.transfer}};
+    for (account, change) in [(attempt.from, -1), (attempt.to, 1)] {
+        let change = doc! {"$inc": {"n": change}, "$push": {"log": attempt.transfer}};
         let done = coll.update_one(doc! {"_id": account}, change).session(&mut session).await;
-        told.id = session.id().or(told.id);
+        attempt.id = session.id().or(attempt.id);
         assert!(done.map(|done| done.matched_count)? == 1, "account {account} is gone");
     }
     session.commit().await
@@ -67,14 +67,14 @@ async fn live(world: World, number: i32, history: Arc<History>) {
         next += 1;
         let from = rand::random_range(0..ACCOUNTS);
         let to = (from + rand::random_range(1..ACCOUNTS)) % ACCOUNTS;
-        let mut told = Told { transfer: number * 1_000_000 + next, from, to, id: None, end: Ok(()) };
-        told.end = transfer(&client, &coll, &mut told).await;
-        if told.end.is_ok()
+        let mut attempt = Attempt { transfer: number * 1_000_000 + next, from, to, id: None, end: Ok(()) };
+        attempt.end = transfer(&client, &coll, &mut attempt).await;
+        if attempt.end.is_ok()
             && let Ok(found) = coll.find_one(doc! {"_id": from}).await
         {
-            assert!(log_of(&found.unwrap()).contains(&told.transfer), "P3: {told:?}");
+            assert!(log_of(&found.unwrap()).contains(&attempt.transfer), "P3: {attempt:?}");
         }
-        history.told.lock().unwrap().push(told);
+        history.attempts.lock().unwrap().push(attempt);
     }
     // Leftovers are for others, as if the client had died.
 }
@@ -153,14 +153,14 @@ async fn transfers_are_all_or_nothing_whatever_happens_to_the_members() {
     for client in clients {
         client.await.unwrap();
     }
-    let told = std::mem::take(&mut *history.told.lock().unwrap());
-    check(&world, &told).await;
+    let attempts = std::mem::take(&mut *history.attempts.lock().unwrap());
+    check(&world, &attempts).await;
     world.drop().await;
 }
 
-async fn check(world: &World, told: &[Told]) {
+async fn check(world: &World, attempts: &[Attempt]) {
     let client = world.client(1_000).await;
-    let outcomes = outcomes(&client, told).await;
+    let outcomes = outcomes(&client, attempts).await;
     let coll = world.collection(&client, "accounts");
     // P10.
     let options = TransactionOptions { lock_wait: Duration::from_secs(60), ..TransactionOptions::default() };
@@ -170,7 +170,7 @@ async fn check(world: &World, told: &[Told]) {
     assert_eq!(all.matched_count, ACCOUNTS as u64);
     session.commit().await.unwrap();
     let accounts: Vec<Document> = coll.find(doc! {}).await.unwrap().try_collect().await.unwrap();
-    check_lists(&accounts, told, &outcomes);
+    check_lists(&accounts, attempts, &outcomes);
     client.shutdown().await.unwrap();
     // P7.
     let sweeper = world.client(1_000).await;
@@ -187,9 +187,9 @@ async fn check(world: &World, told: &[Told]) {
 }
 
 /// P9: outcomes that can be looked up later.
-async fn outcomes(client: &Client, told: &[Told]) -> BTreeMap<i32, Outcome> {
+async fn outcomes(client: &Client, attempts: &[Attempt]) -> BTreeMap<i32, Outcome> {
     let mut outcomes = BTreeMap::new();
-    for one in told {
+    for one in attempts {
         let Some(id) = one.id else { continue };
         let outcome =
             until("an outcome", async || client.outcome(id).await.ok().filter(|outcome| *outcome != Outcome::Active));
@@ -198,13 +198,13 @@ async fn outcomes(client: &Client, told: &[Told]) -> BTreeMap<i32, Outcome> {
     outcomes
 }
 
-fn check_lists(accounts: &[Document], told: &[Told], outcomes: &BTreeMap<i32, Outcome>) {
+fn check_lists(accounts: &[Document], attempts: &[Attempt], outcomes: &BTreeMap<i32, Outcome>) {
     let logs: BTreeMap<i32, Vec<i32>> =
         accounts.iter().map(|account| (account.get_i32("_id").unwrap(), log_of(account))).collect();
     let sum: i32 = accounts.iter().map(|account| account.get_i32("n").unwrap()).sum();
     assert_eq!(sum, BALANCE * ACCOUNTS, "the sum is kept");
     let (mut acknowledged, mut refused, mut unknown) = (0, 0, 0);
-    for Told { transfer, from, to, end, .. } in told {
+    for Attempt { transfer, from, to, end, .. } in attempts {
         let there: Vec<i32> =
             logs.iter().flat_map(|(id, log)| log.iter().filter(|one| *one == transfer).map(|_| *id)).collect();
         let whole =
@@ -226,13 +226,13 @@ fn check_lists(accounts: &[Document], told: &[Told], outcomes: &BTreeMap<i32, Ou
             Err(_) => refused += 1,
         }
     }
-    let known: usize = told.len() * 2;
+    let known: usize = attempts.len() * 2;
     let listed: usize = logs.values().map(Vec::len).sum();
     assert!(listed <= known, "every transfer is somebody's");
     for account in accounts {
         let id = account.get_i32("_id").unwrap();
         let change = |transfer: &i32| {
-            let one = told.iter().find(|one| one.transfer == *transfer).unwrap();
+            let one = attempts.iter().find(|one| one.transfer == *transfer).unwrap();
             if one.from == id { -1 } else { 1 }
         };
         let expected: i32 = BALANCE + logs[&id].iter().map(change).sum::<i32>();
@@ -240,7 +240,7 @@ fn check_lists(accounts: &[Document], told: &[Told], outcomes: &BTreeMap<i32, Ou
     }
     assert!(have_an_order(logs.values()), "no order of the transfers is that of every list");
     println!("{acknowledged} transfers acknowledged, {refused} refused, {unknown} unknown");
-    assert!(acknowledged > 0, "nothing was acknowledged at all: {:?}", told.first());
+    assert!(acknowledged > 0, "nothing was acknowledged at all: {:?}", attempts.first());
 }
 
 /// Takes away, again and again, a transfer that is first in every list that it is in.

@@ -85,12 +85,12 @@ async fn decision_that_is_lost(concern: Concern) {
     set.fail_over_to(next).await.unwrap();
     set.heal().await;
     // The owner reads from the new primary, and may send it the decision again.
-    let told = commit.await.unwrap();
+    let answer = commit.await.unwrap();
     let other = world.client(1_000).await;
     let outcome = until("a outcome", async || other.kill(id).await.ok()).await;
-    assert_eq!(told.is_ok(), outcome == Outcome::Committed, "{concern:?}: P9: told {told:?}, and it is {outcome:?}");
+    assert_eq!(answer.is_ok(), outcome == Outcome::Committed, "{concern:?}: P9: answer {answer:?}, and it is {outcome:?}");
     let expected = if outcome == Outcome::Committed { [1, 1] } else { [0, 0] };
-    assert_eq!(seen(&world).await, expected, "{concern:?}: P1, P3: told {told:?}");
+    assert_eq!(seen(&world).await, expected, "{concern:?}: P1, P3: answer {answer:?}");
     world.drop().await;
 }
 
@@ -203,7 +203,7 @@ async fn a_to_b_to_a(set: &Turn, world: &World) -> bool {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn plain_write_of_the_old_primary_alone_is_told_as_what_it_is() {
+async fn plain_write_of_the_old_primary_alone_is_reported_as_what_it_is() {
     let set = set().await;
     let world = World::new(&set.uri(), "lost_write");
     let client = world.client(LEASE_MS).await;
@@ -216,11 +216,11 @@ async fn plain_write_of_the_old_primary_alone_is_told_as_what_it_is() {
     let write = tokio::spawn(async move { inner.update_one(doc! {"_id": 1}, doc! {"$inc": {"n": 1}}).await });
     until_has(old, &world.db, "a", doc! {"_id": 1, "n": 1}).await;
     set.fail_over_to(next).await.unwrap();
-    let told = write.await.unwrap().unwrap_err();
+    let error = write.await.unwrap().unwrap_err();
     set.heal().await;
-    assert_eq!(told.kind(), ErrorKind::Indeterminate, "{told}");
-    assert_eq!(told.progress().unwrap().modified, 1, "{told}");
-    let answer = told.unreplicated_answer().unwrap();
+    assert_eq!(error.kind(), ErrorKind::Indeterminate, "{error}");
+    assert_eq!(error.progress().unwrap().modified, 1, "{error}");
+    let answer = error.unreplicated_answer().unwrap();
     assert_eq!(answer.answer.get_i32("nModified").unwrap(), 1);
     assert!(answer.concern_error.get_i32("code").is_ok(), "{}", answer.concern_error);
     assert_eq!(seen(&world).await, [0, 0], "it was lost");

@@ -80,17 +80,17 @@ async fn stopped(still: Still) {
         Still::WhileOthersCommit => until("others to commit", async || set_third(&world, &rival).await.ok()).await,
     }
     old.resume().unwrap();
-    let (id, told) = tokio::time::timeout(LIMIT, commit).await.expect("the transaction ends").unwrap();
+    let (id, answer) = tokio::time::timeout(LIMIT, commit).await.expect("the transaction ends").unwrap();
     until_steps_down(old).await;
     set.heal().await;
     let outcome = until("a outcome", async || rival.kill(id.unwrap()).await.ok()).await;
-    match &told {
+    match &answer {
         Ok(()) => assert_eq!(outcome, Outcome::Committed, "P9: acknowledged"),
         Err(error) if error.kind() == ErrorKind::Indeterminate => {}
         Err(error) => assert_ne!(outcome, Outcome::Committed, "P9: refused: {error}"),
     }
     let (n, third) = (i32::from(outcome == Outcome::Committed), i32::from(still == Still::WhileOthersCommit));
-    assert_eq!(seen(&world, &rival).await, [n, n, third], "P1, P3: told {told:?}, and it is {outcome:?}");
+    assert_eq!(seen(&world, &rival).await, [n, n, third], "P1, P3: answer {answer:?}, and it is {outcome:?}");
     // P10: no lock is in any client's way.
     let all = world.collection(&rival, "a");
     let added = until("the locks to go", async || all.update_many(doc! {}, doc! {"$inc": {"n": 1}}).await.ok()).await;

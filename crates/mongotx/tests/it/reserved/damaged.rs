@@ -26,11 +26,11 @@ fn damages() -> Vec<Document> {
     ]
 }
 
-fn assert_told<T: std::fmt::Debug>(outcome: Result<T, Error>, how: &str) {
+fn assert_reported<T: std::fmt::Debug>(outcome: Result<T, Error>, how: &str) {
     let error = outcome.expect_err(how);
     assert_eq!(error.kind(), ErrorKind::Corruption, "{how}: {error}");
-    let told = error.to_string();
-    assert!(told.contains("_id 1") && told.contains("mongotx doctor"), "{how}: {told}");
+    let message = error.to_string();
+    assert!(message.contains("_id 1") && message.contains("mongotx doctor"), "{how}: {message}");
 }
 
 #[tokio::test]
@@ -42,23 +42,23 @@ async fn writers_leave_damaged_documents_as_they_are_and_say_so() {
         stored.extend(damage.clone());
         place.plain("c").delete_many(doc! {}).await.unwrap();
         place.plain("c").insert_one(&stored).await.unwrap();
-        assert_told(coll.update_one(one.clone(), change.clone()).await, &format!("update, {damage}"));
-        assert_told(coll.update_one(one.clone(), vec![change.clone()]).await, &format!("pipeline, {damage}"));
-        assert_told(coll.replace_one(one.clone(), &doc! {"b": 1}).await, &format!("replacement, {damage}"));
-        assert_told(coll.find_one_and_update(one.clone(), change.clone()).await, &format!("shown, {damage}"));
-        assert_told(coll.delete_one(one.clone()).await, &format!("delete, {damage}"));
-        assert_told(coll.find_one(one.clone()).await, &format!("find, {damage}"));
+        assert_reported(coll.update_one(one.clone(), change.clone()).await, &format!("update, {damage}"));
+        assert_reported(coll.update_one(one.clone(), vec![change.clone()]).await, &format!("pipeline, {damage}"));
+        assert_reported(coll.replace_one(one.clone(), &doc! {"b": 1}).await, &format!("replacement, {damage}"));
+        assert_reported(coll.find_one_and_update(one.clone(), change.clone()).await, &format!("shown, {damage}"));
+        assert_reported(coll.delete_one(one.clone()).await, &format!("delete, {damage}"));
+        assert_reported(coll.find_one(one.clone()).await, &format!("find, {damage}"));
         let mut session = place.begin();
         let update = coll.update_one(one.clone(), change.clone()).session(&mut session).await;
-        assert_told(update, &format!("update in a transaction, {damage}"));
+        assert_reported(update, &format!("update in a transaction, {damage}"));
         let _ = session.rollback().await;
         let mut session = place.begin();
-        assert_told(coll.delete_one(one.clone()).session(&mut session).await, &format!("delete, {damage}"));
+        assert_reported(coll.delete_one(one.clone()).session(&mut session).await, &format!("delete, {damage}"));
         let _ = session.rollback().await;
         let is_lock = damage.get_document("_xTxId").is_ok_and(|id| id.get_object_id("c").is_ok());
         if !damage.contains_key("_insert") && !is_lock {
             let updated = coll.update_many(doc! {"_id": {"$gt": 0}}, change.clone()).await;
-            assert_told(updated, &format!("update of many, {damage}"));
+            assert_reported(updated, &format!("update of many, {damage}"));
         }
         assert_eq!(place.stored("c").await, [stored.clone()], "{damage}");
         // Fields that look like a lock, and belong to no transaction, may go; the application's own

@@ -89,6 +89,6 @@ pub(crate) fn nesting(name: &str) -> Document {
 /// Refused, with the field's name.
 pub(crate) fn assert_refused(error: &Error, name: &str, way: &str) {
     assert_eq!(error.kind(), ErrorKind::Invalid, "{way}: {error}");
-    let told = format!("the field {name:?} is reserved");
-    assert!(error.to_string().contains(&told), "{way}: {error}");
+    let expected = format!("the field {name:?} is reserved");
+    assert!(error.to_string().contains(&expected), "{way}: {error}");
 }

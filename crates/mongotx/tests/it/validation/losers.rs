@@ -64,7 +64,7 @@ async fn rivals_decide_when_the_reader_who_was_given_quiet_has_ended() {
         let read = reader.commit().await;
         tokio::time::timeout(LIMIT, deciding).await.unwrap().unwrap().unwrap();
         assert_eq!(coll.find_one(doc! {"_id": 1}).await.unwrap(), Some(doc! {"_id": 1, "n": n}));
-        assert!(client.metrics().quiets > 0, "nobody has asked for quiet");
+        assert!(client.metrics().quiets > 0, "no client has asked for quiet");
         if rival.metrics().held_back > before && read.is_ok() {
             break;
         }
@@ -111,14 +111,14 @@ async fn reader_that_takes_longer_than_its_quiet_is_given_a_longer_one() {
 /// A record whose reader has died, by a clock that was set back: the decision waits for a bounded
 /// time, others do not wait.
 #[tokio::test]
-async fn quiet_that_nobody_ends_is_not_heeded_for_ever() {
+async fn quiet_that_is_never_ended_is_not_heeded_for_ever() {
     not_heeded_for_ever(Isolation::Snapshot).await;
 }
 
 /// At serializable what was read is validated again, once the owner of the record has ended the
 /// quiet.
 #[tokio::test]
-async fn quiet_that_nobody_ends_is_ended_by_who_has_to_be_validated_again() {
+async fn quiet_that_is_left_is_ended_by_who_has_to_be_validated_again() {
     let client = not_heeded_for_ever(Isolation::Serializable).await;
     assert!(client.metrics().validated_again > 0);
 }
@@ -139,8 +139,8 @@ async fn not_heeded_for_ever(isolation: Isolation) -> Client {
     let quiet = doc! {"by": ObjectId::new(), "tags": [tag], "until": for_ever, "over": false};
     let driver = quiet::server_apart().await.client().await.unwrap();
     let records = driver.database(&quiet::options().tx_database).collection::<Document>("txs");
-    let told = records.update_one(doc! {"_id": id}, doc! {"$set": {"quiet": quiet}}).await.unwrap();
-    assert_eq!(told.modified_count, 1);
+    let updated = records.update_one(doc! {"_id": id}, doc! {"$set": {"quiet": quiet}}).await.unwrap();
+    assert_eq!(updated.modified_count, 1);
     let deciding = tokio::spawn(async move { writer.commit().await });
     while client.metrics().held_back == 0 {
         assert!(!deciding.is_finished(), "it has not heeded the quiet");

@@ -139,10 +139,10 @@ impl Target for Mvcc {
     /// reader depends on that.
     fn settle(&self) -> BoxFuture<'_, Result<(), BenchError>> {
         Box::pin(async move {
-            let (done, told) = oneshot::channel();
+            let (done, flushed_signal) = oneshot::channel();
             let flushed = async {
                 self.work.send(Work::Flush(done)).await.ok()?;
-                told.await.ok()
+                flushed_signal.await.ok()
             };
             match tokio::time::timeout(SETTLE, flushed).await {
                 Ok(Some(())) => Ok(()),

@@ -42,8 +42,8 @@ impl Viewer<'_> {
     /// The lock on this version whose outcome must be read before the version can be judged.
     pub(super) fn unknown<'v>(&self, version: &'v Version, outcomes: &Outcomes) -> Option<&'v Lock> {
         let lock = self.rival(version)?;
-        let told = !self.writes && lock.decides(self.collection, &version.id);
-        (!told && !outcomes.contains_key(&lock.tx)).then_some(lock)
+        let is_known = !self.writes && lock.decides(self.collection, &version.id);
+        (!is_known && !outcomes.contains_key(&lock.tx)).then_some(lock)
     }
 
     /// Returns true if the version is one that this viewer may see: its own or a committed one.

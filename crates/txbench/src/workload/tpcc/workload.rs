@@ -136,10 +136,11 @@ fn acknowledged(state: &State, scale: &Scale, totals: &Totals) -> Check {
     let paid = paid.unsigned_abs().saturating_sub(loaded * FIRST_PAYMENT_CENTS.unsigned_abs());
     for (what, found, most_unknown) in [(ORDERS, orders, totals.unknown), (PAID_CENTS, paid, totals.unknown * 500_000)]
     {
-        let told = totals.effect(what);
-        if !(told..=told + most_unknown).contains(&found) {
+        let acknowledged = totals.effect(what);
+        if !(acknowledged..=acknowledged + most_unknown).contains(&found) {
             let unknown = totals.unknown;
-            let reason = format!("{found} {what} are there; {told} were acknowledged, {unknown} outcomes are unknown");
+            let reason =
+                format!("{found} {what} are there; {acknowledged} were acknowledged, {unknown} outcomes are unknown");
             return Err(Broken::Promise(reason));
         }
     }

@@ -120,7 +120,7 @@ async fn five_transactions_denormalized() {
 }
 
 #[tokio::test]
-async fn an_order_of_a_wrong_item_is_told_and_leaves_nothing() {
+async fn an_order_of_a_wrong_item_is_reported_and_leaves_nothing() {
     for way in &WAYS[..2] {
         let setting = Setting::load("mongotx", way).await;
         let mut session = setting.session().await;

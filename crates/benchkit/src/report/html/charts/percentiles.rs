@@ -37,10 +37,10 @@ fn plot(lines: &[&Line]) -> Plot {
 
 fn curve(latencies: &Latencies) -> Vec<Point> {
     // One transaction at least lies beyond the percentile.
-    let told = |percent: &f64| latencies.count() as f64 * (100.0 - percent) >= 100.0 * (1.0 - 1e-9);
+    let is_measured = |percent: &f64| latencies.count() as f64 * (100.0 - percent) >= 100.0 * (1.0 - 1e-9);
     let point =
         |percent: f64| Point { x: percent, y: short(latencies.quantile_ms(percent / 100.0)), ..Point::default() };
-    PERCENTILES.into_iter().filter(told).map(point).collect()
+    PERCENTILES.into_iter().filter(is_measured).map(point).collect()
 }
 
 #[cfg(test)]

@@ -47,9 +47,9 @@ function axes(most, words) {
   return { picture, y };
 }
 
-function showRates(told) {
+function showRates(state) {
   // The last second is not over yet, unless the run is.
-  const seconds = told.phase === "runs" ? told.seconds.slice(0, -1) : told.seconds;
+  const seconds = state.phase === "runs" ? state.seconds.slice(0, -1) : state.seconds;
   if (seconds.length === 0) return;
   const most = seconds.reduce((a, [transfers]) => Math.max(a, transfers), 0);
   const { picture, y } = axes(most, `Transfers in each second, ${count(most)} at most`);
@@ -61,14 +61,14 @@ function showRates(told) {
   const line = seconds.map(([transfers], n) => `${n === 0 ? "M" : "L"}${x(n).toFixed(1)} ${y(transfers).toFixed(1)}`);
   picture.append(svg("path", { d: `${line.join("")}h0` }));
   for (const n of [0, seconds.length - 1]) {
-    const words = `${told.first_second + n + 1} s`;
+    const words = `${state.first_second + n + 1} s`;
     picture.append(svg("text", { x: x(n), y: HIGH - 5, "text-anchor": n === 0 ? "start" : "end" }, words));
   }
   byId("rates").replaceChildren(picture);
 }
 
-function showAccounts(told) {
-  const { balances, sum, age_ms: age } = told.accounts;
+function showAccounts(state) {
+  const { balances, sum, age_ms: age } = state.accounts;
   const most = balances.reduce((a, b) => Math.max(a, b), 0);
   const least = balances.reduce((a, b) => Math.min(a, b), Infinity);
   const { picture, y } = axes(most, `Balances of ${balances.length} accounts, from ${count(least)} to ${count(most)}`);
@@ -79,19 +79,19 @@ function showAccounts(told) {
     return `M${(LEFT + n * step).toFixed(2)} ${y(0).toFixed(1)}v-${high}h${wide}v${high}z`;
   });
   picture.append(svg("path", { class: "bars", d: bars.join("") }));
-  const even = y(told.expected / balances.length);
+  const even = y(state.expected / balances.length);
   picture.append(svg("line", { class: "even", x1: LEFT, x2: WIDE - 4, y1: even, y2: even }));
   byId("accounts").replaceChildren(picture);
   const words = `The balance of each, all read in one transaction ${(age / 1_000).toFixed(1)} s ago. Dashed: what each began with.`;
   byId("accounts-words").textContent = words;
   const tile = byId("tile-sum");
-  tile.textContent = sum === told.expected ? count(sum) : `${count(sum)} instead of ${count(told.expected)}`;
-  tile.className = sum === told.expected ? "good" : "wrong";
+  tile.textContent = sum === state.expected ? count(sum) : `${count(sum)} instead of ${count(state.expected)}`;
+  tile.className = sum === state.expected ? "good" : "wrong";
 }
 
-function showTiles(told) {
-  const { figures } = told;
-  const rate = told.phase === "runs" ? (told.seconds.at(-2)?.[0] ?? figures.per_second) : figures.per_second;
+function showTiles(state) {
+  const { figures } = state;
+  const rate = state.phase === "runs" ? (state.seconds.at(-2)?.[0] ?? figures.per_second) : figures.per_second;
   const tiles = { rate, transfers: figures.transfers, kills: figures.kills, repairs: figures.repairs, conflicts: figures.conflicts };
   for (const [id, value] of Object.entries(tiles)) byId(`tile-${id}`).textContent = count(value);
   const sums = byId("tile-sums");
@@ -106,10 +106,10 @@ function showTiles(told) {
   byId("failures").querySelector("ul").replaceChildren(...failures);
 }
 
-function showWorkers(told) {
-  const items = told.workers.map(({ number, incarnation, killed_ms_ago: ago }) => {
+function showWorkers(state) {
+  const items = state.workers.map(({ number, incarnation, killed_ms_ago: ago }) => {
     const item = document.createElement("li");
-    const isNew = told.phase === "runs" && ago !== null && ago < 1_500;
+    const isNew = state.phase === "runs" && ago !== null && ago < 1_500;
     item.className = isNew ? "killed" : "";
     const times = incarnation > 0 ? `, killed ${incarnation === 1 ? "once" : `${incarnation} times`}` : "";
     item.textContent = isNew ? `worker ${number}: killed, and started again` : `worker ${number}${times}`;
@@ -118,18 +118,18 @@ function showWorkers(told) {
   byId("workers").replaceChildren(...items);
 }
 
-function show(told) {
+function show(state) {
   const phase = byId("phase");
-  phase.textContent = PHASES[told.phase] ?? told.phase;
-  phase.className = { kept: "good", broken: "wrong", failed: "wrong" }[told.phase] ?? "faint";
-  byId("progress").value = told.length_ms > 0 ? Math.min(told.elapsed_ms / told.length_ms, 1) : 0;
-  byId("lines").textContent = told.lines.join("\n");
-  showWorkers(told);
-  if (told.figures) {
-    showTiles(told);
-    showRates(told);
+  phase.textContent = PHASES[state.phase] ?? state.phase;
+  phase.className = { kept: "good", broken: "wrong", failed: "wrong" }[state.phase] ?? "faint";
+  byId("progress").value = state.length_ms > 0 ? Math.min(state.elapsed_ms / state.length_ms, 1) : 0;
+  byId("lines").textContent = state.lines.join("\n");
+  showWorkers(state);
+  if (state.figures) {
+    showTiles(state);
+    showRates(state);
   }
-  if (told.accounts) showAccounts(told);
+  if (state.accounts) showAccounts(state);
 }
 
 function complain(words) {
@@ -142,11 +142,11 @@ async function ask() {
   try {
     const answer = await fetch("state");
     if (!answer.ok) throw new Error(await answer.text());
-    const told = await answer.json();
-    show(told);
+    const state = await answer.json();
+    show(state);
     complain(null);
     // The demo ends now, and its page with it; this one stays as it is.
-    if (OVER.includes(told.phase)) return;
+    if (OVER.includes(state.phase)) return;
   } catch (error) {
     complain(`The demo does not answer: ${error.message}`);
   }

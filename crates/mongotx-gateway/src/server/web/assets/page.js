@@ -19,35 +19,35 @@ async function act(path, what) {
       body: JSON.stringify(what),
     });
     if (!answer.ok) throw new Error(await answer.text());
-    const told = await answer.json();
-    say(said, told.done);
-    return told;
+    const result = await answer.json();
+    say(said, result.done);
+    return result;
   } catch (error) {
     say(said, `It was not done: ${error.message}`);
     return null;
   }
 }
 
-function showTiles(told) {
-  const dead = told.clients.list.filter((client) => client.dead).length;
-  const tiles = { connections: told.connections, running: told.running, open: told.open, waiting: told.waiting, dead };
+function showTiles(snapshot) {
+  const dead = snapshot.clients.list.filter((client) => client.dead).length;
+  const tiles = { connections: snapshot.connections, running: snapshot.running, open: snapshot.open, waiting: snapshot.waiting, dead };
   for (const [id, value] of Object.entries(tiles)) document.getElementById(`tile-${id}`).textContent = value;
-  document.getElementById("tile-waiting").parentElement.classList.toggle("alarm", told.waiting > 0);
+  document.getElementById("tile-waiting").parentElement.classList.toggle("alarm", snapshot.waiting > 0);
   document.getElementById("tile-dead").parentElement.classList.toggle("alarm", dead > 0);
   // A button would be refused.
-  document.body.classList.toggle("looks-only", !told.may_act);
-  const user = told.user ? `, logged in as ${told.user}` : "";
-  document.getElementById("about").textContent = `mongotx ${told.version}, up for ${span(told.uptime_ms)}${user}`;
+  document.body.classList.toggle("looks-only", !snapshot.may_act);
+  const user = snapshot.user ? `, logged in as ${snapshot.user}` : "";
+  document.getElementById("about").textContent = `mongotx ${snapshot.version}, up for ${span(snapshot.uptime_ms)}${user}`;
 }
 
-function showCharts(told) {
+function showCharts(snapshot) {
   const last = seconds.at(-1)?.at ?? 0;
-  seconds = [...seconds, ...told.seconds.filter((second) => second.at > last)].slice(-300);
+  seconds = [...seconds, ...snapshot.seconds.filter((second) => second.at > last)].slice(-300);
   const now = seconds.at(-1)?.at ?? Date.now();
   // How long the second was that a value is of.
   const lengths = seconds.map((second, n) => (n > 0 ? Math.max((second.at - seconds[n - 1].at) / 1_000, 0.1) : 1));
   const rate = (value) => seconds.map((second, n) => [second.at, value(second) / lengths[n]]);
-  const named = told.sorts.map((name, n) => ({ name, colour: `c${n}`, n }));
+  const named = snapshot.sorts.map((name, n) => ({ name, colour: `c${n}`, n }));
   const place = (id) => [document.getElementById(`chart-${id}`), document.getElementById(`legend-${id}`)];
   const rates = named.map(({ name, colour, n }) => ({ name, colour, points: rate((second) => second.sorts[n][0]) }));
   draw(...place("rates"), rates, now, { words: count });
@@ -74,17 +74,17 @@ function showCharts(told) {
   draw(...place("transactions"), transactions, now, { words: count });
 }
 
-function showWaits(told) {
+function showWaits(snapshot) {
   const place = document.querySelector("#waits .rows");
-  const items = waitsOf(told.operations);
+  const items = waitsOf(snapshot.operations);
   document.querySelector("#waits .empty").hidden = items.length > 0;
   const list = make("ul", { class: "waits" });
   list.append(...items);
   place.replaceChildren(list);
 }
 
-function showOperations(told) {
-  const rows = told.operations.map((one) => {
+function showOperations(snapshot) {
+  const rows = snapshot.operations.map((one) => {
     const [words, kind] = one.waits ? ["waits", "waits"] : one.idle ? ["idle", "idle"] : ["runs", "runs"];
     const age = one.open_ms === null ? "" : `transaction open for ${span(one.open_ms)}`;
     const aborts = one.number !== null && one.session;
@@ -105,15 +105,15 @@ function showOperations(told) {
           : sureButton("End", () => act("end", { opid: one.opid })),
     };
   });
-  const more = told.more_operations > 0 ? `${told.more_operations} more are not shown.` : null;
+  const more = snapshot.more_operations > 0 ? `${snapshot.more_operations} more are not shown.` : null;
   fill("operations", ["State", "For", "Who", "Collection", "Query, without its values", ""], rows, more);
 }
 
 /** What a client holds, on request: the store is asked then only. */
 async function showHeld(id, place) {
-  const told = await act("holds", { client: id });
-  if (!told) return;
-  const items = told.transactions.map((held) => {
+  const result = await act("holds", { client: id });
+  if (!result) return;
+  const items = result.transactions.map((held) => {
     const line = make("p", { class: "held" });
     line.append(code(held.id), ` ${held.outcome}, ${held.written} written, ${held.read} read `);
     if (held.outcome === "undecided") {
@@ -124,8 +124,8 @@ async function showHeld(id, place) {
   place.replaceChildren(...items);
 }
 
-function showClients(told) {
-  const { list, more, error } = told.clients;
+function showClients(snapshot) {
+  const { list, more, error } = snapshot.clients;
   const rows = list.map((client) => {
     const name = client.application ?? "an application";
     const where = [client.host, client.process === null ? null : `process ${client.process}`].filter(Boolean).join(" · ");
@@ -153,8 +153,8 @@ function showClients(told) {
   document.getElementById("repair").disabled = !list.some((client) => client.dead);
 }
 
-function showEnded(told) {
-  const rows = told.ended.map((one, n) => ({
+function showEnded(snapshot) {
+  const rows = snapshot.ended.map((one, n) => ({
     key: `${n}`,
     cells: [
       cell(`${span(one.ago_ms)} ago`, "number"),
@@ -169,13 +169,13 @@ function showEnded(told) {
   fill("ended", ["When", "Why", "Who", "Last statement", "Because of", ""], rows, null);
 }
 
-function show(told) {
-  showTiles(told);
-  showCharts(told);
-  showWaits(told);
-  showOperations(told);
-  showClients(told);
-  showEnded(told);
+function show(snapshot) {
+  showTiles(snapshot);
+  showCharts(snapshot);
+  showWaits(snapshot);
+  showOperations(snapshot);
+  showClients(snapshot);
+  showEnded(snapshot);
 }
 
 async function look() {

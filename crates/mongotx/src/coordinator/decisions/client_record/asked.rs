@@ -83,7 +83,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_client_asks_itself_is_nobodys() {
+    fn what_the_client_asks_itself_does_not_count() {
         let mut asked = Asked::default();
         let first = asked.look();
         looked(&mut asked, &first, 1);

@@ -42,7 +42,7 @@ use crate::{
             txlog::{Barrier, Look, Outcome, Standing, Started, TxLog},
         },
         stamps::{
-            changes::{Changes, Closed, Told},
+            changes::{Changes, Closed, RecordScan},
             quiet::{Heard, Length},
             tag::{Tag, Tags},
         },
@@ -287,7 +287,7 @@ impl TxLog for ClientRecordLog {
         })
     }
 
-    fn changes<'a>(&'a self, known: &'a Closed) -> BoxFuture<'a, Result<Told>> {
+    fn changes<'a>(&'a self, known: &'a Closed) -> BoxFuture<'a, Result<RecordScan>> {
         Box::pin(async move { self.shared.records.changes(&self.shared.server, known).await })
     }
 

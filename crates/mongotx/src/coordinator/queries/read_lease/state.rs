@@ -506,7 +506,7 @@ mod tests {
         assert!(matches!(lease.may(&coll(), process(1)), May::Not), "not again at once");
         let (lease, _) = held();
         drop(lease.deciding(vec![coll()]));
-        assert!(permit(&lease).is_none(), "nobody says what has become of it");
+        assert!(permit(&lease).is_none(), "its outcome is not known");
     }
 
     #[test]

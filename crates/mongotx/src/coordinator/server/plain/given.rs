@@ -244,7 +244,7 @@ mod tests {
         let mut given = given(notice, long_ago());
         assert_eq!(given.take_over(QUIET, || true), [notice]);
         assert!(!given.has_notice(Some(tag("a")), COVERS), "the next write needs another notice");
-        assert_eq!(given.take_over(QUIET, || true), [notice], "nobody has ended it yet");
+        assert_eq!(given.take_over(QUIET, || true), [notice], "it is not ended yet");
         given.ended(&[notice], true);
         assert!(given.take_over(QUIET, || true).is_empty() && given.is_own(notice));
     }

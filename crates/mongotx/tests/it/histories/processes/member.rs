@@ -99,12 +99,12 @@ async fn member_process() {
     let options = ClientOptions { sweep: true, hook: Some(hook), ..job.world.options(LEASE_MS) };
     let client = Client::connect_with(&job.world.uri, options).await.unwrap();
     let coll = job.world.collection(&client, "a");
-    let (tell, told): (Vec<_>, Vec<_>) = (0..LANES).map(|_| unbounded_channel()).unzip();
+    let (senders, receivers): (Vec<_>, Vec<_>) = (0..LANES).map(|_| unbounded_channel()).unzip();
     std::thread::spawn(move || {
         let lines = std::io::stdin().lock().lines().map_while(Result::ok);
-        lines.for_each(|line| pass_on(&tell, &line));
+        lines.for_each(|line| pass_on(&senders, &line));
     });
-    let lanes = told.into_iter().enumerate().map(|(lane, told)| serve(lane, &job, &client, &coll, told));
+    let lanes = receivers.into_iter().enumerate().map(|(lane, plans)| serve(lane, &job, &client, &coll, plans));
     // In this task: a panic ends the process.
     join_all(lanes).await;
     // If that fails, a sweep will do it.
@@ -123,10 +123,10 @@ async fn serve(
     job: &Job,
     client: &Client,
     coll: &Collection<Document>,
-    mut told: UnboundedReceiver<String>,
+    mut plans: UnboundedReceiver<String>,
 ) {
     let (mut random, isolation) = (Random::of_seed(job.seed + lane as u64), job.isolation);
-    while let Some(plan) = told.recv().await {
+    while let Some(plan) = plans.recv().await {
         let lock_wait = *random.pick(&[Duration::ZERO, Duration::from_millis(50)]);
         let options = TransactionOptions { isolation: Some(isolation), lock_wait, ..TransactionOptions::default() };
         let mut session = client.session_with(options);
@@ -162,7 +162,7 @@ pub(super) struct Lane {
 impl Member {
     pub(super) fn start(job: &Job) -> (Self, Vec<Lane>, Blows) {
         let mut child = again(TEST, JOB, &job.encode()).unwrap().stdin(Stdio::piped()).spawn().unwrap();
-        let (tell, told): (Vec<_>, Vec<_>) = (0..LANES).map(|_| unbounded_channel()).unzip();
+        let (senders, receivers): (Vec<_>, Vec<_>) = (0..LANES).map(|_| unbounded_channel()).unzip();
         let (strike, blows) = unbounded_channel();
         let killed = Arc::new(AtomicBool::new(false));
         let input = Mutex::new(child.stdin.take());
@@ -174,9 +174,9 @@ impl Member {
                 let _ = strike.send(Blow::Kill);
             }
             "struck Stop" => drop(strike.send(Blow::Stop)),
-            words => pass_on(&tell, words),
+            words => pass_on(&senders, words),
         });
-        let lanes = told.into_iter().enumerate().map(|(nth, answers)| Lane { nth, answers }).collect();
+        let lanes = receivers.into_iter().enumerate().map(|(nth, answers)| Lane { nth, answers }).collect();
         (member, lanes, blows)
     }
 

@@ -73,7 +73,7 @@ impl Run {
             let isolation = self.isolations[nth as usize % self.isolations.len()];
             let seed = (nth * 1_000 + life) * LANES as u64;
             let (member, lanes, blows) = Member::start(&Job { world: self.world.clone(), isolation, seed });
-            let lanes = lanes.into_iter().enumerate().map(|(lane, told)| self.work(&member, told, seed + lane as u64));
+            let lanes = lanes.into_iter().enumerate().map(|(lane, link)| self.work(&member, link, seed + lane as u64));
             tokio::select! {
                 _ = join_all(lanes) => {}
                 never = self.strike(&member, blows, &mut random) => match never {},
@@ -93,9 +93,9 @@ impl Run {
         while !self.is_over() {
             let planned = plan(&self.recorder, &mut random);
             self.recorder.begin(process, &planned);
-            let told = member.carry_out(&mut lane, &planned).await;
-            self.recorder.end(process, &planned, told.as_ref().unwrap_or(&End::Unknown));
-            match told {
+            let end = member.carry_out(&mut lane, &planned).await;
+            self.recorder.end(process, &planned, end.as_ref().unwrap_or(&End::Unknown));
+            match end {
                 None => return,
                 Some(End::Committed(_)) => refusals = 0,
                 Some(End::Refused) => {

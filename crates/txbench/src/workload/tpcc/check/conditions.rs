@@ -318,7 +318,7 @@ mod tests {
     }
 
     #[test]
-    fn a_hundred_violations_of_a_condition_are_told() {
+    fn a_hundred_violations_of_a_condition_are_reported() {
         let (mut state, scale) = sound();
         state.new_orders.extend((100..1_000).map(order));
         let all = violations(&state, &scale);

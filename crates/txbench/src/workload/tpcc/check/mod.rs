@@ -31,12 +31,12 @@ impl std::fmt::Display for Violation {
 pub fn tell(violations: &[Violation]) -> String {
     let mut first: Vec<&Violation> = Vec::new();
     for violation in violations {
-        if first.iter().all(|told| told.condition != violation.condition) {
+        if first.iter().all(|shown| shown.condition != violation.condition) {
             first.push(violation);
         }
     }
-    let told: Vec<String> = first.into_iter().map(ToString::to_string).collect();
-    format!("{} violation(s); {}", violations.len(), told.join("; "))
+    let described: Vec<String> = first.into_iter().map(ToString::to_string).collect();
+    format!("{} violation(s); {}", violations.len(), described.join("; "))
 }
 
 #[cfg(test)]
@@ -44,9 +44,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn all_are_counted_and_the_first_of_each_condition_is_told() {
+    fn all_are_counted_and_the_first_of_each_condition_is_reported() {
         let violation = |condition, what: &str| Violation { condition, what: what.to_owned() };
-        let told = tell(&[violation(3, "a"), violation(3, "b"), violation(12, "c")]);
-        assert_eq!(told, "3 violation(s); condition 3.3.2.3: a; condition 3.3.2.12: c");
+        let described = tell(&[violation(3, "a"), violation(3, "b"), violation(12, "c")]);
+        assert_eq!(described, "3 violation(s); condition 3.3.2.3: a; condition 3.3.2.12: c");
     }
 }

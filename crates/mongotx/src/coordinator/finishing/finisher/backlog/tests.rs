@@ -139,7 +139,7 @@ fn who_asks_in_one_collection_leaves_the_others_to_wait() {
         backlog.is_clean_in(&ns("a"), id(1), work, PROCESS) && !backlog.is_clean_in(&ns("b"), id(1), work, PROCESS)
     );
     assert_eq!(backlog.ask_in(&ns("a"), &[id(1)]).len(), 1, "it was there, and is clean");
-    assert!(flights(&mut backlog, now).is_empty(), "nobody has asked for the other collection");
+    assert!(flights(&mut backlog, now).is_empty(), "the other collection was not requested");
 
     let here = backlog.ask_in(&ns("b"), &[id(2)]);
     let flown = flights(&mut backlog, now);
@@ -219,7 +219,7 @@ fn nothing_waits_for_a_while_when_rivals_have_met_what_did() {
 }
 
 #[test]
-fn a_large_transaction_is_in_nobodys_way() {
+fn a_large_transaction_delays_no_other() {
     let (mut backlog, now) = (Backlog::new(DELAY), Instant::now());
     backlog.add(job(1, &[("a", LARGE), ("b", 1)]), now);
     backlog.add(job(2, &[("a", TOGETHER)]), now);
@@ -276,7 +276,7 @@ fn what_was_refused_is_tried_again_after_pauses_that_grow() {
     backlog.close(&part.work);
     backlog.ended(&flown[0]);
     backlog.keep(part, now);
-    assert!(backlog.is_idle(), "nobody waits for it");
+    assert!(backlog.is_idle(), "no caller waits for it");
     let first = now + REFUSED_PAUSE.0;
     assert!(matches!(backlog.next(now), Next::Sleep(Some(until)) if until == first));
     let Next::TryAgain(parts) = backlog.next(first) else { panic!("not tried again") };

@@ -7,7 +7,7 @@ use super::{Watched, copied::Copy};
 
 #[tokio::test]
 async fn single_writes_leave_one_event_each() {
-    let place = Watched::new("told_single").await;
+    let place = Watched::new("each_single").await;
     let (a, start) = (place.coll("a"), place.now().await);
     a.insert_one(&doc! {"_id": 1, "v": 1}).await.unwrap();
     a.update_one(doc! {"_id": 1}, doc! {"$inc": {"v": 1}}).await.unwrap();
@@ -24,24 +24,24 @@ async fn single_writes_leave_one_event_each() {
     let expected = ["insert 1", "update 1", "update 1", "replace 1", "insert 2", "update 2", "delete 2", "delete 1"];
     assert_eq!(kinds, expected);
     let events = place.since(start).await;
-    let told = |at: usize| &events[at].document;
+    let event = |at: usize| &events[at].document;
     let named = doc! {"db": place.plain.name(), "coll": "a"};
-    assert_eq!(told(0).get_document("ns").unwrap(), &named);
-    assert_eq!(told(0).get_document("fullDocument").unwrap(), &doc! {"_id": 1, "v": 1});
+    assert_eq!(event(0).get_document("ns").unwrap(), &named);
+    assert_eq!(event(0).get_document("fullDocument").unwrap(), &doc! {"_id": 1, "v": 1});
     let updated =
-        |at: usize| told(at).get_document("updateDescription").unwrap().get_document("updatedFields").unwrap();
+        |at: usize| event(at).get_document("updateDescription").unwrap().get_document("updatedFields").unwrap();
     assert_eq!(updated(1), &doc! {"v": 2});
     assert_eq!(updated(2), &doc! {"w": {"x": 1}});
-    assert_eq!(told(3).get_document("fullDocument").unwrap(), &doc! {"_id": 1, "v": 3});
-    let removed = told(5).get_document("updateDescription").unwrap().get_array("removedFields").unwrap();
+    assert_eq!(event(3).get_document("fullDocument").unwrap(), &doc! {"_id": 1, "v": 3});
+    let removed = event(5).get_document("updateDescription").unwrap().get_array("removedFields").unwrap();
     assert_eq!(removed, &vec!["v".into()]);
     assert!(events.iter().all(|event| !event.document.contains_key("fullDocumentBeforeChange")));
     assert!(place.stored("a").await.is_empty());
 }
 
 #[tokio::test]
-async fn a_transaction_is_told_when_it_is_committed_and_each_document_once() {
-    let place = Watched::new("told_tx").await;
+async fn a_transaction_has_events_when_it_is_committed_one_for_each_document() {
+    let place = Watched::new("each_tx").await;
     let (a, b) = (place.coll("a"), place.coll("b"));
     a.insert_many(&[doc! {"_id": 1, "v": 1}, doc! {"_id": 2, "v": 1}, doc! {"_id": 3, "v": 1}]).await.unwrap();
     let start = place.now().await;
@@ -70,8 +70,8 @@ async fn a_transaction_is_told_when_it_is_committed_and_each_document_once() {
 }
 
 #[tokio::test]
-async fn many_documents_are_told_in_their_order() {
-    let place = Watched::new("told_many").await;
+async fn many_documents_have_events_in_their_order() {
+    let place = Watched::new("each_many").await;
     let (a, start) = (place.coll("a"), place.now().await);
     let documents: Vec<Document> = (0..50).map(|id| doc! {"_id": id, "v": 0}).collect();
     a.insert_many(&documents).await.unwrap();
@@ -94,7 +94,7 @@ async fn many_documents_are_told_in_their_order() {
 /// Changes that cannot be described field by field are described as a whole.
 #[tokio::test]
 async fn a_copy_is_the_same_to_the_byte() {
-    let place = Watched::new("told_bytes").await;
+    let place = Watched::new("each_bytes").await;
     let (a, start) = (place.coll("a"), place.now().await);
     let long = "a text that is long enough to be left out".to_owned();
     a.insert_one(&doc! {"_id": 1, "a": 1, "b": [&long, 2, {"c": &long, "d": 1}], "e": {"f.g": 1}}).await.unwrap();
@@ -119,8 +119,8 @@ async fn a_copy_is_the_same_to_the_byte() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_told_is_not_done() {
-    let place = Watched::new("told_refused").await;
+async fn what_can_have_no_event_is_not_done() {
+    let place = Watched::new("each_refused").await;
     let (a, start) = (place.coll("a"), place.now().await);
     a.insert_one(&doc! {"_id": 1, "v": 1}).await.unwrap();
     let out = a.aggregate([doc! {"$out": "a"}]).await.err().unwrap();
@@ -137,7 +137,7 @@ async fn what_cannot_be_told_is_not_done() {
 /// Writes to a collection that is not watched leave no event.
 #[tokio::test]
 async fn writes_to_other_collections_leave_none() {
-    let place = Watched::with("told_others", ClientOptions { ..crate::quiet::options() }).await;
+    let place = Watched::with("each_others", ClientOptions { ..crate::quiet::options() }).await;
     let (a, start) = (place.coll("a"), place.now().await);
     a.insert_one(&doc! {"_id": 1}).await.unwrap();
     a.insert_many(&[doc! {"_id": 2}, doc! {"_id": 3}]).await.unwrap();
@@ -148,7 +148,7 @@ async fn writes_to_other_collections_leave_none() {
 /// events, however many there are.
 #[tokio::test]
 async fn what_a_watched_change_sends() {
-    let place = Watched::new("told_cost").await;
+    let place = Watched::new("each_cost").await;
     let a = place.coll("a");
     for id in 0..2 {
         a.insert_one(&doc! {"_id": id}).await.unwrap();

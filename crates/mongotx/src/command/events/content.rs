@@ -60,7 +60,7 @@ mod tests {
 
     use super::*;
 
-    fn told(stored: Document, is_replaced: bool) -> Option<(String, Document)> {
+    fn kind_and_event(stored: Document, is_replaced: bool) -> Option<(String, Document)> {
         let mut whole = doc! {"_id": 1, "_xTxId": {"c": ObjectId::new(), "n": 1_i64}};
         whole.extend(stored);
         let event = event(&Namespace::new("d", "c"), whole, is_replaced, Watch::WithImages).unwrap()?;
@@ -69,7 +69,7 @@ mod tests {
 
     #[test]
     fn what_is_stored_tells_what_was_done() {
-        let kind = |stored, is_replaced| told(stored, is_replaced).map(|(kind, _)| kind);
+        let kind = |stored, is_replaced| kind_and_event(stored, is_replaced).map(|(kind, _)| kind);
         let is = |name: &str| Some(name.to_owned());
         assert_eq!(kind(doc! {"_insert": true, "_unsafe": {"_id": 1, "a": 1}}, false), is("insert"));
         assert_eq!(kind(doc! {"a": 1, "_remove": true}, false), is("delete"));
@@ -82,10 +82,10 @@ mod tests {
 
     #[test]
     fn images_are_the_two_versions() {
-        let (_, event) = told(doc! {"a": 1, "_unsafe": {"_id": 1, "a": 2}}, false).unwrap();
+        let (_, event) = kind_and_event(doc! {"a": 1, "_unsafe": {"_id": 1, "a": 2}}, false).unwrap();
         assert_eq!(event.get_document("fullDocumentBeforeChange").unwrap(), &doc! {"_id": 1, "a": 1});
         assert_eq!(event.get_document("postImage").unwrap(), &doc! {"_id": 1, "a": 2});
-        let (_, event) = told(doc! {"a": 1, "_remove": true}, false).unwrap();
+        let (_, event) = kind_and_event(doc! {"a": 1, "_remove": true}, false).unwrap();
         assert_eq!(event.get_document("fullDocumentBeforeChange").unwrap(), &doc! {"_id": 1, "a": 1});
     }
 }
