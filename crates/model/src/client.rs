@@ -22,7 +22,7 @@
 
 use protocol::{
     ClientRecord, Concern, Recorder,
-    recorder::{Outcome, RecordWrite, Verdict},
+    recorder::{RecordWrite, TransactionEnd, Verdict},
 };
 
 use crate::{
@@ -31,7 +31,7 @@ use crate::{
     mutation::Mutation,
     plan::Plan,
     server::{Admission, Message},
-    state::{Pump, State, Step, Reported},
+    state::{Pump, Reported, State, Step},
 };
 
 /// Returns true if this client has a step to take for its record.
@@ -280,7 +280,7 @@ pub fn give_up(plan: &Plan, state: &mut State, client: usize) {
 }
 
 /// Step 4: gives the record up.
-fn lose(plan: &Plan, state: &mut State, client: usize, outcomes: Vec<Outcome>) {
+fn lose(plan: &Plan, state: &mut State, client: usize, outcomes: Vec<TransactionEnd>) {
     if janitor::is_unfenced(state, client) {
         state.clients[client].pump = Pump::FenceOwn(outcomes);
     } else {
@@ -289,15 +289,15 @@ fn lose(plan: &Plan, state: &mut State, client: usize, outcomes: Vec<Outcome>) {
     }
 }
 
-fn settle(plan: &Plan, state: &mut State, client: usize, outcomes: &[Outcome]) {
+fn settle(plan: &Plan, state: &mut State, client: usize, outcomes: &[TransactionEnd]) {
     for outcome in outcomes {
         match outcome {
-            Outcome::Committed(seq) => tell(plan, state, client, *seq, Reported::Committed),
-            Outcome::RolledBack(seq) => tell(plan, state, client, *seq, Reported::RolledBack),
-            Outcome::Indeterminate(seq) if plan.has(Mutation::OwnerTrustsMissingRecord) => {
+            TransactionEnd::Committed(seq) => tell(plan, state, client, *seq, Reported::Committed),
+            TransactionEnd::RolledBack(seq) => tell(plan, state, client, *seq, Reported::RolledBack),
+            TransactionEnd::Indeterminate(seq) if plan.has(Mutation::OwnerTrustsMissingRecord) => {
                 tell(plan, state, client, *seq, Reported::RolledBack);
             }
-            Outcome::Indeterminate(seq) => tell(plan, state, client, *seq, Reported::Indeterminate),
+            TransactionEnd::Indeterminate(seq) => tell(plan, state, client, *seq, Reported::Indeterminate),
         }
     }
 }

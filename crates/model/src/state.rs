@@ -2,7 +2,7 @@
 
 use protocol::{
     LockState, Recorder, Repair, Seq, TxId,
-    recorder::{Outcome, RecordWrite},
+    recorder::{TransactionEnd, RecordWrite},
 };
 
 use crate::{
@@ -129,7 +129,7 @@ pub enum Pump {
     /// Not applied: about to be sent again.
     Resend(RecordWrite),
     /// The record is of no more use: about to fence it, and then to report these outcomes.
-    FenceOwn(Vec<Outcome>),
+    FenceOwn(Vec<TransactionEnd>),
     /// The record is of no more use.
     Gone,
 }

@@ -15,7 +15,7 @@
 //! A commit, as the owner of a record decides it:
 //!
 //! ```
-//! use protocol::{ClientRecord, Concern, Recorder, TxStatus, recorder::{Outcome, Verdict}, status::status_of};
+//! use protocol::{ClientRecord, Concern, Recorder, TxStatus, recorder::{TransactionEnd, Verdict}, status::status_of};
 //!
 //! let mut recorder = Recorder::new();
 //! let seq = recorder.allocate();
@@ -29,7 +29,7 @@
 //! // The second one decides.
 //! let decision = recorder.next_write(false).unwrap();
 //! assert_eq!((decision.demands, decision.decides.as_slice()), (evidence.stamp, &[seq][..]));
-//! assert_eq!(recorder.acknowledged(1), Verdict::GoOn(vec![Outcome::Committed(seq)]));
+//! assert_eq!(recorder.acknowledged(1), Verdict::GoOn(vec![TransactionEnd::Committed(seq)]));
 //!
 //! // Another client reads the outcome from the record.
 //! let record = ClientRecord { low: decision.low, committed: decision.committed.into_iter().collect(), ..Default::default() };

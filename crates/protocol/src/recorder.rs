@@ -39,7 +39,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use self::phase::{Clean, Phase, Waiting};
-pub use self::write::{Concern, Outcome, RecordWrite, Since, Verdict};
+pub use self::write::{Concern, RecordWrite, Since, TransactionEnd, Verdict};
 use crate::{
     id::Seq,
     status::{ClientRecord, TxStatus},

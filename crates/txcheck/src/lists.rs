@@ -54,13 +54,13 @@ pub struct Summary {
 #[derive(Default)]
 pub struct Recorder {
     lines: Mutex<Vec<String>>,
-    ends: Mutex<Vec<(Vec<u64>, Outcome)>>,
+    ends: Mutex<Vec<(Vec<u64>, AttemptResult)>>,
     processes: AtomicU64,
     values: AtomicU64,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Outcome {
+enum AttemptResult {
     Committed,
     Refused,
     Unknown,
@@ -79,7 +79,7 @@ impl Recorder {
 
     /// Number of transactions acknowledged so far.
     pub fn committed(&self) -> usize {
-        lock(&self.ends).iter().filter(|(_, outcome)| *outcome == Outcome::Committed).count()
+        lock(&self.ends).iter().filter(|(_, outcome)| *outcome == AttemptResult::Committed).count()
     }
 
     /// Notes that a transaction begins.
@@ -94,9 +94,9 @@ impl Recorder {
             Op::Read(..) => None,
         });
         let (kind, ops, outcome) = match end {
-            End::Committed(done) => ("ok", &done[..], Outcome::Committed),
-            End::Refused => ("fail", planned, Outcome::Refused),
-            End::Unknown => ("info", planned, Outcome::Unknown),
+            End::Committed(done) => ("ok", &done[..], AttemptResult::Committed),
+            End::Refused => ("fail", planned, AttemptResult::Refused),
+            End::Unknown => ("info", planned, AttemptResult::Unknown),
         };
         lock(&self.ends).push((appended.collect(), outcome));
         self.note(kind, process, ops);
@@ -133,9 +133,9 @@ impl Recorder {
         for (values, outcome) in lock(&self.ends).iter() {
             let found: Vec<usize> = values.iter().map(times_of).collect();
             let (right, what, counted) = match outcome {
-                Outcome::Committed => (found.iter().all(|n| *n == 1), "acknowledged", &mut summary.committed),
-                Outcome::Refused => (found.iter().all(|n| *n == 0), "refused", &mut summary.refused),
-                Outcome::Unknown => {
+                AttemptResult::Committed => (found.iter().all(|n| *n == 1), "acknowledged", &mut summary.committed),
+                AttemptResult::Refused => (found.iter().all(|n| *n == 0), "refused", &mut summary.refused),
+                AttemptResult::Unknown => {
                     let whole = found.iter().all(|n| *n == 0) || found.iter().all(|n| *n == 1);
                     (whole, "in doubt", &mut summary.unknown)
                 }

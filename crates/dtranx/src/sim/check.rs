@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::{
     Report,
-    history::{Attempt, History, Outcome},
+    history::{Attempt, AttemptResult, History},
     workload::keys,
     world::World,
 };
@@ -43,7 +43,7 @@ fn committed(history: &History) -> Result<BTreeMap<WorkId, &Attempt>, String> {
     let mut committed = BTreeMap::new();
     let mut ids: BTreeMap<usize, WorkId> = BTreeMap::new();
     let acknowledged = history.attempts.iter().enumerate().filter_map(|(index, attempt)| match attempt.outcome {
-        Outcome::Committed(tranx) => Some((tranx, index)),
+        AttemptResult::Committed(tranx) => Some((tranx, index)),
         _ => None,
     });
     for (tranx, index) in
@@ -52,7 +52,7 @@ fn committed(history: &History) -> Result<BTreeMap<WorkId, &Attempt>, String> {
         let Some(attempt) = history.attempts.get(index) else {
             return Err(format!("{tranx} wrote a value that no client put"));
         };
-        if attempt.outcome == Outcome::Refused {
+        if attempt.outcome == AttemptResult::Refused {
             return Err(format!("{tranx} is committed, but the answer to its client was that it is not: {attempt:?}"));
         }
         if *ids.entry(index).or_insert(tranx) != tranx {
@@ -166,7 +166,7 @@ fn seen(
 
 /// Each end comes before each later beginning.
 fn add_real_time(history: &History, committed: &BTreeMap<WorkId, &Attempt>, graph: &mut Graph) {
-    let known = |attempt: &Attempt| matches!(attempt.outcome, Outcome::Committed(_));
+    let known = |attempt: &Attempt| matches!(attempt.outcome, AttemptResult::Committed(_));
     let mut times: BTreeSet<u64> = committed.values().map(|attempt| attempt.begun_us).collect();
     times.extend(history.snapshots.iter().flat_map(|snapshot| [snapshot.begun_us, snapshot.ended_us]));
     times.extend(committed.values().filter(|attempt| known(attempt)).map(|attempt| attempt.ended_us));
@@ -280,13 +280,14 @@ fn explain(cycle: &[String], committed: &BTreeMap<WorkId, &Attempt>) -> String {
 
 fn report(world: &World<'_>, committed: &BTreeMap<WorkId, &Attempt>) -> Report {
     let attempts = &world.history.attempts;
-    let count = |outcome: fn(&Outcome) -> bool| attempts.iter().filter(|attempt| outcome(&attempt.outcome)).count();
-    let unknown_committed = committed.values().filter(|attempt| attempt.outcome == Outcome::Unknown).count();
+    let count =
+        |outcome: fn(&AttemptResult) -> bool| attempts.iter().filter(|attempt| outcome(&attempt.outcome)).count();
+    let unknown_committed = committed.values().filter(|attempt| attempt.outcome == AttemptResult::Unknown).count();
     Report {
-        committed: count(|outcome| matches!(outcome, Outcome::Committed(_))),
-        refused: count(|outcome| *outcome == Outcome::Refused),
+        committed: count(|outcome| matches!(outcome, AttemptResult::Committed(_))),
+        refused: count(|outcome| *outcome == AttemptResult::Refused),
         unknown_committed,
-        unknown_aborted: count(|outcome| *outcome == Outcome::Unknown) - unknown_committed,
+        unknown_aborted: count(|outcome| *outcome == AttemptResult::Unknown) - unknown_committed,
         snapshots: world.history.snapshots.len(),
         crashes: world.crashes,
         events: world.events,

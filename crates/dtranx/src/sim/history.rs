@@ -12,7 +12,7 @@ pub(crate) struct Attempt {
     /// Time at which its answer came.
     pub(crate) ended_us: u64,
     pub(crate) transaction: Transaction,
-    pub(crate) outcome: Outcome,
+    pub(crate) outcome: AttemptResult,
 }
 
 /// Item of a key as it was read, and the number of writes that it had seen.
@@ -38,9 +38,9 @@ pub(crate) struct Checked {
     seen: BTreeMap<Key, usize>,
 }
 
-/// Outcome of an attempt as its client knows it.
+/// Result of an attempt as its client knows it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Outcome {
+pub(crate) enum AttemptResult {
     /// Not answered, or answered with `Indeterminate`.
     Unknown,
     Committed(WorkId),

@@ -4,7 +4,7 @@ use rand::RngExt;
 
 use super::{
     client::{Client, MAX_RETRIES, MAX_SENDS, Request},
-    history::{Attempt, Outcome, value_of},
+    history::{Attempt, AttemptResult, value_of},
     workload::Plan,
     world::{Event, Step, World},
 };
@@ -97,7 +97,7 @@ impl World<'_> {
             begun_us: self.now_us,
             ended_us: u64::MAX,
             transaction: Transaction::default(),
-            outcome: Outcome::Unknown,
+            outcome: AttemptResult::Unknown,
         };
         self.history.attempts.push(attempt);
         self.go_on(index);
@@ -161,7 +161,7 @@ impl World<'_> {
         let (Request { server: to, client: name, sends, .. }, transaction) = (*request, client.transaction.clone());
         let again = client.again;
         if sends > MAX_SENDS {
-            return self.end(index, Outcome::Unknown);
+            return self.end(index, AttemptResult::Unknown);
         }
         for after_us in self.copies() {
             self.later(after_us, Event::Request { to, client: name, message, transaction: transaction.clone(), again });
@@ -172,9 +172,9 @@ impl World<'_> {
     pub(super) fn answered(&mut self, index: usize, answer: CommitAnswer) {
         let retries = self.clients[index].request.map_or(0, |request| request.retries);
         match answer {
-            CommitAnswer::Committed(tranx) => self.end(index, Outcome::Committed(tranx.into())),
-            CommitAnswer::Validated(validation) => self.end(index, Outcome::Committed(validation.into())),
-            CommitAnswer::Indeterminate => self.end(index, Outcome::Unknown),
+            CommitAnswer::Committed(tranx) => self.end(index, AttemptResult::Committed(tranx.into())),
+            CommitAnswer::Validated(validation) => self.end(index, AttemptResult::Committed(validation.into())),
+            CommitAnswer::Indeterminate => self.end(index, AttemptResult::Unknown),
             CommitAnswer::Refused(refusal) if refusal.advice() == Advice::RetryLater && retries < MAX_RETRIES => {
                 self.say_again(index, None);
                 self.commit(index, retries + 1);
@@ -186,7 +186,7 @@ impl World<'_> {
                     self.say_again(index, kept);
                     self.clients[index].repeats = self.rng.random_ratio(2, 3);
                 }
-                self.end(index, Outcome::Refused);
+                self.end(index, AttemptResult::Refused);
             }
         }
     }
@@ -200,7 +200,7 @@ impl World<'_> {
         self.clients[index].again = Again { waited_ms, keeps, kept: claimed };
     }
 
-    pub(super) fn end(&mut self, index: usize, outcome: Outcome) {
+    pub(super) fn end(&mut self, index: usize, outcome: AttemptResult) {
         let client = &mut self.clients[index];
         client.request = None;
         client.turn += 1;

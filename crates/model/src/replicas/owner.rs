@@ -12,7 +12,7 @@
 use protocol::{
     ClientRecord, Concern, TxId,
     lock::{repair_committed, repair_rolled_back},
-    recorder::{Outcome, RecordWrite, Verdict},
+    recorder::{RecordWrite, TransactionEnd, Verdict},
 };
 
 use super::{
@@ -250,9 +250,9 @@ pub fn record_acknowledged(state: &mut State) {
     owner.pump = pump;
     for outcome in outcomes {
         match outcome {
-            Outcome::Committed(_) => tell(owner, Reported::Committed),
-            Outcome::RolledBack(_) => tell(owner, Reported::RolledBack),
-            Outcome::Indeterminate(_) => tell(owner, Reported::Indeterminate),
+            TransactionEnd::Committed(_) => tell(owner, Reported::Committed),
+            TransactionEnd::RolledBack(_) => tell(owner, Reported::RolledBack),
+            TransactionEnd::Indeterminate(_) => tell(owner, Reported::Indeterminate),
         }
     }
 }

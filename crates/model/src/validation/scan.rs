@@ -29,7 +29,7 @@ use super::{
 
 /// Result of a read, with the rivals that it has met.
 #[derive(Clone, Copy, Debug)]
-pub struct Outcome {
+pub struct ScanResult {
     /// Answer of the read.
     pub result: Docs,
     /// Active rivals that hold what matches in one of their versions.
@@ -125,7 +125,7 @@ impl Command {
     }
 
     /// Concludes the read, once all statuses are known.
-    fn conclude(mut self, plan: &Plan, state: &mut State) -> Result<Outcome, Self> {
+    fn conclude(mut self, plan: &Plan, state: &mut State) -> Result<ScanResult, Self> {
         if self.query.point && plan.has(Breakage::EarlierVersionMapped) {
             let committed =
                 self.decided != 0 && state.status(plan, self.decided.trailing_zeros() as usize) == TxStatus::Committed;
@@ -149,11 +149,11 @@ impl Command {
         let result = self.query.answer(self.found);
         let same = self.query.point && self.query.answer(self.pending) == result;
         let changing = if same { 0 } else { self.active };
-        Ok(Outcome { result, active: self.active, changing, met: self.rivals != 0 })
+        Ok(ScanResult { result, active: self.active, changing, met: self.rivals != 0 })
     }
 
     /// One step of the read for transaction `t`.
-    pub fn step(mut self, plan: &Plan, state: &mut State, t: usize) -> Result<Outcome, Self> {
+    pub fn step(mut self, plan: &Plan, state: &mut State, t: usize) -> Result<ScanResult, Self> {
         match self.phase {
             Phase::Fetching => self.fetch(state, t),
             Phase::Keyed | Phase::KeyedPending => self.look_for_key(state, t),

@@ -10,7 +10,7 @@ use super::{
     plan::{Asks, Op, Plan},
     query::{ABSENT, ANY, Fold, Query, Values, value, with},
     quiet,
-    scan::{Outcome, is_own_view},
+    scan::{ScanResult, is_own_view},
     state::State,
     transaction::{Entry, Step},
     validating,
@@ -135,7 +135,7 @@ fn read(plan: &Plan, state: &mut State, t: usize) {
 }
 
 /// Goes on with the answer to the read of a statement.
-fn answered(plan: &Plan, state: &mut State, t: usize, outcome: Outcome) {
+fn answered(plan: &Plan, state: &mut State, t: usize, outcome: ScanResult) {
     let op = plan.txs[t].ops[state.runs[t].op];
     match op {
         Op::WriteMany(..) => {
@@ -163,7 +163,7 @@ fn answered(plan: &Plan, state: &mut State, t: usize, outcome: Outcome) {
 }
 
 /// Leaves an entry. Returns false if the same read had another answer before.
-fn remember(plan: &Plan, state: &mut State, t: usize, query: Query, outcome: Outcome) -> bool {
+fn remember(plan: &Plan, state: &mut State, t: usize, query: Query, outcome: ScanResult) -> bool {
     let viewed = is_own_view(plan, state, t, query);
     let own = viewed && (matches!(query.fold, Fold::Count | Fold::First) || plan.has(Breakage::OwnViewAgain));
     let mut entry = Entry { query, own, result: outcome.result, met: outcome.met };
@@ -189,7 +189,7 @@ fn look_at_duplicate(plan: &Plan, state: &mut State, t: usize, doc: usize) {
 
 /// Leaves the entry of a duplicate. The error states that the document is there, and the entry,
 /// which is read later, must agree.
-fn met_duplicate(plan: &Plan, state: &mut State, t: usize, doc: usize, outcome: Outcome) {
+fn met_duplicate(plan: &Plan, state: &mut State, t: usize, doc: usize, outcome: ScanResult) {
     let query = Query::by_id(doc, ANY, Fold::Documents);
     if outcome.result == 0 && !plan.has(Breakage::DuplicateUnconfirmed) {
         state.runs[t].step = Step::Begin;
@@ -238,7 +238,7 @@ fn effect(op: Op, now: Values) -> (bool, Values) {
 }
 
 fn matched_nothing(plan: &Plan, state: &mut State, t: usize, query: Query) {
-    let outcome = Outcome { result: 0, active: 0, changing: 0, met: false };
+    let outcome = ScanResult { result: 0, active: 0, changing: 0, met: false };
     let (own, unnoted) = (state.runs[t].own.docs & query.bits != 0, plan.has(Breakage::NoMatchWithoutEntry));
     let now = with(first(state.runs[t].to_lock), state.value_for(t, first(state.runs[t].to_lock)));
     state.runs[t].note_answer(query, query.answer(now));

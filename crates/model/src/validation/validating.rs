@@ -28,7 +28,7 @@ use super::{
     plan::{Asks, Level, Plan},
     query::{Docs, Query},
     quiet,
-    scan::Outcome,
+    scan::ScanResult,
     state::State,
     transaction::{Entry, Goal, Step},
 };
@@ -236,7 +236,7 @@ fn run_again(plan: &Plan, state: &mut State, t: usize, goal: Goal) {
     }
 }
 
-fn compare(plan: &Plan, state: &mut State, t: usize, goal: Goal, outcome: Outcome) {
+fn compare(plan: &Plan, state: &mut State, t: usize, goal: Goal, outcome: ScanResult) {
     let place = place(plan, state, t);
     let run = &mut state.runs[t];
     let expected = match goal {

@@ -21,7 +21,7 @@ use Write::{Delete, Insert, Update};
 
 /// The outcome of a write: as far as that can be the same of two collections.
 #[derive(Debug, PartialEq)]
-enum Outcome {
+enum WriteAnswer {
     Inserted(Option<Bson>),
     Updated(UpdateResult),
     Deleted(u64),
@@ -29,38 +29,38 @@ enum Outcome {
 }
 
 impl Write {
-    async fn run(&self, coll: &Collection<Document>, is_raw: bool) -> Outcome {
+    async fn run(&self, coll: &Collection<Document>, is_raw: bool) -> WriteAnswer {
         let raw = |document: &Document| RawDocumentBuf::try_from(document).unwrap();
         let done = match self {
-            Insert(document) if is_raw => coll.insert_one_raw(&raw(document)).await.map(Outcome::Inserted_),
-            Insert(document) => coll.insert_one(document).await.map(Outcome::Inserted_),
+            Insert(document) if is_raw => coll.insert_one_raw(&raw(document)).await.map(WriteAnswer::Inserted_),
+            Insert(document) => coll.insert_one(document).await.map(WriteAnswer::Inserted_),
             Update(id, update) if is_raw => {
                 let id = RawBson::try_from(id.clone()).unwrap();
-                coll.update_by_id_raw(id.as_raw_bson_ref(), &raw(update)).await.map(Outcome::Updated)
+                coll.update_by_id_raw(id.as_raw_bson_ref(), &raw(update)).await.map(WriteAnswer::Updated)
             }
             Update(id, update) => {
                 let filter = doc! {"_id": {"$eq": id.clone()}};
                 match update.keys().next().is_some_and(|first| first.starts_with('$')) {
-                    true => coll.update_one(filter, update.clone()).await.map(Outcome::Updated),
-                    false => coll.replace_one(filter, update).await.map(Outcome::Updated),
+                    true => coll.update_one(filter, update.clone()).await.map(WriteAnswer::Updated),
+                    false => coll.replace_one(filter, update).await.map(WriteAnswer::Updated),
                 }
             }
             Delete(id) if is_raw => {
                 let id = RawBson::try_from(id.clone()).unwrap();
-                coll.delete_by_id_raw(id.as_raw_bson_ref()).await.map(Outcome::Deleted)
+                coll.delete_by_id_raw(id.as_raw_bson_ref()).await.map(WriteAnswer::Deleted)
             }
-            Delete(id) => coll.delete_one(doc! {"_id": {"$eq": id.clone()}}).await.map(Outcome::Deleted),
+            Delete(id) => coll.delete_one(doc! {"_id": {"$eq": id.clone()}}).await.map(WriteAnswer::Deleted),
         };
         done.unwrap_or_else(|error| {
             // The holder of the document is another one each time.
             let message = error.message().split(", is held by").next().unwrap_or_default();
             let message = message.replace(&coll.namespace().to_string(), "db.coll");
-            Outcome::Refused(error.kind(), error.code(), message)
+            WriteAnswer::Refused(error.kind(), error.code(), message)
         })
     }
 }
 
-impl Outcome {
+impl WriteAnswer {
     /// An `_id` that the library has made is another one each time.
     #[allow(non_snake_case, reason = "stands for a variant")]
     fn Inserted_(id: Bson) -> Self {
@@ -96,7 +96,7 @@ async fn all(coll: &Collection<Document>) -> Vec<Document> {
 }
 
 /// Does the same write in both ways, each in a collection that is alike, and compares.
-async fn both_ways(write: &Write, colls: [&Collection<Document>; 2]) -> Outcome {
+async fn both_ways(write: &Write, colls: [&Collection<Document>; 2]) -> WriteAnswer {
     let outcome = write.run(colls[0], false).await;
     assert_eq!(write.run(colls[1], true).await, outcome, "{write:?}");
     assert_eq!(all(colls[1]).await, all(colls[0]).await, "{write:?}");
@@ -190,7 +190,7 @@ async fn documents_that_a_rival_holds_are_waited_for_and_stay_as_they_are() {
             let others = [quiet::through(&client, &colls[0]), quiet::through(&client, &colls[1])];
             let outcome = both_ways(&write, [&others[0], &others[1]]).await;
             if matches!(write, Insert(_)) || !inserted {
-                assert!(matches!(outcome, Outcome::Refused(ErrorKind::Conflict, ..)), "{write:?}: {outcome:?}");
+                assert!(matches!(outcome, WriteAnswer::Refused(ErrorKind::Conflict, ..)), "{write:?}: {outcome:?}");
             }
             for mut session in sessions {
                 session.commit().await.unwrap();
@@ -215,11 +215,11 @@ async fn values_of_unique_indexes_are_those_of_pending_documents_too() {
     }
     for write in [Insert(doc! {"_id": 4, "n": 3}), update(1, doc! {"$set": {"n": 3}})] {
         let outcome = both_ways(&write, [&colls[0], &colls[1]]).await;
-        assert!(matches!(outcome, Outcome::Refused(ErrorKind::Conflict, ..)), "{write:?}: {outcome:?}");
+        assert!(matches!(outcome, WriteAnswer::Refused(ErrorKind::Conflict, ..)), "{write:?}: {outcome:?}");
     }
     for write in [Insert(doc! {"_id": 4, "n": 2}), update(1, doc! {"$set": {"n": 2}})] {
         let outcome = both_ways(&write, [&colls[0], &colls[1]]).await;
-        assert!(matches!(outcome, Outcome::Refused(ErrorKind::Invalid, Some(11_000), _)), "{write:?}: {outcome:?}");
+        assert!(matches!(outcome, WriteAnswer::Refused(ErrorKind::Invalid, Some(11_000), _)), "{write:?}: {outcome:?}");
     }
 }
 
@@ -265,6 +265,6 @@ async fn read_locks_are_respected() {
     }
     for write in [update(1, doc! {"$inc": {"n": 1}}), Delete(1.into())] {
         let outcome = both_ways(&write, [&colls[0], &colls[1]]).await;
-        assert!(matches!(outcome, Outcome::Refused(ErrorKind::Conflict, ..)), "{write:?}: {outcome:?}");
+        assert!(matches!(outcome, WriteAnswer::Refused(ErrorKind::Conflict, ..)), "{write:?}: {outcome:?}");
     }
 }

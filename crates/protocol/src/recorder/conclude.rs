@@ -1,7 +1,7 @@
 //! Conclusions of the owner about its transactions: from the answer to a write, or from the record
 //! itself where there was none.
 
-use super::{Outcome, Phase, RecordWrite, Recorder, Verdict};
+use super::{TransactionEnd, Phase, RecordWrite, Recorder, Verdict};
 use crate::{id::Seq, status::ClientRecord};
 
 impl Recorder {
@@ -36,7 +36,7 @@ impl Recorder {
         Verdict::GoOn(outcomes)
     }
 
-    fn apply(&mut self, write: &RecordWrite) -> Vec<Outcome> {
+    fn apply(&mut self, write: &RecordWrite) -> Vec<TransactionEnd> {
         self.stamp = write.stamp;
         self.low = write.low;
         self.phases = self.phases.split_off(&write.low);
@@ -45,9 +45,9 @@ impl Recorder {
         write.decides.iter().map(|seq| self.settle(*seq, Phase::Committed)).collect()
     }
 
-    fn settle(&mut self, seq: Seq, phase: Phase) -> Outcome {
+    fn settle(&mut self, seq: Seq, phase: Phase) -> TransactionEnd {
         self.phases.insert(seq, phase);
-        if phase == Phase::Committed { Outcome::Committed(seq) } else { Outcome::RolledBack(seq) }
+        if phase == Phase::Committed { TransactionEnd::Committed(seq) } else { TransactionEnd::RolledBack(seq) }
     }
 
     /// The connection was lost over which the write that is under way was sent, and no answer came:
@@ -97,7 +97,7 @@ impl Recorder {
 
     /// The write was applied in an unknown connection epoch: transactions that needed it as
     /// evidence need another.
-    fn applied_unproven(&mut self, write: &RecordWrite) -> Vec<Outcome> {
+    fn applied_unproven(&mut self, write: &RecordWrite) -> Vec<TransactionEnd> {
         let outcomes = self.apply(write);
         self.unanswered = None;
         self.drop_unproven_evidence();
@@ -130,7 +130,7 @@ impl Recorder {
     /// acknowledged writes. Transactions that the record calls committed are committed; all others
     /// that were open are rolled back. Without a record, the outcome of a decision that was under
     /// way is unknown.
-    pub fn abandon(&mut self, record: Option<&ClientRecord>) -> Vec<Outcome> {
+    pub fn abandon(&mut self, record: Option<&ClientRecord>) -> Vec<TransactionEnd> {
         self.lost = true;
         let under_way: Vec<RecordWrite> = self.in_flight.take().into_iter().chain(self.unanswered.take()).collect();
         self.waiting.clear();
@@ -140,7 +140,7 @@ impl Recorder {
             Some(record) if record.committed.contains(&seq) => Phase::Committed,
             _ => Phase::RolledBack,
         };
-        let settle = |seq| if undecided(seq) { Outcome::Indeterminate(seq) } else { self.settle(seq, found(seq)) };
+        let settle = |seq| if undecided(seq) { TransactionEnd::Indeterminate(seq) } else { self.settle(seq, found(seq)) };
         open.into_iter().map(settle).collect()
     }
 }

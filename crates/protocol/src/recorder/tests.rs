@@ -22,7 +22,7 @@ fn serve(record: &mut ClientRecord, write: &RecordWrite) -> bool {
     admitted
 }
 
-fn step(recorder: &mut Recorder, record: &mut ClientRecord) -> (RecordWrite, Vec<Outcome>) {
+fn step(recorder: &mut Recorder, record: &mut ClientRecord) -> (RecordWrite, Vec<TransactionEnd>) {
     let write = recorder.next_write(true).expect("a write");
     assert!(serve(record, &write));
     let Verdict::GoOn(outcomes) = recorder.acknowledged(1) else { panic!("lost") };
@@ -49,7 +49,7 @@ fn commit_alone_takes_a_stamp_and_a_decision() {
     assert_eq!((stamp.concern, stamp.decides, none), (Concern::Acknowledged, vec![], vec![]));
     let (decision, outcomes) = step(&mut recorder, &mut record);
     assert_eq!((decision.concern, decision.decides), (Concern::Journaled, vec![seq]));
-    assert_eq!(outcomes, [Outcome::Committed(seq)]);
+    assert_eq!(outcomes, [TransactionEnd::Committed(seq)]);
 }
 
 #[test]
@@ -60,10 +60,10 @@ fn commit_that_arrives_during_a_write_needs_a_later_one_as_evidence() {
     let decision = recorder.next_write(false).expect("decides the first");
     let second = open(&mut recorder);
     assert!(serve(&mut record, &decision));
-    assert_eq!(recorder.acknowledged(1), Verdict::GoOn(vec![Outcome::Committed(first)]));
+    assert_eq!(recorder.acknowledged(1), Verdict::GoOn(vec![TransactionEnd::Committed(first)]));
     let (stamp, _) = step(&mut recorder, &mut record);
     assert!(stamp.decides.is_empty());
-    assert_eq!(step(&mut recorder, &mut record).1, [Outcome::Committed(second)]);
+    assert_eq!(step(&mut recorder, &mut record).1, [TransactionEnd::Committed(second)]);
 }
 
 #[test]
@@ -72,8 +72,8 @@ fn decision_of_one_group_is_the_evidence_of_the_next() {
     let first = open(&mut recorder);
     step(&mut recorder, &mut record);
     let second = open(&mut recorder);
-    assert_eq!(step(&mut recorder, &mut record).1, [Outcome::Committed(first)]);
-    assert_eq!(step(&mut recorder, &mut record).1, [Outcome::Committed(second)]);
+    assert_eq!(step(&mut recorder, &mut record).1, [TransactionEnd::Committed(first)]);
+    assert_eq!(step(&mut recorder, &mut record).1, [TransactionEnd::Committed(second)]);
 }
 
 #[test]
@@ -86,10 +86,10 @@ fn hold_leaves_a_number_out_until_it_is_released() {
     assert!(!recorder.has_waiting() && recorder.next_write(false).is_none());
     let other = open(&mut recorder);
     step(&mut recorder, &mut record);
-    assert_eq!(step(&mut recorder, &mut record).1, [Outcome::Committed(other)]);
+    assert_eq!(step(&mut recorder, &mut record).1, [TransactionEnd::Committed(other)]);
     assert_eq!(recorder.status(held), TxStatus::Active);
     recorder.release();
-    assert_eq!(step(&mut recorder, &mut record).1, [Outcome::Committed(held)]);
+    assert_eq!(step(&mut recorder, &mut record).1, [TransactionEnd::Committed(held)]);
 }
 
 #[test]
@@ -102,7 +102,7 @@ fn hold_before_the_evidence_is_there_waits_for_it() {
     recorder.hold([first]);
     let (write, _) = step(&mut recorder, &mut record);
     assert!(write.decides.is_empty(), "what was refused is no evidence");
-    assert_eq!(step(&mut recorder, &mut record).1, [Outcome::Committed(late)]);
+    assert_eq!(step(&mut recorder, &mut record).1, [TransactionEnd::Committed(late)]);
 }
 
 #[test]
@@ -110,7 +110,7 @@ fn commit_whose_evidence_ran_in_another_epoch_is_rolled_back() {
     let mut recorder = Recorder::new();
     let seq = open(&mut recorder);
     recorder.next_write(false).expect("a stamp");
-    assert_eq!(recorder.acknowledged(2), Verdict::GoOn(vec![Outcome::RolledBack(seq)]));
+    assert_eq!(recorder.acknowledged(2), Verdict::GoOn(vec![TransactionEnd::RolledBack(seq)]));
     assert!(!recorder.has_waiting());
 }
 
@@ -157,7 +157,7 @@ fn clean_in_another_epoch_gives_the_record_up() {
     step(&mut recorder, &mut record);
     recorder.note_clean(seq, 1);
     recorder.next_write(true).expect("evidence");
-    assert_eq!(recorder.acknowledged(2), Verdict::Lost(vec![Outcome::RolledBack(other)]));
+    assert_eq!(recorder.acknowledged(2), Verdict::Lost(vec![TransactionEnd::RolledBack(other)]));
     assert_eq!(record.committed, [seq].into());
 }
 
@@ -167,7 +167,7 @@ fn examined_without_a_record_does_not_call_a_sent_decision_rolled_back() {
     let (sent, other) = (open(&mut recorder), recorder.allocate());
     step(&mut recorder, &mut record);
     recorder.next_write(false).expect("a decision");
-    let outcomes = vec![Outcome::Indeterminate(sent), Outcome::RolledBack(other)];
+    let outcomes = vec![TransactionEnd::Indeterminate(sent), TransactionEnd::RolledBack(other)];
     assert_eq!(recorder.examined(None), Verdict::Lost(outcomes));
 }
 
@@ -179,7 +179,7 @@ fn examined_after_a_lost_answer_tells_applied_from_not_arrived() {
     let decision = recorder.next_write(false).expect("a decision");
     assert_eq!(recorder.examined(Some(&record)), Verdict::SendAgain);
     assert!(serve(&mut record, &decision));
-    assert_eq!(recorder.examined(Some(&record)), Verdict::GoOn(vec![Outcome::Committed(seq)]));
+    assert_eq!(recorder.examined(Some(&record)), Verdict::GoOn(vec![TransactionEnd::Committed(seq)]));
 }
 
 #[test]
@@ -190,7 +190,7 @@ fn examined_of_a_fenced_record_rolls_back_what_it_did_not_decide() {
     let decision = recorder.next_write(false).expect("a decision");
     assert!(serve(&mut record, &decision));
     record.fenced = true;
-    let outcomes = vec![Outcome::Committed(first), Outcome::RolledBack(second)];
+    let outcomes = vec![TransactionEnd::Committed(first), TransactionEnd::RolledBack(second)];
     assert_eq!(recorder.examined(Some(&record)), Verdict::Lost(outcomes));
     assert!(recorder.next_write(true).is_none());
 }
@@ -202,7 +202,7 @@ fn examined_of_a_record_that_lost_acknowledged_writes_gives_it_up() {
     let before = record.clone();
     step(&mut recorder, &mut record);
     recorder.next_write(false).expect("a decision");
-    assert_eq!(recorder.examined(Some(&before)), Verdict::Lost(vec![Outcome::RolledBack(seq)]));
+    assert_eq!(recorder.examined(Some(&before)), Verdict::Lost(vec![TransactionEnd::RolledBack(seq)]));
 }
 
 #[test]
@@ -213,8 +213,8 @@ fn examined_with_a_killed_member_decides_the_others() {
     record.killed.insert(killed);
     let decision = recorder.next_write(false).expect("a decision");
     assert!(!serve(&mut record, &decision));
-    assert_eq!(recorder.examined(Some(&record)), Verdict::GoOn(vec![Outcome::RolledBack(killed)]));
-    assert_eq!(step(&mut recorder, &mut record).1, [Outcome::Committed(other)]);
+    assert_eq!(recorder.examined(Some(&record)), Verdict::GoOn(vec![TransactionEnd::RolledBack(killed)]));
+    assert_eq!(step(&mut recorder, &mut record).1, [TransactionEnd::Committed(other)]);
 }
 
 /// A transaction that has requested its commit, begun when connection `epoch` had been answered.
@@ -231,7 +231,7 @@ fn bound_commit_alone_is_one_write() {
     let decision = recorder.next_write_over(false, Some(1)).expect("a decision");
     assert_eq!((&decision.decides, decision.over, decision.concern), (&vec![seq], Some(1), Concern::Journaled));
     assert!(serve(&mut record, &decision));
-    assert_eq!(recorder.acknowledged(1), Verdict::GoOn(vec![Outcome::Committed(seq)]));
+    assert_eq!(recorder.acknowledged(1), Verdict::GoOn(vec![TransactionEnd::Committed(seq)]));
     recorder.note_clean(seq, Since { epoch: 1, answered: true });
     let raise = recorder.next_write_over(true, Some(1)).expect("a write");
     assert_eq!((raise.low, raise.over), (seq + 1, Some(1)), "and one more to raise the mark");
@@ -244,7 +244,7 @@ fn bound_only_to_the_connection_that_was_answered_before() {
     recorder.request_commit(seq, Concern::Journaled, Since { epoch: 1, answered: false });
     let stamp = recorder.next_write_over(false, Some(1)).expect("a stamp");
     assert!(stamp.decides.is_empty() && stamp.over.is_none());
-    assert_eq!(recorder.acknowledged(1), Verdict::GoOn(vec![Outcome::RolledBack(seq)]), "it was opened only");
+    assert_eq!(recorder.acknowledged(1), Verdict::GoOn(vec![TransactionEnd::RolledBack(seq)]), "it was opened only");
     let mut recorder = Recorder::new();
     open_over(&mut recorder, 1);
     for other in [None, Some(2)] {
@@ -265,7 +265,7 @@ fn bound_and_unanswered_is_rolled_back_behind_a_barrier() {
     assert_eq!((barrier.demands, barrier.over), (lost.demands, None));
     assert!(barrier.decides.is_empty() && barrier.stamp != lost.stamp);
     assert!(serve(&mut record, &barrier) && !serve(&mut record, &lost), "it cannot be applied any more");
-    assert_eq!(recorder.acknowledged(2), Verdict::GoOn(vec![Outcome::RolledBack(seq)]));
+    assert_eq!(recorder.acknowledged(2), Verdict::GoOn(vec![TransactionEnd::RolledBack(seq)]));
 }
 
 #[test]
@@ -282,7 +282,7 @@ fn bound_and_unanswered_was_applied_if_the_record_says_so() {
         } else {
             assert!(serve(&mut record, &lost));
         }
-        assert_eq!(recorder.examined(Some(&record)), Verdict::GoOn(vec![Outcome::Committed(seq)]));
+        assert_eq!(recorder.examined(Some(&record)), Verdict::GoOn(vec![TransactionEnd::Committed(seq)]));
         assert!(!recorder.has_unanswered());
         let next = recorder.next_write(true).expect("a write");
         assert!(next.demands == lost.stamp && next.stamp > lost.stamp + u64::from(after_barrier));
@@ -302,7 +302,7 @@ fn bound_barrier_that_was_applied_lets_nothing_through() {
     assert_eq!(recorder.examined(Some(&record)), Verdict::GoOn(vec![]), "its answer was lost");
     let stamp = recorder.next_write_over(false, Some(2)).expect("a stamp");
     assert!(serve(&mut record, &stamp) && stamp.decides.is_empty());
-    assert_eq!(recorder.acknowledged(2), Verdict::GoOn(vec![Outcome::RolledBack(seq)]));
+    assert_eq!(recorder.acknowledged(2), Verdict::GoOn(vec![TransactionEnd::RolledBack(seq)]));
 }
 
 #[test]
@@ -321,7 +321,7 @@ fn bound_and_unanswered_is_indeterminate_without_a_record() {
     let seq = open_over(&mut recorder, 1);
     recorder.next_write_over(false, Some(1)).expect("a decision");
     recorder.connection_lost();
-    assert_eq!(recorder.examined(None), Verdict::Lost(vec![Outcome::Indeterminate(seq)]));
+    assert_eq!(recorder.examined(None), Verdict::Lost(vec![TransactionEnd::Indeterminate(seq)]));
 }
 
 #[test]

@@ -69,7 +69,7 @@ pub struct RecordWrite {
 
 /// End of a transaction, as its record decides it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Outcome {
+pub enum TransactionEnd {
     /// The decision was acknowledged: the transaction is committed.
     Committed(Seq),
     /// Decided, or certain to be: not committed.
@@ -82,12 +82,12 @@ pub enum Outcome {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Verdict {
     /// The write was applied, or all that it did not decide is settled: go on with the next write.
-    GoOn(Vec<Outcome>),
+    GoOn(Vec<TransactionEnd>),
     /// The write was not applied and can be sent again unchanged.
     SendAgain,
     /// No transaction can be decided in this record any more: each of its open transactions is
     /// rolled back, and none of its writes can be applied later. The record should be fenced (if it
     /// exists and is not), so that rivals need not wait for the lease. The client needs a new
     /// record.
-    Lost(Vec<Outcome>),
+    Lost(Vec<TransactionEnd>),
 }

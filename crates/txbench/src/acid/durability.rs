@@ -14,7 +14,7 @@ use super::{
     Verdict,
     actor::{Actor, End},
     consistency::conditions,
-    report::{Outcome, TestReport},
+    report::{TestReport, TestResult},
     stage::{Place, Stage},
 };
 use crate::{
@@ -45,10 +45,10 @@ type Acknowledged = Arc<Mutex<Vec<(Order, usize)>>>;
 pub(super) async fn test_durability(name: TargetName, level: Isolation, seed: u64) -> TestReport {
     let asks = "every order that was acknowledged is there after the server is killed, and the conditions hold";
     let outcome = match survive(name, level, seed).await {
-        Ok(Ok(())) => Outcome::Passed,
-        Ok(Err(what)) => Outcome::Failed(what),
-        Err(OpError::Fatal(BenchError::Refused(why))) => Outcome::Refused(why),
-        Err(error) => Outcome::Failed(error.to_string()),
+        Ok(Ok(())) => TestResult::Passed,
+        Ok(Err(what)) => TestResult::Failed(what),
+        Err(OpError::Fatal(BenchError::Refused(why))) => TestResult::Refused(why),
+        Err(error) => TestResult::Failed(error.to_string()),
     };
     TestReport::new("3.5.3.2", asks, outcome)
 }

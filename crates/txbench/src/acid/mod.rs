@@ -25,7 +25,7 @@ use std::{
 use clap::Args;
 use mongotx::drop_record_database;
 
-pub use self::report::{AcidReport, Outcome, TargetReport, TestReport};
+pub use self::report::{AcidReport, TargetReport, TestReport, TestResult};
 use self::stage::{Place, Stage};
 use crate::{
     error::{BenchError, OpError, OpResult},
@@ -60,7 +60,7 @@ pub struct AcidArgs {
     pub json: Option<PathBuf>,
 }
 
-/// Outcome of a test: the fault in words, if there is one.
+/// Result of a test: the fault in words, if there is one.
 pub(crate) type Verdict = Result<(), String>;
 
 /// Runs all tests on all targets.
@@ -113,15 +113,15 @@ async fn target(name: TargetName, server: &Bench, level: Isolation, seed: u64) -
 
 /// The outcome of a test. `attempt` is begun again when a rival has rolled its first transaction
 /// back.
-pub(crate) async fn outcome(mut attempt: impl AsyncFnMut() -> OpResult<Verdict>) -> Outcome {
+pub(crate) async fn outcome(mut attempt: impl AsyncFnMut() -> OpResult<Verdict>) -> TestResult {
     for _ in 0..REPEATS {
         match attempt().await {
-            Ok(Ok(())) => return Outcome::Passed,
-            Ok(Err(what)) => return Outcome::Failed(what),
+            Ok(Ok(())) => return TestResult::Passed,
+            Ok(Err(what)) => return TestResult::Failed(what),
             Err(OpError::Conflict(_)) => {}
-            Err(OpError::Fatal(BenchError::Refused(reason))) => return Outcome::Refused(reason),
-            Err(error) => return Outcome::Failed(error.to_string()),
+            Err(OpError::Fatal(BenchError::Refused(reason))) => return TestResult::Refused(reason),
+            Err(error) => return TestResult::Failed(error.to_string()),
         }
     }
-    Outcome::Failed(format!("the transaction that came first was rolled back {REPEATS} times"))
+    TestResult::Failed(format!("the transaction that came first was rolled back {REPEATS} times"))
 }

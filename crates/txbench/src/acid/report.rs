@@ -32,13 +32,13 @@ pub struct TestReport {
     /// The demand of the clause.
     pub asks: String,
     /// The outcome of the test.
-    pub outcome: Outcome,
+    pub outcome: TestResult,
 }
 
-/// Outcome of a test.
+/// Result of a test of a clause.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Outcome {
+pub enum TestResult {
     /// The demand of the clause is met.
     Passed,
     /// The demand of the clause is not met; what was seen.
@@ -50,13 +50,13 @@ pub enum Outcome {
 impl TargetReport {
     /// Clauses of the tests that did not pass.
     pub fn failed(&self) -> Vec<&str> {
-        let failed = self.tests.iter().filter(|test| test.outcome != Outcome::Passed);
+        let failed = self.tests.iter().filter(|test| test.outcome != TestResult::Passed);
         failed.map(|test| test.clause.as_str()).collect()
     }
 }
 
 impl TestReport {
-    pub(crate) fn new(clause: &str, asks: &str, outcome: Outcome) -> Self {
+    pub(crate) fn new(clause: &str, asks: &str, outcome: TestResult) -> Self {
         Self { clause: clause.to_owned(), asks: asks.to_owned(), outcome }
     }
 }
@@ -82,9 +82,9 @@ impl fmt::Display for TargetReport {
         writeln!(f, "{} ({level}): {} of {} tests failed", self.target, self.failed().len(), self.tests.len())?;
         for TestReport { clause, asks, outcome } in &self.tests {
             match outcome {
-                Outcome::Passed => writeln!(f, "  passed   {clause:<8} {asks}")?,
-                Outcome::Failed(what) => writeln!(f, "  FAILED   {clause:<8} {asks}\n           {:<8} {what}", "")?,
-                Outcome::Refused(why) => writeln!(f, "  refused  {clause:<8} {asks}\n           {:<8} {why}", "")?,
+                TestResult::Passed => writeln!(f, "  passed   {clause:<8} {asks}")?,
+                TestResult::Failed(what) => writeln!(f, "  FAILED   {clause:<8} {asks}\n           {:<8} {what}", "")?,
+                TestResult::Refused(why) => writeln!(f, "  refused  {clause:<8} {asks}\n           {:<8} {why}", "")?,
             }
         }
         Ok(())
@@ -98,8 +98,8 @@ mod tests {
     #[test]
     fn a_report_tells_what_failed_in_which_clause() {
         let tests = vec![
-            TestReport::new("3.2.2.1", "commits", Outcome::Passed),
-            TestReport::new("3.2.2.2", "takes back", Outcome::Failed("half is there".to_owned())),
+            TestReport::new("3.2.2.1", "commits", TestResult::Passed),
+            TestReport::new("3.2.2.2", "takes back", TestResult::Failed("half is there".to_owned())),
         ];
         let target = TargetReport { target: "plain".to_owned(), isolation: None, tests };
         assert_eq!(target.failed(), ["3.2.2.2"]);

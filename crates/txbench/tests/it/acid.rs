@@ -1,7 +1,7 @@
 //! The ACID tests on every target that has to pass them, and on one that does not have to.
 
 use clap::Parser;
-use txbench::acid::{AcidArgs, Outcome, TargetReport, run_acid};
+use txbench::acid::{AcidArgs, TargetReport, TestResult, run_acid};
 
 #[derive(Parser)]
 struct Command {
@@ -16,7 +16,7 @@ async fn test(line: &str) -> Vec<TargetReport> {
     run_acid(&Command::try_parse_from(line.split_whitespace()).unwrap().args).await.unwrap().targets
 }
 
-fn outcome<'a>(report: &'a TargetReport, clause: &str) -> &'a Outcome {
+fn outcome<'a>(report: &'a TargetReport, clause: &str) -> &'a TestResult {
     &report.tests.iter().find(|test| test.clause == clause).unwrap().outcome
 }
 
@@ -30,9 +30,9 @@ async fn single_writes_fail_the_tests_that_need_transactions() {
     let reports = test("--targets plain").await;
     assert_eq!(reports.len(), 1, "there are no levels without transactions");
     for clause in ["3.2.2.2", "3.3.3", "3.4.2.1", "3.4.2.2", "3.4.2.4", "3.4.2.6", "3.4.2.7", "3.4.2.8", "3.4.2.9"] {
-        assert!(matches!(outcome(&reports[0], clause), Outcome::Failed(_)), "{clause}: {}", reports[0]);
+        assert!(matches!(outcome(&reports[0], clause), TestResult::Failed(_)), "{clause}: {}", reports[0]);
     }
-    assert_eq!(outcome(&reports[0], "3.2.2.1"), &Outcome::Passed);
+    assert_eq!(outcome(&reports[0], "3.2.2.1"), &TestResult::Passed);
 }
 
 /// The clauses that MongoTx fails at a level.

@@ -2,7 +2,7 @@
 //! at each level. Pure.
 
 use benchkit::report::table::{Column, Row, Table};
-use txbench::acid::{AcidReport, Outcome, TargetReport};
+use txbench::acid::{AcidReport, TargetReport, TestResult};
 
 /// The table of a report.
 pub(super) fn table(report: &AcidReport) -> Table {
@@ -25,9 +25,9 @@ fn title(target: &TargetReport) -> String {
 
 fn outcome(target: &TargetReport, at: usize) -> &'static str {
     match target.tests.get(at).map(|test| &test.outcome) {
-        Some(Outcome::Passed) => "passed",
-        Some(Outcome::Failed(_)) => "**failed**",
-        Some(Outcome::Refused(_)) => "refused",
+        Some(TestResult::Passed) => "passed",
+        Some(TestResult::Failed(_)) => "**failed**",
+        Some(TestResult::Refused(_)) => "refused",
         None => "-",
     }
 }
@@ -41,13 +41,13 @@ mod tests {
     #[test]
     fn clauses_are_lines_and_targets_are_columns() {
         let test = |clause: &str, outcome| TestReport { clause: clause.to_owned(), asks: "asks".to_owned(), outcome };
-        let target = |name: &str, isolation, outcome: Outcome| TargetReport {
+        let target = |name: &str, isolation, outcome: TestResult| TargetReport {
             target: name.to_owned(),
             isolation,
-            tests: vec![test("3.2.2.1", Outcome::Passed), test("3.2.2.2", outcome)],
+            tests: vec![test("3.2.2.1", TestResult::Passed), test("3.2.2.2", outcome)],
         };
-        let plain = target("plain", None, Outcome::Failed("half is there".to_owned()));
-        let mongotx = target("mongotx", Some(Isolation::Snapshot), Outcome::Passed);
+        let plain = target("plain", None, TestResult::Failed("half is there".to_owned()));
+        let mongotx = target("mongotx", Some(Isolation::Snapshot), TestResult::Passed);
         let table = table(&AcidReport { targets: vec![plain, mongotx] });
         let heads: Vec<&str> = table.columns.iter().map(|column| column.head.as_str()).collect();
         assert_eq!(heads, ["clause", "test", "plain (no transactions)", "mongotx (snapshot)"]);

@@ -9,7 +9,7 @@ use bson::{Bson, doc};
 use super::{
     format::{DONE, LOCK, LOCK_TX},
     store::{Store, not_durable},
-    visible::{Outcome, Outcomes},
+    visible::{TransactionState, TransactionStates},
     work::Doubt,
 };
 use crate::error::OpResult;
@@ -38,9 +38,9 @@ impl Doubt {
         let undecided = doc! {"_id": primary.id.bson(), LOCK_TX: self.lock.tx};
         let primaries = store.collection(&primary.collection);
         primaries.delete_one(undecided).write_concern(not_durable()).await?;
-        let mut outcomes = Outcomes::new();
+        let mut outcomes = TransactionStates::new();
         store.ask(std::slice::from_ref(&self.lock), &mut outcomes).await?;
-        let is_committed = outcomes.get(&self.lock.tx) == Some(&Outcome::Committed);
+        let is_committed = outcomes.get(&self.lock.tx) == Some(&TransactionState::Committed);
         for (collection, id) in &self.places {
             let locked = doc! {"_id": id.bson(), LOCK_TX: self.lock.tx};
             let collection = store.collection(collection);

@@ -23,7 +23,7 @@ use super::{
     format::{GONE, Key, LOCK, Lock, Version},
     names::{self, ById},
     store::{READ_LIMIT, Store},
-    visible::{Outcome, Outcomes, Viewer, is_same},
+    visible::{TransactionState, TransactionStates, Viewer, is_same},
     work::Work,
 };
 use crate::{
@@ -111,8 +111,11 @@ impl Reader<'_> {
     }
 
     // Step 3.
-    async fn settle<F: Future<Output = OpResult<Round>>>(&self, read: impl Fn() -> F) -> OpResult<(Round, Outcomes)> {
-        let mut outcomes = Outcomes::new();
+    async fn settle<F: Future<Output = OpResult<Round>>>(
+        &self,
+        read: impl Fn() -> F,
+    ) -> OpResult<(Round, TransactionStates)> {
+        let mut outcomes = TransactionStates::new();
         for _ in 0..ROUNDS {
             self.store.add_committed(&mut outcomes);
             let mine: HashSet<ObjectId> = outcomes.keys().copied().collect();
@@ -125,30 +128,30 @@ impl Reader<'_> {
             if !asked.is_empty() {
                 self.store.ask(&asked, &mut outcomes).await?;
             }
-            if asked.iter().all(|lock| outcomes.get(&lock.tx) == Some(&Outcome::Pending)) {
+            if asked.iter().all(|lock| outcomes.get(&lock.tx) == Some(&TransactionState::Pending)) {
                 self.clean(&round, &outcomes).await?;
                 return Ok((round, outcomes));
             }
             self.help(&round, &outcomes, &mine).await;
             // A rival that is at work may be done when the next round comes.
-            outcomes.retain(|_, outcome| *outcome != Outcome::Pending);
+            outcomes.retain(|_, outcome| *outcome != TransactionState::Pending);
         }
         Err(OpError::Conflict("locked"))
     }
 
     /// Hands the locks of transactions that others have committed to the finisher: their own
     /// clients may be dead.
-    async fn help(&self, round: &Round, outcomes: &Outcomes, mine: &HashSet<ObjectId>) {
+    async fn help(&self, round: &Round, outcomes: &TransactionStates, mine: &HashSet<ObjectId>) {
         for version in &round.found {
             let Some(lock) = &version.lock else { continue };
-            if outcomes.get(&lock.tx) == Some(&Outcome::Committed) && !mine.contains(&lock.tx) {
+            if outcomes.get(&lock.tx) == Some(&TransactionState::Committed) && !mine.contains(&lock.tx) {
                 self.store.finish(Work::Met((self.viewer.collection.to_owned(), version.id.clone()))).await;
             }
         }
     }
 
     /// Removes what transactions that were rolled back have left.
-    async fn clean(&self, round: &Round, outcomes: &Outcomes) -> OpResult<()> {
+    async fn clean(&self, round: &Round, outcomes: &TransactionStates) -> OpResult<()> {
         for version in round.all().filter(|version| self.viewer.is_stale(version, outcomes)) {
             self.store.remove_stale(self.viewer.collection, version).await?;
         }
@@ -198,7 +201,12 @@ impl Reader<'_> {
 
     /// Keeps the versions that this reader sees, and looks at those that it would see and were not
     /// found.
-    async fn decide(&self, search: &Search<'_>, mut round: Round, outcomes: &Outcomes) -> OpResult<Vec<Version>> {
+    async fn decide(
+        &self,
+        search: &Search<'_>,
+        mut round: Round,
+        outcomes: &TransactionStates,
+    ) -> OpResult<Vec<Version>> {
         let found = mem::take(&mut round.found);
         if round.history.is_none() {
             round.found = found.clone();

@@ -18,7 +18,7 @@ use tokio::sync::mpsc::Sender;
 
 use super::{
     format::{DONE, LOCK_TX, Lock, SINCE, Version},
-    visible::{Outcome, Outcomes},
+    visible::{TransactionState, TransactionStates},
     work::Work,
 };
 use crate::{
@@ -76,9 +76,9 @@ impl Store {
     }
 
     /// Adds what this process itself has committed so far to what is known.
-    pub(super) fn add_committed(&self, outcomes: &mut Outcomes) {
+    pub(super) fn add_committed(&self, outcomes: &mut TransactionStates) {
         let committed = self.committed.lock().unwrap_or_else(PoisonError::into_inner);
-        outcomes.extend(committed.iter().map(|tx| (*tx, Outcome::Committed)));
+        outcomes.extend(committed.iter().map(|tx| (*tx, TransactionState::Committed)));
     }
 
     /// Hands over work that need not be waited for; waits where the finisher is behind by as much
@@ -93,7 +93,7 @@ impl Store {
     /// these are in.
     ///
     /// A transaction whose time is up is rolled back.
-    pub(super) async fn ask(&self, locks: &[Lock], outcomes: &mut Outcomes) -> OpResult<()> {
+    pub(super) async fn ask(&self, locks: &[Lock], outcomes: &mut TransactionStates) -> OpResult<()> {
         let mut by_collection: HashMap<&str, Vec<&Lock>> = HashMap::new();
         for lock in locks {
             by_collection.entry(&lock.primary.collection).or_default().push(lock);
@@ -115,21 +115,28 @@ impl Store {
 
     /// The outcome of a lock's transaction, given primaries; `None` where it has just been decided
     /// otherwise.
-    async fn outcome(&self, collection: &str, lock: &Lock, primaries: &[Document]) -> OpResult<Option<Outcome>> {
+    async fn outcome(
+        &self,
+        collection: &str,
+        lock: &Lock,
+        primaries: &[Document],
+    ) -> OpResult<Option<TransactionState>> {
         let locks = |primary: &Document| {
             primary.get_document("_lock").and_then(|held| held.get_object_id("tx")).is_ok_and(|tx| tx == lock.tx)
         };
         let is_done = |primary: &Document| primary.get_object_id(DONE).is_ok_and(|tx| tx == lock.tx);
         if primaries.iter().any(is_done) {
-            return Ok(Some(Outcome::Committed));
+            return Ok(Some(TransactionState::Committed));
         }
-        let Some(primary) = primaries.iter().find(|primary| locks(primary)) else { return Ok(Some(Outcome::Gone)) };
+        let Some(primary) = primaries.iter().find(|primary| locks(primary)) else {
+            return Ok(Some(TransactionState::Gone));
+        };
         if !primary.get_bool("expired").unwrap_or(false) {
-            return Ok(Some(Outcome::Pending));
+            return Ok(Some(TransactionState::Pending));
         }
         let filter = doc! {"_id": lock.primary.id.bson(), LOCK_TX: lock.tx, "$expr": is_expired()};
         let removed = self.collection(collection).delete_one(filter).write_concern(not_durable()).await;
-        Ok((removed.map_err(failed)?.deleted_count == 1).then_some(Outcome::Gone))
+        Ok((removed.map_err(failed)?.deleted_count == 1).then_some(TransactionState::Gone))
     }
 
     /// Removes a version of a transaction that was rolled back.

@@ -7,10 +7,10 @@ use bson::oid::ObjectId;
 
 use super::format::{Key, Lock, Version, VersionId};
 
-/// Outcome of a transaction, found out before the versions were read that it is used for: committed
+/// State of a transaction, read before the versions that it is used for: committed
 /// versions do not change any more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Outcome {
+pub(super) enum TransactionState {
     /// The transaction is committed.
     Committed,
     /// Not decided, and still within its time.
@@ -19,8 +19,8 @@ pub(super) enum Outcome {
     Gone,
 }
 
-/// Outcomes of transactions, by their ids.
-pub(super) type Outcomes = HashMap<ObjectId, Outcome>;
+/// States of transactions, by their ids.
+pub(super) type TransactionStates = HashMap<ObjectId, TransactionState>;
 
 /// The reader of a version.
 #[derive(Clone, Copy, Debug)]
@@ -40,33 +40,33 @@ impl Viewer<'_> {
     }
 
     /// The lock on this version whose outcome must be read before the version can be judged.
-    pub(super) fn unknown<'v>(&self, version: &'v Version, outcomes: &Outcomes) -> Option<&'v Lock> {
+    pub(super) fn unknown<'v>(&self, version: &'v Version, outcomes: &TransactionStates) -> Option<&'v Lock> {
         let lock = self.rival(version)?;
         let is_known = !self.writes && lock.decides(self.collection, &version.id);
         (!is_known && !outcomes.contains_key(&lock.tx)).then_some(lock)
     }
 
     /// Returns true if the version is one that this viewer may see: its own or a committed one.
-    pub(super) fn sees(&self, version: &Version, outcomes: &Outcomes) -> bool {
-        self.rival(version).is_none_or(|lock| outcomes.get(&lock.tx) == Some(&Outcome::Committed))
+    pub(super) fn sees(&self, version: &Version, outcomes: &TransactionStates) -> bool {
+        self.rival(version).is_none_or(|lock| outcomes.get(&lock.tx) == Some(&TransactionState::Committed))
     }
 
     /// Returns true if a rival that is not decided holds the document.
-    pub(super) fn is_locked(&self, version: &Version, outcomes: &Outcomes) -> bool {
+    pub(super) fn is_locked(&self, version: &Version, outcomes: &TransactionStates) -> bool {
         self.rival(version)
-            .is_some_and(|lock| outcomes.get(&lock.tx).is_none_or(|outcome| *outcome == Outcome::Pending))
+            .is_some_and(|lock| outcomes.get(&lock.tx).is_none_or(|outcome| *outcome == TransactionState::Pending))
     }
 
     /// Returns true if the version belongs to a transaction that was rolled back.
-    pub(super) fn is_stale(&self, version: &Version, outcomes: &Outcomes) -> bool {
-        self.rival(version).is_some_and(|lock| outcomes.get(&lock.tx) == Some(&Outcome::Gone))
+    pub(super) fn is_stale(&self, version: &Version, outcomes: &TransactionStates) -> bool {
+        self.rival(version).is_some_and(|lock| outcomes.get(&lock.tx) == Some(&TransactionState::Gone))
     }
 
     /// The version of each document that this viewer sees, of those that were found.
     pub(super) fn latest<'v>(
         &self,
         versions: impl Iterator<Item = &'v Version>,
-        outcomes: &Outcomes,
+        outcomes: &TransactionStates,
     ) -> HashMap<Key, &'v Version> {
         let mut latest: HashMap<Key, &Version> = HashMap::new();
         for version in versions.filter(|version| self.sees(version, outcomes)) {
@@ -99,7 +99,7 @@ mod tests {
         Version { id, lock, body: Some(doc! {}) }
     }
 
-    fn seen(viewer: Viewer<'_>, versions: &[Version], outcomes: &Outcomes) -> Vec<i64> {
+    fn seen(viewer: Viewer<'_>, versions: &[Version], outcomes: &TransactionStates) -> Vec<i64> {
         let mut seen: Vec<i64> =
             viewer.latest(versions.iter(), outcomes).values().map(|version| version.id.ver).collect();
         seen.sort_unstable();
@@ -112,13 +112,15 @@ mod tests {
         let reader = Viewer { collection: "c", own: None, writes: false };
         let writer = Viewer { collection: "c", own: Some(own), writes: true };
         let versions = [version(1, 1, None), version(1, 2, None), version(1, 3, Some((own, true)))];
-        assert_eq!(seen(reader, &versions, &Outcomes::new()), [2]);
-        assert_eq!(seen(writer, &versions, &Outcomes::new()), [3]);
+        assert_eq!(seen(reader, &versions, &TransactionStates::new()), [2]);
+        assert_eq!(seen(writer, &versions, &TransactionStates::new()), [3]);
         let versions = [version(1, 2, None), version(1, 3, Some((rival, false)))];
-        for (outcome, expected) in [(Outcome::Committed, 3), (Outcome::Pending, 2), (Outcome::Gone, 2)] {
-            assert_eq!(seen(reader, &versions, &Outcomes::from([(rival, outcome)])), [expected]);
+        for (outcome, expected) in
+            [(TransactionState::Committed, 3), (TransactionState::Pending, 2), (TransactionState::Gone, 2)]
+        {
+            assert_eq!(seen(reader, &versions, &TransactionStates::from([(rival, outcome)])), [expected]);
         }
-        assert!(seen(reader, &[version(1, 1, Some((rival, true)))], &Outcomes::new()).is_empty());
+        assert!(seen(reader, &[version(1, 1, Some((rival, true)))], &TransactionStates::new()).is_empty());
     }
 
     #[test]
@@ -127,11 +129,11 @@ mod tests {
         let (primary, other) = (version(1, 3, Some((rival, true))), version(2, 3, Some((rival, false))));
         let reader = Viewer { collection: "c", own: None, writes: false };
         let writer = Viewer { collection: "c", own: None, writes: true };
-        let none = Outcomes::new();
+        let none = TransactionStates::new();
         assert!(reader.unknown(&primary, &none).is_none() && reader.unknown(&other, &none).is_some());
         assert!(writer.unknown(&primary, &none).is_some() && writer.unknown(&version(1, 1, None), &none).is_none());
-        assert!(writer.unknown(&primary, &Outcomes::from([(rival, Outcome::Pending)])).is_none());
-        assert!(writer.is_locked(&primary, &Outcomes::from([(rival, Outcome::Pending)])));
-        assert!(writer.is_stale(&primary, &Outcomes::from([(rival, Outcome::Gone)])));
+        assert!(writer.unknown(&primary, &TransactionStates::from([(rival, TransactionState::Pending)])).is_none());
+        assert!(writer.is_locked(&primary, &TransactionStates::from([(rival, TransactionState::Pending)])));
+        assert!(writer.is_stale(&primary, &TransactionStates::from([(rival, TransactionState::Gone)])));
     }
 }

@@ -33,11 +33,12 @@ pub(super) struct Tally {
     /// Numbers of operations that may have happened.
     pub(super) unknown: Vec<i64>,
     /// The last one that was taken, while it is not known to be done.
-    open: Option<Outcome>,
+    open: Option<OperationResult>,
 }
 
+/// Result of an operation that was not done, or may not have been.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Outcome {
+enum OperationResult {
     Undone,
     Unknown,
 }
@@ -54,7 +55,7 @@ impl Tally {
     pub(super) fn take(&mut self) -> Result<(), BenchError> {
         self.close();
         self.taken += 1;
-        self.open = Some(Outcome::Undone);
+        self.open = Some(OperationResult::Undone);
         match self.without.len() + self.unknown.len() > EXCEPTIONS {
             true => Err(BenchError::Failed(format!("one client did not get more than {EXCEPTIONS} operations done"))),
             false => Ok(()),
@@ -63,15 +64,15 @@ impl Tally {
 
     /// An attempt begins: until it has ended, it may have happened.
     pub(super) fn begin(&mut self) {
-        self.open = Some(Outcome::Unknown);
+        self.open = Some(OperationResult::Unknown);
     }
 
     /// Notes the result of the present operation.
     pub(super) fn end(&mut self, how: &OpResult<()>) {
         self.open = match how {
             Ok(()) => None,
-            Err(OpError::Conflict(_) | OpError::Duplicate) => Some(Outcome::Undone),
-            Err(OpError::Unknown(_) | OpError::Fatal(_)) => Some(Outcome::Unknown),
+            Err(OpError::Conflict(_) | OpError::Duplicate) => Some(OperationResult::Undone),
+            Err(OpError::Unknown(_) | OpError::Fatal(_)) => Some(OperationResult::Unknown),
         };
     }
 
@@ -79,8 +80,8 @@ impl Tally {
     fn close(&mut self) {
         match self.open.take() {
             None => {}
-            Some(Outcome::Undone) => self.without.push(self.taken - 1),
-            Some(Outcome::Unknown) => self.unknown.push(self.taken - 1),
+            Some(OperationResult::Undone) => self.without.push(self.taken - 1),
+            Some(OperationResult::Unknown) => self.unknown.push(self.taken - 1),
         }
     }
 

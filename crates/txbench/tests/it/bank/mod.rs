@@ -11,14 +11,14 @@ use self::{
 };
 
 /// Replays everything on a target and expects that the check finds nothing.
-async fn all_is_well(target: &str, clients: u32, options: &[&str]) -> run::Outcome {
+async fn all_is_well(target: &str, clients: u32, options: &[&str]) -> run::RunResult {
     let outcome = Run { target, clients, options, fault: Fault::None, stop: Stop::AtTheEnd }.go().await;
     outcome.check.as_ref().unwrap_or_else(|broken| panic!("{target} {options:?}: {broken}"));
     assert_eq!(outcome.violations, 0, "{target} {options:?}");
     outcome
 }
 
-fn promise(outcome: run::Outcome) -> String {
+fn promise(outcome: run::RunResult) -> String {
     match outcome.check {
         Err(Broken::Promise(what)) => what,
         other => panic!("{other:?}"),

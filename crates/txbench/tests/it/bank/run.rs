@@ -40,7 +40,7 @@ pub(crate) struct Run<'a> {
 
 /// Totals and checks of one run of the bank.
 #[derive(Debug)]
-pub(crate) struct Outcome {
+pub(crate) struct RunResult {
     pub(crate) check: Check,
     pub(crate) committed: u64,
     pub(crate) unknown: u64,
@@ -49,7 +49,7 @@ pub(crate) struct Outcome {
 }
 
 impl Run<'_> {
-    pub(crate) async fn go(self) -> Outcome {
+    pub(crate) async fn go(self) -> RunResult {
         let name: TargetName = self.target.parse().unwrap();
         let uri = match name.traits().needs_replica_set {
             true => testkit::shared_replica_set().await.unwrap().uri(),
@@ -80,7 +80,7 @@ impl Run<'_> {
         let check = workload.check(&mut *session, &totals).await;
         target.close().await.unwrap();
         let Worked { committed, unknown, violations, kinds } = all;
-        Outcome { check, committed, unknown, violations, kinds }
+        RunResult { check, committed, unknown, violations, kinds }
     }
 }
 

@@ -10,7 +10,7 @@ use std::{
 use bson::oid::ObjectId;
 use protocol::{
     ClientId, ClientRecord, Concern, Recorder, Seq, TxId, TxStatus,
-    recorder::{self, Outcome, RecordWrite},
+    recorder::{self, RecordWrite, TransactionEnd},
 };
 use tokio::sync::{Notify, OnceCell, oneshot};
 
@@ -504,12 +504,12 @@ impl State {
         Refusal::Withdrawn(withdrawn.len())
     }
 
-    fn answer(&mut self, outcomes: Vec<Outcome>, client: ClientId) {
+    fn answer(&mut self, outcomes: Vec<TransactionEnd>, client: ClientId) {
         for outcome in outcomes {
             let (seq, answer) = match outcome {
-                Outcome::Committed(seq) => (seq, Ok(Answer::Committed)),
-                Outcome::RolledBack(seq) => (seq, Err(lost(TxId { client, seq }))),
-                Outcome::Indeterminate(seq) => (seq, Err(unanswered())),
+                TransactionEnd::Committed(seq) => (seq, Ok(Answer::Committed)),
+                TransactionEnd::RolledBack(seq) => (seq, Err(lost(TxId { client, seq }))),
+                TransactionEnd::Indeterminate(seq) => (seq, Err(unanswered())),
             };
             self.asks.remove(&seq);
             self.held.remove(&seq);
