@@ -27,7 +27,7 @@ pub enum Action {
     /// A client's lease is found expired, with or without a lock of it in the way.
     Expire(usize),
     /// A process rolls back the one transaction whose lock it has met.
-    Kill(Actor),
+    Abort(Actor),
     /// A transaction's next message is given up by its sender.
     WriteLate(usize),
     /// A client's next record write is given up by its sender.

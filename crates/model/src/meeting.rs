@@ -6,7 +6,7 @@
 //!    is made durable before the client acts on it: a repair may reach a server that was restarted
 //!    after the answer and has lost the status. "Active" means a conflict, unless the holder's
 //!    lease is found expired and its record is fenced (`expire`, which in the model needs no
-//!    meeting), or its number is killed; then the status is read again.
+//!    meeting), or its number is aborted; then the status is read again.
 //! 3. "Committed" or "rolled back" means a repair. It is conditional on the holder, and on whether
 //!    the document waits to be inserted or removed, because its safe version may have been removed
 //!    since (`expiry`) or may be back after a restart. "Finished" or no record means another fetch;
@@ -15,7 +15,7 @@
 use protocol::{
     LockState, Repair, TxId, TxStatus,
     lock::{Encounter, meet_writer, repair_committed, repair_rolled_back},
-    status::{may_kill, status_of},
+    status::{may_abort, status_of},
 };
 
 use crate::{
@@ -137,11 +137,11 @@ pub fn expire(state: &mut State, client: usize) {
 }
 
 /// Rolls back one number of an active holder.
-pub fn kill(state: &mut State, holder: TxId) {
+pub fn abort(state: &mut State, holder: TxId) {
     if let Some(stored) = &mut state.server.now.records[client_index(holder.client)]
-        && may_kill(&stored.record, holder.seq)
+        && may_abort(&stored.record, holder.seq)
     {
         stored.record.killed.insert(holder.seq);
-        state.faults.kills -= 1;
+        state.faults.aborts -= 1;
     }
 }

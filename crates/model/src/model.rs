@@ -17,9 +17,9 @@ impl ProtocolModel {
             Action::Janitor => janitor::advance(plan, state),
             Action::Look(doc) => janitor::look(state, doc),
             Action::Scan(c) => janitor::scan(plan, state, c),
-            Action::Kill(actor) => {
+            Action::Abort(actor) => {
                 if let Some(holder) = self.active_holder(state, actor) {
-                    meeting::kill(state, holder);
+                    meeting::abort(state, holder);
                 }
             }
             Action::Expire(c) => meeting::expire(state, c),

@@ -79,8 +79,8 @@ pub struct Faults {
     /// The sender of a finish gives it up and sends it again; the first copy arrives later, or
     /// never.
     pub late_finishes: u8,
-    /// A rival rolls back one transaction by its number (`killed`).
-    pub kills: u8,
+    /// A rival aborts one transaction by its number (`killed`).
+    pub aborts: u8,
     /// An owner stops waiting for the outcome of its record write.
     pub give_ups: u8,
     /// Deletions of a document without regard to locks: by the TTL monitor, by another program.

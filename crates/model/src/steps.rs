@@ -69,9 +69,9 @@ impl ProtocolModel {
     }
 
     pub(crate) fn rivalry(&self, state: &State, actions: &mut Vec<Action>) {
-        if state.faults.kills > 0 {
+        if state.faults.aborts > 0 {
             let actors = (0..state.runs.len()).map(Actor::Run).chain([Actor::Janitor]);
-            actions.extend(actors.filter(|actor| self.active_holder(state, *actor).is_some()).map(Action::Kill));
+            actions.extend(actors.filter(|actor| self.active_holder(state, *actor).is_some()).map(Action::Abort));
         }
     }
 

@@ -31,7 +31,7 @@ pub(crate) async fn run_abort(options: AbortOptions) -> Result<Status, Failure> 
     let id = options.id;
     let before = client.client_info(id.client).await?;
     let open = matches!(Standing::judge(before.as_ref(), id.seq), Standing::Alive | Standing::Dead);
-    match client.kill(id).await? {
+    match client.abort(id).await? {
         Outcome::RolledBack => {
             let left = undo_all(&client, id).await?;
             say::line(&format!("{id}: {}", if open { "rolled back now." } else { "had been rolled back before." }));
@@ -59,7 +59,7 @@ async fn undo_all(client: &Client, id: TxId) -> Result<usize, Failure> {
         if client.documents_of(id, 1).await?.is_empty() {
             return Ok(0);
         }
-        client.kill(id).await?;
+        client.abort(id).await?;
     }
     Ok(client.documents_of(id, 1_000).await?.len())
 }

@@ -278,7 +278,7 @@ impl Gateway {
             self.server.tasks.wait().await;
         }
         // Clients can no longer end their transactions.
-        self.server.context.tx.kill_every(AbortReason::Shutdown).await;
+        self.server.context.tx.kill_all_sessions(AbortReason::Shutdown).await;
         self.server.context.forget_activity().await;
         self.server.context.client.shutdown().await
     }

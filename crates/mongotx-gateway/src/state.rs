@@ -86,7 +86,7 @@ impl State {
 
     /// Kills a session: closes its cursors, stops what runs in it, and rolls back what is open
     /// there.
-    pub(crate) async fn kill(&self, lsid: &Lsid) {
+    pub(crate) async fn kill_session(&self, lsid: &Lsid) {
         self.cursors.kill_of_session(lsid);
         if let Some(entry) = self.sessions.find(lsid) {
             self.stop(&entry, AbortReason::SessionEnded).await;
@@ -95,13 +95,13 @@ impl State {
     }
 
     /// Kills a user's sessions, by the user's digest.
-    pub(crate) async fn kill_of_user(&self, user: &[u8]) {
+    pub(crate) async fn kill_sessions_of_user(&self, user: &[u8]) {
         self.cursors.kill_of_user(user);
         self.stop_all(|entry| entry.lsid.user == user, AbortReason::SessionEnded).await;
     }
 
     /// Kills every session and its cursors, and counts open transactions as ended for this reason.
-    pub(crate) async fn kill_every(&self, reason: AbortReason) {
+    pub(crate) async fn kill_all_sessions(&self, reason: AbortReason) {
         self.cursors.kill_of_sessions();
         self.stop_all(|_| true, reason).await;
     }
@@ -132,7 +132,7 @@ impl State {
 
     /// Stops what runs in a session, and rolls back what is open there.
     async fn stop(&self, entry: &SessionEntry, reason: AbortReason) {
-        if let Some((number, shown)) = entry.kill().await {
+        if let Some((number, shown)) = entry.stop().await {
             self.audience().tell(&entry.lsid, number, reason, None, Some(shown));
         }
     }

@@ -97,8 +97,8 @@ pub fn status_where_kept(record: Option<&ClientRecord>, seq: Seq, kept_here: boo
     if kept_here { Ok(status_of(record, seq)) } else { Err(ForeignClient) }
 }
 
-/// Returns true if a rival may roll back `seq` alone (`killed`): only while it is not decided.
-pub fn may_kill(record: &ClientRecord, seq: Seq) -> bool {
+/// Returns true if a rival may abort `seq` alone (`killed`): only while it is not decided.
+pub fn may_abort(record: &ClientRecord, seq: Seq) -> bool {
     status_of(Some(record), seq) == TxStatus::Active
 }
 

@@ -88,8 +88,8 @@ impl Clients {
             }
             other => other.clone(),
         };
-        if let Some(slot) = self.connected.get_mut(&client).and_then(|requests| requests.answers.get_mut(&message)) {
-            *slot = Some(kept);
+        if let Some(stored) = self.connected.get_mut(&client).and_then(|requests| requests.answers.get_mut(&message)) {
+            *stored = Some(kept);
         }
     }
 }

@@ -110,7 +110,7 @@ pub enum LogError {
         /// Limit, in bytes.
         limit_bytes: usize,
     },
-    /// The state for the GC log is larger than its slots. Nothing was written.
+    /// The state for the GC log is larger than a half of it. Nothing was written.
     #[error("a GC log record of {bytes} bytes is larger than the limit of {limit_bytes} bytes")]
     GcPayloadTooLarge {
         /// Size of the record, in bytes.

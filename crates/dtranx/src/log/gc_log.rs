@@ -1,6 +1,6 @@
-//! The GC log (section 3.3.2): one record of fixed size, written into two slots by turns.
+//! The GC log (section 3.3.2): one record, written into the two halves of a file by turns.
 //!
-//! A torn write leaves the other slot, which is the state before: the same segments are then
+//! A torn write leaves the other half, which is the state before: the same segments are then
 //! collected again. Beside the caller's bytes (the low-water marks) it holds the oldest segment
 //! that is needed. The order is always: write the GC log, then remove segments.
 
@@ -11,11 +11,11 @@ use super::{LogError, Result};
 
 pub(super) const NAME: &str = "gc.log";
 const MAGIC: [u8; 8] = *b"DTRX-GCL";
-const SLOT_BYTES: usize = 64 * 1024;
-const SLOT_HEADER_BYTES: usize = 56;
+const HALF_BYTES: usize = 64 * 1024;
+const HALF_HEADER_BYTES: usize = 56;
 
 /// Length of the longest state that fits, in bytes.
-pub const GC_PAYLOAD_LIMIT_BYTES: usize = SLOT_BYTES - SLOT_HEADER_BYTES;
+pub const GC_PAYLOAD_LIMIT_BYTES: usize = HALF_BYTES - HALF_HEADER_BYTES;
 
 /// The GC log of one server.
 pub(super) struct GcLog {
@@ -26,7 +26,8 @@ pub(super) struct GcLog {
     payload: Vec<u8>,
 }
 
-struct Slot {
+/// One half of the file, which holds one state.
+struct Half {
     owner: Owner,
     generation: u64,
     oldest: SegmentNumber,
@@ -38,7 +39,7 @@ impl GcLog {
     /// must exist.
     ///
     /// # Errors
-    /// It is not there and must be; both slots are damaged, the file is foreign or of another
+    /// It is not there and must be; both halves are damaged, the file is foreign or of another
     /// version, or the medium refuses.
     pub(super) fn open(medium: &dyn Medium, owner: Owner, must_exist: bool) -> Result<Self> {
         let names = medium.list()?;
@@ -53,25 +54,26 @@ impl GcLog {
         }
         let mut file = medium.open(NAME)?;
         file.persist()?;
-        let has_room = file.size_bytes() == 2 * SLOT_BYTES as u64;
-        let slots = if has_room { [read_slot(&*file, 0)?, read_slot(&*file, 1)?] } else { [None, None] };
-        let Some(slot) = slots.into_iter().flatten().max_by_key(|slot| slot.generation) else {
+        let has_room = file.size_bytes() == 2 * HALF_BYTES as u64;
+        let halves = if has_room { [read_half(&*file, 0)?, read_half(&*file, 1)?] } else { [None, None] };
+        let Some(half) = halves.into_iter().flatten().max_by_key(|half| half.generation) else {
             // Its creation was interrupted, if nothing was built on it.
             if must_exist || names.iter().any(|name| SegmentNumber::from_file_name(name).is_some()) {
                 let bytes = file.size_bytes();
-                let what = if has_room { "both slots are damaged".to_owned() } else { format!("it has {bytes} bytes") };
+                let what =
+                    if has_room { "both halves are damaged".to_owned() } else { format!("it has {bytes} bytes") };
                 return Err(LogError::corrupt(NAME, 0, what));
             }
             drop(file);
             medium.remove(NAME)?;
             return Self::create(medium, owner);
         };
-        slot.owner.check(NAME, owner)?;
-        if slot.generation >= COUNT_LIMIT || slot.oldest.0 >= COUNT_LIMIT {
-            let what = format!("generation {}, oldest segment {}", slot.generation, slot.oldest.0);
+        half.owner.check(NAME, owner)?;
+        if half.generation >= COUNT_LIMIT || half.oldest.0 >= COUNT_LIMIT {
+            let what = format!("generation {}, oldest segment {}", half.generation, half.oldest.0);
             return Err(LogError::corrupt(NAME, 0, what));
         }
-        let mut log = Self { file, owner, generation: slot.generation, oldest: slot.oldest, payload: slot.payload };
+        let mut log = Self { file, owner, generation: half.generation, oldest: half.oldest, payload: half.payload };
         if !medium.is_read_only() {
             log.put()?;
         }
@@ -79,7 +81,7 @@ impl GcLog {
     }
 
     fn create(medium: &dyn Medium, owner: Owner) -> Result<Self> {
-        let file = medium.create(NAME, 2 * SLOT_BYTES as u64)?;
+        let file = medium.create(NAME, 2 * HALF_BYTES as u64)?;
         let mut log = Self { file, owner, generation: 0, oldest: SegmentNumber(1), payload: Vec::new() };
         log.write(SegmentNumber(1), &[])?;
         Ok(log)
@@ -108,40 +110,40 @@ impl GcLog {
         self.put()
     }
 
-    /// Writes the state into its slot. When the log is opened, it is written once more where it was
+    /// Writes the state into its half. When the log is opened, it is written once more where it was
     /// found: a sync that failed leaves it in the system's cache, and segments must not be removed
     /// because of it.
     fn put(&mut self) -> Result<()> {
-        let slot = encode(self.owner, self.generation, self.oldest, &self.payload);
-        self.file.write((self.generation % 2) * SLOT_BYTES as u64, &slot)?;
+        let half = encode(self.owner, self.generation, self.oldest, &self.payload);
+        self.file.write((self.generation % 2) * HALF_BYTES as u64, &half)?;
         self.file.persist()
     }
 }
 
 fn encode(owner: Owner, generation: u64, oldest: SegmentNumber, payload: &[u8]) -> Vec<u8> {
-    let mut slot = vec![0; SLOT_HEADER_BYTES];
-    slot[..8].copy_from_slice(&MAGIC);
-    slot[8..10].copy_from_slice(&FORMAT_VERSION.to_le_bytes());
-    slot[10..12].copy_from_slice(&owner.server.to_le_bytes());
-    slot[16..24].copy_from_slice(&generation.to_le_bytes());
-    slot[24..32].copy_from_slice(&oldest.0.to_le_bytes());
-    slot[32..36].copy_from_slice(&(payload.len() as u32).to_le_bytes());
-    slot[40..56].copy_from_slice(&owner.store.0);
-    slot.extend_from_slice(payload);
-    let checksum = crc32c::crc32c(&slot);
-    slot[12..16].copy_from_slice(&checksum.to_le_bytes());
-    slot
+    let mut half = vec![0; HALF_HEADER_BYTES];
+    half[..8].copy_from_slice(&MAGIC);
+    half[8..10].copy_from_slice(&FORMAT_VERSION.to_le_bytes());
+    half[10..12].copy_from_slice(&owner.server.to_le_bytes());
+    half[16..24].copy_from_slice(&generation.to_le_bytes());
+    half[24..32].copy_from_slice(&oldest.0.to_le_bytes());
+    half[32..36].copy_from_slice(&(payload.len() as u32).to_le_bytes());
+    half[40..56].copy_from_slice(&owner.store.0);
+    half.extend_from_slice(payload);
+    let checksum = crc32c::crc32c(&half);
+    half[12..16].copy_from_slice(&checksum.to_le_bytes());
+    half
 }
 
-/// `None` for a slot that is empty or torn.
-fn read_slot(file: &dyn MediumFile, slot: u64) -> Result<Option<Slot>> {
-    let mut bytes = vec![0; SLOT_BYTES];
-    file.read(slot * SLOT_BYTES as u64, &mut bytes)?;
+/// `None` for a half that is empty or torn.
+fn read_half(file: &dyn MediumFile, half: u64) -> Result<Option<Half>> {
+    let mut bytes = vec![0; HALF_BYTES];
+    file.read(half * HALF_BYTES as u64, &mut bytes)?;
     let length = u32_at(&bytes, 32) as usize;
     if bytes[..8] != MAGIC || length > GC_PAYLOAD_LIMIT_BYTES {
         return Ok(None);
     }
-    bytes.truncate(SLOT_HEADER_BYTES + length);
+    bytes.truncate(HALF_HEADER_BYTES + length);
     let checksum = u32_at(&bytes, 12);
     bytes[12..16].fill(0);
     if crc32c::crc32c(&bytes) != checksum {
@@ -151,10 +153,10 @@ fn read_slot(file: &dyn MediumFile, slot: u64) -> Result<Option<Slot>> {
     if found != FORMAT_VERSION {
         return Err(LogError::Version { file: NAME.to_owned(), found, supported: FORMAT_VERSION });
     }
-    Ok(Some(Slot {
+    Ok(Some(Half {
         owner: Owner { server: u16::from_le_bytes([bytes[10], bytes[11]]), store: store_at(&bytes, 40) },
         generation: u64_at(&bytes, 16),
         oldest: SegmentNumber(u64_at(&bytes, 24)),
-        payload: bytes.split_off(SLOT_HEADER_BYTES),
+        payload: bytes.split_off(HALF_HEADER_BYTES),
     }))
 }

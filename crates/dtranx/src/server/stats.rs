@@ -120,7 +120,7 @@ impl ServerStats {
     }
 
     pub(super) fn note(&self, tranx: &TranxService) {
-        let set = |slot: &AtomicU64, value: u64| slot.store(value, Ordering::Relaxed);
+        let set = |gauge: &AtomicU64, value: u64| gauge.store(value, Ordering::Relaxed);
         set(&self.low_water, tranx.coordinator.low_water());
         set(&self.coordinating, tranx.coordinator.unfinished() as u64);
         let parts = tranx.participant.tally();
@@ -131,7 +131,7 @@ impl ServerStats {
     }
 
     pub(super) fn status(&self, peers: Vec<ServerId>) -> ServerStatus {
-        let get = |slot: &AtomicU64| slot.load(Ordering::Relaxed);
+        let get = |gauge: &AtomicU64| gauge.load(Ordering::Relaxed);
         ServerStatus {
             server: self.server,
             uptime_ms: self.started.elapsed().as_millis() as u64,

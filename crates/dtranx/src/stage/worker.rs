@@ -150,9 +150,9 @@ impl Ending {
     }
 
     fn set(&self, error: Option<StageError>) {
-        let mut slot = self.error.lock().unwrap_or_else(PoisonError::into_inner);
-        if slot.is_none() {
-            *slot = error;
+        let mut kept = self.error.lock().unwrap_or_else(PoisonError::into_inner);
+        if kept.is_none() {
+            *kept = error;
         }
         self.is_set.store(true, Ordering::Release);
         self.changed.notify_all();

@@ -18,8 +18,8 @@
 //! document at once, and then takes steps 5 and 6.
 //!
 //! Step 5 reads the transaction's own record over the connection for records. The record must be
-//! neither fenced nor killed, and the server process must be the one in which the transaction took
-//! its first lock. Others remove locks only after the record is fenced or killed, or the process
+//! neither fenced nor aborted, and the server process must be the one in which the transaction took
+//! its first lock. Others remove locks only after the record is fenced or aborted, or the process
 //! ends with them. All values that were read before step 5 were therefore read under all the locks
 //! that the transaction ever took.
 //!

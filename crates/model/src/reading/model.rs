@@ -10,7 +10,7 @@ use super::{
     statement,
     steps::{Action, ReadingModel},
 };
-use crate::explore::{Report, explore_model, explore_and_print};
+use crate::explore::{Report, explore_and_print, explore_model};
 
 /// Explores every state that `plan` can reach.
 pub fn explore(plan: Plan) -> Report {
@@ -28,9 +28,9 @@ impl Model for ReadingModel {
 
     fn actions(&self, state: &State, actions: &mut Vec<Action>) {
         self.progress(state, actions);
-        if state.faults.kills > 0 {
+        if state.faults.aborts > 0 {
             let active = (0..state.runs.len()).filter(|t| state.statuses[*t] == TxStatus::Active);
-            actions.extend(active.map(Action::Kill));
+            actions.extend(active.map(Action::Abort));
         }
         if state.faults.restarts > 0 {
             let foreseen = state.journal_end.is_some();
@@ -43,8 +43,8 @@ impl Model for ReadingModel {
         match action {
             Action::Run(t) => statement::advance(&self.plan, &mut next, t),
             Action::Clean(doc) => next.clear(doc, None),
-            Action::Kill(t) => {
-                next.faults.kills -= 1;
+            Action::Abort(t) => {
+                next.faults.aborts -= 1;
                 next.decide(t, TxStatus::RolledBack);
             }
             Action::ForeseeRestart => next.journal_end = Some(next.now.clone()),

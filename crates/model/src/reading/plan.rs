@@ -26,9 +26,9 @@ pub struct TxPlan {
 /// Budget of each kind of fault: the number of times that it may still happen.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Faults {
-    /// Roll-backs of a transaction that is not decided, by rivals: its number is killed, or its
+    /// Roll-backs of a transaction that is not decided, by rivals: its number is aborted, or its
     /// client fenced.
-    pub kills: u8,
+    pub aborts: u8,
     /// The server restarts and loses a suffix of what is not journaled.
     pub restarts: u8,
 }

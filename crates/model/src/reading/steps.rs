@@ -13,7 +13,7 @@ pub enum Action {
     /// A client, the owner or another, removes the locks of decided transactions from a document.
     Clean(usize),
     /// A rival rolls back a transaction that is not decided.
-    Kill(usize),
+    Abort(usize),
     /// Nothing that is written from here on will survive the next restart.
     ForeseeRestart,
     /// The server restarts as foreseen.

@@ -22,7 +22,7 @@
 //! - `steps`: the steps that are possible; `properties`: the properties that must hold; `model`:
 //!   all of it, as it is explored.
 //!
-//! The model of one server explores several transactions and clients, late messages, kills, and
+//! The model of one server explores several transactions and clients, late messages, aborts, and
 //! collections that a record lists. This model leaves out reads of users (from an old primary they
 //! may be old), members without data, changes of the set's members, and restarts of members (the
 //! majority's journals keep acknowledged writes).

@@ -6,14 +6,14 @@ use protocol::TxStatus;
 use super::{
     plan::{End, Plan},
     repair,
-    state::{Mending, State, Step, Reported, Why},
+    state::{Mending, Reported, State, Step, Why},
 };
 
 /// Ends a transaction whose statements are done.
 pub fn end(plan: &Plan, state: &mut State, t: usize) {
     match plan.txs[t].end {
         End::RollBack => abort(state, t, Why::User),
-        End::Commit if state.statuses[t] != TxStatus::Active => abort(state, t, Why::Killed),
+        End::Commit if state.statuses[t] != TxStatus::Active => abort(state, t, Why::AbortedByRival),
         End::Commit => {
             state.statuses[t] = TxStatus::Committed;
             let run = &mut state.runs[t];

@@ -9,7 +9,7 @@ use super::{
     state::{State, Step},
     steps::{Action, UniqueModel},
 };
-use crate::explore::{Report, explore_model, explore_and_print};
+use crate::explore::{Report, explore_and_print, explore_model};
 
 /// Explores every state that `plan` can reach.
 pub fn explore(plan: Plan) -> Report {
@@ -37,8 +37,8 @@ impl UniqueModel {
                 state.faults.deaths -= 1;
                 state.runs[t].step = Step::Dead;
             }
-            Action::Kill(t) => {
-                state.faults.kills -= 1;
+            Action::Abort(t) => {
+                state.faults.aborts -= 1;
                 state.roll_back(t);
             }
         }

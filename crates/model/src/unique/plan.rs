@@ -67,7 +67,7 @@ pub struct Faults {
     /// A transaction's client dies, at any step.
     pub deaths: u8,
     /// Roll-backs of a transaction by a rival, while its client lives and does not notice.
-    pub kills: u8,
+    pub aborts: u8,
 }
 
 /// The plan of one exploration.

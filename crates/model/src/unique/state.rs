@@ -19,7 +19,7 @@ pub enum Why {
     /// The user rolled the transaction back.
     User,
     /// A rival rolled the transaction back.
-    Killed,
+    AbortedByRival,
 }
 
 /// The answer that a user got.

@@ -22,7 +22,7 @@ pub enum Action {
     /// A client dies, and takes no further step.
     Die(usize),
     /// A rival rolls back a transaction that is not decided.
-    Kill(usize),
+    Abort(usize),
 }
 
 /// The protocol under one plan.
@@ -65,8 +65,8 @@ impl UniqueModel {
         if state.faults.deaths > 0 {
             actions.extend(runs.clone().map(Action::Die));
         }
-        if state.faults.kills > 0 {
-            actions.extend(runs.filter(|t| state.statuses[*t] == TxStatus::Active).map(Action::Kill));
+        if state.faults.aborts > 0 {
+            actions.extend(runs.filter(|t| state.statuses[*t] == TxStatus::Active).map(Action::Abort));
         }
     }
 }

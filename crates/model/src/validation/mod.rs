@@ -20,7 +20,7 @@
 //! - `judge`: moments and serial orders by brute force; `properties`: the properties that must
 //!   hold; `model`: all of it, as it is explored.
 //!
-//! Other models explore kills and fences, late messages, unique values, and replica sets. This
+//! Other models explore aborts and fences, late messages, unique values, and replica sets. This
 //! model leaves out time (a wait ends when the rival is decided, quiet at any moment), decisions
 //! that are sent twice, cursors that are not read to their end, reads that change by themselves
 //! (`$$NOW`, `$rand`), aggregations that read several collections, and closed records.

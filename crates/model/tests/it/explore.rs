@@ -79,7 +79,7 @@ fn bound_holds() {
         plans::restart_zombie(),
         plans::group_restart(),
         plans::group_gives_up(),
-        plans::group_kill(),
+        plans::group_abort(),
     ];
     let plans = [plans::restart_alone(), plans::group_quiet_restart()];
     for plan in plans.into_iter().chain(long.into_iter().filter(|_| *DEEP)) {
@@ -105,8 +105,8 @@ fn zombie_holds() {
 }
 
 #[test]
-fn kill_holds() {
-    holds(plans::kill());
+fn abort_holds() {
+    holds(plans::abort());
 }
 
 #[test]
@@ -156,8 +156,8 @@ fn group_restart_holds() {
 }
 
 #[test]
-fn group_kill_holds() {
-    holds(plans::group_kill());
+fn group_abort_holds() {
+    holds(plans::group_abort());
 }
 
 #[test]
@@ -165,7 +165,7 @@ fn group_quiet_holds() {
     holds(plans::group_quiet());
     holds(plans::group_quiet_gives_up());
     holds(plans::group_quiet_restart());
-    holds(plans::group_quiet_kill());
+    holds(plans::group_quiet_abort());
 }
 
 #[test]

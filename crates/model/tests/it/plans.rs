@@ -47,7 +47,7 @@ pub(crate) fn sent_together_restart() -> Plan {
         name: "sent_together_restart",
         docs: vec![true, true],
         txs: vec![together, updates(1, &[0])],
-        faults: faults(|f| (f.server_crashes, f.kills) = (1, 1)),
+        faults: faults(|f| (f.server_crashes, f.aborts) = (1, 1)),
         ..Plan::default()
     }
 }
@@ -84,7 +84,7 @@ pub(crate) fn sent_in_two_restart() -> Plan {
         name: "sent_in_two_restart",
         docs: vec![true, true],
         txs: vec![together, updates(1, &[0])],
-        faults: faults(|f| (f.server_crashes, f.kills) = (1, 1)),
+        faults: faults(|f| (f.server_crashes, f.aborts) = (1, 1)),
         ..Plan::default()
     }
 }
@@ -110,7 +110,7 @@ pub(crate) fn taken_over() -> Plan {
 pub(crate) fn taken_over_from_rivals() -> Plan {
     let mut txs = taking_over(&[0], &[0], false);
     txs.push(updates(1, &[0]));
-    Plan { name: "taken_over_from_rivals", docs: vec![true], txs, faults: faults(|f| f.kills = 1), ..Plan::default() }
+    Plan { name: "taken_over_from_rivals", docs: vec![true], txs, faults: faults(|f| f.aborts = 1), ..Plan::default() }
 }
 
 /// The plan of taking over, while the server restarts.
@@ -144,7 +144,7 @@ pub(crate) fn found_by_key_and_taken_over() -> Plan {
     Plan {
         name: "found_by_key_and_taken_over",
         txs,
-        faults: faults(|f| (f.late_messages, f.kills) = (1, deep(1))),
+        faults: faults(|f| (f.late_messages, f.aborts) = (1, deep(1))),
         ..rivals()
     }
 }
@@ -187,10 +187,10 @@ pub(crate) fn zombie() -> Plan {
     Plan { name: "zombie", faults, ..rivals() }
 }
 
-/// Two rivals, either of whom may kill one number of the other or find its lease expired.
-pub(crate) fn kill() -> Plan {
-    let faults = faults(|f| (f.kills, f.expiries, f.late_messages) = (1, 1, deep(1)));
-    Plan { name: "kill", faults, ..rivals() }
+/// Two rivals, either of whom may abort one number of the other or find its lease expired.
+pub(crate) fn abort() -> Plan {
+    let faults = faults(|f| (f.aborts, f.expiries, f.late_messages) = (1, 1, deep(1)));
+    Plan { name: "abort", faults, ..rivals() }
 }
 
 /// Two rivals, an expiry, a late message.
@@ -303,17 +303,17 @@ pub(crate) fn group_quiet_restart() -> Plan {
     Plan { name: "group_quiet_restart", faults: faults(|f| (f.quiets, f.server_crashes) = (1, 1)), ..group_quiet() }
 }
 
-/// The same plan while a rival kills one of them.
-pub(crate) fn group_quiet_kill() -> Plan {
+/// The same plan while a rival aborts one of them.
+pub(crate) fn group_quiet_abort() -> Plan {
     let txs = vec![updates(0, &[0]), updates(0, &[1]), updates(1, &[0])];
-    Plan { name: "group_quiet_kill", txs, faults: faults(|f| (f.quiets, f.kills) = (1, 1)), ..group_quiet() }
+    Plan { name: "group_quiet_abort", txs, faults: faults(|f| (f.quiets, f.aborts) = (1, 1)), ..group_quiet() }
 }
 
-/// Two transactions of one client, of which a rival kills one.
-pub(crate) fn group_kill() -> Plan {
+/// Two transactions of one client, of which a rival aborts one.
+pub(crate) fn group_abort() -> Plan {
     Plan {
-        name: "group_kill",
-        faults: faults(|f| (f.kills, f.late_messages) = (1, 1)),
+        name: "group_abort",
+        faults: faults(|f| (f.aborts, f.late_messages) = (1, 1)),
         docs: vec![true, true],
         txs: vec![updates(0, &[0]), updates(0, &[1]), updates(1, &[0])],
         ..Plan::default()
@@ -440,9 +440,9 @@ pub(crate) fn deleted_and_inserted() -> Plan {
 }
 
 /// Documents expire while two transactions prolong them, one of which is in the other's way and may
-/// be killed.
+/// be aborted.
 pub(crate) fn expiring() -> Plan {
-    let faults = faults(|f| (f.late_messages, f.kills) = (deep(1), 1));
+    let faults = faults(|f| (f.late_messages, f.aborts) = (deep(1), 1));
     Plan { name: "expiring", expires: true, txs: vec![updates(0, &[0, 1]), updates(1, &[1])], faults, ..rivals() }
 }
 

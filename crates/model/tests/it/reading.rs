@@ -71,7 +71,7 @@ mod plans {
             name: "counters",
             docs: 1,
             txs: vec![repeatable(vec![Read(vec![0]), Write(0)]), repeatable(vec![Read(vec![0]), Write(0)])],
-            faults: Faults { kills: 1, restarts: 1 },
+            faults: Faults { aborts: 1, restarts: 1 },
             ..Plan::default()
         }
     }
@@ -82,7 +82,7 @@ mod plans {
             name: "skew",
             docs: 2,
             txs: vec![repeatable(vec![Read(vec![0, 1]), Write(0)]), repeatable(vec![Read(vec![0, 1]), Write(1)])],
-            faults: Faults { kills: 1, restarts: 0 },
+            faults: Faults { aborts: 1, restarts: 0 },
             ..Plan::default()
         }
     }
@@ -93,7 +93,7 @@ mod plans {
             name: "removed",
             docs: 2,
             txs: vec![repeatable(vec![Read(vec![0, 1]), Read(vec![0, 1])]), committed(vec![Remove(0), Write(1)])],
-            faults: Faults { kills: 1, restarts: 0 },
+            faults: Faults { aborts: 1, restarts: 0 },
             ..Plan::default()
         }
     }
@@ -104,7 +104,7 @@ mod plans {
             name: "doomed",
             docs: 2,
             txs: vec![committed(vec![Write(0), Read(vec![0, 1]), Read(vec![1])]), committed(vec![Write(1), Write(0)])],
-            faults: Faults { kills: 1, restarts: 1 },
+            faults: Faults { aborts: 1, restarts: 1 },
             ..Plan::default()
         }
     }

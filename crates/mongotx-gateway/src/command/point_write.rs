@@ -218,7 +218,7 @@ async fn in_session(
         made
     };
     let noted = connection.doing().watch.over(noted);
-    let made = within_limits(Ends { time: None, kill: interruption, client: None }, noted).await;
+    let made = within_limits(Ends { time: None, interruption, client: None }, noted).await;
     made.map_err(|failure| if is_retryable { retryable_failure(failure) } else { failure.outside() })
 }
 

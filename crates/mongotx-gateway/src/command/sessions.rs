@@ -29,12 +29,12 @@ pub(super) async fn kill(call: &mut Call<'_>) -> Answer<Body> {
     let named = owned(named(call.name, std::mem::take(&mut call.body))?, call.user)?;
     if named.is_empty() && call.name == "killSessions" {
         match call.user {
-            Some(user) => call.context.tx.kill_of_user(&user.digest).await,
-            None => call.context.tx.kill_every(AbortReason::SessionEnded).await,
+            Some(user) => call.context.tx.kill_sessions_of_user(&user.digest).await,
+            None => call.context.tx.kill_all_sessions(AbortReason::SessionEnded).await,
         }
     }
     for lsid in named {
-        call.context.tx.kill(&lsid).await;
+        call.context.tx.kill_session(&lsid).await;
         if call.name == "endSessions" {
             call.context.tx.sessions.remove(&lsid);
         }
@@ -47,10 +47,10 @@ pub(super) async fn kill_all(call: &mut Call<'_>) -> Answer<Body> {
     let users = array(call.name, std::mem::take(&mut call.body))?;
     let users = users.iter().map(parse_user).collect::<Answer<Vec<_>>>()?;
     if users.is_empty() || call.user.is_none() {
-        call.context.tx.kill_every(AbortReason::SessionEnded).await;
+        call.context.tx.kill_all_sessions(AbortReason::SessionEnded).await;
     }
     for user in users {
-        call.context.tx.kill_of_user(&user.digest()).await;
+        call.context.tx.kill_sessions_of_user(&user.digest()).await;
     }
     Ok(Body::empty())
 }
@@ -60,10 +60,10 @@ pub(super) async fn kill_by_pattern(call: &mut Call<'_>) -> Answer<Body> {
     let (named, all) = patterns(call.name, std::mem::take(&mut call.body))?;
     let named = owned(named, call.user)?;
     if all || named.is_empty() {
-        call.context.tx.kill_every(AbortReason::SessionEnded).await;
+        call.context.tx.kill_all_sessions(AbortReason::SessionEnded).await;
     }
     for lsid in named {
-        call.context.tx.kill(&lsid).await;
+        call.context.tx.kill_session(&lsid).await;
     }
     Ok(Body::empty())
 }

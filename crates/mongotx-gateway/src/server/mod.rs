@@ -91,7 +91,7 @@ impl Server {
         let changed = roster.replace(users);
         self.guests.revoke(&changed);
         for user in &changed {
-            self.context.tx.kill_of_user(user).await;
+            self.context.tx.kill_sessions_of_user(user).await;
         }
         Reloaded { users_changed: changed.len() }
     }

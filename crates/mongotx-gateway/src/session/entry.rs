@@ -169,7 +169,7 @@ impl SessionEntry {
 
     /// Stops the command that runs in the session, and rolls back its open transaction. Returns the
     /// number of that, and what others saw of it.
-    pub(crate) async fn kill(&self) -> Option<(i64, Snapshot)> {
+    pub(crate) async fn stop(&self) -> Option<(i64, Snapshot)> {
         self.interrupt();
         let mut work = self.check_out().await;
         let shown = work.roll_back().await?;

@@ -128,7 +128,7 @@ async fn commit_that_is_lost(set: &ReplicaSet) {
     let options = ClientOptions { tx_database: format!("{}_tx", gateway.db), sweep: false, ..ClientOptions::default() };
     let rival = mongotx::Client::connect_with(&set.uri(), options).await.unwrap();
     let client = rival.clients().await.unwrap().pop().unwrap().id;
-    let outcome = rival.kill(TxId { client, seq: 1 }).await.unwrap();
+    let outcome = rival.abort(TxId { client, seq: 1 }).await.unwrap();
     assert_eq!(is_ok(&answer), outcome == Outcome::Committed, "acknowledged, and lost: {answer}, {outcome:?}");
     let coll = rival.database(&gateway.db).collection::<Document>("c");
     for id in [1, 2] {
@@ -169,7 +169,11 @@ async fn write_that_is_lost(set: &ReplicaSet) {
             3 => {
                 let counts = ["n", "nModified"].map(|count| answer.get_i32(count).unwrap());
                 let upserted = doc! {"index": 2, "_id": 6};
-                assert_eq!((counts, answer.get_array("upserted").unwrap()), ([3, 2], &vec![upserted.into()]), "{answer}");
+                assert_eq!(
+                    (counts, answer.get_array("upserted").unwrap()),
+                    ([3, 2], &vec![upserted.into()]),
+                    "{answer}"
+                );
             }
             2 => assert_eq!(answer.get_document("value").unwrap().get_i32("n").unwrap(), 1, "{answer}"),
             _ => assert_eq!(answer.get_i32("nModified").unwrap(), 1, "{answer}"),

@@ -102,7 +102,7 @@ impl Client {
     /// accounts.update_one(doc! {"_id": 1}, doc! {"$inc": {"balance": 5}}).session(&mut session).await?;
     /// let id = session.id().expect("a transaction that has written has an id");
     ///
-    /// assert_eq!(client.kill(id).await?, Outcome::RolledBack); // `Committed` if it is too late
+    /// assert_eq!(client.abort(id).await?, Outcome::RolledBack); // `Committed` if it is too late
     /// assert!(session.commit().await.is_err());
     /// assert_eq!(accounts.find_one(doc! {"_id": 1}).await?, Some(doc! {"_id": 1, "balance": 100}));
     /// # Ok(()) }
@@ -110,8 +110,8 @@ impl Client {
     ///
     /// # Errors
     /// [`ErrorKind::Unavailable`] when the server cannot be reached.
-    pub async fn kill(&self, id: TxId) -> Result<Outcome> {
-        let outcome = self.core.log.kill(id).await?;
+    pub async fn abort(&self, id: TxId) -> Result<Outcome> {
+        let outcome = self.core.log.abort(id).await?;
         if outcome == Outcome::RolledBack {
             for (ns, at, lock) in self.held_by(id, 1_000).await? {
                 self.core.repairs.clear_locks(&ns, &at, &lock, None).await?;

@@ -527,7 +527,7 @@ async fn who_has_waited_for_a_first_one_in_vain_takes_the_next_ones_by_one_comma
 /// The transaction has lost what it had written, and others have written since: none of that is
 /// taken for its own.
 #[tokio::test]
-async fn a_killed_transaction_is_reported_by_a_statement_by_key() {
+async fn an_aborted_transaction_is_reported_by_a_statement_by_key() {
     let (client, other) = (connect(options()).await, connect(options()).await);
     let coll = keyed(&client, 4).await;
     let theirs = through(&other, &coll);
@@ -543,7 +543,7 @@ async fn a_killed_transaction_is_reported_by_a_statement_by_key() {
         coll.insert_one(&doc! {"_id": 1_000 + at, "k": k, "n": 1}).session(&mut inserted).await.unwrap();
         assert_eq!(add(&coll, &mut changed, 1 + at, 5).await.unwrap(), 1);
         for session in [&inserted, &changed] {
-            other.kill(session.id().unwrap()).await.unwrap();
+            other.abort(session.id().unwrap()).await.unwrap();
         }
         theirs.insert_one(&doc! {"_id": 2_000 + at, "k": k, "n": 9}).await.unwrap();
         theirs.update_one(doc! {"k": 1 + at}, doc! {"$set": {"n": 9}}).await.unwrap();

@@ -1,4 +1,4 @@
-//! Transactions that cannot be committed any more: fenced, killed, or robbed of what they had
+//! Transactions that cannot be committed any more: fenced, aborted, or robbed of what they had
 //! prepared by a server that was killed. Whatever statement comes next, it fails, or shows what the
 //! transaction itself has written, never what a rival has put in its place.
 //!
@@ -184,13 +184,13 @@ async fn a_transaction_that_stands_is_answered() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_killed_transaction_is_reported_by_its_next_statement() {
+async fn an_aborted_transaction_is_reported_by_its_next_statement() {
     let client = quiet::connect(quiet::options()).await;
     let coll = quiet::collection(&client, 0).await;
     let open = open_all(&client, &coll).await;
     let rival = quiet::connect(quiet::options()).await;
     for (_, session) in &open {
-        assert_eq!(rival.kill(session.id().unwrap()).await.unwrap(), Outcome::RolledBack);
+        assert_eq!(rival.abort(session.id().unwrap()).await.unwrap(), Outcome::RolledBack);
     }
     take_over(&quiet::through(&rival, &coll)).await;
     all_fail(&coll, open, &[ErrorKind::Expired], &[InsertAnother], true).await;

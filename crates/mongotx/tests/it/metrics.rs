@@ -108,7 +108,7 @@ async fn the_end_of_a_maximum_life_is_counted_as_expired() {
 }
 
 #[tokio::test]
-async fn a_transaction_killed_by_a_rival_is_counted_as_expired_and_its_documents_as_rolled_back() {
+async fn a_transaction_aborted_by_a_rival_is_counted_as_expired_and_its_documents_as_rolled_back() {
     let (client, rival) = (connect(options()).await, connect(options()).await);
     let coll = collection(&client, 2).await;
     let mut session = client.session();
@@ -116,7 +116,7 @@ async fn a_transaction_killed_by_a_rival_is_counted_as_expired_and_its_documents
     update(&coll, &mut session, 1).await.unwrap();
     update(&coll, &mut session, 2).await.unwrap();
     let before = events(&client);
-    assert_eq!(rival.kill(session.id().unwrap()).await.unwrap(), Outcome::RolledBack);
+    assert_eq!(rival.abort(session.id().unwrap()).await.unwrap(), Outcome::RolledBack);
     assert_eq!((rival.metrics().undone_for_others, rival.metrics().finished_for_others), (2, 0));
     assert_eq!(session.commit().await.unwrap_err().kind(), ErrorKind::Expired);
     assert_eq!(events(&client), expect(&before, |m| m.aborts_expired = 1));

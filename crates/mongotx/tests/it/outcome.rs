@@ -104,16 +104,16 @@ async fn dead_client_decided_or_not_is_reported_after_its_lease() {
 }
 
 #[tokio::test]
-async fn killed_transaction_cannot_commit_and_a_committed_one_cannot_be_killed() {
+async fn aborted_transaction_cannot_commit_and_a_committed_one_cannot_be_aborted() {
     let scene = Scene::set_up().await;
     let (mut session, id) = scene.open().await;
-    assert_eq!(scene.other.kill(id).await.unwrap(), Outcome::RolledBack);
+    assert_eq!(scene.other.abort(id).await.unwrap(), Outcome::RolledBack);
     let error = session.commit().await.unwrap_err();
     assert_eq!((error.kind(), error.transaction()), (ErrorKind::Expired, Some(id)));
     scene.learns(id, Outcome::RolledBack).await;
     let (mut session, next) = scene.open().await;
     session.commit().await.unwrap();
-    assert_eq!(scene.other.kill(next).await.unwrap(), Outcome::Committed);
+    assert_eq!(scene.other.abort(next).await.unwrap(), Outcome::Committed);
     assert_eq!(scene.a.find_one(doc! {"_id": 1}).await.unwrap(), Some(doc! {"_id": 1, "n": 1}));
     scene.client.shutdown().await.unwrap();
     scene.learns(id, Outcome::RolledBack).await;
@@ -125,7 +125,7 @@ async fn unknown_and_malformed_ids_are_called_so() {
     let scene = Scene::set_up().await;
     let id = TxId { client: ClientId([7; 12]), seq: 1 };
     assert_eq!(scene.other.outcome(id).await.unwrap(), Outcome::Unknown);
-    assert_eq!(scene.other.kill(id).await.unwrap(), Outcome::Unknown);
+    assert_eq!(scene.other.abort(id).await.unwrap(), Outcome::Unknown);
     assert!(scene.other.documents_of(id, 10).await.unwrap().is_empty());
     for text in ["", "1", "07070707070707070707070.1", "070707070707070707070707.", "070707070707070707070707.0"] {
         let error = text.parse::<TxId>().unwrap_err();

@@ -1,7 +1,7 @@
 //! Conclusions of the owner about its transactions: from the answer to a write, or from the record
 //! itself where there was none.
 
-use super::{TransactionEnd, Phase, RecordWrite, Recorder, Verdict};
+use super::{Phase, RecordWrite, Recorder, TransactionEnd, Verdict};
 use crate::{id::Seq, status::ClientRecord};
 
 impl Recorder {
@@ -81,12 +81,12 @@ impl Recorder {
         }
     }
 
-    /// The record has the stamp that the write demands: a transaction of the group was killed, or
+    /// The record has the stamp that the write demands: a transaction of the group was aborted, or
     /// the write has not arrived. A write that is bound to its connection was answered as refused
     /// and is composed anew, or is waited for behind a barrier.
     fn not_applied(&mut self, record: &ClientRecord) -> Verdict {
         let is_bound = self.in_flight.as_ref().is_none_or(|write| write.over.is_some());
-        match self.refused_for_killed(record) {
+        match self.refused_for_aborted(record) {
             Verdict::SendAgain if is_bound => {
                 self.drop_unproven_evidence();
                 Verdict::GoOn(Vec::new())
@@ -114,9 +114,9 @@ impl Recorder {
         }
     }
 
-    /// The stamp was right, so a transaction of the group was killed; if none was, the write has
+    /// The stamp was right, so a transaction of the group was aborted; if none was, the write has
     /// not arrived.
-    fn refused_for_killed(&mut self, record: &ClientRecord) -> Verdict {
+    fn refused_for_aborted(&mut self, record: &ClientRecord) -> Verdict {
         let killed: Vec<Seq> = self.waiting.iter().map(|w| w.seq).filter(|seq| record.killed.contains(seq)).collect();
         if killed.is_empty() {
             return Verdict::SendAgain;
@@ -140,7 +140,8 @@ impl Recorder {
             Some(record) if record.committed.contains(&seq) => Phase::Committed,
             _ => Phase::RolledBack,
         };
-        let settle = |seq| if undecided(seq) { TransactionEnd::Indeterminate(seq) } else { self.settle(seq, found(seq)) };
+        let settle =
+            |seq| if undecided(seq) { TransactionEnd::Indeterminate(seq) } else { self.settle(seq, found(seq)) };
         open.into_iter().map(settle).collect()
     }
 }

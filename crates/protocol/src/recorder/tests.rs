@@ -206,14 +206,14 @@ fn examined_of_a_record_that_lost_acknowledged_writes_gives_it_up() {
 }
 
 #[test]
-fn examined_with_a_killed_member_decides_the_others() {
+fn examined_with_an_aborted_member_decides_the_others() {
     let (mut recorder, mut record) = (Recorder::new(), Recorder::initial_record());
-    let (killed, other) = (open(&mut recorder), open(&mut recorder));
+    let (aborted, other) = (open(&mut recorder), open(&mut recorder));
     step(&mut recorder, &mut record);
-    record.killed.insert(killed);
+    record.killed.insert(aborted);
     let decision = recorder.next_write(false).expect("a decision");
     assert!(!serve(&mut record, &decision));
-    assert_eq!(recorder.examined(Some(&record)), Verdict::GoOn(vec![TransactionEnd::RolledBack(killed)]));
+    assert_eq!(recorder.examined(Some(&record)), Verdict::GoOn(vec![TransactionEnd::RolledBack(aborted)]));
     assert_eq!(step(&mut recorder, &mut record).1, [TransactionEnd::Committed(other)]);
 }
 

@@ -48,7 +48,7 @@ impl Since {
 pub struct RecordWrite {
     /// Applies only to a record with this stamp …
     pub demands: u64,
-    /// … that is not fenced and in which none of these is killed.
+    /// … that is not fenced and in which none of these is aborted.
     pub decides: Vec<Seq>,
     /// Stamp that the write leaves in the record.
     pub stamp: u64,

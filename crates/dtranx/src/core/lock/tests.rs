@@ -421,11 +421,7 @@ fn is_sound(table: &LockTable) {
         assert!(is_noted || table.is_blocked(*place, &but_for_ranges, None), "nothing wakes {place:?}");
         if let Some(key) = &waiter.watches {
             let only = KeyRange::through(key.clone(), key.clone());
-            assert_eq!(
-                table.obstacle(*place, &[only]).as_ref(),
-                Some(key),
-                "{place:?} watches what blocks no request"
-            );
+            assert_eq!(table.obstacle(*place, &[only]).as_ref(), Some(key), "{place:?} watches what blocks no request");
         }
     }
 }
@@ -480,7 +476,7 @@ fn any_requests_and_releases_leave_a_sound_table() {
 
 /// With as many transactions of this server as the limit allows, as many of other servers fit in.
 #[test]
-fn slots_of_other_servers_are_not_taken_by_own_transactions() {
+fn room_for_other_servers_is_not_taken_by_own_transactions() {
     let mut config = NodeConfig::new(ServerId(1), Partition::Hash(vec![ServerId(1), ServerId(2)]));
     config.max_running = 3;
     let (mut service, mut out) = (LockService::default(), Outbox::default());

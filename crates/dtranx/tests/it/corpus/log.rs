@@ -71,7 +71,7 @@ pub(crate) fn segments() -> Corpus {
     entries.into_iter().map(|(name, bytes)| (name.to_owned(), bytes)).collect()
 }
 
-/// GC logs of one and two generations: the two slots one after the other, with the first slot's
+/// GC logs of one and two generations: the two halves one after the other, with the first half's
 /// length before it.
 pub(crate) fn gc_logs() -> Corpus {
     let entry = |writes: usize| {
@@ -81,9 +81,9 @@ pub(crate) fn gc_logs() -> Corpus {
             opened.collector.write(&postcard::to_stdvec(&gc_record()).unwrap()).unwrap();
         }
         let bytes = medium.contents("gc.log").unwrap();
-        let [first, second] = [&bytes[..64 * 1024], &bytes[64 * 1024..]].map(|slot| {
-            let used = slot.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1);
-            &slot[..used]
+        let [first, second] = [&bytes[..64 * 1024], &bytes[64 * 1024..]].map(|half| {
+            let used = half.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1);
+            &half[..used]
         });
         [&(first.len() as u16).to_le_bytes()[..], first, second].concat()
     };

@@ -126,14 +126,14 @@ fn damaged_header_with_blocks_is_an_error() {
 }
 
 #[test]
-fn damaged_gc_log_slot_leaves_the_other_and_both_are_an_error() {
+fn damaged_gc_log_half_leaves_the_other_and_both_are_an_error() {
     let medium = five_blocks();
     let (mut opened, _) = open(medium.clone(), SEGMENT_BYTES).unwrap();
     let first = SegmentNumber(1);
     reclaim(&mut opened, first, b"first").unwrap();
     reclaim(&mut opened, first, b"second").unwrap();
     drop(opened);
-    // The second slot holds generation 3, the newest.
+    // The second half holds generation 3, the newest.
     assert!(medium.damage("gc.log", 64 * 1024 + 42));
     assert_eq!(open(medium.clone(), SEGMENT_BYTES).unwrap().0.gc_payload, b"first");
     assert!(medium.damage("gc.log", 42));

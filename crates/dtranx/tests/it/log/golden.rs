@@ -36,9 +36,9 @@ const SEAL: &str = "\
     00000000000000000000000000000000\
     00000000000000000000000000000000";
 
-/// Generation 2 of the GC log, in the first slot: the oldest segment is 1, the caller's bytes are
+/// Generation 2 of the GC log, in the first half: the oldest segment is 1, the caller's bytes are
 /// "lc".
-const GC_SLOT: &str = "\
+const GC_HALF: &str = "\
     445452582d47434c040007004b205ee8\
     02000000000000000100000000000000\
     02000000000000003031323334353637\
@@ -68,7 +68,7 @@ fn format_version_4_has_these_bytes() {
     assert!(ahead.len() == 4096 && ahead[64..].iter().all(|byte| *byte == 0));
     let gc_log = medium.contents("gc.log").unwrap();
     assert_eq!(gc_log.len(), 128 * 1024);
-    assert_eq!(hex(&gc_log[..58]), GC_SLOT);
+    assert_eq!(hex(&gc_log[..58]), GC_HALF);
 }
 
 fn hex(bytes: &[u8]) -> String {

@@ -95,9 +95,9 @@ fn dead_clients_hold() {
 }
 
 #[test]
-fn killed_transactions_hold() {
-    holds(plans::killed(), &["a duplicate", "a conflict", "a repair", "a slot"]);
-    holds(plans::killed_inserts(), &["a duplicate", "a conflict", "a repair"]);
+fn aborted_transactions_hold() {
+    holds(plans::aborted(), &["a duplicate", "a conflict", "a repair", "a slot"]);
+    holds(plans::aborted_inserts(), &["a duplicate", "a conflict", "a repair"]);
 }
 
 #[test]

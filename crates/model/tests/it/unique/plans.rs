@@ -264,15 +264,15 @@ pub(crate) fn dead_movers() -> Plan {
 }
 
 /// A transaction is rolled back while its client lives and goes on.
-pub(crate) fn killed() -> Plan {
-    let faults = Faults { kills: 1, ..Faults::default() };
-    Plan { name: "killed", faults, ..swap_insert() }
+pub(crate) fn aborted() -> Plan {
+    let faults = Faults { aborts: 1, ..Faults::default() };
+    Plan { name: "aborted", faults, ..swap_insert() }
 }
 
 /// The same plan, with inserts that are removed, and a client that dies.
-pub(crate) fn killed_inserts() -> Plan {
-    let faults = Faults { kills: 1, deaths: 1 };
-    Plan { name: "killed_inserts", faults, eager_janitor: true, ..insert_twice() }
+pub(crate) fn aborted_inserts() -> Plan {
+    let faults = Faults { aborts: 1, deaths: 1 };
+    Plan { name: "aborted_inserts", faults, eager_janitor: true, ..insert_twice() }
 }
 
 /// A swap, a value handed over and an insert, of which one may be rolled back, and one die.
@@ -281,7 +281,7 @@ pub(crate) fn crowd() -> Plan {
         name: "crowd",
         docs: vec![Some(1), Some(2), None],
         txs: vec![swap(), tx(&[Remove(0), Insert(2, 1)]), tx(&[Insert(2, 2)])],
-        faults: Faults { kills: 1, deaths: 1 },
+        faults: Faults { aborts: 1, deaths: 1 },
         eager_janitor: true,
         ..Plan::default()
     }

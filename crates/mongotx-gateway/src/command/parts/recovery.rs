@@ -4,7 +4,7 @@
 //! A client whose commit was not answered may send it again to another gateway. That gateway:
 //! 1. Answers the outcome, if the transaction is decided.
 //! 2. Waits a moment, if it is not: its own gateway may be about to decide it.
-//! 3. Kills it. That is a conditional write that only one of the two gateways can win, so the
+//! 3. Aborts it. That is a conditional write that only one of the two gateways can win, so the
 //!    answer stays true.
 
 use std::{sync::Arc, time::Duration};
@@ -22,7 +22,7 @@ use crate::{
 
 /// The field of the token that holds the id.
 const FIELD: &str = "mongotx";
-/// Looks at an undecided transaction before it is killed.
+/// Looks at an undecided transaction before it is aborted.
 const LOOKS: u32 = 10;
 const BETWEEN: Duration = Duration::from_millis(50);
 
@@ -97,7 +97,7 @@ pub(crate) async fn settle(client: &Client, id: TxId) -> Answer<End> {
             decided => return Ok(end_of(decided)),
         }
     }
-    client.kill(id).await.map(end_of).map_err(unknown)
+    client.abort(id).await.map(end_of).map_err(unknown)
 }
 
 fn end_of(outcome: Outcome) -> End {

@@ -13,8 +13,8 @@ use crate::{
 pub(crate) struct Ends<'a, K> {
     /// Time limit of the command (`maxTimeMS`).
     pub(crate) time: Option<Duration>,
-    /// The end of its session.
-    pub(crate) kill: Option<K>,
+    /// Its interruption: the end of its session, or `killOp`.
+    pub(crate) interruption: Option<K>,
     /// Its client, if the command ends when that is gone, as one that only reads does.
     pub(crate) client: Option<&'a Connection>,
 }
@@ -24,16 +24,16 @@ pub(crate) async fn within_limits<T>(
     ends: Ends<'_, impl Future<Output = ()> + Send>,
     work: impl Future<Output = Answer<T>>,
 ) -> Answer<T> {
-    let Ends { time, kill, client } = ends;
+    let Ends { time, interruption, client } = ends;
     let time_is_over = async {
         match time {
             Some(limit) => tokio::time::sleep(limit).await,
             None => std::future::pending().await,
         }
     };
-    let is_killed = async {
-        match kill {
-            Some(kill) => kill.await,
+    let is_interrupted = async {
+        match interruption {
+            Some(interruption) => interruption.await,
             None => std::future::pending().await,
         }
     };
@@ -46,7 +46,7 @@ pub(crate) async fn within_limits<T>(
     tokio::select! {
         answer = work => answer,
         () = time_is_over => Err(Failure::new(codes::MAX_TIME_EXPIRED, "operation exceeded time limit")),
-        () = is_killed => Err(Failure::new(codes::INTERRUPTED, "operation was interrupted")),
+        () = is_interrupted => Err(Failure::new(codes::INTERRUPTED, "operation was interrupted")),
         () = is_left => Err(Failure::new(codes::CLIENT_DISCONNECT, "the client is gone: no answer is expected")),
     }
 }

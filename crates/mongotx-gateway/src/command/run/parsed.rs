@@ -81,10 +81,10 @@ impl<'a> Parsed<'a> {
     }
 
     /// The limits of the command, besides the end of its session.
-    pub(super) fn ends<K>(&self, kill: Option<K>) -> Ends<'a, K> {
+    pub(super) fn ends<K>(&self, interruption: Option<K>) -> Ends<'a, K> {
         let time = self.generic.limit.filter(|_| !self.command.awaits);
         let client = self.command.only_reads(&self.body).then_some(self.connection);
-        Ends { time, kill, client }
+        Ends { time, interruption, client }
     }
 
     /// The error for a number of a transaction on a command that does not write.

@@ -44,12 +44,12 @@ pub(super) async fn abort(context: &Context, said: &Value, by: &By) -> Done {
             user = ?by.user, peer = %by.peer, session = %lsid, number, of = %shown,
             "an operator rolls a transaction back",
         );
-        context.tx.kill(&lsid).await;
+        context.tx.kill_session(&lsid).await;
         return Ok(json!({"done": "The transaction was rolled back."}));
     }
     let id: TxId = text(said, "transaction").and_then(|id| id.parse().ok()).ok_or("there is no such transaction")?;
     tracing::warn!(user = ?by.user, peer = %by.peer, transaction = %id, "an operator rolls a transaction back");
-    let outcome = context.client.kill(id).await.map_err(|error| error.to_string())?;
+    let outcome = context.client.abort(id).await.map_err(|error| error.to_string())?;
     let done = match outcome {
         Outcome::RolledBack => "It is rolled back.",
         Outcome::Committed => "It is committed, and cannot be rolled back.",

@@ -274,7 +274,7 @@ impl TxLog for PublishedLog {
         })
     }
 
-    fn kill(&self, id: TxId) -> BoxFuture<'_, Result<Outcome>> {
+    fn abort(&self, id: TxId) -> BoxFuture<'_, Result<Outcome>> {
         Box::pin(async move {
             let active = doc! {"state": "active"};
             self.transition(id, active, doc! {"$set": {"state": "rolledback"}, "$currentDate": {"ts": true}}, true)

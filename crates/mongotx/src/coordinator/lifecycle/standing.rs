@@ -1,4 +1,4 @@
-//! Checks that a transaction still stands. One that was fenced, killed, or robbed of its prepared
+//! Checks that a transaction still stands. One that was fenced, aborted, or robbed of its prepared
 //! writes by a server that was killed cannot be committed any more, and would read on without its
 //! own writes: its next statement fails.
 //!
@@ -10,7 +10,7 @@
 //! | the record is lost, or the server was replaced, and the client knows | the log ([`Standing::Lost`]); before a statement, too | none |
 //! | fenced while the client stood still | no sign of life was acknowledged for most of the lease: a look at the record | none as a rule |
 //! | the server was replaced, and the connection for records has not noticed | a connection was made since the transaction began: a look at the record over that connection | none as a rule |
-//! | killed by a rival, with everything else as it should be | a document that the transaction held and holds no more: a look at the record | none as a rule |
+//! | aborted by a rival, with everything else as it should be | a document that the transaction held and holds no more: a look at the record | none as a rule |
 //! | the same, and the statement has answered from the transaction's own view of a collection | a look at the record | one |
 
 use std::sync::Arc;

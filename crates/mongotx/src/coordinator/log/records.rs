@@ -14,7 +14,7 @@
 //! | `quiet` | {by, tags, until, doublings, over, before} | others | until then, or until it is over, no decision sets these change stamps; see [`crate::coordinator::stamps::quiet`] |
 //! | `namespaces` | [String] | owner | collections it may have locked documents in |
 //! | `about` | document | owner, once | application, host and process, for people |
-//! | `killed` | [Int64] | others | numbers rolled back one by one |
+//! | `killed` | [Int64] | others | numbers aborted one by one |
 //! | `fenced`, `fencedAt` | Bool, Date | others (or the owner, giving up) | nothing can be decided any more |
 //! | `closedAt` | Date | owner or sweep | every document is clean; removed 30 minutes later by a TTL index |
 //! | `readLease` | {by, ms} | owner (or a newcomer that has waited) | its client may read without probes, for so many milliseconds after it has made sure that it is alone; see [`crate::coordinator::queries::read_lease`] |
@@ -31,7 +31,7 @@ use crate::{
     coordinator::{
         server::Server,
         stamps::{
-            changes::{Closed, Stamps, RecordScan},
+            changes::{Closed, RecordScan, Stamps},
             notice::Scope,
             quiet::{Length, StoredQuiet},
             tag::Tag,
@@ -302,8 +302,8 @@ impl Records {
         self.change(server, condition, doc! {"$set": {"fenced": true}, "$currentDate": {"fencedAt": true}}).await
     }
 
-    /// Rolls back one undecided number.
-    pub(crate) async fn kill(&self, server: &Server, client: ClientId, seq: Seq) -> Result<bool> {
+    /// Aborts one undecided number.
+    pub(crate) async fn abort(&self, server: &Server, client: ClientId, seq: Seq) -> Result<bool> {
         let seq = seq as i64;
         let condition = doc! {
             "_id": object_id(client), "fenced": {"$exists": false}, "low": {"$lte": seq},

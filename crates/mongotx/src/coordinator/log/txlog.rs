@@ -196,7 +196,7 @@ pub(crate) trait TxLog: Send + Sync {
     fn outcome(&self, id: TxId) -> BoxFuture<'_, Result<Outcome>>;
 
     /// Rolls back one transaction of any client, if it is not decided.
-    fn kill(&self, id: TxId) -> BoxFuture<'_, Result<Outcome>>;
+    fn abort(&self, id: TxId) -> BoxFuture<'_, Result<Outcome>>;
 
     /// Writes what is still to be written and says goodbye.
     fn close(&self) -> BoxFuture<'_, Result<()>>;

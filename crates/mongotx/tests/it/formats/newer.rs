@@ -82,7 +82,7 @@ async fn tools_and_sweeps_leave_a_record_of_a_later_format_alone() {
     let before = (said(&world, id).await, world.stored(&world.db, "a").await);
     let client = world.client(10_000).await;
     assert_later("outcome", &client.outcome(id).await.unwrap_err());
-    assert_later("kill", &client.kill(id).await.unwrap_err());
+    assert_later("abort", &client.abort(id).await.unwrap_err());
     assert_later("clients", &client.clients().await.unwrap_err());
     assert_later("open clients", &client.open_clients(10).await.unwrap_err());
     assert_later("client info", &client.client_info(id.client).await.unwrap_err());

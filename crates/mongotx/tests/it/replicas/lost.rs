@@ -87,8 +87,12 @@ async fn decision_that_is_lost(concern: Concern) {
     // The owner reads from the new primary, and may send it the decision again.
     let answer = commit.await.unwrap();
     let other = world.client(1_000).await;
-    let outcome = until("a outcome", async || other.kill(id).await.ok()).await;
-    assert_eq!(answer.is_ok(), outcome == Outcome::Committed, "{concern:?}: P9: answer {answer:?}, and it is {outcome:?}");
+    let outcome = until("a outcome", async || other.abort(id).await.ok()).await;
+    assert_eq!(
+        answer.is_ok(),
+        outcome == Outcome::Committed,
+        "{concern:?}: P9: answer {answer:?}, and it is {outcome:?}"
+    );
     let expected = if outcome == Outcome::Committed { [1, 1] } else { [0, 0] };
     assert_eq!(seen(&world).await, expected, "{concern:?}: P1, P3: answer {answer:?}");
     world.drop().await;

@@ -83,7 +83,7 @@ async fn stopped(still: Still) {
     let (id, answer) = tokio::time::timeout(LIMIT, commit).await.expect("the transaction ends").unwrap();
     until_steps_down(old).await;
     set.heal().await;
-    let outcome = until("a outcome", async || rival.kill(id.unwrap()).await.ok()).await;
+    let outcome = until("a outcome", async || rival.abort(id.unwrap()).await.ok()).await;
     match &answer {
         Ok(()) => assert_eq!(outcome, Outcome::Committed, "P9: acknowledged"),
         Err(error) if error.kind() == ErrorKind::Indeterminate => {}

@@ -5,7 +5,7 @@
 //! | --- | --- |
 //! | [`place`] | a collection with the key `{region: 1, "owner.id": 1}`, and clients of it |
 //! | [`wire`] | is the key in every command about a known document? |
-//! | [`targeted`] | it is: in transactions that commit, roll back, die, are met, swept and killed |
+//! | [`targeted`] | it is: in transactions that commit, roll back, die, are met, swept and aborted |
 //! | [`keys`] | which keys are refused, and what would change one |
 
 mod keys;

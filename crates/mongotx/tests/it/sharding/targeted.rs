@@ -224,13 +224,13 @@ async fn sweeps_of_what_was_undecided_are_targeted() {
 }
 
 #[tokio::test]
-async fn killing_is_targeted() {
-    let place = Place::new("shard_kill").await;
+async fn aborting_is_targeted() {
+    let place = Place::new("shard_abort").await;
     let (client, rival) = (place.client().await, place.client().await);
     let mut session = begin(&client);
     write_everything(&place, &client, &mut session).await;
     let wire = Wire::tap(&place.db).await;
-    assert_eq!(rival.kill(session.id().unwrap()).await.unwrap(), Outcome::RolledBack);
+    assert_eq!(rival.abort(session.id().unwrap()).await.unwrap(), Outcome::RolledBack);
     let counts = wire.targeted().await;
     assert!(counts["update _xTxId"] >= 5 && counts["remove _xTxId"] >= 3, "{counts:?}");
     assert_eq!(place.clean().await, untouched());

@@ -257,7 +257,7 @@ impl TxLog for ClientRecordLog {
             let record = look.await?.pop().map(|found| found.record);
             let killed = record.as_ref().is_some_and(|record| record.killed.contains(&id.seq));
             if killed {
-                let message = "the transaction was rolled back by somebody else, one by one";
+                let message = "the transaction was aborted by another client";
                 return Err(Error::new(ErrorKind::Expired, message).for_transaction(Some(id)));
             }
             let stands = status_of(record.as_ref(), id.seq) == TxStatus::Active && self.epoch() == started.epoch;
@@ -468,10 +468,10 @@ impl TxLog for ClientRecordLog {
         })
     }
 
-    fn kill(&self, id: TxId) -> BoxFuture<'_, Result<Outcome>> {
+    fn abort(&self, id: TxId) -> BoxFuture<'_, Result<Outcome>> {
         Box::pin(async move {
             let Shared { server, records, .. } = &*self.shared;
-            records.kill(server, id.client, id.seq).await?;
+            records.abort(server, id.client, id.seq).await?;
             self.outcome(id).await
         })
     }

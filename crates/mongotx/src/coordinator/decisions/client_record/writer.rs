@@ -230,7 +230,7 @@ struct Quiet {
 }
 
 /// The record afterwards, if it has the stamp that the write demands, is not fenced, none of the
-/// group is killed, and quiet where they have written is heeded; otherwise the record as it was,
+/// group is aborted, and quiet where they have written is heeded; otherwise the record as it was,
 /// which counts as not modified. The conditions stand here and not in the query, because a query
 /// that says nothing but the `_id` takes the server's shortest way.
 fn pipeline(write: &RecordWrite, names: &[Namespace], changed: &BTreeSet<Tag>, quiet: &Quiet) -> Document {
