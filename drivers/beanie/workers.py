@@ -1,5 +1,6 @@
-"""A bank with eight tellers at once, with Beanie. Ends with 1 when a transfer is lost or made twice, also when the gateway that they use is
-killed under their hands: then they go on at another one.
+"""A bank with eight tellers at once, with Beanie. Ends with 1 when a transfer is lost or made
+twice, also when the gateway that they use is killed under their hands: then they go on at another
+one.
 """
 
 import asyncio
@@ -51,7 +52,8 @@ async def transfer(session: AsyncClientSession, receipt: PydanticObjectId) -> No
 
 
 async def transfer_once(session: AsyncClientSession) -> None:
-    """Makes a transfer, and makes it once: where the driver cannot know whether it was committed, the receipt shows it."""
+    """Makes a transfer, and makes it once: where the driver cannot know whether it was committed,
+    the receipt shows it."""
     receipt = PydanticObjectId()
     for _ in range(ATTEMPTS):
         try:

@@ -1,4 +1,5 @@
-"""A Chromium without a window, driven over its debugging pipe (the DevTools protocol): no driver and no package is needed."""
+"""A Chromium without a window, driven over its debugging pipe (the DevTools protocol): no driver
+and no package is needed."""
 
 import json
 import os

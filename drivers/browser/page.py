@@ -1,6 +1,8 @@
-"""Tries the page of `mongotx serve --web` in a real browser: what it shows while clients work, its buttons, and that no other page can use it.
+"""Tries the page of `mongotx serve --web` in a real browser: what it shows while clients work, its
+buttons, and that no other page can use it.
 
-`MONGODB_URI` is the gateway, `MONGOTX_PAGE` its page. With `PICTURES` pictures of it in light and in dark are left in that folder.
+`MONGODB_URI` is the gateway, `MONGOTX_PAGE` its page. With `PICTURES` pictures of it in light and
+in dark are left in that folder.
 """
 
 import os

@@ -1,5 +1,5 @@
-"""A standalone mongod with test commands, and two gateways in front of it at neighbouring ports, which show routers; for who wants them, others that show a
-replica set of one or two members.
+"""A standalone mongod with test commands, and two gateways in front of it at neighbouring ports,
+which show routers; for who wants them, others that show a replica set of one or two members.
 
 PyMongo's suite looks for a second router at the port after the first one's.
 """
@@ -91,7 +91,8 @@ class Deployment:
 
 
 def deploy(mongotx: Path, work: Path, data: Path, members: int, options: Sequence[str] = ()) -> Deployment:
-    """Starts the server and the gateways, with logs in `work`; they are ended with everything else. So many of these show a replica set. `options`: more of theirs."""
+    """Starts the server and the gateways, with logs in `work`; they are ended with everything else.
+    So many of these show a replica set. `options`: more of theirs."""
     log = work / "mongod.log"
     [port] = _free_ports(1)
     command = [_path_of_mongod(mongotx), "--dbpath", data, "--port", str(port), "--bind_ip", "127.0.0.1"]
@@ -124,7 +125,8 @@ def _gateway(mongotx: Path, uri: str, port: int, work: Path, more: Sequence[str]
 
 
 def end_well(deployment: Deployment) -> None:
-    """Ends the gateways; `Failed` if one of them was gone already, or does not end as it should, or panicked before."""
+    """Ends the gateways; `Failed` if one of them was gone already, or does not end as it should, or
+    panicked before."""
     for gateway in deployment.gateways:
         if gateway in deployment.killed:
             continue
@@ -156,7 +158,8 @@ def _answers(port: int) -> bool:
 
 
 def _free_ports(count: int) -> list[int]:
-    """Neighbouring ports on which no process listened a moment ago. One that is lost in between ends the run with an error."""
+    """Neighbouring ports on which no process listened a moment ago. One that is lost in between
+    ends the run with an error."""
     for _ in range(ATTEMPTS):
         start_port = random.randrange(FIRST_PORT, LAST_PORT - count)
         ports = list(range(start_port, start_port + count))

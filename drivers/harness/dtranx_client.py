@@ -1,4 +1,5 @@
-"""The tests of DTranx's client in Python: they start server processes of their own, and need no gateway."""
+"""The tests of DTranx's client in Python: they start server processes of their own, and need no
+gateway."""
 
 import os
 import re

@@ -1,6 +1,8 @@
-"""The example programs: each takes the gateway's connection string from `MONGODB_URI`, and ends with 0 when all is as it has to be.
+"""The example programs: each takes the gateway's connection string from `MONGODB_URI`, and ends
+with 0 when all is as it has to be.
 
-They run in a copy of their folder, so that nothing that a package manager or a compiler leaves is in the repository.
+They run in a copy of their folder, so that nothing that a package manager or a compiler leaves is
+in the repository.
 """
 
 import os

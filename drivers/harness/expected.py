@@ -1,8 +1,10 @@
-"""The list of a suite's tests that are known to fail, each with the reason, and what a run is judged by.
+"""The list of a suite's tests that are known to fail, each with the reason, and what a run is
+judged by.
 
-A line of the list is `REASON TEST`; REASON is one word that docs/gateway.md explains. `at-least N` is the number of tests that must pass:
-a suite that skips everything has no failures either. `unjudged TEST` names one whose outcome is chance, whatever answers the driver; a line
-before it says why. Empty lines and those that begin with `#` say nothing.
+A line of the list is `REASON TEST`; REASON is one word that docs/gateway.md explains. `at-least N`
+is the number of tests that must pass: a suite that skips everything has no failures either.
+`unjudged TEST` names one whose outcome is chance, whatever answers the driver; a line before it
+says why. Empty lines and those that begin with `#` say nothing.
 """
 
 from dataclasses import dataclass, field

@@ -1,8 +1,9 @@
 """The Go driver's own integration tests, out of its module, and the example program.
 
-1. The module is fetched by the go command. Its folder in the module cache is read-only and has a `vendor` folder that lacks what tests
-   need: a copy without it is made.
-2. The tests run there; what became of each is read from go's JSON events and compared with `go/expected.txt`.
+1. The module is fetched by the go command. Its folder in the module cache is read-only and has a
+   `vendor` folder that lacks what tests need: a copy without it is made.
+2. The tests run there; what became of each is read from go's JSON events and compared with
+   `go/expected.txt`.
 """
 
 import json
@@ -85,7 +86,8 @@ def _module(cache: Path, log: Path) -> Path:
 
 
 def read_events(log: Path, package: str, outcome: expected.Outcome) -> None:
-    """Step 2. Only tests that have no tests in them are counted, and those that fail by themselves."""
+    """Step 2. Only tests that have no tests in them are counted, and those that fail by
+    themselves."""
     ended: dict[str, str] = {}
     said: dict[str, list[str]] = {}
     with open(log, encoding="utf-8", errors="replace") as lines:

@@ -1,7 +1,8 @@
-"""Runs the chosen parts, each on servers of its own, and reports the results. The longest suites wait more than they work: they run
-beside the other parts, which run one after the other.
+"""Runs the chosen parts, each on servers of its own, and reports the results. The longest suites
+wait more than they work: they run beside the other parts, which run one after the other.
 
-Exit status: 0 everything is as expected, 1 something is not, 2 it could not be begun, 128 + n ended by signal n.
+Exit status: 0 everything is as expected, 1 something is not, 2 it could not be begun, 128 + n ended
+by signal n.
 """
 
 import argparse

@@ -1,4 +1,5 @@
-"""Suites that mocha runs, out of archives of their projects' sources, which packages in the registry do not have.
+"""Suites that mocha runs, out of archives of their projects' sources, which packages in the
+registry do not have.
 
 1. The archive is unpacked into the part's cache once; `prepare` puts its packages there.
 2. mocha runs the files; what became of each test is read from its JSON report.
@@ -43,7 +44,8 @@ def run(mocha: Path, arguments: list[str], environment: dict[str, str], suite: P
 
 
 def read_report(report: dict, suite: Path) -> expected.Outcome:
-    """What became of each test. One that is reported twice (it failed when it ran and when it was cleaned up) has failed."""
+    """What became of each test. One that is reported twice (it failed when it ran and when it was
+    cleaned up) has failed."""
     outcome = expected.Outcome()
     for name, tests in [("passes", outcome.passed), ("failures", outcome.failed), ("pending", outcome.skipped)]:
         seen: Counter[str] = Counter()

@@ -1,7 +1,9 @@
-"""The own suites of MongoDB's Node driver and of Mongoose, unmodified, out of archives of their sources (`--suites`).
+"""The own suites of MongoDB's Node driver and of Mongoose, unmodified, out of archives of their
+sources (`--suites`).
 
-The Node driver's archive lists its packages itself. Mongoose's lists none of its packages' versions: `mongoose/package-lock.json` does, for
-what the tests need, and `node_modules` is made above the sources, where Node looks as well.
+The Node driver's archive lists its packages itself. Mongoose's lists none of its packages'
+versions: `mongoose/package-lock.json` does, for what the tests need, and `node_modules` is made
+above the sources, where Node looks as well.
 """
 
 import shutil

@@ -1,6 +1,7 @@
 """Notices that the whole machine stood still, as virtual machines do when they are moved or saved.
 
-Leases end meanwhile, and a suite's own time limits with them: what fails then says nothing about what is tested.
+Leases end meanwhile, and a suite's own time limits with them: what fails then says nothing about
+what is tested.
 """
 
 import threading
@@ -38,5 +39,6 @@ class Pauses:
         self._last = now
 
     def since(self, moment: float) -> float:
-        """Seconds that the machine stood still in pauses that ended after this moment of the same clock."""
+        """Seconds that the machine stood still in pauses that ended after this moment of the same
+        clock."""
         return sum(length for ended, length in list(self._found) if ended >= moment)

@@ -1,7 +1,8 @@
 """Programs that are started, watched and ended.
 
-Each is the leader of a process group of its own, so that it is ended together with what it has started, by its number. Whatever ends
-`drivers/run`, except SIGKILL, goes through `end_all`. Parts run in threads: each ends what it has started itself.
+Each is the leader of a process group of its own, so that it is ended together with what it has
+started, by its number. Whatever ends `drivers/run`, except SIGKILL, goes through `end_all`. Parts
+run in threads: each ends what it has started itself.
 """
 
 import os
@@ -36,7 +37,8 @@ def start(command, **options) -> subprocess.Popen:
 
 
 def run(command, limit_s: int, log, meanwhile=None, **options) -> int:
-    """Runs a program to its end, what it says goes to the file `log`; its exit status. `meanwhile` is called with it when it was started.
+    """Runs a program to its end, what it says goes to the file `log`; its exit status. `meanwhile`
+    is called with it when it was started.
 
     Raises `Failed` when it takes longer than `limit_s`.
     """

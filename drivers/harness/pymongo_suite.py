@@ -1,8 +1,10 @@
 """PyMongo's own tests, unmodified, out of its source distribution.
 
-1. The source distribution is fetched with pip. The specification's JSON in it is not ours to keep in the repository.
+1. The source distribution is fetched with pip. The specification's JSON in it is not ours to keep
+   in the repository.
 2. Its tests are put into a folder without its sources, so that they use the installed package.
-3. One pytest runs the files; what became of each test is read from the JUnit report and compared with `pymongo/expected.txt`.
+3. One pytest runs the files; what became of each test is read from the JUnit report and compared
+   with `pymongo/expected.txt`.
 """
 
 import os

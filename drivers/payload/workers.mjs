@@ -40,7 +40,10 @@ async function transfer(payload, accounts, counter, req) {
   await save("accounts", payee, { balance: payee.balance + amount });
 }
 
-/** Runs it again when another transaction came in between. Payload's transactions do not do that by themselves. */
+/**
+ * Runs it again when another transaction came in between. Payload's transactions do not do that by
+ * themselves.
+ */
 async function inTransaction(payload, run) {
   for (let attempt = 1; ; attempt++) {
     const transactionID = await payload.db.beginTransaction();

@@ -1,4 +1,5 @@
-"""A bank: one transfer that is committed, and one that is rolled back. Ends with 1 when an account holds what it should not."""
+"""A bank: one transfer that is committed, and one that is rolled back. Ends with 1 when an account
+holds what it should not."""
 
 import os
 import sys

@@ -1,4 +1,5 @@
-"""What has to be true of the data, while a checkpoint holds and at the end, and of what the gateways keep."""
+"""What has to be true of the data, while a checkpoint holds and at the end, and of what the
+gateways keep."""
 
 import json
 import statistics
@@ -107,7 +108,8 @@ def check_end(stage, crews, books: Books, memory: Memory) -> list[str]:
 
 
 def _wrong_of_life(life: dict, entries: int) -> list[str]:
-    """The fault of one life of a program. One that was killed may have had answers that it could not report."""
+    """The fault of one life of a program. One that was killed may have had answers that it could
+    not report."""
     committed, most = life["committed"], life["committed"] + life["unknown"]
     if entries < committed or (entries > most and not life["killed"]):
         return [f"{life['name']}: {entries} entries in the ledger for {json.dumps(life)}"]

@@ -1,4 +1,5 @@
-"""Runs the soak: starts everything, disturbs it, and checks what is left. Exit status: 0 all is well, 1 something is not, 2 it could not be begun."""
+"""Runs the soak: starts everything, disturbs it, and checks what is left. Exit status: 0 all is
+well, 1 something is not, 2 it could not be begun."""
 
 import argparse
 import os

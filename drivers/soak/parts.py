@@ -1,4 +1,5 @@
-"""The server, the gateways and the client programs, as processes that are killed and started again."""
+"""The server, the gateways and the client programs, as processes that are killed and started
+again."""
 
 import json
 import os
@@ -108,7 +109,8 @@ class Stage:
 
 
 class Crew:
-    """A program with clients of one driver. What it has done is known from the lines that it has written."""
+    """A program with clients of one driver. What it has done is known from the lines that it has
+    written."""
 
     def __init__(self, name: str, command: list, clients: int, options):
         self.name, self._command, self._clients, self._options = name, command, clients, options

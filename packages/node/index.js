@@ -25,7 +25,10 @@ class MongoTxError extends Error {
   name = "MongoTxError";
 }
 
-/** The path of the `mongotx` binary: the one that the variable MONGOTX_BINARY names, or the package's own. */
+/**
+ * The path of the `mongotx` binary: the one that the variable MONGOTX_BINARY names, or the
+ * package's own.
+ */
 function binary() {
   const file = process.env.MONGOTX_BINARY || path.join(__dirname, "bin", "mongotx");
   if (!fs.existsSync(file)) {
@@ -81,7 +84,10 @@ class Gateway {
     return started;
   }
 
-  /** Ends the gateway, and the server that it has started: its commands are answered first, for a while. */
+  /**
+   * Ends the gateway, and the server that it has started: its commands are answered first, for a
+   * while.
+   */
   async stop() {
     for (const handle of [this.#process, this.#process.stdout, this.#process.stderr]) handle.ref();
     this.#process.stdin.end();

@@ -58,8 +58,8 @@ IMMEDIATE = 3
 class Client:
     """A client of a cluster. Each of the addresses suffices: a server describes the whole cluster.
 
-    `request_s`: time limit of a request, in seconds. `attempts` and `transact_s`: how often, and for how many seconds,
-    a transaction is tried.
+    `request_s`: time limit of a request, in seconds. `attempts` and `transact_s`: how often, and
+    for how many seconds, a transaction is tried.
     """
 
     def __init__(
@@ -94,8 +94,9 @@ class Client:
     def transact(self, body: Callable[["Tranx"], Result]) -> Result:
         """Calls `body` with a transaction and commits that, again and again until it is committed.
 
-        If `body` raises an error, nothing is written; but what it has read is validated first: if that was
-        not so at one instant, `body` is called again. Errors of servers that do not answer are raised at once.
+        If `body` raises an error, nothing is written; but what it has read is validated first: if
+        that was not so at one instant, `body` is called again. Errors of servers that do not answer
+        are raised at once.
         """
         retry, brought, kept = _Retry(self), {}, None
         while True:
@@ -139,7 +140,8 @@ class Client:
             retry.refused(reply.snapshot.refusal)
 
     def read(self, body: Callable[["SnapshotView"], Result]) -> Result:
-        """Calls `body` with a snapshot, and with another one when a server does not keep the first any more."""
+        """Calls `body` with a snapshot, and with another one when a server does not keep the first
+        any more."""
         retry = _Retry(self)
         while True:
             try:
@@ -163,8 +165,8 @@ class Client:
         return reply
 
     def _commit(self, tranx: "Tranx", retry: "_Retry") -> Any:
-        """Commits a transaction, the same one again as long as that is the advice: nothing, or a refusal by which it
-        has to begin again."""
+        """Commits a transaction, the same one again as long as that is the advice: nothing, or a
+        refusal by which it has to begin again."""
         while True:
             try:
                 tranx.commit()
@@ -224,7 +226,8 @@ class Tranx:
         return [self._seen(key) for key in keys]
 
     def scan(self, start: bytes = b"", end: bytes | None = None, limit: int = MAX_ITEMS - 1) -> list[tuple[bytes, bytes]]:
-        """The items from `start` up to and without `end`, at most `limit`. That nothing comes in between is checked."""
+        """The items from `start` up to and without `end`, at most `limit`. That nothing comes in
+        between is checked."""
         if not 0 < limit < MAX_ITEMS:
             raise LimitError(f"a scan of {limit} items; a transaction has at most {MAX_ITEMS}")
         keys = _range(start, end)
@@ -260,8 +263,9 @@ class Tranx:
         self._writes.clear()
 
     def commit(self) -> Version | None:
-        """Commits it: the version of what it wrote, if it wrote. `RefusedError`: it is not committed. `UnknownError`: it
-        may be. Only after a refusal may it be committed again: that is a new request, and would be carried out."""
+        """Commits it: the version of what it wrote, if it wrote. `RefusedError`: it is not
+        committed. `UnknownError`: it may be. Only after a refusal may it be committed again: that
+        is a new request, and would be carried out."""
         if self._is_over:
             raise EndedError("the transaction was committed already, or may be")
         transaction = Transaction(
@@ -363,7 +367,8 @@ class _Retry:
         return time.monotonic() - self._since
 
     def refused(self, refusal: Any) -> None:
-        """One more was refused: waits as long as it should before the next one, or raises that there is none."""
+        """One more was refused: waits as long as it should before the next one, or raises that
+        there is none."""
         self.attempts += 1
         wait_s = 0.0
         if not isinstance(refusal, BEGIN_AGAIN) or self.attempts > IMMEDIATE and _kept(refusal) is None:
@@ -376,7 +381,8 @@ class _Retry:
 
 
 def _discover(addresses: Sequence[tuple[str, int]], secret: bytes | None, limit_s: float) -> Cluster:
-    """Reads the cluster's description from the first address that answers. Each has its share of the time."""
+    """Reads the cluster's description from the first address that answers. Each has its share of
+    the time."""
     error = UnavailableError("no address was given")
     until = time.monotonic() + limit_s
     for at, address in enumerate(addresses):
@@ -392,8 +398,9 @@ def _discover(addresses: Sequence[tuple[str, int]], secret: bytes | None, limit_
 
 
 def _scan(cluster: Cluster, keys: Range, limit: int | None, look: Callable) -> tuple[dict[bytes, Item], bytes | None]:
-    """Requests a range from all of its servers, round after round, until there is enough or no more. Returns the items, in order, and the
-    last key that all of them were looked at for, if that was not the whole range."""
+    """Requests a range from all of its servers, round after round, until there is enough or no
+    more. Returns the items, in order, and the last key that all of them were looked at for, if that
+    was not the whole range."""
     found: dict[bytes, Item] = {}
     while True:
         left = None if limit is None else limit - len(found)

@@ -1,7 +1,8 @@
-"""The encoding of messages: what the page calls `u64`, `bytes`, `option`, `list`, structures and choices.
+"""The encoding of messages: what the page calls `u64`, `bytes`, `option`, `list`, structures and
+choices.
 
-A structure is a frozen dataclass whose annotations say the types of its fields; `type_of` makes of an
-annotation what reads and writes it.
+A structure is a frozen dataclass whose annotations say the types of its fields; `type_of` makes of
+an annotation what reads and writes it.
 """
 
 import dataclasses

@@ -1,4 +1,5 @@
-"""A link to one server: it connects, greets, sends requests, and repeats them over the next connection.
+"""A link to one server: it connects, greets, sends requests, and repeats them over the next
+connection.
 
 One request at a time. Whatever happens, a call ends at its deadline.
 """
@@ -47,7 +48,8 @@ class Lost(Exception):
 
 
 class Link:
-    """To one server. What it knows of the cluster it names, so that another server at its address is noticed."""
+    """To one server. What it knows of the cluster it names, so that another server at its address
+    is noticed."""
 
     def __init__(self, address: tuple[str, int], secret: bytes | None = None):
         self._address = address
@@ -83,7 +85,8 @@ class Link:
                 raise
 
     def ask(self, ask: Any, deadline: float) -> Any:
-        """The reply to a request, which is sent again if need be. `UnknownError`: it may have been carried out."""
+        """The reply to a request, which is sent again if need be. `UnknownError`: it may have been
+        carried out."""
         is_commit = isinstance(ask, Commit | CommitAgain)
         self._last_id += 1
         request_id, sent_as = self._last_id, None
@@ -119,8 +122,8 @@ class Link:
                 raise failure(f"{self._address[0]}:{self._address[1]} did not answer in time")
 
     def _close_ended(self) -> None:
-        """Closes a connection that has ended between two requests: what is sent over it would never arrive, and a commit
-        would be unknown."""
+        """Closes a connection that has ended between two requests: what is sent over it would never
+        arrive, and a commit would be unknown."""
         if self._stream is None:
             return
         try:
@@ -178,7 +181,8 @@ class Link:
         return self._decode(Welcome, self._payload(until))
 
     def _answer(self, request_id: int, until: float) -> Any:
-        """The reply to this request; nothing, if there is none until then. Others are for requests that are over."""
+        """The reply to this request; nothing, if there is none until then. Others are for requests
+        that are over."""
         while True:
             try:
                 response = self._decode(Response, self._payload(until))

@@ -8,7 +8,8 @@ class Error(Exception):
 
 
 class RefusedError(Error):
-    """It is not committed, or there is no snapshot: the last refusal, after as many attempts as were made."""
+    """It is not committed, or there is no snapshot: the last refusal, after as many attempts as
+    were made."""
 
     def __init__(self, refusal: Any, attempts: int = 1):
         super().__init__(f"refused after {attempts} attempts: {refusal}")
@@ -28,7 +29,8 @@ class UnavailableError(Error):
 
 
 class NotWelcomeError(Error):
-    """A server refuses this client for good: the cluster, its map, the server or the secret is another one."""
+    """A server refuses this client for good: the cluster, its map, the server or the secret is
+    another one."""
 
 
 class OtherVersionError(NotWelcomeError):

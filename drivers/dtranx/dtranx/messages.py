@@ -1,4 +1,5 @@
-"""Every message of docs/dtranx-wire.md that a client sends or gets, with the names that it has there."""
+"""Every message of docs/dtranx-wire.md that a client sends or gets, with the names that it has
+there."""
 
 from dataclasses import dataclass, field
 from typing import Annotated

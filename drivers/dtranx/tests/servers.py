@@ -1,6 +1,7 @@
 """Three server processes on free ports of the loopback interface, and the command line beside them.
 
-`DTRANX` names the binary. The servers end with this process, however it ends: each waits for the end of its standard input.
+`DTRANX` names the binary. The servers end with this process, however it ends: each waits for the
+end of its standard input.
 """
 
 import os
@@ -92,7 +93,8 @@ class Servers:
 
 
 def _held_port() -> socket.socket:
-    """A free port: as long as this is open, the system gives it to no program that binds to any port, but a program that names it may listen."""
+    """A free port: as long as this is open, the system gives it to no program that binds to any
+    port, but a program that names it may listen."""
     held = socket.socket()
     held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     held.bind(("127.0.0.1", 0))

@@ -82,7 +82,8 @@ class BadInput(unittest.TestCase):
         self.assertEqual(reply.outcome.refusal.mistake, KeyTwice(b"k", "writes"))
 
     def _greeted(self, said: bytes, reason: str) -> None:
-        """Says something after a good greeting: the server closes the connection, and says why on its own error output."""
+        """Says something after a good greeting: the server closes the connection, and says why on
+        its own error output."""
         before = self.servers.log(0).count(reason)
         self._said(preface() + frame(encode(Hello("", None, None, OfClient(None), NONCE))) + said)
         self.assertEqual(self.servers.log(0).count(reason), before + 1, self.servers.log(0))

@@ -1,7 +1,8 @@
-"""A bank: this client and the Rust one move money between accounts at the same time, while servers are killed.
+"""A bank: this client and the Rust one move money between accounts at the same time, while servers
+are killed.
 
-Each transfer leaves a receipt. In the end the accounts hold what the receipts say, every transfer that was answered has
-one, and no snapshot on the way saw another sum.
+Each transfer leaves a receipt. In the end the accounts hold what the receipts say, every transfer
+that was answered has one, and no snapshot on the way saw another sum.
 """
 
 import random

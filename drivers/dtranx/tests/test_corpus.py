@@ -1,5 +1,5 @@
-"""One of each kind of message, as the server encodes it (the fuzzer's corpus), is read and written again to the same bytes;
-what is changed at random is a message, or unreadable."""
+"""One of each kind of message, as the server encodes it (the fuzzer's corpus), is read and written
+again to the same bytes; what is changed at random is a message, or unreadable."""
 
 import contextlib
 import random

@@ -1,4 +1,5 @@
-"""The examples of docs/dtranx-wire.md are what this client writes and reads. A test of the server compares them, too."""
+"""The examples of docs/dtranx-wire.md are what this client writes and reads. A test of the server
+compares them, too."""
 
 import re
 import unittest

@@ -1,4 +1,5 @@
-"""A commit is carried out once: what the client sends again, under which name, and when it gives up.
+"""A commit is carried out once: what the client sends again, under which name, and when it gives
+up.
 
 The server is a script: it says what a server could say, and looks at what the client sends.
 """
@@ -49,8 +50,9 @@ class Once(unittest.TestCase):
         self.heard: list[tuple[ClientName | None, list[Request]]] = []
 
     def serve(self, *connections):
-        """Serves one connection after the other: the name that it gives (or its refusal), and what it does with each request: it answers it
-        so, or breaks the connection (`None`). A list has answers to earlier requests: how many ids before, and the answer."""
+        """Serves one connection after the other: the name that it gives (or its refusal), and what
+        it does with each request: it answers it so, or breaks the connection (`None`). A list has
+        answers to earlier requests: how many ids before, and the answer."""
         thread = threading.Thread(target=self._serve, args=[connections])
         thread.start()
         self.addCleanup(thread.join, LIMIT_S)

@@ -56,7 +56,10 @@ function showTip(point, svg) {
   tip.style.top = `${Math.max(4, Math.min(top - height / 2, innerHeight - height - 4))}px`;
 }
 
-/** Lets a reader look at points: with the pointer the nearest one, with arrow keys one after the other. */
+/**
+ * Lets a reader look at points: with the pointer the nearest one, with arrow keys one after the
+ * other.
+ */
 function explore(svg, points) {
   const ring = draw(svg, "circle", { r: 8, fill: "none", stroke: "var(--text)", "stroke-width": 1.5, visibility: "hidden" });
   let at = -1;

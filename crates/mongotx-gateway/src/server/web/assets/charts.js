@@ -36,8 +36,8 @@ function logarithmic(least, most) {
 }
 
 /**
- * Draws series into an element. A series: `{name, colour, dashed, points: [[time, value or null], …]}`.
- * `how`: `{log, words: value => text}`.
+ * Draws series into an element, as `how` says: `{log, words: value => text}`. A series is
+ * `{name, colour, dashed, points: [[time, value or null], …]}`.
  */
 function draw(element, legend, series, now, how) {
   const values = series.flatMap((one) => one.points.map((point) => point[1])).filter((value) => value !== null);

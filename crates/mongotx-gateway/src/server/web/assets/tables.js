@@ -50,7 +50,10 @@ function state(words, kind) {
   return make("span", { class: `state ${kind}` }, words);
 }
 
-/** Shows rows, or that there are none. A row that was there before, by its key, is exchanged in its place only if it has changed. */
+/**
+ * Shows rows, or that there are none. A row that was there before, by its key, is exchanged in its
+ * place only if it has changed.
+ */
 function fill(id, headings, rows, more) {
   const section = document.getElementById(id);
   section.querySelector(".empty").hidden = rows.length > 0;

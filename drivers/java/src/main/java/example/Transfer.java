@@ -12,7 +12,10 @@ import java.util.Map;
 import java.util.TreeMap;
 import org.bson.Document;
 
-/** A bank: one transfer that is committed, and one that is rolled back. Ends with 1 when an account holds what it should not. */
+/**
+ * A bank: one transfer that is committed, and one that is rolled back. Ends with 1 when an account
+ * holds what it should not.
+ */
 public final class Transfer {
     private final MongoClient client;
     private final MongoCollection<Document> accounts;

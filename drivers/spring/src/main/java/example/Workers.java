@@ -20,14 +20,20 @@ import org.springframework.data.mongodb.core.MongoTemplate;
 import org.springframework.data.mongodb.core.SimpleMongoClientDatabaseFactory;
 import org.springframework.transaction.support.TransactionTemplate;
 
-/** A bank with eight tellers at once, with Spring Data MongoDB. Ends with 1 when a transfer is lost or made twice. */
+/**
+ * A bank with eight tellers at once, with Spring Data MongoDB. Ends with 1 when a transfer is lost
+ * or made twice.
+ */
 public final class Workers {
     private static final int TELLERS = 8, TRANSFERS = 10, ACCOUNTS = 4, BALANCE = 1_000, RETRIES = 1_000;
     private static final String DATABASE = "bank_spring";
 
     private final MongoTemplate template;
     private final TransactionTemplate transactions;
-    /** Runs a transaction again when another one came in between: Spring's transactions do not do that by themselves. */
+    /**
+     * Runs a transaction again when another one came in between: Spring's transactions do not do
+     * that by themselves.
+     */
     private final RetryTemplate retries = new RetryTemplate(RetryPolicy.builder()
         .maxRetries(RETRIES)
         .delay(Duration.ofMillis(10))
