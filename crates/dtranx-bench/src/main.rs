@@ -54,3 +54,15 @@ async fn command(command: Command) -> Result<(), BenchError> {
         Command::ServeDtranx { config } => tokio::task::block_in_place(|| rival::serve(&config)),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    #[test]
+    fn every_command_and_option_is_on_its_page() {
+        clicheck::assert_described(Cli::command(), &["docs/dtranx-bench-commands.md"]);
+    }
+}

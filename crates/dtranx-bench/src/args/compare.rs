@@ -24,8 +24,7 @@ pub(crate) struct CompareArgs {
     /// Shape of the transactions
     #[arg(long, value_enum, default_value_t = Shape::Paper)]
     pub(crate) shape: Shape,
-    /// Parts of a hundred of the transactions that only read, one run each; 100, 95 and 50 if
-    /// nothing is said
+    /// Parts of a hundred of the transactions that only read, one run each [default: 100,95,50]
     #[arg(long, value_delimiter = ',', value_parser = clap::value_parser!(u8).range(0..=100))]
     pub(crate) reads: Vec<u8>,
     /// How keys are chosen, one run each
@@ -45,7 +44,7 @@ pub(crate) struct CompareArgs {
     /// Medium of DTranx's logs
     #[arg(long, value_enum, default_value_t = Medium::Disk)]
     pub(crate) medium: Medium,
-    /// Folder of DTranx's logs, if not with its data
+    /// Folder of DTranx's logs, instead of the one of its data
     #[arg(long)]
     pub(crate) log_folder: Option<PathBuf>,
     /// Bind DTranx's threads to cores

@@ -36,7 +36,7 @@ impl Which {
 /// Every table in one run. Whatever stands in one table took turns within this run.
 #[derive(Args, Debug, Clone)]
 pub(crate) struct TablesArgs {
-    /// Only these tables, a to i
+    /// Only these tables [default: all]
     #[arg(long, value_enum, value_delimiter = ',')]
     pub(crate) only: Vec<Which>,
     #[command(flatten)]
