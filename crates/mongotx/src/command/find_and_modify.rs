@@ -283,8 +283,13 @@ async fn free_one(
     let asked = Asked { is_shown: true, fields: fields.as_ref(), can_check_first: first.is_some() };
     let found = core.locking.prepare_found(tx, ns, query, change, asked).await?;
     let Some(Found { at, shown: Some(shown), place }) = found else { return Ok(None) };
-    if let Some(first) = first.filter(|_| place != Place::Any) {
-        Box::pin(validated::note_first(core, tx, ns, first, &at.id, &shown.before, place == Place::First)).await?;
+    let is_certain = place == Place::First;
+    if let Some(first) = first.filter(|_| place != Place::Any && (tx.validates() || !is_certain)) {
+        let read = validated::read_of_first(ns, first, &at.id, &shown.before)?;
+        match tx.validates() {
+            true => validated::note_first(core, tx, read, is_certain)?,
+            false => Box::pin(validated::check_first(core, tx, &read)).await?,
+        }
     }
     validated::settle_shown(core, tx, ns, &at.id, &shown.before).await?;
     Ok(Some(command.shown(picks, shown)))

@@ -197,38 +197,35 @@ pub(crate) async fn first_of_others(
     Ok((of_others.limit == 1).then_some(of_others))
 }
 
-/// Notes a read for a write that has changed the first document in an order when
-/// [`first_of_others`] was called; the document looked like `before` then. It is the transaction's
-/// own: what comes behind it in the order is of no consequence. `is_certain`: no other document
-/// stood before it; otherwise the write could not see all of them. Where nothing is validated, that
-/// is made certain now.
-///
-/// # Errors
-/// A conflict if another document is the first.
-pub(crate) async fn note_first(
-    core: &Core,
-    tx: &mut Transaction,
-    ns: &Namespace,
-    first: Query,
-    id: &Bson,
-    before: &Document,
-    is_certain: bool,
-) -> Result<()> {
-    if is_certain && !tx.validates() {
-        return Ok(());
-    }
+/// The read of a write that has changed the first document in an order when [`first_of_others`] was
+/// called; the document looked like `before` then. It is the transaction's own: what comes behind it
+/// in the order is of no consequence.
+pub(crate) fn read_of_first(ns: &Namespace, first: Query, id: &Bson, before: &Document) -> Result<Entry> {
     let found = RawDocumentBuf::try_from(&doc! {"_id": id.clone()})?;
     let witness = Witness::of(Digest::of([&*found]));
     let ahead = first.sort.as_ref().and_then(|sort| order::ahead_of(before, sort));
-    if tx.validates() {
-        let entry = Entry { ahead, is_answered: is_certain, ..entry(ns, Read::Find(first), 0, witness) };
-        return tx.reads.note(entry, core.options.max_documents).map_err(|error| ending(tx, error));
-    }
+    Ok(Entry { ahead, ..entry(ns, Read::Find(first), 0, witness) })
+}
+
+/// Notes a [`read_of_first`], which is validated at the commit. `is_certain`: no other document
+/// stood before the one found; otherwise the write could not see all of them.
+///
+/// # Errors
+/// A read set that is full, which ends the transaction.
+pub(crate) fn note_first(core: &Core, tx: &mut Transaction, read: Entry, is_certain: bool) -> Result<()> {
+    let read = Entry { is_answered: is_certain, ..read };
+    tx.reads.note(read, core.options.max_documents).map_err(|error| ending(tx, error))
+}
+
+/// Makes certain of a [`read_of_first`] now, where nothing is validated at the commit.
+///
+/// # Errors
+/// A conflict if another document is the first.
+pub(crate) async fn check_first(core: &Core, tx: &Transaction, read: &Entry) -> Result<()> {
     // The document itself is locked: it stands where it stood.
-    let entry = Entry { ahead, ..entry(ns, Read::Find(first), 0, witness) };
-    match is_still_first(core, tx, ns, &entry).await {
+    match is_still_first(core, tx, read).await {
         Ok(true) => Ok(()),
-        Ok(false) => Err(lost(tx, changed(ns, None))),
+        Ok(false) => Err(lost(tx, changed(&read.ns, None))),
         Err(error) => Err(lost(tx, ending(tx, error))),
     }
 }
@@ -236,10 +233,10 @@ pub(crate) async fn note_first(
 /// Returns true if no document of others stands before the one that the entry has found. Documents
 /// that could come before it are looked for first: of several at the same place of the order, the
 /// query may find another one.
-async fn is_still_first(core: &Core, tx: &Transaction, ns: &Namespace, entry: &Entry) -> Result<bool> {
+async fn is_still_first(core: &Core, tx: &Transaction, entry: &Entry) -> Result<bool> {
     if let (Some(ahead), Read::Find(first)) = (&entry.ahead, &entry.read) {
         let filter = doc! {"$and": [first.filter.clone(), ahead.clone()]};
-        let mut found = committed::find(core, None, ns, &Query { filter, sort: None, ..first.clone() }).await?;
+        let mut found = committed::find(core, None, &entry.ns, &Query { filter, sort: None, ..first.clone() }).await?;
         if found.next().await.transpose()?.is_none() {
             return Ok(true);
         }
