@@ -198,8 +198,8 @@ pub(crate) async fn first_of_others(
 }
 
 /// The read of a write that has changed the first document in an order when [`first_of_others`] was
-/// called; the document looked like `before` then. It is the transaction's own: what comes behind it
-/// in the order is of no consequence.
+/// called; the document looked like `before` then. It is the transaction's own: what comes behind
+/// it in the order is of no consequence.
 pub(crate) fn read_of_first(ns: &Namespace, first: Query, id: &Bson, before: &Document) -> Result<Entry> {
     let found = RawDocumentBuf::try_from(&doc! {"_id": id.clone()})?;
     let witness = Witness::of(Digest::of([&*found]));
