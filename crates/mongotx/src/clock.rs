@@ -25,9 +25,26 @@ use bson::Timestamp;
 /// ```
 pub trait Clock: Send + Sync + fmt::Debug {
     /// The next moment, later than every one before.
+    ///
+    /// ```
+    /// use mongotx::{Clock, LogicalClock};
+    ///
+    /// let clock = LogicalClock::default();
+    /// let first = clock.now();
+    /// assert!(clock.now() > first); // also within the same second
+    /// ```
     fn now(&self) -> Timestamp;
 
     /// The next moment, later than this one, too.
+    ///
+    /// ```
+    /// use bson::Timestamp;
+    /// use mongotx::{Clock, LogicalClock};
+    ///
+    /// let clock = LogicalClock::default();
+    /// let received = Timestamp { time: u32::MAX, increment: 1 }; // a time of another system
+    /// assert_eq!(clock.after(received), Timestamp { time: u32::MAX, increment: 2 });
+    /// ```
     fn after(&self, time: Timestamp) -> Timestamp;
 }
 
@@ -48,6 +65,15 @@ pub struct LogicalClock {
 
 impl LogicalClock {
     /// The next moment. `seconds`: what a wall clock shows.
+    ///
+    /// ```
+    /// use mongotx::LogicalClock;
+    ///
+    /// let clock = LogicalClock::default();
+    /// let (first, second) = (clock.tick(1_700_000_000), clock.tick(1_700_000_000));
+    /// assert_eq!((first.time, first.increment), (1_700_000_000, 1));
+    /// assert_eq!((second.time, second.increment), (1_700_000_000, 2));
+    /// ```
     pub fn tick(&self, seconds: u32) -> Timestamp {
         self.beyond(u64::from(seconds) << 32 | 1)
     }

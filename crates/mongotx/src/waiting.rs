@@ -70,11 +70,52 @@ pub struct Wait {
 impl Watch {
     /// Awaits `work`, and shows meanwhile for which transaction it waits. One watch shows one piece
     /// of work at a time.
+    ///
+    /// ```
+    /// # use bson::doc;
+    /// # #[tokio::main]
+    /// # async fn main() -> mongotx::Result<()> {
+    /// # testkit::example!(client, accounts);
+    /// use mongotx::Watch;
+    ///
+    /// let watch = Watch::default();
+    /// watch.over(accounts.insert_one(&doc! {"_id": 1})).await?;
+    /// assert_eq!(watch.wait(), None); // it waits for nothing any more
+    /// # Ok(()) }
+    /// ```
     pub async fn over<F: IntoFuture>(&self, work: F) -> F::Output {
         WATCH.scope(self.clone(), work.into_future()).await
     }
 
     /// The transaction that is waited for now.
+    ///
+    /// ```
+    /// # use bson::doc;
+    /// # #[tokio::main]
+    /// # async fn main() -> mongotx::Result<()> {
+    /// # testkit::example!(client, accounts);
+    /// # accounts.insert_one(&doc! {"_id": 1}).await?;
+    /// use mongotx::Watch;
+    ///
+    /// let mut holder = client.session();
+    /// holder.begin()?;
+    /// accounts.update_one(doc! {"_id": 1}, doc! {"$set": {"n": 1}}).session(&mut holder).await?;
+    ///
+    /// let watch = Watch::default();
+    /// let write = watch.over(accounts.delete_one(doc! {"_id": 1}));
+    /// let wait = async {
+    ///     while watch.wait().is_none() {
+    ///         tokio::task::yield_now().await;
+    ///     }
+    ///     watch.wait()
+    /// };
+    /// tokio::select! {
+    ///     deleted = write => panic!("the document is locked: {deleted:?}"),
+    ///     wait = wait => assert_eq!(wait.map(|wait| wait.rival), holder.id()),
+    /// }
+    /// holder.rollback().await?;
+    /// # Ok(()) }
+    /// ```
     pub fn wait(&self) -> Option<Wait> {
         self.shown().clone()
     }

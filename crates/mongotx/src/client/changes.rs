@@ -58,6 +58,22 @@ pub struct Changes<'a> {
 impl Changes<'_> {
     /// Position behind all events that are committed now.
     ///
+    /// ```
+    /// # use bson::doc;
+    /// # #[tokio::main]
+    /// # async fn main() -> mongotx::Result<()> {
+    /// # testkit::example!(client);
+    /// # let bank = client.database("bank");
+    /// # let watched = doc! {"enabled": true};
+    /// # bank.create_collection("accounts").option("changeStreamPreAndPostImages", watched).await?;
+    /// # let accounts = bank.collection("accounts");
+    /// # let changes = client.changes();
+    /// let before = changes.now().await?;
+    /// accounts.insert_one(&doc! {"_id": 1}).await?;
+    /// assert_eq!(changes.now().await?.number, before.number + 1);
+    /// # Ok(()) }
+    /// ```
+    ///
     /// # Errors
     /// [`ErrorKind::Unavailable`] when the server cannot be reached.
     pub async fn now(&self) -> Result<Position> {
@@ -65,6 +81,24 @@ impl Changes<'_> {
     }
 
     /// In front of the first event that is not earlier than this.
+    ///
+    /// ```
+    /// # use bson::doc;
+    /// # #[tokio::main]
+    /// # async fn main() -> mongotx::Result<()> {
+    /// # testkit::example!(client);
+    /// # let bank = client.database("bank");
+    /// # let watched = doc! {"enabled": true};
+    /// # bank.create_collection("accounts").option("changeStreamPreAndPostImages", watched).await?;
+    /// # let accounts = bank.collection("accounts");
+    /// # let changes = client.changes();
+    /// let before = changes.now().await?;
+    /// accounts.insert_one(&doc! {"_id": 1}).await?;
+    /// let events = changes.after(before, 1).await?;
+    /// let time = events[0].document.get_timestamp("clusterTime").unwrap();
+    /// assert_eq!(changes.from(time).await?, before); // the insert comes next
+    /// # Ok(()) }
+    /// ```
     ///
     /// # Errors
     /// [`ErrorKind::Invalid`] with code 286 if events that may be among them were removed.
@@ -74,6 +108,29 @@ impl Changes<'_> {
 
     /// The next events behind a position, at most `limit`; none if there are none yet.
     ///
+    /// ```
+    /// # use bson::doc;
+    /// # #[tokio::main]
+    /// # async fn main() -> mongotx::Result<()> {
+    /// # testkit::example!(client);
+    /// # let bank = client.database("bank");
+    /// # let watched = doc! {"enabled": true};
+    /// # bank.create_collection("accounts").option("changeStreamPreAndPostImages", watched).await?;
+    /// # let accounts = bank.collection("accounts");
+    /// # let changes = client.changes();
+    /// let mut position = changes.now().await?;
+    /// accounts.insert_many(&[doc! {"_id": 1}, doc! {"_id": 2}, doc! {"_id": 3}]).await?;
+    /// let mut ids = Vec::new();
+    /// loop {
+    ///     let events = changes.after(position, 2).await?;
+    ///     let Some(last) = events.last() else { break };
+    ///     position = last.position; // to be stored with what was done
+    ///     ids.extend(events.iter().map(|event| event.document.get_document("documentKey").unwrap().clone()));
+    /// }
+    /// assert_eq!(ids, [doc! {"_id": 1}, doc! {"_id": 2}, doc! {"_id": 3}]);
+    /// # Ok(()) }
+    /// ```
+    ///
     /// # Errors
     /// [`ErrorKind::Invalid`] with code 286 if the next one was removed.
     pub async fn after(&self, position: Position, limit: u32) -> Result<Vec<Event>> {
@@ -81,6 +138,22 @@ impl Changes<'_> {
     }
 
     /// The event right in front of a position. `None`: it was removed, or there is none.
+    ///
+    /// ```
+    /// # use bson::doc;
+    /// # #[tokio::main]
+    /// # async fn main() -> mongotx::Result<()> {
+    /// # testkit::example!(client);
+    /// # let bank = client.database("bank");
+    /// # let watched = doc! {"enabled": true};
+    /// # bank.create_collection("accounts").option("changeStreamPreAndPostImages", watched).await?;
+    /// # let accounts = bank.collection("accounts");
+    /// # let changes = client.changes();
+    /// accounts.insert_one(&doc! {"_id": 1}).await?;
+    /// let last = changes.at(changes.now().await?).await?.expect("an event that is kept");
+    /// assert_eq!(last.document.get_str("operationType").unwrap(), "insert");
+    /// # Ok(()) }
+    /// ```
     ///
     /// # Errors
     /// As [`Changes::after`].
@@ -90,6 +163,24 @@ impl Changes<'_> {
 
     /// Waits until there is an event behind the position, until the limit at most. False: there is
     /// none.
+    ///
+    /// ```
+    /// # use bson::doc;
+    /// # #[tokio::main]
+    /// # async fn main() -> mongotx::Result<()> {
+    /// # testkit::example!(client);
+    /// # let bank = client.database("bank");
+    /// # let watched = doc! {"enabled": true};
+    /// # bank.create_collection("accounts").option("changeStreamPreAndPostImages", watched).await?;
+    /// # let accounts = bank.collection("accounts");
+    /// # let changes = client.changes();
+    /// # use std::time::Duration;
+    /// let position = changes.now().await?;
+    /// assert!(!changes.wait(position, Duration::from_millis(1)).await?);
+    /// accounts.insert_one(&doc! {"_id": 1}).await?;
+    /// assert!(changes.wait(position, Duration::from_secs(60)).await?);
+    /// # Ok(()) }
+    /// ```
     ///
     /// # Errors
     /// As [`Changes::after`].

@@ -31,6 +31,22 @@ pub struct CreateCollection<'a> {
 impl CreateCollection<'_> {
     /// Sets an option of MongoDB's `create`, by its name: `validator`, `validationLevel`, `capped`,
     /// `size`, `collation`, `clusteredIndex`, `timeseries`, `viewOn`, `pipeline`, …
+    ///
+    /// ```
+    /// # use bson::doc;
+    /// # #[tokio::main]
+    /// # async fn main() -> mongotx::Result<()> {
+    /// # testkit::example!(client);
+    /// let shop = client.database("shop");
+    /// let options = doc! {"validator": {"price": {"$gt": 0}}, "validationAction": "error"};
+    /// let mut create = shop.create_collection("products");
+    /// for (name, value) in options {
+    ///     create = create.option(&name, value);
+    /// }
+    /// create.await?;
+    /// assert_eq!(shop.list_collections().await?[0].options.get_str("validationAction").unwrap(), "error");
+    /// # Ok(()) }
+    /// ```
     pub fn option(mut self, name: &str, value: impl Into<Bson>) -> Self {
         self.options.insert(name, value.into());
         self
@@ -58,6 +74,20 @@ pub struct ModifyCollection<'a> {
 impl ModifyCollection<'_> {
     /// Sets an option of MongoDB's `collMod`, by its name: `validator`, `validationLevel`,
     /// `viewOn`, `pipeline`, …
+    ///
+    /// ```
+    /// # use bson::doc;
+    /// # #[tokio::main]
+    /// # async fn main() -> mongotx::Result<()> {
+    /// # testkit::example!(client);
+    /// let shop = client.database("shop");
+    /// # shop.create_collection("products").await?;
+    /// shop.collection::<bson::Document>("products").create_index(doc! {"price": 1}).await?;
+    /// let hidden = doc! {"name": "price_1", "hidden": true};
+    /// let changed = shop.modify_collection("products").option("index", hidden).await?;
+    /// assert!(changed.get_bool("hidden_new").unwrap());
+    /// # Ok(()) }
+    /// ```
     pub fn option(mut self, name: &str, value: impl Into<Bson>) -> Self {
         self.options.insert(name, value.into());
         self

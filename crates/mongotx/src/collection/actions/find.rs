@@ -223,44 +223,140 @@ impl<'a, T> FindOne<'a, T> {
     }
 
     /// Sets the order of the answer: `{field: 1}` ascending, `{field: -1}` descending.
+    ///
+    /// ```
+    /// # use bson::doc;
+    /// # #[tokio::main]
+    /// # async fn main() -> mongotx::Result<()> {
+    /// # testkit::example!(client, accounts);
+    /// # accounts.insert_many(&[doc! {"_id": 1, "balance": 5}, doc! {"_id": 2, "balance": 9}]).await?;
+    /// let richest = accounts.find_one(doc! {}).sort(doc! {"balance": -1}).await?;
+    /// assert_eq!(richest, Some(doc! {"_id": 2, "balance": 9}));
+    /// # Ok(()) }
+    /// ```
     pub fn sort(self, sort: Document) -> Self {
         Self(self.0.sort(sort))
     }
 
     /// Sets how many documents are skipped, in the order of the query. Default: none.
+    ///
+    /// ```
+    /// # use bson::doc;
+    /// # #[tokio::main]
+    /// # async fn main() -> mongotx::Result<()> {
+    /// # testkit::example!(client, accounts);
+    /// # accounts.insert_many(&[doc! {"_id": 1, "balance": 5}, doc! {"_id": 2, "balance": 9}]).await?;
+    /// let second = accounts.find_one(doc! {}).sort(doc! {"balance": -1}).skip(1).await?;
+    /// assert_eq!(second, Some(doc! {"_id": 1, "balance": 5}));
+    /// # Ok(()) }
+    /// ```
     pub fn skip(self, skip: u64) -> Self {
         Self(self.0.skip(skip))
     }
 
     /// Sets the projection: which fields are answered, as `{field: 1}` or `{field: 0}`. Default:
     /// all.
+    ///
+    /// ```
+    /// # use bson::doc;
+    /// # #[tokio::main]
+    /// # async fn main() -> mongotx::Result<()> {
+    /// # testkit::example!(client, accounts);
+    /// # accounts.insert_many(&[doc! {"_id": 1, "balance": 5}, doc! {"_id": 2, "balance": 9}]).await?;
+    /// let found = accounts.find_one(doc! {"_id": 1}).projection(doc! {"_id": 0, "balance": 1}).await?;
+    /// assert_eq!(found, Some(doc! {"balance": 5}));
+    /// # Ok(()) }
+    /// ```
     pub fn projection(self, projection: Document) -> Self {
         Self(self.0.projection(projection))
     }
 
     /// Sets the collation by which strings compare, as in MongoDB. Default: the collection's.
+    ///
+    /// ```
+    /// # use bson::doc;
+    /// # #[tokio::main]
+    /// # async fn main() -> mongotx::Result<()> {
+    /// # testkit::example!(client, accounts);
+    /// # accounts.insert_one(&doc! {"_id": 1, "owner": "Ann"}).await?;
+    /// let any_case = doc! {"locale": "en", "strength": 2};
+    /// assert_eq!(accounts.find_one(doc! {"owner": "ann"}).await?, None);
+    /// assert!(accounts.find_one(doc! {"owner": "ann"}).collation(any_case).await?.is_some());
+    /// # Ok(()) }
+    /// ```
     pub fn collation(self, collation: Document) -> Self {
         Self(self.0.collation(collation))
     }
 
     /// Sets the index to use, by its name or its key pattern. Default: the server chooses.
+    ///
+    /// ```
+    /// # use bson::doc;
+    /// # #[tokio::main]
+    /// # async fn main() -> mongotx::Result<()> {
+    /// # testkit::example!(client, accounts);
+    /// # accounts.insert_many(&[doc! {"_id": 1, "balance": 5}, doc! {"_id": 2, "balance": 9}]).await?;
+    /// # accounts.create_index(doc! {"balance": 1}).await?;
+    /// let found = accounts.find_one(doc! {"balance": {"$gt": 5}}).hint("balance_1").await?;
+    /// assert_eq!(found, Some(doc! {"_id": 2, "balance": 9}));
+    /// # Ok(()) }
+    /// ```
     pub fn hint(self, hint: impl Into<Bson>) -> Self {
         Self(self.0.hint(hint))
     }
 
     /// Sets variables that `$expr` can use as `$$name`, as `{name: value}`. Default: none.
+    ///
+    /// ```
+    /// # use bson::doc;
+    /// # #[tokio::main]
+    /// # async fn main() -> mongotx::Result<()> {
+    /// # testkit::example!(client, accounts);
+    /// # accounts.insert_many(&[doc! {"_id": 1, "balance": 5}, doc! {"_id": 2, "balance": 9}]).await?;
+    /// let above = doc! {"$expr": {"$gt": ["$balance", "$$least"]}};
+    /// let found = accounts.find_one(above).let_vars(doc! {"least": 5}).await?;
+    /// assert_eq!(found, Some(doc! {"_id": 2, "balance": 9}));
+    /// # Ok(()) }
+    /// ```
     pub fn let_vars(self, variables: Document) -> Self {
         Self(self.0.let_vars(variables))
     }
 
     /// Allows an answer that is this old: the read then takes no lock, waits for no transaction
     /// and, as a rule, costs one command.
+    ///
+    /// ```
+    /// # use bson::doc;
+    /// # #[tokio::main]
+    /// # async fn main() -> mongotx::Result<()> {
+    /// # testkit::example!(client, accounts);
+    /// # accounts.insert_many(&[doc! {"_id": 1, "balance": 5}, doc! {"_id": 2, "balance": 9}]).await?;
+    /// # use std::time::Duration;
+    /// let found = accounts.find_one(doc! {"_id": 1}).max_staleness(Duration::from_secs(1)).await?;
+    /// assert_eq!(found, Some(doc! {"_id": 1, "balance": 5})); // or as it was up to a second ago
+    /// # Ok(()) }
+    /// ```
     pub fn max_staleness(self, age: Duration) -> Self {
         Self(self.0.max_staleness(age))
     }
 
     /// Runs the action in this session's open transaction. If none is open, the action is a
     /// transaction of its own.
+    ///
+    /// ```
+    /// # use bson::doc;
+    /// # #[tokio::main]
+    /// # async fn main() -> mongotx::Result<()> {
+    /// # testkit::example!(client, accounts);
+    /// # accounts.insert_many(&[doc! {"_id": 1, "balance": 5}, doc! {"_id": 2, "balance": 9}]).await?;
+    /// # let mut session = client.session();
+    /// session.begin()?;
+    /// accounts.update_one(doc! {"_id": 1}, doc! {"$inc": {"balance": 1}}).session(&mut session).await?;
+    /// let own = accounts.find_one(doc! {"_id": 1}).session(&mut session).await?;
+    /// assert_eq!(own, Some(doc! {"_id": 1, "balance": 6})); // others see 5 until the commit
+    /// session.commit().await?;
+    /// # Ok(()) }
+    /// ```
     pub fn session(self, session: &'a mut Session) -> Self {
         Self(self.0.session(session))
     }

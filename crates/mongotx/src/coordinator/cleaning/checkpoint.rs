@@ -125,11 +125,40 @@ pub struct Ended {
 
 impl Checkpoint {
     /// The work that was necessary before it could begin.
+    ///
+    /// ```
+    /// # use bson::doc;
+    /// # #[tokio::main]
+    /// # async fn main() -> mongotx::Result<()> {
+    /// # testkit::example!(client, accounts);
+    /// # client.session().with_transaction(async |session| accounts.insert_one(&doc! {"_id": 1}).session(session).await).await?;
+    /// let checkpoint = client.checkpoint().await?;
+    /// let settled = checkpoint.settled();
+    /// println!("{} documents were finished or unlocked", settled.repaired);
+    /// assert!(settled.collections.contains(accounts.namespace())); // these have to be copied
+    /// checkpoint.end().await?;
+    /// # Ok(()) }
+    /// ```
     pub fn settled(&self) -> &Settled {
         &self.settled
     }
 
     /// Returns when it has ended too early: what is copied may be of several moments.
+    ///
+    /// ```
+    /// # #[tokio::main]
+    /// # async fn main() -> mongotx::Result<()> {
+    /// # testkit::example!(client);
+    /// # use std::time::Duration;
+    /// let checkpoint = client.checkpoint().await?;
+    /// let copying = tokio::time::sleep(Duration::from_millis(10)); // a tool that copies
+    /// tokio::select! {
+    ///     () = copying => println!("copied"),
+    ///     reason = checkpoint.until_broken() => panic!("copy again: {reason}"),
+    /// }
+    /// assert_eq!(checkpoint.end().await?.broken, None);
+    /// # Ok(()) }
+    /// ```
     pub async fn until_broken(&self) -> String {
         let mut broken = self.broken.clone();
         match broken.wait_for(Option::is_some).await.map(|reason| reason.clone()) {
@@ -139,6 +168,20 @@ impl Checkpoint {
     }
 
     /// Lets transactions go on, and says whether the checkpoint has held.
+    ///
+    /// ```
+    /// # #[tokio::main]
+    /// # async fn main() -> mongotx::Result<()> {
+    /// # testkit::example!(client);
+    /// let checkpoint = client.checkpoint().await?;
+    /// // Copy the databases here.
+    /// let ended = checkpoint.end().await?;
+    /// match ended.broken {
+    ///     None => println!("the copy is of one moment"),
+    ///     Some(reason) => panic!("copy again: {reason}"),
+    /// }
+    /// # Ok(()) }
+    /// ```
     ///
     /// # Errors
     /// [`ErrorKind::Unavailable`] when the server does not answer: then it is not known whether it
