@@ -67,7 +67,7 @@ async fn run_quickly(
     request: &Request,
     known: Option<Known>,
 ) -> Option<Reply> {
-    let may_fail = context.options.test_commands && !context.tx.fail_points.are_off();
+    let may_fail = context.options.has_test_commands() && !context.tx.fail_points.are_off();
     let is_allowed = || !may_fail && check(context, connection, request, known).is_ok();
     if let Some(read) = PointRead::parse(request) {
         return if is_allowed() {
@@ -102,7 +102,7 @@ fn check(
 
 /// The effect of a fail point on a command, if one has any.
 fn fail_point(context: &Context, connection: &Connection, request: &Request) -> Option<Hit> {
-    if !context.options.test_commands {
+    if !context.options.has_test_commands() {
         return None;
     }
     let points = &context.tx.fail_points;
@@ -114,7 +114,7 @@ fn fail_point(context: &Context, connection: &Connection, request: &Request) -> 
 
 /// A fail point may want the answer of a retryable write to be lost, if something was written now.
 fn lose_answer(context: &Context, connection: &Connection, request: &Request, reply: &Reply) {
-    let is_made = context.options.test_commands
+    let is_made = context.options.has_test_commands()
         && is_retryable_write(request)
         && reply.is_ok()
         && !["retriedStmtIds", "retriedStmtId"].iter().any(|field| says(reply.body(), field));

@@ -40,8 +40,9 @@ pub struct GatewayOptions {
     pub retryable_writes: RetryableWrites,
     /// The replica set that drivers see. `None`: they see a router.
     pub replica_set: Option<ReplicaSetFace>,
-    /// Whether clients may make commands fail (`configureFailPoint`): for the test suites of
-    /// drivers only.
+    /// Whether clients may make commands fail (`configureFailPoint`), as the test suites of drivers
+    /// do. Only with the feature `testing`, and outside of what versions promise.
+    #[cfg(feature = "testing")]
     pub test_commands: bool,
     /// Options of the MongoTx client that all commands share. Its isolation is that of transactions
     /// whose clients send no read concern, or `local` or `majority`; those that send `snapshot` or
@@ -67,8 +68,23 @@ impl Default for GatewayOptions {
             lock_wait: Duration::from_millis(100),
             retryable_writes: RetryableWrites::default(),
             replica_set: None,
+            #[cfg(feature = "testing")]
             test_commands: false,
             client: ClientOptions::default(),
+        }
+    }
+}
+
+impl GatewayOptions {
+    /// Returns true if clients may make commands fail.
+    pub(crate) fn has_test_commands(&self) -> bool {
+        #[cfg(feature = "testing")]
+        {
+            self.test_commands
+        }
+        #[cfg(not(feature = "testing"))]
+        {
+            false
         }
     }
 }

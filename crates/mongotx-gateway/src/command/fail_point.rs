@@ -10,7 +10,7 @@ use crate::{
 
 /// Runs `configureFailPoint`, if test commands are allowed.
 pub(super) async fn configure(call: &mut Call<'_>) -> Answer<Body> {
-    if !call.context.options.test_commands {
+    if !call.context.options.has_test_commands() {
         let message = "configureFailPoint is a test command, and the gateway was started without them";
         return Err(Failure::new(codes::COMMAND_NOT_FOUND, message));
     }

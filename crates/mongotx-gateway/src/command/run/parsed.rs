@@ -111,7 +111,7 @@ pub(super) async fn handle<H: Handler>(call: &mut Call<'_>) -> Answer<Made> {
         // Here, because in a transaction it is the error of a statement.
         call.check_stable()?;
         let made = run_as_asked::<H>(call).await;
-        if call.context.options.test_commands {
+        if call.context.options.has_test_commands() {
             call.context.tx.fail_points.panic_after(name);
         }
         made

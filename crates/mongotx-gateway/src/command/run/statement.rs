@@ -115,7 +115,7 @@ async fn end_one(work: &mut Work, parsed: &mut Parsed<'_>, number: i64, commits:
         true => end_transaction::commit(work, ending).await,
         false => end_transaction::abort(work, ending).await,
     };
-    if parsed.context.options.test_commands {
+    if parsed.context.options.has_test_commands() {
         parsed.context.tx.fail_points.panic_after(parsed.name);
     }
     ended
